@@ -29,5 +29,16 @@ class PipelineError(CompilerError):
     """A pass pipeline that cannot be built."""
 
 
+class ScheduleError(CompilerError):
+    """A schedule that must not run, or a graph that cannot be scheduled.
+
+    rule: which law it breaks ("graph", "buffer", "task", "deadlock", "race", "clobber").
+    """
+
+    def __init__(self, message: str, rule: str = "graph") -> None:
+        super().__init__(message)
+        self.rule = rule
+
+
 class ArtifactError(CompilerError):
     """A compiled file that cannot be loaded: damaged, of another version or another machine."""

@@ -1,0 +1,330 @@
+"""What is scheduled: values, rKernels with the boxes their rTasks touch, and rOperators.
+
+Plain data, checked when it is built. Byte sizes are in bytes, times in nanoseconds, task and grid
+indices are row-major. Rammer (OSDI'20) section 3.1: an rOperator is a set of independent, equal
+rTasks; an rKernel is one tiling of it.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+
+from rcompiler.errors import ScheduleError
+
+VALUE_KINDS = ("input", "output", "constant", "temp")
+WHOLE = -1  # the `axis` of a tensor dim that every task touches as a whole
+
+
+@dataclass(frozen=True, slots=True)
+class DimAccess:
+    """The part of one tensor dim that a task with grid coordinates g touches.
+
+    `[scale * g[axis] + offset, + extent)` clamped to the dim; `axis == -1` (`WHOLE`): all of it.
+    """
+
+    axis: int = WHOLE
+    scale: int = 0
+    offset: int = 0
+    extent: int = 0
+
+
+@dataclass(frozen=True)
+class Access:
+    """The box of one operand that a task touches: one `DimAccess` per dim of the tensor.
+
+    shape: the operand's shape, row-major and dense in memory; itemsize: bytes of one element.
+    """
+
+    shape: tuple[int, ...]
+    itemsize: int
+    dims: tuple[DimAccess, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.shape) != len(self.dims):
+            raise ScheduleError(
+                f"an access of a tensor of shape {self.shape} describes {len(self.dims)} dims: "
+                "give one entry per dim"
+            )
+        if self.itemsize < 1 or min(self.shape, default=0) < 0:
+            raise ScheduleError(f"impossible access: shape {self.shape}, itemsize {self.itemsize}")
+
+    @property
+    def bytes(self) -> int:
+        """Size of the whole tensor."""
+        return prod(self.shape) * self.itemsize
+
+    @classmethod
+    def whole(cls, shape: tuple[int, ...], itemsize: int) -> "Access":
+        """Every task touches the whole tensor."""
+        return cls(shape, itemsize, (DimAccess(),) * len(shape))
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One rKernel: a tiling of an operator into `prod(grid)` equal rTasks.
+
+    reads, writes: one access per operand and per result. A read must cover all that a task may
+    touch; writes must be exact and cover each result. estimated_ns: time of one rTask alone on one
+    EU. in_place: pairs (read, write) whose bytes may be the same, because the task reads each
+    element only before it writes that very element (an element-wise body; equal boxes are not
+    enough: a transposed square tile has them too).
+    """
+
+    name: str
+    grid: tuple[int, ...]
+    reads: tuple[Access, ...]
+    writes: tuple[Access, ...]
+    estimated_ns: float
+    on_chip_bytes: int = 0
+    in_place: tuple[tuple[int, int], ...] = ()
+
+    def __post_init__(self) -> None:
+        if min(self.grid, default=0) < 0 or not self.estimated_ns >= 0:
+            raise ScheduleError(
+                f"rKernel {self.name}: impossible grid {self.grid} or time {self.estimated_ns}"
+            )
+        for access in (*self.reads, *self.writes):
+            for dim in access.dims:
+                if not WHOLE <= dim.axis < len(self.grid) or dim.scale < 0 or dim.extent < 0:
+                    raise ScheduleError(
+                        f"rKernel {self.name}: {dim} does not fit the grid {self.grid}: an axis is "
+                        "-1 or a grid dim, scale and extent are not negative"
+                    )
+        for read, write in self.in_place:
+            if not (0 <= read < len(self.reads) and 0 <= write < len(self.writes)):
+                raise ScheduleError(f"rKernel {self.name}: no operands for in_place {read, write}")
+
+    @property
+    def tasks(self) -> int:
+        """Number of rTasks."""
+        return prod(self.grid)
+
+    @property
+    def work_ns(self) -> float:
+        """Time of all rTasks on one EU: the paper's efficiency, smaller is better."""
+        return self.estimated_ns * self.tasks
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One rOperator: names of its candidate rKernels, of the values it reads and writes."""
+
+    name: str
+    kernels: tuple[str, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor between operators.
+
+    alias_of, alias_offset: this value is a view of the bytes `[alias_offset, + bytes)` of that
+    other value: a reshape, or the part of a concatenation that its producer writes directly.
+    index: position of an input or output in the signature. key: content of a constant; constants
+    with the same key share their bytes.
+    """
+
+    name: str
+    bytes: int
+    kind: str = "temp"
+    alias_of: str | None = None
+    index: int = -1
+    alias_offset: int = 0
+    key: str = ""
+
+    def __post_init__(self) -> None:
+        if self.kind not in VALUE_KINDS:
+            raise ScheduleError(
+                f"value {self.name}: kind {self.kind!r} is none of {', '.join(VALUE_KINDS)}"
+            )
+        if self.bytes < 0 or self.alias_offset < 0:
+            raise ScheduleError(f"value {self.name}: negative size or offset")
+
+
+def _named(items: tuple, what: str) -> dict:
+    named = {item.name: item for item in items}
+    if len(named) != len(items):
+        seen: set[str] = set()
+        twice = next(i.name for i in items if i.name in seen or seen.add(i.name))  # type: ignore
+        raise ScheduleError(f"two {what}s are called {twice!r}: names must be unique")
+    return named
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Operators with their values and rKernels; each value is written by at most one operator."""
+
+    operators: tuple[Operator, ...]
+    values: tuple[Value, ...]
+    kernels: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        for value in self.values:
+            self._check_alias(value)
+        for op in self.operators:
+            self._check_operator(op)
+        written = {root: self._written(root) for root in self.writers}
+        for op in self.operators:
+            for name in op.inputs:
+                root, low = self.root(name)
+                if self.value[root].kind in ("input", "constant"):
+                    continue
+                high = low + self.value[name].bytes
+                spans = written.get(root, [])
+                if low < high and not any(a <= low and high <= b for a, b in spans):
+                    raise ScheduleError(
+                        f"operator {op.name} reads {name}, which no operator writes completely"
+                    )
+
+    def _written(self, root: str) -> list[tuple[int, int]]:
+        """Joined byte spans of a root value that operators write; no two may overlap."""
+        spans = []
+        for op, number in self.writers[root]:
+            name = self.operator[op].outputs[number]
+            low = self.root(name)[1]
+            spans.append((low, low + self.value[name].bytes, name))
+        joined: list[tuple[int, int]] = []
+        for low, high, name in sorted(spans):
+            if joined and low < joined[-1][1]:
+                raise ScheduleError(f"value {name} and another view of {root} are both written")
+            if joined and low == joined[-1][1]:
+                joined[-1] = (joined[-1][0], high)
+            elif low < high:
+                joined.append((low, high))
+        return joined
+
+    def _check_alias(self, value: Value) -> None:
+        if value.alias_of is None:
+            return
+        seen = {value.name}
+        step = value
+        while step.alias_of is not None:
+            parent = self.value.get(step.alias_of)
+            if parent is None or parent.name in seen:
+                raise ScheduleError(
+                    f"value {value.name} is a view of {step.alias_of}, which is unknown or a view "
+                    "of it"
+                )
+            if step.alias_offset + step.bytes > parent.bytes:
+                raise ScheduleError(
+                    f"value {step.name} ends at byte {step.alias_offset + step.bytes} of "
+                    f"{parent.name}, which has {parent.bytes}"
+                )
+            seen.add(parent.name)
+            step = parent
+
+    def _check_operator(self, op: Operator) -> None:
+        if not op.kernels:
+            raise ScheduleError(f"operator {op.name} has no rKernel")
+        for name in (*op.inputs, *op.outputs):
+            if name not in self.value:
+                raise ScheduleError(f"operator {op.name} uses the unknown value {name!r}")
+        for name in op.outputs:
+            if self.value[self.root(name)[0]].kind in ("input", "constant"):
+                raise ScheduleError(f"operator {op.name} writes {name}, which is read-only")
+        for kernel_name in op.kernels:
+            kernel = self.kernel.get(kernel_name)
+            if kernel is None:
+                raise ScheduleError(f"operator {op.name} uses the unknown rKernel {kernel_name!r}")
+            check_operands(op, kernel, self.value)
+
+    @cached_property
+    def value(self) -> Mapping[str, Value]:
+        """Values by name."""
+        return _named(self.values, "value")
+
+    @cached_property
+    def kernel(self) -> Mapping[str, Kernel]:
+        """rKernels by name."""
+        return _named(self.kernels, "rKernel")
+
+    @cached_property
+    def operator(self) -> Mapping[str, Operator]:
+        """Operators by name."""
+        return _named(self.operators, "operator")
+
+    @cached_property
+    def producer(self) -> Mapping[str, str]:
+        """Value name -> name of the operator that writes it."""
+        producer: dict[str, str] = {}
+        for op in self.operators:
+            for name in op.outputs:
+                if name in producer:
+                    raise ScheduleError(
+                        f"value {name} is written by {producer[name]} and by {op.name}: a value "
+                        "has one producer"
+                    )
+                producer[name] = op.name
+        return producer
+
+    @cached_property
+    def _roots(self) -> dict[str, tuple[str, int]]:
+        roots: dict[str, tuple[str, int]] = {}
+        for value in self.values:
+            offset, step = 0, value
+            while step.alias_of is not None:
+                offset += step.alias_offset
+                step = self.value[step.alias_of]
+            roots[value.name] = (step.name, offset)
+        return roots
+
+    def root(self, name: str) -> tuple[str, int]:
+        """The value that owns the bytes of `name`, and the byte offset of `name` in it."""
+        return self._roots[name]
+
+    @cached_property
+    def views(self) -> Mapping[str, tuple[str, ...]]:
+        """Root value -> it and all its views, in the order of `values`."""
+        views: dict[str, list[str]] = {}
+        for value in self.values:
+            views.setdefault(self.root(value.name)[0], []).append(value.name)
+        return {root: tuple(names) for root, names in views.items()}
+
+    @cached_property
+    def writers(self) -> Mapping[str, tuple[tuple[str, int], ...]]:
+        """Root value -> (operator, result number) of everything that writes bytes of it."""
+        writers: dict[str, list[tuple[str, int]]] = {}
+        for op in self.operators:
+            for number, name in enumerate(op.outputs):
+                writers.setdefault(self.root(name)[0], []).append((op.name, number))
+        return {root: tuple(found) for root, found in writers.items()}
+
+    @cached_property
+    def predecessors(self) -> Mapping[str, tuple[str, ...]]:
+        """Operator -> the operators that write bytes it reads, in graph order, each once."""
+        order = {op.name: i for i, op in enumerate(self.operators)}
+        found: dict[str, tuple[str, ...]] = {}
+        for op in self.operators:
+            before: set[str] = set()
+            for name in op.inputs:
+                root, low = self.root(name)
+                high = low + self.value[name].bytes
+                for writer, number in self.writers.get(root, ()):
+                    written = self.operator[writer].outputs[number]
+                    start = self.root(written)[1]
+                    if start < high and low < start + self.value[written].bytes:
+                        before.add(writer)
+            found[op.name] = tuple(sorted(before, key=order.__getitem__))
+        return found
+
+
+def check_operands(op: Operator, kernel: Kernel, values: Mapping[str, Value]) -> None:
+    """Refuse a kernel whose accesses do not fit the operator's values in number or size."""
+    for what, names, accesses in (
+        ("operand", op.inputs, kernel.reads),
+        ("result", op.outputs, kernel.writes),
+    ):
+        if len(names) != len(accesses):
+            raise ScheduleError(
+                f"operator {op.name} has {len(names)} {what}s, its rKernel {kernel.name} "
+                f"{len(accesses)}"
+            )
+        for name, access in zip(names, accesses, strict=True):
+            if access.bytes != values[name].bytes:
+                raise ScheduleError(
+                    f"operator {op.name}: rKernel {kernel.name} takes {what} {name} as "
+                    f"{access.bytes} bytes of shape {access.shape}, the value has "
+                    f"{values[name].bytes}"
+                )
