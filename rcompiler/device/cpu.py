@@ -1,0 +1,194 @@
+"""CPUs: default figures per x86-64 feature level, and detection of the host.
+
+Figures that were not measured are conservative and the same on every host, so a compilation
+without measuring is deterministic: they depend on the feature level and, for a detected host, on
+its cache geometry.
+
+Sources: feature levels from the x86-64 psABI §3.1.1; 2 FMA ports, 4 cycles latency and
+2 loads per cycle hold for Intel Skylake-X to Sapphire Rapids and AMD Zen 2 to Zen 5 (Agner Fog,
+instruction tables; uops.info). Plain SSE has no FMA: a multiply and an add take two slots.
+"""
+
+import os
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
+from rcompiler.errors import DeviceError
+
+V3 = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe"})
+V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+EXTRA = frozenset({"avx512vnni", "avx512bf16", "avx512fp16", "avxvnni"})  # kept when present
+LEVELS: dict[str, frozenset[str]] = {"v4": V4, "v3": V3, "x86-64": frozenset()}
+# /proc/cpuinfo spells some features its own way
+_KERNEL_NAMES = {"abm": "lzcnt", "avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16"}
+_KERNEL_NAMES |= {"avx512_fp16": "avx512fp16", "avx_vnni": "avxvnni"}
+
+_COMPUTE = {
+    "v4": ComputeUnit(64, 32, fma_ports=2, fma_latency=4, load_ports=2, ghz=3.0),
+    "v3": ComputeUnit(32, 16, fma_ports=2, fma_latency=4, load_ports=2, ghz=3.0),
+    "x86-64": ComputeUnit(16, 16, fma_ports=1, fma_latency=8, load_ports=2, ghz=3.0),
+}
+
+
+@dataclass(frozen=True)
+class Cache:
+    """Geometry of one cache: bytes, ways, bytes of a line, cores that share it."""
+
+    capacity: int
+    ways: int
+    line: int
+    shared_by: int = 1
+
+
+DEFAULT_CACHES = {
+    "L1": Cache(32 << 10, 8, 64),
+    "L2": Cache(1 << 20, 16, 64),
+    "L3": Cache(16 << 20, 16, 64, shared_by=8),
+}
+DRAM_BYTES = 16 << 30
+# GB/s of one core, and of one instance with every sharer drawing; from one core that loads at
+# 32 bytes per cycle (x86-64, v3) or 64 (v4) out of L1, half of it out of L2
+_BANDWIDTH = {"v4": (384.0, 128.0), "v3": (192.0, 96.0), "x86-64": (96.0, 64.0)}
+_L3_BANDWIDTH = (24.0, 120.0)
+_DRAM_BANDWIDTH = (10.0, 40.0)
+
+
+def cpu_device(
+    level: str = "v3",
+    eus: int = 1,
+    *,
+    caches: dict[str, Cache] | None = None,
+    features: frozenset[str] | None = None,
+    name: str | None = None,
+) -> Device:
+    """A CPU of one feature level ("x86-64", "v3", "v4") with default figures.
+
+    `eus` cores; `caches` by name (L1, L2, L3), the defaults where one is missing; `features`
+    defaults to those of the level. Raises DeviceError for an unknown level.
+    """
+    if level not in LEVELS:
+        raise DeviceError(f"CPU feature level {level!r} is unknown; it is one of: {_levels()}")
+    geometry = DEFAULT_CACHES | (caches or {})
+    l1, l2, l3 = geometry["L1"], geometry["L2"], geometry["L3"]
+    bandwidth = _BANDWIDTH[level]
+    levels = [
+        MemoryLevel("L1", l1.capacity, l1.line, l1.ways, bandwidth[0], bandwidth[0]),
+        MemoryLevel("L2", l2.capacity, l2.line, l2.ways, bandwidth[1], bandwidth[1]),
+        MemoryLevel("L3", l3.capacity, l3.line, l3.ways, *_L3_BANDWIDTH, shared_by=l3.shared_by),
+    ]
+    levels = [a for i, a in enumerate(levels) if not i or a.capacity > levels[i - 1].capacity]
+    dram = MemoryLevel("DRAM", DRAM_BYTES, l1.line, 1, *_DRAM_BANDWIDTH, shared_by=max(8, eus))
+    return Device(
+        name=name or f"cpu-{level}",
+        kind="cpu",
+        eus=eus,
+        compute=_COMPUTE[level],
+        memory=(*levels, dram),
+        costs=Costs(),
+        level_name=level,
+        features=LEVELS[level] if features is None else features,
+    )
+
+
+def detect_cpu(
+    level: str | None = None,
+    eus: int | None = None,
+    *,
+    cpuinfo: Path = Path("/proc/cpuinfo"),
+    cache_root: Path = Path("/sys/devices/system/cpu/cpu0/cache"),
+) -> Device:
+    """The host: its features, the cores in the affinity mask and its caches.
+
+    `level` forces a feature level; DeviceError when the host lacks a feature of it. `eus` forces
+    the number of cores. Files that cannot be read give the conservative defaults.
+    """
+    found = host_features(cpuinfo)
+    if level is not None and level not in LEVELS:
+        raise DeviceError(f"CPU feature level {level!r} is unknown; it is one of: {_levels()}")
+    if level is None:
+        level = best_level(found)
+    missing = sorted(LEVELS[level] - found)
+    if missing:
+        raise DeviceError(
+            f"this host has no CPU feature {', '.join(missing)}, which level {level} needs; "
+            f"use level {best_level(found)}"
+        )
+    features = LEVELS[level] | (found & EXTRA if level == "v4" else frozenset())
+    device = cpu_device(
+        level,
+        len(os.sched_getaffinity(0)) if eus is None else eus,
+        caches=host_caches(cache_root),
+        features=features,
+        name="cpu",
+    )
+    return device
+
+
+def host_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
+    """Instruction-set features of the first processor listed, in LLVM's spelling."""
+    try:
+        lines = cpuinfo.read_text(errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() == "flags":
+            names = {_KERNEL_NAMES.get(flag, flag) for flag in value.split()}
+            return frozenset(names & (V4 | EXTRA))
+    return frozenset()
+
+
+def best_level(features: frozenset[str]) -> str:
+    """The highest feature level whose features are all there."""
+    return next(level for level, needs in LEVELS.items() if needs <= features)
+
+
+def host_caches(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict[str, Cache]:
+    """Data caches of one core by name; a cache that is described badly is left out."""
+    caches = {}
+    for folder in sorted(root.glob("index*")):
+        try:
+            if (folder / "type").read_text().strip() not in ("Data", "Unified"):
+                continue
+            name = "L" + (folder / "level").read_text().strip()
+            capacity = _bytes((folder / "size").read_text())
+            line = int((folder / "coherency_line_size").read_text())
+            ways = int((folder / "ways_of_associativity").read_text()) or capacity // line
+            sharers = _count((folder / "shared_cpu_list").read_text())
+        except (OSError, ValueError):
+            continue
+        if name in DEFAULT_CACHES and min(capacity, line, ways, sharers) > 0:
+            caches[name] = Cache(capacity, ways, line, sharers)
+    return caches
+
+
+def with_figures(device: Device, peaks: dict[str, float], bandwidth: dict[str, float]) -> Device:
+    """`device` with measured peaks (operations/ns by type) and GB/s of one core by level."""
+    compute = replace(device.compute, peaks=tuple(sorted(peaks.items())))
+    memory = []
+    for level in device.memory:
+        alone = bandwidth.get(level.name, level.bandwidth)
+        # what one core can draw, the instance can deliver; more was not measured
+        shared = max(level.shared_bandwidth, alone) if level.shared_by > 1 else alone
+        memory.append(replace(level, bandwidth=alone, shared_bandwidth=shared))
+    return replace(device, compute=compute, memory=tuple(memory), measured=True)
+
+
+def _levels() -> str:
+    return ", ".join(LEVELS)
+
+
+def _bytes(text: str) -> int:
+    text = text.strip()
+    scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
+    return int(text.rstrip("KMG")) * scale
+
+
+def _count(text: str) -> int:
+    """Processors in a kernel list such as "0-3,8"."""
+    total = 0
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        total += int(last or first) - int(first) + 1
+    return total

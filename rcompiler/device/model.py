@@ -1,0 +1,219 @@
+"""Device: one machine as plain data (Roller's hardware abstraction layer, OSDI'22 §3.3).
+
+A device is a list of equal execution units (EUs: cores of a CPU, streaming multiprocessors of a
+GPU), one compute unit description that holds for each of them, and the memory levels from the
+fastest to the slowest. Every algorithm reads its constants from here; a new machine is a new
+record, no code.
+
+Units: bytes, nanoseconds, GB/s = bytes/ns, gflops = operations/ns, all measured or estimated
+for one EU unless a field says otherwise.
+"""
+
+import math
+from dataclasses import dataclass, field, replace
+
+from rcompiler.errors import DeviceError
+
+KINDS = ("cpu", "cuda")
+
+
+def _require(condition: bool, what: str, remedy: str) -> None:
+    if not condition:
+        raise DeviceError(f"{what}; {remedy}")
+
+
+def _positive(owner: str, **values: float | None) -> None:
+    for name, value in values.items():
+        ok = value is None or (
+            isinstance(value, (int, float))
+            and not isinstance(value, bool)
+            and math.isfinite(value)
+            and value > 0
+        )
+        _require(ok, f"{owner}: {name} is {value!r}", "it must be a number above 0")
+
+
+@dataclass(frozen=True)
+class MemoryLevel:
+    """One level of the memory hierarchy.
+
+    `capacity`: bytes of one instance. `line`: bytes of one cache line, or of one memory
+    transaction. `ways`: associativity of a cache, or the number of banks of a scratchpad.
+    `bandwidth`: GB/s one EU draws when it is alone. `shared_bandwidth`: GB/s of one instance when
+    all EUs that share it draw at once. `shared_by`: EUs per instance.
+    """
+
+    name: str
+    capacity: int
+    line: int
+    ways: int
+    bandwidth: float
+    shared_bandwidth: float
+    shared_by: int = 1
+
+    def __post_init__(self) -> None:
+        _positive(
+            f"memory level {self.name}",
+            capacity=self.capacity,
+            line=self.line,
+            ways=self.ways,
+            bandwidth=self.bandwidth,
+            shared_bandwidth=self.shared_bandwidth,
+            shared_by=self.shared_by,
+        )
+
+    @property
+    def sets(self) -> int:
+        """Cache sets (rows of banks) of one instance."""
+        return max(1, self.capacity // (self.line * self.ways))
+
+    @property
+    def way_bytes(self) -> int:
+        """Addresses this far apart fall into the same set."""
+        return self.sets * self.line
+
+    def share(self, active: int) -> float:
+        """GB/s per EU when `active` of the EUs that share an instance draw at once."""
+        drawing = max(1, min(active, self.shared_by))
+        return min(self.bandwidth, self.shared_bandwidth / drawing)
+
+
+@dataclass(frozen=True)
+class ComputeUnit:
+    """The arithmetic of one EU.
+
+    `vector_bytes`: width of one vector register (of one warp-wide register on a GPU).
+    `registers`: vector registers of one thread. `fma_ports`: vector FMAs started per cycle;
+    `fma_latency`: cycles from one FMA to a dependent one, so `fma_ports * fma_latency` independent
+    accumulators fill the unit. `load_ports`: vector loads per cycle. `ghz`: sustained frequency
+    under vector load. `peaks`: measured operations/ns by type ("f32", "f64", "i8"); a type
+    that is not there is computed from the other fields. `matrix`: dense matrix-unit operations/ns.
+    """
+
+    vector_bytes: int
+    registers: int
+    fma_ports: int
+    fma_latency: int
+    load_ports: int
+    ghz: float
+    warp: int = 1
+    partitions: int = 1
+    peaks: tuple[tuple[str, float], ...] = ()
+    matrix: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        _positive(
+            "compute unit",
+            vector_bytes=self.vector_bytes,
+            registers=self.registers,
+            fma_ports=self.fma_ports,
+            fma_latency=self.fma_latency,
+            load_ports=self.load_ports,
+            ghz=self.ghz,
+            warp=self.warp,
+            partitions=self.partitions,
+        )
+        for table in (self.peaks, self.matrix):
+            _require(
+                len({name for name, _ in table}) == len(table),
+                "compute unit: a type has two peaks",
+                "name every type once",
+            )
+            for name, value in table:
+                _positive("compute unit", **{f"peak {name}": value})
+
+    def lanes(self, itemsize: int) -> int:
+        """Elements of `itemsize` bytes in one vector register."""
+        return max(1, self.vector_bytes // itemsize)
+
+    def peak(self, itemsize: int) -> float:
+        """Multiply-add operations/ns of one EU on elements of `itemsize` bytes (2 per FMA)."""
+        name = {8: "f64", 4: "f32", 1: "i8"}.get(itemsize, "")
+        known = dict(self.peaks)
+        if name in known:
+            return known[name]
+        return 2.0 * self.lanes(itemsize) * self.fma_ports * self.ghz
+
+    @property
+    def accumulators(self) -> int:
+        """Independent accumulators that hide the FMA latency."""
+        return self.fma_ports * self.fma_latency
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What it costs to get work to an EU, in ns.
+
+    `task_ns`: start of one more rTask on an EU that is already running. `hand_off_ns`: a signal
+    on one EU until a waiting EU runs. `barrier_ns`: all EUs. `launch_ns`: one warm launch of
+    a program. `min_task_ns`: below this an rTask is not worth placing on its own.
+    """
+
+    task_ns: float = 50.0
+    hand_off_ns: float = 200.0
+    barrier_ns: float = 200.0
+    launch_ns: float = 500.0
+    min_task_ns: float = 5000.0
+
+    def __post_init__(self) -> None:
+        _positive("costs", **vars(self))
+
+
+@dataclass(frozen=True)
+class Device:
+    """One machine. `memory` goes from the fastest level to the slowest.
+
+    `features`: instruction-set names that code generation may use. `level_name`: the x86-64
+    feature level ("x86-64", "v3", "v4"), or the compute capability ("sm_90a"). `measured`: whether
+    the figures come from measurements on the machine, or are the conservative defaults.
+    Raises DeviceError when a field is out of range.
+    """
+
+    name: str
+    kind: str
+    eus: int
+    compute: ComputeUnit
+    memory: tuple[MemoryLevel, ...]
+    costs: Costs = field(default_factory=Costs)
+    level_name: str = ""
+    features: frozenset[str] = frozenset()
+    measured: bool = False
+
+    def __post_init__(self) -> None:
+        _require(bool(self.name), "a device without a name", "give it one")
+        _require(self.kind in KINDS, f"device kind {self.kind!r}", f"it is one of {KINDS}")
+        _positive(f"device {self.name}", eus=self.eus)
+        _require(isinstance(self.eus, int), f"device {self.name}: eus {self.eus!r}", "whole units")
+        _require(bool(self.memory), f"device {self.name} has no memory level", "list at least one")
+        names = [level.name for level in self.memory]
+        _require(
+            len(set(names)) == len(names),
+            f"device {self.name}: memory levels {names}",
+            "every level needs its own name",
+        )
+        sizes = [level.capacity for level in self.memory]
+        _require(
+            sizes == sorted(sizes),
+            f"device {self.name}: memory levels {names} shrink",
+            "list them from the fastest (smallest) to the slowest (largest)",
+        )
+
+    def level(self, name: str) -> MemoryLevel:
+        """The memory level called `name`; DeviceError when there is none."""
+        for level in self.memory:
+            if level.name == name:
+                return level
+        has = ", ".join(level.name for level in self.memory)
+        raise DeviceError(f"device {self.name} has no memory level {name!r}; it has: {has}")
+
+    def lanes(self, itemsize: int) -> int:
+        """Elements of `itemsize` bytes in one vector register."""
+        return self.compute.lanes(itemsize)
+
+    @property
+    def vector_registers(self) -> int:
+        return self.compute.registers
+
+    def with_eus(self, eus: int) -> "Device":
+        """The same machine with `eus` execution units."""
+        return replace(self, eus=eus)

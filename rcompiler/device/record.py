@@ -1,0 +1,132 @@
+"""Device records: a Device as a JSON file, which is a valid compile target.
+
+The file holds the fields of `Device` by name; nothing may be missing except fields with a
+default, and nothing may be there that is not a field, so a typing error is found, not ignored.
+"""
+
+import json
+from dataclasses import MISSING, asdict, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
+from rcompiler.errors import DeviceError
+
+FORMAT = "rcompiler-device-1"
+_T = TypeVar("_T")
+_DATA = Path(__file__).parent / "data"
+
+
+def to_json(device: Device) -> str:
+    """The record as text; equal devices give equal text."""
+    record = asdict(device)
+    record["features"] = sorted(device.features)
+    for table in ("peaks", "matrix"):
+        record["compute"][table] = dict(record["compute"][table])
+    return json.dumps({"format": FORMAT, **record}, indent=1, sort_keys=True) + "\n"
+
+
+def from_json(text: str, origin: str = "device record") -> Device:
+    """The device a record describes; DeviceError, naming `origin`, for anything odd in it."""
+    try:
+        record = json.loads(text)
+    except ValueError as error:
+        raise DeviceError(f"{origin}: not JSON: {error}; write it with save_device") from None
+    record = _object(record, origin)
+    if record.pop("format", None) != FORMAT:
+        raise DeviceError(f"{origin}: not a device record; it must say \"format\": \"{FORMAT}\"")
+    record["compute"] = _compute(record.get("compute"), f"{origin}: compute")
+    levels = _list(record.get("memory"), f"{origin}: memory")
+    record["memory"] = tuple(
+        _build(MemoryLevel, level, f"{origin}: memory[{i}]") for i, level in enumerate(levels)
+    )
+    if "costs" in record:
+        record["costs"] = _build(Costs, record["costs"], f"{origin}: costs")
+    features = _list(record.get("features", []), f"{origin}: features")
+    if not all(isinstance(feature, str) for feature in features):
+        raise DeviceError(f"{origin}: features {features!r}; every feature is a string")
+    record["features"] = frozenset(features)
+    return _build(Device, record, origin)
+
+
+def save_device(device: Device, path: str | Path) -> None:
+    """Write the record of `device`; DeviceError when the file cannot be written."""
+    try:
+        Path(path).write_text(to_json(device))
+    except OSError as error:
+        raise DeviceError(f"{path}: cannot write the device record: {error.strerror}") from None
+
+
+def load_device(path: str | Path) -> Device:
+    """Read a record; DeviceError when it cannot be read or is not valid."""
+    try:
+        text = Path(path).read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text"
+        raise DeviceError(f"{path}: cannot read the device record: {reason}") from None
+    return from_json(text, str(path))
+
+
+def builtin_names() -> tuple[str, ...]:
+    """Names of the records that come with the compiler."""
+    return tuple(sorted(path.stem for path in _DATA.glob("*.json")))
+
+
+def builtin_device(name: str) -> Device:
+    """A record that comes with the compiler; DeviceError when there is none of this name."""
+    if name not in builtin_names():
+        raise DeviceError(f"no device {name!r}; there are: {', '.join(builtin_names())}")
+    return load_device(_DATA / f"{name}.json")
+
+
+def _object(value: Any, where: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise DeviceError(f"{where}: {_kind(value)} where an object belongs")
+    return dict(value)
+
+
+def _list(value: Any, where: str) -> list[Any]:
+    if not isinstance(value, list):
+        raise DeviceError(f"{where}: {_kind(value)} where a list belongs")
+    return value
+
+
+def _compute(value: Any, where: str) -> ComputeUnit:
+    record = _object(value, where)
+    for table in ("peaks", "matrix"):
+        if table in record:
+            pairs = _object(record[table], f"{where}: {table}")
+            record[table] = tuple(sorted(pairs.items()))
+    return _build(ComputeUnit, record, where)
+
+
+# how a plain field may be written in JSON; whole numbers are also fine where a float belongs
+_PLAIN: dict[Any, tuple[type, ...]] = {int: (int,), float: (int, float), str: (str,), bool: (bool,)}
+
+
+def _build(cls: type[_T], value: Any, where: str) -> _T:
+    record = _object(value, where)
+    known = {f.name: f for f in fields(cls)}  # type: ignore[arg-type]
+    unknown = sorted(set(record) - set(known))
+    if unknown:
+        raise DeviceError(f"{where}: no field {unknown[0]!r}; it has: {', '.join(known)}")
+    for name, f in known.items():
+        if name not in record:
+            if f.default is MISSING and f.default_factory is MISSING:
+                raise DeviceError(f"{where}: the field {name!r} is missing")
+            continue
+        allowed = _PLAIN.get(f.type)
+        wrong_bool = isinstance(record[name], bool) and f.type is not bool
+        if allowed and (wrong_bool or not isinstance(record[name], allowed)):
+            raise DeviceError(f"{where}: {name} is {_kind(record[name])}, not {f.type.__name__}")
+        if f.type is float:
+            record[name] = float(record[name])
+    try:
+        return cls(**record)
+    except DeviceError as error:
+        raise DeviceError(f"{where}: {error}") from None
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "an object", list: "a list", str: "a string", type(None): "nothing"}
+    return names.get(type(value), repr(value))

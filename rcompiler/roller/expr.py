@@ -1,0 +1,333 @@
+"""TensorExpr: a tensor computation as axes and affine accesses (Roller §3.1).
+
+An expression is what `linalg.generic` says and no more: an iteration space of parallel and
+reduction axes, and for every operand an index expression per dimension. From it follows
+statically what a tile of the axes reads and writes.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcompiler.roller.index import (
+    ExpressionError,
+    Index,
+    Number,
+    count_sums,
+    floordiv,
+    index,
+    mod,
+)
+
+__all__ = [
+    "Access",
+    "Axis",
+    "ExpressionError",
+    "Index",
+    "TensorExpr",
+    "floordiv",
+    "index",
+    "mod",
+    "tensor_expr",
+]
+
+KINDS = (
+    "contraction",
+    "convolution",
+    "reduction",
+    "pooling",
+    "elementwise",
+    "movement",
+    "gather",
+    "sequential",
+)
+_ENUMERATE = 1 << 20  # points of a floordiv/mod or clamped access that are counted one by one
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One axis of the iteration space; kind is "parallel" or "reduction"."""
+
+    name: str
+    size: int
+    kind: str
+
+
+@dataclass(frozen=True)
+class Access:
+    """How the iteration space reads or writes one tensor.
+
+    `shape`: of the tensor, in elements of `itemsize` bytes. `dims`: one Index per dimension, or
+    None when the position depends on data (gather). Elements outside of `shape` (the halo of
+    a padded convolution) do not exist and are not counted.
+    """
+
+    shape: tuple[int, ...]
+    itemsize: int
+    dims: tuple[Index, ...] | None
+
+    def axes(self) -> frozenset[int]:
+        """Positions of all axes the access names."""
+        return frozenset().union(*(dim.axes() for dim in self.dims or ()))
+
+    def extents(self, sizes: Sequence[Number]) -> tuple[Number, ...]:
+        """Extent per dimension of the box a tile of `sizes` touches, at most the shape.
+
+        The box includes the holes of strided accesses: whole lines move through the memory
+        levels. A data-dependent access may touch everything. Entries may be numpy arrays.
+        """
+        if self.dims is None:
+            return self.shape
+        result = []
+        for dim, size in zip(self.dims, self.shape, strict=True):
+            low, high = dim.bounds(sizes)
+            result.append(np.minimum(high - low + 1, size))
+        return tuple(result)
+
+    def traffic(self, sizes: Sequence[Number], line: int) -> Number:
+        """Bytes that move when a tile of `sizes` is read once in transactions of `line` bytes.
+
+        Rows of the box are rounded up to lines; a data-dependent access moves a line per point.
+        Whole trailing dimensions join up with the dimension before them into one row.
+        """
+        if self.dims is None:
+            points = math.prod(sizes[1:], start=sizes[0]) if len(sizes) else 1
+            return points * max(line, self.itemsize)
+        extents = self.extents(sizes)
+        run: Number = 1
+        rows: Number = 1
+        joined: Number = True
+        for extent, size in zip(reversed(extents), reversed(self.shape), strict=True):
+            run = np.where(joined, run * extent, run)
+            rows = np.where(joined, rows, rows * extent)
+            joined = joined & (extent == size)
+        return rows * (-(-run * self.itemsize // line) * line)
+
+    def elements(self, sizes: Sequence[int], origin: Sequence[int] | None = None) -> int:
+        """Number of different elements a tile of `sizes` at `origin` (default 0) touches.
+
+        Exact for every linear map (any stride, dilation, halo, shared axes) and for floordiv and
+        mod of up to 2^20 points; beyond that an upper bound. Data-dependent: one per point, at most
+        the whole tensor.
+        """
+        if any(size < 1 for size in sizes):
+            return 0
+        if self.dims is None:
+            return min(math.prod(sizes), math.prod(self.shape))
+        start = tuple(origin) if origin is not None else (0,) * len(sizes)
+        return math.prod(
+            self._count(group, sizes, start) for group in _groups([d.axes() for d in self.dims])
+        )
+
+    def stride(self, axis: int, count: int, size: int) -> int | None:
+        """Elements between neighbours along `axis`, in every aligned group of `count`.
+
+        0: the access does not move; 1: contiguous, a vector load; None: no single stride.
+        """
+        if self.dims is None:
+            return None
+        length = min(max(size, 1), 8 * count)
+        rank = 1 + max(self.axes() | {axis})
+        point: list[Number] = [0] * rank
+        point[axis] = np.arange(length)
+        address: Number = 0
+        for dim, extent in zip(self.dims, self.shape, strict=True):
+            address = address * extent + dim.at(point)
+        steps = np.diff(np.broadcast_to(address, (length,)))
+        inside = steps[(np.arange(1, length) % count) != 0]
+        if not inside.size:
+            return 0 if axis not in self.axes() else 1
+        return int(inside[0]) if (inside == inside[0]).all() else None
+
+    def _count(self, dims: Sequence[int], sizes: Sequence[int], origin: tuple[int, ...]) -> int:
+        """Different positions over dimensions that share axes."""
+        assert self.dims is not None
+        axes = sorted(frozenset().union(*(self.dims[d].axes() for d in dims)))
+        if not all(self.dims[d].linear for d in dims):
+            return self._enumerate(dims, axes, sizes, origin)
+        clipped = False
+        box = 1
+        strides = []  # flattening with the extents of the box is one-to-one
+        for d in dims:
+            # the origin of a linear index is one more constant
+            moved = Index(self.dims[d].terms, self.dims[d].at(origin))
+            low, high = moved.bounds(sizes)
+            inside = min(high, self.shape[d] - 1) - max(low, 0) + 1
+            if inside <= 0:
+                return 0
+            clipped |= inside < high - low + 1
+            strides.append(box)
+            box *= high - low + 1
+        if not clipped:
+            flat = [
+                sum(s * self.dims[d].coefficient(a) for s, d in zip(strides, dims, strict=True))
+                for a in axes
+            ]
+            return count_sums([(c, sizes[a]) for c, a in zip(flat, axes, strict=True)])
+        return self._enumerate(dims, axes, sizes, origin)
+
+    def _enumerate(
+        self,
+        dims: Sequence[int],
+        axes: Sequence[int],
+        sizes: Sequence[int],
+        origin: tuple[int, ...],
+    ) -> int:
+        assert self.dims is not None
+        if math.prod(sizes[a] for a in axes) > _ENUMERATE:
+            return math.prod(int(self.extents(sizes)[d]) for d in dims)
+        grids = np.meshgrid(*(origin[a] + np.arange(sizes[a]) for a in axes), indexing="ij")
+        point: list[Number] = [0] * len(sizes)
+        for axis, grid in zip(axes, grids, strict=True):
+            point[axis] = grid.ravel()
+        address: Number = np.zeros(1, np.int64)
+        inside: Number = np.ones(1, bool)
+        for d in dims:
+            value = np.asarray(self.dims[d].at(point))
+            inside = inside & (value >= 0) & (value < self.shape[d])
+            address = address * self.shape[d] + value
+        address, inside = np.broadcast_arrays(address, inside)
+        return int(np.unique(address[inside]).size)
+
+
+@dataclass(frozen=True)
+class TensorExpr:
+    """Axes, accesses, and the arithmetic per point.
+
+    `ops`: scalar operations per point of the whole space (a multiply-add counts 2);
+    `epilogue_ops`: per point of the parallel space (what is fused before or after the root).
+    `compute_bytes`: bytes of the widest element held in registers.
+    """
+
+    axes: tuple[Axis, ...]
+    inputs: tuple[Access, ...]
+    outputs: tuple[Access, ...]
+    kind: str
+    ops: float
+    epilogue_ops: float
+    compute_bytes: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        return tuple(axis.size for axis in self.axes)
+
+    @property
+    def parallel(self) -> tuple[int, ...]:
+        """Positions of the parallel axes."""
+        return tuple(i for i, axis in enumerate(self.axes) if axis.kind == "parallel")
+
+    @property
+    def reduction(self) -> tuple[int, ...]:
+        """Positions of the reduction axes."""
+        return tuple(i for i, axis in enumerate(self.axes) if axis.kind == "reduction")
+
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        return self.inputs + self.outputs
+
+    def full(self, tile: Sequence[Number], step: Sequence[Number] | None = None) -> list[Number]:
+        """A size per axis from a tile of the parallel axes (and of the reduction axes, else all).
+
+        Tiles are cut off at the size of their axis.
+        """
+        sizes: list[Number] = list(self.sizes)
+        for position, size in zip(self.parallel, tile, strict=True):
+            sizes[position] = np.minimum(size, sizes[position])
+        for position, size in zip(self.reduction, step or (), strict=step is not None):
+            sizes[position] = np.minimum(size, sizes[position])
+        return sizes
+
+    def flops(self, tile: Sequence[int]) -> float:
+        """Operations of one rTask of `tile` (a size per parallel axis)."""
+        sizes = self.full(tile)
+        outside = math.prod(int(sizes[p]) for p in self.parallel)
+        inside = math.prod(int(sizes[r]) for r in self.reduction)
+        return outside * (inside * self.ops + self.epilogue_ops)
+
+    def footprint(self, tile: Sequence[int]) -> tuple[int, ...]:
+        """Different bytes per access (inputs, then outputs) that one rTask of `tile` touches."""
+        sizes = [int(size) for size in self.full(tile)]
+        return tuple(access.elements(sizes) * access.itemsize for access in self.accesses)
+
+    def windowed(self, axis: int) -> bool:
+        """Whether a dimension of an input adds `axis` to another axis (a sliding window)."""
+        return any(
+            len(dim.axes()) > 1 and dim.coefficient(axis)
+            for access in self.inputs
+            for dim in access.dims or ()
+        )
+
+
+def tensor_expr(
+    axes: Iterable[tuple[str, int, str]],
+    inputs: Iterable[Access],
+    outputs: Iterable[Access],
+    *,
+    kind: str | None = None,
+    ops: float = 2.0,
+    epilogue_ops: float = 0.0,
+    compute_bytes: int | None = None,
+) -> TensorExpr:
+    """A TensorExpr from plain data; ExpressionError names what does not fit together.
+
+    `axes`: (name, size, "parallel" | "reduction") in the order that accesses number them.
+    `kind` is inferred from the accesses, and `compute_bytes` is the widest itemsize, unless given.
+    """
+    built = tuple(Axis(*axis) for axis in axes)
+    ins, outs = tuple(inputs), tuple(outputs)
+    for axis in built:
+        if axis.kind not in ("parallel", "reduction"):
+            raise ExpressionError(f"axis {axis.name}: kind {axis.kind!r}; parallel or reduction")
+        if not isinstance(axis.size, int) or axis.size < 0:
+            raise ExpressionError(f"axis {axis.name}: size {axis.size!r}; an integer >= 0")
+    if not outs:
+        raise ExpressionError("a tensor expression without an output; give at least one access")
+    for access in ins + outs:
+        _check_access(access, len(built))
+    if kind is not None and kind not in KINDS:
+        raise ExpressionError(f"kind {kind!r}; one of {', '.join(KINDS)}")
+    wide = max(access.itemsize for access in ins + outs)
+    draft = TensorExpr(built, ins, outs, "sequential", ops, epilogue_ops, compute_bytes or wide)
+    named = kind or _infer_kind(draft)
+    return TensorExpr(built, ins, outs, named, ops, epilogue_ops, compute_bytes or wide)
+
+
+def _check_access(access: Access, rank: int) -> None:
+    if access.itemsize < 1:
+        raise ExpressionError(f"access with itemsize {access.itemsize}; bytes, at least 1")
+    if access.dims is None:
+        return
+    if len(access.dims) != len(access.shape):
+        raise ExpressionError(
+            f"access of a tensor {access.shape} with {len(access.dims)} index expressions; "
+            f"give one per dimension"
+        )
+    outside = sorted(axis for axis in access.axes() if not 0 <= axis < rank)
+    if outside:
+        raise ExpressionError(f"access names axis {outside[0]}, but there are {rank} axes")
+
+
+def _infer_kind(expr: TensorExpr) -> str:
+    reduction = set(expr.reduction)
+    if any(access.dims is None for access in expr.inputs):
+        return "gather"
+    if not reduction:
+        return "elementwise" if expr.ops or expr.epilogue_ops else "movement"
+    reduced = sum(bool(access.axes() & reduction) for access in expr.inputs)
+    window = any(expr.windowed(axis) for axis in reduction)
+    if reduced > 1:
+        return "convolution" if window else "contraction"
+    return "pooling" if window else "reduction"
+
+
+def _groups(axes: Sequence[frozenset[int]]) -> list[list[int]]:
+    """Positions of the sets that are connected by shared members, in order."""
+    groups: list[tuple[set[int], list[int]]] = []
+    for position, members in enumerate(axes):
+        together = [g for g in groups if g[0] & members]
+        groups = [g for g in groups if not g[0] & members]
+        union = set(members).union(*(g[0] for g in together))
+        groups.append((union, sorted([position, *(d for g in together for d in g[1])])))
+    return sorted(group for _, group in groups)
