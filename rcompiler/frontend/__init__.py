@@ -1,0 +1,1 @@
+"""ONNX models to S1: ``linalg`` on static tensors, weights beside the module."""

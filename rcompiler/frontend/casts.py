@@ -1,0 +1,82 @@
+"""ONNX ``Cast`` of one element, between all types the compiler stores."""
+
+from __future__ import annotations
+
+from . import dtypes
+from .dtypes import mlir_type
+from .scalar import Body, Scalar
+
+
+def cast(s: Body, a: Scalar, dtype: str, saturate: bool = True) -> Scalar:
+    """Convert ``a`` to ``dtype`` as ONNX Cast-25 does.
+
+    Floats to integers truncate (values out of range are the platform's, as the standard allows,
+    but never undefined behaviour for integers of at most 32 bits); anything to bool is ``!= 0``.
+    """
+    if a.dtype == dtype:
+        return a
+    if dtype == "index" or a.dtype == "index":
+        return _index(s, a, dtype)
+    if a.dtype in dtypes.SMALL_FLOATS or dtype in dtypes.SMALL_FLOATS:
+        from . import small_floats
+
+        return small_floats.cast(s, a, dtype, saturate)
+    if dtype == "bool":
+        return a.ne(0)
+    if a.dtype == "bool":
+        return _from_bool(s, a, dtype)
+    if dtypes.is_float(a.dtype):
+        return _float_to_float(s, a, dtype) if dtypes.is_float(dtype) else _to_int(s, a, dtype)
+    if dtypes.is_float(dtype):
+        op = "arith.sitofp" if dtypes.is_signed(a.dtype) else "arith.uitofp"
+        return _convert(s, op, a, dtype)
+    return _int_to_int(s, a, dtype)
+
+
+def _convert(s: Body, op: str, a: Scalar, dtype: str) -> Scalar:
+    return s.op(f"{op} {a.name} : {mlir_type(a.dtype)} to {mlir_type(dtype)}", dtype)
+
+
+def _index(s: Body, a: Scalar, dtype: str) -> Scalar:
+    if dtype == "index":
+        signed = dtypes.is_signed(a.dtype)
+        return _convert(s, "arith.index_cast" if signed else "arith.index_castui", a, dtype)
+    if dtypes.is_integer(dtype) and dtype not in dtypes.SMALL_INTS:
+        return _convert(s, "arith.index_cast", a, dtype)
+    return cast(s, _convert(s, "arith.index_cast", a, "int64"), dtype)
+
+
+def _from_bool(s: Body, a: Scalar, dtype: str) -> Scalar:
+    return _convert(s, "arith.uitofp" if dtypes.is_float(dtype) else "arith.extui", a, dtype)
+
+
+def _float_to_float(s: Body, a: Scalar, dtype: str) -> Scalar:
+    have, want = dtypes.bits(a.dtype), dtypes.bits(dtype)
+    if have == want:  # f16 <-> bf16: neither holds the other
+        return _convert(s, "arith.truncf", _convert(s, "arith.extf", a, "float32"), dtype)
+    return _convert(s, "arith.extf" if want > have else "arith.truncf", a, dtype)
+
+
+def _to_int(s: Body, a: Scalar, dtype: str) -> Scalar:
+    if dtype == "uint64":
+        return _convert(s, "arith.fptoui", a, dtype)
+    # Through i64: what numpy's C conversion gives, and no poison for narrow targets.
+    wide = _convert(s, "arith.fptosi", a, "int64")
+    return _int_to_int(s, wide, dtype)
+
+
+def _int_to_int(s: Body, a: Scalar, dtype: str) -> Scalar:
+    have, want = dtypes.bits(a.dtype), dtypes.bits(dtype)
+    if want > have:
+        out = _convert(s, "arith.extsi" if dtypes.is_signed(a.dtype) else "arith.extui", a, dtype)
+    else:
+        out = _convert(s, "arith.trunci", a, dtype) if want < have else s.as_type(a, dtype)
+    return _wrap(s, out, dtype) if dtype in dtypes.SMALL_INTS else out
+
+
+def _wrap(s: Body, a: Scalar, dtype: str) -> Scalar:
+    """Keep the low 2 or 4 bits of a byte and extend them by sign or zero."""
+    shift = 8 - int(dtype.lstrip("uint"))
+    signed = "int8" if dtypes.is_signed(dtype) else "uint8"
+    moved = s.shift_left(s.as_type(a, signed), shift)
+    return s.as_type(s.shift_right(moved, shift), dtype)

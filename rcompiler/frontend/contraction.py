@@ -1,0 +1,172 @@
+"""Builder methods for sums of products and windows: matmul, convolution, pooling."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from .scalar import Body, Number, Scalar
+
+if TYPE_CHECKING:
+    from .builder import Builder, Value
+
+    _Base = Builder
+else:
+    _Base = object
+
+
+def _multiply_add(dtype: str) -> Callable[[Body, Scalar, Scalar, Scalar], Scalar]:
+    """The one contraction body: ``acc + a * b`` in the accumulator's type."""
+
+    def body(s: Body, a: Scalar, b: Scalar, acc: Scalar) -> Scalar:
+        return acc + s.cast(a, dtype) * s.cast(b, dtype)
+
+    return body
+
+
+class ContractionOps(_Base):
+    """Mixin of Builder."""
+
+    def contract(
+        self,
+        a: tuple[Value, str],
+        b: tuple[Value, str],
+        out: tuple[Sequence[int], str],
+        iterators: str,
+        dtype: str | None = None,
+    ) -> Value:
+        """Sum of products over the ``r`` iterators; operands are (value, map) pairs."""
+        dtype = dtype or a[0].dtype
+        start = (self.fill(out[0], dtype, 0), out[1])
+        return self.generic([a, b], [start], iterators, _multiply_add(dtype))[0]
+
+    def matmul(self, a: Value, b: Value, dtype: str | None = None) -> Value:
+        """numpy's ``matmul`` with batch broadcasting, operands of rank >= 1.
+
+        The caller has checked the shapes.
+        """
+        from .builder import broadcast_shapes
+
+        batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        assert batch is not None
+        n = len(batch)
+        k = f"d{n + (a.rank > 1) + (b.rank > 1)}"
+        rows = [f"d{n}"] if a.rank > 1 else []
+        columns = [f"d{n + len(rows)}"] if b.rank > 1 else []
+
+        def lead(value: Value) -> list[str]:
+            skip = n - max(value.rank - 2, 0)
+            sizes = value.shape[:-2]
+            return [
+                "0" if size == 1 and batch[skip + i] != 1 else f"d{skip + i}"
+                for i, size in enumerate(sizes)
+            ]
+
+        shape = [*batch, *(a.shape[-2:-1] if rows else ()), *(b.shape[-1:] if columns else ())]
+        read_a = ", ".join([*lead(a), *rows, k])
+        read_b = ", ".join([*lead(b), k, *columns])
+        write = ", ".join(f"d{i}" for i in range(len(shape)))
+        return self.contract((a, read_a), (b, read_b), (shape, write), "p" * len(shape) + "r",
+                             dtype)
+
+    def conv(
+        self,
+        x: Value,
+        w: Value,
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        pads: Sequence[int],
+        groups: int = 1,
+        dtype: str | None = None,
+        pad_number: Number = 0,
+    ) -> Value:
+        """Convolution of ``x`` [n, c, spatial...] with ``w`` [co, c/groups, kernel...].
+
+        ``pads``: begins then ends of the spatial dimensions. One ``tensor.pad`` and one generic
+        with iterators (n, [g,] co, spatial... | ci, kernel...).
+        """
+        rank = x.rank - 2
+        x = self.pad(x, [0, 0, *pads[:rank]], [0, 0, *pads[rank:]], pad_number)
+        kernel = w.shape[2:]
+        sizes = [
+            (x.shape[2 + i] - (kernel[i] - 1) * dilations[i] - 1) // strides[i] + 1
+            for i in range(rank)
+        ]
+        n, co, ci = x.shape[0], w.shape[0] // groups, w.shape[1]
+        lead, x_lead, w_lead, reduce = [n], ["d0"], [], []
+        if groups > 1:  # a dimension of size one per group is left out: depthwise has only g
+            keep_co, keep_ci = co > 1, ci > 1
+            x_shape = [n, groups] + [ci] * keep_ci
+            x = self.reshape(x, [*x_shape, *x.shape[2:]])
+            w = self.reshape(w, [groups] + [co] * keep_co + [ci] * keep_ci + [*kernel])
+            lead += [groups] + [co] * keep_co
+            x_lead.append("d1")
+            w_lead.append("d1")
+        else:
+            keep_co = keep_ci = True
+            lead.append(co)
+        if keep_co:
+            w_lead.append(f"d{len(lead) - 1}")
+        first = len(lead) + rank  # first reduction dimension
+        if keep_ci:
+            reduce = [f"d{first}"]
+        taps = [f"d{first + len(reduce) + i}" for i in range(rank)]
+        window = [
+            _window(f"d{len(lead) + i}", strides[i], taps[i], dilations[i]) for i in range(rank)
+        ]
+        shape = [*lead, *sizes]
+        out = self.contract(
+            (x, ", ".join([*x_lead, *reduce, *window])),
+            (w, ", ".join([*w_lead, *reduce, *taps])),
+            (shape, ", ".join(f"d{i}" for i in range(len(shape)))),
+            "p" * len(shape) + "r" * (len(reduce) + rank),
+            dtype,
+        )
+        return self.reshape(out, [n, groups * co, *sizes])
+
+    def window_reduce(
+        self,
+        x: Value,
+        kernel: Sequence[int],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        low: Sequence[int],
+        high: Sequence[int],
+        init: Number,
+        combine: Callable[[Body, Scalar, Scalar], Scalar],
+    ) -> Value:
+        """Pooling over the last ``len(kernel)`` dimensions of ``x``, padded with ``init``.
+
+        ``combine(s, element, accumulator)``; ``high`` may be larger than the last window needs.
+        """
+        rank, lead = len(kernel), x.rank - len(kernel)
+        x = self.pad(x, [0] * lead + list(low), [0] * lead + list(high), init)
+        sizes = [
+            (x.shape[lead + i] - (kernel[i] - 1) * dilations[i] - 1) // strides[i] + 1
+            for i in range(rank)
+        ]
+        shape = [*x.shape[:lead], *sizes]
+        window = [
+            _window(f"d{lead + i}", strides[i], f"d{x.rank + i}", dilations[i])
+            for i in range(rank)
+        ]
+        read = ", ".join([f"d{i}" for i in range(lead)] + window)
+        # The window's extents are known to linalg only through an operand of that shape.
+        extent = self.empty(kernel, x.dtype)
+        taps = ", ".join(f"d{x.rank + i}" for i in range(rank))
+        start = self.fill(shape, x.dtype, init)
+        own = ", ".join(f"d{i}" for i in range(len(shape)))
+        return self.generic(
+            [(x, read), (extent, taps)],
+            [(start, own)],
+            "p" * len(shape) + "r" * rank,
+            lambda s, a, _, acc: combine(s, a, acc),
+        )[0]
+
+
+def _window(position: str, stride: int, tap: str, dilation: int) -> str:
+    """``position * stride + tap * dilation``."""
+    left = position if stride == 1 else f"{position} * {stride}"
+    return f"{left} + " + (tap if dilation == 1 else f"{tap} * {dilation}")
+
+

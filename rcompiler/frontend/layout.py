@@ -1,0 +1,238 @@
+"""Builder methods that only move data: reshape, transpose, slice, pad, concat, broadcast.
+
+All of them fold constants with numpy on the spot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from . import dtypes
+from .scalar import Number, literal
+
+if TYPE_CHECKING:
+    from .builder import Builder, Value
+
+    _Base = Builder
+else:
+    _Base = object
+
+FOLD_BYTES = 1 << 30  # constants up to this size are re-laid out while compiling
+
+
+def _foldable(value: Value) -> bool:
+    return value.const is not None and value.const.nbytes <= FOLD_BYTES
+
+
+def reassociation(source: Sequence[int], target: Sequence[int]) -> list[tuple[list, list]]:
+    """Smallest groups of dimensions with equal products, e.g. (2,3,4)->(6,4): ([0,1],[0]),
+    ([2],[1]). Unit dimensions join a neighbouring group. Shapes hold no zero."""
+    groups: list[tuple[list, list]] = []
+    i = j = 0
+    while i < len(source) or j < len(target):
+        a, b = [], []
+        size_a = size_b = 1
+        if i < len(source):
+            a, size_a, i = [i], source[i], i + 1
+        if j < len(target):
+            b, size_b, j = [j], target[j], j + 1
+        while size_a != size_b:
+            if size_a < size_b:
+                a.append(i)
+                size_a, i = size_a * source[i], i + 1
+            else:
+                b.append(j)
+                size_b, j = size_b * target[j], j + 1
+        if groups and (not a or not b):
+            groups[-1][0].extend(a)
+            groups[-1][1].extend(b)
+        else:
+            groups.append((a, b))
+    return groups
+
+
+class LayoutOps(_Base):
+    """Mixin of Builder."""
+
+    def reshape(self, value: Value, shape: Sequence[int]) -> Value:
+        """The same elements in row-major order under another shape (a view: no data moves)."""
+        shape = tuple(int(d) for d in shape)
+        assert int(np.prod(shape, dtype=np.int64)) == value.size, (value.shape, shape)
+        if shape == value.shape:
+            return value
+        if value.const is not None:
+            if value.const.size and not any(value.const.strides):
+                one = value.const.reshape(-1)[:1].reshape(())
+                return self.constant_view(np.broadcast_to(one, shape), value.dtype)
+            return self.constant_view(value.const.reshape(shape), value.dtype)
+        base = value.base if value.base is not None else value
+        if base.shape == shape:
+            return base
+        if value.size == 0:
+            return self.empty(shape, value.dtype)
+        if 1 in (base.rank, len(shape)) or not (base.rank and len(shape)):
+            value = base
+        out = self._reshape_text(value, shape)
+        out.base = base
+        return out
+
+    def constant_view(self, array: np.ndarray, dtype: str) -> Value:
+        """A constant that keeps ``array`` as it is."""
+        out = self.constant(0)
+        out.shape, out.dtype, out.const = tuple(array.shape), dtype, array
+        return out
+
+    def _reshape_text(self, value: Value, shape: tuple[int, ...]) -> Value:
+        groups = reassociation(value.shape, shape)
+        if not value.shape or not shape:
+            groups = []
+        middle = tuple(
+            int(np.prod([shape[j] for j in b], dtype=np.int64)) for _, b in groups
+        )
+        collapse = "[" + ", ".join(str(a) for a, _ in groups) + "]"
+        expand = "[" + ", ".join(str(b) for _, b in groups) + "]"
+        if len(middle) != value.rank:
+            kind = dtypes.tensor_type(middle, value.dtype)
+            value = self.value(
+                f"tensor.collapse_shape {self.ref(value)} {collapse} : {value.type} into {kind}",
+                middle, value.dtype,
+            )
+        if value.shape != shape:
+            kind = dtypes.tensor_type(shape, value.dtype)
+            value = self.value(
+                f"tensor.expand_shape {self.ref(value)} {expand} output_shape "
+                f"{list(shape)} : {value.type} into {kind}",
+                shape, value.dtype,
+            )
+        return value
+
+    def transpose(self, value: Value, perm: Sequence[int]) -> Value:
+        """``out.shape[i] = value.shape[perm[i]]``."""
+        perm = tuple(int(p) for p in perm)
+        if perm == tuple(range(value.rank)):
+            return value
+        shape = tuple(value.shape[p] for p in perm)
+        if _foldable(value):
+            return self.constant_view(value.const.transpose(perm), value.dtype)
+        moved = [p for p in perm if value.shape[p] != 1]
+        if moved == sorted(moved):
+            return self.reshape(value, shape)
+        if value.permuted is not None:
+            source, before = value.permuted
+            return self.transpose(source, [before[p] for p in perm])
+        read = ["" for _ in perm]
+        for i, p in enumerate(perm):
+            read[p] = f"d{i}"
+        out = self._copy(value, ", ".join(read), shape)
+        out.permuted = (value, perm)
+        return out
+
+    def _copy(self, value: Value, read: str, shape: Sequence[int]) -> Value:
+        """A generic that yields ``value[read]`` at every position of ``shape``."""
+        own = ", ".join(f"d{i}" for i in range(len(shape)))
+        out = [(self.empty(shape, value.dtype), own)]
+        return self.generic([(value, read)], out, "p" * len(shape), lambda s, a, o: a)[0]
+
+    def broadcast_to(self, value: Value, shape: Sequence[int]) -> Value:
+        """numpy's ``broadcast_to``."""
+        shape = tuple(int(d) for d in shape)
+        if shape == value.shape:
+            return value
+        if value.const is not None and value.size == 1:
+            one = value.const.reshape(())
+            return self.constant_view(np.broadcast_to(one, shape), value.dtype)
+        operand, read = self.broadcast_operand(value, shape)
+        return self._copy(operand, read, shape)
+
+    def slice(
+        self,
+        value: Value,
+        starts: Sequence[int],
+        sizes: Sequence[int],
+        steps: Sequence[int] | None = None,
+    ) -> Value:
+        """``sizes[i]`` elements from ``starts[i]`` in steps of ``steps[i]`` (may be negative)."""
+        steps = list(steps or [1] * value.rank)
+        starts, sizes = [int(x) for x in starts], [int(x) for x in sizes]
+        if tuple(sizes) == value.shape and all(
+            step == 1 or size <= 1 for step, size in zip(steps, sizes, strict=True)
+        ):
+            return value
+        if 0 in sizes:
+            return self.empty(sizes, value.dtype)
+        if _foldable(value):
+            index = tuple(
+                start + np.arange(size) * step
+                for start, size, step in zip(starts, sizes, steps, strict=True)
+            )
+            return self.constant(value.const[np.ix_(*index)], value.dtype)
+        if any(step < 0 for step in steps):
+            read = [f"d{i} * {steps[i]} + {starts[i]}" for i in range(value.rank)]
+            return self._copy(value, ", ".join(read), sizes)
+        kind = dtypes.tensor_type(tuple(sizes), value.dtype)
+        return self.value(
+            f"tensor.extract_slice {self.ref(value)}{starts} {sizes} {steps} : "
+            f"{value.type} to {kind}",
+            sizes, value.dtype,
+        )
+
+    def insert_slice(self, value: Value, into: Value, starts: Sequence[int],
+                     steps: Sequence[int] | None = None) -> Value:
+        """``into`` with the box of ``value``'s shape at ``starts`` replaced."""
+        steps = list(steps or [1] * value.rank)
+        return self.value(
+            f"tensor.insert_slice {self.ref(value)} into {self.ref(into)}{list(starts)} "
+            f"{list(value.shape)} {steps} : {value.type} into {into.type}",
+            into.shape, into.dtype,
+        )
+
+    def pad(
+        self, value: Value, low: Sequence[int], high: Sequence[int], number: Number = 0
+    ) -> Value:
+        """Constant padding; negative amounts crop."""
+        if any(x < 0 for x in [*low, *high]):
+            starts = [max(-x, 0) for x in low]
+            ends = [d - max(-x, 0) for d, x in zip(value.shape, high, strict=True)]
+            sizes = [max(e - s, 0) for s, e in zip(starts, ends, strict=True)]
+            value = self.slice(value, starts, sizes)
+            low, high = [max(x, 0) for x in low], [max(x, 0) for x in high]
+        if not any(low) and not any(high):
+            return value
+        bounds = zip(value.shape, low, high, strict=True)
+        shape = tuple(int(d + a + b) for d, a, b in bounds)
+        if 0 in value.shape:
+            return self.splat(shape, value.dtype, number)
+        args = ", ".join(f"%_i{i}: index" for i in range(value.rank))
+        kind = dtypes.mlir_type(value.dtype)
+        text = literal(number, value.dtype)
+        scalar = self.emit(
+            f"arith.constant {text if kind == 'i1' else f'{text} : {kind}'}", hint="cst"
+        )
+        return self.value(
+            f"tensor.pad {self.ref(value)} low{[int(x) for x in low]} high{[int(x) for x in high]}"
+            f" {{\n^bb0({args}):\ntensor.yield {scalar} : {kind}\n}} : {value.type} to "
+            f"{dtypes.tensor_type(shape, value.dtype)}",
+            shape, value.dtype,
+        )
+
+    def concat(self, values: Sequence[Value], axis: int) -> Value:
+        """Concatenate along ``axis`` (non-negative)."""
+        values = [v for v in values if v.shape[axis]] or list(values[:1])
+        if len(values) == 1:
+            return values[0]
+        shape = list(values[0].shape)
+        shape[axis] = sum(v.shape[axis] for v in values)
+        if all(_foldable(v) for v in values):
+            parts = np.concatenate([v.const for v in values], axis)
+            return self.constant(parts, values[0].dtype)
+        if 0 in shape:
+            return self.empty(shape, values[0].dtype)
+        types = ", ".join(v.type for v in values)
+        kind = dtypes.tensor_type(tuple(shape), values[0].dtype)
+        names = ", ".join(self.ref(v) for v in values)
+        return self.value(
+            f"tensor.concat dim({axis}) {names} : ({types}) -> {kind}", shape, values[0].dtype
+        )

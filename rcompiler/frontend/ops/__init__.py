@@ -1,0 +1,1 @@
+"""Lowerings of ONNX operators; every module here is found by listing the folder."""
