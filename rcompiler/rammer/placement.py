@@ -1,0 +1,224 @@
+"""Where the values of a graph lie according to the buffers that the runs use."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcompiler.errors import ScheduleError
+from rcompiler.rammer.graph import Graph, Kernel, Operator, Value
+from rcompiler.rammer.order import Order
+from rcompiler.rammer.overlap import Shares
+from rcompiler.rammer.program import Buffer, Program, Run
+from rcompiler.rammer.regions import Ints
+
+Space = tuple[str, int]
+
+
+def derive_graph(programs: Sequence[Program], kernels: Sequence[Kernel]) -> Graph:
+    """The graph that programs describe by themselves: one value per buffer name.
+
+    Operators are those the runs name. Raises ScheduleError when runs of one operator disagree.
+    """
+    known = {kernel.name: kernel for kernel in kernels}
+    buffers: dict[str, Buffer] = {}
+    runs: dict[str, Run] = {}
+    for program in programs:
+        for buffer in program.buffers:
+            if buffers.setdefault(buffer.name, buffer) != buffer:
+                raise ScheduleError(
+                    f"buffer {buffer.name} differs from program to program", "buffer"
+                )
+        for queue in program.queues:
+            for step in queue:
+                if isinstance(step, Run):
+                    other = runs.setdefault(step.operator, step)
+                    if (other.kernel, other.buffers) != (step.kernel, step.buffers):
+                        raise ScheduleError(
+                            f"runs of operator {step.operator} differ in kernel or buffers", "task"
+                        )
+    operators = []
+    for name, run in runs.items():
+        kernel = known.get(run.kernel)
+        if kernel is None:
+            raise ScheduleError(f"operator {name} runs the unknown rKernel {run.kernel!r}", "task")
+        cut = len(kernel.reads)
+        operators.append(Operator(name, (run.kernel,), run.buffers[:cut], run.buffers[cut:]))
+    used = {name for run in runs.values() for name in run.buffers}
+    for name in [*used]:
+        while name in buffers and (parent := buffers[name].alias_of) is not None:
+            used.add(parent)
+            name = parent
+    values = tuple(_value(b, buffers) for b in buffers.values() if b.name in used)
+    return Graph(tuple(operators), values, tuple(known.values()))
+
+
+def _value(buffer: Buffer, buffers: dict[str, Buffer]) -> Value:
+    offset = 0
+    if buffer.alias_of is not None:
+        offset = buffer.offset - buffers[buffer.alias_of].offset
+    return Value(
+        buffer.name, buffer.bytes, buffer.kind, buffer.alias_of, buffer.index, offset, buffer.key
+    )
+
+
+@dataclass(frozen=True)
+class OperatorRuns:
+    """All runs of one operator: indices into the order, and their task ranges (n,)."""
+
+    operator: Operator
+    kernel: Kernel
+    which: Ints
+    first: Ints
+    count: Ints
+    stride: Ints
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Runs per operator, and the space and byte address of each root value."""
+
+    graph: Graph
+    order: Order
+    runs: dict[str, OperatorRuns]
+    place: dict[str, tuple[Space, int]]
+
+    def shares(self, operator: str, operand: int, which: Ints | None = None) -> Shares:
+        """Bytes touched through an operand (inputs, then outputs) by the runs of an operator."""
+        mine = self.runs[operator]
+        op = mine.operator
+        name = (*op.inputs, *op.outputs)[operand]
+        root, offset = self.graph.root(name)
+        access = (*mine.kernel.reads, *mine.kernel.writes)[operand]
+        shares = Shares(
+            mine.kernel.grid,
+            access,
+            self.place[root][1] + offset,
+            mine.first,
+            mine.count,
+            mine.stride,
+        )
+        return shares if which is None else shares.pick(which)
+
+
+def place_runs(programs: Sequence[Program], graph: Graph, order: Order) -> Placement:
+    """Group the runs by operator and check that buffers and task ranges fit the graph."""
+    grouped: dict[str, list[int]] = {}
+    for number, run in enumerate(order.runs):
+        grouped.setdefault(run.operator, []).append(number)
+    unknown = [name for name in grouped if name not in graph.operator]
+    if unknown:
+        raise ScheduleError(f"operator {unknown[0]} is not in the graph", "task")
+    runs = {}
+    for op in graph.operators:
+        runs[op.name] = _operator_runs(op, graph, order, grouped.get(op.name, []))
+    place: dict[str, tuple[Space, int]] = {}
+    checked: set[tuple[int, str, tuple[str, ...]]] = set()
+    for number, run in enumerate(order.runs):
+        key = (int(order.program[number]), run.operator, run.buffers)
+        if key not in checked:
+            checked.add(key)
+            _check_buffers(programs[key[0]], graph, run, place)
+    return Placement(graph, order, runs, place)
+
+
+def _operator_runs(op: Operator, graph: Graph, order: Order, which: list[int]) -> OperatorRuns:
+    mine = [order.runs[i] for i in which]
+    names = {run.kernel for run in mine} or {op.kernels[0]}
+    if len(names) > 1 or not names <= set(op.kernels):
+        raise ScheduleError(
+            f"operator {op.name} runs rKernels {', '.join(sorted(names))}: it must run exactly one "
+            f"of {', '.join(op.kernels)}",
+            "task",
+        )
+    kernel = graph.kernel[next(iter(names))]
+    table = np.array([(r.first, r.count, r.stride) for r in mine], np.int64).reshape(-1, 3)
+    found = OperatorRuns(op, kernel, np.array(which, np.int64), *table.T)
+    _check_tasks(found, order)
+    return found
+
+
+def describe(order: Order, number: int) -> str:
+    """One run, for a message."""
+    run = order.runs[number]
+    last = run.first + (run.count - 1) * run.stride
+    step = f" step {run.stride}" if run.stride != 1 and run.count > 1 else ""
+    return (
+        f"operator {run.operator} (rKernel {run.kernel}), rTasks {run.first}..{last}{step} on EU "
+        f"{order.eu[number]}, instruction {order.place[number]}"
+    )
+
+
+def _check_tasks(runs: OperatorRuns, order: Order) -> None:
+    """Each task of the operator exactly once."""
+    total = runs.kernel.tasks
+    last = runs.first + (runs.count - 1) * runs.stride
+    bad = (runs.count < 1) | (runs.first < 0) | (runs.stride < 1) | (last >= total)
+    if bad.any():
+        number = int(runs.which[np.flatnonzero(bad)[0]])
+        raise ScheduleError(
+            f"{describe(order, number)}: outside of its {total} tasks, or an empty range", "task"
+        )
+    sort = np.argsort(runs.first, kind="stable")
+    first, count = runs.first[sort], runs.count[sort]
+    if (runs.stride[runs.count > 1] == 1).all():
+        expected = np.r_[0, np.cumsum(count)]
+        if expected[-1] == total and (first == expected[:-1]).all():
+            return
+    if int(runs.count.sum()) > 2 * total:
+        raise ScheduleError(
+            f"operator {runs.operator.name} has {total} tasks and runs {runs.count.sum()}", "task"
+        )
+    owner = np.repeat(np.arange(len(first)), runs.count)
+    step = np.arange(len(owner)) - np.repeat(np.cumsum(runs.count) - runs.count, runs.count)
+    times = np.bincount(runs.first[owner] + step * runs.stride[owner], minlength=total)
+    wrong = np.flatnonzero(times != 1)
+    if len(wrong):
+        raise ScheduleError(
+            f"operator {runs.operator.name} (rKernel {runs.kernel.name}): rTask {wrong[0]} of "
+            f"{total} is run {times[wrong[0]]} times ({len(wrong)} such rTasks): each must run "
+            "exactly once",
+            "task",
+        )
+
+
+def _check_buffers(
+    program: Program, graph: Graph, run: Run, place: dict[str, tuple[Space, int]]
+) -> None:
+    """The buffers of a run hold the operator's values, everywhere at the same bytes."""
+    op = graph.operator[run.operator]
+    names = (*op.inputs, *op.outputs)
+    where = f"program {program.name}, operator {op.name}"
+    if len(names) != len(run.buffers):
+        raise ScheduleError(
+            f"{where}: {len(run.buffers)} buffers for {len(names)} operands and results", "buffer"
+        )
+    for name, buffer_name in zip(names, run.buffers, strict=True):
+        buffer = program.buffer.get(buffer_name)
+        if buffer is None:
+            raise ScheduleError(f"{where}: buffer {buffer_name!r} does not exist", "buffer")
+        value = graph.value[name]
+        root_name, offset = graph.root(name)
+        root = graph.value[root_name]
+        if buffer.bytes != value.bytes:
+            raise ScheduleError(
+                f"{where}: value {name} has {value.bytes} bytes, its buffer {buffer_name} "
+                f"{buffer.bytes}",
+                "buffer",
+            )
+        kinds = {root.kind} | {graph.value[v].kind for v in graph.views[root_name]}
+        kind = "output" if "output" in kinds else root.kind
+        if buffer.kind != kind or (root.kind == kind and buffer.index != root.index):
+            raise ScheduleError(
+                f"{where}: value {name} belongs in {kind} memory {root.index}, its buffer "
+                f"{buffer_name} is in {buffer.kind} memory {buffer.index}",
+                "buffer",
+            )
+        here = (buffer.space, buffer.offset - offset)
+        if place.setdefault(root_name, here) != here:
+            space, start = place[root_name]
+            raise ScheduleError(
+                f"{where}: buffer {buffer_name} puts value {name} at byte {buffer.offset} of "
+                f"{buffer.space}, other runs have it at byte {start + offset} of {space}",
+                "buffer",
+            )
