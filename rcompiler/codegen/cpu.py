@@ -1,0 +1,199 @@
+"""LLVM-dialect modules -> relocatable objects for x86-64 Linux, through an on-disk cache.
+
+from rcompiler.codegen.cpu import ObjectCache, Target, compile_object
+target = Target.named("x86-64-v3")
+obj = compile_object(module, target, cache=ObjectCache(Path("cache")))
+"""
+
+import hashlib
+import json
+import os
+import tempfile
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import llvmlite.binding as llvm
+from torch_mlir import ir
+
+from rcompiler.codegen.emit import Job, emit_all, toolchain
+from rcompiler.codegen.llvm_ir import llvm_ir
+from rcompiler.errors import DeviceError
+
+# LLVM's feature name -> the kernel's flag name in /proc/cpuinfo, where they differ.
+_CPUINFO = {
+    "sse3": "pni",
+    "sse4.1": "sse4_1",
+    "sse4.2": "sse4_2",
+    "lzcnt": "abm",
+    "sahf": "lahf_lm",
+    "rdrnd": "rdrand",
+    "prfchw": "3dnowprefetch",
+    "sha": "sha_ni",
+    "pclmul": "pclmulqdq",
+    "bmi": "bmi1",
+    "avx512bitalg": "avx512_bitalg",
+    "avx512vbmi2": "avx512_vbmi2",
+    "avx512vnni": "avx512_vnni",
+    "avx512bf16": "avx512_bf16",
+    "avx512fp16": "avx512_fp16",
+    "avx512vpopcntdq": "avx512_vpopcntdq",
+    "avxvnni": "avx_vnni",
+    "amx-tile": "amx_tile",
+    "amx-int8": "amx_int8",
+    "amx-bf16": "amx_bf16",
+    **{
+        same: same
+        for same in (
+            "sse sse2 ssse3 fma avx avx2 f16c bmi2 movbe popcnt aes xsave adx cx16 "
+            "avx512f avx512bw avx512cd avx512dq avx512vl avx512vbmi avx512ifma gfni vaes vpclmulqdq"
+        ).split()
+    },
+}
+_V2 = "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3".split()
+_V3 = [*_V2, *"abm avx avx2 bmi1 bmi2 f16c fma movbe xsave".split()]
+_V4 = [*_V3, *"avx512f avx512bw avx512cd avx512dq avx512vl".split()]
+_LEVELS = {"x86-64": ["sse", "sse2"], "x86-64-v3": _V3, "x86-64-v4": _V4}
+# One more worker (0.15 s to start) for so many characters of IR (0.3 s of code generation).
+_WORTH_A_PROCESS = 800_000
+
+
+class CacheWarning(UserWarning):
+    """The object cache could not be used or held a damaged entry; the result is not affected."""
+
+
+@dataclass(frozen=True)
+class Target:
+    """What to generate code for.
+
+    Attributes:
+        name: "host", "x86-64", "x86-64-v3" or "x86-64-v4".
+        cpu: LLVM's name of the processor.
+        features: LLVM's feature string, "" = those of `cpu`.
+        required: flags that /proc/cpuinfo of the running machine must list, sorted.
+    """
+
+    name: str
+    cpu: str
+    features: str
+    required: tuple[str, ...]
+
+    @staticmethod
+    def named(name: str) -> "Target":
+        """The target called `name`; "host" is the machine this runs on.
+
+        Raises:
+            DeviceError: no target has this name.
+        """
+        if name == "host":
+            features = dict(llvm.get_host_cpu_features())
+            on = sorted(_CPUINFO[f] for f, there in features.items() if there and f in _CPUINFO)
+            text = ",".join(f"{'+' if features[f] else '-'}{f}" for f in sorted(features))
+            return Target(name, llvm.get_host_cpu_name(), text, tuple(on))
+        if name not in _LEVELS:
+            raise DeviceError(
+                f"no code generation target '{name}'; there are: host, {', '.join(_LEVELS)}"
+            )
+        return Target(name, name, "", tuple(sorted(_LEVELS[name])))
+
+
+@dataclass(frozen=True)
+class ObjectCache:
+    """A folder of objects by key. Entries carry their sha256 and are written by renaming.
+
+    A folder that cannot be read or written costs a `CacheWarning` and the time to compile.
+    """
+
+    folder: Path
+
+    def get(self, key: str) -> bytes | None:
+        """The object stored under `key`, or None; a damaged entry is reported and dropped."""
+        path = self.folder / f"{key}.o"
+        try:
+            entry = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            self._warn(f"cannot be read ({error.strerror})")
+            return None
+        digest, code = entry[:32], entry[32:]
+        if hashlib.sha256(code).digest() == digest:
+            return code
+        self._warn(f"entry {path.name} is damaged and is built again")
+        return None
+
+    def put(self, key: str, code: bytes) -> None:
+        """Store an object; failure is only a warning."""
+        temporary = None
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
+            with os.fdopen(handle, "wb") as file:
+                file.write(hashlib.sha256(code).digest() + code)
+            os.replace(temporary, self.folder / f"{key}.o")
+        except OSError as error:
+            self._warn(f"cannot be written ({error.strerror})")
+            if temporary is not None:
+                Path(temporary).unlink(missing_ok=True)
+
+    def _warn(self, what: str) -> None:
+        warnings.warn(f"object cache {self.folder}: {what}", CacheWarning, stacklevel=4)
+
+
+def compile_object(
+    module: str | ir.Module | ir.Operation,
+    target: Target,
+    *,
+    optimize: bool = False,
+    cache: ObjectCache | None = None,
+) -> bytes:
+    """Compile one llvm-dialect module to a relocatable, position-independent ELF object.
+
+    Args:
+        module: MLIR text, or a `builtin.module` of the llvm dialect.
+        optimize: run LLVM's O2 first; for modules of loops that are not vectorised yet.
+
+    Raises:
+        PipelineError: an operation is not of the llvm dialect, or the text does not parse.
+        CompilerError: LLVM rejects the module.
+    """
+    return compile_objects([module], target, optimize=optimize, cache=cache, jobs=1)[0]
+
+
+def compile_objects(
+    modules: Sequence[str | ir.Module | ir.Operation],
+    target: Target,
+    *,
+    optimize: bool | Sequence[bool] = False,
+    cache: ObjectCache | None = None,
+    jobs: int | None = None,
+) -> list[bytes]:
+    """Compile several modules, by default on every CPU of this process when it is worth it.
+
+    Args:
+        optimize: one flag for all modules, or one for each.
+        jobs: number of worker processes; None = as many as useful, 1 = in this process.
+    Errors as for `compile_object`.
+    """
+    flags = [optimize] * len(modules) if isinstance(optimize, bool) else list(optimize)
+    work = [
+        Job(llvm_ir(module), target.cpu, target.features, flag)
+        for module, flag in zip(modules, flags, strict=True)
+    ]
+    keys = [_key(job) for job in work]
+    objects = {key: code for key in set(keys) if cache and (code := cache.get(key)) is not None}
+    missing = {key: job for key, job in zip(keys, work, strict=True) if key not in objects}
+    if jobs is None:
+        useful = 1 + sum(len(job.text) for job in missing.values()) // _WORTH_A_PROCESS
+        jobs = min(useful, len(os.sched_getaffinity(0)))
+    for key, code in zip(missing, emit_all(list(missing.values()), jobs), strict=True):
+        objects[key] = code
+        if cache:
+            cache.put(key, code)
+    return [objects[key] for key in keys]
+
+
+def _key(job: Job) -> str:
+    facts = [job.text, job.cpu, job.features, job.optimize, toolchain()]
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()

@@ -1,0 +1,1 @@
+"""Run compiled models. Imports only numpy and the standard library."""

@@ -1,0 +1,102 @@
+"""codegen/cpu.py: targets, worker processes, the object cache and its failures."""
+
+import warnings
+from pathlib import Path
+
+import pytest
+
+from rcompiler.codegen.cpu import CacheWarning, ObjectCache, Target, compile_object, compile_objects
+from rcompiler.codegen.relocatable import parse
+from rcompiler.errors import DeviceError
+
+SOURCE = """module {{ llvm.func @{name}(%o: !llvm.ptr, %f: i64, %n: i64, %s: i64) {{
+  %p = llvm.load %o : !llvm.ptr -> !llvm.ptr
+  %v = llvm.load %p : !llvm.ptr -> vector<16xf32>
+  %r = llvm.fadd %v, %v : vector<16xf32>
+  llvm.store %r, %p : vector<16xf32>, !llvm.ptr
+  llvm.return }} }}"""
+
+
+def text_bytes(code: bytes) -> int:
+    return sum(section.size for section in parse(0, code).sections.values())
+
+
+MODULE = SOURCE.format(name="k")
+
+
+@pytest.mark.parametrize("name", ["host", "x86-64", "x86-64-v3", "x86-64-v4"])
+def test_each_target_compiles_and_repeats_itself(name: str):
+    target = Target.named(name)
+    first = compile_object(MODULE, target)
+    assert first == compile_object(MODULE, target)
+    assert first[:4] == b"\x7fELF"
+
+
+def test_vector_levels_differ_and_name_what_they_need():
+    codes = {compile_object(MODULE, Target.named(n)) for n in ("x86-64", "x86-64-v3", "x86-64-v4")}
+    assert len(codes) == 3
+    assert "avx512f" in Target.named("x86-64-v4").required
+    assert "fma" in Target.named("x86-64-v3").required
+    assert "avx" not in Target.named("x86-64").required
+
+
+def test_what_the_host_target_needs_this_machine_has():
+    flags = next(li for li in Path("/proc/cpuinfo").read_text().splitlines() if "flags" in li)
+    assert set(Target.named("host").required) <= set(flags.split())
+
+
+def test_unknown_target():
+    with pytest.raises(DeviceError, match="no code generation target 'z80'; there are: host"):
+        Target.named("z80")
+
+
+def test_worker_processes_give_the_same_objects_in_order():
+    modules = [SOURCE.format(name=f"k{i}") for i in range(5)]
+    target = Target.named("x86-64-v3")
+    assert compile_objects(modules, target, jobs=2) == compile_objects(modules, target, jobs=1)
+
+
+def test_optimize_vectorises_a_scalar_loop():
+    loop = """module { llvm.func @k(%p: !llvm.ptr, %n: i64) {
+      %c0 = llvm.mlir.constant(0 : i64) : i64
+      %c1 = llvm.mlir.constant(1 : i64) : i64
+      llvm.br ^l(%c0 : i64)
+    ^l(%i: i64):
+      %a = llvm.getelementptr %p[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
+      %v = llvm.load %a : !llvm.ptr -> f32
+      %w = llvm.fadd %v, %v : f32
+      llvm.store %w, %a : f32, !llvm.ptr
+      %j = llvm.add %i, %c1 : i64
+      %m = llvm.icmp "ult" %j, %n : i64
+      llvm.cond_br %m, ^l(%j : i64), ^d
+    ^d:
+      llvm.return } }"""
+    target = Target.named("x86-64-v3")
+    plain, fast = (compile_object(loop, target, optimize=flag) for flag in (False, True))
+    assert text_bytes(fast) > 2 * text_bytes(plain)  # a vector body, its tail, a scalar tail
+
+
+def test_cache_hit_damage_and_rebuild(tmp_path: Path):
+    cache, target = ObjectCache(tmp_path / "c"), Target.named("x86-64")
+    code = compile_object(MODULE, target, cache=cache)
+    (entry,) = (tmp_path / "c").iterdir()
+    assert cache.get(entry.stem) == code
+    entry.write_bytes(entry.read_bytes()[:-1])
+    with pytest.warns(CacheWarning, match="damaged"):
+        assert compile_object(MODULE, target, cache=cache) == code
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert compile_object(MODULE, target, cache=cache) == code
+
+
+def test_a_cache_that_cannot_be_used_is_only_a_warning(tmp_path: Path):
+    blocked = tmp_path / "file"
+    blocked.write_text("not a folder")
+    with pytest.warns(CacheWarning, match="cannot be"):
+        code = compile_object(MODULE, Target.named("x86-64"), cache=ObjectCache(blocked / "c"))
+    assert code == compile_object(MODULE, Target.named("x86-64"))
+
+
+def test_a_full_disk_is_only_a_warning():
+    with pytest.warns(CacheWarning, match="cannot be written"):
+        ObjectCache(Path("/proc")).put("k", b"code")

@@ -1,0 +1,98 @@
+"""codegen/link.py: placement, relocations, externals, and what is refused."""
+
+import ctypes
+
+import llvmlite.binding as llvm
+import numpy as np
+import pytest
+
+from rcompiler.codegen.cpu import Target, compile_object
+from rcompiler.codegen.link import link
+from rcompiler.errors import ArtifactError, CompilerError
+from rcompiler.runtime.image import LoadedImage
+
+TARGET = Target.named("x86-64")
+MATH = """module {
+  llvm.func @expf(f32) -> f32
+  llvm.func @scale(f32) -> f32
+  llvm.func @k(%o: !llvm.ptr) {
+    %a = llvm.load %o : !llvm.ptr -> f32
+    %e = llvm.call @expf(%a) : (f32) -> f32
+    %s = llvm.call @scale(%e) : (f32) -> f32
+    llvm.store %s, %o : f32, !llvm.ptr
+    llvm.return } }"""
+SCALE = """module {
+  llvm.mlir.global constant @table(dense<[1.5, 2.5, 3.5]> : tensor<3xf32>) : !llvm.array<3 x f32>
+  llvm.mlir.global @counter(7 : i64) : i64
+  llvm.func @scale(%a: f32) -> f32 {
+    %t = llvm.mlir.addressof @table : !llvm.ptr
+    %p = llvm.getelementptr %t[2] : (!llvm.ptr) -> !llvm.ptr, f32
+    %f = llvm.load %p : !llvm.ptr -> f32
+    %r = llvm.fmul %a, %f : f32
+    llvm.return %r : f32 }
+  llvm.func @count() -> i64 {
+    %c = llvm.mlir.addressof @counter : !llvm.ptr
+    %v = llvm.load %c : !llvm.ptr -> i64
+    %1 = llvm.mlir.constant(1 : i64) : i64
+    %w = llvm.add %v, %1 : i64
+    llvm.store %w, %c : i64, !llvm.ptr
+    llvm.return %w : i64 } }"""
+
+
+def objects() -> list[bytes]:
+    return [compile_object(text, TARGET) for text in (MATH, SCALE)]
+
+
+def test_calls_tables_and_data_across_objects_run():
+    loaded = LoadedImage(link(objects()))
+    x = np.array([0.5], np.float32)
+    ctypes.CFUNCTYPE(None, ctypes.c_void_p)(loaded.function("k"))(x.ctypes.data)
+    assert x[0] == pytest.approx(np.exp(0.5) * 3.5, rel=1e-6)
+    count = ctypes.CFUNCTYPE(ctypes.c_int64)(loaded.function("count"))
+    assert [count(), count()] == [8, 9]
+
+
+def test_linking_twice_gives_equal_images():
+    assert link(objects()) == link(objects())
+
+
+def test_no_page_is_writable_and_executable():
+    loaded = LoadedImage(link(objects()))
+    with open("/proc/self/maps") as maps:
+        for line in maps:
+            start, end = (int(part, 16) for part in line.split()[0].split("-"))
+            if start <= loaded.base < end:
+                assert line.split()[1].startswith("r-x")
+
+
+def test_a_name_defined_twice_is_refused():
+    with pytest.raises(CompilerError, match="'scale' is defined by object 1 and by object 2"):
+        link([*objects(), compile_object(SCALE, TARGET)][:3])
+
+
+def test_an_unknown_function_is_refused_by_name():
+    text = MATH.replace("@expf", "@system")
+    with pytest.raises(CompilerError, match="uses 'system'.*no object defines"):
+        link([compile_object(text, TARGET)])
+
+
+def test_what_is_no_object_is_refused():
+    for content in (b"", b"abc", b"\x7fELF" + bytes(60), objects()[0][:200]):
+        with pytest.raises(CompilerError, match="object 0 cannot be used"):
+            link([content])
+
+
+def test_an_object_with_absolute_addresses_is_refused():
+    text = """@g = global [9 x i32] zeroinitializer
+    define i32 @f(i64 %i) { %p = getelementptr i32, ptr @g, i64 %i
+      %v = load i32, ptr %p ret i32 %v }"""
+    machine = llvm.Target.from_default_triple().create_target_machine(
+        reloc="static", codemodel="small"
+    )
+    with pytest.raises(CompilerError, match="32-bit absolute"):
+        link([machine.emit_object(llvm.parse_assembly(text))])
+
+
+def test_a_missing_function_of_the_image_is_named():
+    with pytest.raises(ArtifactError, match="no function 'nothing'"):
+        LoadedImage(link(objects())).function("nothing")
