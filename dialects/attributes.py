@@ -1,0 +1,168 @@
+"""Between MLIR attributes and Python values, and what the two dialects' verifiers share."""
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from torch_mlir import ir
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A reference to a symbol, as a Python value: `@name`."""
+
+    name: str
+
+
+Value: TypeAlias = bool | int | float | str | Symbol | ir.Type | ir.Attribute | Sequence[Any]
+
+
+def to_attribute(value: Value) -> ir.Attribute:
+    """The attribute for a Python value, in the current context.
+
+    bool: BoolAttr; int: i64; float: f64; str: StringAttr; Symbol: FlatSymbolRefAttr; ir.Type:
+    TypeAttr; a tuple of int (also the empty one): array<i64>; a list of anything: ArrayAttr. An
+    attribute stays as it is.
+    """
+    match value:
+        case ir.Attribute():
+            return value
+        case ir.Type():
+            return ir.TypeAttr.get(value)
+        case bool():
+            return ir.BoolAttr.get(value)
+        case int():
+            return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+        case float():
+            return ir.FloatAttr.get(ir.F64Type.get(), value)
+        case str():
+            return ir.StringAttr.get(value)
+        case Symbol():
+            return ir.FlatSymbolRefAttr.get(value.name)
+        case tuple():
+            return ir.DenseI64ArrayAttr.get(value)
+        case list():
+            return ir.ArrayAttr.get([to_attribute(item) for item in value])
+    raise TypeError(f"no attribute for a {type(value).__name__}")
+
+
+def to_python(attribute: ir.Attribute) -> Any:
+    """The inverse of `to_attribute`; elements attributes stay attributes."""
+    match attribute:
+        case ir.FlatSymbolRefAttr():
+            return Symbol(attribute.value)
+        case ir.DenseI64ArrayAttr():
+            return tuple(attribute)
+        case ir.ArrayAttr():
+            return [to_python(item) for item in attribute]
+        case ir.BoolAttr() | ir.IntegerAttr() | ir.FloatAttr() | ir.StringAttr() | ir.TypeAttr():
+            return attribute.value
+    return attribute
+
+
+def to_python_dict(op: ir.Operation | ir.OpView) -> dict[str, Any]:
+    """All attributes of `op` as Python values."""
+    return {name: to_python(op.attributes[name]) for name in op.attributes}
+
+
+def enclosing_module(op: ir.OpView) -> ir.Operation | None:
+    """The nearest builtin.module around `op`; None while `op` stands in none."""
+    parent = op.operation.parent
+    while parent is not None and parent.name != "builtin.module":
+        parent = parent.parent
+    return parent.operation if parent is not None else None
+
+
+def tensor_bytes(type_: ir.Type) -> int | None:
+    """Bytes of a static tensor in memory (i1 takes one); None for any other type."""
+    if not isinstance(type_, ir.RankedTensorType) or not type_.has_static_shape:
+        return None
+    element = type_.element_type
+    if not isinstance(element, ir.IntegerType | ir.FloatType):
+        return None
+    bits = 8 if element.width == 1 else element.width
+    return math.prod(type_.shape) * (bits // 8) if bits % 8 == 0 else None
+
+
+def report(op: ir.OpView, problems: Iterator[str]) -> bool:
+    """What verify_invariants returns: False after an error with the first problem, if any.
+
+    The declared attributes and regions come first: the verifiers written in Python run before
+    IRDL's own, so that `problems` could not rely on them otherwise.
+    """
+    for problem in itertools.chain(_declaration_problems(op), problems):
+        op.location.emit_error(f"'{op.OPERATION_NAME}' op {problem}")
+        return False
+    return True
+
+
+def _declaration_problems(op: ir.OpView) -> Iterator[str]:
+    for field in op._fields:
+        if type(field).__name__ != "AttributeDef":
+            continue
+        class_ = ir.Attribute if field.constraint is Any else field.constraint
+        found = op.attributes[field.name] if field.name in op.attributes else None
+        if not isinstance(found, class_):
+            yield f"expects an attribute '{field.name}' of class {class_.__name__}"
+    regions = sum(type(field).__name__ == "RegionDef" for field in op._fields)
+    if len(op.regions) != regions:
+        yield f"expects {regions} regions, not {len(op.regions)}"
+
+
+def integer_problems(op: ir.OpView, minima: dict[str, int]) -> Iterator[str]:
+    """Each named attribute must be an i64 of at least that minimum."""
+    for name, minimum in minima.items():
+        attribute = op.attributes[name]
+        if not isinstance(attribute, ir.IntegerAttr) or str(attribute.type) != "i64":
+            yield f"expects an i64 '{name}'"
+        elif attribute.value < minimum:
+            yield f"expects '{name}' of at least {minimum}, not {attribute.value}"
+
+
+def integer_or_none(op: ir.OpView, name: str) -> int | None:
+    """An integer attribute of an op that may not have been verified yet."""
+    attribute = op.attributes[name] if name in op.attributes else None
+    return attribute.value if isinstance(attribute, ir.IntegerAttr) else None
+
+
+def place_problems(op: ir.OpView, parents: Sequence[str]) -> Iterator[str]:
+    """The op must stand directly in one of `parents`; a detached op may stand anywhere."""
+    parent = op.operation.parent
+    if parent is not None and parent.name not in parents:
+        yield f"expects to stand directly in {' or '.join(parents)}, not in {parent.name}"
+
+
+def single_variadic(cls: type) -> type:
+    """Class decorator: an op without segment sizes.
+
+    IRDL needs none where only one list of operands (or results) is variadic, but dialects.ext
+    always writes and reads them.
+    """
+    operands = [f.name for f in cls._fields if type(f).__name__ == "OperandDef"]  # type: ignore[attr-defined]
+    results = [f.name for f in cls._fields if type(f).__name__ == "ResultDef"]  # type: ignore[attr-defined]
+    assert len(operands) <= 1 and len(results) <= 1, "needs segment sizes"
+
+    def __init__(self: Any, *, loc: Any = None, ip: Any = None, **fields: Any) -> None:
+        attributes = {k: v for k, v in fields.items() if k not in (*operands, *results)}
+        ir.OpView.__init__(
+            self,
+            cls.OPERATION_NAME,  # type: ignore[attr-defined]
+            cls._ODS_REGIONS,  # type: ignore[attr-defined]
+            None,
+            None,
+            attributes=attributes,
+            operands=[v for name in operands for v in fields[name]],
+            results=[t for name in results for t in fields[name]],
+            loc=loc,
+            ip=ip,
+        )
+
+    for name in operands:
+        setattr(cls, name, property(lambda self: self.operands))
+    for name in results:
+        setattr(cls, name, property(lambda self: self.results))
+    cls.__init__ = __init__  # type: ignore[misc]
+    cls._ODS_OPERAND_SEGMENTS = cls._ODS_RESULT_SEGMENTS = None  # type: ignore[attr-defined]
+    return cls
