@@ -165,21 +165,28 @@ class Graph:
             self._check_alias(value)
         for op in self.operators:
             self._check_operator(op)
-        written = {root: self._written(root) for root in self.writers}
+        spans = self._spans  # no two may overlap
         for op in self.operators:
             for name in op.inputs:
                 root, low = self.root(name)
                 if self.value[root].kind in ("input", "constant"):
                     continue
                 high = low + self.value[name].bytes
-                spans = written.get(root, [])
-                if low < high and not any(a <= low and high <= b for a, b in spans):
+                written = spans.get(root, ())
+                if low < high and not any(a <= low and high <= b for a, b in written):
                     raise ScheduleError(
                         f"operator {op.name} reads {name}, which no operator writes completely"
                     )
 
+    def written_spans(self, root: str) -> tuple[tuple[int, int], ...]:
+        """Joined byte spans of a root value that operators write."""
+        return self._spans.get(root, ())
+
+    @cached_property
+    def _spans(self) -> dict[str, tuple[tuple[int, int], ...]]:
+        return {root: tuple(self._written(root)) for root in self.writers}
+
     def _written(self, root: str) -> list[tuple[int, int]]:
-        """Joined byte spans of a root value that operators write; no two may overlap."""
         spans = []
         for op, number in self.writers[root]:
             name = self.operator[op].outputs[number]
@@ -290,6 +297,15 @@ class Graph:
             for number, name in enumerate(op.outputs):
                 writers.setdefault(self.root(name)[0], []).append((op.name, number))
         return {root: tuple(found) for root, found in writers.items()}
+
+    @cached_property
+    def readers(self) -> Mapping[str, tuple[tuple[str, int], ...]]:
+        """Root value -> (operator, operand number) of everything that reads bytes of it."""
+        readers: dict[str, list[tuple[str, int]]] = {}
+        for op in self.operators:
+            for number, name in enumerate(op.inputs):
+                readers.setdefault(self.root(name)[0], []).append((op.name, number))
+        return {root: tuple(found) for root, found in readers.items()}
 
     @cached_property
     def predecessors(self) -> Mapping[str, tuple[str, ...]]:

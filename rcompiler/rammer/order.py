@@ -173,10 +173,10 @@ def _clocks(trace: Sequence[_Sync], totals: dict[str, int], clocks: NDArray[np.i
             else:
                 new = clocks[sync.row].copy()
                 new[sync.eu] = sync.place
-                if sync.event in signals and sync.count:
+                if sync.event in signals and sync.count > 0:
                     common = np.sort(signals[sync.event], axis=0)[sync.count - 1]
                     new = np.maximum(new, common)
-                elif sync.count:
+                elif sync.count > 0:
                     new = np.maximum(new, joined[sync.event])
             if partial and not np.array_equal(clocks[sync.after], new):
                 changed = True

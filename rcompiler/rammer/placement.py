@@ -54,12 +54,10 @@ def derive_graph(programs: Sequence[Program], kernels: Sequence[Kernel]) -> Grap
 
 
 def _value(buffer: Buffer, buffers: dict[str, Buffer]) -> Value:
-    offset = 0
     if buffer.alias_of is not None:
         offset = buffer.offset - buffers[buffer.alias_of].offset
-    return Value(
-        buffer.name, buffer.bytes, buffer.kind, buffer.alias_of, buffer.index, offset, buffer.key
-    )
+        return Value(buffer.name, buffer.bytes, "temp", buffer.alias_of, -1, offset)
+    return Value(buffer.name, buffer.bytes, buffer.kind, None, buffer.index, 0, buffer.key)
 
 
 @dataclass(frozen=True)
@@ -101,8 +99,13 @@ class Placement:
         return shares if which is None else shares.pick(which)
 
 
-def place_runs(programs: Sequence[Program], graph: Graph, order: Order) -> Placement:
-    """Group the runs by operator and check that buffers and task ranges fit the graph."""
+def place_runs(
+    programs: Sequence[Program], graph: Graph, order: Order, derived: bool = False
+) -> Placement:
+    """Group the runs by operator and check that buffers and task ranges fit the graph.
+
+    derived: the graph comes from the programs, whose buffers may be parts of outer tensors.
+    """
     grouped: dict[str, list[int]] = {}
     for number, run in enumerate(order.runs):
         grouped.setdefault(run.operator, []).append(number)
@@ -119,6 +122,8 @@ def place_runs(programs: Sequence[Program], graph: Graph, order: Order) -> Place
         if key not in checked:
             checked.add(key)
             _check_buffers(programs[key[0]], graph, run, place)
+    if not derived:
+        _check_external(graph, place)
     return Placement(graph, order, runs, place)
 
 
@@ -154,6 +159,7 @@ def _check_tasks(runs: OperatorRuns, order: Order) -> None:
     total = runs.kernel.tasks
     last = runs.first + (runs.count - 1) * runs.stride
     bad = (runs.count < 1) | (runs.first < 0) | (runs.stride < 1) | (last >= total)
+    bad |= (runs.count > total) | (runs.stride > max(total, 1) * 2)  # the product may overflow
     if bad.any():
         number = int(runs.which[np.flatnonzero(bad)[0]])
         raise ScheduleError(
@@ -199,18 +205,16 @@ def _check_buffers(
             raise ScheduleError(f"{where}: buffer {buffer_name!r} does not exist", "buffer")
         value = graph.value[name]
         root_name, offset = graph.root(name)
-        root = graph.value[root_name]
         if buffer.bytes != value.bytes:
             raise ScheduleError(
                 f"{where}: value {name} has {value.bytes} bytes, its buffer {buffer_name} "
                 f"{buffer.bytes}",
                 "buffer",
             )
-        kinds = {root.kind} | {graph.value[v].kind for v in graph.views[root_name]}
-        kind = "output" if "output" in kinds else root.kind
-        if buffer.kind != kind or (root.kind == kind and buffer.index != root.index):
+        kind, index = home(graph, root_name)
+        if (buffer.kind, buffer.index) != (kind, index):
             raise ScheduleError(
-                f"{where}: value {name} belongs in {kind} memory {root.index}, its buffer "
+                f"{where}: value {name} belongs in {kind} memory {index}, its buffer "
                 f"{buffer_name} is in {buffer.kind} memory {buffer.index}",
                 "buffer",
             )
@@ -222,3 +226,27 @@ def _check_buffers(
                 f"{buffer.space}, other runs have it at byte {start + offset} of {space}",
                 "buffer",
             )
+
+
+def home(graph: Graph, root: str) -> Space:
+    """The memory in which a root value and its views lie: that of the output among them, if any."""
+    for name in graph.views[root]:
+        value = graph.value[name]
+        if value.kind == "output":
+            return ("output", value.index)
+    value = graph.value[root]
+    return (value.kind, value.index if value.kind == "input" else -1)
+
+
+def _check_external(graph: Graph, place: dict[str, tuple[Space, int]]) -> None:
+    """An input or output value is the whole outer tensor: it starts at its first byte."""
+    for root, (space, start) in place.items():
+        if space[0] in ("input", "output"):
+            for name in graph.views[root]:
+                value = graph.value[name]
+                if value.kind == space[0] and start + graph.root(name)[1] != 0:
+                    raise ScheduleError(
+                        f"{value.kind} {name} must start at byte 0 of its tensor, its buffer "
+                        f"starts at {start + graph.root(name)[1]}",
+                        "buffer",
+                    )

@@ -1,0 +1,215 @@
+"""Proof that a schedule may run: no deadlock, no race, no overwritten value.
+
+What is proved for all executions: each rTask runs exactly once; no wait is for ever; each read
+comes after the writes of the value that it overlaps, and no other value is written to those bytes
+in between; writes of common bytes are ordered; buffers lie in their arenas. "Overlap" is decided
+on the exact boxes of task ranges, so column panels of one buffer do not conflict; "before" is the
+happens-before of `order`. Anything that is unordered and overlaps is reported: the validator is
+sound and, over the boxes that the rKernels declare, exact.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcompiler.errors import ScheduleError
+from rcompiler.rammer.graph import Graph, Kernel
+from rcompiler.rammer.order import Order, happens_before
+from rcompiler.rammer.overlap import Shares, touching
+from rcompiler.rammer.placement import Placement, derive_graph, describe, home, place_runs
+from rcompiler.rammer.program import Program
+from rcompiler.rammer.regions import Ints, covers, disjoint, intersect_ranges
+from rcompiler.rammer.reuse import check_reuse
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was proved: sizes of the proof, for reports and artifacts."""
+
+    programs: int
+    eus: int
+    operators: int
+    runs: int
+    tasks: int
+    waits: int
+
+
+def validate(
+    programs: Sequence[Program],
+    graph: Graph | None = None,
+    *,
+    kernels: Sequence[Kernel] | None = None,
+    max_eus: int | None = None,
+) -> Certificate:
+    """Prove that the launches of `programs`, one after the other, compute `graph`.
+
+    Without a graph, `kernels` are needed: the graph is then what the programs say themselves, one
+    value per buffer name. max_eus: EUs of the device. Raises ScheduleError.
+    """
+    derived = graph is None
+    if graph is None:
+        graph = derive_graph(programs, kernels or ())
+    _check_programs(programs, max_eus)
+    order = happens_before(programs)
+    placement = place_runs(programs, graph, order, derived)
+    checked: set[tuple[str, int]] = set()
+    for runs in placement.runs.values():
+        for number, access in enumerate(runs.kernel.writes):
+            if (runs.kernel.name, number) not in checked:
+                checked.add((runs.kernel.name, number))
+                if not covers(runs.kernel.grid, access):
+                    raise ScheduleError(
+                        f"rKernel {runs.kernel.name} leaves a part of its result {number} "
+                        "unwritten",
+                        "task",
+                    )
+    _check_outputs(graph)
+    for root in graph.writers:
+        _check_value(placement, root)
+    for op in graph.operators:
+        _check_own_writes(placement, op.name)
+    check_reuse(placement)
+    return Certificate(
+        len(programs),
+        order.eus,
+        len(graph.operators),
+        len(order.runs),
+        int(sum(r.count.sum() for r in placement.runs.values())),
+        order.waits,
+    )
+
+
+def _check_programs(programs: Sequence[Program], max_eus: int | None) -> None:
+    for program in programs:
+        if max_eus is not None and program.eus > max_eus:
+            raise ScheduleError(
+                f"program {program.name} needs {program.eus} EUs at the same time, the device "
+                f"has {max_eus}: schedule for fewer EUs",
+                "buffer",
+            )
+        if (program.arena, program.constants) != (programs[0].arena, programs[0].constants):
+            raise ScheduleError(
+                f"program {program.name} has other arenas than {programs[0].name}: the programs "
+                "of one plan share them",
+                "buffer",
+            )
+    constants = {b for p in programs for b in p.buffers if b.kind == "constant"}
+    ordered = sorted(constants, key=lambda b: (b.offset, b.bytes))
+    for one, two in zip(ordered, ordered[1:], strict=False):
+        apart = one.offset + one.bytes <= two.offset or not min(one.bytes, two.bytes)
+        if not apart and not _same_constant(one, two):
+            raise ScheduleError(
+                f"constants {one.name} and {two.name} overlap in the constant arena", "buffer"
+            )
+
+
+def _same_constant(one: object, two: object) -> bool:
+    """Whether constants may overlap: the same content, or one is a view of the other."""
+    keys = (getattr(one, "key", ""), getattr(two, "key", ""))
+    names = (getattr(one, "name", ""), getattr(two, "name", ""))
+    views = (getattr(one, "alias_of", None), getattr(two, "alias_of", None))
+    shared = keys[0] == keys[1] != ""
+    return shared or names[0] == names[1] or views[0] is not None or views[1] is not None
+
+
+def _check_outputs(graph: Graph) -> None:
+    for value in graph.values:
+        if value.kind != "output" or not value.bytes:
+            continue
+        root, low = graph.root(value.name)
+        spans = graph.written_spans(root)
+        if not any(a <= low and low + value.bytes <= b for a, b in spans):
+            raise ScheduleError(f"output {value.name} is not written by any operator", "task")
+        if home(graph, root) != ("output", value.index):
+            raise ScheduleError(
+                f"output {value.name} has the same bytes as another output or an input: insert an "
+                "operator that copies it",
+                "buffer",
+            )
+
+
+def _check_value(placement: Placement, root: str) -> None:
+    """Every read of bytes of a root value comes after the writes of them."""
+    graph = placement.graph
+    readers = graph.readers.get(root, ())
+    for writer, result in graph.writers[root]:
+        source = placement.runs[writer]
+        operand = len(source.operator.inputs) + result
+        ends = placement.order.ends(source.which)
+        written = placement.shares(writer, operand)
+        for reader, number in readers:
+            target = placement.runs[reader]
+            read = placement.shares(reader, number)
+            if read.base >= written.end or written.base >= read.end:
+                continue
+            clocks = placement.order.clock(target.which)
+            late = np.flatnonzero((clocks < ends).any(axis=1))
+            if len(late):
+                _check_reads(placement, (writer, operand), (reader, number), late)
+
+
+def _check_reads(
+    placement: Placement, write: tuple[str, int], read: tuple[str, int], late: Ints
+) -> None:
+    """The runs `late` of a reader: each write they overlap must be before them."""
+    order = placement.order
+    source, target = placement.runs[write[0]], placement.runs[read[0]]
+    readers = target.which[late]
+    for part in range(0, len(late), 4096):
+        some = late[part : part + 4096]
+        unordered = ~order.before(source.which, readers[part : part + 4096])
+        unordered &= touching(placement.shares(*write), placement.shares(read[0], read[1], some))
+        if unordered.any():
+            i, j = (int(k[0]) for k in np.nonzero(unordered))
+            writer, reader = int(source.which[i]), int(readers[part + j])
+            backwards = order.before(np.array([reader]), np.array([writer]))[0, 0]
+            verb = "always runs before" if backwards else "may run before or during"
+            raise ScheduleError(
+                f"{describe(order, reader)} reads {_value(placement, read)} and {verb} "
+                f"{describe(order, writer)}, which writes "
+                f"{_common(placement, write, i, read, int(some[j]))}: the signal and wait from "
+                "the write to the read are missing",
+                "race",
+            )
+
+
+def _value(placement: Placement, operand: tuple[str, int]) -> str:
+    op = placement.runs[operand[0]].operator
+    return (*op.inputs, *op.outputs)[operand[1]]
+
+
+def _common(placement: Placement, a: tuple[str, int], i: int, b: tuple[str, int], j: int) -> str:
+    """The common bytes of a run of one operand and a run of another, for a message."""
+    left, right = placement.shares(*a), placement.shares(*b)
+    ranges = intersect_ranges(left.bytes_of(i), right.bytes_of(j))
+    space, _ = placement.place[placement.graph.root(_value(placement, a))[0]]
+    memory = space[0] if space[1] < 0 else f"{space[0]} {space[1]}"
+    more = f" and {len(ranges) - 1} more ranges" if len(ranges) > 1 else ""
+    return f"bytes {ranges[0, 0]}..{ranges[0, 1] - 1} of {memory}{more} of it"
+
+
+def _check_own_writes(placement: Placement, name: str) -> None:
+    """Two rTasks of one operator write different bytes, or one after the other."""
+    runs = placement.runs[name]
+    order: Order = placement.order
+    for number, access in enumerate(runs.kernel.writes):
+        if disjoint(runs.kernel.grid, access):
+            continue
+        operand = len(runs.operator.inputs) + number
+        shares: Shares = placement.shares(name, operand)
+        for start in range(0, len(shares), 1024):
+            some = np.arange(start, min(start + 1024, len(shares)))
+            free = ~order.before(runs.which[some], runs.which)
+            free &= ~order.before(runs.which, runs.which[some]).T
+            free &= some[:, None] != np.arange(len(shares))[None, :]
+            free &= touching(shares.pick(some), shares)
+            if free.any():
+                i, j = (int(k[0]) for k in np.nonzero(free))
+                i = int(some[i])
+                raise ScheduleError(
+                    f"{describe(order, int(runs.which[i]))} and "
+                    f"{describe(order, int(runs.which[j]))} both write "
+                    f"{_common(placement, (name, operand), i, (name, operand), j)} in no order",
+                    "race",
+                )
