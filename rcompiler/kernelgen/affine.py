@@ -1,0 +1,72 @@
+"""Integer expressions that are linear in named symbols, as the loop nest needs them for addresses.
+
+A symbol is the SSA name of an i64 (a loop variable, a tile origin, an index read from memory) or `LANE`, the
+position inside a vector. Floor division and remainder are resolved symbolically where the known ranges allow it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+LANE = "<lane>"
+
+
+@dataclass(frozen=True)
+class Linear:
+    """constant + sum(coefficient * symbol); terms are sorted by symbol and have no zero coefficient."""
+
+    constant: int = 0
+    terms: tuple[tuple[str, int], ...] = ()
+
+    @staticmethod
+    def of(symbol: str, coefficient: int = 1) -> Linear:
+        return Linear(0, ((symbol, coefficient),)) if coefficient else Linear()
+
+    def __add__(self, other: Linear | int) -> Linear:
+        if isinstance(other, int):
+            return Linear(self.constant + other, self.terms)
+        if not other.terms:
+            return Linear(self.constant + other.constant, self.terms)
+        total = dict(self.terms)
+        for symbol, coefficient in other.terms:
+            total[symbol] = total.get(symbol, 0) + coefficient
+        terms = tuple(sorted((s, c) for s, c in total.items() if c))
+        return Linear(self.constant + other.constant, terms)
+
+    def __mul__(self, factor: int) -> Linear:
+        if factor == 0:
+            return Linear()
+        return Linear(self.constant * factor, tuple((s, c * factor) for s, c in self.terms))
+
+    def coefficient(self, symbol: str) -> int:
+        return dict(self.terms).get(symbol, 0)
+
+    def without(self, symbol: str) -> Linear:
+        return Linear(self.constant, tuple(t for t in self.terms if t[0] != symbol))
+
+    def at_lane(self, lane: int) -> Linear:
+        """The value in one lane of the vector."""
+        return self.without(LANE) + self.coefficient(LANE) * lane
+
+    @property
+    def is_constant(self) -> bool:
+        return not self.terms
+
+    def split(self, divisor: int, ranges: Mapping[str, int]) -> tuple[Linear, Linear] | None:
+        """(self floordiv divisor, self mod divisor) if that is linear; None otherwise.
+
+        `ranges` maps a symbol to its exclusive upper bound (its lower bound is 0); an unknown symbol has no bound.
+        """
+        whole = tuple((s, c // divisor) for s, c in self.terms if c % divisor == 0)
+        rest = tuple((s, c) for s, c in self.terms if c % divisor)
+        quotient, remainder = divmod(self.constant, divisor)
+        low = high = remainder
+        for symbol, coefficient in rest:
+            if symbol not in ranges:
+                return None
+            extreme = coefficient * (ranges[symbol] - 1)
+            low, high = low + min(extreme, 0), high + max(extreme, 0)
+        if low < 0 or high >= divisor:
+            return None
+        return Linear(quotient, whole), Linear(remainder, rest)

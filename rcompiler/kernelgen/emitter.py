@@ -1,0 +1,305 @@
+"""Text of nested loops with automatic hoisting and common-subexpression elimination.
+
+Each open loop is a scope with its own list of lines. A pure operation is written into the outermost scope that
+sees all its operands, and written once. That replaces a later loop-invariant-code-motion and CSE of the whole
+kernel, which the LLVM middle end is known to spoil for register-tiled code (it spills the accumulators).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from rcompiler.kernelgen.affine import LANE, Linear
+
+BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+
+
+def item_bytes(element: str) -> int:
+    """Bytes of one element in memory; i1 takes a whole byte."""
+    return max(8, BITS[element]) // 8
+
+
+@dataclass(frozen=True)
+class Val:
+    """An SSA value: its name, element type and number of lanes (0: a scalar). `linear` is its symbolic value, if any."""
+
+    name: str
+    element: str
+    lanes: int = 0
+    linear: Linear | None = None
+
+    @property
+    def type(self) -> str:
+        return f"vector<{self.lanes}x{self.element}>" if self.lanes else self.element
+
+
+class _Scope:
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.known: dict[object, object] = {}
+
+
+class Emitter:
+    """Writes the body of one function."""
+
+    def __init__(self, lanes: int, *, has_fma: bool) -> None:
+        """`lanes`: f32 lanes of one hardware vector; `has_fma`: the target fuses multiply and add."""
+        self.native_lanes = lanes
+        self.has_fma = has_fma
+        self.guard = 0
+        self._scopes = [_Scope()]
+        self._depth: dict[str, int] = {}
+        self._count = 0
+        self.ranges: dict[str, int] = {}
+        self.externals: dict[str, str] = {}
+
+    # -- names, scopes -------------------------------------------------------------------------------
+    @property
+    def depth(self) -> int:
+        return len(self._scopes) - 1
+
+    def fresh(self, prefix: str = "v") -> str:
+        self._count += 1
+        return f"%{prefix}{self._count}"
+
+    def define(self, name: str, depth: int | None = None) -> str:
+        self._depth[name] = self.depth if depth is None else depth
+        return name
+
+    def depth_of(self, *names: str) -> int:
+        return max((self._depth.get(n, 0) for n in names if n != LANE), default=0)
+
+    def line(self, text: str) -> None:
+        self._scopes[-1].lines.append(text)
+
+    def pure(self, text: str, operands: Sequence[str], prefix: str = "v", least_depth: int = 0) -> str:
+        """The result name of a side-effect free operation, written once in the outermost possible scope."""
+        depth = max(self.depth_of(*operands), least_depth)
+        for scope in self._scopes[: depth + 1]:
+            if text in scope.known:
+                return scope.known[text]  # type: ignore[return-value]
+        name = self.define(self.fresh(prefix), depth)
+        self._scopes[depth].lines.append(f"{name} = {text}")
+        self._scopes[depth].known[text] = name
+        return name
+
+    def remember(self, key: object, value: object, depth: int | None = None) -> None:
+        self._scopes[self.depth if depth is None else depth].known[key] = value
+
+    def recall(self, key: object) -> object | None:
+        for scope in reversed(self._scopes):
+            if key in scope.known:
+                return scope.known[key]
+        return None
+
+    def at_depth(self, depth: int, write: Callable[[], object]) -> object:
+        """Run `write` as if the scopes deeper than `depth` were not open yet: its code precedes them."""
+        hidden = self._scopes[depth + 1 :]
+        del self._scopes[depth + 1 :]
+        try:
+            return write()
+        finally:
+            self._scopes.extend(hidden)
+
+    # -- loops ---------------------------------------------------------------------------------------
+    def loop(
+        self,
+        low: Linear,
+        high: Linear,
+        step: int,
+        carried: Sequence[Val],
+        body: Callable[[Linear, list[Val]], Sequence[Val] | None],
+    ) -> list[Val]:
+        """scf.for over [low, high) with loop-carried values; `body` gets the loop variable and returns the next values.
+
+        A loop of exactly one iteration is written without the loop.
+        """
+        if low.is_constant and high.is_constant:
+            if high.constant <= low.constant:
+                return list(carried)
+            if high.constant - low.constant <= step:
+                return list(body(low, list(carried)) or [])
+        bounds = [self.index(low), self.index(high), self.index(Linear(step))]
+        variable = self.fresh("i")
+        names = [self.fresh("c") for _ in carried]
+        self._scopes.append(_Scope())
+        self.define(variable)
+        if low.constant == 0 and low.is_constant and high.is_constant:
+            # the loop variable is a multiple of `step`: count in units so that divisions stay linear
+            self.ranges[variable] = high.constant - step + 1
+        inner = [Val(self.define(n), c.element, c.lanes) for n, c in zip(names, carried, strict=True)]
+        results = body(Linear.of(variable), inner) or []
+        scope = self._scopes.pop()
+        head = f"scf.for {variable} = {bounds[0]} to {bounds[1]} step {bounds[2]}"
+        out: list[Val] = []
+        if carried:
+            name = self.fresh("r")
+            pairs = ", ".join(f"{n} = {c.name}" for n, c in zip(names, carried, strict=True))
+            types = ", ".join(c.type for c in carried)
+            head = f"{name}:{len(carried)} = {head} iter_args({pairs}) -> ({types}) : i64 {{"
+            tail = f"  scf.yield {', '.join(r.name for r in results)} : {types}"
+            for k, c in enumerate(carried):
+                out.append(Val(self.define(f"{name}#{k}"), c.element, c.lanes))
+        else:
+            head, tail = head + " : i64 {", "  scf.yield"
+        self._scopes[-1].lines += [head, *("  " + text for text in scope.lines), tail, "}"]
+        return out
+
+    def branch(self, condition: str, then: Callable[[], Sequence[Val]], other: Callable[[], Sequence[Val]]) -> list[Val]:
+        """scf.if with the values of the taken side."""
+        sides: list[tuple[list[str], list[Val]]] = []
+        guard = self.guard
+        for side in (then, other):
+            self._scopes.append(_Scope())
+            self.guard = self.depth  # a guarded load must not be hoisted above its guard
+            values = list(side())
+            sides.append((self._scopes.pop().lines, values))
+            self.guard = guard
+        values = sides[0][1]
+        types = ", ".join(v.type for v in values)
+        name = self.fresh("if")
+        head = f"{name}:{len(values)} = scf.if {condition} -> ({types}) {{" if values else f"scf.if {condition} {{"
+        for k, (lines, results) in enumerate(sides):
+            self.line(head if k == 0 else "} else {")
+            self._scopes[-1].lines += ["  " + text for text in lines]
+            self.line(f"  scf.yield {', '.join(r.name for r in results)} : {types}" if results else "  scf.yield")
+        self.line("}")
+        return [Val(self.define(f"{name}#{k}"), v.element, v.lanes) for k, v in enumerate(values)]
+
+    # -- values --------------------------------------------------------------------------------------
+    def index(self, value: Linear) -> str:
+        """The i64 SSA name of a linear expression (no lane term)."""
+        if not value.terms:
+            return self.pure(f"arith.constant {value.constant} : i64", [], "k")
+        name = ""
+        for symbol, coefficient in sorted(value.terms, key=lambda t: self.depth_of(t[0])):
+            part = symbol
+            if coefficient != 1:
+                part = self.pure(
+                    f"arith.muli {symbol}, {self.index(Linear(coefficient))} overflow<nsw> : i64", [symbol]
+                )
+            name = self.pure(f"arith.addi {name}, {part} overflow<nsw> : i64", [name, part]) if name else part
+        if value.constant:
+            name = self.pure(f"arith.addi {name}, {self.index(Linear(value.constant))} overflow<nsw> : i64", [name])
+        return name
+
+    def constant(self, value: float | int | bool, element: str, lanes: int = 0) -> Val:
+        """A scalar or splat constant, bit-exact."""
+        literal = _literal(value, element)
+        if lanes:
+            literal = f"dense<{literal}>"
+        kind = Val("", element, lanes).type
+        text = f"arith.constant {literal} : {kind}" if literal not in ("true", "false") else f"arith.constant {literal}"
+        return Val(self.pure(text, [], "k"), element, lanes)
+
+    def op(self, text: str, operands: Sequence[Val], element: str, lanes: int | None = None) -> Val:
+        """A pure operation written as `text` (complete, operand names inside)."""
+        width = max((v.lanes for v in operands), default=0) if lanes is None else lanes
+        return Val(self.pure(text, [v.name for v in operands]), element, width)
+
+    def splat(self, value: Val, lanes: int) -> Val:
+        """`value` in every lane."""
+        if value.lanes or not lanes:
+            return value
+        kind = f"vector<{lanes}x{value.element}>"
+        return self.op(f"vector.broadcast {value.name} : {value.element} to {kind}", [value], value.element, lanes)
+
+    def materialise(self, value: Linear, lanes: int) -> Val:
+        """A linear expression as an i64 value, a vector if it depends on the lane."""
+        stride = value.coefficient(LANE)
+        base = Val(self.index(value.without(LANE)), "i64", 0, value)
+        if not stride or not lanes:
+            return base
+        steps = ", ".join(str(stride * k) for k in range(lanes))
+        kind = f"vector<{lanes}xi64>"
+        lane = Val(self.pure(f"arith.constant dense<[{steps}]> : {kind}", [], "k"), "i64", lanes)
+        wide = self.splat(base, lanes)
+        total = self.op(f"arith.addi {wide.name}, {lane.name} : {kind}", [wide, lane], "i64")
+        return Val(total.name, "i64", lanes, value)
+
+    def gather_lanes(self, values: Sequence[Val]) -> Val:
+        """One vector from one scalar for each lane."""
+        element, lanes = values[0].element, len(values)
+        names = ", ".join(v.name for v in values)
+        return self.op(f"vector.from_elements {names} : vector<{lanes}x{element}>", values, element, lanes)
+
+    def lane(self, value: Val, position: int) -> Val:
+        """The scalar in one lane."""
+        if not value.lanes:
+            return value
+        return self.op(f"vector.extract {value.name}[{position}] : {value.element} from {value.type}", [value], value.element, 0)
+
+    def text(self) -> list[str]:
+        assert len(self._scopes) == 1
+        return self._scopes[0].lines
+
+    def fma(self, a: Val, b: Val, c: Val) -> Val:
+        """a * b + c, fused where the target can (both forms are exact about which one they are: no contraction)."""
+        lanes = max(a.lanes, b.lanes, c.lanes)
+        a, b, c = (self.splat(v, lanes) for v in (a, b, c))
+        if self.has_fma:
+            dialect = "vector" if lanes else "math"
+            text = f"{dialect}.fma {a.name}, {b.name}, {c.name} : {a.type}"
+            return self.op(text, [a, b, c], a.element)
+        product = self.op(f"arith.mulf {a.name}, {b.name} : {a.type}", [a, b], a.element)
+        return self.op(f"arith.addf {product.name}, {c.name} : {a.type}", [product, c], a.element)
+
+    # -- memory --------------------------------------------------------------------------------------
+    def address(self, pointer: str, element: str, offset: Linear) -> str:
+        """Pointer to the element at `offset` (in elements): constant displacement last, so that it folds into the access."""
+        kind = "i8" if element == "i1" else element
+        name = pointer
+        for symbol, coefficient in sorted(offset.terms, key=lambda t: self.depth_of(t[0])):
+            step = self.index(Linear.of(symbol, coefficient))
+            name = self.pure(f"llvm.getelementptr {name}[{step}] : (!llvm.ptr, i64) -> !llvm.ptr, {kind}", [name, step], "p")
+        if offset.constant:
+            text = f"llvm.getelementptr {name}[{offset.constant}] : (!llvm.ptr) -> !llvm.ptr, {kind}"
+            name = self.pure(text, [name], "p")
+        return name
+
+    def load(self, pointer: str, element: str, offset: Linear, lanes: int, *, readonly: bool) -> Val:
+        """Elements [offset, offset + max(lanes, 1)) of a flat buffer; `readonly` memory may be read earlier and once."""
+        stored = "i8" if element == "i1" else element
+        kind = f"vector<{lanes}x{stored}>" if lanes else stored
+        address = self.address(pointer, element, offset)
+        text = f"llvm.load {address} {{alignment = {item_bytes(element)} : i64}} : !llvm.ptr -> {kind}"
+        if readonly:
+            name = self.pure(text, [address], least_depth=self.guard)
+        else:
+            name = self.define(self.fresh())
+            self.line(f"{name} = {text}")
+        value = Val(name, stored, lanes)
+        if element == "i1":
+            zero = self.constant(0, "i8", lanes)
+            return self.op(f"arith.cmpi ne, {value.name}, {zero.name} : {value.type}", [value, zero], "i1")
+        return value
+
+    def store(self, value: Val, pointer: str, offset: Linear) -> None:
+        """Write a scalar or a vector to a flat buffer."""
+        element = value.element
+        if element == "i1":
+            kind = Val("", "i8", value.lanes).type
+            value = self.op(f"arith.extui {value.name} : {value.type} to {kind}", [value], "i8")
+        address = self.address(pointer, element, offset)
+        self.line(f"llvm.store {value.name}, {address} {{alignment = {item_bytes(element)} : i64}} : {value.type}, !llvm.ptr")
+
+
+def _literal(value: float | int | bool, element: str) -> str:
+    if element == "i1":
+        return "true" if value else "false"
+    if element[0] == "i":
+        bits = BITS[element]
+        number = int(value) & ((1 << bits) - 1)
+        return str(number - (1 << bits) if number >> (bits - 1) else number)
+    if element == "f64":
+        return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
+    kind = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}[element]
+    digits = BITS[element] // 4
+    with np.errstate(over="ignore"):
+        raw = np.array(value).astype(kind).tobytes()
+    return f"0x{int.from_bytes(raw, 'little'):0{digits}X}"

@@ -1,0 +1,415 @@
+"""Pull evaluation: the value of a tensor element at symbolic coordinates, through the region back to the operands."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.errors import CompilerError
+from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.body import BodyEvaluator
+from rcompiler.kernelgen.emitter import Emitter, Val, item_bytes
+from rcompiler.kernelgen.region import Generic, element_of, integers, pad_value, shape_of
+
+SCRATCH_LIMIT = 32 * 1024  # bytes of one task-local row; the ABI allows 64 KiB of stack
+
+
+class NeedsScalars(Exception):
+    """The lanes of a vector are not linear in memory here: evaluate lane by lane."""
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Flat row-major memory of one tensor."""
+
+    pointer: str
+    shape: tuple[int, ...]
+    element: str
+    readonly: bool
+
+    def offset(self, coordinates: list[Linear]) -> Linear:
+        total, stride = Linear(), 1
+        for extent, coordinate in zip(reversed(self.shape), reversed(coordinates), strict=True):
+            total = total + coordinate * stride
+            stride *= extent
+        return total
+
+
+class Evaluator:
+    """Reads tensor elements of one rTask's region."""
+
+    def __init__(self, emitter: Emitter, buffers: dict[ir.Value, Buffer]) -> None:
+        from rcompiler.kernelgen.reduction import Reducer  # mutual recursion: a reduction reads its inputs here
+
+        self.emitter = emitter
+        self.buffers = buffers
+        self.body = BodyEvaluator(emitter, self.read)
+        self.reducer = Reducer(self)
+        self._generics: dict[ir.Operation, Generic] = {}
+        self._scratch: dict[ir.Operation, Buffer] = {}
+
+    def generic(self, op: ir.Operation) -> Generic:
+        if op not in self._generics:
+            self._generics[op] = Generic(op)
+        return self._generics[op]
+
+    # -- reading -----------------------------------------------------------------------------------
+    def read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
+        """The element (or `lanes` elements, if a coordinate contains LANE) of `value`; a scalar if all lanes agree."""
+        if lanes and not any(c.coefficient(LANE) for c in at):
+            lanes = 0
+        key = ("read", value, tuple(at), lanes)
+        known = self.emitter.recall(key)
+        if known is not None:
+            return known  # type: ignore[return-value]
+        try:
+            result = self._read(value, at, lanes)
+        except NeedsScalars:
+            if not lanes:
+                raise
+            scalars = [self.read(value, [c.at_lane(k) for c in at], 0) for k in range(lanes)]
+            result = self.emitter.gather_lanes(scalars)
+        self.emitter.remember(key, result, max(self.emitter.depth_of(result.name), self.emitter.guard))
+        return result
+
+    def _read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
+        if value in self.buffers:
+            return self.load(self.buffers[value], at, lanes)
+        owner = value.owner
+        if isinstance(owner, ir.Block):
+            raise CompilerError(f"{value}: not an operand of the region")
+        op = owner.operation
+        method = getattr(self, "_" + op.name.replace(".", "_"), None)
+        if method is None:
+            raise CompilerError(f"{op.location}: {op.name} cannot stand in an rTask body")
+        return method(op, list(op.results).index(value), at, lanes)
+
+    def load(self, buffer: Buffer, at: list[Linear], lanes: int) -> Val:
+        offset = buffer.offset(at)
+        stride = offset.coefficient(LANE) if lanes else 0
+        plain = offset.without(LANE)
+        if stride == 0:
+            return self.emitter.load(buffer.pointer, buffer.element, plain, 0, readonly=buffer.readonly)
+        if stride == 1:
+            return self.emitter.load(buffer.pointer, buffer.element, plain, lanes, readonly=buffer.readonly)
+        return self.emitter.gather_lanes(
+            [
+                self.emitter.load(buffer.pointer, buffer.element, plain + stride * k, 0, readonly=buffer.readonly)
+                for k in range(lanes)
+            ]
+        )
+
+    def split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:
+        """Quotient and remainder of a coordinate (never negative) by a constant."""
+        e = self.emitter
+        done = value.split(divisor, e.ranges | {LANE: self._lane_count})
+        if done is not None:
+            return done
+        if value.coefficient(LANE):
+            raise NeedsScalars
+        number, by = e.index(value), e.index(Linear(divisor))
+        quotient = e.pure(f"arith.divui {number}, {by} : i64", [number, by])
+        remainder = e.pure(f"arith.remui {number}, {by} : i64", [number, by])
+        e.ranges[remainder] = divisor
+        return Linear.of(quotient), Linear.of(remainder)
+
+    _lane_count = 1
+
+    def coordinates(self, generic: Generic, operand: int, dims: list[Linear], lanes: int) -> list[Linear]:
+        """Where `operand` is read for the loop coordinates `dims`."""
+        self._lane_count = max(lanes, 1)
+        return [expression(dims, self.split) for expression in generic.expressions[operand]]
+
+    # -- region ops ----------------------------------------------------------------------------------
+    def _linalg_fill(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
+        return self.body.scalar(op.operands[0])
+
+    def _tensor_empty(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
+        return self.emitter.constant(0, element_of(op.result))
+
+    def _arith_constant(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
+        attribute = ir.DenseElementsAttr(op.attributes["value"])
+        if not attribute.is_splat:
+            raise CompilerError(f"{op.location}: a constant tensor of an rTask body must be an operand or a splat")
+        scalar = attribute.get_splat_value()
+        element = element_of(op.result)
+        number = ir.IntegerAttr(scalar).value if element[0] == "i" else ir.FloatAttr(scalar).value
+        return self.emitter.constant(number, element)
+
+    def _linalg_generic(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
+        generic = self.generic(op)
+        if generic.reduction_dims:
+            return self.reducer.reduce(generic, [at], lanes)[0][index]
+        if index == 0 and generic.outputs == 1 and (columns := self._scratch_columns(generic)):
+            return self._through_scratch(generic, columns, at, lanes)
+        return self.inline(generic, at, lanes)[index]
+
+    def inline(self, generic: Generic, at: list[Linear], lanes: int) -> list[Val]:
+        """All results of an elementwise generic at the result coordinates `at`."""
+        dims = self.loop_dims(generic, at)
+        arguments = []
+        for k, operand in enumerate(generic.op.operands):
+            init = k - len(generic.inputs)
+            if init >= 0 and not generic.init_used[init]:
+                arguments.append(self.emitter.constant(0, element_of(operand)))
+            else:
+                where = self.coordinates(generic, k, dims, lanes)
+                arguments.append(self.read(operand, where, lanes))
+        return self.body.run(generic.block, arguments, dims, lanes)
+
+    @staticmethod
+    def loop_dims(generic: Generic, at: list[Linear]) -> list[Linear]:
+        dims = [Linear()] * len(generic.sizes)
+        for position, dim in enumerate(generic.result_dims):
+            if dim >= 0:
+                dims[dim] = at[position]
+        return dims
+
+    def _tensor_extract_slice(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
+        return self.read(op.operands[0], self.view_coordinates(op, at, lanes), lanes)
+
+    _tensor_collapse_shape = _tensor_expand_shape = _tensor_extract_slice
+
+    def view_coordinates(self, op: ir.Operation, at: list[Linear], lanes: int) -> list[Linear]:
+        """Source coordinates of an element of an extract_slice, collapse_shape or expand_shape."""
+        self._lane_count = max(lanes, 1)
+        if op.name == "tensor.extract_slice":
+            return _slice_coordinates(op, at)
+        return self._collapsed(op, at) if op.name == "tensor.collapse_shape" else _expanded(op, at)
+
+    def _collapsed(self, op: ir.Operation, at: list[Linear]) -> list[Linear]:
+        source = shape_of(op.operands[0])
+        where = [Linear()] * len(source)
+        for coordinate, group in zip(at, _reassociation(op), strict=True):
+            for d in reversed(group):
+                if d == group[0]:
+                    where[d] = coordinate
+                else:
+                    coordinate, where[d] = self.split(coordinate, source[d])
+        return where
+
+    def _tensor_pad(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
+        low, source = integers(op, "static_low"), op.operands[0]
+        where = [c + -offset for c, offset in zip(at, low, strict=True)]
+        element, lanes_out = element_of(source), lanes
+        inside = self._inside(where, [(0, n) for n in shape_of(source)], shape_of(op.result), low)
+        if inside is True:
+            return self.read(source, where, lanes)
+        fill = self.body.scalar(pad_value(op))
+        if inside is False:
+            return fill
+        e = self.emitter
+        read = e.branch(
+            inside,
+            lambda: [e.splat(self.read(source, where, lanes), lanes_out)],
+            lambda: [e.splat(fill, lanes_out)],
+        )
+        return Val(read[0].name, element, lanes_out)
+
+    def _tensor_concat(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
+        axis = ir.IntegerAttr(op.attributes["dim"]).value
+        return self._concat_from(list(op.operands), axis, at, lanes)
+
+    def _concat_from(self, operands: list[ir.Value], axis: int, at: list[Linear], lanes: int) -> Val:
+        first = shape_of(operands[0])[axis]
+        if len(operands) == 1:
+            return self.read(operands[0], at, lanes)
+        rest = list(at)
+        rest[axis] = at[axis] + -first
+        condition = self._below(at[axis], first)
+        if condition is True:
+            return self.read(operands[0], at, lanes)
+        if condition is False:
+            return self._concat_from(operands[1:], axis, rest, lanes)
+        e = self.emitter
+        return e.branch(
+            condition,
+            lambda: [e.splat(self.read(operands[0], at, lanes), lanes)],
+            lambda: [e.splat(self._concat_from(operands[1:], axis, rest, lanes), lanes)],
+        )[0]
+
+    # -- conditions --------------------------------------------------------------------------------
+    def _below(self, value: Linear, bound: int) -> str | bool:
+        """value < bound: decided now, or the name of an i1."""
+        if value.is_constant:
+            return value.constant < bound
+        if value.coefficient(LANE):
+            raise NeedsScalars
+        e = self.emitter
+        number, limit = e.index(value), e.index(Linear(bound))
+        return e.pure(f"arith.cmpi slt, {number}, {limit} : i64", [number, limit])
+
+    def _inside(
+        self, at: list[Linear], bounds: list[tuple[int, int]], padded: tuple[int, ...], low: tuple[int, ...]
+    ) -> str | bool:
+        e, names = self.emitter, []
+        for coordinate, (start, end), total, before in zip(at, bounds, padded, low, strict=True):
+            tests: list[str | bool] = []
+            if before > 0:
+                below = self._below(coordinate, start)
+                tests.append(not below if isinstance(below, bool) else self._not(below))
+            if total - before > end:
+                tests.append(self._below(coordinate, end))
+            for test in tests:
+                if test is False:
+                    return False
+                if isinstance(test, str):
+                    names.append(test)
+        if not names:
+            return True
+        total_name = names[0]
+        for name in names[1:]:
+            total_name = e.pure(f"arith.andi {total_name}, {name} : i1", [total_name, name])
+        return total_name
+
+    def _not(self, name: str) -> str:
+        true = self.emitter.constant(True, "i1")
+        return self.emitter.pure(f"arith.xori {name}, {true.name} : i1", [name, true.name])
+
+    # -- task-local rows -----------------------------------------------------------------------------
+    def _scratch_columns(self, generic: Generic) -> list[int]:
+        """Result dims to keep in a task-local row, or []: expensive values that a reduction and another op both need."""
+        op = generic.op
+        if op in self._scratch_choice:
+            return self._scratch_choice[op]
+        columns: list[int] = []
+        users = [use.owner.operation for use in op.result.uses]
+        if len(users) > 1 and any(b.operation.name.startswith("math.") for b in generic.block.operations):
+            for user in users:
+                if user.name == "linalg.generic" and (reducing := self.generic(user)).reduction_dims:
+                    columns = self._reduced_dims(reducing, op.result)
+                    break
+            shape = shape_of(op.result)
+            if math.prod(shape[d] for d in columns) * item_bytes(element_of(op.result)) > SCRATCH_LIMIT:
+                columns = []
+        self._scratch_choice[op] = columns
+        return columns
+
+    @property
+    def _scratch_choice(self) -> dict[ir.Operation, list[int]]:
+        return self.__dict__.setdefault("_scratch_choices", {})
+
+    @staticmethod
+    def _reduced_dims(reducing: Generic, value: ir.Value) -> list[int]:
+        map_ = reducing.maps[reducing.inputs.index(value)]
+        found = []
+        for position, expression in enumerate(map_.results):
+            expression = expression.maybe_downcast()
+            if isinstance(expression, ir.AffineDimExpr) and expression.position in reducing.reduction_dims:
+                found.append(position)
+        return found
+
+    def _through_scratch(self, generic: Generic, columns: list[int], at: list[Linear], lanes: int) -> Val:
+        e = self.emitter
+        rows = tuple(c for d, c in enumerate(at) if d not in columns)
+        if any(c.coefficient(LANE) for c in rows):
+            return self.inline(generic, at, lanes)[0]
+        buffer = self._scratch_buffer(generic, columns)
+        key = ("scratch", generic.op, rows)
+        if e.recall(key) is None:
+            depth = e.depth_of(*(s for c in rows for s, _ in c.terms))
+            e.at_depth(max(depth, e.guard), lambda: self._fill_scratch(generic, columns, at, buffer))
+            e.remember(key, True, max(depth, e.guard))
+        return self.load(buffer, [at[d] for d in columns], lanes)
+
+    def _scratch_buffer(self, generic: Generic, columns: list[int]) -> Buffer:
+        op = generic.op
+        if op not in self._scratch:
+            shape = tuple(shape_of(op.result)[d] for d in columns)
+            element = element_of(op.result)
+            e = self.emitter
+            count = e.index(Linear(math.prod(shape)))
+            stored = "i8" if element == "i1" else element
+            text = f"llvm.alloca {count} x {stored} {{alignment = 64 : i64}} : (i64) -> !llvm.ptr"
+            self._scratch[op] = Buffer(e.pure(text + f" // {len(self._scratch)}", [], "s"), shape, element, False)
+        return self._scratch[op]
+
+    def _fill_scratch(self, generic: Generic, columns: list[int], at: list[Linear], buffer: Buffer) -> None:
+        e, where = self.emitter, list(at)
+
+        def write(position: int) -> None:
+            dim = columns[position]
+            extent = buffer.shape[position]
+            last = position == len(columns) - 1
+            start = 0
+            for width in lane_cover(extent, e.native_lanes) if last else [0]:
+                step = max(width, 1)
+                count = (extent - start) // step
+                if count == 0:
+                    continue
+
+                def body(i: Linear, _: list[Val], step: int = step, width: int = width, start: int = start) -> None:
+                    where[dim] = i * step + start + (Linear.of(LANE) if width > 1 else 0)
+                    if not last:
+                        return write(position + 1)
+                    lanes = width if width > 1 else 0
+                    value = e.splat(self.inline(generic, where, lanes)[0], lanes)
+                    e.store(value, buffer.pointer, buffer.offset([where[d] for d in columns]).without(LANE))
+                    return None
+
+                e.loop(Linear(0), Linear(count), 1, [], body)
+                start += count * step
+
+        write(0)
+
+
+def lane_cover(extent: int, lanes: int) -> list[int]:
+    """Vector widths, widest first, that cover `extent` exactly: a multi-size cover instead of padding."""
+    widths, left, width = [], extent, lanes
+    while left:
+        if left >= width:
+            widths.append(width)
+            left %= width
+        width //= 2
+    return widths
+
+
+def _slice_coordinates(op: ir.Operation, at: list[Linear]) -> list[Linear]:
+    offsets, sizes, strides = (integers(op, n) for n in ("static_offsets", "static_sizes", "static_strides"))
+    kept = _kept_dims(sizes, shape_of(op.result))
+    where, position = [], 0
+    for d, (offset, stride) in enumerate(zip(offsets, strides, strict=True)):
+        where.append(at[position] * stride + offset if d in kept else Linear(offset))
+        position += d in kept
+    return where
+
+
+def _expanded(op: ir.Operation, at: list[Linear]) -> list[Linear]:
+    result = shape_of(op.result)
+    where = []
+    for group in _reassociation(op):
+        total = Linear()
+        for d in group:
+            total = total * result[d] + at[d]
+        where.append(total)
+    return where
+
+
+def _kept_dims(sizes: tuple[int, ...], result: tuple[int, ...]) -> set[int]:
+    """Source dims that remain in a (possibly rank-reduced) slice: dropped ones have size 1."""
+    kept, position = set(), 0
+    for d, size in enumerate(sizes):
+        remaining = len(sizes) - d - 1
+        if position < len(result) and size == result[position] and (
+            size != 1 or len(result) - position > remaining or _fits(sizes[d + 1 :], result[position + 1 :])
+        ):
+            kept.add(d)
+            position += 1
+    return kept
+
+
+def _fits(sizes: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    """Whether `result` is `sizes` with some 1s dropped."""
+    position = 0
+    for size in sizes:
+        if position < len(result) and size == result[position]:
+            position += 1
+        elif size != 1:
+            return False
+    return position == len(result)
+
+
+def _reassociation(op: ir.Operation) -> list[list[int]]:
+    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(op.attributes["reassociation"])]

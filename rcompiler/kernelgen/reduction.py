@@ -1,0 +1,257 @@
+"""Reductions: a register tile of accumulators over the reduction loops of one linalg.generic.
+
+All positions of a register tile share the loops, so an operand that does not depend on a position's row or column is
+loaded once (the emitter's CSE): this is the outer-product micro-kernel for contractions and convolutions, the strip
+kernel for depthwise ones and a plain loop for everything else. The order of accumulation of one result element
+depends on the operator only, never on the tile, so every tiling gives the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.emitter import Emitter, Val
+from rcompiler.kernelgen.region import COMBINERS, Generic, element_of
+
+if TYPE_CHECKING:
+    from rcompiler.kernelgen.evaluate import Evaluator
+
+# Unrolled updates per loop body: enough to hide loop overhead, small enough for the instruction cache (~8 bytes each).
+UNROLLED_UPDATES = 256
+# Independent partial sums of a reduction that runs along the lanes: FMA latency 4 x 2 ports, halved for the loads.
+LANE_CHAINS = 4
+
+
+class Reducer:
+    """Computes reduction generics at given result coordinates."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+
+    @property
+    def _e(self) -> Emitter:
+        return self._evaluator.emitter
+
+    def reduce(self, generic: Generic, positions: list[list[Linear]], lanes: int) -> list[list[Val]]:
+        """For each position (result coordinates) the results of `generic`; computed together, remembered one by one."""
+        e = self._e
+        keys = [("reduce", generic.op, tuple(p), lanes) for p in positions]
+        missing = [k for k, key in enumerate(keys) if e.recall(key) is None]
+        if missing:
+            symbols = {s for k in missing for c in positions[k] for s, _ in c.terms}
+            depth = max(e.depth_of(*symbols), e.guard)
+            wanted = [positions[k] for k in missing]
+            found = e.at_depth(depth, lambda: self._compute(generic, wanted, lanes))
+            for k, values in zip(missing, found, strict=True):  # type: ignore[call-overload]
+                e.remember(keys[k], values, depth)
+        return [e.recall(key) for key in keys]  # type: ignore[misc]
+
+    def _compute(self, generic: Generic, positions: list[list[Linear]], lanes: int) -> list[list[Val]]:
+        width = lanes if any(c.coefficient(LANE) for p in positions for c in p) else 0
+        if not width and (dim := self._lane_dim(generic, positions[0])) is not None:
+            return [[self._along_lanes(generic, p, dim)] for p in positions]
+        return self._register_tile(generic, positions, width)
+
+    # -- accumulators over parallel positions -----------------------------------------------------
+    def _register_tile(self, generic: Generic, positions: list[list[Linear]], lanes: int) -> list[list[Val]]:
+        e, count = self._e, generic.outputs
+        points = [self._evaluator.loop_dims(generic, p) for p in positions]
+        accumulators: list[Val] = []
+        for at in positions:
+            for k, init in enumerate(generic.inits):
+                value = self._evaluator.read(init, at, lanes)
+                accumulators.append(self._accumulator(generic, value, element_of(init), lanes))
+        unroll = self._unrolls(generic, len(positions) * count)
+        visit = self._visiting_order(generic, points, lanes)
+
+        def update(point: dict[int, Linear], values: list[Val]) -> list[Val]:
+            out = list(values)
+            for k in visit:
+                dims = [point.get(d, c) for d, c in enumerate(points[k])]
+                mine = slice(k * count, (k + 1) * count)
+                out[mine] = self._step(generic, dims, values[mine], lanes)
+            return out
+
+        final = self._nest(generic, unroll, 0, {}, accumulators, update)
+        results = []
+        for k in range(len(positions)):
+            values = final[k * count : (k + 1) * count]
+            results.append(
+                [self._round(e, v, element_of(i)) for v, i in zip(values, generic.inits, strict=True)]
+            )
+        return results
+
+    def _visiting_order(self, generic: Generic, points: list[list[Linear]], lanes: int) -> list[int]:
+        """Positions that share a broadcast operand one after the other.
+
+        Then one broadcast is live at a time beside the few vectors of the other operand; in any other order the
+        broadcasts of a whole row stay live and the accumulators spill.
+        """
+        groups: dict[object, int] = {}
+        keys = []
+        for dims in points:
+            where = [self._evaluator.coordinates(generic, k, dims, lanes) for k in range(len(generic.inputs))]
+            uniform = tuple(tuple(w) for w in where if not any(c.coefficient(LANE) for c in w))
+            keys.append(groups.setdefault(uniform, len(groups)))
+        return sorted(range(len(points)), key=keys.__getitem__)
+
+    def _accumulator(self, generic: Generic, value: Val, element: str, lanes: int) -> Val:
+        """Sums of f16 and bf16 are accumulated in f32 and rounded once."""
+        if element in ("f16", "bf16") and generic.combiner is not None:
+            value = self._evaluator.body._widen(value)
+        return self._e.splat(value, lanes)
+
+    def _round(self, e: Emitter, value: Val, element: str) -> Val:
+        return self._evaluator.body._narrow(value, element) if value.element != element else value
+
+    def _step(self, generic: Generic, dims: list[Linear], values: list[Val], lanes: int) -> list[Val]:
+        """One update of the accumulators of one position."""
+        e, evaluator = self._e, self._evaluator
+        arguments = []
+        for k, operand in enumerate(generic.inputs):
+            where = evaluator.coordinates(generic, k, dims, lanes)
+            arguments.append(evaluator.read(operand, where, lanes))
+        wide = values[0].element
+        if generic.product is not None and wide in ("f32", "f64"):
+            env = dict(zip(generic.block.arguments, arguments, strict=False))
+            factors = generic.product
+            if all(f in env for f in factors):
+                a, b = (evaluator.body._widen(env[f]) for f in factors)
+                return [e.fma(a, b, values[0])]
+        if generic.combiner is not None and element_of(generic.inits[0]) != wide:
+            return [self._combine_widened(generic, arguments, dims, values[0], lanes)]
+        results = evaluator.body.run(generic.block, arguments + values, dims, lanes)
+        return [e.splat(r, lanes) for r in results]
+
+    def _combine_widened(
+        self, generic: Generic, arguments: list[Val], dims: list[Linear], accumulator: Val, lanes: int
+    ) -> Val:
+        e, evaluator = self._e, self._evaluator
+        assert generic.combiner is not None
+        _, identity = COMBINERS[generic.combiner]
+        neutral = e.constant(identity, element_of(generic.inits[0]))
+        [value] = evaluator.body.run(generic.block, [*arguments, neutral], dims, lanes)
+        value = e.splat(evaluator.body._widen(value), lanes)
+        text = f"{generic.combiner} {accumulator.name}, {value.name} : {accumulator.type}"
+        return e.op(text, [accumulator, value], accumulator.element)
+
+    def _unrolls(self, generic: Generic, accumulators: int) -> dict[int, int]:
+        """Unroll factor of each reduction dim: innermost first, while the body stays small."""
+        budget = max(UNROLLED_UPDATES // max(accumulators, 1), 1)
+        unroll = {}
+        for dim in reversed(generic.reduction_dims):
+            size = generic.sizes[dim]
+            factor = min(size, budget)
+            if factor < size:
+                divisors = [f for f in range(factor, 0, -1) if size % f == 0]
+                factor = divisors[0] if divisors[0] * 2 >= factor else factor
+                budget = 1
+            else:
+                budget //= size
+            unroll[dim] = max(factor, 1)
+        return unroll
+
+    def _nest(self, generic, unroll, level, point, values, update):  # type: ignore[no-untyped-def]
+        """The reduction loops from `level` inwards; dims keep the order of the op."""
+        if level == len(generic.reduction_dims):
+            return update(point, values)
+        dim = generic.reduction_dims[level]
+        size, step = generic.sizes[dim], unroll[dim]
+
+        def body(i: Linear, carried: list[Val]) -> list[Val]:
+            for j in range(step):
+                carried = self._nest(generic, unroll, level + 1, {**point, dim: i * step + j}, carried, update)
+            return carried
+
+        values = self._e.loop(Linear(0), Linear(size // step), 1, values, body)
+        for j in range(size // step * step, size):
+            values = self._nest(generic, unroll, level + 1, {**point, dim: Linear(j)}, values, update)
+        return values
+
+    # -- lanes along a reduction dim --------------------------------------------------------------
+    def _lane_dim(self, generic: Generic, at: list[Linear]) -> int | None:
+        """A reduction dim that vectors can run along: some operand is contiguous in it and none is strided."""
+        if generic.combiner is None or element_of(generic.inits[0]) == "i1":
+            return None
+        if not generic.init_used[0]:
+            return None
+        best = None
+        for dim in generic.reduction_dims:
+            if generic.sizes[dim] < 4:
+                continue
+            last = [m.results[-1] for m in generic.maps[: len(generic.inputs)] if len(m.results)]
+            positions = [getattr(r.maybe_downcast(), "position", -1) for r in last]
+            if dim in positions:
+                best = dim
+        return best
+
+    def _along_lanes(self, generic: Generic, at: list[Linear], dim: int) -> Val:
+        """Partial results in LANE_CHAINS vectors, then one fixed tree, then the tail with narrower vectors."""
+        e = self._e
+        assert generic.combiner is not None
+        kind, identity = COMBINERS[generic.combiner]
+        element = element_of(generic.inits[0])
+        wide = "f32" if element in ("f16", "bf16") else element
+        base = self._evaluator.loop_dims(generic, at)
+        total = self._accumulator(generic, self._evaluator.read(generic.inits[0], at, 0), element, 0)
+        start, size = 0, generic.sizes[dim]
+        width = e.native_lanes
+        others = [d for d in generic.reduction_dims if d != dim]
+        while start < size:
+            while width > size - start:
+                width //= 2
+            lanes = width if width > 1 else 0
+            count = (size - start) // width
+            chains = min(LANE_CHAINS, count) if width == e.native_lanes else 1
+            neutral = [e.constant(identity, wide, lanes) for _ in range(chains)]
+
+            def body(i: Linear, carried: list[Val], *, start=start, width=width, chains=chains, lanes=lanes):  # type: ignore[no-untyped-def]
+                out = []
+                for chain, value in enumerate(carried):
+                    where = i * (width * chains) + (start + chain * width)
+                    dims = list(base)
+                    dims[dim] = where + Linear.of(LANE) if lanes else where
+                    out += self._others(generic, others, dims, [value], lanes)
+                return out
+
+            values = e.loop(Linear(0), Linear(count // chains), 1, neutral, body)
+            for extra in range(count // chains * chains, count):
+                dims = list(base)
+                dims[dim] = Linear(start + extra * width) + (Linear.of(LANE) if lanes else 0)
+                values[0] = self._others(generic, others, dims, [values[0]], lanes)[0]
+            while len(values) > 1:
+                values = [
+                    self._combine(generic.combiner, values[k], values[k + 1]) if k + 1 < len(values) else values[k]
+                    for k in range(0, len(values), 2)
+                ]
+            part = values[0]
+            if lanes:
+                flags = " fastmath<reassoc>" if kind == "add" and wide[0] == "f" else ""
+                if wide[0] == "f" and kind == "mul":
+                    flags = " fastmath<reassoc>"
+                part = e.op(
+                    f"vector.reduction <{kind}>, {part.name}{flags} : {part.type} into {wide}", [part], wide, 0
+                )
+            total = self._combine(generic.combiner, total, part)
+            start += count * width
+        return self._round(e, total, element)
+
+    def _others(self, generic, others, dims, values, lanes):  # type: ignore[no-untyped-def]
+        """The remaining reduction loops around one lane-wise update."""
+
+        def update(point: dict[int, Linear], carried: list[Val]) -> list[Val]:
+            return self._step(generic, [point.get(d, c) for d, c in enumerate(dims)], carried, lanes)
+
+        def nest(level: int, point: dict[int, Linear], carried: list[Val]) -> list[Val]:
+            if level == len(others):
+                return update(point, carried)
+            size = generic.sizes[others[level]]
+            return self._e.loop(
+                Linear(0), Linear(size), 1, carried, lambda i, c: nest(level + 1, {**point, others[level]: i}, c)
+            )
+
+        return nest(0, {}, values)
+
+    def _combine(self, name: str, a: Val, b: Val) -> Val:
+        return self._e.op(f"{name} {a.name}, {b.name} : {a.type}", [a, b], a.element)

@@ -1,0 +1,220 @@
+"""The region of an rOperator read once into plain Python: shapes, indexing maps, reductions, result pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+from torch_mlir import ir
+
+from rcompiler.errors import CompilerError
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.body import element_name
+
+Expression = Callable[[list[Linear], Callable[[Linear, int], tuple[Linear, Linear]]], Linear]
+
+
+def shape_of(value: ir.Value) -> tuple[int, ...]:
+    """Static shape of a tensor value."""
+    return tuple(ir.RankedTensorType(value.type).shape)
+
+
+def element_of(value: ir.Value) -> str:
+    """Element type name of a tensor value."""
+    return element_name(ir.RankedTensorType(value.type).element_type)
+
+
+def integers(op: ir.Operation, name: str) -> tuple[int, ...]:
+    """A dense integer array attribute as a tuple."""
+    return tuple(int(v) for v in ir.DenseI64ArrayAttr(op.attributes[name]))
+
+
+def compile_expression(expression: ir.AffineExpr) -> Expression:
+    """An affine expression as a function of the loop coordinates."""
+    expression = expression.maybe_downcast()
+    if isinstance(expression, ir.AffineDimExpr):
+        position = expression.position
+        return lambda dims, split: dims[position]
+    if isinstance(expression, ir.AffineConstantExpr):
+        value = Linear(expression.value)
+        return lambda dims, split: value
+    left, right = compile_expression(expression.lhs), compile_expression(expression.rhs)
+    if isinstance(expression, ir.AffineAddExpr):
+        return lambda dims, split: left(dims, split) + right(dims, split)
+    constant = expression.rhs.maybe_downcast()
+    if not isinstance(constant, ir.AffineConstantExpr):
+        raise CompilerError(f"indexing expression {expression} is not affine")
+    number = constant.value
+    if isinstance(expression, ir.AffineMulExpr):
+        return lambda dims, split: left(dims, split) * number
+    if isinstance(expression, ir.AffineFloorDivExpr):
+        return lambda dims, split: split(left(dims, split), number)[0]
+    if isinstance(expression, ir.AffineModExpr):
+        return lambda dims, split: split(left(dims, split), number)[1]
+    raise CompilerError(f"indexing expression {expression} is not supported")
+
+
+@dataclass
+class Generic:
+    """One linalg.generic: maps as functions, which loop dims reduce, how results address the loop dims."""
+
+    op: ir.Operation
+
+    @cached_property
+    def maps(self) -> list[ir.AffineMap]:
+        return [ir.AffineMapAttr(a).value for a in ir.ArrayAttr(self.op.attributes["indexing_maps"])]
+
+    @cached_property
+    def expressions(self) -> list[list[Expression]]:
+        return [[compile_expression(e) for e in m.results] for m in self.maps]
+
+    @cached_property
+    def reduction_dims(self) -> list[int]:
+        kinds = ir.ArrayAttr(self.op.attributes["iterator_types"])
+        return [d for d, k in enumerate(kinds) if "reduction" in str(k)]
+
+    @cached_property
+    def outputs(self) -> int:
+        return len(self.op.results)
+
+    @cached_property
+    def inputs(self) -> list[ir.Value]:
+        return list(self.op.operands)[: len(self.op.operands) - self.outputs]
+
+    @cached_property
+    def inits(self) -> list[ir.Value]:
+        return list(self.op.operands)[len(self.op.operands) - self.outputs :]
+
+    @cached_property
+    def block(self) -> ir.Block:
+        return self.op.regions[0].blocks[0]
+
+    @cached_property
+    def init_used(self) -> list[bool]:
+        return [bool(list(a.uses)) for a in list(self.block.arguments)[len(self.inputs) :]]
+
+    @cached_property
+    def result_dims(self) -> list[int]:
+        """For each result dim, the loop dim it is (-1: a constant)."""
+        dims = []
+        for expression in self.maps[len(self.inputs)].results:
+            expression = expression.maybe_downcast()
+            dims.append(expression.position if isinstance(expression, ir.AffineDimExpr) else -1)
+            if dims[-1] < 0 and not isinstance(expression, ir.AffineConstantExpr):
+                raise CompilerError(f"{self.op.location}: result indexing {self.maps[-1]} is not a projected permutation")
+        return dims
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """Loop range of every dim, from the operand shapes."""
+        sizes = [1] * self.maps[0].n_dims
+        for value, map_ in zip(self.op.operands, self.maps, strict=True):
+            for extent, expression in zip(shape_of(value), map_.results, strict=True):
+                expression = expression.maybe_downcast()
+                if isinstance(expression, ir.AffineDimExpr):
+                    sizes[expression.position] = extent
+        return sizes
+
+    @cached_property
+    def combiner(self) -> str | None:
+        """The op of `acc = op(acc, f(inputs))` if the body has that form and one result, e.g. "arith.addf"."""
+        if self.outputs != 1:
+            return None
+        accumulator = self.block.arguments[len(self.inputs)]
+        uses = [use.owner for use in accumulator.uses]
+        last = list(self.block.operations)[-1].operation.operands[0].owner
+        if isinstance(last, ir.Block) or len(uses) != 1 or uses[0].operation != last.operation:
+            return None
+        name = last.operation.name
+        return name if name in COMBINERS else None
+
+    @cached_property
+    def product(self) -> tuple[ir.Value, ir.Value] | None:
+        """(a, b) if the body is acc + a * b on floats: the multiplication has no other use."""
+        if self.combiner != "arith.addf":
+            return None
+        last = list(self.block.operations)[-1].operation.operands[0].owner.operation
+        accumulator = self.block.arguments[len(self.inputs)]
+        [other] = [v for v in last.operands if v != accumulator] or [None]
+        if other is None or isinstance(other.owner, ir.Block) or other.owner.operation.name != "arith.mulf":
+            return None
+        return tuple(other.owner.operation.operands) if len(list(other.uses)) == 1 else None  # type: ignore[return-value]
+
+
+# combining op -> (vector.reduction kind, identity)
+COMBINERS: dict[str, tuple[str, float]] = {
+    "arith.addf": ("add", 0.0),
+    "arith.mulf": ("mul", 1.0),
+    "arith.maximumf": ("maximumf", float("-inf")),
+    "arith.minimumf": ("minimumf", float("inf")),
+    "arith.maxnumf": ("maxnumf", float("-inf")),
+    "arith.minnumf": ("minnumf", float("inf")),
+    "arith.addi": ("add", 0),
+    "arith.muli": ("mul", 1),
+    "arith.ori": ("or", 0),
+    "arith.andi": ("and", -1),
+    "arith.xori": ("xor", 0),
+}
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Part of a result: the box [low, high) holds `value` read at (coordinate - shift), or the scalar `fill`."""
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    value: ir.Value | None
+    shift: tuple[int, ...]
+    fill: ir.Value | None = None
+
+
+def pieces_of(value: ir.Value) -> list[Piece]:
+    """Split a yielded value at its outer pads and concatenations into disjoint boxes that cover it."""
+    shape = shape_of(value)
+    owner = value.owner
+    if not isinstance(owner, ir.Block):
+        op = owner.operation
+        if op.name == "tensor.pad":
+            return _pad_pieces(op, shape)
+        if op.name == "tensor.concat":
+            return _concat_pieces(op, shape)
+    return [Piece((0,) * len(shape), shape, value, (0,) * len(shape))]
+
+
+def pad_value(op: ir.Operation) -> ir.Value:
+    """The scalar that a tensor.pad yields."""
+    return list(op.regions[0].blocks[0].operations)[-1].operation.operands[0]
+
+
+def _pad_pieces(op: ir.Operation, shape: tuple[int, ...]) -> list[Piece]:
+    source, low = op.operands[0], integers(op, "static_low")
+    inner_shape = shape_of(source)
+    fill, pieces = pad_value(op), []
+    box_low, box_high = [0] * len(shape), list(shape)
+    for d in range(len(shape)):  # peel one slab below and one above, dim after dim
+        start, end = low[d], low[d] + inner_shape[d]
+        for a, b in ((0, start), (end, shape[d])):
+            if b > a:
+                slab_low, slab_high = list(box_low), list(box_high)
+                slab_low[d], slab_high[d] = a, b
+                pieces.append(Piece(tuple(slab_low), tuple(slab_high), None, (0,) * len(shape), fill))
+        box_low[d], box_high[d] = start, end
+    return [*_shifted(pieces_of(source), low), *pieces]
+
+
+def _concat_pieces(op: ir.Operation, shape: tuple[int, ...]) -> list[Piece]:
+    axis = ir.IntegerAttr(op.attributes["dim"]).value
+    pieces, position = [], 0
+    for operand in op.operands:
+        offset = tuple(position if d == axis else 0 for d in range(len(shape)))
+        pieces += _shifted(pieces_of(operand), offset)
+        position += shape_of(operand)[axis]
+    return pieces
+
+
+def _shifted(pieces: list[Piece], by: tuple[int, ...]) -> list[Piece]:
+    def add(a: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(x + y for x, y in zip(a, by, strict=True))
+
+    return [Piece(add(p.low), add(p.high), p.value, add(p.shift), p.fill) for p in pieces]

@@ -1,0 +1,145 @@
+"""exp, tanh, erf and log on f32 vectors: own polynomials within 3 ulp, written with arith and vector.fma.
+
+MLIR's LLVM lowering turns vector `math.exp` into scalar libm calls (10 to 37 times slower). The coefficients are
+weighted minimax fits; `tools/fit_vector_math.py` computes them again and measures the error in ulp.
+"""
+
+from __future__ import annotations
+
+import math
+
+from rcompiler.kernelgen.emitter import Emitter, Val
+from rcompiler.kernelgen.vector_math_coefficients import ERF_LARGE, ERF_SMALL, EXP, LOG, TANH
+
+
+class VectorMath:
+    """Elementary functions of one f32 value (any number of lanes)."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self._e = emitter
+
+    def apply(self, function: str, x: Val) -> Val | None:
+        """The f32 value of `math.<function>`, or None if there is no polynomial for it."""
+        table = {"exp": self.exp, "tanh": self.tanh, "erf": self.erf, "log": self.log, "exp2": self.exp2}
+        return table[function](x) if function in table else None
+
+    # -- building blocks
+    def _c(self, value: float, x: Val) -> Val:
+        return self._e.constant(value, "f32", x.lanes)
+
+    def _binary(self, op: str, a: Val, b: Val) -> Val:
+        return self._e.op(f"arith.{op} {a.name}, {b.name} : {a.type}", [a, b], "f32")
+
+    def _fma(self, a: Val, b: Val, c: Val) -> Val:
+        return self._e.fma(a, b, c)
+
+    def _unary(self, op: str, x: Val) -> Val:
+        return self._e.op(f"math.{op} {x.name} : {x.type}", [x], "f32")
+
+    def _horner(self, x: Val, coefficients: tuple[float, ...]) -> Val:
+        total = self._c(coefficients[-1], x)
+        for coefficient in coefficients[-2::-1]:
+            total = self._fma(total, x, self._c(coefficient, x))
+        return total
+
+    def _select(self, predicate: str, a: Val, b: Val, yes: Val, no: Val) -> Val:
+        mask_type = f"vector<{a.lanes}xi1>" if a.lanes else "i1"
+        mask = self._e.op(f"arith.cmpf {predicate}, {a.name}, {b.name} : {a.type}", [a, b], "i1")
+        types = f"{mask_type}, {yes.type}" if a.lanes else yes.type
+        return self._e.op(f"arith.select {mask.name}, {yes.name}, {no.name} : {types}", [mask, yes, no], "f32")
+
+    def _integers(self, x: Val) -> str:
+        return f"vector<{x.lanes}xi32>" if x.lanes else "i32"
+
+    def _scaled(self, p: Val, n: Val) -> Val:
+        """p * 2^n for integral n in [-252, 254], in two exact steps so that neither factor overflows or is denormal."""
+        kind = self._integers(p)
+        e = self._e
+        i = e.op(f"arith.fptosi {n.name} : {n.type} to {kind}", [n], "i32")
+        one = e.constant(1, "i32", p.lanes)
+        half = e.op(f"arith.shrsi {i.name}, {one.name} : {kind}", [i, one], "i32")
+        rest = e.op(f"arith.subi {i.name}, {half.name} : {kind}", [i, half], "i32")
+        for part in (half, rest):
+            bias = e.constant(127, "i32", p.lanes)
+            shift = e.constant(23, "i32", p.lanes)
+            biased = e.op(f"arith.addi {part.name}, {bias.name} : {kind}", [part, bias], "i32")
+            raised = e.op(f"arith.shli {biased.name}, {shift.name} : {kind}", [biased, shift], "i32")
+            factor = e.op(f"arith.bitcast {raised.name} : {kind} to {p.type}", [raised], "f32")
+            p = self._binary("mulf", p, factor)
+        return p
+
+    # -- functions
+    def exp(self, x: Val) -> Val:
+        """e^x; overflows to inf, underflows gradually to 0, NaN stays NaN."""
+        clamped = self._clamp(x, -104.0, 89.0)
+        n = self._unary("roundeven", self._binary("mulf", clamped, self._c(1 / math.log(2), x)))
+        r = self._fma(n, self._c(-0.693359375, x), clamped)
+        r = self._fma(n, self._c(2.12194440e-4, x), r)
+        return self._scaled(self._horner(r, EXP), n)
+
+    def exp2(self, x: Val) -> Val:
+        """2^x."""
+        clamped = self._clamp(x, -150.0, 129.0)
+        n = self._unary("roundeven", clamped)
+        r = self._binary("mulf", self._binary("subf", clamped, n), self._c(math.log(2), x))
+        return self._scaled(self._horner(r, EXP), n)
+
+    def _clamp(self, x: Val, low: float, high: float) -> Val:
+        # minimumf/maximumf propagate NaN
+        return self._binary("minimumf", self._binary("maximumf", x, self._c(low, x)), self._c(high, x))
+
+    def tanh(self, x: Val) -> Val:
+        """|x| < 0.55: x * P(x^2); else sign * (1 - 2 / (e^(2|x|) + 1))."""
+        a = self._unary("absf", x)
+        small = self._binary("mulf", x, self._horner(self._binary("mulf", x, x), TANH))
+        bounded = self._binary("minimumf", a, self._c(9.2, x))
+        e2 = self.exp(self._binary("addf", bounded, bounded))
+        one, two = self._c(1.0, x), self._c(2.0, x)
+        large = self._binary("subf", one, self._binary("divf", two, self._binary("addf", e2, one)))
+        large = self._copysign(large, x)
+        return self._select("olt", a, self._c(0.55, x), small, large)
+
+    def erf(self, x: Val) -> Val:
+        """|x| < 1: x * P(x^2); else sign * (1 - e^-Q(|x|))."""
+        a = self._binary("minimumf", self._unary("absf", x), self._c(3.95, x))
+        small = self._binary("mulf", x, self._horner(self._binary("mulf", a, a), ERF_SMALL))
+        q = self._horner(a, ERF_LARGE)
+        large = self._binary("subf", self._c(1.0, x), self.exp(self._binary("subf", self._c(0.0, x), q)))
+        large = self._copysign(large, x)
+        return self._select("olt", a, self._c(1.0, x), small, large)
+
+    def _copysign(self, magnitude: Val, sign: Val) -> Val:
+        return self._e.op(
+            f"math.copysign {magnitude.name}, {sign.name} : {magnitude.type}", [magnitude, sign], "f32"
+        )
+
+    def log(self, x: Val) -> Val:
+        """Natural logarithm: x = m * 2^k with m in [sqrt(1/2), sqrt(2)); log m = f - f^2/2 + f^3 P(f), f = m - 1."""
+        e, kind = self._e, self._integers(x)
+        tiny = self._c(1.1754944e-38, x)
+        scaled = self._binary("mulf", x, self._c(2.0**25, x))
+        normal = self._select("olt", x, tiny, scaled, x)
+        shift_k = self._select("olt", x, tiny, self._c(-25.0, x), self._c(0.0, x))
+        bits = e.op(f"arith.bitcast {normal.name} : {normal.type} to {kind}", [normal], "i32")
+        offset = e.constant(0x3F3504F3, "i32", x.lanes)
+        moved = e.op(f"arith.subi {bits.name}, {offset.name} : {kind}", [bits, offset], "i32")
+        places = e.constant(23, "i32", x.lanes)
+        k = e.op(f"arith.shrsi {moved.name}, {places.name} : {kind}", [moved, places], "i32")
+        back = e.op(f"arith.shli {k.name}, {places.name} : {kind}", [k, places], "i32")
+        mantissa = e.op(f"arith.subi {bits.name}, {back.name} : {kind}", [bits, back], "i32")
+        m = e.op(f"arith.bitcast {mantissa.name} : {kind} to {x.type}", [mantissa], "f32")
+        f = self._binary("subf", m, self._c(1.0, x))
+        kf = e.op(f"arith.sitofp {k.name} : {kind} to {x.type}", [k], "f32")
+        kf = self._binary("addf", kf, shift_k)
+        square = self._binary("mulf", f, f)
+        p = self._binary("mulf", self._binary("mulf", square, f), self._horner(f, LOG))
+        p = self._fma(kf, self._c(-2.12194440e-4, x), p)
+        p = self._fma(square, self._c(-0.5, x), p)
+        result = self._fma(kf, self._c(0.693359375, x), self._binary("addf", f, p))
+        infinity, zero = self._c(math.inf, x), self._c(0.0, x)
+        result = self._select("oeq", x, infinity, infinity, result)
+        result = self._select("oeq", x, zero, self._c(-math.inf, x), result)
+        return self._select("uge", x, zero, self._keep_nan(x, result), self._c(math.nan, x))
+
+    def _keep_nan(self, x: Val, result: Val) -> Val:
+        return self._select("uno", x, x, x, result)
