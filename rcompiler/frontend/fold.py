@@ -1,0 +1,92 @@
+"""Constant folding through ``onnx.reference``, bounded in memory and time by the operands' size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from onnx import NodeProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from . import dtypes
+from .builder import Value, broadcast_shapes
+
+LINEAR_BYTES = 1 << 29  # ops whose result is about as large as their operands
+SMALL_ELEMENTS = 1 << 16  # everything else
+TINY_ELEMENTS = 1 << 10  # ops without a lowering, whose cost is unknown
+
+_RANDOM = {
+    "RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLike", "Bernoulli",
+    "Multinomial", "ImageDecoder",
+}  # fmt: skip
+# One result element costs one step, and the result is no larger than the (broadcast) operands.
+_LINEAR = {
+    "Abs", "Neg", "Sign", "Ceil", "Floor", "Round", "Sqrt", "Reciprocal", "Exp", "Log", "Not",
+    "Cast", "Identity", "Transpose", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Concat",
+    "Slice", "Split", "Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "And", "Or", "Xor",
+    "Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Where", "Clip", "Relu",
+    "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "DequantizeLinear", "Shape", "Size",
+    "Sigmoid", "Tanh", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "CastLike",
+}  # fmt: skip
+_GROWING = {
+    "Expand", "Tile", "ConstantOfShape", "Range", "OneHot", "EyeLike", "Resize", "Upsample", "Pad",
+    "HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix", "CenterCropPad", "Col2Im",
+    "AffineGrid", "SequenceEmpty", "SequenceConstruct",
+}  # fmt: skip
+
+
+def is_linear(op: str, inputs: Sequence[Value | None]) -> bool:
+    """True when folding costs no more than a pass over operands of a bounded size."""
+    values = [v for v in inputs if v is not None]
+    if op not in _LINEAR or not values:
+        return False
+    result = broadcast_shapes(*(v.shape for v in values)) or ()
+    size = max([math.prod(result), *(v.size for v in values)])
+    return size * 8 <= LINEAR_BYTES
+
+
+def is_small(op: str, inputs: Sequence[Value | None], results: Sequence[Value | None]) -> bool:
+    """True for a node whose operands and (already known) results are small."""
+    if op in _RANDOM:
+        return False
+    return all(v is None or v.size <= SMALL_ELEMENTS for v in [*inputs, *results])
+
+
+def is_tiny(op: str, inputs: Sequence[Value | None]) -> bool:
+    """True for a node without lowering that may be tried: tiny operands, no growing result."""
+    if op in _RANDOM or op in _GROWING:
+        return False
+    return all(v is None or v.size <= TINY_ELEMENTS for v in inputs)
+
+
+def evaluate(
+    node: NodeProto, inputs: Sequence[Value | None], opsets: Mapping[str, int]
+) -> list[np.ndarray] | None:
+    """Results of a node on constants, or None when the reference cannot say."""
+    pairs = [(n, v) for n, v in zip(node.input, inputs, strict=False) if v is not None]
+    feeds = {name: value.const for name, value in pairs}
+    outputs = [helper.make_empty_tensor_value_info(n) for n in node.output if n]
+    try:
+        infos = [
+            helper.make_tensor_value_info(n, dtypes.to_onnx(v.dtype), v.shape)
+            for n, v in dict(pairs).items()
+        ]
+        graph = helper.make_graph([node], "fold", infos, outputs)
+        imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
+        model = helper.make_model(graph, opset_imports=imports)
+        with np.errstate(all="ignore"):
+            results = ReferenceEvaluator(model).run(None, feeds)
+    except Exception:  # the reference raises every kind; folding is only an optimisation
+        return None
+    arrays = []
+    for result in results:
+        if not isinstance(result, np.ndarray | np.generic):
+            return None
+        array = np.asarray(result)
+        if not dtypes.is_supported(dtypes.name_of(array)):
+            return None
+        arrays.append(array)
+    return arrays
+
+

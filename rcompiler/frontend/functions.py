@@ -1,0 +1,80 @@
+"""Bodies of operators that ONNX defines as functions, and of model-local functions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx
+from onnx import AttributeProto, FunctionProto, NodeProto, TypeProto, helper
+
+from . import dtypes
+from .builder import Value
+
+
+def body_of(
+    node: NodeProto, version: int, inputs: Sequence[Value | None]
+) -> FunctionProto | None:
+    """The standard's function body of an op at an opset version, None when it has none."""
+    try:
+        schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+    except onnx.defs.SchemaError:
+        return None
+    proto = FunctionProto()
+    if schema.has_function:
+        versions = [v for v in schema.function_opset_versions if v <= version]
+        if not versions:
+            return None
+        proto.ParseFromString(schema.get_function_with_opset_version(max(versions)))
+        return proto
+    if not schema.has_context_dependent_function:
+        return None
+    versions = [v for v in schema.context_dependent_function_opset_versions if v <= version]
+    if not versions:
+        return None
+    types = [_type(v).SerializeToString() for v in inputs]
+    text = schema.get_context_dependent_function_with_opset_version(
+        max(versions), node.SerializeToString(), types
+    )
+    if not text:
+        return None
+    proto.ParseFromString(text)
+    return proto if proto.node else None
+
+
+def _type(value: Value | None) -> TypeProto:
+    if not isinstance(value, Value):
+        return TypeProto()
+    return helper.make_tensor_type_proto(dtypes.to_onnx(value.dtype), list(value.shape))
+
+
+def attributes_of(
+    function: FunctionProto, node: NodeProto, version: int
+) -> dict[str, AttributeProto]:
+    """What the body's attribute references stand for: the node's own, else the defaults."""
+    out = {a.name: a for a in function.attribute_proto}
+    try:
+        schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+        for name, attribute in schema.attributes.items():
+            if attribute.default_value.name:
+                out.setdefault(name, attribute.default_value)
+    except onnx.defs.SchemaError:
+        pass  # a function of the model
+    out.update({a.name: a for a in node.attribute})
+    return out
+
+
+def resolve(node: NodeProto, attributes: dict[str, AttributeProto]) -> NodeProto:
+    """The node with attribute references replaced; the node itself when it has none."""
+    if not any(a.ref_attr_name for a in node.attribute):
+        return node
+    out = NodeProto()
+    out.CopyFrom(node)
+    del out.attribute[:]
+    for attribute in node.attribute:
+        if not attribute.ref_attr_name:
+            out.attribute.append(attribute)
+        elif attribute.ref_attr_name in attributes:
+            copy = out.attribute.add()
+            copy.CopyFrom(attributes[attribute.ref_attr_name])
+            copy.name = attribute.name
+    return out

@@ -1,0 +1,242 @@
+"""Reading a model and refusing what is not valid ONNX, before anything is compiled."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+
+from ..errors import InvalidModel, ShapeError, UnsupportedOp
+from . import dtypes
+
+MAX_TENSOR_BYTES = 1 << 36
+_CHECKED_BYTES = 1 << 16  # larger initializers are left out of what onnx.checker sees
+
+
+def load(model: str | os.PathLike | bytes | ModelProto) -> ModelProto:
+    """The model, with external data read in. Raises InvalidModel."""
+    if isinstance(model, ModelProto):
+        proto = model
+    elif isinstance(model, bytes | bytearray | memoryview):
+        proto = _parse(bytes(model), "the given bytes")
+    elif isinstance(model, str | os.PathLike):
+        proto = _read(Path(model))
+    else:
+        raise InvalidModel(
+            f"a model is a path, bytes or onnx.ModelProto, not {type(model).__name__}"
+        )
+    if not proto.HasField("graph"):
+        raise InvalidModel("the model holds no graph. Is it an ONNX file?")
+    return proto
+
+
+def _parse(data: bytes, what: str) -> ModelProto:
+    proto = ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except DecodeError as error:
+        raise InvalidModel(f"{what}: not an ONNX model ({error})") from None
+    return proto
+
+
+def _read(path: Path) -> ModelProto:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise InvalidModel(f"{path}: {error.strerror or error}") from None
+    proto = _parse(data, str(path))
+    if any(t.data_location == TensorProto.EXTERNAL for t in _tensors(proto.graph)):
+        try:
+            onnx.load_external_data_for_model(proto, str(path.parent))
+        except Exception as error:  # onnx raises several kinds, also from C++
+            raise InvalidModel(f"{path}: external data cannot be read ({error}). "
+                               "Put the weight files beside the model") from None
+    return proto
+
+
+def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.type == AttributeProto.TENSOR:
+                yield attribute.t
+            elif attribute.type == AttributeProto.GRAPH:
+                yield from _tensors(attribute.g)
+
+
+def array_of(tensor: TensorProto) -> np.ndarray:
+    """A tensor's values; InvalidModel when dims and data disagree."""
+    name = tensor.name or "unnamed"
+    dtype = dtypes.from_onnx(tensor.data_type)
+    if tensor.data_location == TensorProto.EXTERNAL and not tensor.HasField("raw_data"):
+        raise InvalidModel(f"tensor '{name}' has its data in a file, which was not loaded. "
+                           "Pass the path of the model, or load the data first")
+    if not dtypes.is_supported(dtype):
+        raise UnsupportedOp(f"tensor '{name}' has element type {dtype}, which is not translated")
+    if any(d < 0 for d in tensor.dims) or math.prod(tensor.dims) > MAX_TENSOR_BYTES:
+        raise InvalidModel(f"tensor '{name}' has impossible dims {list(tensor.dims)}")
+    try:
+        return numpy_helper.to_array(tensor)
+    except Exception as error:  # numpy and onnx raise several kinds
+        raise InvalidModel(
+            f"tensor '{name}' of dims {list(tensor.dims)}: {error}"
+        ) from None
+
+
+def check(model: ModelProto) -> None:
+    """onnx.checker on all but the weights, then cycles. Raises InvalidModel."""
+    sort_nodes(model.graph)
+    for entry in model.opset_import:
+        known = onnx.defs.onnx_opset_version()
+        if entry.domain in ("", "ai.onnx") and entry.version > known:
+            raise InvalidModel(f"opset {entry.version} is newer than {known}, the newest known "
+                               "one. Update the onnx package")
+    light = ModelProto()
+    light.CopyFrom(_without_weights(model))
+    try:
+        onnx.checker.check_model(light)
+    except Exception as error:  # ValidationError and C++ errors
+        raise InvalidModel(f"the model is not valid ONNX: {error}") from None
+
+
+def _without_weights(model: ModelProto) -> ModelProto:
+    out = ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    out.functions.extend(model.functions)
+    graph, source = out.graph, model.graph
+    graph.name = source.name
+    graph.node.extend(source.node)
+    graph.input.extend(source.input)
+    graph.output.extend(source.output)
+    graph.sparse_initializer.extend(source.sparse_initializer)
+    present = {value.name for value in source.input}
+    for tensor in source.initializer:
+        small = tensor.data_location != TensorProto.EXTERNAL and (
+            math.prod(tensor.dims) * 8 <= _CHECKED_BYTES and len(tensor.raw_data) <= _CHECKED_BYTES
+        )
+        if small:
+            graph.initializer.append(tensor)
+        elif tensor.name not in present:
+            graph.input.append(
+                onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            )
+    return out
+
+
+def captured(graph: GraphProto) -> set[str]:
+    """Names a subgraph reads from outside."""
+    own = {v.name for v in graph.input} | {t.name for t in graph.initializer}
+    own |= {t.values.name for t in graph.sparse_initializer}
+    reads: set[str] = set()
+    for node in graph.node:
+        reads |= {name for name in node_reads(node) if name not in own}
+        own.update(node.output)
+    return reads | {v.name for v in graph.output if v.name not in own}
+
+
+def node_reads(node: NodeProto) -> Iterator[str]:
+    """Names a node reads, also from inside its subgraphs."""
+    yield from (name for name in node.input if name)
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            yield from captured(attribute.g)
+
+
+def sort_nodes(graph: GraphProto) -> None:
+    """Put the nodes in topological order (stable); InvalidModel for a cycle."""
+    made = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
+    needs = [
+        {made[name] for name in node_reads(node) if name in made} for node in graph.node
+    ]
+    if all(not n or max(n) < i for i, n in enumerate(needs)):
+        return
+    readers: dict[int, list[int]] = {}
+    for i, before in enumerate(needs):
+        for j in before:
+            readers.setdefault(j, []).append(i)
+    waiting = [len(n) for n in needs]
+    ready = [i for i, n in enumerate(waiting) if n == 0]
+    order = []
+    for i in ready:  # grows while it is walked
+        order.append(i)
+        for j in readers.get(i, ()):
+            waiting[j] -= 1
+            if waiting[j] == 0:
+                ready.append(j)
+    if len(order) < len(needs):
+        stuck = next(i for i, n in enumerate(waiting) if n)
+        node = graph.node[stuck]
+        raise InvalidModel(f"node '{node.name or node.op_type}' is part of a cycle, or reads from "
+                           "one. A graph has to be acyclic")
+    nodes = [NodeProto.FromString(graph.node[i].SerializeToString()) for i in order]
+    del graph.node[:]
+    graph.node.extend(nodes)
+
+
+def input_spec(
+    value: onnx.ValueInfoProto, shapes: Mapping[str, Any]
+) -> tuple[tuple[int, ...], str]:
+    """(shape, dtype) of a graph input; ``shapes`` fills in unknown dimensions.
+
+    ``shapes`` maps an input's name to a shape, or the name of a symbolic dimension to a number.
+    """
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        what = (kind or "unknown type").replace("_type", "")
+        raise UnsupportedOp(f"input '{value.name}' is a {what}; only tensors are compiled")
+    tensor = value.type.tensor_type
+    dtype = dtypes.from_onnx(tensor.elem_type)
+    if not dtypes.is_supported(dtype):
+        raise UnsupportedOp(f"input '{value.name}' has element type {dtype}, which is not "
+                            "translated")
+    given = shapes.get(value.name)
+    declared = list(tensor.shape.dim) if tensor.HasField("shape") else None
+    if given is not None:
+        shape = _given_shape(value.name, given)
+        if declared is not None and len(declared) != len(shape):
+            raise ShapeError(f"input '{value.name}' has rank {len(declared)}, the given shape "
+                             f"{list(shape)} does not")
+        for have, want in zip(declared or [], shape, strict=False):
+            if have.HasField("dim_value") and have.dim_value not in (want, 0, -1):
+                raise ShapeError(f"input '{value.name}': the model fixes a dimension to "
+                                 f"{have.dim_value}, the given shape {list(shape)} does not fit")
+        return shape, dtype
+    if declared is None:
+        raise ShapeError(f"input '{value.name}' has no shape. Pass "
+                         f"shapes={{'{value.name}': (...)}}")
+    return tuple(_dimension(value.name, d, shapes) for d in declared), dtype
+
+
+def _given_shape(name: str, given: Any) -> tuple[int, ...]:
+    try:
+        shape = tuple(int(d) for d in given)
+    except (TypeError, ValueError):
+        raise ShapeError(f"shapes['{name}'] is {given!r}; a sequence of ints is expected") from None
+    if any(d < 0 for d in shape):
+        raise ShapeError(f"shapes['{name}'] is {list(shape)}; dimensions are not negative")
+    return shape
+
+
+def _dimension(name: str, dim: Any, shapes: Mapping[str, Any]) -> int:
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return int(dim.dim_value)
+    if dim.dim_param and isinstance(shapes.get(dim.dim_param), int):
+        return int(shapes[dim.dim_param])
+    what = f"dimension '{dim.dim_param}'" if dim.dim_param else "a dimension"
+    raise ShapeError(f"input '{name}': {what} is not known. Pass shapes={{'{name}': (...)}}"
+                     + (f" or shapes={{'{dim.dim_param}': ...}}" if dim.dim_param else ""))
+
+
+def check_size(what: str, shape: Sequence[int], dtype: str) -> None:
+    """Refuse tensors beyond any memory before something tries to allocate them."""
+    if math.prod(shape) * dtypes.storage_dtype(dtype).itemsize > MAX_TENSOR_BYTES:
+        raise ShapeError(f"{what} of shape {list(shape)} ({dtype}) is larger than "
+                         f"{MAX_TENSOR_BYTES >> 30} GiB")
+
+
