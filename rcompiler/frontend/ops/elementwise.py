@@ -18,8 +18,8 @@ def binary_operands(ctx: Context) -> list[Value]:
     """Both inputs, checked for type and broadcasting; opset < 7 ``axis``/``broadcast`` included."""
     a, b = ctx.input(0), ctx.input(1)
     if ctx.opset < 7 and ctx.attr("broadcast") and b.rank < a.rank:
-        axis = ctx.axis(ctx.attr("axis", a.rank - b.rank), a.rank)
-        if axis + b.rank > a.rank:
+        axis = ctx.attr("axis", a.rank - b.rank)
+        if not 0 <= axis <= a.rank - b.rank:
             raise ctx.shape_error(f"axis {axis} leaves no room for the second input")
         b = ctx.b.reshape(b, [*b.shape, *[1] * (a.rank - axis - b.rank)])
     return check_operands(ctx, [a, b])
