@@ -34,7 +34,7 @@ def from_json(text: str, origin: str = "device record") -> Device:
         raise DeviceError(f"{origin}: not JSON: {error}; write it with save_device") from None
     record = _object(record, origin)
     if record.pop("format", None) != FORMAT:
-        raise DeviceError(f"{origin}: not a device record; it must say \"format\": \"{FORMAT}\"")
+        raise DeviceError(f'{origin}: not a device record; it must say "format": "{FORMAT}"')
     record["compute"] = _compute(record.get("compute"), f"{origin}: compute")
     levels = _list(record.get("memory"), f"{origin}: memory")
     record["memory"] = tuple(
@@ -102,6 +102,7 @@ def _compute(value: Any, where: str) -> ComputeUnit:
 
 # how a plain field may be written in JSON; whole numbers are also fine where a float belongs
 _PLAIN: dict[Any, tuple[type, ...]] = {int: (int,), float: (int, float), str: (str,), bool: (bool,)}
+_NAMES: dict[Any, str] = {int: "an integer", float: "a number", str: "a string", bool: "true/false"}
 
 
 def _build(cls: type[_T], value: Any, where: str) -> _T:
@@ -118,7 +119,7 @@ def _build(cls: type[_T], value: Any, where: str) -> _T:
         allowed = _PLAIN.get(f.type)
         wrong_bool = isinstance(record[name], bool) and f.type is not bool
         if allowed and (wrong_bool or not isinstance(record[name], allowed)):
-            raise DeviceError(f"{where}: {name} is {_kind(record[name])}, not {f.type.__name__}")
+            raise DeviceError(f"{where}: {name} is {_kind(record[name])}, not {_NAMES[f.type]}")
         if f.type is float:
             record[name] = float(record[name])
     try:

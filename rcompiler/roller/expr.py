@@ -8,6 +8,7 @@ statically what a tile of the axes reads and writes.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -59,18 +60,32 @@ class Axis:
 class Access:
     """How the iteration space reads or writes one tensor.
 
-    `shape`: of the tensor, in elements of `itemsize` bytes. `dims`: one Index per dimension, or
-    None when the position depends on data (gather). Elements outside of `shape` (the halo of
-    a padded convolution) do not exist and are not counted.
+    `shape`: of the tensor, in elements of `itemsize` bytes. `dims`: one Index per dimension; None
+    for a dimension whose position depends on data (the rows of a gather, which are taken not to
+    depend on the vector axis), or None for all when every element may lie anywhere. Elements
+    outside of `shape` (the halo of a padded convolution) do not exist and are not counted.
     """
 
     shape: tuple[int, ...]
     itemsize: int
-    dims: tuple[Index, ...] | None
+    dims: tuple[Index | None, ...] | None
 
     def axes(self) -> frozenset[int]:
         """Positions of all axes the access names."""
-        return frozenset().union(*(dim.axes() for dim in self.dims or ()))
+        return self._axes
+
+    @cached_property
+    def _axes(self) -> frozenset[int]:
+        return frozenset().union(*(dim.axes() for dim in self.dims or () if dim is not None))
+
+    @property
+    def data_dependent(self) -> bool:
+        """Whether some position depends on data, so that any axis may move it."""
+        return self.dims is None or None in self.dims
+
+    def moves_with(self, axis: int) -> bool:
+        """Whether a step along `axis` may touch other elements."""
+        return axis in self._axes or self.data_dependent
 
     def extents(self, sizes: Sequence[Number]) -> tuple[Number, ...]:
         """Extent per dimension of the box a tile of `sizes` touches, at most the shape.
@@ -80,8 +95,11 @@ class Access:
         """
         if self.dims is None:
             return self.shape
-        result = []
+        result: list[Number] = []
         for dim, size in zip(self.dims, self.shape, strict=True):
+            if dim is None:
+                result.append(np.minimum(self._free_points(sizes), size))
+                continue
             low, high = dim.bounds(sizes)
             result.append(np.minimum(high - low + 1, size))
         return tuple(result)
@@ -105,6 +123,11 @@ class Access:
             joined = joined & (extent == size)
         return rows * (-(-run * self.itemsize // line) * line)
 
+    def _free_points(self, sizes: Sequence[Number]) -> Number:
+        """Points per position of the named dimensions: each may name another data-dependent row."""
+        named = self.axes()
+        return math.prod(size for axis, size in enumerate(sizes) if axis not in named)
+
     def elements(self, sizes: Sequence[int], origin: Sequence[int] | None = None) -> int:
         """Number of different elements a tile of `sizes` at `origin` (default 0) touches.
 
@@ -117,9 +140,14 @@ class Access:
         if self.dims is None:
             return min(math.prod(sizes), math.prod(self.shape))
         start = tuple(origin) if origin is not None else (0,) * len(sizes)
-        return math.prod(
-            self._count(group, sizes, start) for group in _groups([d.axes() for d in self.dims])
+        free = min(
+            self._free_points(sizes),
+            math.prod(n for n, d in zip(self.shape, self.dims, strict=True) if d is None),
         )
+        known = {d: dim for d, dim in enumerate(self.dims) if dim is not None}
+        groups = _groups({d: dim.axes() for d, dim in known.items()})
+        counts = (self._count({d: known[d] for d in group}, sizes, start) for group in groups)
+        return (free if len(known) < len(self.dims) else 1) * math.prod(counts)
 
     def stride(self, axis: int, count: int, size: int) -> int | None:
         """Elements between neighbours along `axis`, in every aligned group of `count`.
@@ -134,58 +162,53 @@ class Access:
         point[axis] = np.arange(length)
         address: Number = 0
         for dim, extent in zip(self.dims, self.shape, strict=True):
-            address = address * extent + dim.at(point)
+            address = address * extent + (0 if dim is None else dim.at(point))
         steps = np.diff(np.broadcast_to(address, (length,)))
         inside = steps[(np.arange(1, length) % count) != 0]
         if not inside.size:
             return 0 if axis not in self.axes() else 1
         return int(inside[0]) if (inside == inside[0]).all() else None
 
-    def _count(self, dims: Sequence[int], sizes: Sequence[int], origin: tuple[int, ...]) -> int:
+    def _count(self, dims: dict[int, Index], sizes: Sequence[int], origin: tuple[int, ...]) -> int:
         """Different positions over dimensions that share axes."""
-        assert self.dims is not None
-        axes = sorted(frozenset().union(*(self.dims[d].axes() for d in dims)))
-        if not all(self.dims[d].linear for d in dims):
+        axes = sorted(frozenset().union(*(dim.axes() for dim in dims.values())))
+        if not all(dim.linear for dim in dims.values()):
             return self._enumerate(dims, axes, sizes, origin)
-        clipped = False
+        flat = dict.fromkeys(axes, 0)  # flattening with the extents of the box is one-to-one
         box = 1
-        strides = []  # flattening with the extents of the box is one-to-one
-        for d in dims:
+        clipped = False
+        for d, dim in dims.items():
             # the origin of a linear index is one more constant
-            moved = Index(self.dims[d].terms, self.dims[d].at(origin))
-            low, high = moved.bounds(sizes)
+            low, high = Index(dim.terms, dim.at(origin)).bounds(sizes)
             inside = min(high, self.shape[d] - 1) - max(low, 0) + 1
             if inside <= 0:
                 return 0
             clipped |= inside < high - low + 1
-            strides.append(box)
+            for axis in axes:
+                flat[axis] += box * dim.coefficient(axis)
             box *= high - low + 1
-        if not clipped:
-            flat = [
-                sum(s * self.dims[d].coefficient(a) for s, d in zip(strides, dims, strict=True))
-                for a in axes
-            ]
-            return count_sums([(c, sizes[a]) for c, a in zip(flat, axes, strict=True)])
-        return self._enumerate(dims, axes, sizes, origin)
+        if clipped:
+            return self._enumerate(dims, axes, sizes, origin)
+        return count_sums([(flat[axis], sizes[axis]) for axis in axes])
 
     def _enumerate(
         self,
-        dims: Sequence[int],
+        dims: dict[int, Index],
         axes: Sequence[int],
         sizes: Sequence[int],
         origin: tuple[int, ...],
     ) -> int:
-        assert self.dims is not None
         if math.prod(sizes[a] for a in axes) > _ENUMERATE:
-            return math.prod(int(self.extents(sizes)[d]) for d in dims)
+            extents = self.extents(sizes)
+            return math.prod(int(extents[d]) for d in dims)
         grids = np.meshgrid(*(origin[a] + np.arange(sizes[a]) for a in axes), indexing="ij")
         point: list[Number] = [0] * len(sizes)
         for axis, grid in zip(axes, grids, strict=True):
             point[axis] = grid.ravel()
         address: Number = np.zeros(1, np.int64)
         inside: Number = np.ones(1, bool)
-        for d in dims:
-            value = np.asarray(self.dims[d].at(point))
+        for d, dim in dims.items():
+            value = np.asarray(dim.at(point))
             inside = inside & (value >= 0) & (value < self.shape[d])
             address = address * self.shape[d] + value
         address, inside = np.broadcast_arrays(address, inside)
@@ -257,6 +280,7 @@ class TensorExpr:
             len(dim.axes()) > 1 and dim.coefficient(axis)
             for access in self.inputs
             for dim in access.dims or ()
+            if dim is not None
         )
 
 
@@ -311,7 +335,7 @@ def _check_access(access: Access, rank: int) -> None:
 
 def _infer_kind(expr: TensorExpr) -> str:
     reduction = set(expr.reduction)
-    if any(access.dims is None for access in expr.inputs):
+    if any(access.data_dependent for access in expr.inputs):
         return "gather"
     if not reduction:
         return "elementwise" if expr.ops or expr.epilogue_ops else "movement"
@@ -322,12 +346,12 @@ def _infer_kind(expr: TensorExpr) -> str:
     return "pooling" if window else "reduction"
 
 
-def _groups(axes: Sequence[frozenset[int]]) -> list[list[int]]:
-    """Positions of the sets that are connected by shared members, in order."""
+def _groups(axes: dict[int, frozenset[int]]) -> list[list[int]]:
+    """Keys of the sets that are connected by shared members, in order."""
     groups: list[tuple[set[int], list[int]]] = []
-    for position, members in enumerate(axes):
+    for key, members in axes.items():
         together = [g for g in groups if g[0] & members]
         groups = [g for g in groups if not g[0] & members]
         union = set(members).union(*(g[0] for g in together))
-        groups.append((union, sorted([position, *(d for g in together for d in g[1])])))
+        groups.append((union, sorted([key, *(d for g in together for d in g[1])])))
     return sorted(group for _, group in groups)

@@ -17,7 +17,7 @@ def fuse_axes(expr: TensorExpr) -> tuple[TensorExpr, tuple[tuple[int, ...], ...]
     them like one axis: `n*i + j` in one dimension, or i and j alone in two neighbouring
     dimensions of which the second is n long (n = size of axis i+1). Such dimensions merge too.
     """
-    groups = tuple((i,) for i in range(len(expr.axes)))
+    groups: tuple[tuple[int, ...], ...] = tuple((i,) for i in range(len(expr.axes)))
     first = 0
     while first + 1 < len(expr.axes):
         merged = _merge(expr, first)
@@ -59,7 +59,9 @@ def _merge_access(
     pair = {first, first + 1}
     if access.dims is None:
         return None
-    holders = [d for d, dim in enumerate(access.dims) if dim.axes() & pair]
+    if None in access.dims:
+        return None
+    holders = [d for d, dim in enumerate(access.dims) if dim is not None and dim.axes() & pair]
     dims = list(access.dims)
     shape = list(access.shape)
     if len(holders) == 2:
@@ -72,11 +74,14 @@ def _merge_access(
         holders = [d]
     if len(holders) > 1:
         return None
-    if holders and (merged := _merge_index(dims[holders[0]], first, size)) is None:
-        return None
-    elif holders:
+    if holders:
+        holder = dims[holders[0]]
+        merged = None if holder is None else _merge_index(holder, first, size)
+        if merged is None:
+            return None
         dims[holders[0]] = merged
-    return replace(access, shape=tuple(shape), dims=tuple(dim.rename(rename) for dim in dims))
+    renamed = tuple(dim and dim.rename(rename) for dim in dims)
+    return replace(access, shape=tuple(shape), dims=renamed)
 
 
 def _merge_index(dim: Index, first: int, size: int) -> Index | None:

@@ -123,7 +123,7 @@ def mod(inner: Index, divisor: int) -> Mod:
 
 
 def count_sums(terms: Sequence[tuple[int, int]]) -> int:
-    """How many different values sum(coefficient * x) takes, x in [0, size), for (coefficient, size).
+    """How many different values sum(coefficient * x) takes, x in [0, size).
 
     Exact. Strides that nest or overlap without holes, which is every convolution and matrix
     product, are counted in closed form; anything else by the bits of one integer.

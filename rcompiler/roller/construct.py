@@ -1,0 +1,223 @@
+"""Construction: from a tensor expression to rTiles (Roller §3.2), for the efficient and fast ends.
+
+Scale-up: the register tile with the fewest cycles that fits the registers. Scale-out: the task tile
+from the whole aligned space, ranked by the model. Unlike the paper's depth-first search,
+the space is enumerated: splits are near-equal, so it is small. A reduction is never split, so
+results do not depend on the tile.
+
+The first decision does not depend on the number of EUs of the device: it has the least EU time on
+average over 1 to 8 EUs, with tasks long enough to be worth placing. The others have a shorter
+makespan on a wide device, and cost more EU time: a Pareto set for the scheduler.
+"""
+
+import math
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from rcompiler.device.model import Device
+from rcompiler.roller.cost import Array, TaskCosts, balance, makespan, split_axes, task_costs
+from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.register import RegisterModel, RegisterTile
+from rcompiler.roller.rtile import grid_of, line_unit, splits
+from rcompiler.roller.vectors import VectorAxis, choose_vector_axis
+
+_EUS = tuple(range(1, 9))
+_PARTS = 512  # tiles along one axis
+_TASKS = 4096  # tasks of one operator
+_SHARE = 96  # a large operator has about this many tasks: enough to balance, few to place
+_REGISTERS = 3  # register tiles whose task tiles are compared
+_SPLIT = 0.02  # every axis that is cut makes rows shorter and dependences more
+_FAST = 3  # decisions besides the efficient one
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One rKernel: how an operator is cut into rTasks and registers.
+
+    `tile`, `grid`, `register_tile`: per parallel axis. `vector_dim`: position among the parallel
+    axes, or -1; then `vector_reduction` is the position among the reduction axes, or -1 for
+    scalar code. `reduction_unroll`: elements per reduction axis. `order`: positions of the
+    parallel axes, outermost loop of a task first. `estimated_ns`, `on_chip_bytes`: of one rTask.
+    """
+
+    tile: tuple[int, ...]
+    grid: tuple[int, ...]
+    register_tile: tuple[int, ...]
+    vector_dim: int
+    vector_reduction: int
+    lanes: int
+    reduction_unroll: tuple[int, ...]
+    order: tuple[int, ...]
+    tasks: int
+    estimated_ns: float
+    on_chip_bytes: int
+    registers: int
+    reason: str
+    source: str = "roller"
+
+
+def construct(expr: TensorExpr, device: Device) -> list[Decision]:
+    """Decisions for `expr` on `device`: the efficient one first, then ever faster ones.
+
+    Deterministic; never empty. A sequential expression is one task of scalar code.
+    """
+    model = RegisterModel(expr, device, choose_vector_axis(expr, device))
+    best: _Plan | None = None
+    for register in model.candidates()[:_REGISTERS]:
+        plan = _plan(model, register)
+        if best is None or plan.score < best.score:
+            best = plan
+        # bound by arithmetic: a register tile with less traffic cannot help
+        if plan.limit == "compute" or not expr.reduction:
+            break
+    assert best is not None  # candidates() is never empty
+    chosen = [best.first, *_faster(device, best.costs, best.first)]
+    return [_decide(model, best, i) for i in chosen]
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """The task tiles of one register tile with their costs; `first` is the efficient one."""
+
+    register: RegisterTile
+    order: tuple[int, ...]
+    tiles: Array
+    costs: TaskCosts
+    first: int
+    score: float
+
+    @property
+    def limit(self) -> str:
+        return self.costs.parts[int(self.costs.limit[self.first])]
+
+
+def _plan(model: RegisterModel, register: RegisterTile) -> _Plan:
+    expr, device = model.expr, model.device
+    order = loop_order(model, register)
+    tiles = task_tiles(expr, device, model.vector, register)
+    costs = task_costs(expr, device, register, tiles, order)
+    first, score = _efficient(expr, device, tiles, costs)
+    return _Plan(register, order, tiles, costs, first, score)
+
+
+def loop_order(model: RegisterModel, register: RegisterTile) -> tuple[int, ...]:
+    """Positions of the parallel axes, outermost loop first: batch, weight panel, pixels.
+
+    An axis every operand moves along comes first, one that moves the vector operand (the weight
+    panel) next, then pixels, which use a panel again while it is in the cache. Axes that one
+    register tile covers come last.
+    """
+    expr, axis = model.expr, model.vector.axis
+
+    def rank(position: int) -> tuple[int, int]:
+        this = expr.parallel[position]
+        if register.sizes[position] >= expr.axes[this].size:
+            return 3, position
+        if len(model.streams) < 2 or not expr.reduction:
+            return 0, position
+        moved = [this in access.axes() for access in model.streams]
+        panel = any(this in a.axes() for a in model.streams if axis in a.axes())
+        if all(moved) and this != axis:
+            return 0, position
+        pixel = expr.windowed(this) or not panel
+        return (2 if pixel else 1), position
+
+    return tuple(sorted(range(len(expr.parallel)), key=rank))
+
+
+def task_tiles(
+    expr: TensorExpr, device: Device, vector: VectorAxis, register: RegisterTile
+) -> Array:
+    """All aligned task tiles, int64 [candidates, parallel axes]; the first is the whole operator.
+
+    Every tile is a multiple of the register tile or the whole axis. Only the three longest axes
+    are split anywhere, the others wholly or not at all.
+    """
+    sizes = [max(1, expr.axes[p].size) for p in expr.parallel]
+    if expr.kind == "sequential" or not sizes:
+        return np.array([sizes], np.int64)
+    units = list(register.sizes)
+    if vector.axis in expr.parallel:
+        position = expr.parallel.index(vector.axis)
+        itemsize = min(access.itemsize for access in expr.outputs)
+        units[position] = line_unit(units[position], device.memory[0].line, itemsize)
+    loops = [math.ceil(size / unit) for size, unit in zip(sizes, units, strict=True)]
+    longest = sorted(range(len(sizes)), key=lambda p: (-loops[p], p))[:3]
+    choices = []
+    for position, (size, unit) in enumerate(zip(sizes, units, strict=True)):
+        found = splits(size, unit, _PARTS)
+        choices.append(found if position in longest else (found[0], found[-1])[: len(found)])
+    tiles = np.array(list(product(*choices)), np.int64)
+    tasks = (-(-np.array(sizes, np.int64) // tiles)).prod(axis=1)
+    return tiles[tasks <= _TASKS]
+
+
+def _efficient(
+    expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts
+) -> tuple[int, float]:
+    """The candidate with the least EU time over 1 to 8 EUs among those with long enough tasks."""
+    whole = float(costs.ns[0])
+    floor = max(device.costs.min_task_ns, whole / _SHARE)
+    enough = (costs.ns >= floor) | (costs.tasks == 1)
+    score = balance(costs.tasks, costs.ns, _EUS, device.costs.hand_off_ns)
+    score = np.where(enough, score * (1 + _SPLIT * split_axes(expr, tiles)), np.inf).round(1)
+    # equal scores: fewer tasks, then the first tile
+    best = int(np.lexsort((np.arange(len(score)), costs.tasks, score))[0])
+    return best, float(score[best])
+
+
+def _faster(device: Device, costs: TaskCosts, first: int) -> list[int]:
+    """Pareto candidates with a clearly shorter makespan on a wide device, most efficient first."""
+    hand_off = device.costs.hand_off_ns
+    eus = max(max(_EUS), device.eus)
+    span = makespan(costs.tasks, costs.ns, eus, hand_off)
+    spent = costs.tasks * (costs.ns + hand_off)
+    worth = costs.ns >= 5 * hand_off
+    chosen: list[int] = []
+    best = float(span[first])
+    for i in np.lexsort((np.arange(len(span)), span, spent)):
+        if worth[i] and span[i] < 0.9 * best and spent[i] >= spent[first]:
+            chosen.append(int(i))
+            best = float(span[i])
+    # of a long front keep both ends and the middle
+    if len(chosen) > _FAST:
+        chosen = [chosen[0], chosen[len(chosen) // 2], chosen[-1]]
+    return chosen
+
+
+def _decide(model: RegisterModel, plan: _Plan, i: int) -> Decision:
+    expr, vector = model.expr, model.vector
+    register, costs = plan.register, plan.costs
+    sizes = tuple(expr.axes[p].size for p in expr.parallel)
+    tile = tuple(int(step) for step in plan.tiles[i])
+    grid = grid_of(sizes, tile)
+    limit = costs.parts[int(costs.limit[i])]
+    tasks = math.prod(grid)
+    reason = (
+        f"{'x'.join(map(str, register.sizes)) or 'scalar'} in registers: "
+        f"{register.accumulators} accumulators, {register.registers} of "
+        f"{model.device.vector_registers} registers, "
+        f"{register.loads / register.macs:.2f} loads per operation; "
+        f"{tasks} tasks of {costs.ns[i] / 1000:.1f} us, bound by {limit}"
+    )
+    return Decision(
+        tile=tile,
+        grid=grid,
+        register_tile=register.sizes,
+        vector_dim=_position(expr.parallel, vector.axis),
+        vector_reduction=_position(expr.reduction, vector.axis),
+        lanes=vector.lanes,
+        reduction_unroll=register.unroll,
+        order=plan.order,
+        tasks=tasks,
+        estimated_ns=round(float(costs.ns[i]), 1),
+        on_chip_bytes=sum(expr.footprint(tile)),
+        registers=register.registers,
+        reason=reason,
+    )
+
+
+def _position(axes: tuple[int, ...], axis: int) -> int:
+    return axes.index(axis) if axis in axes else -1

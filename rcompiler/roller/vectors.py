@@ -1,0 +1,65 @@
+"""Which axis the vectors run along.
+
+The best axis is contiguous, or absent, in every access: one vector load, or one broadcast, per
+lanes points. Strided and data-dependent accesses take one load per lane.
+"""
+
+import math
+from dataclasses import dataclass
+
+from rcompiler.device.model import Device
+from rcompiler.roller.expr import Access, TensorExpr
+
+
+@dataclass(frozen=True)
+class VectorAxis:
+    """`axis`: position in `expr.axes`, or -1 for scalar code; `lanes`: elements per vector."""
+
+    axis: int
+    lanes: int
+
+
+def choose_vector_axis(expr: TensorExpr, device: Device) -> VectorAxis:
+    """The axis with the fewest load and store slots per point; the later one when equal."""
+    best = VectorAxis(-1, 1)
+    best_cost = _scalar_cost(expr)
+    for axis, info in enumerate(expr.axes):
+        if info.size < 2 or expr.kind == "sequential":
+            continue
+        lanes = min(device.lanes(expr.compute_bytes), 1 << (info.size - 1).bit_length())
+        cost = vector_cost(expr, axis, lanes)
+        if lanes > 1 and cost <= best_cost * (1 + 1e-9):
+            best, best_cost = VectorAxis(axis, lanes), cost
+    return best
+
+
+def vector_cost(expr: TensorExpr, axis: int, lanes: int) -> float:
+    """Load, store and arithmetic slots per point when vectors run along `axis`."""
+    size = expr.axes[axis].size
+    waste = math.ceil(size / lanes) * lanes / size
+    reduction = expr.axes[axis].kind == "reduction"
+    slots = 1.0  # the arithmetic itself
+    for access in expr.accesses:
+        weight = 1.0 if _every_point(expr, access) else 0.05
+        slots += weight * load_slots(access, axis, lanes, size)
+    if reduction and not all(axis in access.axes() for access in expr.outputs):
+        # lanes are added up at the end: log2(lanes) shuffles, once per output point
+        slots += 2.0 * math.log2(lanes) * lanes / size
+    return slots * waste / lanes
+
+
+def load_slots(access: Access, axis: int, lanes: int, size: int) -> float:
+    """Load (or store) slots of one vector along `axis`: 1 if contiguous or a broadcast."""
+    stride = access.stride(axis, lanes, size)
+    if stride in (0, 1):
+        return 1.0
+    return float(lanes)
+
+
+def _scalar_cost(expr: TensorExpr) -> float:
+    return 1.0 + sum(1.0 if _every_point(expr, a) else 0.05 for a in expr.accesses)
+
+
+def _every_point(expr: TensorExpr, access: Access) -> bool:
+    """Whether the access moves in the innermost loops, not once per output tile."""
+    return not expr.reduction or any(map(access.moves_with, expr.reduction))
