@@ -24,11 +24,11 @@ from rcompiler.roller.rtile import grid_of, line_unit, splits
 from rcompiler.roller.vectors import VectorAxis, choose_vector_axis
 
 _EUS = tuple(range(1, 9))
-_PARTS = 512  # tiles along one axis
-_TASKS = 4096  # tasks of one operator
+_PARTS = 256  # tiles along one axis
+_TASKS = 256  # tasks of one operator, or 4 per EU on a wider device
 _SHARE = 96  # a large operator has about this many tasks: enough to balance, few to place
 _REGISTERS = 3  # register tiles whose task tiles are compared
-_SPLIT = 0.02  # every axis that is cut makes rows shorter and dependences more
+_SPLIT = 0.05  # every axis that is cut makes rows shorter and dependences more
 _FAST = 3  # decisions besides the efficient one
 
 
@@ -151,7 +151,7 @@ def task_tiles(
         choices.append(found if position in longest else (found[0], found[-1])[: len(found)])
     tiles = np.array(list(product(*choices)), np.int64)
     tasks = (-(-np.array(sizes, np.int64) // tiles)).prod(axis=1)
-    return tiles[tasks <= _TASKS]
+    return tiles[tasks <= max(_TASKS, 4 * device.eus)]
 
 
 def _efficient(

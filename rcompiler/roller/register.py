@@ -94,7 +94,7 @@ class RegisterModel:
         step = self._full(sizes, self._one_step())
         loads = sum(self._instructions(access, whole) for access in self.streams) / block
         held = sorted(self._instructions(access, step) for access in self.streams)
-        registers = accumulators * partial + math.ceil(sum(held[:-1])) + 1
+        registers = accumulators * partial + math.ceil(sum(held[:-1])) + self._temporaries
         macs = accumulators * max(1.0, self.expr.ops / 2)
         chains = accumulators * partial
         cycles = self._step_cycles(macs, loads, chains, self._streamed(whole, block)) * self._steps
@@ -337,6 +337,12 @@ class RegisterModel:
         if self._horizontal:
             work += accumulators * 2 * math.log2(max(2, self.vector.lanes))
         return stores + loads / unit.load_ports + work + _TILE_CYCLES
+
+    @property
+    def _temporaries(self) -> int:
+        """Registers for the operand of the running step, and for the product without an FMA."""
+        fused = self.device.kind != "cpu" or "fma" in self.device.features
+        return 1 if fused else 2
 
     @cached_property
     def _row_output(self) -> bool:

@@ -55,7 +55,7 @@ def shape_waste(size: int, tile: int) -> float:
 
 
 def line_unit(register_tile: int, line: int, itemsize: int) -> int:
-    """Step of the vector axis' task tile: whole register tiles and whole lines, no false sharing."""
+    """Step of the vector axis in task tiles: whole register tiles and lines, no false sharing."""
     return math.lcm(register_tile, max(1, line // itemsize))
 
 
