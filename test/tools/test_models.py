@@ -1,0 +1,131 @@
+"""The built-in networks: valid, deterministic, of the published size, activations near 1."""
+
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+from rcompiler.errors import InvalidModel
+from rcompiler.tools import models
+
+# Options that keep the structure and make a run take milliseconds.
+SMALL = {
+    "bert_base": {"sequence": 8, "layers": 2, "hidden": 32, "heads": 4, "vocabulary": 64},
+    "densenet121": {"image": 32, "growth": 4, "blocks": (2, 2), "classes": 10},
+    "gpt2_small": {"sequence": 8, "layers": 2, "hidden": 32, "heads": 4, "vocabulary": 64},
+    "inception_v1": {"image": 32, "blocks": ((8, 4, 8, 4, 8, 8), (), (8, 4, 8, 4, 8, 8))},
+    "lstm2": {"sequence": 4, "features": 8, "hidden": 16},
+    "mlp": {"batch": 2, "layers": (16, 32, 10)},
+    "mobilenet_v2": {"image": 32, "stages": ((1, 8, 1, 1), (6, 12, 2, 2)), "last": 64},
+    "resnet50": {"image": 32, "width": 8, "blocks": (2, 1), "classes": 10},
+    "resnext29": {"image": 16, "cardinality": 2, "width": 4, "blocks": (1, 1)},
+    "squeezenet1_1": {"image": 64, "fires": (4, 0, 8), "classes": 10},
+    "tiny_chain": {},
+    "tiny_llama": {"sequence": 8, "layers": 2, "hidden": 32, "inner": 48, "vocabulary": 64},
+    "two_branch": {},
+    "unet": {"image": 16, "width": 4, "depth": 2},
+    "vit_b16": {"image": 32, "layers": 2, "hidden": 32, "heads": 4, "classes": 10},
+}
+
+
+def run(model: onnx.ModelProto) -> list[np.ndarray]:
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    rng = np.random.default_rng(0)
+    feeds = {}
+    for x in session.get_inputs():
+        if "int64" in x.type:
+            feeds[x.name] = rng.integers(0, 2, x.shape)
+        else:
+            feeds[x.name] = rng.standard_normal(x.shape, dtype=np.float32)
+    return session.run(None, feeds)
+
+
+def test_every_model_has_a_small_form():
+    assert set(SMALL) == set(models.names())
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_valid_and_scaled(name):
+    model = models.build(name, **SMALL[name])
+    onnx.checker.check_model(model, full_check=True)
+    for output in run(model):
+        assert np.isfinite(output).all()
+        assert 0.02 < output.std() < 20
+
+
+@pytest.mark.parametrize("name", models.names())
+def test_deterministic_by_seed(name):
+    def bytes_of(seed):
+        return models.build(name, **{**SMALL[name], "seed": seed}).SerializeToString()
+
+    assert bytes_of(3) == bytes_of(3)
+    assert bytes_of(3) != bytes_of(4)
+
+
+@pytest.mark.parametrize(
+    "name, parameters, convolutions",
+    [  # parameters without running statistics as published, in thousands
+        ("mobilenet_v2", 3505, 52),
+        ("resnet50", 25557, 53),
+        ("squeezenet1_1", 1235, 26),
+        ("densenet121", 7979, 120),
+    ],
+)
+def test_published_sizes(name, parameters, convolutions):
+    graph = models.build(name).graph
+    count = sum(int(np.prod(w.dims)) for w in graph.initializer if "running_" not in w.name)
+    assert count // 1000 in (parameters - 1, parameters)
+    assert sum(node.op_type == "Conv" for node in graph.node) == convolutions
+
+
+def test_tiny_chain_has_as_many_nodes_as_asked_for():
+    assert len(models.build("tiny_chain").graph.node) == 100
+
+
+@pytest.mark.parametrize(
+    "name, options, message",
+    [
+        ("resnet51", {}, "no model 'resnet51'"),
+        ("resnet50", {"size": 3}, "has no option 'size'; it has: seed, batch, image"),
+        ("resnet50", {"image": "big"}, "image='big' does not do"),
+        ("resnet50", {"image": 0}, "image=0 does not do"),
+        ("mlp", {"layers": (3, "x")}, "layers=.3, 'x'. does not do"),
+    ],
+)
+def test_bad_options_are_named(name, options, message):
+    with pytest.raises(InvalidModel, match=message):
+        models.build(name, **options)
+
+
+def command(*arguments, cwd):
+    return subprocess.run(
+        [sys.executable, "-m", "rcompiler.tools.models", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_command_writes_a_file(tmp_path):
+    done = command("mlp", "--set", "layers=(8,4)", "-o", "m.onnx", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(onnx.load(tmp_path / "m.onnx").graph.initializer[0].dims) == [4, 8]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nothing"],
+        ["mlp", "--set", "layers=x"],
+        ["mlp", "-o", "no/such/folder/m.onnx"],
+        ["unet", "--set", "image=7", "-o", "u.onnx"],
+    ],
+)
+def test_command_reports_one_line(arguments, tmp_path):
+    done = command(*arguments, cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith("models: error: ") and done.stderr.count("\n") == 1

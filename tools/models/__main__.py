@@ -1,0 +1,57 @@
+"""Write a built-in network as an ONNX file: python -m rcompiler.tools.models resnet50 -o r.onnx"""
+
+import argparse
+import ast
+import sys
+from pathlib import Path
+from typing import Any
+
+from onnx import checker
+from onnx.shape_inference import InferenceError
+
+from rcompiler.errors import CompilerError, InvalidModel
+from rcompiler.tools.models import build, names, options
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = _arguments(argv)
+    try:
+        if args.list or not args.name:
+            for name in names():
+                print(name, *(f"{key}={value}" for key, value in options(name).items()))
+            return 0
+        model = build(args.name, **dict(_option(text) for text in args.set))
+        checker.check_model(model, full_check=True)  # options that contradict each other
+        target = Path(args.output or f"{args.name}.onnx")
+        target.write_bytes(model.SerializeToString(deterministic=True))
+    except (CompilerError, checker.ValidationError, InferenceError, OSError) as error:
+        print(f"models: error: {str(error).strip().partition(chr(10))[0]}", file=sys.stderr)
+        return 1
+    print(f"{target}: {len(model.graph.node)} nodes, {target.stat().st_size / 1e6:.1f} MB")
+    return 0
+
+
+def _option(text: str) -> tuple[str, Any]:
+    name, found, value = text.partition("=")
+    try:
+        parsed = ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        found = ""
+    if not found:
+        raise InvalidModel(f"option '{text}' is not of the form name=number or name=(number, ...)")
+    return name, parsed
+
+
+def _arguments(argv: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m rcompiler.tools.models", description=__doc__)
+    parser.add_argument("name", nargs="?", help="model; none: list all")
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: NAME.onnx")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="OPTION=VALUE", help="for example image=64"
+    )
+    parser.add_argument("--list", action="store_true", help="list models and their options")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

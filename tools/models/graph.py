@@ -1,0 +1,232 @@
+"""A small builder of ONNX graphs with random, well-scaled weights.
+
+Weights are drawn so that activations keep a magnitude near 1 through the whole network (He et al.
+2015 in front of a rectifier, 1/fan-in elsewhere): results of different compilers can then be
+compared by absolute error, and no denormal number distorts a timing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+OPSET = 22
+IR_VERSION = 10
+Operand = str | float | int | Sequence[int] | np.ndarray
+
+
+class Graph:
+    """One model under construction; values are named by strings.
+
+    The builder remembers the *width* of a value: its channels (images) or its last dimension
+    (sequences), so that layers only name what they produce.
+    """
+
+    def __init__(self, name: str, seed: int) -> None:
+        self.name = name
+        self.rng = np.random.default_rng(seed)
+        self._path: list[str] = []
+        self._nodes: list[Any] = []
+        self._inputs: list[Any] = []
+        self._weights: list[Any] = []
+        self._constants: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        self._count: dict[str, int] = {}
+        self._width: dict[str, int] = {}
+
+    # -- structure --------------------------------------------------------------------------
+    @contextmanager
+    def scope(self, name: object) -> Iterator[None]:
+        """Names made inside start with ``name``: ``with g.scope("layer1"): ...``."""
+        self._path.append(str(name))
+        yield
+        self._path.pop()
+
+    def input(self, name: str, shape: Sequence[int], dtype: str = "float32") -> str:
+        """A graph input; its width is ``shape[1]`` of an image (rank 4), else ``shape[-1]``."""
+        kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        self._inputs.append(helper.make_tensor_value_info(name, kind, list(shape)))
+        self._width[name] = shape[1] if len(shape) == 4 else shape[-1]
+        return name
+
+    def weight(self, name: str, value: np.ndarray) -> str:
+        """An initializer named after the current scope."""
+        full = ".".join([*self._path, name])
+        self._weights.append(numpy_helper.from_array(np.ascontiguousarray(value), full))
+        return full
+
+    def constant(self, value: Operand) -> str:
+        """A value name, or a number, integer list or array as a (shared) Constant node."""
+        if isinstance(value, str):
+            return value
+        array = np.asarray(value)
+        if array.dtype == np.float64:
+            array = array.astype(np.float32)
+        key = (array.dtype.str, array.shape, array.tobytes())
+        if key not in self._constants:
+            name = f"/Constant_{len(self._constants)}_output_0"
+            tensor = numpy_helper.from_array(array)
+            node = helper.make_node("Constant", [], [name], name[: -len("_output_0")], value=tensor)
+            self._nodes.append(node)
+            self._constants[key] = name
+        return self._constants[key]
+
+    def ops(
+        self, kind: str, *operands: Operand, outputs: int, width: int | None = None, **attrs: Any
+    ) -> list[str]:
+        """Add a node with several results; "" is an omitted optional operand."""
+        inputs = [self.constant(x) for x in operands]
+        stem = "/" + "/".join([*self._path, kind])
+        number = self._count[stem] = self._count.get(stem, -1) + 1
+        name = f"{stem}_{number}" if number else stem
+        results = [f"{name}_output_{i}" for i in range(outputs)]
+        self._nodes.append(helper.make_node(kind, inputs, results, name, **attrs))
+        width = width or self._width.get(inputs[0])
+        if width:
+            self._width.update(dict.fromkeys(results, width))
+        return results
+
+    def op(self, kind: str, *operands: Operand, width: int | None = None, **attrs: Any) -> str:
+        """Add a node with one result. width: of the result, by default that of the operand."""
+        return self.ops(kind, *operands, outputs=1, width=width, **attrs)[0]
+
+    def model(self, **outputs: tuple[str, Sequence[int]]) -> ModelProto:
+        """The finished float32 model; each keyword is an output name with (value, shape)."""
+        infos = []
+        for name, (value, shape) in outputs.items():
+            self._rename(value, name)
+            infos.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, list(shape)))
+        graph = helper.make_graph(self._nodes, self.name, self._inputs, infos, self._weights)
+        return helper.make_model(
+            graph,
+            producer_name="rcompiler.tools.models",
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=IR_VERSION,
+        )
+
+    def _rename(self, old: str, new: str) -> None:
+        for node in self._nodes:
+            for names in (node.input, node.output):
+                names[:] = [new if name == old else name for name in names]
+
+    def width(self, value: str) -> int:
+        return self._width[value]
+
+    # -- random weights ---------------------------------------------------------------------
+    def normal(self, shape: Sequence[int], std: float, mean: float = 0.0) -> np.ndarray:
+        """float32 samples of a normal distribution."""
+        draw = self.rng.standard_normal(tuple(shape), dtype=np.float32)
+        return draw * np.float32(std) + np.float32(mean)
+
+    def uniform(self, shape: Sequence[int], low: float, high: float) -> np.ndarray:
+        """float32 samples of a uniform distribution."""
+        return self.rng.random(tuple(shape), dtype=np.float32) * np.float32(high - low) + low
+
+    # -- layers -----------------------------------------------------------------------------
+    def conv(
+        self,
+        x: str,
+        out: int,
+        kernel: int,
+        stride: int = 1,
+        pad: int | None = None,
+        groups: int = 1,
+        bias: bool = False,
+        gain: float = 2.0,
+        name: str = "conv",
+    ) -> str:
+        """Square 2-D convolution, OIHW weights. gain: 2 in front of a rectifier, else 1."""
+        with self.scope(name):
+            fan_in = self.width(x) // groups * kernel * kernel
+            shape = (out, self.width(x) // groups, kernel, kernel)
+            operands = [x, self.weight("weight", self.normal(shape, (gain / fan_in) ** 0.5))]
+            if bias:
+                operands.append(self.weight("bias", self.normal((out,), 0.1)))
+            pad = kernel // 2 if pad is None else pad
+            return self.op(
+                "Conv",
+                *operands,
+                width=out,
+                dilations=[1, 1],
+                group=groups,
+                kernel_shape=[kernel, kernel],
+                pads=[pad] * 4,
+                strides=[stride, stride],
+            )
+
+    def batch_norm(self, x: str, scale: float = 1.0, name: str = "bn") -> str:
+        """Inference batch normalisation with statistics as after training: none is 0 or 1.
+
+        scale: magnitude of gamma; small in the last layer of a residual branch, so that the sum of
+        many branches stays bounded.
+        """
+        with self.scope(name):
+            n = (self.width(x),)
+            return self.op(
+                "BatchNormalization",
+                x,
+                self.weight("weight", scale * self.uniform(n, 0.8, 1.2)),
+                self.weight("bias", self.normal(n, 0.1)),
+                self.weight("running_mean", self.normal(n, 0.1)),
+                self.weight("running_var", self.uniform(n, 0.7, 1.4)),
+                epsilon=1e-5,
+            )
+
+    def conv_bn(
+        self, x: str, out: int, kernel: int, *, act: str = "Relu", scale: float = 1.0, **conv: Any
+    ) -> str:
+        """Convolution, batch normalisation and an activation ("" for none)."""
+        name = conv.pop("name", "conv")
+        x = self.conv(x, out, kernel, gain=2.0 if act else 1.0, name=name, **conv)
+        x = self.batch_norm(x, scale, name=f"{name}_bn")
+        return self.op(act, x) if act else x
+
+    def max_pool(self, x: str, kernel: int, stride: int, pad: int = 0, ceil: int = 0) -> str:
+        return self.op(
+            "MaxPool",
+            x,
+            kernel_shape=[kernel, kernel],
+            strides=[stride, stride],
+            pads=[pad] * 4,
+            ceil_mode=ceil,
+        )
+
+    def concat(self, values: Sequence[str], axis: int = 1) -> str:
+        """Join along the width."""
+        return self.op("Concat", *values, axis=axis, width=sum(self.width(v) for v in values))
+
+    def matmul(self, x: str, out: int, bias: bool = True, gain: float = 1.0, name: str = "") -> str:
+        """A linear layer on the last dimension the way exporters write it: MatMul, then Add."""
+        with self.scope(name):
+            n = self.width(x)
+            w = self.weight("weight", self.normal((n, out), (gain / n) ** 0.5))
+            y = self.op("MatMul", x, w, width=out)
+            return (
+                self.op("Add", self.weight("bias", self.normal((out,), 0.1)), y, width=out)
+                if bias
+                else y
+            )
+
+    def gemm(self, x: str, out: int, gain: float = 1.0, name: str = "fc") -> str:
+        """A linear layer on a matrix: Gemm with the weight stored as (out, in)."""
+        with self.scope(name):
+            n = self.width(x)
+            w = self.weight("weight", self.normal((out, n), (gain / n) ** 0.5))
+            b = self.weight("bias", self.normal((out,), 0.1))
+            return self.op("Gemm", x, w, b, transB=1, width=out)
+
+    def layer_norm(self, x: str, epsilon: float = 1e-5, name: str = "norm") -> str:
+        """LayerNormalization over the last dimension."""
+        with self.scope(name):
+            n = (self.width(x),)
+            weight = self.weight("weight", self.uniform(n, 0.8, 1.2))
+            bias = self.weight("bias", self.normal(n, 0.1))
+            return self.op("LayerNormalization", x, weight, bias, axis=-1, epsilon=epsilon)
+
+    def classifier(self, x: str, classes: int) -> str:
+        """Global average pooling, Flatten and a Gemm: the usual end of an image network."""
+        x = self.op("GlobalAveragePool", x)
+        return self.gemm(self.op("Flatten", x, axis=1), classes)

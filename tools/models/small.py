@@ -1,0 +1,55 @@
+"""Small networks: a perceptron, a chain of tiny operators, two parallel branches."""
+
+from collections.abc import Sequence
+
+from onnx import ModelProto
+
+from .graph import Graph
+
+MODELS = ("mlp", "tiny_chain", "two_branch")
+
+_TINY = ("Relu", "Add", "Sigmoid", "Mul", "Tanh", "Sub", "Elu", "Abs")
+
+
+def mlp(
+    seed: int = 0, batch: int = 32, layers: Sequence[int] = (784, 1024, 1024, 10)
+) -> ModelProto:
+    """Gemm and Relu alternating: input (batch, layers[0]), logits (batch, layers[-1])."""
+    g = Graph("mlp", seed)
+    x = g.input("input", (batch, layers[0]))
+    for index, width in enumerate(layers[1:], 1):
+        x = g.gemm(x, width, gain=2.0 if index > 1 else 1.0, name=f"fc{index}")
+        if index < len(layers) - 1:
+            x = g.op("Relu", x)
+    return g.model(output=(x, (batch, layers[-1])))
+
+
+def tiny_chain(seed: int = 0, ops: int = 100, width: int = 64) -> ModelProto:
+    """``ops`` tiny operators in a row on (1, width): MatMul and a changing element-wise operator.
+
+    A matrix product reads all of the vector, so no two products fuse into one loop: what is
+    measured is the cost of going from one operator to the next.
+    """
+    g = Graph("tiny_chain", seed)
+    x = g.input("input", (1, width))
+    for index in range(ops):
+        with g.scope(f"op{index}"):
+            kind = "MatMul" if index % 2 == 0 else _TINY[index // 2 % len(_TINY)]
+            if kind == "MatMul":
+                x = g.matmul(x, width, bias=False, gain=1.5)
+            elif kind in ("Add", "Sub"):
+                x = g.op(kind, x, g.weight("operand", g.normal((1, width), 0.2)))
+            elif kind == "Mul":
+                x = g.op(kind, x, g.weight("operand", g.uniform((1, width), 0.8, 1.2)))
+            else:
+                x = g.op(kind, x)
+    return g.model(output=(x, (1, width)))
+
+
+def two_branch(seed: int = 0, rows: int = 4, width: int = 8) -> ModelProto:
+    """relu(x A) + tanh(x B): two independent branches that meet; input (rows, width)."""
+    g = Graph("two_branch", seed)
+    x = g.input("input", (rows, width))
+    left = g.op("Relu", g.matmul(x, width, bias=False, name="left"))
+    right = g.op("Tanh", g.matmul(x, width, bias=False, name="right"))
+    return g.model(output=(g.op("Add", left, right), (rows, width)))
