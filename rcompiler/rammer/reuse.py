@@ -156,8 +156,8 @@ def _check_read(
     common = touching(placement.shares(*read), placement.shares(*write))
     common &= ~order.before(reads.which, writes.which)
     if read[0] == write[0]:
-        for i in np.flatnonzero(common.diagonal()):
-            _check_tasks(placement, reads, read, write, int(i))
+        for i in np.flatnonzero(common.diagonal()).tolist():
+            _check_tasks(placement, reads, read, write, i)
         np.fill_diagonal(common, False)
     if not common.any():
         return
@@ -170,11 +170,11 @@ def _check_read(
         source = placement.runs[producer[0]]
         written = placement.shares(*producer)
         wrong = ~order.before(writes.which, source.which) & touching(right, written)
-        for i, j in zip(*np.nonzero(common & wrong.any(axis=1)[None, :]), strict=True):
+        for i, j in np.argwhere(common & wrong.any(axis=1)[None, :]).tolist():
             shared = intersect_ranges(left.bytes_of(i), right.bytes_of(j))
-            for k in np.flatnonzero(wrong[j]):
-                if len(intersect_ranges(shared, written.bytes_of(int(k)))):
-                    raise _clash(placement, read, int(i), write, int(j), "before that writes")
+            for k in np.flatnonzero(wrong[j]).tolist():
+                if len(intersect_ranges(shared, written.bytes_of(k))):
+                    raise _clash(placement, read, i, write, j, "before that writes")
 
 
 def _check_tasks(

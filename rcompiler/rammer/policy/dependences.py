@@ -1,0 +1,68 @@
+"""Which shares of a producer a share of a consumer needs: per tile, from the kernels' boxes."""
+
+import numpy as np
+
+from rcompiler.rammer.graph import WHOLE, Access, Graph, Kernel
+from rcompiler.rammer.overlap import Bools, shares_of, touching
+from rcompiler.rammer.regions import Ints
+
+Split = tuple[Kernel, Ints, Ints]  # kernel, first (n,), count (n,) of contiguous task ranges
+
+
+class Dependences:
+    """Exact dependences between splits of operators, remembered by kernel and split."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self._links: dict[tuple[str, str], list[tuple[int, int, int, int]]] = {}
+        self._known: dict[tuple, Bools] = {}
+
+    def links(self, producer: str, consumer: str) -> list[tuple[int, int, int, int]]:
+        """(result, operand, byte offset of each in their root value) pairs with common bytes."""
+        key = (producer, consumer)
+        if key not in self._links:
+            graph = self.graph
+            found = []
+            for i, written in enumerate(graph.operator[producer].outputs):
+                root, low = graph.root(written)
+                high = low + graph.value[written].bytes
+                for j, read in enumerate(graph.operator[consumer].inputs):
+                    other, start = graph.root(read)
+                    end = start + graph.value[read].bytes
+                    if root == other and low < end and start < high:
+                        found.append((i, j, low, start))
+            self._links[key] = found
+        return self._links[key]
+
+    def needs(self, producer: str, source: Split, consumer: str, target: Split) -> Bools:
+        """(n consumer shares, m producer shares): which must be over before which may start."""
+        result = np.zeros((len(target[1]), len(source[1])), bool)
+        for i, j, low, start in self.links(producer, consumer):
+            write, read = source[0].writes[i], target[0].reads[j]
+            if _all_of(target[0], read, start, write, low):
+                result[:] = True
+                return result
+            key = (source[0].name, i, source[2].tobytes(), source[1].tobytes())
+            key += (target[0].name, j, target[2].tobytes(), target[1].tobytes(), start - low)
+            if key not in self._known:
+                self._known[key] = touching(
+                    shares_of(target[0], read, start, target[1], target[2]),
+                    shares_of(source[0], write, low, source[1], source[2]),
+                )
+            result |= self._known[key]
+        return result
+
+
+def _all_of(kernel: Kernel, read: Access, start: int, write: Access, low: int) -> bool:
+    """Whether every task of the consumer reads all that the producer writes."""
+    if start > low or start + read.bytes < low + write.bytes:
+        return False
+    return all(d.axis == WHOLE or kernel.grid[d.axis] == 1 for d in read.dims) and all(
+        _full(d.scale, d.offset, d.extent, size) if d.axis != WHOLE else True
+        for d, size in zip(read.dims, read.shape, strict=True)
+    )
+
+
+def _full(scale: int, offset: int, extent: int, size: int) -> bool:
+    """Whether the only coordinate, 0, of an axis covers the dim."""
+    return offset <= 0 and offset + extent >= size

@@ -1,0 +1,208 @@
+"""A program in the making: the paper's Append and Wait on ranges of equal rTasks.
+
+A *share* is the contiguous range of an operator's rTasks that one EU runs. Waits are kept as "share
+needs share"; which events carry them is decided when the program is written down (`emit`).
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from rcompiler.device.model import Costs
+from rcompiler.rammer.cost import Floats, Ints, earliest_finish, task_ns
+from rcompiler.rammer.graph import Graph, Kernel, Operator
+from rcompiler.rammer.overlap import Bools
+from rcompiler.rammer.policy.dependences import Dependences
+
+
+@dataclass(frozen=True)
+class Needs:
+    """Waits of a consumer for one producer.
+
+    shares: (n, m) which producer shares each consumer share must wait for; full: (n,) whether
+    waiting for all shares of the producer asks for nothing more than is known anyway.
+    """
+
+    producer: str
+    shares: Bools
+    full: Bools
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Where an operator runs: n shares, in task order.
+
+    eu, first, count: (n,); place: (n,) the number of the share among the runs of its EU; finish:
+    (n,) ns; clock: (n, eus) runs of each EU that are over when the share is, itself included.
+    """
+
+    kernel: Kernel
+    eu: Ints
+    first: Ints
+    count: Ints
+    place: Ints
+    finish: Floats
+    clock: NDArray[np.int32]
+    needs: tuple[Needs, ...]
+
+
+@dataclass
+class Draft:
+    """State of a program that grows operator by operator.
+
+    free: (eus,) when each EU is done; known: (eus, eus) how many runs of EU f are certainly over
+    when EU e goes on; length: (eus,) runs so far.
+    """
+
+    graph: Graph
+    costs: Costs
+    links: Dependences
+    free: Floats
+    known: NDArray[np.int32]
+    length: Ints
+    shares: dict[str, Shares] = field(default_factory=dict)
+
+    @classmethod
+    def empty(cls, graph: Graph, eus: int, costs: Costs, links: Dependences) -> "Draft":
+        """No operators yet, on idle EUs."""
+        known = np.zeros((eus, eus), np.int32)
+        return cls(graph, costs, links, np.zeros(eus), known, np.zeros(eus, np.int64))
+
+    @property
+    def makespan(self) -> float:
+        """When the last EU is done, ns after the launch."""
+        return float(self.free.max())
+
+    def mark(self) -> tuple:
+        """A state to come back to."""
+        return self.free.copy(), self.known.copy(), self.length.copy(), len(self.shares)
+
+    def rewind(self, mark: tuple) -> None:
+        """Take back all operators added since the mark."""
+        self.free, self.known, self.length = mark[0], mark[1], mark[2]
+        while len(self.shares) > mark[3]:
+            self.shares.popitem()
+
+    def add(self, op: Operator, kernel: Kernel) -> None:
+        """Append all rTasks of an operator, each to the EU that finishes it first."""
+        if not kernel.tasks:
+            return
+        producers = [p for p in self.graph.predecessors[op.name] if p in self.shares]
+        tried = [self._counts(kernel, producers)]
+        best = self._try(op, kernel, tried[0], producers)
+        for counts in self._alternatives(kernel, producers):
+            if any(np.array_equal(counts, t) for t in tried):
+                continue
+            tried.append(counts)
+            other = self._try(op, kernel, counts, producers)
+            if other.end < best.end * (1 - 1e-9) or (
+                other.end <= best.end * (1 + 1e-9) and other.waits < best.waits
+            ):
+                best = other
+        self._commit(op, best)
+
+    def _counts(self, kernel: Kernel, producers: list[str]) -> Ints:
+        """Earliest finish, if every share needs all of every producer."""
+        eus = len(self.free)
+        start = self.free
+        if producers:
+            done = np.zeros(eus)
+            for name in producers:
+                shares = self.shares[name]
+                done[shares.eu] = np.maximum(done[shares.eu], shares.finish)
+            late = int(np.argmax(done))
+            elsewhere = np.full(eus, done[late])
+            elsewhere[late] = np.delete(done, late).max(initial=0.0)
+            elsewhere[elsewhere > 0] += self.costs.hand_off_ns
+            start = np.maximum(start, np.maximum(done, elsewhere))
+        return earliest_finish(kernel.tasks, task_ns(kernel), start + self.costs.task_ns)
+
+    def _alternatives(self, kernel: Kernel, producers: list[str]) -> list[Ints]:
+        """Splits like those of the producers: an EU goes on with what it made itself."""
+        if len(self.free) == 1 or kernel.tasks == 1:
+            return []
+        found: list[Ints] = []
+        for name in producers[-2:]:
+            shares = self.shares[name]
+            ends = np.cumsum(shares.count) * kernel.tasks // shares.kernel.tasks
+            counts = np.zeros(len(self.free), np.int64)
+            counts[shares.eu] = np.diff(ends, prepend=0)
+            found.append(counts)
+        return found
+
+    def _try(self, op: Operator, kernel: Kernel, counts: Ints, producers: list[str]) -> "_Trial":
+        eu = np.flatnonzero(counts)
+        count = counts[eu]
+        first = np.cumsum(count) - count
+        ready = self.free[eu]
+        waits = 0
+        needs = []
+        for name in producers:
+            source = self.shares[name]
+            split = (source.kernel, source.first, source.count)
+            need = self.links.needs(name, split, op.name, (kernel, first, count))
+            other = eu[:, None] != source.eu[None, :]
+            arrives = np.where(need, source.finish + self.costs.hand_off_ns * other, 0.0)
+            ready = np.maximum(ready, arrives.max(axis=1, initial=0.0))
+            waits += int((need & other).sum())
+            needs.append((name, need))
+        finish = ready + self.costs.task_ns + count * task_ns(kernel)
+        return _Trial(kernel, eu, first, count, finish, needs, waits)
+
+    def _commit(self, op: Operator, trial: "_Trial") -> None:
+        eu = trial.eu
+        known = self.known[eu]
+        rows = np.arange(len(eu))
+        known[rows, eu] = self.length[eu]
+        kept = []
+        for name, need in sorted(trial.needs, key=self._latest):
+            source = self.shares[name]
+            done = known[:, source.eu] > source.place[None, :]
+            wait = need & ~done
+            if not wait.any():
+                continue  # ordered already, through others
+            kept.append(Needs(name, wait, (wait | done).all(axis=1)))
+            known = np.maximum(known, _joined(wait, source.clock))
+        self.known[eu] = known
+        clock = known
+        place = self.length[eu]
+        clock[rows, eu] = place + 1
+        self.free[eu] = trial.finish
+        self.length[eu] += 1
+        self.shares[op.name] = Shares(
+            trial.kernel, eu, trial.first, trial.count, place, trial.finish, clock, tuple(kept)
+        )
+
+    def _latest(self, need: tuple[str, Bools]) -> float:
+        """Producers that finish last come first: to wait for them settles most of the others."""
+        return -float(self.shares[need[0]].finish.max())
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A possible placement of an operator."""
+
+    kernel: Kernel
+    eu: Ints
+    first: Ints
+    count: Ints
+    finish: Floats
+    needs: list[tuple[str, Bools]]
+    waits: int
+
+    @property
+    def end(self) -> float:
+        return float(self.finish.max())
+
+
+def _joined(wait: Bools, clock: NDArray[np.int32]) -> NDArray[np.int32]:
+    """(n, eus): what each consumer share learns from the producer shares it waits for."""
+    if wait.all():
+        return np.broadcast_to(clock.max(axis=0), (len(wait), clock.shape[1]))
+    result = np.zeros((len(wait), clock.shape[1]), np.int32)
+    row, column = np.nonzero(wait)
+    if len(row):
+        starts = np.flatnonzero(np.r_[True, row[1:] != row[:-1]])
+        result[row[starts]] = np.maximum.reduceat(clock[column], starts, axis=0)
+    return result

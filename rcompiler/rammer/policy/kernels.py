@@ -1,0 +1,49 @@
+"""Which rKernel an operator runs (Rammer, Algorithm 1, SelectRKernels)."""
+
+from collections.abc import Callable, Sequence
+
+from rcompiler.errors import ScheduleError
+from rcompiler.rammer.cost import alone_ns
+from rcompiler.rammer.graph import Graph, Kernel, Operator
+
+MODES = ("select", "fast", "efficient")
+Choice = list[Kernel]
+
+
+def check_mode(mode: str) -> None:
+    """Refuse an unknown selection mode."""
+    if mode not in MODES:
+        raise ScheduleError(f"kernel selection {mode!r} is none of {', '.join(MODES)}")
+
+
+def fastest(op: Operator, graph: Graph, eus: int) -> Kernel:
+    """Least time when the operator has all EUs for itself."""
+    return min((graph.kernel[k] for k in op.kernels), key=lambda k: alone_ns(k, eus))
+
+
+def most_efficient(op: Operator, graph: Graph) -> Kernel:
+    """Least time summed over its rTasks."""
+    return min((graph.kernel[k] for k in op.kernels), key=lambda k: k.work_ns)
+
+
+def select_kernels(
+    wave: Sequence[Operator],
+    graph: Graph,
+    eus: int,
+    profile: Callable[[Choice], float],
+    mode: str = "select",
+) -> Choice:
+    """One rKernel per operator of a wave.
+
+    "select": the fastest ones, unless they have as many rTasks as there are EUs, or more, and the
+    wave runs shorter (`profile`, in ns) with the most efficient ones.
+    """
+    fast = [fastest(op, graph, eus) for op in wave]
+    if mode == "fast":
+        return fast
+    lean = [most_efficient(op, graph) for op in wave]
+    if mode == "efficient":
+        return lean
+    if fast == lean or sum(kernel.tasks for kernel in fast) < eus:
+        return fast
+    return lean if profile(lean) < profile(fast) else fast

@@ -1,0 +1,62 @@
+"""The policy of the paper (Rammer, OSDI'20, Algorithm 1).
+
+Waves join the current program as long as that is estimated to be no slower than a launch of their
+own: time(P1) <= time(P) + time(P2). Beyond the paper, shares depend on the shares their tiles need,
+not on whole operators.
+"""
+
+from collections.abc import Callable, Sequence
+
+from rcompiler.device.model import Costs
+from rcompiler.rammer.graph import Graph, Kernel, Operator
+from rcompiler.rammer.layout import plain_layout
+from rcompiler.rammer.policy.dependences import Dependences
+from rcompiler.rammer.policy.draft import Draft
+from rcompiler.rammer.policy.emit import emit
+from rcompiler.rammer.policy.kernels import select_kernels
+from rcompiler.rammer.policy.wave import fresh
+from rcompiler.rammer.program import Program
+from rcompiler.rammer.waves import waves
+
+Time = Callable[[Draft], float]
+
+
+def schedule_rammer(
+    graph: Graph,
+    eus: int,
+    costs: Costs,
+    *,
+    kernels: str = "select",
+    time: Time | None = None,
+    name: str = "main",
+) -> list[Program]:
+    """Programs of as many waves as pay off.
+
+    time: ns of one launch of a draft; by default the estimate. It may measure: `emit` turns a draft
+    into a program.
+    """
+    price: Time = time or (lambda draft: costs.launch_ns + draft.makespan)
+    links = Dependences(graph)
+    drafts: list[Draft] = []
+    current = Draft.empty(graph, eus, costs, links)
+    for wave in waves(graph):
+
+        def profile(choice: list[Kernel], wave: Sequence[Operator] = wave) -> float:
+            return fresh(graph, eus, costs, links, wave, choice).makespan
+
+        chosen = select_kernels(wave, graph, eus, profile, kernels)
+        before = price(current) if current.shares else 0.0
+        mark = current.mark()
+        for op, kernel in zip(wave, chosen, strict=True):
+            current.add(op, kernel)
+        if not mark[3]:
+            continue
+        together = price(current)
+        alone = fresh(graph, eus, costs, links, wave, chosen)
+        if together > before + price(alone):
+            current.rewind(mark)
+            drafts.append(current)
+            current = alone
+    drafts.append(current)
+    layout = plain_layout(graph)
+    return [emit(d, f"{name}_{i}", layout) for i, d in enumerate(drafts) if d.shares]
