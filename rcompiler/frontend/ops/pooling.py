@@ -1,0 +1,282 @@
+"""Pooling: MaxPool, AveragePool, LpPool, the global ones, MaxUnpool.
+
+Tensors are [n, c, spatial...]. Padding is explicit, ``tensor.pad`` with the neutral element of the
+reduction, so that every window is full.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from .. import dtypes
+from ..builder import Value, dims
+from ..registry import Context, lowering
+from ..scalar import Body, Scalar
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Sliding windows over the spatial dimensions.
+
+    low, high: the node's padding. sizes: windows per dimension. need: padding at the end which the
+    last window reaches (more than ``high`` with ceil_mode; negative when the window stops short).
+    """
+
+    extent: list[int]
+    kernel: list[int]
+    strides: list[int]
+    dilations: list[int]
+    low: list[int]
+    high: list[int]
+    sizes: list[int]
+
+    @property
+    def need(self) -> list[int]:
+        reach = [
+            (n - 1) * s + (k - 1) * d + 1
+            for n, s, k, d in zip(self.sizes, self.strides, self.kernel, self.dilations,
+                                  strict=True)
+        ]
+        return [r - x - p for r, x, p in zip(reach, self.extent, self.low, strict=True)]
+
+
+def windows_of(ctx: Context, x: Value) -> Windows:
+    """The node's windows: kernel_shape, strides, dilations, pads or auto_pad, ceil_mode."""
+    if x.rank < 3:
+        raise ctx.shape_error("pooling needs a batch, a channel and a spatial dimension")
+    rank, extent = x.rank - 2, list(x.shape[2:])
+    kernel = ctx.attr("kernel_shape")
+    if kernel is None:
+        raise ctx.shape_error("the attribute kernel_shape is missing")
+    strides = ctx.attr("strides") or [1] * rank
+    dilations = ctx.attr("dilations") or [1] * rank
+    pads = ctx.attr("pads") or [0] * (2 * rank)
+    lengths = [len(kernel), len(strides), len(dilations)]
+    if lengths != [rank] * 3 or len(pads) != 2 * rank:
+        raise ctx.shape_error(f"kernel_shape, strides, dilations or pads do not fit rank {x.rank}")
+    if min([*kernel, *strides, *dilations]) < 1 or min(pads) < 0:
+        raise ctx.shape_error("kernel_shape, strides, dilations are positive, pads not negative")
+    low, high = list(pads[:rank]), list(pads[rank:])
+    mode, reach = ctx.attr("auto_pad", "NOTSET"), [
+        (k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    sizes = []
+    for i in range(rank):
+        if mode in ("SAME_UPPER", "SAME_LOWER"):
+            size = -(-extent[i] // strides[i])
+            total = max((size - 1) * strides[i] + reach[i] - extent[i], 0)
+            half = total // 2
+            low[i], high[i] = (half, total - half) if mode == "SAME_UPPER" else (total - half, half)
+        elif mode in ("NOTSET", "VALID", ""):
+            if mode == "VALID":
+                low[i] = high[i] = 0
+            room = extent[i] + low[i] + high[i] - reach[i]
+            if room < 0:
+                raise ctx.shape_error(f"the window of {reach[i]} is larger than the padded input")
+            size = (-(-room // strides[i]) if ctx.attr("ceil_mode", 0) else room // strides[i]) + 1
+            # A window that starts in the padding at the end is no window.
+            if ctx.attr("ceil_mode", 0) and (size - 1) * strides[i] >= extent[i] + low[i]:
+                size -= 1
+        else:
+            raise ctx.shape_error(f"auto_pad '{mode}' is unknown")
+        sizes.append(size)
+    return Windows(extent, list(kernel), list(strides), list(dilations), low, high, sizes)
+
+
+def _pooled(ctx: Context, x: Value, w: Windows, init: float,
+            combine: str) -> Value:
+    """Fold every window from ``init`` with ``combine`` ("max" or "sum")."""
+
+    def body(s: Body, a: Scalar, acc: Scalar) -> Scalar:
+        return s.maximum(acc, a) if combine == "max" else acc + a
+
+    return ctx.b.window_reduce(
+        x, w.kernel, w.strides, w.dilations, w.low, w.need, init, body)
+
+
+@lowering("MaxPool")
+def _max_pool(ctx: Context) -> list[Value | None]:
+    x = ctx.input(0)
+    if not (dtypes.is_float(x.dtype) or dtypes.is_integer(x.dtype)):
+        raise ctx.refuse(f"element type {x.dtype} is not translated", "Cast it to float32")
+    w = windows_of(ctx, x)
+    y = _pooled(ctx, x, w, dtypes.limits(x.dtype)[0], "max")
+    return [y, _indices(ctx, x, y, w) if ctx.wants(1) else None]
+
+
+def _indices(ctx: Context, x: Value, y: Value, w: Windows) -> Value:
+    """Flat position in ``x`` of each window's first element that equals its maximum.
+
+    A second reduction: the minimum over the window of (element is the maximum ? position : big).
+    """
+    b, rank = ctx.b, len(w.kernel)
+    none = x.size  # larger than every position
+    kind = "int64"
+    padded = b.pad(x, [0, 0, *w.low], [0, 0, *w.need], dtypes.limits(x.dtype)[0])
+    window = [
+        f"d{2 + i} * {w.strides[i]} + d{2 + rank + i} * {w.dilations[i]}" for i in range(rank)
+    ]
+    taps = ", ".join(dims(rank, 2 + rank))
+
+    def body(s: Body, a: Scalar, best: Scalar, _: Scalar, acc: Scalar) -> Scalar:
+        inside, flat = s.const(True, "bool"), s.const(0, "index")
+        positions = [s.index(0), s.index(1)] + [
+            s.index(2 + i) * w.strides[i] + s.index(2 + rank + i) * w.dilations[i] - w.low[i]
+            for i in range(rank)
+        ]
+        for i, (position, size) in enumerate(zip(positions, x.shape, strict=True)):
+            flat = flat * size + position
+            if i >= 2 and (w.low[i - 2] or w.need[i - 2] > 0):
+                inside = inside & (position >= 0) & (position < size)
+        same = a.eq(best)
+        if dtypes.is_float(x.dtype):
+            same = same | (s.is_nan(a) & s.is_nan(best))
+        return s.minimum(acc, s.select(inside & same, s.cast(flat, kind), none))
+
+    own = ", ".join(dims(x.rank))
+    found = b.generic(
+        [(padded, ", ".join(["d0", "d1", *window])), (y, own), (b.empty(w.kernel, x.dtype), taps)],
+        [(b.fill(y.shape, kind, none), own)], "p" * x.rank + "r" * rank, body)[0]
+    return _column_major(ctx, found, x) if ctx.attr("storage_order", 0) and rank > 1 else found
+
+
+def _column_major(ctx: Context, flat: Value, x: Value) -> Value:
+    """Row-major positions in ``x`` as positions with the spatial dimensions reversed."""
+
+    def body(s: Body, position: Scalar) -> Scalar:
+        coordinates = []
+        for size in reversed(x.shape[2:]):
+            coordinates.append(s.rem(position, size))
+            position = position / size
+        for size, coordinate in zip(reversed(x.shape[2:]), coordinates, strict=True):
+            position = position * size + coordinate
+        return position
+
+    return ctx.b.elementwise(body, flat)
+
+
+def _accumulator(dtype: str) -> str:
+    """Type in which sums of ``dtype`` are kept: 16-bit floats lose small addends."""
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
+
+
+@lowering("AveragePool")
+def _average_pool(ctx: Context) -> Value:
+    ctx.need_float()
+    b, x = ctx.b, ctx.input(0)
+    w, kind = windows_of(ctx, x), _accumulator(x.dtype)
+    total = _pooled(ctx, b.cast(x, kind), w, 0, "sum")
+    count = np.ones((), np.int64)
+    for i in range(len(w.kernel)):
+        count = np.multiply.outer(count, _taps_inside(w, i, bool(ctx.attr("count_include_pad", 0))))
+    divisor = b.constant(np.maximum(count, 1), kind)
+    return b.elementwise(lambda s, a, n: s.cast(a / n, x.dtype), total, divisor, dtype=x.dtype)
+
+
+def _taps_inside(w: Windows, i: int, with_padding: bool) -> np.ndarray:
+    """How many taps of each window along dimension ``i`` count for the average."""
+    taps = np.arange(w.kernel[i]) * w.dilations[i]
+    at = np.arange(w.sizes[i])[:, None] * w.strides[i] + taps - w.low[i]
+    low, high = (-w.low[i], w.high[i]) if with_padding else (0, 0)
+    return ((at >= low) & (at < w.extent[i] + high)).sum(1)
+
+
+@lowering("LpPool")
+def _lp_pool(ctx: Context) -> Value:
+    """``(sum |x| ** p) ** (1 / p)`` over every window."""
+    ctx.need_float()
+    b, x = ctx.b, ctx.input(0)
+    w, kind = windows_of(ctx, x), _accumulator(x.dtype)
+    powers = _power(ctx, x, kind)
+    return _root(ctx, _pooled(ctx, powers, w, 0, "sum"), x.dtype)
+
+
+def _power(ctx: Context, x: Value, kind: str) -> Value:
+    p = ctx.attr("p", 2)
+
+    def body(s: Body, a: Scalar) -> Scalar:
+        a = s.cast(a, kind)
+        if p == 2:
+            return a * a
+        return s.abs(a) if p == 1 else s.pow(s.abs(a), p)
+
+    return ctx.b.elementwise(body, x, dtype=kind)
+
+
+def _root(ctx: Context, total: Value, dtype: str) -> Value:
+    p = ctx.attr("p", 2)
+
+    def body(s: Body, a: Scalar) -> Scalar:
+        if p != 1:
+            a = s.sqrt(a) if p == 2 else s.pow(a, 1.0 / p)
+        return s.cast(a, dtype)
+
+    return ctx.b.elementwise(body, total, dtype=dtype)
+
+
+@lowering("GlobalAveragePool", "GlobalMaxPool", "GlobalLpPool")
+def _global(ctx: Context) -> Value:
+    """One window per channel; the spatial dimensions stay with size 1."""
+    ctx.need_float()
+    b, x = ctx.b, ctx.input(0)
+    if x.rank < 2:
+        raise ctx.shape_error("pooling needs a batch and a channel dimension")
+    axes, kind = range(2, x.rank), _accumulator(x.dtype)
+    if ctx.op == "GlobalMaxPool":
+        return b.reduce(x, axes, float("-inf"), lambda s, a, acc: s.maximum(acc, a), keepdims=True)
+    elements = _power(ctx, x, kind) if ctx.op == "GlobalLpPool" else b.cast(x, kind)
+    total = b.reduce(elements, axes, 0, lambda s, a, acc: acc + a, keepdims=True)
+    if ctx.op == "GlobalLpPool":
+        return _root(ctx, total, x.dtype)
+    count = max(math.prod(x.shape[2:]), 1)
+    return b.elementwise(lambda s, a: s.cast(a / count, x.dtype), total, dtype=x.dtype)
+
+
+@lowering("MaxUnpool")
+def _max_unpool(ctx: Context) -> Value:
+    """Each element of the first input goes to its flat position; everything else is zero.
+
+    A given output shape only adds zeros at the end of the dimensions: the positions are those of
+    the shape that kernel, strides and pads imply.
+    """
+    b, x, at = ctx.b, ctx.input(0), ctx.input(1)
+    rank = x.rank - 2
+    kernel = ctx.attr("kernel_shape")
+    strides, pads = ctx.attr("strides") or [1] * rank, ctx.attr("pads") or [0] * (2 * rank)
+    if kernel is None or not rank == len(kernel) == len(strides) == len(pads) // 2 >= 1:
+        raise ctx.shape_error("kernel_shape, strides or pads do not fit the input")
+    if at.shape != x.shape or at.dtype != "int64":
+        raise ctx.shape_error("the indices are int64 in the shape of the first input")
+    implied = [*x.shape[:2]] + [
+        (x.shape[2 + i] - 1) * strides[i] - pads[i] - pads[rank + i] + kernel[i]
+        for i in range(rank)
+    ]
+    out = scatter_flat(ctx, b.splat([math.prod(implied)], x.dtype, 0), at, x)
+    out = b.reshape(out, implied)
+    if not ctx.has(2):
+        return out
+    wanted = [int(d) for d in ctx.const(2, "the output shape")]
+    if len(wanted) != x.rank or any(a < d for a, d in zip(wanted, implied, strict=True)):
+        raise ctx.shape_error(f"the output shape {wanted} is smaller than {implied}")
+    extra = [a - d for a, d in zip(wanted, implied, strict=True)]
+    return b.pad(out, [0] * x.rank, extra)
+
+
+def scatter_flat(ctx: Context, into: Value, at: Value, updates: Value) -> Value:
+    """``into`` [m] with ``into[at[i]] = updates[i]`` in order; positions outside are dropped."""
+    b, size = ctx.b, into.size
+    if not size or not updates.size:
+        return into
+    flat_at, flat = b.reshape(at, [at.size]), b.reshape(updates, [updates.size])
+
+    def body(s: Body, i: Scalar, out: Value) -> Sequence[Value]:
+        position = s.cast(s.extract(flat_at, [i]), "index")
+        inside = (position >= 0) & (position < size)
+        safe = s.select(inside, position, 0)
+        return [s.insert(s.select(inside, s.extract(flat, [i]), s.extract(out, [safe])), out,
+                         [safe])]
+
+    return b.loop(updates.size, [into], body)[0]

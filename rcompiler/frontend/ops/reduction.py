@@ -1,0 +1,213 @@
+"""Reductions over axes, ArgMax/ArgMin, the softmax family."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from .. import dtypes
+from ..builder import Builder, Value, dims
+from ..registry import Context, lowering
+from ..scalar import Body, Number, Scalar
+
+Combine = Callable[[Body, Scalar, Scalar], Scalar]
+
+
+def reduced_axes(ctx: Context, x: Value) -> list[int]:
+    """The axes of a Reduce op; [] when it is to return its input."""
+    axes = ctx.ints(1, "axes", None)
+    if not axes:
+        return [] if ctx.attr("noop_with_empty_axes", 0) else list(range(x.rank))
+    return sorted(set(ctx.axes(axes, x.rank)))
+
+
+def total(b: Builder, x: Value, axes: Sequence[int], keepdims: bool = False) -> Value:
+    """Sum over axes in the type of ``x``."""
+    return b.reduce(x, axes, 0, lambda s, a, acc: acc + a, keepdims)
+
+
+def extreme_start(dtype: str, largest: bool) -> Number:
+    """The neutral element of max (or min)."""
+    low, high = dtypes.limits(dtype)
+    return low if largest else high
+
+
+def maximum_over(b: Builder, x: Value, axes: Sequence[int], keepdims: bool = False) -> Value:
+    return b.reduce(x, axes, extreme_start(x.dtype, True),
+                    lambda s, a, acc: s.maximum(acc, a), keepdims)
+
+
+def along(axes: Sequence[int], rank: int) -> str:
+    """Map that reads a reduced tensor (without its axes) over the full iteration space."""
+    return ", ".join(f"d{i}" for i in range(rank) if i not in axes)
+
+
+def with_reduced(b: Builder, x: Value, others: Sequence[Value], axes: Sequence[int],
+                 fn: Callable[..., Scalar]) -> Value:
+    """``fn(s, x, *others)`` where the others lack ``axes``."""
+    own = ", ".join(dims(x.rank))
+    inputs = [(x, own)] + [(o, along(axes, x.rank)) for o in others]
+    return b.generic(inputs, [(b.empty(x.shape, x.dtype), own)], "p" * x.rank,
+                     lambda s, *args: fn(s, *args[:-1]))[0]
+
+
+@lowering("ReduceSum", "ReduceMean", "ReduceProd", "ReduceSumSquare", "ReduceL1", "ReduceL2",
+          "ReduceLogSum")
+def _reduce(ctx: Context) -> Value:
+    b, x = ctx.b, ctx.input(0)
+    axes, keep = reduced_axes(ctx, x), bool(ctx.attr("keepdims", 1))
+    prepare: dict[str, Combine] = {
+        "ReduceProd": lambda s, a, acc: acc * a,
+        "ReduceSumSquare": lambda s, a, acc: acc + a * a,
+        "ReduceL2": lambda s, a, acc: acc + a * a,
+        "ReduceL1": lambda s, a, acc: acc + s.abs(a),
+    }
+    combine: Combine = prepare.get(ctx.op, lambda s, a, acc: acc + a)
+    if not axes and x.rank and ctx.op in ("ReduceSum", "ReduceMean", "ReduceProd"):
+        return x
+    start = 1 if ctx.op == "ReduceProd" else 0
+    if not axes:  # nothing is summed, but the function is applied
+        out = b.elementwise(lambda s, a: combine(s, a, s.const(start, a.dtype)), x)
+    else:
+        out = b.reduce(x, axes, start, combine, keep)
+    count = math.prod(x.shape[a] for a in axes)
+    if ctx.op == "ReduceMean":
+        return _divide(b, out, count)
+    if ctx.op == "ReduceLogSum":
+        return _as_float(b, out, lambda s, a: s.log(a))
+    if ctx.op == "ReduceL2":
+        return _as_float(b, out, lambda s, a: s.sqrt(a))
+    return out
+
+
+def _divide(b: Builder, x: Value, count: int) -> Value:
+    if dtypes.is_float(x.dtype):
+        return b.elementwise(lambda s, a: a / s.const(count, a.dtype), x)
+    return b.elementwise(lambda s, a: a / max(count, 1), x)
+
+
+def _as_float(b: Builder, x: Value, fn: Callable[[Body, Scalar], Scalar]) -> Value:
+    """A function of floats, computed in f64 for integers."""
+    if dtypes.is_float(x.dtype):
+        return b.elementwise(fn, x)
+    return b.elementwise(lambda s, a: s.cast(fn(s, s.cast(a, "float64")), a.dtype), x)
+
+
+@lowering("ReduceMax", "ReduceMin")
+def _reduce_extreme(ctx: Context) -> Value:
+    b, x = ctx.b, ctx.input(0)
+    axes, largest = reduced_axes(ctx, x), ctx.op == "ReduceMax"
+    if not axes:
+        return x
+    keep = bool(ctx.attr("keepdims", 1))
+    if x.dtype == "bool":
+        fold: Combine = (lambda s, a, acc: acc | a) if largest else (lambda s, a, acc: acc & a)
+        return b.reduce(x, axes, not largest, fold, keep)
+    start = extreme_start(x.dtype, largest)
+    combine: Combine = (
+        (lambda s, a, acc: s.maximum(acc, a)) if largest else (lambda s, a, acc: s.minimum(acc, a))
+    )
+    return b.reduce(x, axes, start, combine, keep)
+
+
+@lowering("ReduceLogSumExp")
+def _log_sum_exp(ctx: Context) -> Value:
+    """``m + log(sum(exp(x - m)))`` with the maximum m; m is 0 where it is not finite."""
+    b, x = ctx.b, ctx.input(0)
+    ctx.need_float()
+    axes, keep = reduced_axes(ctx, x), bool(ctx.attr("keepdims", 1))
+    if not axes:
+        return x
+    top = b.elementwise(
+        lambda s, m: s.select(s.abs(m).eq(float("inf")), 0.0, m), maximum_over(b, x, axes))
+    powers = with_reduced(b, x, [top], axes, lambda s, a, m: s.exp(a - m))
+    out = b.elementwise(lambda s, t, m: s.log(t) + m, total(b, powers, axes), top)
+    return b.reshape(out, _kept(x, axes)) if keep else out
+
+
+def _kept(x: Value, axes: Sequence[int]) -> list[int]:
+    return [1 if i in axes else d for i, d in enumerate(x.shape)]
+
+
+@lowering("ArgMax", "ArgMin")
+def _arg(ctx: Context) -> Value:
+    """Position of the extreme: the value and its index are reduced together."""
+    b, x = ctx.b, ctx.input(0)
+    axis = ctx.axis(ctx.attr("axis", 0), x.rank)
+    last, largest = bool(ctx.attr("select_last_index", 0)), ctx.op == "ArgMax"
+    if x.rank == 0 or x.shape[axis] == 0:
+        raise ctx.shape_error("the axis is empty")
+    keep = [i for i in range(x.rank) if i != axis]
+    shape = [x.shape[i] for i in keep]
+    wide = x.dtype
+    best = b.fill(shape, wide, extreme_start(wide, largest))
+    where = b.fill(shape, "int64", -1)
+
+    def body(s: Body, a: Scalar, top: Scalar, at: Scalar) -> Sequence[Scalar]:
+        better = s.compare("gt" if largest else "lt", a, top) | at.eq(-1)
+        if last:
+            better = better | a.eq(top)
+        if dtypes.is_float(a.dtype):  # the first NaN wins, as in numpy
+            better = (better | s.is_nan(a)) & ~(s.is_nan(top) & at.ne(-1))
+        here = s.cast(s.index(axis), "int64")
+        return s.select(better, a, top), s.select(better, here, at)
+
+    kinds = "".join("r" if i == axis else "p" for i in range(x.rank))
+    write = ", ".join(f"d{i}" for i in keep)
+    out = b.generic([(x, ", ".join(dims(x.rank)))], [(best, write), (where, write)], kinds, body)[1]
+    if ctx.attr("keepdims", 1):
+        return b.reshape(out, _kept(x, [axis]))
+    return out
+
+
+def softmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+    """Max, exp of the difference, sum, quotient: the four ops the back end recognises."""
+    top = maximum_over(b, x, axes)
+    powers = with_reduced(b, x, [top], axes, lambda s, a, m: s.exp(a - m))
+    return with_reduced(b, powers, [total(b, powers, axes)], axes, lambda s, a, t: a / t)
+
+
+def log_softmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+    """``x - max - log(sum(exp(x - max)))``."""
+    top = maximum_over(b, x, axes)
+    shifted = with_reduced(b, x, [top], axes, lambda s, a, m: a - m)
+    powers = b.elementwise(lambda s, a: s.exp(a), shifted)
+    return with_reduced(b, shifted, [total(b, powers, axes)], axes, lambda s, a, t: a - s.log(t))
+
+
+@lowering("Softmax", "LogSoftmax", "Hardmax")
+def _softmax(ctx: Context) -> Value:
+    """Along one axis; before opset 13 over everything from ``axis`` on."""
+    b, x = ctx.b, ctx.input(0)
+    ctx.need_float()
+    axis = ctx.axis(ctx.attr("axis", -1 if ctx.opset >= 13 else 1), x.rank) if x.rank else 0
+    axes = [axis] if ctx.opset >= 13 else list(range(axis, x.rank))
+    if x.size == 0:
+        return b.empty(x.shape, x.dtype)
+    if ctx.op == "Hardmax":
+        return _hardmax(b, x, axes)
+    return softmax(b, x, axes) if ctx.op == "Softmax" else log_softmax(b, x, axes)
+
+
+def _hardmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
+    """1 at the first maximum along the axes."""
+    flat = b.reshape(x, [*x.shape[: axes[0]], math.prod(x.shape[a] for a in axes),
+                         *x.shape[axes[-1] + 1 :]])
+    axis = axes[0]
+    top = maximum_over(b, flat, [axis])
+    keep = [i for i in range(flat.rank) if i != axis]
+    first = b.fill(top.shape, "int64", np.iinfo(np.int64).max)
+
+    def body(s: Body, a: Scalar, m: Scalar, at: Scalar) -> Scalar:
+        here = s.cast(s.index(axis), "int64")
+        return s.select(a.eq(m), s.minimum(at, here), at)
+
+    own, write = ", ".join(dims(flat.rank)), ", ".join(f"d{i}" for i in keep)
+    kinds = "".join("r" if i == axis else "p" for i in range(flat.rank))
+    first = b.generic([(flat, own), (top, write)], [(first, write)], kinds, body)[0]
+    out = b.generic(
+        [(first, write)], [(b.empty(flat.shape, x.dtype), own)], "p" * flat.rank,
+        lambda s, at, _: s.cast(at.eq(s.cast(s.index(axis), "int64")), x.dtype))[0]
+    return b.reshape(out, x.shape)

@@ -1,0 +1,228 @@
+"""Elementwise operators of one tensor: functions, activations, rounding, tests."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .. import dtypes
+from ..builder import Value
+from ..registry import Context, lowering
+from ..scalar import Body, Scalar
+
+Unary = Callable[[Body, Scalar], Scalar]
+Activation = Callable[..., Scalar]
+
+
+def _float(op: str, fn: Unary) -> None:
+    """An op on floats only."""
+
+    def lower(ctx: Context) -> Value:
+        ctx.need_float()
+        return ctx.b.elementwise(fn, ctx.input(0))
+
+    lowering(op)(lower)
+
+
+for _op, _name in {
+    "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Sin": "sin", "Cos": "cos", "Tan": "tan",
+    "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh",
+    "Tanh": "tanh", "Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh", "Erf": "erf",
+    "Floor": "floor", "Ceil": "ceil", "Round": "roundeven",
+}.items():  # fmt: skip
+    _float(_op, lambda s, x, name=_name: s.math(name, x))
+
+
+def sigmoid(s: Body, x: Scalar) -> Scalar:
+    """``1 / (1 + exp(-x))``."""
+    return 1.0 / (s.exp(-x) + 1.0)
+
+
+def softplus(s: Body, x: Scalar) -> Scalar:
+    """``log(1 + exp(x))`` without overflow."""
+    return s.maximum(x, 0.0) + s.log1p(s.exp(-s.abs(x)))
+
+
+_float("Reciprocal", lambda s, x: 1.0 / x)
+_float("Sigmoid", sigmoid)
+_float("Softplus", softplus)
+_float("Softsign", lambda s, x: x / (s.abs(x) + 1.0))
+_float("Mish", lambda s, x: x * s.tanh(softplus(s, x)))
+_float("HardSwish", lambda s, x: x * s.clamp(x * (1 / 6) + 0.5, 0.0, 1.0))
+
+
+@lowering("Abs", "Neg", "Sign", "Relu")
+def _numeric(ctx: Context) -> Value:
+    x = ctx.input(0)
+    if not (dtypes.is_float(x.dtype) or dtypes.is_integer(x.dtype)):
+        raise ctx.refuse(f"element type {x.dtype} is not translated", "Cast it to float32")
+    table: dict[str, Unary] = {
+        "Abs": lambda s, a: s.abs(a),
+        "Neg": lambda s, a: -a,
+        "Relu": lambda s, a: s.maximum(a, 0),
+        # Zeros and NaN are their own sign.
+        "Sign": lambda s, a: s.select(a > 0, 1, s.select(a < 0, -1, a)),
+    }
+    return ctx.b.elementwise(table[ctx.op], x)
+
+
+@lowering("Not")
+def _not(ctx: Context) -> Value:
+    if ctx.input(0).dtype != "bool":
+        raise ctx.shape_error("the input is bool")
+    return ctx.b.elementwise(lambda s, x: ~x, ctx.input(0))
+
+
+@lowering("BitwiseNot")
+def _bitwise_not(ctx: Context) -> Value:
+    if not dtypes.is_integer(ctx.input(0).dtype):
+        raise ctx.shape_error("the input is of integers")
+    return ctx.b.elementwise(lambda s, x: ~x, ctx.input(0))
+
+
+def activation(name: str, attr: Callable[[str, Any], Any]) -> Activation | None:
+    """Formula of an activation with attributes; ``attr(name, default)`` reads them."""
+    alpha = attr("alpha", {"Elu": 1.0, "Celu": 1.0, "LeakyRelu": 0.01, "ThresholdedRelu": 1.0,
+                           "HardSigmoid": 0.2, "Selu": 1.67326319217681884765625,
+                           "Swish": 1.0}.get(name))
+    gamma = attr("gamma", 1.05070102214813232421875)
+    beta, bias, lambd = attr("beta", 0.5), attr("bias", 0.0), attr("lambd", 0.5)
+    table: dict[str, Activation] = {
+        "Elu": lambda s, x: s.select(x > 0, x, (s.exp(x) - 1.0) * alpha),
+        "Selu": lambda s, x: s.select(x > 0, x, s.exp(x) * alpha - alpha) * gamma,
+        "Celu": lambda s, x: s.maximum(x, 0.0)
+        + s.minimum((s.exp(x / alpha) - 1.0) * alpha, 0.0),
+        "LeakyRelu": lambda s, x: s.select(x >= 0, x, x * alpha),
+        "ThresholdedRelu": lambda s, x: s.select(x > alpha, x, 0.0),
+        "HardSigmoid": lambda s, x: s.clamp(x * alpha + beta, 0.0, 1.0),
+        "Swish": lambda s, x: x * sigmoid(s, x * alpha),
+    }
+    return table.get(name) or {
+        "Shrink": lambda s, x: s.select(
+            x < -lambd, x + bias, s.select(x > lambd, x - bias, s.const(0, x.dtype))),
+    }.get(name)
+
+
+@lowering("Elu", "Selu", "Celu", "LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Swish")
+def _activation(ctx: Context) -> Value:
+    ctx.need_float()
+    fn = activation(ctx.op, ctx.attr)
+    assert fn is not None
+    return ctx.b.elementwise(fn, ctx.input(0))
+
+
+@lowering("Shrink")
+def _shrink(ctx: Context) -> Value:
+    """Integers are compared and shifted as float64, as numpy does, and converted back."""
+    x = ctx.input(0)
+    fn = activation("Shrink", ctx.attr)
+    assert fn is not None
+    if dtypes.is_float(x.dtype):
+        return ctx.b.elementwise(fn, x)
+    return ctx.b.elementwise(lambda s, a: s.cast(fn(s, s.cast(a, "float64")), a.dtype), x)
+
+
+@lowering("Gelu")
+def _gelu(ctx: Context) -> Value:
+    ctx.need_float()
+    if ctx.attr("approximate", "none") == "tanh":
+
+        def approximate(s: Body, x: Scalar) -> Scalar:
+            inner = (x + x * x * x * 0.044715) * 0.7978845608028654  # sqrt(2 / pi)
+            return x * 0.5 * (s.tanh(inner) + 1.0)
+
+        return ctx.b.elementwise(approximate, ctx.input(0))
+    return ctx.b.elementwise(
+        lambda s, x: x * 0.5 * (s.erf(x * 0.7071067811865476) + 1.0), ctx.input(0))
+
+
+@lowering("IsNaN")
+def _is_nan(ctx: Context) -> Value:
+    return ctx.b.elementwise(
+        lambda s, x: s.is_nan(_standard(s, x)), ctx.input(0), dtype="bool")
+
+
+@lowering("IsInf")
+def _is_inf(ctx: Context) -> Value:
+    signs = [v for v, name in ((float("inf"), "detect_positive"), (float("-inf"), "detect_negative"))
+             if ctx.attr(name, 1)]
+
+    def test(s: Body, x: Scalar) -> Scalar:
+        x = _standard(s, x)
+        result = s.const(False, "bool")
+        for sign in signs:
+            result = result | x.eq(sign)
+        return result
+
+    return ctx.b.elementwise(test, ctx.input(0), dtype="bool")
+
+
+def _standard(s: Body, x: Scalar) -> Scalar:
+    """8-bit floats widened to f32."""
+    return s.cast(x, "float32") if x.dtype in dtypes.SMALL_FLOATS else x
+
+
+@lowering("Dropout")
+def _dropout(ctx: Context) -> list[Value | None]:
+    """Inference: the input, and a mask of ones. Training mode is refused."""
+    x = ctx.input(0)
+    ratio = ctx.scalar(1, 0.5) if ctx.has(1) and ctx.has(2) else ctx.attr("ratio", 0.5)
+    if ctx.has(2) and ctx.scalar(2) and ratio:
+        raise ctx.refuse("training mode draws random numbers", "Export the model for inference")
+    if ctx.opset < 7 and not ctx.attr("is_test", 0):
+        raise ctx.refuse("training mode draws random numbers", "Set is_test=1")
+    mask = None
+    if ctx.wants(1):
+        mask = ctx.b.splat(x.shape, "bool" if ctx.opset >= 10 else x.dtype, 1)
+    return [x, mask]
+
+
+@lowering("Cast")
+def _cast(ctx: Context) -> Value:
+    to = ctx.attr("to")
+    if isinstance(to, str):
+        target = {"float": "float32", "double": "float64"}.get(to.lower(), to.lower())
+    else:
+        target = dtypes.from_onnx(to)
+    return convert(ctx, target)
+
+
+@lowering("CastLike")
+def _cast_like(ctx: Context) -> Value:
+    return convert(ctx, ctx.input(1).dtype)
+
+
+def convert(ctx: Context, target: str) -> Value:
+    """The first input converted to ``target`` with the node's saturate and round_mode."""
+    if not dtypes.is_supported(target):
+        raise ctx.refuse(f"element type {target} is not translated", "Remove the cast")
+    x, saturate = ctx.input(0), bool(ctx.attr("saturate", 1))
+    mode = ctx.attr("round_mode", "up")
+    if x.dtype == target:
+        return x
+    if target == "float8_e8m0fnu":
+        from ..small_floats import to_power_of_two
+
+        return ctx.b.elementwise(
+            lambda s, a: to_power_of_two(s, s.cast(a, "float32"), saturate, mode), x, dtype=target)
+    return ctx.b.cast(x, target, saturate)
+
+
+@lowering("BitCast")
+def _bit_cast(ctx: Context) -> Value:
+    """The same bytes as another type of the same width."""
+    x, target = ctx.input(0), dtypes.from_onnx(ctx.attr("to"))
+    if not dtypes.is_supported(target):
+        raise ctx.refuse(f"element type {target} is not translated")
+    widths = [8 if t == "bool" else dtypes.bits(t) for t in (x.dtype, target)]
+    if widths[0] != widths[1]:
+        raise ctx.shape_error(f"{x.dtype} and {target} differ in width")
+
+    def body(s: Body, a: Scalar) -> Scalar:
+        if a.dtype == "bool":
+            a = s.cast(a, "uint8")
+        if target == "bool":
+            return s.as_type(a, "uint8").ne(0)
+        return s.bitcast(a, target)
+
+    return ctx.b.elementwise(body, x, dtype=target)
