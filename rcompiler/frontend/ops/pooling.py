@@ -12,18 +12,18 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import dtypes
-from ..builder import Value, dims
-from ..registry import Context, lowering
-from ..scalar import Body, Scalar
+from rcompiler.frontend import dtypes
+from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend.registry import Context, lowering
+from rcompiler.frontend.scalar import Body, Scalar
 
 
 @dataclass(frozen=True)
 class Windows:
     """Sliding windows over the spatial dimensions.
 
-    low, high: the node's padding. sizes: windows per dimension. need: padding at the end which the
-    last window reaches (more than ``high`` with ceil_mode; negative when the window stops short).
+    low, high: the node's padding. sizes: windows per dimension. need: padding at the end which
+    the last window reaches (more than ``high`` with ceil_mode; negative: elements to crop).
     """
 
     extent: list[int]
@@ -41,7 +41,9 @@ class Windows:
             for n, s, k, d in zip(self.sizes, self.strides, self.kernel, self.dilations,
                                   strict=True)
         ]
-        return [r - x - p for r, x, p in zip(reach, self.extent, self.low, strict=True)]
+        need = [r - x - p for r, x, p in zip(reach, self.extent, self.low, strict=True)]
+        # Fewer left-over elements than a stride make no further window: nothing to crop.
+        return [0 if -s < n < 0 else n for n, s in zip(need, self.strides, strict=True)]
 
 
 def windows_of(ctx: Context, x: Value) -> Windows:
@@ -86,8 +88,7 @@ def windows_of(ctx: Context, x: Value) -> Windows:
     return Windows(extent, list(kernel), list(strides), list(dilations), low, high, sizes)
 
 
-def _pooled(ctx: Context, x: Value, w: Windows, init: float,
-            combine: str) -> Value:
+def _pooled(ctx: Context, x: Value, w: Windows, init: float, combine: str) -> Value:
     """Fold every window from ``init`` with ``combine`` ("max" or "sum")."""
 
     def body(s: Body, a: Scalar, acc: Scalar) -> Scalar:
@@ -188,7 +189,7 @@ def _taps_inside(w: Windows, i: int, with_padding: bool) -> np.ndarray:
 def _lp_pool(ctx: Context) -> Value:
     """``(sum |x| ** p) ** (1 / p)`` over every window."""
     ctx.need_float()
-    b, x = ctx.b, ctx.input(0)
+    x = ctx.input(0)
     w, kind = windows_of(ctx, x), _accumulator(x.dtype)
     powers = _power(ctx, x, kind)
     return _root(ctx, _pooled(ctx, powers, w, 0, "sum"), x.dtype)
