@@ -111,6 +111,17 @@ def _declaration_problems(op: ir.OpView) -> Iterator[str]:
         yield f"expects {regions} regions, not {len(op.regions)}"
 
 
+def is_elements(attribute: ir.Attribute) -> bool:
+    """Is it dense<...> or dense_resource<...>?"""
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return True
+    try:  # the bindings hand out a dense_resource as a plain Attribute, and have no test for it
+        ir.DenseResourceElementsAttr(attribute)
+    except ValueError:
+        return False
+    return True
+
+
 def integer_problems(op: ir.OpView, minima: dict[str, int]) -> Iterator[str]:
     """Each named attribute must be an i64 of at least that minimum."""
     for name, minimum in minima.items():
