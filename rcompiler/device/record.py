@@ -9,12 +9,12 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rcompiler.device.gpu import GPUS, gpu_device
 from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
 from rcompiler.errors import DeviceError
 
 FORMAT = "rcompiler-device-1"
 _T = TypeVar("_T")
-_DATA = Path(__file__).parent / "data"
 
 
 def to_json(device: Device) -> str:
@@ -68,15 +68,13 @@ def load_device(path: str | Path) -> Device:
 
 
 def builtin_names() -> tuple[str, ...]:
-    """Names of the records that come with the compiler."""
-    return tuple(sorted(path.stem for path in _DATA.glob("*.json")))
+    """Names of the devices that come with the compiler."""
+    return tuple(sorted(GPUS))
 
 
 def builtin_device(name: str) -> Device:
-    """A record that comes with the compiler; DeviceError when there is none of this name."""
-    if name not in builtin_names():
-        raise DeviceError(f"no device {name!r}; there are: {', '.join(builtin_names())}")
-    return load_device(_DATA / f"{name}.json")
+    """A device that comes with the compiler; DeviceError when there is none of this name."""
+    return gpu_device(name)
 
 
 def _object(value: Any, where: str) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from itertools import product
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.cost import Array, TaskCosts, balance, makespan, split_axes, task_costs
+from rcompiler.roller.cost import Array, TaskCosts, balance, cuts, makespan, task_costs
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.rtile import grid_of, line_unit, splits
@@ -28,7 +28,7 @@ _PARTS = 256  # tiles along one axis
 _TASKS = 256  # tasks of one operator, or 4 per EU on a wider device
 _SHARE = 96  # a large operator has about this many tasks: enough to balance, few to place
 _REGISTERS = 3  # register tiles whose task tiles are compared
-_SPLIT = 0.05  # every axis that is cut makes rows shorter and dependences more
+_CUT = 0.05  # every axis that is cut makes rows shorter and dependences more
 _FAST = 3  # decisions besides the efficient one
 
 
@@ -67,10 +67,11 @@ def construct(expr: TensorExpr, device: Device) -> list[Decision]:
     best: _Plan | None = None
     for register in model.candidates()[:_REGISTERS]:
         plan = _plan(model, register)
-        if best is None or plan.score < best.score:
+        # the order of the candidates already knows their cycles: only a clear win counts
+        if best is None or plan.score < 0.95 * best.score:
             best = plan
         # bound by arithmetic: a register tile with less traffic cannot help
-        if plan.limit == "compute" or not expr.reduction:
+        if plan.limit == "compute" or not model.broadcasts:
             break
     assert best is not None  # candidates() is never empty
     chosen = [best.first, *_faster(device, best.costs, best.first)]
@@ -162,7 +163,7 @@ def _efficient(
     floor = max(device.costs.min_task_ns, whole / _SHARE)
     enough = (costs.ns >= floor) | (costs.tasks == 1)
     score = balance(costs.tasks, costs.ns, _EUS, device.costs.hand_off_ns)
-    score = np.where(enough, score * (1 + _SPLIT * split_axes(expr, tiles)), np.inf).round(1)
+    score = np.where(enough, score * (1 + _CUT * cuts(expr, tiles)), np.inf).round(1)
     # equal scores: fewer tasks, then the first tile
     best = int(np.lexsort((np.arange(len(score)), costs.tasks, score))[0])
     return best, float(score[best])

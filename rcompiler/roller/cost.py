@@ -161,7 +161,13 @@ def makespan(tasks: Array, ns: Array, eus: int, hand_off: float) -> Array:
     return np.ceil(tasks / eus) * (ns + hand_off)
 
 
-def split_axes(expr: TensorExpr, tiles: Array) -> Array:
-    """How many axes a tile cuts, per candidate."""
+def cuts(expr: TensorExpr, tiles: Array) -> Array:
+    """How many axes a tile cuts, per candidate; three for a window axis inside of another.
+
+    Every cut makes dependences more; cutting rows of pixels also makes the rows short.
+    """
     sizes = np.array([expr.axes[p].size for p in expr.parallel], np.int64)
-    return (tiles < sizes).sum(axis=1)
+    windows = [i for i, p in enumerate(expr.parallel) if sizes[i] > 1 and expr.windowed(p)]
+    weights = np.ones(len(sizes), np.int64)
+    weights[windows[1:]] = 3
+    return (tiles < sizes) @ weights

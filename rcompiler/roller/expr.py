@@ -232,21 +232,21 @@ class TensorExpr:
     epilogue_ops: float
     compute_bytes: int
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         return tuple(axis.size for axis in self.axes)
 
-    @property
+    @cached_property
     def parallel(self) -> tuple[int, ...]:
         """Positions of the parallel axes."""
         return tuple(i for i, axis in enumerate(self.axes) if axis.kind == "parallel")
 
-    @property
+    @cached_property
     def reduction(self) -> tuple[int, ...]:
         """Positions of the reduction axes."""
         return tuple(i for i, axis in enumerate(self.axes) if axis.kind == "reduction")
 
-    @property
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         return self.inputs + self.outputs
 

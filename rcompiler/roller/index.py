@@ -99,17 +99,22 @@ class Index:
             else:
                 axis, scale = new[atom]
                 terms.append((coefficient * scale, axis))
-        return Index(tuple(terms), self.constant)
+        return index(*terms, constant=self.constant)
 
 
 def index(*terms: tuple[int, Atom], constant: int = 0) -> Index:
-    """`constant + sum(coefficient * atom)`: index((2, 1), (1, 3)) is 2 * axis 1 + axis 3."""
+    """`constant + sum(coefficient * atom)`: index((2, 1), (1, 3)) is 2 * axis 1 + axis 3.
+
+    Terms over one atom are added up, so that bounds of linear expressions are exact.
+    """
+    sums: dict[Atom, int] = {}
     for term in terms:
         if len(term) != 2 or not isinstance(term[0], int):
             raise ExpressionError(f"index term {term!r}; write (coefficient, atom)")
         if not isinstance(term[1], int | FloorDiv | Mod):
             raise ExpressionError(f"index atom {term[1]!r}; an axis position, floordiv() or mod()")
-    return Index(tuple(terms), constant)
+        sums[term[1]] = sums.get(term[1], 0) + term[0]
+    return Index(tuple((c, atom) for atom, c in sums.items() if c), constant)
 
 
 def floordiv(inner: Index, divisor: int) -> FloorDiv:

@@ -63,6 +63,11 @@ class RegisterModel:
         moving = tuple(a for a in inputs if any(map(a.moves_with, reduction)))
         return moving if reduction else inputs
 
+    @cached_property
+    def broadcasts(self) -> bool:
+        """Whether one stream is loaded as vectors and another one broadcast to meet them."""
+        return len({self.vector.axis in a.axes() for a in self.streams}) == 2
+
     def candidates(self) -> list[RegisterTile]:
         """All register tiles that fit, best first (cycles for the whole operator, then size)."""
         tiles = [self.tile(sizes) for sizes in self._sizes()]
@@ -155,7 +160,7 @@ class RegisterModel:
         hiding = self.device.compute.accumulators
         if not self.expr.reduction:
             return self.vector.lanes if self._transposing else _UNROLL
-        if len(self.streams) < 2 or all(self.vector.axis in a.axes() for a in self.streams):
+        if not self.broadcasts:
             # nothing is broadcast: more than the latency needs only makes the code longer
             return registers if self._horizontal else hiding
         # neighbouring taps share their broadcasts, which then live in registers too

@@ -1,0 +1,104 @@
+"""NVIDIA GPUs: one execution unit is a streaming multiprocessor (SM).
+
+A vector register is one 32-bit register of a warp: 32 lanes x 4 bytes. `fma_ports` are the warps
+whose FMA starts per cycle. Shared memory is the level L1; its ways are the 32 banks.
+
+Sources. SM counts, FP32 lanes per SM, shared memory, L2, DRAM, clocks and dense matrix rates:
+NVIDIA Tesla V100 architecture whitepaper (WP-08608, tables 1 and 2), NVIDIA A100 architecture
+whitepaper (tables 4 and 5; the 40 GB part), NVIDIA H100 architecture whitepaper (tables 2 and 3)
+and the H200 datasheet. FMA latency 4: Jia et al., "Dissecting the NVIDIA Volta GPU Architecture
+via Microbenchmarking", 2018, table 4.1. Shared memory moves 32 banks x 4 bytes per cycle and SM,
+and 64 bytes per cycle and SM come out of L2 (CUDA programming guide; A100 whitepaper); L2 of
+all SMs together: V100 2155 GB/s (Jia et al., table 3.1), the others estimated at 5500 GB/s.
+Hand-off and barrier: estimates for atomics at GPU scope through L2, to be measured.
+"""
+
+from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
+from rcompiler.errors import DeviceError
+
+_COSTS = Costs(
+    task_ns=200.0, hand_off_ns=1000.0, barrier_ns=2000.0, launch_ns=5000.0, min_task_ns=5000.0
+)
+
+
+def _gpu(
+    name: str,
+    capability: str,
+    sms: int,
+    ghz: float,
+    *,
+    warps_per_cycle: int,
+    shared: int,
+    l2: tuple[int, float],
+    dram: tuple[int, float],
+    matrix: dict[str, float],
+) -> Device:
+    """`l2`, `dram`: bytes and GB/s of the device; `matrix`: TFLOPS of the device by type."""
+    per_sm = 64 * ghz
+    levels = (
+        MemoryLevel("L1", shared, 128, 32, 128 * ghz, 128 * ghz),
+        MemoryLevel("L2", l2[0], 32, 16, per_sm, l2[1], shared_by=sms),
+        MemoryLevel("DRAM", dram[0], 32, 1, min(per_sm, dram[1]), dram[1], shared_by=sms),
+    )
+    compute = ComputeUnit(
+        vector_bytes=128,
+        registers=255,
+        fma_ports=warps_per_cycle,
+        fma_latency=4,
+        load_ports=1,
+        ghz=ghz,
+        warp=32,
+        partitions=4,
+        matrix=tuple(sorted((t, 1000 * rate / sms) for t, rate in matrix.items())),
+    )
+    return Device(name, "cuda", sms, compute, levels, _COSTS, level_name=capability)
+
+
+_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+GPUS = {
+    device.name: device
+    for device in (
+        _gpu(
+            "v100",
+            "sm_70",
+            80,
+            1.53,
+            warps_per_cycle=2,
+            shared=96 * _KIB,
+            l2=(6 * _MIB, 2155.0),
+            dram=(16 * _GIB, 900.0),
+            matrix={"f16": 125.0},
+        ),
+        _gpu(
+            "a100",
+            "sm_80",
+            108,
+            1.41,
+            warps_per_cycle=2,
+            shared=163 * _KIB,
+            l2=(40 * _MIB, 5500.0),
+            dram=(40 * _GIB, 1555.0),
+            matrix={"f16": 312.0, "bf16": 312.0, "tf32": 156.0, "i8": 624.0},
+        ),
+        _gpu(
+            "h200",
+            "sm_90a",
+            132,
+            1.98,
+            warps_per_cycle=4,
+            shared=227 * _KIB,
+            l2=(50 * _MIB, 5500.0),
+            dram=(141 * 10**9, 4800.0),
+            matrix={"f16": 989.0, "bf16": 989.0, "tf32": 494.0, "i8": 1979.0, "f8": 1979.0},
+        ),
+    )
+}
+
+
+def gpu_device(name: str) -> Device:
+    """A known GPU by name ("h200") or compute capability ("sm_90a"); else DeviceError."""
+    for device in GPUS.values():
+        if name in (device.name, device.level_name):
+            return device
+    known = ", ".join(f"{device.name} ({device.level_name})" for device in GPUS.values())
+    raise DeviceError(f"no GPU {name!r}; known are: {known}; or give a device record")

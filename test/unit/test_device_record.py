@@ -1,0 +1,197 @@
+"""Devices: validation, JSON records, detection of the host from its files, measuring."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from rcompiler.device.cpu import LEVELS, best_level, cpu_device, detect_cpu, host_caches
+from rcompiler.device.gpu import GPUS, gpu_device
+from rcompiler.device.measure import Bench, measure_device, rate, stream_sizes
+from rcompiler.device.model import ComputeUnit, MemoryLevel
+from rcompiler.device.record import (
+    builtin_device,
+    builtin_names,
+    from_json,
+    load_device,
+    save_device,
+    to_json,
+)
+from rcompiler.errors import DeviceError
+
+ZEN = "fpu sse sse2 avx avx2 bmi1 bmi2 f16c fma abm movbe"
+FULL = ZEN + " avx512f avx512dq avx512cd avx512bw avx512vl avx512_vnni avx512_bf16"
+
+
+def host(tmp_path, flags):
+    cpuinfo = tmp_path / "cpuinfo"
+    cpuinfo.write_text(f"processor\t: 0\nflags\t\t: {flags}\n")
+    root = tmp_path / "cache"
+    described = [
+        ("Data", "1", "48K", "12", "0"),
+        ("Instruction", "1", "32K", "8", "0"),
+        ("Unified", "2", "1M", "16", "0"),
+        ("Unified", "3", "32M", "16", "0-3,8"),
+    ]
+    names = ("type", "level", "size", "ways_of_associativity", "shared_cpu_list")
+    for i, values in enumerate(described):
+        folder = root / f"index{i}"
+        folder.mkdir(parents=True)
+        for name, value in zip(names, values, strict=True):
+            (folder / name).write_text(value + "\n")
+        (folder / "coherency_line_size").write_text("64\n")
+    return {"cpuinfo": cpuinfo, "cache_root": root}
+
+
+def test_detection_reads_features_and_caches(tmp_path):
+    device = detect_cpu(eus=3, **host(tmp_path, FULL))
+    assert (device.level_name, device.eus, device.lanes(4)) == ("v4", 3, 16)
+    assert device.vector_registers == 32
+    assert {"avx512vnni", "avx512bf16", "fma"} <= device.features
+    assert device.level("L1").capacity == 48 << 10 and device.level("L1").ways == 12
+    assert device.level("L2").capacity == 1 << 20
+    assert device.level("L3").shared_by == 5
+    assert not device.measured
+
+
+def test_levels_can_be_forced_down_but_not_up(tmp_path):
+    files = host(tmp_path, ZEN)
+    assert detect_cpu(**files).level_name == "v3"
+    forced = detect_cpu("x86-64", **files)
+    assert (forced.lanes(4), forced.vector_registers, forced.features) == (4, 16, frozenset())
+    with pytest.raises(DeviceError, match="avx512bw.*use level v3"):
+        detect_cpu("v4", **files)
+    with pytest.raises(DeviceError, match="'v5' is unknown"):
+        detect_cpu("v5", **files)
+
+
+def test_unreadable_hosts_get_the_defaults(tmp_path):
+    nowhere = {"cpuinfo": tmp_path / "no", "cache_root": tmp_path / "no"}
+    assert detect_cpu(eus=1, **nowhere).memory == cpu_device("x86-64").memory
+    folder = tmp_path / "cache" / "index0"
+    folder.mkdir(parents=True)
+    (folder / "type").write_text("Data")
+    (folder / "level").write_text("one")
+    assert host_caches(tmp_path / "cache") == {}
+
+
+def test_the_host_itself_is_a_device():
+    device = detect_cpu()
+    assert device.eus >= 1 and best_level(device.features) == device.level_name
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_records_round_trip(level, tmp_path):
+    device = replace(
+        cpu_device(level, eus=4),
+        compute=replace(cpu_device(level).compute, peaks=(("f32", 265.5), ("i8", 900.0))),
+        measured=True,
+    )
+    save_device(device, tmp_path / "d.json")
+    assert load_device(tmp_path / "d.json") == device
+    assert to_json(from_json(to_json(device))) == to_json(device)
+
+
+def broken(change):
+    record = json.loads(to_json(cpu_device("v3")))
+    change(record)
+    return json.dumps(record)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r: r.pop("format"), "not a device record"),
+        (lambda r: r.pop("memory"), "memory"),
+        (lambda r: r.update(colour="red"), "no field 'colour'"),
+        (lambda r: r.update(eus="two"), "eus is a string, not an integer"),
+        (lambda r: r.update(eus=0), "must be a number above 0"),
+        (lambda r: r.update(eus=True), "eus is True"),
+        (lambda r: r.update(kind="abacus"), "abacus"),
+        (lambda r: r.update(features=[1]), "every feature is a string"),
+        (lambda r: r.update(memory=[]), "no memory level"),
+        (lambda r: r["memory"].reverse(), "shrink"),
+        (lambda r: r["memory"][1].update(line=-64), r"memory\[1\].*line is -64"),
+        (lambda r: r["memory"].append(3), "3 where an object belongs"),
+        (lambda r: r["compute"].pop("registers"), "'registers' is missing"),
+        (lambda r: r["compute"].update(peaks={"f32": -1}), "peak f32 is -1"),
+        (lambda r: r["costs"].update(barrier_ns=float("nan")), "barrier_ns is nan"),
+    ],
+)
+def test_odd_records_are_refused(change, message):
+    with pytest.raises(DeviceError, match=message):
+        from_json(broken(change), "odd.json")
+
+
+def test_files_that_are_no_records(tmp_path):
+    with pytest.raises(DeviceError, match="cannot read"):
+        load_device(tmp_path / "none.json")
+    (tmp_path / "text.json").write_text("{")
+    with pytest.raises(DeviceError, match="not JSON"):
+        load_device(tmp_path / "text.json")
+    (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DeviceError, match="not text"):
+        load_device(tmp_path / "binary.json")
+    with pytest.raises(DeviceError, match="'[[]1]' where an object|list where an object"):
+        from_json("[1]")
+
+
+@pytest.mark.parametrize(("name", "tflops"), [("v100", 15.7), ("a100", 19.5), ("h200", 66.9)])
+def test_gpus_reach_their_published_peak(name, tflops):
+    device = gpu_device(name)
+    assert gpu_device(device.level_name) is device is GPUS[name]
+    assert device.eus * device.compute.peak(4) == pytest.approx(1000 * tflops, rel=0.01)
+    assert name in builtin_names() and builtin_device(name) == device
+    assert from_json(to_json(device)) == device
+
+
+def test_unknown_gpus_are_refused():
+    with pytest.raises(DeviceError, match="no GPU 'tpu'"):
+        gpu_device("tpu")
+
+
+def test_figures_by_hand():
+    unit = ComputeUnit(64, 32, fma_ports=2, fma_latency=4, load_ports=2, ghz=4.0)
+    assert unit.peak(4) == 2 * 16 * 2 * 4.0
+    assert unit.accumulators == 8
+    assert replace(unit, peaks=(("f32", 265.0),)).peak(4) == 265.0
+    l3 = MemoryLevel("L3", 32 << 20, 64, 16, 30.0, 100.0, shared_by=8)
+    assert (l3.share(1), l3.share(8), l3.share(64)) == (30.0, 12.5, 12.5)
+    assert l3.sets * l3.ways * l3.line == l3.capacity
+
+
+def test_rate_takes_the_best_run():
+    clock = []
+
+    def run(count):
+        clock.append(count)
+        sum(range(200 * count))
+
+    measured = rate(Bench(run, work=200), seconds=0.002, repeats=3)
+    assert measured > 0 and clock[-1] == clock[-3]
+    with pytest.raises(DeviceError, match="must be above 0"):
+        rate(Bench(run, work=0))
+
+
+def test_measuring_fills_a_record():
+    device = cpu_device("v3", eus=2)
+    asked = []
+
+    def kernel(work):
+        asked.append(work)
+        return Bench(lambda count: sum(range(50 * count)), work=1000)
+
+    measured = measure_device(device, kernel, kernel, seconds=0.001)
+    assert measured.measured and asked == ["f32", "f64", *stream_sizes(device).values()]
+    assert {name for name, _ in measured.compute.peaks} == {"f32", "f64"}
+    speeds = [level.bandwidth for level in measured.memory]
+    assert speeds == sorted(speeds, reverse=True)
+    assert from_json(to_json(measured)) == measured
+
+
+def test_stream_sizes_live_in_their_level():
+    device = cpu_device("v4")
+    sizes = list(stream_sizes(device).values())
+    for size, level, above in zip(sizes[1:-1], device.memory[1:], device.memory, strict=False):
+        assert above.capacity < size <= level.capacity
+    assert sizes[-1] == 4 * device.level("L3").capacity

@@ -1,0 +1,214 @@
+"""Decisions: legal on every operator and device, and the proven ones where they are known."""
+
+import math
+import time
+from itertools import product
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from roller_cases import CASES, conv, depthwise, elementwise, first_conv, gemm, softmax
+
+from rcompiler.device.cpu import cpu_device
+from rcompiler.roller.construct import construct
+from rcompiler.roller.cost import balance, makespan, task_costs
+from rcompiler.roller.expr import Access, tensor_expr
+from rcompiler.roller.register import RegisterModel
+from rcompiler.roller.vectors import choose_vector_axis
+
+LEVELS = ("v4", "v3", "x86-64")
+
+
+def check(expr, device, decision):
+    sizes = tuple(expr.axes[p].size for p in expr.parallel)
+    assert decision.grid == tuple(
+        math.ceil(size / tile) for size, tile in zip(sizes, decision.tile, strict=True)
+    )
+    assert decision.tasks == math.prod(decision.grid)
+    assert sorted(decision.order) == list(range(len(sizes)))
+    for size, tile, register in zip(sizes, decision.tile, decision.register_tile, strict=True):
+        assert 1 <= tile <= max(1, size) and register >= 1
+        assert tile % register == 0 or tile >= size
+    assert decision.registers <= device.vector_registers
+    assert decision.lanes <= device.lanes(expr.compute_bytes)
+    assert decision.estimated_ns > 0 and math.isfinite(decision.estimated_ns)
+    assert decision.on_chip_bytes == sum(expr.footprint(decision.tile))
+    if decision.vector_dim >= 0:
+        assert decision.register_tile[decision.vector_dim] % decision.lanes == 0
+        assert decision.vector_reduction == -1
+    elif decision.vector_reduction >= 0:
+        assert decision.reduction_unroll[decision.vector_reduction] % decision.lanes == 0
+    else:
+        assert decision.lanes == 1
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("name", CASES)
+def test_every_decision_is_legal(name, level):
+    device = cpu_device(level, eus=2)
+    for decision in construct(CASES[name], device):
+        check(CASES[name], device, decision)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_efficient_decision_does_not_depend_on_eus(name):
+    one = construct(CASES[name], cpu_device("v4", eus=1))
+    assert construct(CASES[name], cpu_device("v4", eus=1)) == one
+    assert construct(CASES[name], cpu_device("v4", eus=8)) == one
+    assert construct(CASES[name], cpu_device("v4", eus=96))[0] == one[0]
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 40), st.sampled_from(LEVELS))
+def test_tiles_cover_every_output_once(m, n, k, level):
+    expr = gemm(m, n, k)
+    for decision in construct(expr, cpu_device(level, eus=64)):
+        written = np.zeros((m, n), int)
+        for g in product(*map(range, decision.grid)):
+            (i, j), (ti, tj) = (np.array(g) * decision.tile), decision.tile
+            written[i : i + ti, j : j + tj] += 1
+        assert (written == 1).all()
+
+
+def first(expr, level):
+    return construct(expr, cpu_device(level))[0]
+
+
+def vectors(decision):
+    return math.prod(decision.register_tile) // decision.lanes
+
+
+@pytest.mark.parametrize(
+    ("level", "tiles"),
+    [
+        ("v4", {(13, 32), (12, 32), (14, 32), (8, 48), (6, 64)}),
+        ("v3", {(4, 24), (6, 16)}),
+        ("x86-64", {(6, 8), (5, 8), (4, 12)}),
+    ],
+)
+@pytest.mark.parametrize("shape", [(128, 768, 768), (1024, 1024, 1024), (256, 256, 256)])
+def test_matrix_products_take_proven_register_tiles(level, tiles, shape):
+    decision = first(gemm(*shape), level)
+    assert decision.register_tile in tiles
+    assert decision.vector_dim == 1
+    assert vectors(decision) >= 8
+    # the weight panel is the outer loop
+    assert decision.order == (1, 0)
+
+
+def test_the_register_rule():
+    """MR*NV + NV + 1 registers, MR+NV loads."""
+    device = cpu_device("v4")
+    expr = gemm(1024, 1024, 1024)
+    model = RegisterModel(expr, device, choose_vector_axis(expr, device))
+    for mr, nv in ((14, 2), (12, 2), (8, 3), (6, 4)):
+        tile = model.tile((mr, 16 * nv))
+        assert tile.registers == mr * nv + min(mr, nv) + 1
+        assert tile.loads == mr + nv
+        assert tile.accumulators == tile.macs == mr * nv
+    assert all(t.registers <= 32 for t in model.candidates())
+    assert (7, 64) not in [t.sizes for t in model.candidates()]  # 33 registers spill
+
+
+def test_a_vector_times_a_matrix_hides_the_latency_with_vectors():
+    decision = first(gemm(1, 256, 256), "v4")
+    assert 6 <= vectors(decision) <= 8
+
+
+@pytest.mark.parametrize("expr", [conv(64, 56, 64, 3), conv(128, 28, 128, 3)])
+def test_convolutions_take_a_strip_of_pixels(expr):
+    decision = first(expr, "v4")
+    assert decision.register_tile == (1, 2, 1, 14, 16)
+    assert decision.vector_dim == 4
+    assert decision.order.index(1) < decision.order.index(2) < decision.order.index(3)
+
+
+def test_small_images_keep_their_rows_whole():
+    decision = first(conv(512, 7, 512, 3), "v4")
+    assert decision.register_tile[3] == 7
+    assert vectors(decision) >= 8
+
+
+def test_strided_first_layer_takes_few_pixels():
+    decision = first(first_conv(), "v4")
+    assert decision.register_tile[2] in (7, 8)
+    assert decision.register_tile[0] == 2
+    assert decision.reduction_unroll == (1, 1, 7)  # taps share their broadcasts
+
+
+@pytest.mark.parametrize("pool", [False, True])
+def test_depthwise_and_pooling_unroll_the_window(pool):
+    decision = first(depthwise(64, 56, pool=pool), "v4")
+    assert decision.register_tile in ((1, 1, 7, 16), (1, 1, 8, 16))
+    assert decision.reduction_unroll == (3, 3)
+
+
+def test_elementwise_unrolls_four_vectors():
+    decision = first(elementwise(1 << 20), "v4")
+    assert decision.register_tile == (64,) and decision.lanes == 16
+    assert 16 <= decision.tasks <= 128
+
+
+def test_rows_are_vectorised_along_the_reduction():
+    decision = first(softmax(1536, 128), "v4")
+    assert decision.vector_dim == -1 and decision.vector_reduction == 0
+    assert decision.tile[0] > 1  # several rows per task
+
+
+def test_large_operators_have_enough_tasks_and_long_ones():
+    for name in ("gemm", "gemm_square", "conv_3x3", "conv_7x7_image", "conv_stride", "first_conv"):
+        decision = first(CASES[name], "v4")
+        assert 8 <= decision.tasks <= 256, name
+        assert decision.estimated_ns >= 5000, name
+
+
+def test_small_operators_are_one_task():
+    assert first(elementwise(3, 5), "v4").tasks == 1
+    assert first(gemm(4, 10, 64), "v4").tasks == 1
+
+
+def test_faster_decisions_cost_more():
+    device = cpu_device("v4", eus=64)
+    decisions = construct(gemm(1024, 1024, 1024), device)
+    assert len(decisions) > 1
+    hand_off = device.costs.hand_off_ns
+    spans = [float(makespan(d.tasks, d.estimated_ns, 64, hand_off)) for d in decisions]
+    work = [d.tasks * (d.estimated_ns + hand_off) for d in decisions]
+    assert spans == sorted(spans, reverse=True)
+    assert all(other >= work[0] for other in work)
+
+
+def test_sequential_operators_are_one_scalar_task():
+    access = Access((100,), 4, None)
+    expr = tensor_expr([("i", 100, "parallel")], [access], [access], kind="sequential")
+    (decision,) = construct(expr, cpu_device("v4"))[:1]
+    assert (decision.tasks, decision.lanes, decision.vector_dim) == (1, 1, -1)
+
+
+def test_balance_by_hand():
+    # 3 tasks of 10 ns: 1 EU 30, 2 EUs 2 x 20, 4 EUs 4 x 10
+    assert balance(np.array([3]), np.array([10.0]), (1, 2, 4), 0.0)[0] == (30 + 40 + 40) / 3
+
+
+def test_weights_that_stay_in_the_cache_are_loaded_once():
+    """Two row blocks against one panel: the panel fits L2, so its second use is free."""
+    device = cpu_device("v4")
+    expr = gemm(1024, 32, 512)
+    model = RegisterModel(expr, device, choose_vector_axis(expr, device))
+    register = model.tile((8, 32))
+    tiles = np.array([[1024, 32], [512, 32]])
+    whole, half = task_costs(expr, device, register, tiles, (1, 0)).ns
+    assert half < 0.55 * whole
+
+
+def test_construction_is_fast():
+    device = cpu_device("v4")
+    construct(CASES["gemm"], device)
+    taken = []
+    for expr in CASES.values():
+        start = time.process_time()
+        construct(expr, device)
+        taken.append(time.process_time() - start)
+    # 10 ms on an idle machine
+    assert sorted(taken)[len(taken) // 2] < 0.03
