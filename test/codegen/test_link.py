@@ -83,7 +83,7 @@ def test_what_is_no_object_is_refused():
 
 
 def test_an_object_with_absolute_addresses_is_refused():
-    text = """@g = global [9 x i32] zeroinitializer
+    text = """@g = dso_local global [9 x i32] zeroinitializer
     define i32 @f(i64 %i) { %p = getelementptr i32, ptr @g, i64 %i
       %v = load i32, ptr %p ret i32 %v }"""
     machine = llvm.Target.from_default_triple().create_target_machine(

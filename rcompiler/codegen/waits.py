@@ -1,0 +1,245 @@
+"""Counters that threads wait for, in the llvm dialect: add, spin, yield, sleep, give up.
+
+Part of the module of `codegen.veu`, which replaces the `@@NAME` by the numbers of
+`runtime.control`.
+"""
+
+TEXT = """
+llvm.func @sched_yield() -> i32
+llvm.func @syscall(i64, ...) -> i64
+llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
+
+// Add 1 to a counter, wake its sleepers, return the new value. The addition is a full barrier, so
+// either the sleeper sees the new value or we see the sleeper.
+llvm.func internal @veu_add(%p: !llvm.ptr) -> i64 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %old = llvm.atomicrmw add %p, %c1 seq_cst : !llvm.ptr, i64
+  %sleepers = llvm.getelementptr %p[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  %s = llvm.load %sleepers atomic seq_cst {alignment = 8 : i64} : !llvm.ptr -> i64
+  %none = llvm.icmp "eq" %s, %c0 : i64
+  llvm.cond_br %none, ^done, ^wake
+^wake:
+  %futex = llvm.mlir.constant(202 : i64) : i64
+  %op = llvm.mlir.constant(129 : i32) : i32     // FUTEX_WAKE | FUTEX_PRIVATE_FLAG
+  %all = llvm.mlir.constant(0x7FFFFFFF : i32) : i32
+  %null = llvm.mlir.zero : !llvm.ptr
+  %r = llvm.call @syscall(%futex, %p, %op, %all, %null, %null, %c0)
+    vararg(!llvm.func<i64 (i64, ...)>)
+    : (i64, !llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> i64
+  llvm.br ^done
+^done:
+  %new = llvm.add %old, %c1 : i64
+  llvm.return %new : i64
+}
+
+// Sleep until the counter is no longer %seen, for the time at %timeout (null: without end).
+llvm.func internal @veu_sleep(%p: !llvm.ptr, %seen: i64, %timeout: !llvm.ptr) {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %futex = llvm.mlir.constant(202 : i64) : i64
+  %op = llvm.mlir.constant(128 : i32) : i32     // FUTEX_WAIT | FUTEX_PRIVATE_FLAG
+  %low = llvm.trunc %seen : i64 to i32
+  %null = llvm.mlir.zero : !llvm.ptr
+  %r = llvm.call @syscall(%futex, %p, %op, %low, %timeout, %null, %c0)
+    vararg(!llvm.func<i64 (i64, ...)>)
+    : (i64, !llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> i64
+  llvm.return
+}
+
+// Spin, then yield. True when the counter reached %target meanwhile.
+llvm.func internal @veu_spin(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) -> i1 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %yes = llvm.mlir.constant(true) : i1
+  %no = llvm.mlir.constant(false) : i1
+  %v0 = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %ok0 = llvm.icmp "sge" %v0, %target : i64
+  llvm.cond_br %ok0, ^reached, ^start
+^start:
+  %pspin = @@SPIN
+  %spin = llvm.load %pspin : !llvm.ptr -> i64
+  %pyield = @@YIELDS
+  %yields = llvm.load %pyield : !llvm.ptr -> i64
+  llvm.br ^spin(%c0 : i64)
+^spin(%i: i64):
+  %more = llvm.icmp "slt" %i, %spin : i64
+  llvm.cond_br %more, ^pause, ^yield(%c0 : i64)
+^pause:
+  llvm.call_intrinsic "llvm.x86.sse2.pause"() : () -> ()
+  %v = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %ok = llvm.icmp "sge" %v, %target : i64
+  %i1 = llvm.add %i, %c1 : i64
+  llvm.cond_br %ok, ^reached, ^spin(%i1 : i64)
+^yield(%j: i64):
+  %more2 = llvm.icmp "slt" %j, %yields : i64
+  llvm.cond_br %more2, ^give, ^late
+^give:
+  %r = llvm.call @sched_yield() : () -> i32
+  %v2 = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %ok2 = llvm.icmp "sge" %v2, %target : i64
+  %j1 = llvm.add %j, %c1 : i64
+  llvm.cond_br %ok2, ^reached, ^yield(%j1 : i64)
+^reached:
+  llvm.return %yes : i1
+^late:
+  llvm.return %no : i1
+}
+
+// A worker between two inferences: no limit, it sleeps until it is called or stopped.
+llvm.func internal @veu_park(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) {
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %cm1 = llvm.mlir.constant(-1 : i64) : i64
+  %null = llvm.mlir.zero : !llvm.ptr
+  %ok = llvm.call @veu_spin(%ctl, %p, %target) : (!llvm.ptr, !llvm.ptr, i64) -> i1
+  llvm.cond_br %ok, ^done, ^register
+^register:
+  %sleepers = llvm.getelementptr %p[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  %s = llvm.atomicrmw add %sleepers, %c1 seq_cst : !llvm.ptr, i64
+  llvm.br ^look
+^look:
+  %v = llvm.load %p atomic seq_cst {alignment = 8 : i64} : !llvm.ptr -> i64
+  %ok2 = llvm.icmp "sge" %v, %target : i64
+  llvm.cond_br %ok2, ^leave, ^sleep
+^sleep:
+  llvm.call @veu_sleep(%p, %v, %null) : (!llvm.ptr, i64, !llvm.ptr) -> ()
+  llvm.br ^look
+^leave:
+  %s2 = llvm.atomicrmw add %sleepers, %cm1 seq_cst : !llvm.ptr, i64
+  llvm.br ^done
+^done:
+  llvm.return
+}
+
+// Monotonic time in ns.
+llvm.func internal @veu_now() -> i64 {
+  %two = llvm.mlir.constant(2 : i64) : i64
+  %clock = llvm.mlir.constant(1 : i32) : i32
+  %giga = llvm.mlir.constant(1000000000 : i64) : i64
+  %t = llvm.alloca %two x i64 : (i64) -> !llvm.ptr
+  %r = llvm.call @clock_gettime(%clock, %t) : (i32, !llvm.ptr) -> i32
+  %s = llvm.load %t : !llvm.ptr -> i64
+  %pn = llvm.getelementptr %t[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  %n = llvm.load %pn : !llvm.ptr -> i64
+  %sn = llvm.mul %s, %giga : i64
+  %now = llvm.add %sn, %n : i64
+  llvm.return %now : i64
+}
+
+// Twice the sum of the progress of all EUs, plus one if any of them is inside a kernel.
+llvm.func internal @veu_progress(%ctl: !llvm.ptr) -> i64 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %words = llvm.mlir.constant(@@UNIT_WORDS : i64) : i64
+  %pn = @@THREADS
+  %n = llvm.load %pn : !llvm.ptr -> i64
+  %pu = @@UNITS
+  %units = llvm.load %pu : !llvm.ptr -> !llvm.ptr
+  llvm.br ^loop(%c0, %c0, %c0 : i64, i64, i64)
+^loop(%i: i64, %sum: i64, %busy: i64):
+  %more = llvm.icmp "slt" %i, %n : i64
+  llvm.cond_br %more, ^body, ^done
+^body:
+  %w = llvm.mul %i, %words : i64
+  %u = llvm.getelementptr %units[%w] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %pp = llvm.getelementptr %u[@@PROGRESS] : (!llvm.ptr) -> !llvm.ptr, i64
+  %v = llvm.load %pp atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %odd = llvm.and %v, %c1 : i64
+  %busy1 = llvm.or %busy, %odd : i64
+  %sum1 = llvm.add %sum, %v : i64
+  %i1 = llvm.add %i, %c1 : i64
+  llvm.br ^loop(%i1, %sum1, %busy1 : i64, i64, i64)
+^done:
+  %twice = llvm.shl %sum, %c1 : i64
+  %res = llvm.or %twice, %busy : i64
+  llvm.return %res : i64
+}
+
+// Wait inside a launch. %what: an event, ON_BARRIER or ON_WORKERS. True = reached. While waiting
+// for the workers an abort is no reason to leave (their memory must not go), and the limit is
+// doubled, so that the EU with the real cause gives up first.
+llvm.func internal @veu_wait(%ctl: !llvm.ptr, %unit: !llvm.ptr, %eu: i64, %p: !llvm.ptr,
+                             %target: i64, %what: i64) -> i1 {
+  %ok = llvm.call @veu_spin(%ctl, %p, %target) : (!llvm.ptr, !llvm.ptr, i64) -> i1
+  llvm.cond_br %ok, ^reached, ^slow
+^slow:
+  %r = llvm.call @veu_wait_asleep(%ctl, %unit, %eu, %p, %target, %what)
+    : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64) -> i1
+  llvm.return %r : i1
+^reached:
+  %yes = llvm.mlir.constant(true) : i1
+  llvm.return %yes : i1
+}
+llvm.func internal @veu_wait_asleep(%ctl: !llvm.ptr, %unit: !llvm.ptr, %eu: i64, %p: !llvm.ptr,
+                                    %target: i64, %what: i64) -> i1 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %c2 = llvm.mlir.constant(2 : i64) : i64
+  %cm1 = llvm.mlir.constant(-1 : i64) : i64
+  %yes = llvm.mlir.constant(true) : i1
+  %no = llvm.mlir.constant(false) : i1
+  %workers = llvm.mlir.constant(@@ON_WORKERS : i64) : i64
+  %final = llvm.icmp "eq" %what, %workers : i64
+  %pslice = @@SLICE
+  %slice = llvm.load %pslice : !llvm.ptr -> i64
+  %plimit = @@LIMIT
+  %limit0 = llvm.load %plimit : !llvm.ptr -> i64
+  %pbusy = @@BUSY_LIMIT
+  %busy0 = llvm.load %pbusy : !llvm.ptr -> i64
+  %factor = llvm.select %final, %c2, %c1 : i1, i64
+  %limit = llvm.mul %limit0, %factor : i64
+  %busy = llvm.mul %busy0, %factor : i64
+  %time = llvm.alloca %c2 x i64 : (i64) -> !llvm.ptr
+  llvm.store %c0, %time : i64, !llvm.ptr
+  %time1 = llvm.getelementptr %time[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %slice, %time1 : i64, !llvm.ptr
+  %pabort = @@ABORT
+  %sleepers = llvm.getelementptr %p[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  %s = llvm.atomicrmw add %sleepers, %c1 seq_cst : !llvm.ptr, i64
+  %seen0 = llvm.call @veu_progress(%ctl) : (!llvm.ptr) -> i64
+  llvm.br ^look(%c0, %seen0 : i64, i64)
+^look(%idle: i64, %seen: i64):
+  %v = llvm.load %p atomic seq_cst {alignment = 8 : i64} : !llvm.ptr -> i64
+  %ok = llvm.icmp "sge" %v, %target : i64
+  llvm.cond_br %ok, ^leave(%yes : i1), ^aborted
+^aborted:
+  %a = llvm.load %pabort atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %calm = llvm.icmp "eq" %a, %c0 : i64
+  %stay = llvm.or %calm, %final : i1
+  llvm.cond_br %stay, ^expired, ^fail(%c2 : i64)
+^expired:
+  %odd = llvm.and %seen, %c1 : i64
+  %inside = llvm.icmp "ne" %odd, %c0 : i64
+  %bound = llvm.select %inside, %busy, %limit : i1, i64
+  %over = llvm.icmp "sgt" %idle, %bound : i64
+  llvm.cond_br %over, ^abort, ^sleep
+^sleep:
+  // A stopped or suspended process counts as one slice, not as the time it was away.
+  %t0 = llvm.call @veu_now() : () -> i64
+  llvm.call @veu_sleep(%p, %v, %time) : (!llvm.ptr, i64, !llvm.ptr) -> ()
+  %t1 = llvm.call @veu_now() : () -> i64
+  %dt = llvm.sub %t1, %t0 : i64
+  %d = llvm.intr.smin(%dt, %slice) : (i64, i64) -> i64
+  %now = llvm.call @veu_progress(%ctl) : (!llvm.ptr) -> i64
+  %same = llvm.icmp "eq" %now, %seen : i64
+  %longer = llvm.add %idle, %d : i64
+  %idle1 = llvm.select %same, %longer, %c0 : i1, i64
+  llvm.br ^look(%idle1, %now : i64, i64)
+^abort:
+  %mine = llvm.add %eu, %c1 : i64
+  %x = llvm.cmpxchg %pabort, %c0, %mine seq_cst seq_cst : !llvm.ptr, i64
+  llvm.br ^fail(%c1 : i64)
+^fail(%reason: i64):
+  %f0 = llvm.getelementptr %unit[@@FAILED] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %reason, %f0 : i64, !llvm.ptr
+  %f1 = llvm.getelementptr %unit[@@EVENT] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %what, %f1 : i64, !llvm.ptr
+  %f2 = llvm.getelementptr %unit[@@EXPECTED] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %target, %f2 : i64, !llvm.ptr
+  %f3 = llvm.getelementptr %unit[@@ACTUAL] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %v, %f3 : i64, !llvm.ptr
+  llvm.br ^leave(%no : i1)
+^leave(%result: i1):
+  %s2 = llvm.atomicrmw add %sleepers, %cm1 seq_cst : !llvm.ptr, i64
+  llvm.return %result : i1
+}
+"""

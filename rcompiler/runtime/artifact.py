@@ -1,0 +1,290 @@
+"""A compiled model as data: code, schedule, weights, signature. Saved as one `.rcx` file.
+
+    Artifact(...).save("model.rcx")
+    artifact = Artifact.load("model.rcx")      # weights are mapped, not copied
+
+The certificate is one hash over code, tables, weights and signature: equal certificates mean equal
+results, whatever the stage texts and provenance say.
+"""
+
+import hashlib
+import json
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rcompiler.errors import ArtifactError
+from rcompiler.runtime import container
+from rcompiler.runtime.image import Image
+from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty
+from rcompiler.runtime.program import (
+    MAX_BYTES,
+    KernelEntry,
+    Limits,
+    Program,
+    Tensor,
+    check_program,
+    check_tensor,
+)
+
+__all__ = ["Artifact", "KernelEntry", "Program", "Tensor"]
+
+_STAGE = "stage:"
+_MAX_STAGE = 1 << 30
+
+
+@dataclass(frozen=True, eq=False)
+class Artifact:
+    """Everything that is needed to run a model.
+
+    Attributes:
+        image: linked code (of `codegen.link`), the schedule interpreter included.
+        kernels: by kernel number of the streams.
+        programs: launches, run in this order.
+        inputs, outputs: signature; external bases in this order.
+        arena_bytes: temporary memory, shared by all programs.
+        constants: uint8[bytes], packed weights.
+        target, cpu_flags: what the code was compiled for, and what it needs of /proc/cpuinfo.
+        provenance: where it comes from: versions, policy, hash of the model. No times, no paths.
+        stages: texts of the compilation stages by name.
+    """
+
+    image: Image
+    kernels: tuple[KernelEntry, ...]
+    programs: tuple[Program, ...]
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...]
+    arena_bytes: int
+    constants: np.ndarray
+    target: str
+    cpu_flags: tuple[str, ...]
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    stages: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        constants = self.constants
+        if constants.dtype != np.uint8 or constants.ndim != 1:
+            raise ArtifactError("artifact: constants must be one block of bytes (uint8[n])")
+        if address(constants) % ALIGNMENT or not constants.flags.c_contiguous:
+            aligned = aligned_empty(constants.shape, constants.dtype)
+            aligned[:] = constants
+            object.__setattr__(self, "constants", aligned)
+
+    def check(self) -> None:
+        """Structural check: nothing in the tables leads outside of the buffers.
+
+        Raises:
+            ArtifactError: naming the first contradiction.
+        """
+        self.image.check()
+        if not 0 <= self.arena_bytes <= MAX_BYTES:
+            raise ArtifactError(f"artifact: impossible arena of {self.arena_bytes} bytes")
+        for tensor in (*self.inputs, *self.outputs):
+            check_tensor(tensor)
+        for kernel in self.kernels:
+            if (
+                not 0 <= self.image.symbols.get(kernel.name, -1) < self.image.text
+                or not 0 <= kernel.outputs <= len(kernel.operand_bytes)
+                or min(kernel.operand_bytes, default=0) < 0
+            ):
+                raise ArtifactError(
+                    f"artifact: kernel '{kernel.name}' is not in the code or has impossible "
+                    "operands; compile the model again"
+                )
+        limits = Limits.of(self.arena_bytes, self.constants.size, self.inputs, self.outputs)
+        for program in self.programs:
+            check_program(program, self.kernels, limits)
+
+    @cached_property
+    def certificate(self) -> str:
+        """Hex sha256 over everything that decides the results."""
+        header, sections = self._encoded()
+        return _certificate(header, {name: container.describe(s) for name, s in sections.items()})
+
+    def stage(self, name: str) -> str:
+        """Text of a compilation stage.
+
+        Raises:
+            ArtifactError: the artifact does not carry this stage.
+        """
+        if name not in self.stages:
+            there = ", ".join(self.stages) or "none"
+            raise ArtifactError(f"artifact: it carries no stage '{name}'; it has: {there}")
+        return self.stages[name]
+
+    def save(self, path: str | Path) -> None:
+        """Write the file, atomically; equal artifacts give equal bytes.
+
+        Raises:
+            ArtifactError: it cannot be written; what was there before is untouched.
+        """
+        header, sections = self._encoded()
+        header = {**header, "certificate": self.certificate, "provenance": dict(self.provenance)}
+        for name, text in self.stages.items():
+            packed = zlib.compress(text.encode(), 6)
+            sections[_STAGE + name] = np.frombuffer(packed, np.uint8)
+        container.write(Path(path), header, dict(sorted(sections.items())))
+
+    @staticmethod
+    def load(path: str | Path, verify: str = "fast") -> "Artifact":
+        """Read a file, check that it is whole and consistent. Nothing of it is executed.
+
+        Args:
+            verify: "fast" or "full"; see `runtime.container`.
+
+        Raises:
+            ArtifactError: naming the file, the reason and what to do.
+        """
+        header, sections = container.read(Path(path), full=verify == "full")
+        artifact, claimed = container.decoded(str(path), lambda: _decode(header, sections))
+        described: Any = header["sections"]
+        if claimed != _certificate(artifact._encoded()[0], described):
+            raise ArtifactError(f"{path}: the certificate is not of this content; compile again")
+        artifact.__dict__["certificate"] = claimed
+        try:
+            artifact.check()
+        except ArtifactError as error:
+            raise ArtifactError(f"{path}: {error}") from None
+        return artifact
+
+    def _encoded(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Header and sections that decide the results, as the certificate covers them."""
+        image = self.image
+        streams = [stream for program in self.programs for stream in program.streams]
+        header = {
+            "image": {
+                "text": image.text,
+                "rodata": image.rodata,
+                "memory": image.memory,
+                "symbols": dict(image.symbols),
+                "slots": image.slots,
+                "externals": list(image.externals),
+                "relatives": [list(pair) for pair in image.relatives],
+            },
+            "kernels": [[k.name, k.tasks, list(k.operand_bytes), k.outputs] for k in self.kernels],
+            "programs": [_encode_program(program) for program in self.programs],
+            "inputs": [[t.name, list(t.shape), t.dtype] for t in self.inputs],
+            "outputs": [[t.name, list(t.shape), t.dtype] for t in self.outputs],
+            "arena_bytes": self.arena_bytes,
+            "target": self.target,
+            "cpu_flags": list(self.cpu_flags),
+        }
+        tables = np.concatenate([np.empty(0, "<i8"), *streams]).astype("<i8")
+        return header, {
+            "code": np.frombuffer(image.content, np.uint8),
+            "tables": tables.view(np.uint8),
+            "weights": self.constants,
+        }
+
+
+def _certificate(header: Mapping[str, Any], described: Mapping[str, Any]) -> str:
+    facts = {name: described[name]["sha256"] for name in ("code", "tables", "weights")}
+    text = json.dumps([header, facts], sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _encode_program(program: Program) -> dict[str, Any]:
+    names = sorted({name for names in program.operators for name in names})
+    number = {name: index for index, name in enumerate(names)}
+    return {
+        "name": program.name,
+        "events": list(program.events),
+        "words": [len(stream) for stream in program.streams],
+        "names": names,
+        "operators": [[number[name] for name in names] for names in program.operators],
+    }
+
+
+def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, str]:
+    """Dataclasses from untrusted JSON; wrong types raise what `container.decoded` catches."""
+    image = header["image"]
+    words = sections["tables"].view("<i8")
+    programs = []
+    start = 0
+    for entry in header["programs"]:
+        lengths = _ints(entry["words"])
+        streams = []
+        for length in lengths:
+            if length < 1:
+                raise ValueError
+            streams.append(words[start : start + length])
+            start += length
+        programs.append(_decode_program(entry, tuple(streams)))
+    if start != len(words):
+        raise ValueError
+    artifact = Artifact(
+        image=Image(
+            content=sections["code"].tobytes(),
+            text=_int(image["text"]),
+            rodata=_int(image["rodata"]),
+            memory=_int(image["memory"]),
+            symbols={_str(name): _int(at) for name, at in image["symbols"].items()},
+            slots=_int(image["slots"]),
+            externals=_strings(image["externals"]),
+            relatives=tuple((_int(a), _int(b)) for a, b in image["relatives"]),
+        ),
+        kernels=tuple(
+            KernelEntry(_str(name), _int(tasks), _ints(sizes), _int(outputs))
+            for name, tasks, sizes, outputs in header["kernels"]
+        ),
+        programs=tuple(programs),
+        inputs=_tensors(header["inputs"]),
+        outputs=_tensors(header["outputs"]),
+        arena_bytes=_int(header["arena_bytes"]),
+        constants=sections["weights"],
+        target=_str(header["target"]),
+        cpu_flags=_strings(header["cpu_flags"]),
+        provenance={_str(k): _str(v) for k, v in header["provenance"].items()},
+        stages={
+            name.removeprefix(_STAGE): _unpack(data)
+            for name, data in sections.items()
+            if name.startswith(_STAGE)
+        },
+    )
+    return artifact, _str(header["certificate"])
+
+
+def _decode_program(entry: Any, streams: tuple[np.ndarray, ...]) -> Program:
+    names = _strings(entry["names"])
+    operators = tuple(tuple(names[i] for i in _ints(row)) for row in entry["operators"])
+    return Program(_str(entry["name"]), streams, _strings(entry["events"]), operators)
+
+
+def _tensors(entries: Any) -> tuple[Tensor, ...]:
+    return tuple(Tensor(_str(name), _ints(shape), _str(dtype)) for name, shape, dtype in entries)
+
+
+def _unpack(data: np.ndarray) -> str:
+    unpacker = zlib.decompressobj()
+    try:
+        text = unpacker.decompress(data, _MAX_STAGE)
+    except zlib.error:
+        raise ValueError from None
+    if not unpacker.eof:
+        raise ValueError
+    return text.decode()
+
+
+def _int(value: Any) -> int:
+    if type(value) is not int or not -(1 << 62) < value < 1 << 62:
+        raise TypeError
+    return value
+
+
+def _str(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError
+    return value
+
+
+def _ints(values: Any) -> tuple[int, ...]:
+    return tuple(_int(value) for value in values)
+
+
+def _strings(values: Any) -> tuple[str, ...]:
+    return tuple(_str(value) for value in values)

@@ -1,0 +1,48 @@
+"""The control block that the threads of one executable share: where each word lies.
+
+The schedule interpreter (`codegen.veu`) is generated from these numbers, and `runtime.threads`
+fills the block in, so the layout stands here once. Offsets count 64-bit words. Every word that
+several threads write has a cache line for itself and its number of sleepers, nothing else.
+"""
+
+LINE = 8  # words per cache line
+
+# Counters: word 0 only grows, word 1 counts the threads that sleep on it.
+EPOCH = 0  # launches so far: the workers wait for the next one here
+DONE = 2 * LINE  # workers that finished, over all launches
+BARRIER = 4 * LINE  # arrivals, over all launches
+ABORT = 6 * LINE  # 0, or 1 + the EU whose wait expired
+
+# Written by Python while no launch runs.
+THREADS = 8 * LINE  # threads of the launch, the caller included
+SPIN = THREADS + 1  # pauses before the first yield
+YIELDS = THREADS + 2  # yields before sleeping
+SLICE = THREADS + 3  # ns that a sleeper sleeps at most before it looks around
+LIMIT = THREADS + 4  # ns without any progress after which a wait has failed
+BUSY_LIMIT = THREADS + 5  # the same while some EU is inside a kernel
+STOP = THREADS + 6  # not 0: workers return instead of running
+STREAMS = THREADS + 7  # address of the addresses of the instruction streams
+KERNELS = THREADS + 8  # address of the addresses of the kernels
+EVENTS = THREADS + 9  # address of the event counters, one cache line each
+TOTALS = THREADS + 10  # address of the number of signals per launch of each event
+UNITS = THREADS + 11  # address of the EU blocks
+OPERANDS = THREADS + 12  # most operands of any RUN
+BASES = THREADS + 13  # address of the base addresses of this launch, set by the launch
+WORDS = THREADS + 2 * LINE
+
+# EU block: one per thread, written by that thread only.
+UNIT_WORDS = 2 * LINE
+POSITION = 0  # word of the stream that is being executed
+PROGRESS = 1  # grows by one at the start and at the end of each RUN: odd inside a kernel
+FAILED = 2  # 1: a wait of this EU expired, 2: it left a wait because another one's expired
+EVENT = 3  # what it waited for: an event, or one of the two below
+EXPECTED = 4
+ACTUAL = 5
+ON_BARRIER = -1
+ON_WORKERS = -2
+
+# Opcodes of the instruction streams; see runtime/tables.py for the operands.
+END, RUN, WAIT, SIGNAL, BARRIER_OP = range(5)
+
+# Results of the launch function.
+OK, ABORTED, LOST = range(3)

@@ -1,0 +1,71 @@
+"""Memory with a known alignment, refused before it is reserved when it cannot fit."""
+
+import ctypes
+import math
+import mmap
+import os
+
+import numpy as np
+
+from rcompiler.errors import DeviceError
+
+ALIGNMENT = 64
+
+
+def arena(size: int, what: str) -> np.ndarray:
+    """Zeroed, page-aligned uint8[size], given back when the array goes.
+
+    Raises:
+        DeviceError: `size` bytes are more than this machine has.
+    """
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    try:
+        if size > physical:
+            raise OSError(0, f"this machine has {physical}")
+        return np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8)[:size]
+    except OSError as error:
+        raise DeviceError(
+            f"{what}: it needs {size} bytes of memory ({error.strerror}); "
+            "use a machine with more memory or a smaller model"
+        ) from None
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An uninitialised array whose first byte is 64-byte aligned."""
+    size = math.prod(shape) * dtype.itemsize
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    skip = -raw.__array_interface__["data"][0] % ALIGNMENT
+    return raw[skip : skip + size].view(dtype).reshape(shape)
+
+
+class Results:
+    """Makes new 64-byte aligned arrays of one shape and dtype, in 0.8 us where numpy needs 4."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
+        self._shape, self._dtype = shape, dtype
+        self._bytes = math.prod(shape) * dtype.itemsize
+        self._block = ctypes.c_char * (self._bytes + ALIGNMENT)
+
+    def new(self) -> tuple[np.ndarray, int]:
+        """An array that keeps its own memory, and the address of its first byte.
+
+        Raises:
+            DeviceError: there is no memory for it.
+        """
+        try:
+            block = self._block()
+        except MemoryError:
+            raise DeviceError(
+                f"call: no memory for a result of {self._bytes} bytes; free some memory"
+            ) from None
+        start = ctypes.addressof(block)
+        skip = -start % ALIGNMENT
+        return np.ndarray(self._shape, self._dtype, block, skip), start + skip
+
+
+def address(array: np.ndarray) -> int:
+    """Address of the first element of a C-contiguous array."""
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # 0.4 us
+    except (TypeError, ValueError):  # read-only, empty, or of a type without a buffer format
+        return int(array.__array_interface__["data"][0])  # 3 us

@@ -1,0 +1,211 @@
+"""What an artifact says about tensors, kernels and programs, and the check that it holds together.
+
+The check is structural: whatever a stream says, it stays inside the buffers it was given. That a
+schedule is free of races and deadlocks is proved elsewhere (rammer.validate), from the same data.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcompiler.errors import ArtifactError, DeviceError
+from rcompiler.runtime import tables
+from rcompiler.runtime.memory import ALIGNMENT
+
+# Types that numpy does not have; kept in memory in so many bytes per element.
+_EXTENSION_BYTES = {
+    "bfloat16": 2,
+    **dict.fromkeys(("int4", "uint4", "int2", "uint2", "float4_e2m1fn", "float8_e8m0fnu"), 1),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"), 1),
+}
+_NUMPY_TYPES = frozenset(
+    "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
+)
+MAX_EUS = 4096
+MAX_BYTES = 1 << 46
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """An input or output: ONNX name, static shape, numpy or ml_dtypes name of the type."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element in memory; `bool` and the 4-bit types take one."""
+        if self.dtype in _NUMPY_TYPES:
+            return np.dtype(self.dtype).itemsize
+        if self.dtype in _EXTENSION_BYTES:
+            return _EXTENSION_BYTES[self.dtype]
+        raise ArtifactError(f"tensor '{self.name}': unknown type '{self.dtype}'")
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the whole tensor."""
+        return math.prod(self.shape) * self.itemsize
+
+    def numpy_dtype(self) -> np.dtype:
+        """The numpy type object.
+
+        Raises:
+            DeviceError: the type needs ml_dtypes, which is not installed.
+        """
+        if self.dtype in _NUMPY_TYPES:
+            return np.dtype(self.dtype)
+        try:
+            import ml_dtypes
+
+            return np.dtype(getattr(ml_dtypes, self.dtype))
+        except (ImportError, AttributeError):
+            raise DeviceError(
+                f"tensor '{self.name}': type {self.dtype} needs the package ml_dtypes; install it"
+            ) from None
+
+
+@dataclass(frozen=True)
+class KernelEntry:
+    """A kernel of the image.
+
+    Attributes:
+        name: symbol in the code image.
+        tasks: number of rTasks; task indices are below it.
+        operand_bytes: bytes that the kernel may touch behind each operand pointer.
+        outputs: so many of the last operands are written.
+    """
+
+    name: str
+    tasks: int
+    operand_bytes: tuple[int, ...]
+    outputs: int
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """One launch: a stream per EU.
+
+    Attributes:
+        streams: int64 words, see `runtime.tables`; one per EU.
+        events: names, by event number.
+        operators: per EU, the operator that its i-th RUN belongs to.
+    """
+
+    name: str
+    streams: tuple[np.ndarray, ...]
+    events: tuple[str, ...]
+    operators: tuple[tuple[str, ...], ...]
+
+    def signals(self) -> list[int]:
+        """How often a launch signals each event."""
+        totals = [0] * len(self.events)
+        for stream in self.streams:
+            for _, opcode, operands in tables.instructions(stream):
+                if opcode == tables.SIGNAL:
+                    totals[operands[0]] += 1
+        return totals
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the operands of a RUN are checked against: bytes, and may it be written, by base."""
+
+    sizes: tuple[int, ...]
+    writable: tuple[bool, ...]
+    aligned: tuple[bool, ...]
+
+    @staticmethod
+    def of(
+        arena: int, constants: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+    ) -> "Limits":
+        """The bases in the order of `runtime.tables`."""
+        sizes = (arena, constants, *(t.nbytes for t in (*inputs, *outputs)))
+        n, m = len(inputs), len(outputs)
+        writable = (True, False, *[False] * n, *[True] * m)
+        return Limits(sizes, writable, (True, True, *[False] * n, *[True] * m))
+
+
+def check_tensor(tensor: Tensor) -> None:
+    """Refuse impossible shapes and types of a signature."""
+    if any(extent < 0 for extent in tensor.shape) or tensor.nbytes > MAX_BYTES:
+        raise ArtifactError(f"tensor '{tensor.name}': impossible shape {list(tensor.shape)}")
+
+
+def check_program(program: Program, kernels: Sequence[KernelEntry], limits: Limits) -> None:
+    """Refuse a program that could leave its buffers or tables.
+
+    Raises:
+        ArtifactError: naming program, EU, word and the reason.
+    """
+    if not 1 <= len(program.streams) <= MAX_EUS or len(program.operators) != len(program.streams):
+        raise ArtifactError(f"program '{program.name}': it has no usable number of EUs")
+    for eu, stream in enumerate(program.streams):
+        for position, opcode, operands in tables.instructions(stream):
+            wrong = None
+            if opcode == tables.RUN:
+                wrong = _wrong_run(operands, kernels, limits)
+            elif opcode in (tables.WAIT, tables.SIGNAL):
+                if not 0 <= operands[0] < len(program.events):
+                    wrong = f"there is no event {operands[0]}"
+            if wrong:
+                raise _fault(program, eu, position, wrong)
+    _check_counts(program)
+
+
+def _check_counts(program: Program) -> None:
+    totals = program.signals()
+    barriers = []
+    for eu, stream in enumerate(program.streams):
+        runs = meetings = 0
+        for position, opcode, operands in tables.instructions(stream):
+            runs += opcode == tables.RUN
+            meetings += opcode == tables.BARRIER
+            if opcode == tables.WAIT and not 1 <= operands[1] <= totals[operands[0]]:
+                raise _fault(
+                    program,
+                    eu,
+                    position,
+                    f"it waits for {operands[1]} signals of event "
+                    f"'{program.events[operands[0]]}', which gets {totals[operands[0]]}",
+                )
+        barriers.append(meetings)
+        if runs != len(program.operators[eu]):
+            raise _fault(program, eu, 0, "the operator names do not match the RUNs")
+    if len(set(barriers)) > 1:
+        raise ArtifactError(
+            f"program '{program.name}': its EUs have {barriers} barriers, not equally many; "
+            "compile the model again"
+        )
+
+
+def _wrong_run(
+    operands: tuple[int, ...], kernels: Sequence[KernelEntry], limits: Limits
+) -> str | None:
+    number, first, count, stride, n = operands[:5]
+    if not 0 <= number < len(kernels):
+        return f"there is no kernel {number}"
+    kernel = kernels[number]
+    if first < 0 or count < 1 or stride < 1 or first + (count - 1) * stride >= kernel.tasks:
+        return f"tasks {first} + {count} * {stride} are not all among the {kernel.tasks}"
+    if n != len(kernel.operand_bytes):
+        return f"kernel '{kernel.name}' takes {len(kernel.operand_bytes)} operands, not {n}"
+    for index, need in enumerate(kernel.operand_bytes):
+        base, offset = operands[5 + 2 * index : 7 + 2 * index]
+        if not 0 <= base < len(limits.sizes):
+            return f"operand {index} has no base {base}"
+        if offset < 0 or offset + need > limits.sizes[base]:
+            return f"operand {index} leaves base {base} of {limits.sizes[base]} bytes"
+        if limits.aligned[base] and offset % ALIGNMENT:
+            return f"operand {index} is not {ALIGNMENT}-byte aligned"
+        if index >= n - kernel.outputs and not limits.writable[base]:
+            return f"operand {index} is written, but base {base} is read-only"
+    return None
+
+
+def _fault(program: Program, eu: int, position: int, what: str) -> ArtifactError:
+    return ArtifactError(
+        f"program '{program.name}', EU {eu}, word {position}: {what}; compile the model again"
+    )

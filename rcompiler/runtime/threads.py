@@ -1,0 +1,213 @@
+"""The EU threads of one executable, and the post-mortem of a launch that failed.
+
+Workers are Python daemon threads that enter compiled code once and stay there: no interpreter
+lock, no Python between two inferences. EU 0 is the thread that calls. They are stopped and joined
+before their memory goes: when the team is closed or collected, and at interpreter exit.
+"""
+
+import ctypes
+import os
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcompiler.errors import DeviceError
+from rcompiler.runtime import control as at
+from rcompiler.runtime import tables
+from rcompiler.runtime.image import LoadedImage
+from rcompiler.runtime.memory import address, arena
+from rcompiler.runtime.schedule import Schedule
+
+_WORD = 8
+_JOIN_S = 5.0
+_BUSY_FACTOR = 30
+_Worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_Stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+_Launch = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """How threads wait.
+
+    Attributes:
+        spin: pauses before the first yield; None = 500 when every thread has a CPU, else 50.
+            Measured, 2 CPUs: a barrier of 2 takes 32 ns with 500 and 2 us with 150, where a short
+            disturbance is enough for both to go on putting each other to sleep; 4 threads take
+            3 us with 50, 6.6 us with 150 and 13 us with 500.
+        yields: `sched_yield` calls before sleeping.
+        slice_s: a sleeper looks around this often.
+        limit_s: after so long without any progress a wait has failed; 30 times that while an EU
+            is inside a kernel.
+    """
+
+    spin: int | None = None
+    yields: int = 8
+    slice_s: float = 0.05
+    limit_s: float = 20.0
+
+
+class Team:
+    """Threads that run one schedule, launch after launch. Not thread-safe: hold a lock."""
+
+    def __init__(
+        self,
+        code: LoadedImage,
+        kernels: Sequence[str],
+        schedule: Schedule,
+        waiting: Waiting,
+        pin: bool = False,
+    ) -> None:
+        """Start the workers.
+
+        Raises:
+            ArtifactError: a kernel is not in the image.
+            DeviceError: no memory or no threads.
+        """
+        self._schedule = schedule
+        self._limit_s = waiting.limit_s
+        self.threads = len(schedule.streams)
+        self._shared = _Shared(code, kernels, schedule, waiting)
+        self._launch = _Launch(code.function("veu_launch"))
+        self._control = self._shared.control_address
+        self.broken = ""
+        workers = _start(self._shared, code, self.threads, pin)
+        # Runs at close, at collection, and at interpreter exit, whichever comes first.
+        stop = _Stop(code.function("veu_stop"))
+        self.close = weakref.finalize(self, _shut_down, self._shared, stop, workers)
+
+    def launch(self, bases: int) -> None:
+        """Run once. `bases`: address of the table of base addresses.
+
+        Raises:
+            DeviceError: a wait expired; says who waits for whom. The next launch starts afresh,
+                unless a worker did not come back.
+        """
+        if self.broken:
+            raise DeviceError(self.broken)
+        result = self._launch(self._control, bases)
+        if result != at.OK:
+            message = self._post_mortem()
+            if result == at.LOST:
+                self.broken = f"{message}; a worker never came back, so load the model again"
+                raise DeviceError(self.broken)
+            self._shared.reset()
+            raise DeviceError(f"{message}; this is a defect of the schedule: compile again")
+
+    def _post_mortem(self) -> str:
+        parts = []
+        for eu in range(self.threads + 1):
+            unit = self._shared.units[eu]
+            if unit[at.FAILED]:
+                parts.append(self._describe(eu, unit))
+        return f"the schedule stopped: no EU made progress for {self._limit_s:g} s; " + "; ".join(
+            parts
+        )
+
+    def _describe(self, eu: int, unit: np.ndarray) -> str:
+        event, expected, actual = (int(unit[i]) for i in (at.EVENT, at.EXPECTED, at.ACTUAL))
+        if event == at.ON_WORKERS:
+            return f"EU 0 waits for {expected - actual} worker(s) to finish"
+        position = int(unit[at.POSITION])
+        where = f"EU {eu} at word {position}{self._neighbours(eu, position)} waits for"
+        if event == at.ON_BARRIER:
+            return f"{where} {expected - actual} more EU(s) at a barrier"
+        before = (int(self._shared.control[at.EPOCH]) - 1) * self._schedule.totals[event]
+        return (
+            f"{where} signal {expected - before} of event '{self._schedule.events[event]}', which "
+            f"came {actual - before} times{self._signallers(event)}"
+        )
+
+    def _neighbours(self, eu: int, position: int) -> str:
+        names = self._schedule.operators[eu]
+        stream = tables.instructions(self._schedule.streams[eu])
+        done = sum(op == tables.RUN for place, op, _ in stream if place < position)
+        after = f"after operator '{names[done - 1]}'" if done else ""
+        before = f"before operator '{names[done]}'" if done < len(names) else ""
+        return f" ({', '.join(filter(None, (after, before)))})" if after or before else ""
+
+    def _signallers(self, event: int) -> str:
+        late = []
+        for eu, stream in enumerate(self._schedule.streams):
+            position = int(self._shared.units[eu][at.POSITION])
+            for place, op, operands in tables.instructions(stream):
+                if op == tables.SIGNAL and operands[0] == event and place >= position:
+                    late.append(f"EU {eu} at word {place}")
+        return f" (still to come from {', '.join(late[:4])})" if late else " (nobody is left to)"
+
+
+class _Shared:
+    """All memory that compiled code reads; the threads keep it alive."""
+
+    def __init__(
+        self, code: LoadedImage, kernels: Sequence[str], schedule: Schedule, waiting: Waiting
+    ) -> None:
+        self.code = code
+        threads, events = len(schedule.streams), len(schedule.events)
+        self.control = arena(at.WORDS * _WORD, "control block").view(np.int64)
+        self.control_address = address(self.control)
+        self.events = arena(max(1, events) * at.LINE * _WORD, "events").view(np.int64)
+        # One block more than threads: see veu_launch.
+        units = arena((threads + 1) * at.UNIT_WORDS * _WORD, "EU blocks").view(np.int64)
+        self.units = units.reshape(threads + 1, at.UNIT_WORDS)
+        self.totals = np.array([*schedule.totals, 0], np.int64)
+        self.streams = schedule.streams
+        self._stream_table = np.array([address(s) for s in schedule.streams], np.int64)
+        self._kernel_table = np.array([*map(code.function, kernels), 0], np.int64)
+        self.control[at.THREADS] = threads
+        alone = threads <= len(os.sched_getaffinity(0))
+        self.control[at.SPIN] = (500 if alone else 50) if waiting.spin is None else waiting.spin
+        self.control[at.YIELDS] = waiting.yields
+        self.control[at.SLICE] = int(min(waiting.slice_s, 0.9) * 1e9)
+        self.control[at.LIMIT] = int(waiting.limit_s * 1e9)
+        self.control[at.BUSY_LIMIT] = int(waiting.limit_s * _BUSY_FACTOR * 1e9)
+        self.control[at.STREAMS] = address(self._stream_table)
+        self.control[at.KERNELS] = address(self._kernel_table)
+        self.control[at.EVENTS] = address(self.events)
+        self.control[at.TOTALS] = address(self.totals)
+        self.control[at.UNITS] = self.units.__array_interface__["data"][0]
+        self.control[at.OPERANDS] = schedule.operands
+
+    def reset(self) -> None:
+        """After an aborted launch: all counters as if it had gone well. No worker may run."""
+        epoch = int(self.control[at.EPOCH])
+        counters = self.events.reshape(-1, at.LINE)[:, 0]
+        counters[: len(self.totals) - 1] = epoch * self.totals[:-1]
+        self.control[at.BARRIER] = 0
+        self.control[at.ABORT] = 0
+        self.units[:, at.FAILED] = 0
+
+
+def _start(shared: _Shared, code: LoadedImage, threads: int, pin: bool) -> list[threading.Thread]:
+    enter = _Worker(code.function("veu_worker"))
+    cpus = sorted(os.sched_getaffinity(0))
+
+    def serve(eu: int) -> None:
+        if pin:
+            os.sched_setaffinity(0, {cpus[eu % len(cpus)]})
+        enter(shared.control_address, eu, 1)
+
+    workers = []
+    for eu in range(1, threads):
+        worker = threading.Thread(target=serve, args=(eu,), name=f"rcompiler EU {eu}", daemon=True)
+        try:
+            worker.start()
+        except RuntimeError:
+            _shut_down(shared, _Stop(code.function("veu_stop")), workers)
+            raise DeviceError(
+                f"the system refuses thread {eu} of {threads}; ask for fewer EUs"
+            ) from None
+        workers.append(worker)
+    return workers
+
+
+def _shut_down(
+    shared: _Shared, stop: Callable[[int], None], workers: list[threading.Thread]
+) -> None:
+    # A worker that hangs in a kernel keeps `shared` alive through its own frame.
+    stop(shared.control_address)
+    for worker in workers:
+        worker.join(_JOIN_S)
