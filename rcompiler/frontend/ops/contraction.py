@@ -1,0 +1,319 @@
+"""Sums of products: MatMul, Gemm, Conv, ConvTranspose, Einsum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from .. import dtypes
+from ..builder import Builder, Value, broadcast_shapes
+from ..registry import Context, lowering
+
+
+def check_matmul(ctx: Context, a: Value, b: Value) -> None:
+    """ShapeError unless ``a @ b`` is defined."""
+    if not a.rank or not b.rank or a.shape[-1] != b.shape[-2 if b.rank > 1 else 0]:
+        raise ctx.shape_error("the contracted dimensions differ")
+    if broadcast_shapes(a.shape[:-2], b.shape[:-2]) is None:
+        raise ctx.shape_error("the batch dimensions do not broadcast")
+
+
+def need_numbers(ctx: Context, *values: Value) -> None:
+    for v in values:
+        if not dtypes.is_float(v.dtype) and not dtypes.is_integer(v.dtype):
+            raise ctx.refuse(f"element type {v.dtype} is not translated", "Cast it to float32")
+
+
+@lowering("MatMul")
+def _matmul(ctx: Context) -> Value:
+    a, b = ctx.input(0), ctx.input(1)
+    need_numbers(ctx, a, b)
+    check_matmul(ctx, a, b)
+    if a.dtype != b.dtype:
+        raise ctx.shape_error("the inputs have different element types")
+    return ctx.b.matmul(a, b)
+
+
+def add_channels(b: Builder, x: Value, bias: Value | None, axis: int = 1) -> Value:
+    """``x`` plus a vector along ``axis``."""
+    if bias is None:
+        return x
+    column = b.reshape(bias, [bias.size, *[1] * (x.rank - 1 - axis)])
+    return b.elementwise(lambda s, a, c: a + c, x, column)
+
+
+@lowering("Gemm")
+def _gemm(ctx: Context) -> Value:
+    """``alpha * A' B' + beta * C``; A' and B' are read through the maps, not transposed."""
+    a, w, c = ctx.input(0), ctx.input(1), ctx.optional(2)
+    need_numbers(ctx, a, w)
+    if a.rank != 2 or w.rank != 2:
+        raise ctx.shape_error("Gemm needs matrices")
+    trans_a, trans_b = bool(ctx.attr("transA", 0)), bool(ctx.attr("transB", 0))
+    m, k = a.shape[::-1] if trans_a else a.shape
+    k2, n = w.shape[::-1] if trans_b else w.shape
+    if k != k2 or a.dtype != w.dtype:
+        raise ctx.shape_error("the matrices do not fit")
+    if c is not None and broadcast_shapes(c.shape, (m, n)) != (m, n):
+        raise ctx.shape_error("C does not broadcast to the result")
+    alpha, beta = ctx.attr("alpha", 1.0), ctx.attr("beta", 1.0)
+
+    def build(weight: Value, bias: Value | None) -> Value:
+        b = ctx.b
+        out = b.contract(
+            (a, "d2, d0" if trans_a else "d0, d2"),
+            (weight, "d1, d2" if trans_b else "d2, d1"), ((m, n), "d0, d1"), "ppr")
+        if alpha != 1.0:
+            out = b.elementwise(lambda s, x: x * s.cast(s.const(alpha, "float32"), x.dtype), out)
+        if bias is None or not beta:
+            return out
+        if beta == 1.0:
+            return b.elementwise(lambda s, x, y: x + y, out, bias)
+        return b.elementwise(
+            lambda s, x, y: x + y * s.cast(s.const(beta, "float32"), y.dtype), out, bias)
+
+    out = build(w, c)
+    if w.const is not None and (c is None or c.const is not None) and beta == 1.0:
+        channels = (n, 1) if trans_b else (1, n)
+
+        def refold(scale: np.ndarray, shift: np.ndarray) -> Value:
+            weight = _scaled(ctx.b, w, scale.reshape(channels))
+            start = 0 if c is None else c.const
+            return build(weight, ctx.b.constant(start * scale + shift, w.dtype))
+
+        out.refold = refold
+    return out
+
+
+def _scaled(b: Builder, w: Value, scale: np.ndarray) -> Value:
+    return b.constant((w.const * scale).astype(w.const.dtype), w.dtype)
+
+
+def window(
+    ctx: Context, spatial: Sequence[int], kernel: Sequence[int], ceil_mode: bool = False
+) -> tuple[list[int], list[int], list[int]]:
+    """(strides, dilations, pads as begins then ends) of a convolution or pooling node."""
+    rank = len(spatial)
+    strides = ctx.attr("strides", [1] * rank)
+    dilations = ctx.attr("dilations", [1] * rank)
+    pads = ctx.attr("pads", [0] * 2 * rank)
+    auto = ctx.attr("auto_pad", "NOTSET")
+    if not len(strides) == len(dilations) == len(kernel) == rank or len(pads) != 2 * rank:
+        raise ctx.shape_error("strides, dilations, pads or kernel_shape have the wrong length")
+    if any(v < 1 for v in [*strides, *dilations, *kernel]):
+        raise ctx.shape_error("strides, dilations and kernel sizes are positive")
+    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    if auto == "VALID":
+        pads = [0] * 2 * rank
+    elif auto in ("SAME_UPPER", "SAME_LOWER"):
+        need = [
+            max((-(-size // stride) - 1) * stride + r - size, 0)
+            for size, stride, r in zip(spatial, strides, reach, strict=True)
+        ]
+        small, large = [n // 2 for n in need], [n - n // 2 for n in need]
+        pads = small + large if auto == "SAME_UPPER" else large + small
+    elif auto not in ("NOTSET", ""):
+        raise ctx.shape_error(f"auto_pad {auto} is not one of the standard's")
+    for i in range(rank):
+        if spatial[i] + pads[i] + pads[rank + i] < reach[i] and not ceil_mode:
+            raise ctx.shape_error("the window is larger than the padded input")
+    return strides, dilations, pads
+
+
+@lowering("Conv")
+def _conv(ctx: Context) -> Value:
+    x, w, bias = ctx.input(0), ctx.input(1), ctx.optional(2)
+    need_numbers(ctx, x, w)
+    groups = ctx.attr("group", 1)
+    if x.rank < 3 or w.rank != x.rank or groups < 1 or x.dtype != w.dtype:
+        raise ctx.shape_error("input and weight have one rank (3 or more) and one type")
+    if w.shape[1] * groups != x.shape[1] or w.shape[0] % groups:
+        raise ctx.shape_error(f"the channels do not fit {groups} groups")
+    if bias is not None and bias.size != w.shape[0]:
+        raise ctx.shape_error("one bias per output channel is expected")
+    strides, dilations, pads = window(ctx, x.shape[2:], w.shape[2:])
+
+    def build(weight: Value, shift: Value | None) -> Value:
+        out = ctx.b.conv(x, weight, strides, dilations, pads, groups)
+        return add_channels(ctx.b, out, shift)
+
+    out = build(w, bias)
+    if w.const is not None and (bias is None or bias.const is not None):
+
+        def refold(scale: np.ndarray, shift: np.ndarray) -> Value:
+            weight = _scaled(ctx.b, w, scale.reshape([-1, *[1] * (w.rank - 1)]))
+            start = 0 if bias is None else bias.const
+            return build(weight, ctx.b.constant(start * scale + shift, w.dtype))
+
+        out.refold = refold
+    return out
+
+
+@lowering("ConvTranspose")
+def _conv_transpose(ctx: Context) -> Value:
+    """A convolution of the input spread out by the strides with the flipped weights."""
+    x, w, bias = ctx.input(0), ctx.input(1), ctx.optional(2)
+    ctx.need_float()
+    rank, groups = x.rank - 2, ctx.attr("group", 1)
+    if x.rank < 3 or w.rank != x.rank or w.shape[0] != x.shape[1] or x.shape[1] % groups:
+        raise ctx.shape_error("the weight does not fit the input's channels")
+    strides, dilations, extra, pads = _transposed_window(ctx, x, w)
+    wide = _spread(ctx.b, x, strides)
+
+    def build(weight: Value, shift: Value | None) -> Value:
+        flipped = _flip(ctx.b, weight, groups)
+        reach = [(k - 1) * d for k, d in zip(w.shape[2:], dilations, strict=True)]
+        around = [r - p for r, p in zip(reach, pads[:rank], strict=True)]
+        around += [
+            r - p + e for r, p, e in zip(reach, pads[rank:], extra, strict=True)
+        ]
+        out = ctx.b.conv(wide, flipped, [1] * rank, dilations, around, groups)
+        return add_channels(ctx.b, out, shift)
+
+    out = build(w, bias)
+    if w.const is not None and (bias is None or bias.const is not None) and groups == 1:
+
+        def refold(scale: np.ndarray, shift: np.ndarray) -> Value:
+            weight = _scaled(ctx.b, w, scale.reshape([1, -1, *[1] * rank]))
+            start = 0 if bias is None else bias.const
+            return build(weight, ctx.b.constant(start * scale + shift, w.dtype))
+
+        out.refold = refold
+    return out
+
+
+def _transposed_window(
+    ctx: Context, x: Value, w: Value
+) -> tuple[list[int], list[int], list[int], list[int]]:
+    """(strides, dilations, output padding, pads); ``output_shape`` and auto_pad set the pads."""
+    rank = x.rank - 2
+    strides = ctx.attr("strides", [1] * rank)
+    dilations = ctx.attr("dilations", [1] * rank)
+    extra = ctx.attr("output_padding", [0] * rank)
+    pads = ctx.attr("pads", [0] * 2 * rank)
+    auto, wanted = ctx.attr("auto_pad", "NOTSET"), ctx.attr("output_shape")
+    if not len(strides) == len(dilations) == len(extra) == rank or len(pads) != 2 * rank:
+        raise ctx.shape_error("strides, dilations, pads or output_padding have the wrong length")
+    if wanted is None and auto in ("SAME_UPPER", "SAME_LOWER"):
+        wanted = [d * s for d, s in zip(x.shape[2:], strides, strict=True)]
+    if wanted is not None:
+        full = [
+            (d - 1) * s + e + (k - 1) * g + 1
+            for d, s, e, k, g in zip(x.shape[2:], strides, extra, w.shape[2:], dilations,
+                                     strict=True)
+        ]
+        cut = [f - o for f, o in zip(full, wanted[-rank:], strict=True)]
+        small, large = [c // 2 for c in cut], [c - c // 2 for c in cut]
+        pads = large + small if auto == "SAME_LOWER" else small + large
+    elif auto == "VALID":
+        pads = [0] * 2 * rank
+    return strides, dilations, extra, pads
+
+
+def _spread(b: Builder, x: Value, strides: Sequence[int]) -> Value:
+    """``strides[i] - 1`` zeros between neighbouring elements."""
+    if all(s == 1 for s in strides):
+        return x
+    shape = [*x.shape[:2]] + [
+        (d - 1) * s + 1 for d, s in zip(x.shape[2:], strides, strict=True)
+    ]
+    return b.insert_slice(x, b.fill(shape, x.dtype, 0), [0] * x.rank, [1, 1, *strides])
+
+
+def _flip(b: Builder, w: Value, groups: int) -> Value:
+    """[ci, co/g, k...] -> [co, ci/g, k...] with the kernel reversed."""
+    rank = w.rank - 2
+    starts = [0, 0] + [k - 1 for k in w.shape[2:]]
+    w = b.slice(w, starts, w.shape, [1, 1] + [-1] * rank)
+    ci, co, kernel = w.shape[0] // groups, w.shape[1], w.shape[2:]
+    w = b.reshape(w, [groups, ci, co, *kernel])
+    w = b.transpose(w, [0, 2, 1, *range(3, 3 + rank)])
+    return b.reshape(w, [groups * co, ci, *kernel])
+
+
+@lowering("Einsum")
+def _einsum(ctx: Context) -> Value:
+    """Pairwise contractions from left to right; indices used once are summed on the way."""
+    values = [ctx.input(i) for i in range(len(ctx.inputs))]
+    need_numbers(ctx, *values)
+    terms, result = _equation(ctx, values)
+    sizes: dict[str, int] = {}
+    operands = []
+    for term, value in zip(terms, values, strict=True):
+        for letter, size in zip(term, value.shape, strict=True):
+            if sizes.setdefault(letter, size) != size:
+                if 1 not in (size, sizes[letter]):
+                    raise ctx.shape_error(f"index {letter} has two sizes")
+                sizes[letter] = max(size, sizes[letter])
+        operands.append((value, term))
+    left = operands[0]
+    for i, right in enumerate(operands[1:]):
+        rest = "".join(t for _, t in operands[i + 2 :]) + result
+        keep = "".join(dict.fromkeys(c for c in left[1] + right[1] if c in rest))
+        final = i + 2 == len(operands)
+        left = (_pair(ctx.b, left, right, result if final else keep, sizes),
+                result if final else keep)
+    return left[0] if len(operands) > 1 else _single(ctx.b, left, result, sizes)
+
+
+def _equation(ctx: Context, values: Sequence[Value]) -> tuple[list[str], str]:
+    """Index strings per operand and of the result, with the ellipsis as capital placeholders."""
+    text = ctx.attr("equation", "").replace(" ", "")
+    inputs, arrow, result = text.partition("->")
+    terms = inputs.split(",")
+    if len(terms) != len(values):
+        raise ctx.shape_error(f"'{text}' names {len(terms)} operands")
+    wide = max((v.rank - len(t.replace("...", "")) for t, v in zip(terms, values, strict=True)
+                if "..." in t), default=0)
+    dots = "".join(chr(0x2460 + i) for i in range(max(wide, 0)))  # letters no equation uses
+    full = []
+    for term, value in zip(terms, values, strict=True):
+        count = value.rank - len(term.replace("...", ""))
+        term = term.replace("...", dots[len(dots) - count :] if count > 0 else "")
+        if len(term) != value.rank:
+            raise ctx.shape_error(f"'{text}' does not fit the ranks")
+        full.append(term)
+    if not arrow:
+        letters = inputs.replace(",", "").replace(".", "")
+        result = "..." * ("..." in inputs) + "".join(
+            sorted(c for c in set(letters) if letters.count(c) == 1))
+    return full, result.replace("...", dots)
+
+
+def _maps(term: str, order: str, value: Value, sizes: dict[str, int]) -> str:
+    return ", ".join(
+        "0" if d == 1 and sizes[c] != 1 else f"d{order.index(c)}"
+        for c, d in zip(term, value.shape, strict=True)
+    )
+
+
+def _pair(
+    b: Builder, left: tuple[Value, str], right: tuple[Value, str], keep: str,
+    sizes: dict[str, int],
+) -> Value:
+    order = keep + "".join(dict.fromkeys(c for c in left[1] + right[1] if c not in keep))
+    kinds = "p" * len(keep) + "r" * (len(order) - len(keep))
+    write = ", ".join(f"d{i}" for i in range(len(keep)))
+    return b.contract(
+        (left[0], _maps(left[1], order, left[0], sizes)),
+        (right[0], _maps(right[1], order, right[0], sizes)),
+        ([sizes[c] for c in keep], write), kinds)
+
+
+def _single(
+    b: Builder, operand: tuple[Value, str], keep: str, sizes: dict[str, int]
+) -> Value:
+    """Diagonal, sum and transposition of one operand."""
+    value, term = operand
+    order = keep + "".join(dict.fromkeys(c for c in term if c not in keep))
+    shape, count = [sizes[c] for c in keep], len(keep)
+    write = ", ".join(f"d{i}" for i in range(count))
+    read = _maps(term, order, value, sizes)
+    if len(order) == count:
+        return b.generic([(value, read)], [(b.empty(shape, value.dtype), write)], "p" * count,
+                         lambda s, a, _: a)[0]
+    start = b.fill(shape, value.dtype, 0)
+    return b.generic([(value, read)], [(start, write)], "p" * count + "r" * (len(order) - count),
+                     lambda s, a, acc: acc + a)[0]
+

@@ -1,0 +1,201 @@
+"""Normalizations: batch, layer, instance, group, RMS, Lp, LRN, mean-variance."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .. import dtypes
+from ..builder import Builder, Value, broadcast_shapes
+from ..registry import Context, lowering
+from ..scalar import Body, Scalar
+from .reduction import total, with_reduced
+
+
+def column(b: Builder, vector: Value, rank: int, axis: int = 1) -> Value:
+    """A vector shaped so that it broadcasts along ``axis`` of a tensor of ``rank``."""
+    return b.reshape(vector, [vector.size, *[1] * (rank - 1 - axis)])
+
+
+@lowering("BatchNormalization")
+def _batch_norm(ctx: Context) -> list[Value | None]:
+    """Inference: one multiply-add per element; folded into a preceding Conv or Gemm."""
+    x = ctx.input(0)
+    ctx.need_float()
+    if ctx.attr("training_mode", 0):
+        return _batch_norm_training(ctx)
+    scale, shift, mean, variance = (ctx.input(i) for i in range(1, 5))
+    if x.rank < 2 or any(v.size != x.shape[1] for v in (scale, shift, mean, variance)):
+        raise ctx.shape_error("scale, bias, mean and variance hold one number per channel")
+    epsilon, b = ctx.attr("epsilon", 1e-5), ctx.b
+    if all(v.const is not None for v in (scale, shift, mean, variance)):
+        gamma, beta, mu, sigma = (
+            v.const.astype(np.float64).reshape(-1) for v in (scale, shift, mean, variance)
+        )
+        factor = gamma / np.sqrt(sigma + epsilon)
+        offset = beta - mu * factor
+        if x.refold is not None and ctx.uses[0] == 1:
+            return [x.refold(factor, offset)]
+        vectors = [column(b, b.constant(v, x.dtype), x.rank) for v in (factor, offset)]
+        return [b.elementwise(lambda s, a, f, o: a * f + o, x, *vectors)]
+    columns = [column(b, v, x.rank) for v in (scale, shift, mean, variance)]
+
+    def body(s: Body, a: Scalar, g: Scalar, o: Scalar, m: Scalar, v: Scalar) -> Scalar:
+        g, o, m, v = (s.cast(t, a.dtype) for t in (g, o, m, v))
+        return (a - m) / s.sqrt(v + epsilon) * g + o
+
+    return [b.elementwise(body, x, *columns)]
+
+
+def _batch_norm_training(ctx: Context) -> list[Value | None]:
+    """Statistics of this batch, and the running statistics updated with ``momentum``."""
+    b, x, epsilon = ctx.b, ctx.input(0), ctx.attr("epsilon", 1e-5)
+    momentum = ctx.attr("momentum", 0.9)
+    axes = [i for i in range(x.rank) if i != 1]
+    mean, variance = moments(b, x, axes)
+    scale, shift = (column(b, ctx.input(i), x.rank) for i in (1, 2))
+    columns = [column(b, v, x.rank) for v in (mean, variance)]
+    y = b.elementwise(
+        lambda s, a, g, o, m, v: (a - m) / s.sqrt(v + epsilon) * g + o, x, scale, shift, *columns)
+
+    def update(s: Body, old: Scalar, new: Scalar) -> Scalar:
+        return old * momentum + s.cast(new, old.dtype) * (1 - momentum)
+
+    return [y, b.elementwise(update, ctx.input(3), mean),
+            b.elementwise(update, ctx.input(4), variance)]
+
+
+def moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
+    """Mean and variance over axes (which are dropped): two passes, as numpy computes them."""
+    count = max(math.prod(x.shape[a] for a in axes), 1)
+    mean = b.elementwise(lambda s, a: a / count, total(b, x, axes))
+    squares = with_reduced(b, x, [mean], axes, lambda s, a, m: (a - m) * (a - m))
+    return mean, b.elementwise(lambda s, a: a / count, total(b, squares, axes))
+
+
+def standardize(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> Value:
+    """``(x - mean) / sqrt(variance + epsilon)`` over axes."""
+    mean, variance = moments(b, x, axes)
+    return with_reduced(b, x, [mean, variance], axes,
+                        lambda s, a, m, v: (a - m) / s.sqrt(v + epsilon))
+
+
+@lowering("LayerNormalization")
+def _layer_norm(ctx: Context) -> list[Value | None]:
+    """Statistics in ``stash_type``; results mean and 1/deviation keep their axes."""
+    b, x, scale, shift = ctx.b, ctx.input(0), ctx.input(1), ctx.optional(2)
+    ctx.need_float()
+    axis = ctx.axis(ctx.attr("axis", -1), x.rank)
+    axes = list(range(axis, x.rank))
+    epsilon, stash = ctx.attr("epsilon", 1e-5), dtypes.from_onnx(ctx.attr("stash_type", 1))
+    if not dtypes.is_float(stash):
+        raise ctx.refuse(f"stash_type {stash} is not translated", "Use float32")
+    _check_affine(ctx, x, [scale, shift])
+    wide = b.cast(x, stash)
+    mean, variance = moments(b, wide, axes)
+    inverse = b.elementwise(lambda s, v: 1.0 / s.sqrt(v + epsilon), variance)
+    normal = b.cast(with_reduced(b, wide, [mean, inverse], axes,
+                                 lambda s, a, m, i: (a - m) * i), x.dtype)
+    y = b.elementwise(lambda s, a, g: a * g, normal, scale)
+    if shift is not None:
+        y = b.elementwise(lambda s, a, o: a + o, y, shift)
+    kept = [1 if i in axes else d for i, d in enumerate(x.shape)]
+    return [y, b.reshape(mean, kept), b.reshape(inverse, kept)][: max(len(ctx.outputs), 1)]
+
+
+def _check_affine(ctx: Context, x: Value, values: Sequence[Value | None]) -> None:
+    for value in values:
+        if value is not None and broadcast_shapes(value.shape, x.shape) != x.shape:
+            raise ctx.shape_error("scale or bias do not broadcast to the input")
+
+
+@lowering("RMSNormalization")
+def _rms_norm(ctx: Context) -> Value:
+    b, x, scale = ctx.b, ctx.input(0), ctx.input(1)
+    ctx.need_float()
+    axes = list(range(ctx.axis(ctx.attr("axis", -1), x.rank), x.rank))
+    epsilon, stash = ctx.attr("epsilon", 1e-5), dtypes.from_onnx(ctx.attr("stash_type", 1))
+    if not dtypes.is_float(stash):
+        raise ctx.refuse(f"stash_type {stash} is not translated", "Use float32")
+    _check_affine(ctx, x, [scale])
+    wide = b.cast(x, stash)
+    squares = b.reduce(wide, axes, 0, lambda s, a, acc: acc + a * a)
+    count = max(math.prod(x.shape[a] for a in axes), 1)
+    normal = with_reduced(b, wide, [squares], axes,
+                          lambda s, a, q: a / s.sqrt(q / count + epsilon))
+    return b.elementwise(lambda s, a, g: a * g, b.cast(normal, x.dtype), scale)
+
+
+@lowering("InstanceNormalization")
+def _instance_norm(ctx: Context) -> Value:
+    b, x = ctx.b, ctx.input(0)
+    ctx.need_float()
+    if x.rank < 3 or any(ctx.input(i).size != x.shape[1] for i in (1, 2)):
+        raise ctx.shape_error("scale and bias hold one number per channel")
+    normal = standardize(b, x, list(range(2, x.rank)), ctx.attr("epsilon", 1e-5))
+    vectors = [column(b, ctx.input(i), x.rank) for i in (1, 2)]
+    return b.elementwise(lambda s, a, g, o: a * g + o, normal, *vectors)
+
+
+@lowering("GroupNormalization")
+def _group_norm(ctx: Context) -> Value:
+    """Scale and bias per channel (opset 21) or per group (opset 18)."""
+    b, x, groups = ctx.b, ctx.input(0), ctx.attr("num_groups", 1)
+    ctx.need_float()
+    if x.rank < 2 or groups < 1 or x.shape[1] % groups:
+        raise ctx.shape_error(f"the channels do not divide into {groups} groups")
+    stash = dtypes.from_onnx(ctx.attr("stash_type", 1)) if ctx.opset >= 21 else x.dtype
+    apart = b.reshape(x, [x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]])
+    wide = b.cast(apart, stash)
+    axes = list(range(2, wide.rank))
+    normal = b.cast(standardize(b, wide, axes, ctx.attr("epsilon", 1e-5)), x.dtype)
+    if ctx.input(1).size == x.shape[1]:
+        normal = b.reshape(normal, x.shape)
+    vectors = [column(b, ctx.input(i), normal.rank) for i in (1, 2)]
+    out = b.elementwise(lambda s, a, g, o: a * g + o, normal, *vectors)
+    return b.reshape(out, x.shape)
+
+
+@lowering("MeanVarianceNormalization")
+def _mean_variance(ctx: Context) -> Value:
+    """``(x - mean) / (sqrt(E[x^2] - mean^2) + 1e-9)``, the standard's formula."""
+    b, x = ctx.b, ctx.input(0)
+    ctx.need_float()
+    axes = ctx.axes(ctx.attr("axes", [0, 2, 3]), x.rank)
+    mean, variance = moments(b, x, axes)
+    return with_reduced(b, x, [mean, variance], axes,
+                        lambda s, a, m, v: (a - m) / (s.sqrt(v) + 1e-9))
+
+
+@lowering("LpNormalization")
+def _lp_norm(ctx: Context) -> Value:
+    """Zero vectors stay zero."""
+    b, x, p = ctx.b, ctx.input(0), ctx.attr("p", 2)
+    ctx.need_float()
+    axis = ctx.axis(ctx.attr("axis", -1), x.rank)
+    if p not in (1, 2):
+        raise ctx.shape_error(f"p is {p}; 1 or 2 is expected")
+    norm = b.reduce(x, [axis], 0, lambda s, a, acc: acc + (s.abs(a) if p == 1 else a * a))
+    if p == 2:
+        norm = b.elementwise(lambda s, a: s.sqrt(a), norm)
+    return with_reduced(b, x, [norm], [axis],
+                        lambda s, a, n: s.select(n.eq(0), 0.0, a / n))
+
+
+@lowering("LRN")
+def _lrn(ctx: Context) -> Value:
+    """``x / (bias + alpha / size * sum of squares over nearby channels) ** beta``."""
+    b, x, size = ctx.b, ctx.input(0), ctx.attr("size")
+    ctx.need_float()
+    if x.rank < 3 or size < 1:
+        raise ctx.shape_error("LRN needs channels and a positive size")
+    alpha, beta, bias = ctx.attr("alpha", 1e-4), ctx.attr("beta", 0.75), ctx.attr("bias", 1.0)
+    squares = b.elementwise(lambda s, a: a * a, x)
+    flat = b.reshape(squares, [x.shape[0], x.shape[1], math.prod(x.shape[2:])])
+    low = (size - 1) // 2
+    sums = b.window_reduce(flat, [size, 1], [1, 1], [1, 1], [low, 0], [size - 1 - low, 0], 0,
+                           lambda s, a, acc: acc + a)
+    return b.elementwise(lambda s, a, q: a / s.pow(q * (alpha / size) + bias, beta), x,
+                         b.reshape(sums, x.shape))
