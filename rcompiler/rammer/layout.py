@@ -54,11 +54,12 @@ def plain_layout(graph: Graph) -> Layout:
     for root in temp_roots(graph):
         offset[root] = end
         end = aligned(end + graph.value[root].bytes)
-    return Layout(_with_external(graph, offset), end, constants)
+    return Layout({**offset, **external_layout(graph)}, end, constants)
 
 
-def _with_external(graph: Graph, offset: dict[str, int]) -> dict[str, int]:
-    """Add the roots that lie in inputs and outputs: the outer tensor starts at byte 0."""
+def external_layout(graph: Graph) -> dict[str, int]:
+    """Offsets of the roots that lie in inputs and outputs: the outer tensor starts at byte 0."""
+    offset: dict[str, int] = {}
     for root, views in graph.views.items():
         kind = home(graph, root)[0]
         if kind in ("input", "output"):

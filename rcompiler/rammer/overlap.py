@@ -17,6 +17,7 @@ from rcompiler.rammer.regions import (
 )
 
 Bools = NDArray[np.bool_]
+_KEEP = 1 << 16  # pairs: larger results are not remembered
 _CHUNK = 1 << 22  # pairs of boxes compared at once: bounds the memory
 
 
@@ -84,6 +85,25 @@ def shares_of(
     """Shares of one operand of a kernel; stride 1 unless given."""
     steps = np.ones(len(first), np.int64) if stride is None else stride
     return Shares(kernel.grid, access, base, first, count, steps)
+
+
+class Overlaps:
+    """`touching` with a memory: layers repeat, and so do their kernels and splits."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple, Bools] = {}
+
+    def __call__(self, a: Shares, b: Shares) -> Bools:
+        """(len(a), len(b)): which ranges touch a common byte; read-only."""
+        if len(a) * len(b) > _KEEP:
+            return touching(a, b)
+        key: tuple = (a.grid, a.access, b.grid, b.access, a.base - b.base)
+        for s in (a, b):
+            key += (s.first.tobytes(), s.count.tobytes(), s.stride.tobytes())
+        if key not in self._known:
+            self._known[key] = touching(a, b)
+            self._known[key].flags.writeable = False
+        return self._known[key]
 
 
 def touching(a: Shares, b: Shares) -> Bools:

@@ -1,14 +1,14 @@
 """Where the values of a graph lie according to the buffers that the runs use."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, Kernel, Operator, Value
 from rcompiler.rammer.order import Order
-from rcompiler.rammer.overlap import Shares
+from rcompiler.rammer.overlap import Overlaps, Shares
 from rcompiler.rammer.program import Buffer, Program, Run
 from rcompiler.rammer.regions import Ints
 
@@ -80,6 +80,7 @@ class Placement:
     order: Order
     runs: dict[str, OperatorRuns]
     place: dict[str, tuple[Space, int]]
+    touching: Overlaps = field(default_factory=Overlaps)
 
     def shares(self, operator: str, operand: int, which: Ints | None = None) -> Shares:
         """Bytes touched through an operand (inputs, then outputs) by the runs of an operator."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.overlap import Shares, touching
+from rcompiler.rammer.overlap import Shares
 from rcompiler.rammer.placement import OperatorRuns, Placement, describe
 from rcompiler.rammer.regions import (
     Ints,
@@ -141,7 +141,7 @@ def _check_writes(placement: Placement, one: Operand, two: Operand) -> None:
     order = placement.order
     a, b = placement.runs[one[0]], placement.runs[two[0]]
     free = ~order.before(a.which, b.which) & ~order.before(b.which, a.which).T
-    free &= touching(placement.shares(*one), placement.shares(*two))
+    free &= placement.touching(placement.shares(*one), placement.shares(*two))
     if free.any():
         i, j = (int(k[0]) for k in np.nonzero(free))
         raise _clash(placement, one, i, two, j, "writes, in no order,")
@@ -153,8 +153,8 @@ def _check_read(
     """A write of another value: after the read, or before the read value was written there."""
     order = placement.order
     reads, writes = placement.runs[read[0]], placement.runs[write[0]]
-    common = touching(placement.shares(*read), placement.shares(*write))
-    common &= ~order.before(reads.which, writes.which)
+    common = placement.touching(placement.shares(*read), placement.shares(*write))
+    common = common & ~order.before(reads.which, writes.which)
     if read[0] == write[0]:
         for i in np.flatnonzero(common.diagonal()).tolist():
             _check_tasks(placement, reads, read, write, i)
@@ -169,8 +169,8 @@ def _check_read(
     for producer in producers:
         source = placement.runs[producer[0]]
         written = placement.shares(*producer)
-        wrong = ~order.before(writes.which, source.which) & touching(right, written)
-        for i, j in np.argwhere(common & wrong.any(axis=1)[None, :]).tolist():
+        wrong = ~order.before(writes.which, source.which) & placement.touching(right, written)
+        for i, j in np.argwhere(common & np.asarray(wrong.any(axis=1))[None, :]).tolist():
             shared = intersect_ranges(left.bytes_of(i), right.bytes_of(j))
             for k in np.flatnonzero(wrong[j]).tolist():
                 if len(intersect_ranges(shared, written.bytes_of(k))):
@@ -189,7 +189,7 @@ def _check_tasks(
         ones = np.ones(len(tasks), np.int64)
         return Shares(kernel.grid, shares.access, shares.base, tasks, ones, ones)
 
-    common = touching(one_by_one(source), one_by_one(target))
+    common = placement.touching(one_by_one(source), one_by_one(target))
     if np.tril(common).any():  # task i reads what task j <= i writes
         raise _clash(placement, read, which, write, which, "in place, writes")
 

@@ -16,7 +16,7 @@ import numpy as np
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, Kernel
 from rcompiler.rammer.order import Order, happens_before
-from rcompiler.rammer.overlap import Shares, touching
+from rcompiler.rammer.overlap import Shares
 from rcompiler.rammer.placement import Placement, derive_graph, describe, home, place_runs
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.regions import Ints, covers, disjoint, intersect_ranges
@@ -159,7 +159,9 @@ def _check_reads(
     for part in range(0, len(late), 4096):
         some = late[part : part + 4096]
         unordered = ~order.before(source.which, readers[part : part + 4096])
-        unordered &= touching(placement.shares(*write), placement.shares(read[0], read[1], some))
+        unordered &= placement.touching(
+            placement.shares(*write), placement.shares(read[0], read[1], some)
+        )
         if unordered.any():
             i, j = (int(k[0]) for k in np.nonzero(unordered))
             writer, reader = int(source.which[i]), int(readers[part + j])
@@ -203,7 +205,7 @@ def _check_own_writes(placement: Placement, name: str) -> None:
             free = ~order.before(runs.which[some], runs.which)
             free &= ~order.before(runs.which, runs.which[some]).T
             free &= some[:, None] != np.arange(len(shares))[None, :]
-            free &= touching(shares.pick(some), shares)
+            free &= placement.touching(shares.pick(some), shares)
             if free.any():
                 i, j = (int(k[0]) for k in np.nonzero(free))
                 i = int(some[i])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rcompiler.rammer.graph import WHOLE, Access, Graph, Kernel
-from rcompiler.rammer.overlap import Bools, shares_of, touching
+from rcompiler.rammer.overlap import Bools, Overlaps, shares_of
 from rcompiler.rammer.regions import Ints
 
 Split = tuple[Kernel, Ints, Ints]  # kernel, first (n,), count (n,) of contiguous task ranges
@@ -15,7 +15,7 @@ class Dependences:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._links: dict[tuple[str, str], list[tuple[int, int, int, int]]] = {}
-        self._known: dict[tuple, Bools] = {}
+        self._touching = Overlaps()
 
     def links(self, producer: str, consumer: str) -> list[tuple[int, int, int, int]]:
         """(result, operand, byte offset of each in their root value) pairs with common bytes."""
@@ -42,14 +42,10 @@ class Dependences:
             if _all_of(target[0], read, start, write, low):
                 result[:] = True
                 return result
-            key = (source[0].name, i, source[2].tobytes(), source[1].tobytes())
-            key += (target[0].name, j, target[2].tobytes(), target[1].tobytes(), start - low)
-            if key not in self._known:
-                self._known[key] = touching(
-                    shares_of(target[0], read, start, target[1], target[2]),
-                    shares_of(source[0], write, low, source[1], source[2]),
-                )
-            result |= self._known[key]
+            result |= self._touching(
+                shares_of(target[0], read, start, target[1], target[2]),
+                shares_of(source[0], write, low, source[1], source[2]),
+            )
         return result
 
 

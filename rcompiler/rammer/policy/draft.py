@@ -162,7 +162,7 @@ class Draft:
             wait = need & ~done
             if not wait.any():
                 continue  # ordered already, through others
-            kept.append(Needs(name, wait, (wait | done).all(axis=1)))
+            kept.append(Needs(name, wait, np.asarray((wait | done).all(axis=1))))
             known = np.maximum(known, _joined(wait, source.clock))
         self.known[eu] = known
         clock = known

@@ -26,6 +26,7 @@ class _Events:
             name: [[] for _ in shares.eu] for name, shares in draft.shares.items()
         }
         self.sets: dict[tuple[str, bytes], str] = {}
+        self.count: dict[str, int] = {}
 
     def event(self, producer: str, members: np.ndarray) -> Wait:
         """The wait for all these shares (m,) of a producer."""
@@ -37,7 +38,8 @@ class _Events:
             elif len(which) == 1:
                 name = f"{producer}.{which[0]}"
             else:
-                name = f"{producer}.set{sum(k[0] == producer for k in self.sets)}"
+                number = self.count[producer] = self.count.get(producer, 0) + 1
+                name = f"{producer}.set{number}"
             self.sets[key] = name
             for share in which:
                 self.signals[producer][share].append(Signal(name))

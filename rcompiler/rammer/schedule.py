@@ -1,0 +1,49 @@
+"""From a graph to validated programs: policy, memory plan, proof."""
+
+from dataclasses import dataclass
+
+from rcompiler.device.model import Costs
+from rcompiler.errors import ScheduleError
+from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.plan_memory import MemoryPlan, plan_memory
+from rcompiler.rammer.policy.base import schedule_base
+from rcompiler.rammer.policy.kernels import check_mode
+from rcompiler.rammer.policy.rammer import schedule_rammer
+from rcompiler.rammer.policy.wave import schedule_wave
+from rcompiler.rammer.program import Program
+from rcompiler.rammer.validate import Certificate, validate
+
+POLICIES = {"base": schedule_base, "wave": schedule_wave, "rammer": schedule_rammer}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Programs to launch one after the other, and what is known about them."""
+
+    programs: tuple[Program, ...]
+    memory: MemoryPlan
+    certificate: Certificate
+
+
+def schedule(
+    graph: Graph,
+    eus: int,
+    costs: Costs | None = None,
+    *,
+    policy: str = "rammer",
+    kernels: str = "select",
+    name: str = "main",
+) -> Schedule:
+    """Schedule a graph on `eus` EUs.
+
+    policy: "rammer" (the paper), "wave" (one launch per wave), "base" (one per operator). kernels:
+    "select", "fast" or "efficient". Deterministic. Raises ScheduleError.
+    """
+    if policy not in POLICIES:
+        raise ScheduleError(f"policy {policy!r} is none of {', '.join(POLICIES)}")
+    if eus < 1:
+        raise ScheduleError(f"cannot schedule for {eus} EUs: give one or more")
+    check_mode(kernels)
+    programs = POLICIES[policy](graph, eus, costs or Costs(), kernels=kernels, name=name)
+    placed, memory = plan_memory(graph, programs)
+    return Schedule(placed, memory, validate(placed, graph, max_eus=eus))
