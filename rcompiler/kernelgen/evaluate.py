@@ -10,8 +10,10 @@ from torch_mlir import ir
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.body import BodyEvaluator
+from rcompiler.kernelgen.boxes import for_each
 from rcompiler.kernelgen.emitter import Emitter, Val, item_bytes
 from rcompiler.kernelgen.region import Generic, element_of, integers, pad_value, shape_of
+from rcompiler.kernelgen.views import view_coordinates
 
 SCRATCH_LIMIT = 32 * 1024  # bytes of one task-local row; the ABI allows 64 KiB of stack
 
@@ -175,20 +177,7 @@ class Evaluator:
     def view_coordinates(self, op: ir.Operation, at: list[Linear], lanes: int) -> list[Linear]:
         """Source coordinates of an element of an extract_slice, collapse_shape or expand_shape."""
         self._lane_count = max(lanes, 1)
-        if op.name == "tensor.extract_slice":
-            return _slice_coordinates(op, at)
-        return self._collapsed(op, at) if op.name == "tensor.collapse_shape" else _expanded(op, at)
-
-    def _collapsed(self, op: ir.Operation, at: list[Linear]) -> list[Linear]:
-        source = shape_of(op.operands[0])
-        where = [Linear()] * len(source)
-        for coordinate, group in zip(at, _reassociation(op), strict=True):
-            for d in reversed(group):
-                if d == group[0]:
-                    where[d] = coordinate
-                else:
-                    coordinate, where[d] = self.split(coordinate, source[d])
-        return where
+        return view_coordinates(op, at, self.split)
 
     def _tensor_pad(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
         low, source = integers(op, "static_low"), op.operands[0]
@@ -327,89 +316,13 @@ class Evaluator:
         return self._scratch[op]
 
     def _fill_scratch(self, generic: Generic, columns: list[int], at: list[Linear], buffer: Buffer) -> None:
-        e, where = self.emitter, list(at)
+        e = self.emitter
 
-        def write(position: int) -> None:
-            dim = columns[position]
-            extent = buffer.shape[position]
-            last = position == len(columns) - 1
-            start = 0
-            for width in lane_cover(extent, e.native_lanes) if last else [0]:
-                step = max(width, 1)
-                count = (extent - start) // step
-                if count == 0:
-                    continue
+        def element(inner: list[Linear], lanes: int) -> None:
+            where = list(at)
+            for dim, coordinate in zip(columns, inner, strict=True):
+                where[dim] = coordinate
+            value = e.splat(self.inline(generic, where, lanes)[0], lanes)
+            e.store(value, buffer.pointer, buffer.offset(inner).without(LANE))
 
-                def body(i: Linear, _: list[Val], step: int = step, width: int = width, start: int = start) -> None:
-                    where[dim] = i * step + start + (Linear.of(LANE) if width > 1 else 0)
-                    if not last:
-                        return write(position + 1)
-                    lanes = width if width > 1 else 0
-                    value = e.splat(self.inline(generic, where, lanes)[0], lanes)
-                    e.store(value, buffer.pointer, buffer.offset([where[d] for d in columns]).without(LANE))
-                    return None
-
-                e.loop(Linear(0), Linear(count), 1, [], body)
-                start += count * step
-
-        write(0)
-
-
-def lane_cover(extent: int, lanes: int) -> list[int]:
-    """Vector widths, widest first, that cover `extent` exactly: a multi-size cover instead of padding."""
-    widths, left, width = [], extent, lanes
-    while left:
-        if left >= width:
-            widths.append(width)
-            left %= width
-        width //= 2
-    return widths
-
-
-def _slice_coordinates(op: ir.Operation, at: list[Linear]) -> list[Linear]:
-    offsets, sizes, strides = (integers(op, n) for n in ("static_offsets", "static_sizes", "static_strides"))
-    kept = _kept_dims(sizes, shape_of(op.result))
-    where, position = [], 0
-    for d, (offset, stride) in enumerate(zip(offsets, strides, strict=True)):
-        where.append(at[position] * stride + offset if d in kept else Linear(offset))
-        position += d in kept
-    return where
-
-
-def _expanded(op: ir.Operation, at: list[Linear]) -> list[Linear]:
-    result = shape_of(op.result)
-    where = []
-    for group in _reassociation(op):
-        total = Linear()
-        for d in group:
-            total = total * result[d] + at[d]
-        where.append(total)
-    return where
-
-
-def _kept_dims(sizes: tuple[int, ...], result: tuple[int, ...]) -> set[int]:
-    """Source dims that remain in a (possibly rank-reduced) slice: dropped ones have size 1."""
-    kept, position = set(), 0
-    for d, size in enumerate(sizes):
-        remaining = len(sizes) - d - 1
-        if position < len(result) and size == result[position] and (
-            size != 1 or len(result) - position > remaining or _fits(sizes[d + 1 :], result[position + 1 :])
-        ):
-            kept.add(d)
-            position += 1
-    return kept
-
-
-def _fits(sizes: tuple[int, ...], result: tuple[int, ...]) -> bool:
-    """Whether `result` is `sizes` with some 1s dropped."""
-    position = 0
-    for size in sizes:
-        if position < len(result) and size == result[position]:
-            position += 1
-        elif size != 1:
-            return False
-    return position == len(result)
-
-
-def _reassociation(op: ir.Operation) -> list[list[int]]:
-    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(op.attributes["reassociation"])]
+        for_each(e, buffer.shape, element)

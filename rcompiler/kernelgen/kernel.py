@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.boxes import lane_cover
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.evaluate import Buffer, Evaluator, lane_cover
+from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.region import Piece, element_of, integers, pieces_of, shape_of
+from rcompiler.kernelgen.sequential import SequentialWriter
+from rcompiler.kernelgen.views import VIEWS
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class KernelWriter:
     def __init__(self, kernel: ir.Operation, features: CpuFeatures) -> None:
         self._block = kernel.regions[0].blocks[0]
         self._name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        self._sequential = ir.StringAttr(kernel.attributes["kind"]).value == "sequential"
         self._tiling = Tiling.of(kernel)
         self._e = Emitter(features.lanes, has_fma=features.has_fma)
         self._results = list(list(self._block.operations)[-1].operation.operands)
@@ -83,7 +87,9 @@ class KernelWriter:
 
         e.define("%count_end")
         e.line("%count_end = arith.addi %count, %zero : i64")
-        if all(g == 1 for g in tiling.grid):
+        if self._sequential:
+            SequentialWriter(e, self._evaluator, outputs).write(self._results)
+        elif all(g == 1 for g in tiling.grid):
             self._tile([Linear()] * len(tiling.grid), outputs)
         else:
             e.loop(Linear(0), Linear.of("%count_end"), 1, [], task)
@@ -198,7 +204,7 @@ class KernelWriter:
             return
         dim, rest = order[0], order[1:]
         span = ranges[dim]
-        vector = self._vector_dim(outputs[0])
+        vector = self._tiling.vector_dim
 
         def go(at: Linear, step: int) -> None:
             self._loops(
@@ -224,12 +230,6 @@ class KernelWriter:
             self._e.loop(Linear(0), Linear(count), 1, [], body)
             position += count * step
 
-    def _vector_dim(self, output: Buffer) -> int:
-        """The decided vector dim, or the last dim of the result for row operators (their rows are scalar results)."""
-        if self._tiling.vector_dim >= 0:
-            return self._tiling.vector_dim
-        return len(output.shape) - 1 if output.shape else -1
-
     def _chunks(self, extent: int, dim: int, is_vector: bool) -> list[int]:
         """Register-tile steps that cover `extent`: the full step, then remainders."""
         registers = self._tiling.register_tile
@@ -237,8 +237,7 @@ class KernelWriter:
             step = max(min(registers[dim] if dim < len(registers) else 1, extent), 1)
             return [step] + ([extent % step] if extent % step else [])
         lanes = max(self._tiling.lanes, 1)
-        decided = self._tiling.vector_dim == dim
-        step = registers[dim] if decided else min(4 * lanes, extent)
+        step = registers[dim]
         chunks, left = [], extent
         if step >= lanes and extent >= step:
             chunks.append(step)
@@ -251,7 +250,7 @@ class KernelWriter:
     def _register_tile(self, base, steps, sources, outputs):  # type: ignore[no-untyped-def]
         """All positions of one register tile: reductions together, then the elementwise rest, then the stores."""
         e, tiling = self._e, self._tiling
-        vector = self._vector_dim(outputs[0])
+        vector = self._tiling.vector_dim
         lanes = min(tiling.lanes, steps[vector]) if vector >= 0 else 0
         lanes = 0 if lanes <= 1 else lanes
         offsets = [
@@ -293,7 +292,7 @@ class KernelWriter:
             return
         op = owner.operation
         if op.name != "linalg.generic":
-            if op.name in ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape"):
+            if op.name in VIEWS:
                 inner = [self._evaluator.view_coordinates(op, p, lanes) for p in positions]
                 self._prepare(op.operands[0], inner, lanes)
             return

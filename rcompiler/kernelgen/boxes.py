@@ -1,0 +1,45 @@
+"""Loops over all elements of a box, vectors along its last dim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.emitter import Emitter, Val
+
+
+def lane_cover(extent: int, lanes: int) -> list[int]:
+    """Vector widths, widest first, that cover `extent` exactly: a multi-size cover instead of padding."""
+    widths, left, width = [], extent, max(lanes, 1)
+    while left:
+        if left >= width:
+            widths.append(width)
+            left %= width
+        width //= 2
+    return widths
+
+
+def for_each(e: Emitter, shape: Sequence[int], body: Callable[[list[Linear], int], None]) -> None:
+    """Call `body(coordinates, lanes)` inside of a loop nest over `shape`; lanes 0 is a scalar element."""
+    at = [Linear()] * len(shape)
+
+    def nest(dim: int) -> None:
+        if dim == len(shape):
+            body(list(at), 0)
+            return
+        last = dim == len(shape) - 1
+        start, extent = 0, shape[dim]
+        for width in lane_cover(extent, e.native_lanes) if last else [1]:
+            count = (extent - start) // width
+
+            def step(i: Linear, _: list[Val], *, width: int = width, start: int = start) -> None:
+                at[dim] = i * width + start + (Linear.of(LANE) if width > 1 else 0)
+                if last:
+                    body(list(at), width if width > 1 else 0)
+                else:
+                    nest(dim + 1)
+
+            e.loop(Linear(0), Linear(count), 1, [], step)
+            start += count * width
+
+    nest(0)

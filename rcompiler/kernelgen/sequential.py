@@ -1,0 +1,170 @@
+"""Bodies that are one scf.for over tensors (scatter, sort, scans): run in order, updating the result in place.
+
+The loop's initial tensors are copied to the results first. Each `tensor.insert` then writes the result buffer, so an
+older version of a tensor must not be read after it was updated: such a body is refused, never miscompiled.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rcompiler.errors import CompilerError
+from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.boxes import for_each
+from rcompiler.kernelgen.emitter import Emitter, Val
+from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+
+
+class SequentialWriter:
+    """Writes the body of a sequential rTask."""
+
+    def __init__(self, emitter: Emitter, evaluator: Evaluator, outputs: list[Buffer]) -> None:
+        self._e = emitter
+        self._evaluator = evaluator
+        self._outputs = outputs
+        self._scalars: dict[ir.Value, Val] = {}
+        self._tensors: dict[ir.Value, Buffer] = {}
+        self._stale: set[ir.Value] = set()
+
+    def write(self, results: list[ir.Value]) -> None:
+        """All results; each is a result of one and the same top-level loop."""
+        loops = {r.owner.operation if not isinstance(r.owner, ir.Block) else None for r in results}
+        loop = next(iter(loops))
+        if len(loops) != 1 or loop is None or loop.name != "scf.for":
+            raise CompilerError("a sequential rTask body must be one scf.for whose results it yields")
+        inits = list(loop.operands)[3:]
+        place = {list(loop.results).index(r): k for k, r in enumerate(results)}
+        for k, init in enumerate(inits):
+            if k not in place:
+                raise CompilerError(f"{loop.location}: a sequential loop carries a tensor that is not a result")
+            self._copy(init, self._outputs[place[k]])
+            self._tensors[loop.regions[0].blocks[0].arguments[k + 1]] = self._outputs[place[k]]
+        self._loop(loop, top=True)
+
+    def _copy(self, init: ir.Value, output: Buffer) -> None:
+        def element(at: list[Linear], lanes: int) -> None:
+            value = self._e.splat(self._evaluator.read(init, at, lanes), lanes)
+            self._e.store(value, output.pointer, output.offset(at).without(LANE))
+
+        for_each(self._e, output.shape, element)
+
+    # -- control flow ------------------------------------------------------------------------------
+    def _loop(self, op: ir.Operation, *, top: bool = False) -> None:
+        low, high, step, *inits = op.operands
+        block = op.regions[0].blocks[0]
+        arguments = list(block.arguments)[1:]
+        if not top:
+            self._bind_tensors(inits, arguments)
+        carried = [k for k, v in enumerate(inits) if not _is_tensor(v)]
+        width = self._symbol(step)
+        if not width.is_constant:
+            raise CompilerError(f"{op.location}: a sequential loop needs a constant step")
+
+        def body(i: Linear, values: list[Val]) -> list[Val]:
+            index = Val(self._e.index(i), "i64", 0, i)
+            self._scalars[block.arguments[0]] = index
+            for k, value in zip(carried, values, strict=True):
+                self._scalars[arguments[k]] = value
+            yielded = self._block(block)
+            self._check_yield(op, arguments, yielded)
+            return [self._scalar(yielded[k]) for k in carried]
+
+        start = [self._scalar(inits[k]) for k in carried]
+        final = self._e.loop(self._symbol(low), self._symbol(high), width.constant, start, body)
+        for k, value in zip(carried, final, strict=True):
+            self._scalars[op.results[k]] = value
+        for argument, init, result in zip(arguments, inits, op.results, strict=True):
+            if _is_tensor(init):
+                self._tensors[result] = self._tensors[argument]
+                self._stale.add(init)
+
+    def _bind_tensors(self, inits: list[ir.Value], arguments: list[ir.Value]) -> None:
+        for init, argument in zip(inits, arguments, strict=True):
+            if _is_tensor(init):
+                self._tensors[argument] = self._tensor(init)
+                self._stale.discard(argument)
+
+    def _check_yield(self, op: ir.Operation, arguments: list[ir.Value], yielded: list[ir.Value]) -> None:
+        for argument, value in zip(arguments, yielded, strict=True):
+            if _is_tensor(value) and self._tensor(value) is not self._tensors[argument]:
+                raise CompilerError(f"{op.location}: a sequential loop exchanges two tensors; that needs a copy")
+
+    def _if(self, op: ir.Operation) -> None:
+        condition = self._scalar(op.operands[0])
+        scalars = [r for r in op.results if not _is_tensor(r)]
+        buffers: list[Buffer | None] = [None] * len(op.results)
+
+        def side(region: ir.Region) -> list[Val]:
+            if not len(region.blocks):
+                return []
+            yielded = self._block(region.blocks[0])
+            for k, value in enumerate(yielded):
+                if _is_tensor(value):
+                    buffer = self._tensor(value)
+                    if buffers[k] not in (None, buffer):
+                        raise CompilerError(f"{op.location}: the sides of an scf.if yield different tensors")
+                    buffers[k] = buffer
+            return [self._scalar(v) for v in yielded if not _is_tensor(v)]
+
+        stale = set(self._stale)
+        values = self._e.branch(
+            condition.name, lambda: side(op.regions[0]), lambda: side(op.regions[1]) if len(op.regions) > 1 else []
+        )
+        self._stale |= stale
+        for result, value in zip(scalars, values, strict=True):
+            self._scalars[result] = value
+        for result, buffer in zip(op.results, buffers, strict=True):
+            if buffer is not None:
+                self._tensors[result] = buffer
+
+    def _block(self, block: ir.Block) -> list[ir.Value]:
+        for view in block.operations:
+            op = view.operation
+            match op.name:
+                case "scf.yield":
+                    return list(op.operands)
+                case "scf.for":
+                    self._loop(op)
+                case "scf.if":
+                    self._if(op)
+                case "tensor.extract":
+                    tensor, *indices = op.operands
+                    where = [self._symbol(i) for i in indices]
+                    self._scalars[op.result] = self._read(tensor, where)
+                case "tensor.insert":
+                    scalar, tensor, *indices = op.operands
+                    buffer = self._tensor(tensor)
+                    offset = buffer.offset([self._symbol(i) for i in indices])
+                    self._e.store(self._scalar(scalar), buffer.pointer, offset)
+                    self._stale.add(tensor)
+                    self._tensors[op.result] = buffer
+                case _:
+                    operands = [self._scalar(v) for v in op.operands]
+                    self._scalars[op.result] = self._evaluator.body.op(op, operands)
+        return []
+
+    # -- values ------------------------------------------------------------------------------------
+    def _scalar(self, value: ir.Value) -> Val:
+        if value in self._scalars:
+            return self._scalars[value]
+        return self._evaluator.body.scalar(value)
+
+    def _symbol(self, value: ir.Value) -> Linear:
+        scalar = self._scalar(value)
+        return scalar.linear if scalar.linear is not None else Linear.of(scalar.name)
+
+    def _tensor(self, value: ir.Value) -> Buffer:
+        if value in self._stale:
+            raise CompilerError(f"{value}: a sequential body reads a tensor after it was updated; that needs a copy")
+        if value not in self._tensors:
+            raise CompilerError(f"{value}: a sequential body may update only the tensors that its loop carries")
+        return self._tensors[value]
+
+    def _read(self, tensor: ir.Value, where: list[Linear]) -> Val:
+        if tensor in self._tensors:
+            return self._evaluator.load(self._tensor(tensor), where, 0)
+        return self._evaluator.read(tensor, where, 0)
+
+
+def _is_tensor(value: ir.Value) -> bool:
+    return isinstance(value.type, ir.RankedTensorType)

@@ -1,0 +1,83 @@
+"""Coordinates through slices and reshapes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.region import integers, shape_of
+
+VIEWS = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape")
+Split = Callable[[Linear, int], tuple[Linear, Linear]]
+
+
+def view_coordinates(op: ir.Operation, at: list[Linear], split: Split) -> list[Linear]:
+    """Source coordinates of the element `at` of one of VIEWS; `split` gives quotient and remainder."""
+    if op.name == "tensor.extract_slice":
+        return _sliced(op, at)
+    return _collapsed(op, at, split) if op.name == "tensor.collapse_shape" else _expanded(op, at)
+
+
+def _sliced(op: ir.Operation, at: list[Linear]) -> list[Linear]:
+    offsets, sizes, strides = (integers(op, n) for n in ("static_offsets", "static_sizes", "static_strides"))
+    kept = _kept_dims(sizes, shape_of(op.result))
+    where, position = [], 0
+    for d, (offset, stride) in enumerate(zip(offsets, strides, strict=True)):
+        where.append(at[position] * stride + offset if d in kept else Linear(offset))
+        position += d in kept
+    return where
+
+
+def _expanded(op: ir.Operation, at: list[Linear]) -> list[Linear]:
+    result = shape_of(op.result)
+    where = []
+    for group in _reassociation(op):
+        total = Linear()
+        for d in group:
+            total = total * result[d] + at[d]
+        where.append(total)
+    return where
+
+
+def _collapsed(op: ir.Operation, at: list[Linear], split: Split) -> list[Linear]:
+    source = shape_of(op.operands[0])
+    where = [Linear()] * len(source)
+    for coordinate, group in zip(at, _reassociation(op), strict=True):
+        for d in reversed(group):
+            if source[d] == 1 and d != group[0]:
+                continue
+            if d == group[0] or all(source[g] == 1 for g in group if g < d):
+                where[d] = coordinate
+                break
+            coordinate, where[d] = split(coordinate, source[d])
+    return where
+
+
+def _kept_dims(sizes: tuple[int, ...], result: tuple[int, ...]) -> set[int]:
+    """Source dims that remain in a (possibly rank-reduced) slice; a dropped one has size 1.
+
+    MLIR drops the first unit dims that make the shapes match, so the match runs from the end.
+    """
+    kept, position = set(), len(result) - 1
+    for d in reversed(range(len(sizes))):
+        if position >= 0 and sizes[d] == result[position] and (sizes[d] != 1 or _fits(sizes[:d], result[:position])):
+            kept.add(d)
+            position -= 1
+    return kept
+
+
+def _fits(sizes: tuple[int, ...], result: tuple[int, ...]) -> bool:
+    """Whether `result` is `sizes` with some 1s dropped."""
+    position = 0
+    for size in sizes:
+        if position < len(result) and size == result[position]:
+            position += 1
+        elif size != 1:
+            return False
+    return position == len(result)
+
+
+def _reassociation(op: ir.Operation) -> list[list[int]]:
+    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(op.attributes["reassociation"])]

@@ -1,0 +1,325 @@
+"""Which ops of S1 become one rOperator: the DNNFusion mapping types as legality and prior.
+
+An op's mapping type (DNNFusion, PLDI'21, table 2; see `Mapping`) decides with its producer's type whether the two
+share an rOperator. Because rTask bodies are pulled (rcompiler.kernelgen), every grouping is correct; the table keeps
+out those that recompute heavy work or lose contiguous vectors.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.region import Generic, shape_of
+
+FREE = ("tensor.empty", "linalg.fill")
+RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+# A broadcast back over the columns of a reduction is stitched only if enough independent rows remain, or the work is tiny.
+ENOUGH_ROWS = 4
+TINY_ELEMENTS = 1 << 14
+
+
+class Mapping(enum.Enum):
+    """How the elements of an op's result map to those of its inputs."""
+
+    ONE_TO_ONE = "one-to-one"  # elementwise
+    ONE_TO_MANY = "one-to-many"  # broadcast, gather
+    MANY_TO_MANY = "many-to-many"  # contraction, convolution, reduction, pooling
+    REORGANIZE = "reorganize"  # reshape, pad, concat, slice
+    SHUFFLE = "shuffle"  # transpose
+
+
+class Verdict(enum.Enum):
+    """A cell of the table: fuse always, never, or if the structure test of `Fusion` passes."""
+
+    FUSE = "fuse"
+    NEVER = "never"
+    TEST = "test"
+
+
+_O, _B, _M, _R, _S = Mapping
+_F, _N, _T = Verdict.FUSE, Verdict.NEVER, Verdict.TEST
+TABLE: dict[tuple[Mapping, Mapping], Verdict] = {  # (producer, consumer)
+    **{(_O, _O): _F, (_O, _B): _T, (_O, _M): _T, (_O, _R): _T, (_O, _S): _T},
+    **{(_B, _O): _F, (_B, _B): _T, (_B, _M): _N, (_B, _R): _T, (_B, _S): _T},
+    **{(_M, _O): _F, (_M, _B): _T, (_M, _M): _T, (_M, _R): _T, (_M, _S): _T},
+    **{(_R, _O): _T, (_R, _B): _T, (_R, _M): _N, (_R, _R): _N, (_R, _S): _N},
+    **{(_S, _O): _F, (_S, _B): _T, (_S, _M): _T, (_S, _R): _N, (_S, _S): _N},
+}
+
+
+@dataclass
+class Group:
+    """Ops that become one rOperator, in SSA order."""
+
+    ops: list[ir.Operation]
+    mapping: Mapping
+    open: bool = True  # no value has been used outside yet, so joining cannot make a cycle
+    sealed: bool = False  # ends in a pad: nothing may follow it
+    rows: tuple[int, ...] | None = None  # result shape of the reductions of a row operator
+
+
+class Fusion:
+    """Groups the ops of one block."""
+
+    def __init__(self, block: ir.Block, *, fuse: bool = True) -> None:
+        """`fuse=False`: one group for each op (views still go with their consumers)."""
+        self._fuse = fuse
+        self._ops = [view.operation for view in block.operations]
+        self.group_of: dict[ir.Operation, Group] = {}
+        self.groups: list[Group] = []
+        self._generics: dict[ir.Operation, Generic] = {}
+
+    def generic(self, op: ir.Operation) -> Generic:
+        if op not in self._generics:
+            self._generics[op] = Generic(op)
+        return self._generics[op]
+
+    def run(self) -> list[Group]:
+        """The groups in an order in which every group follows its producers (that of their last ops)."""
+        for op in self._ops:
+            if op.name in FREE or op.name == "arith.constant" or not self._is_work(op):
+                continue
+            if op.name in RESHAPES or op.name == "tensor.extract_slice":
+                continue  # placed with their consumers, or alone (see _lone_slices)
+            group = self._join(op) if self._fuse else None
+            if group is None:
+                group = Group([], self.mapping(op))
+                self.groups.append(group)
+            self._add(group, op)
+        self._lone_slices()
+        position = {op: k for k, op in enumerate(self._ops)}
+        return sorted(self.groups, key=lambda g: position[g.ops[-1]])
+
+    @staticmethod
+    def _is_work(op: ir.Operation) -> bool:
+        return op.name.startswith(("linalg.", "tensor.", "scf."))
+
+    # -- mapping types -----------------------------------------------------------------------------
+    def mapping(self, op: ir.Operation) -> Mapping:
+        """The mapping type of an op."""
+        if op.name in ("tensor.pad", "tensor.concat", "tensor.extract_slice", "tensor.insert_slice", *RESHAPES):
+            return Mapping.REORGANIZE
+        if op.name != "linalg.generic":
+            return Mapping.MANY_TO_MANY
+        generic = self.generic(op)
+        if generic.reduction_dims:
+            return Mapping.MANY_TO_MANY
+        if reads_tensor(op):
+            return Mapping.ONE_TO_MANY
+        if self.is_copy(op) and generic.maps[0].is_permutation:
+            return Mapping.SHUFFLE
+        if any(self._is_identity(generic, k) for k in range(len(generic.inputs))):
+            return Mapping.ONE_TO_ONE
+        return Mapping.ONE_TO_MANY
+
+    def is_copy(self, op: ir.Operation) -> bool:
+        """A generic that only moves its one input."""
+        generic = self.generic(op)
+        body = list(generic.block.operations)
+        return len(generic.inputs) == 1 and len(body) == 1 and body[0].operation.operands[0] == generic.block.arguments[0]
+
+    def _is_identity(self, generic: Generic, operand: int) -> bool:
+        return generic.maps[operand] == generic.maps[len(generic.inputs)] and shape_of(
+            generic.op.operands[operand]
+        ) == shape_of(generic.op.results[0])
+
+    # -- joining -----------------------------------------------------------------------------------
+    def _add(self, group: Group, op: ir.Operation) -> None:
+        for value in _tensor_operands(op):
+            self._include_views(group, value, op)
+        for value in _tensor_operands(op):
+            producer = self._group(value)
+            if producer is not None and producer is not group:
+                producer.open = False
+        group.ops.append(op)
+        group.sealed = group.sealed or op.name == "tensor.pad"
+        self.group_of[op] = group
+        if op.name == "linalg.generic" and self.generic(op).reduction_dims and group.rows is None:
+            group.rows = shape_of(op.results[0])
+
+    def _include_views(self, group: Group, value: ir.Value, user: ir.Operation) -> None:
+        """Pull a slice (or a reshape of an own value) in front of `user` into its group."""
+        owner = value.owner
+        if isinstance(owner, ir.Block) or user.name not in ("linalg.generic", "tensor.concat", "tensor.pad"):
+            return
+        view = owner.operation
+        if view in group.ops:
+            return
+        source = view.operands[0] if len(view.operands) else None
+        if view.name == "tensor.extract_slice" or (view.name in RESHAPES and self._group(source) is group):
+            self._include_views(group, source, view)
+            group.ops.append(view)
+            producer = self._group(source)
+            if producer is not None and producer is not group:
+                producer.open = False
+
+    def _group(self, value: ir.Value | None) -> Group | None:
+        """The group that computes `value`, looking through views."""
+        while value is not None and not isinstance(value.owner, ir.Block):
+            op = value.owner.operation
+            if op in self.group_of:
+                return self.group_of[op]
+            if op.name not in (*RESHAPES, "tensor.extract_slice"):
+                return None
+            value = op.operands[0]
+        return None
+
+    def _join(self, op: ir.Operation) -> Group | None:
+        candidates: list[tuple[int, Group]] = []
+        for k, value in enumerate(op.operands):
+            group = self._group(value)
+            if group is None or not group.open or group.sealed:
+                continue
+            verdict = TABLE[group.mapping, self.mapping(op)]
+            if verdict is Verdict.NEVER or not self._structure_allows(group, op, k):
+                continue
+            if any(self._depends_otherwise(other, group, op) for other in op.operands):
+                continue
+            weight = 2 if group.mapping is Mapping.MANY_TO_MANY else 1
+            candidates.append((weight, group))
+        return max(candidates, key=lambda c: c[0])[1] if candidates else None
+
+    def _depends_otherwise(self, value: ir.Value, group: Group, op: ir.Operation) -> bool:
+        """Another operand reaches `group` only through a slice or reshape that the join would not take along."""
+        if self._group(value) is not group or value.owner.operation in self.group_of:
+            return False
+        return not _used_once(value)
+
+    def _structure_allows(self, group: Group, op: ir.Operation, operand: int) -> bool:
+        value = op.operands[operand]
+        direct = value.owner.operation in self.group_of
+        if op.name == "tensor.pad":
+            return direct and group.mapping is not Mapping.SHUFFLE and _only_grows(op)
+        if op.name != "linalg.generic":
+            return False
+        if op.name == "linalg.generic" and reads_tensor(op):
+            return False
+        generic = self.generic(op)
+        if operand >= len(generic.inputs):
+            return False
+        if generic.reduction_dims:
+            return direct and self._reduction_fits(group, generic, operand)
+        if self._is_identity(generic, operand):
+            return direct or self._reshape_follows(value)
+        if self.is_copy(op):
+            keeps_lanes = generic.maps[operand].results[-1] == generic.maps[-1].results[-1]
+            single = _used_once(value) and (direct or self._reshape_follows(value))
+            return keeps_lanes and single and group.rows is None or (
+                keeps_lanes and single and self._is_contraction(group)
+            )
+        return direct and self._stitches(group, generic, operand)
+
+    def _is_contraction(self, group: Group) -> bool:
+        return any(
+            o.name == "linalg.generic" and self.generic(o).product is not None and self.generic(o).reduction_dims
+            for o in group.ops
+        )
+
+    def _reshape_follows(self, value: ir.Value) -> bool:
+        """`value` is a reshape, used once, of a value that is used once."""
+        op = value.owner.operation
+        return op.name in RESHAPES and _used_once(value) and _used_once(op.operands[0]) and (
+            op.operands[0].owner.operation in self.group_of
+        )
+
+    def _reduction_fits(self, group: Group, generic: Generic, operand: int) -> bool:
+        """A reduction joins an elementwise prologue, or the reductions over the same rows (softmax, normalisations)."""
+        if generic.product is not None and len(generic.inputs) > 1 and self._is_gemm_like(generic):
+            return False
+        map_ = generic.maps[operand]
+        if not map_.is_projected_permutation or len(map_.results) != map_.n_dims:
+            return False
+        if self._is_contraction(group):
+            return False
+        result = shape_of(generic.op.results[0])
+        if group.rows is not None:
+            return group.rows == result
+        value = generic.op.operands[operand]
+        users = [use.owner.operation for use in value.uses]
+        stitched = all(
+            u.name == "linalg.generic" and (self.generic(u).reduction_dims or not reads_tensor(u)) for u in users
+        )
+        return stitched and (len(users) == 1 or math.prod(result) >= ENOUGH_ROWS)
+
+    def _is_gemm_like(self, generic: Generic) -> bool:
+        """More than one input carries the reduction: each element of an input is used many times."""
+        return sum(1 for m in generic.maps[: len(generic.inputs)] if len(m.results) < m.n_dims) > 0
+
+    def _stitches(self, group: Group, generic: Generic, operand: int) -> bool:
+        """A broadcast of row results over the columns, back in the same rOperator."""
+        if group.rows is None or self._is_contraction(group):
+            return False
+        value = generic.op.operands[operand]
+        if math.prod(shape_of(value)) == math.prod(generic.sizes):
+            return False
+        rows = math.prod(shape_of(value))
+        total = math.prod(shape_of(generic.op.results[0]))
+        return shape_of(value) == group.rows and (rows >= ENOUGH_ROWS or total <= TINY_ELEMENTS)
+
+    # -- slices nobody took --------------------------------------------------------------------------
+    def _lone_slices(self) -> None:
+        """A slice that something else than a group reads (a reshape, the return) is a movement operator of its own."""
+        for op in self._ops:
+            if op.name != "tensor.extract_slice":
+                continue
+            outside = [
+                use.owner.operation
+                for use in op.results[0].uses
+                if use.owner.operation not in self.group_of and use.owner.operation.name != "tensor.extract_slice"
+            ]
+            if outside:
+                group = Group([op], Mapping.REORGANIZE)
+                self.groups.append(group)
+                self.group_of[op] = group
+
+
+def contiguous_lanes(consumer: Generic, operand: int, copy: Generic) -> bool:
+    """Whether reading `operand` of `consumer` through the permutation `copy` keeps vectors contiguous (or uniform)."""
+    dims = [Linear.of(f"d{d}") for d in range(len(consumer.sizes))]
+    last = consumer.result_dims[-1] if consumer.result_dims else -1
+    if last < 0:
+        return False
+    dims[last] = dims[last] + Linear.of(LANE)
+
+    def opaque(value: Linear, divisor: int) -> tuple[Linear, Linear]:
+        return value, value  # a packed operand: never a copy to inline
+
+    at = [e(dims, opaque) for e in consumer.expressions[operand]]
+    loops = [Linear()] * len(copy.sizes)
+    for position, dim in enumerate(copy.result_dims):
+        loops[dim] = at[position]
+    where = [e(loops, opaque) for e in copy.expressions[0]]
+    offset, stride = Linear(), 1
+    for extent, coordinate in zip(reversed(shape_of(copy.inputs[0])), reversed(where), strict=True):
+        offset = offset + coordinate * stride
+        stride *= extent
+    return offset.coefficient(LANE) in (0, 1)
+
+
+def reads_tensor(op: ir.Operation) -> bool:
+    """A body that picks elements with tensor.extract."""
+    return any(v.operation.name == "tensor.extract" for v in op.regions[0].blocks[0].operations)
+
+
+def _tensor_operands(op: ir.Operation) -> list[ir.Value]:
+    """Tensor values that `op` or its regions use from outside."""
+    found = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                found += [v for v in _tensor_operands(inner.operation) if v not in found]
+    return found
+
+
+def _used_once(value: ir.Value) -> bool:
+    return len(list(value.uses)) == 1
+
+
+def _only_grows(pad: ir.Operation) -> bool:
+    low, high = (ir.DenseI64ArrayAttr(pad.attributes[n]) for n in ("static_low", "static_high"))
+    return min([*low, *high], default=0) >= 0

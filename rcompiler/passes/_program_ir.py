@@ -1,0 +1,172 @@
+"""vdevice.program <-> the scheduler's Program: the text is the whole truth, both ways."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rcompiler.dialects import vdevice
+from rcompiler.passes._schedule_graph import ScheduleGraph, kernel_of
+from rcompiler.rammer.graph import Kernel
+from rcompiler.rammer.program import Barrier, Buffer, Instruction, Program, Run, Signal, Wait
+
+
+def write_program(program: Program, source: ScheduleGraph, device: str) -> None:
+    """Print `program` as a vdevice.program at the current insertion point."""
+    op = vdevice.ProgramOp.build(program.name, device, program.arena, program.constants)
+    block = op.body.blocks.append() if not len(op.body.blocks) else op.body.blocks[0]
+    with ir.InsertionPoint(block):
+        for buffer in program.buffers:
+            _write_buffer(buffer, source)
+        for event in _events(program):
+            vdevice.EventOp.build(event)
+        for first, last, steps in _shared_lists(program):
+            eu = vdevice.EuOp.build(first, last)
+            inner = eu.body.blocks.append() if not len(eu.body.blocks) else eu.body.blocks[0]
+            with ir.InsertionPoint(inner):
+                for instruction, step in zip(program.queues[first], steps, strict=True):
+                    _write_instruction(instruction, step)
+
+
+def _write_buffer(buffer: Buffer, source: ScheduleGraph) -> None:
+    op = vdevice.BufferOp.build(
+        buffer.name,
+        buffer.kind,
+        buffer.offset,
+        buffer.bytes,
+        source.types[buffer.name],
+        index=buffer.index if buffer.kind in ("input", "output") else None,
+        value=source.constants.get(buffer.name),
+    )
+    if buffer.alias_of is not None:
+        op.operation.attributes["alias_of"] = ir.FlatSymbolRefAttr.get(buffer.alias_of)
+
+
+def _write_instruction(instruction: Instruction, step: int) -> None:
+    match instruction:
+        case Run(kernel, operator, first, count, stride, buffers):
+            vdevice.RunOp.build(kernel, operator, first, count, stride, step, buffers)
+        case Wait(event, count):
+            vdevice.WaitOp.build(event, count)
+        case Signal(event):
+            vdevice.SignalOp.build(event)
+        case Barrier():
+            vdevice.BarrierOp.build()
+
+
+def _events(program: Program) -> list[str]:
+    seen: dict[str, None] = {}
+    for queue in program.queues:
+        for instruction in queue:
+            if isinstance(instruction, Wait | Signal):
+                seen.setdefault(instruction.event)
+    return list(seen)
+
+
+def _shared_lists(program: Program) -> list[tuple[int, int, list[int]]]:
+    """(first EU, last EU, eu_step per instruction): neighbours whose lists differ only by a constant task shift."""
+    found: list[tuple[int, int, list[int]]] = []
+    for eu, queue in enumerate(program.queues):
+        if found:
+            first, last, steps = found[-1]
+            shift = _shift(program.queues[last], queue)
+            if shift is not None and (first == last or shift == steps):
+                found[-1] = (first, eu, shift)
+                continue
+        found.append((eu, eu, [0] * len(queue)))
+    return found
+
+
+def _shift(before: tuple[Instruction, ...], after: tuple[Instruction, ...]) -> list[int] | None:
+    if len(before) != len(after):
+        return None
+    steps = []
+    for a, b in zip(before, after, strict=True):
+        if isinstance(a, Run) and isinstance(b, Run):
+            same = (a.kernel, a.operator, a.count, a.stride, a.buffers) == (b.kernel, b.operator, b.count, b.stride, b.buffers)
+            if not same or b.first < a.first:
+                return None
+            steps.append(b.first - a.first)
+        elif a != b:
+            return None
+        else:
+            steps.append(0)
+    return steps
+
+
+# -- reading -------------------------------------------------------------------------------------------
+def read_kernels(module: ir.Operation) -> dict[str, Kernel]:
+    """All rKernels of a module by name."""
+    ops = [v.operation for v in module.regions[0].blocks[0].operations]
+    kernels = [kernel_of(o) for o in ops if o.name == "rtask.kernel"]
+    return {k.name: k for k in kernels}
+
+
+def read_programs(module: ir.Operation) -> list[Program]:
+    """The programs in the order in which @main launches them."""
+    ops = [v.operation for v in module.regions[0].blocks[0].operations]
+    programs = {_string(o, "sym_name"): o for o in ops if o.name == "vdevice.program"}
+    launches = [
+        ir.FlatSymbolRefAttr(v.operation.attributes["program"]).value
+        for f in ops
+        if f.name == "func.func"
+        for v in f.regions[0].blocks[0].operations
+        if v.operation.name == "vdevice.launch"
+    ]
+    return [_read_program(programs[name]) for name in launches]
+
+
+def _read_program(op: ir.Operation) -> Program:
+    buffers: list[Buffer] = []
+    lists: dict[int, tuple[Instruction, ...]] = {}
+    for view in op.regions[0].blocks[0].operations:
+        inner = view.operation
+        if inner.name == "vdevice.buffer":
+            buffers.append(_read_buffer(inner))
+        elif inner.name == "vdevice.eu":
+            first, last = _integer(inner, "first"), _integer(inner, "last")
+            for eu in range(first, last + 1):
+                body = inner.regions[0].blocks[0].operations
+                lists[eu] = tuple(_read_instruction(v.operation, eu - first) for v in body)
+    queues = tuple(lists[eu] for eu in sorted(lists))
+    return Program(
+        _string(op, "sym_name"), len(queues), tuple(buffers), queues, _integer(op, "arena"), _integer(op, "constants")
+    )
+
+
+def _read_buffer(op: ir.Operation) -> Buffer:
+    kind = _string(op, "kind")
+    key = ""
+    if kind == "constant":
+        text = str(op.attributes["value"])
+        key = text.partition("<")[2].partition(">")[0] if text.startswith("dense_resource<") else text
+    alias = ir.FlatSymbolRefAttr(op.attributes["alias_of"]).value if "alias_of" in op.attributes else None
+    index = _integer(op, "index") if "index" in op.attributes else -1
+    return Buffer(
+        _string(op, "sym_name"), kind, _integer(op, "offset"), _integer(op, "bytes"), index, alias, key
+    )
+
+
+def _read_instruction(op: ir.Operation, position: int) -> Instruction:
+    match op.name:
+        case "vdevice.run":
+            return Run(
+                ir.FlatSymbolRefAttr(op.attributes["kernel"]).value,
+                _string(op, "operator"),
+                _integer(op, "first") + position * _integer(op, "eu_step"),
+                _integer(op, "count"),
+                _integer(op, "stride"),
+                tuple(ir.FlatSymbolRefAttr(b).value for b in ir.ArrayAttr(op.attributes["buffers"])),
+            )
+        case "vdevice.wait":
+            return Wait(ir.FlatSymbolRefAttr(op.attributes["event"]).value, _integer(op, "count"))
+        case "vdevice.signal":
+            return Signal(ir.FlatSymbolRefAttr(op.attributes["event"]).value)
+    return Barrier()
+
+
+def _string(op: ir.Operation, name: str) -> str:
+    return ir.StringAttr(op.attributes[name]).value
+
+
+def _integer(op: ir.Operation, name: str) -> int:
+    return ir.IntegerAttr(op.attributes[name]).value

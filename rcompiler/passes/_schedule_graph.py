@@ -1,0 +1,168 @@
+"""S3 -> the scheduler's graph: values, operators and rKernels as plain data."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.emitter import item_bytes
+from rcompiler.kernelgen.region import element_of, shape_of
+from rcompiler.passes import PassFailure
+from rcompiler.passes._fusion import RESHAPES
+from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
+
+
+def tensor_size(value: ir.Value) -> int:
+    """Bytes of a tensor value in memory."""
+    return math.prod(shape_of(value)) * item_bytes(element_of(value))
+
+
+def kernel_of(op: ir.Operation) -> Kernel:
+    """The scheduler's view of one rtask.kernel."""
+    block = op.regions[0].blocks[0]
+    results = list(list(block.operations)[-1].operation.operands)
+    attributes = op.attributes
+    pairs = tuple(ir.DenseI64ArrayAttr(attributes["in_place"])) if "in_place" in attributes else ()
+    return Kernel(
+        name=ir.StringAttr(attributes["sym_name"]).value,
+        grid=tuple(ir.DenseI64ArrayAttr(attributes["grid"])),
+        reads=_accesses(attributes["reads"], list(block.arguments)),
+        writes=_accesses(attributes["writes"], results),
+        estimated_ns=ir.FloatAttr(attributes["estimated_ns"]).value,
+        on_chip_bytes=ir.IntegerAttr(attributes["on_chip_bytes"]).value,
+        in_place=tuple(zip(pairs[::2], pairs[1::2], strict=True)),
+    )
+
+
+def _accesses(attribute: ir.Attribute, values: list[ir.Value]) -> tuple[Access, ...]:
+    found = []
+    for entry, value in zip(ir.ArrayAttr(attribute), values, strict=True):
+        dims = tuple(DimAccess(*ir.DenseI64ArrayAttr(d)) for d in ir.ArrayAttr(entry))
+        found.append(Access(shape_of(value), item_bytes(element_of(value)), dims))
+    return tuple(found)
+
+
+@dataclass
+class ScheduleGraph:
+    """The graph, and what only the IR knows of its values: types and constant attributes."""
+
+    graph: Graph
+    types: dict[str, ir.Type]
+    constants: dict[str, ir.Attribute]
+
+
+class GraphBuilder:
+    """Reads `func.func @main` in S3."""
+
+    def __init__(self, module: ir.Operation) -> None:
+        operations = [v.operation for v in module.regions[0].blocks[0].operations]
+        functions = [o for o in operations if o.name == "func.func"]
+        if len(functions) != 1:
+            raise PassFailure(module, f"expects one function, @main, not {len(functions)}")
+        self.function = functions[0]
+        self._kernels = {
+            ir.StringAttr(o.attributes["sym_name"]).value: kernel_of(o) for o in operations if o.name == "rtask.kernel"
+        }
+        self._names: dict[ir.Value, str] = {}
+        self._values: dict[str, Value] = {}
+        self._types: dict[str, ir.Type] = {}
+        self._constants: dict[str, ir.Attribute] = {}
+
+    def build(self) -> ScheduleGraph:
+        block = self.function.regions[0].blocks[0]
+        for index, argument in enumerate(block.arguments):
+            self._add(argument, f"in{index}", kind="input", index=index)
+        operators, concats = [], []
+        for view in block.operations:
+            op = view.operation
+            if op.name == "rtask.operator":
+                operator = self._operator(op)
+                if _is_plain_concat(op):
+                    concats.append((operator, op))
+                operators.append(operator)
+            elif op.name in RESHAPES:
+                source = self._names[op.operands[0]]
+                self._add(op.results[0], self._fresh(source + ".view"), alias_of=source)
+            elif op.name == "arith.constant":
+                self._constant(op)
+            elif op.name != "func.return":
+                raise PassFailure(op, f"{op.name} is not part of an rOperator; run rtask-form first")
+            else:
+                self._outputs(op)
+        kept = [o for o in operators if not self._write_in_place(o, concats)]
+        used = {k for o in kept for k in o.kernels}
+        kernels = tuple(k for n, k in self._kernels.items() if n in used)
+        graph = Graph(tuple(kept), tuple(self._values.values()), kernels)
+        return ScheduleGraph(graph, self._types, self._constants)
+
+    def _fresh(self, name: str) -> str:
+        number, found = 1, name
+        while found in self._values:
+            number, found = number + 1, f"{name}.{number}"
+        return found
+
+    def _add(self, value: ir.Value, name: str, **fields: object) -> None:
+        self._names[value] = name
+        self._values[name] = Value(name, tensor_size(value), **fields)  # type: ignore[arg-type]
+        self._types[name] = value.type
+
+    def _operator(self, op: ir.Operation) -> Operator:
+        name = ir.StringAttr(op.attributes["sym_name"]).value
+        if "kernels" not in op.attributes:
+            raise PassFailure(op, f"rOperator {name} has no rKernel; run roller-tile first")
+        inputs = tuple(self._names[v] for v in op.operands)
+        outputs = []
+        for k, result in enumerate(op.results):
+            self._add(result, self._fresh(name if len(op.results) == 1 else f"{name}.{k}"))
+            outputs.append(self._names[result])
+        kernels = tuple(ir.FlatSymbolRefAttr(k).value for k in ir.ArrayAttr(op.attributes["kernels"]))
+        return Operator(name, kernels, inputs, tuple(outputs))
+
+    def _constant(self, op: ir.Operation) -> None:
+        attribute = op.attributes["value"]
+        if not isinstance(op.results[0].type, ir.RankedTensorType):
+            raise PassFailure(op, "a scalar constant outside of an rOperator")
+        text = str(attribute)
+        key = text.partition("<")[2].partition(">")[0] if text.startswith("dense_resource<") else ""
+        key = key or "d_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+        name = self._fresh(key)
+        self._add(op.results[0], name, kind="constant", key=key)
+        self._constants[name] = attribute
+
+    def _outputs(self, op: ir.Operation) -> None:
+        for index, value in enumerate(op.operands):
+            name = self._names[value]
+            if self._values[name].kind != "temp":
+                raise PassFailure(op, f"output {index} is an input, a constant or another output; run rtask-form first")
+            self._values[name] = replace(self._values[name], kind="output", index=index)
+
+    def _write_in_place(self, operator: Operator, concats: list[tuple[Operator, ir.Operation]]) -> bool:
+        """Turn a concatenation of contiguous parts into views that their producers write directly."""
+        op = next((o for known, o in concats if known is operator), None)
+        if op is None:
+            return False
+        inner = list(op.regions[0].blocks[0].operations)[0].operation
+        dim = ir.IntegerAttr(inner.attributes["dim"]).value
+        parts = [self._values[self._names[v]] for v in op.operands]
+        leading = shape_of(op.results[0])[:dim]
+        free = all(p.kind == "temp" and p.alias_of is None and not self._is_viewed_output(p) for p in parts)
+        if math.prod(leading) != 1 or not free or len({p.name for p in parts}) != len(parts):
+            return False
+        whole, offset = operator.outputs[0], 0
+        for part in parts:
+            self._values[part.name] = replace(part, alias_of=whole, alias_offset=offset)
+            offset += part.bytes
+        return True
+
+    def _is_viewed_output(self, part: Value) -> bool:
+        return any(v.kind == "output" and v.alias_of == part.name for v in self._values.values())
+
+
+def _is_plain_concat(op: ir.Operation) -> bool:
+    """The operator's body is one tensor.concat of its arguments."""
+    block = op.regions[0].blocks[0]
+    body = [v.operation for v in block.operations]
+    return len(body) == 2 and body[0].name == "tensor.concat" and list(body[0].operands) == list(block.arguments)

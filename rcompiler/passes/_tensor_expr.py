@@ -1,0 +1,330 @@
+"""The body of an rOperator as one tensor expression: from result coordinates back to every operand.
+
+The dims of the first result are axes; every reduction below adds axes. A result dim that some reduction of the body
+does not depend on (the columns of softmax or of a normalisation) is a reduction axis too: a task covers it whole.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.emitter import item_bytes
+from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
+from rcompiler.kernelgen.views import VIEWS, view_coordinates
+from rcompiler.roller import expr as roller
+
+# Scalar operations of one element, in units of an addition, for the cost model.
+COSTLY = {"math.exp": 12, "math.tanh": 24, "math.erf": 28, "math.log": 20, "arith.divf": 6, "math.sqrt": 6}
+LIBRARY_CALL = 40  # any other math op: one libm call for each lane
+
+
+@dataclass
+class Read:
+    """How a block argument is read: coordinates per dim, or None if data-dependent or read in several ways."""
+
+    at: tuple[Linear, ...] | None
+    exact: bool = True  # one affine access only
+
+
+@dataclass
+class Traced:
+    """What `trace` found. Axis symbols are "a0", "a1", ...; `atoms` explains quotient and remainder symbols."""
+
+    sizes: list[int] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+    reads: dict[int, Read] = field(default_factory=dict)
+    atoms: dict[str, tuple[str, Linear, int]] = field(default_factory=dict)
+    columns: set[int] = field(default_factory=set)
+    pointwise_ops: float = 0.0
+    reduced_ops: float = 0.0
+    has_reduction: bool = False
+    is_product: bool = False
+
+
+def axis(position: int) -> Linear:
+    """The symbol of an axis."""
+    return Linear.of(f"a{position}")
+
+
+class Tracer:
+    """Walks a body backwards from its results."""
+
+    def __init__(self, block: ir.Block) -> None:
+        self._arguments = {argument: k for k, argument in enumerate(block.arguments)}
+        self._results = list(list(block.operations)[-1].operation.operands)
+        self._found = Traced()
+        self._seen: set[tuple[ir.Value, tuple[Linear, ...]]] = set()
+        self._generics: dict[ir.Operation, Generic] = {}
+        self._reduction_axes: dict[tuple[ir.Operation, int], int] = {}
+
+    def trace(self) -> Traced:
+        found, shape = self._found, shape_of(self._results[0])
+        for size in shape:
+            self._new_axis(size, "parallel")
+        self._find_columns(self._results[0], [axis(d) for d in range(len(shape))], set())
+        for d in found.columns:
+            found.kinds[d] = "reduction"
+        for result in self._results:
+            own = shape_of(result)
+            same = [d < len(shape) and own[d] == shape[d] for d in range(len(own))]
+            at = [axis(d) if s else axis(self._new_axis(own[d], "reduction")) for d, s in enumerate(same)]
+            self._read(result, at)
+        for k in range(len(self._arguments)):
+            found.reads.setdefault(k, Read(None))
+        return found
+
+    def _new_axis(self, size: int, kind: str) -> int:
+        self._found.sizes.append(size)
+        self._found.kinds.append(kind)
+        return len(self._found.sizes) - 1
+
+    def _generic(self, op: ir.Operation) -> Generic:
+        if op not in self._generics:
+            self._generics[op] = Generic(op)
+        return self._generics[op]
+
+    def _split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:
+        ranges = {f"a{k}": size for k, size in enumerate(self._found.sizes)}
+        done = value.split(divisor, ranges)
+        if done is not None:
+            return done
+        names = []
+        for kind in ("floordiv", "mod"):
+            name = f"{kind}({value},{divisor})"
+            self._found.atoms[name] = (kind, value, divisor)
+            names.append(Linear.of(name))
+        return names[0], names[1]
+
+    # -- columns -----------------------------------------------------------------------------------
+    def _find_columns(self, value: ir.Value, at: list[Linear], seen: set) -> None:
+        """Result dims that the coordinates of a reduction below `value` do not contain."""
+        if isinstance(value.owner, ir.Block):
+            return
+        op = value.owner.operation
+        key = (value, tuple(at))
+        if key in seen:
+            return
+        seen.add(key)
+        if op.name == "linalg.generic":
+            generic = self._generic(op)
+            dims = loop_dims(generic, at)
+            if generic.reduction_dims:
+                used = self._axes_of(at)
+                rank = len(shape_of(self._results[0]))
+                self._found.columns |= {d for d in range(rank) if d not in used and self._found.sizes[d] > 1}
+                return
+            for k, operand in enumerate(generic.op.operands):
+                if k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]:
+                    self._find_columns(operand, [e(dims, self._split) for e in generic.expressions[k]], seen)
+        elif op.name in VIEWS:
+            self._find_columns(op.operands[0], view_coordinates(op, at, self._split), seen)
+        elif op.name in ("tensor.pad", "tensor.concat"):
+            for operand, where in self._parts(op, at):
+                self._find_columns(operand, where, seen)
+
+    def _axes_of(self, at: list[Linear]) -> set[int]:
+        used: set[int] = set()
+        pending = [s for c in at for s, _ in c.terms]
+        while pending:
+            symbol = pending.pop()
+            if symbol in self._found.atoms:
+                pending += [s for s, _ in self._found.atoms[symbol][1].terms]
+            elif symbol.startswith("a"):
+                used.add(int(symbol[1:]))
+        return used
+
+    # -- reads -------------------------------------------------------------------------------------
+    def _read(self, value: ir.Value, at: list[Linear]) -> None:
+        key = (value, tuple(at))
+        if key in self._seen:
+            return
+        self._seen.add(key)
+        if value in self._arguments:
+            self._record(self._arguments[value], tuple(at))
+            return
+        op = value.owner.operation
+        if op.name == "linalg.generic":
+            self._read_generic(self._generic(op), at)
+        elif op.name in VIEWS:
+            self._read(op.operands[0], view_coordinates(op, at, self._split))
+        elif op.name in ("tensor.pad", "tensor.concat"):
+            for operand, where in self._parts(op, at):
+                self._read(operand, where)
+        elif op.name.startswith("scf."):
+            for k in range(len(self._arguments)):
+                self._found.reads[k] = Read(None)
+
+    def _parts(self, op: ir.Operation, at: list[Linear]) -> list[tuple[ir.Value, list[Linear]]]:
+        if op.name == "tensor.pad":
+            low = integers(op, "static_low")
+            return [(op.operands[0], [c + -n for c, n in zip(at, low, strict=True)])]
+        dim, offset, parts = ir.IntegerAttr(op.attributes["dim"]).value, 0, []
+        for operand in op.operands:
+            parts.append((operand, [c + -offset if d == dim else c for d, c in enumerate(at)]))
+            offset += shape_of(operand)[dim]
+        return parts
+
+    def _read_generic(self, generic: Generic, at: list[Linear]) -> None:
+        found = self._found
+        dims = loop_dims(generic, at)
+        for dim in generic.reduction_dims:
+            dims[dim] = axis(self._reduction_axis(generic, dim))
+        cost = body_cost(generic.block)
+        if generic.reduction_dims:
+            found.has_reduction = True
+            found.is_product = found.is_product or generic.product is not None
+            found.reduced_ops += cost
+        else:
+            found.pointwise_ops += cost
+        for k, operand in enumerate(generic.op.operands):
+            if k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]:
+                self._read(operand, [e(dims, self._split) for e in generic.expressions[k]])
+        for view in generic.block.operations:
+            if view.operation.name == "tensor.extract":
+                self._read_anywhere(view.operation.operands[0])
+
+    def _reduction_axis(self, generic: Generic, dim: int) -> int:
+        """A column of the same size serves as the axis; else a new one."""
+        key = (generic.op, dim)
+        if key not in self._reduction_axes:
+            size = generic.sizes[dim]
+            taken = {v for (op, _), v in self._reduction_axes.items() if op == generic.op}
+            fits = [c for c in sorted(self._found.columns) if self._found.sizes[c] == size and c not in taken]
+            shared = sorted({v for v in self._reduction_axes.values() if self._found.sizes[v] == size} - taken)
+            candidates = fits or (shared if self._found.columns else [])
+            self._reduction_axes[key] = candidates[0] if candidates else self._new_axis(size, "reduction")
+        return self._reduction_axes[key]
+
+    def _read_anywhere(self, value: ir.Value) -> None:
+        if value in self._arguments:
+            self._found.reads[self._arguments[value]] = Read(None)
+        elif not isinstance(value.owner, ir.Block):
+            for operand in value.owner.operation.operands:
+                self._read_anywhere(operand)
+
+    def _record(self, argument: int, at: tuple[Linear, ...]) -> None:
+        known = self._found.reads.get(argument)
+        if known is None:
+            self._found.reads[argument] = Read(at)
+        elif known.at is not None and known.at != at:
+            known.exact = False
+
+
+def loop_dims(generic: Generic, at: list[Linear]) -> list[Linear]:
+    """Loop coordinates of a generic from result coordinates; reduction dims stay 0."""
+    dims = [Linear()] * len(generic.sizes)
+    for position, dim in enumerate(generic.result_dims):
+        if dim >= 0:
+            dims[dim] = at[position]
+    return dims
+
+
+def body_cost(block: ir.Block) -> float:
+    """Scalar operations of one evaluation of a linalg body."""
+    total = 0.0
+    for view in block.operations:
+        name = view.operation.name
+        if name.startswith("math."):
+            total += COSTLY.get(name, LIBRARY_CALL)
+        elif name.startswith("arith.") and name != "arith.constant":
+            total += COSTLY.get(name, 1)
+    return total
+
+
+def tensor_expr(block: ir.Block, kind: str, traced: Traced) -> roller.TensorExpr:
+    """The Roller expression of a traced body."""
+    axes = [(f"a{k}", size, what) for k, (size, what) in enumerate(zip(traced.sizes, traced.kinds, strict=True))]
+    inputs = [
+        _access(value, traced.reads[k].at, traced) for k, value in enumerate(block.arguments)
+    ]
+    results = list(list(block.operations)[-1].operation.operands)
+    outputs = [
+        roller.Access(shape_of(r), item_bytes(element_of(r)), tuple(_index(axis(d), traced) for d in range(len(shape_of(r)))))
+        if shape_of(r) == shape_of(results[0])
+        else roller.Access(shape_of(r), item_bytes(element_of(r)), None)
+        for r in results
+    ]
+    return roller.tensor_expr(
+        axes=axes,
+        inputs=inputs,
+        outputs=outputs,
+        kind=kind,
+        ops=traced.reduced_ops if traced.has_reduction else max(traced.pointwise_ops, 1.0),
+        epilogue_ops=traced.pointwise_ops if traced.has_reduction else 0.0,
+    )
+
+
+def _access(value: ir.Value, at: tuple[Linear, ...] | None, traced: Traced) -> roller.Access:
+    dims = None if at is None else tuple(_index(c, traced) for c in at)
+    return roller.Access(shape_of(value), item_bytes(element_of(value)), dims)
+
+
+def _index(value: Linear, traced: Traced) -> roller.Index:
+    terms = []
+    for symbol, coefficient in value.terms:
+        if symbol in traced.atoms:
+            kind, inner, divisor = traced.atoms[symbol]
+            make = roller.floordiv if kind == "floordiv" else roller.mod
+            terms.append((coefficient, make(_index(inner, traced), divisor)))
+        else:
+            terms.append((coefficient, int(symbol[1:])))
+    return roller.index(*terms, constant=value.constant)
+
+
+Box = list[tuple[int, int, int, int]]
+
+
+def read_box(value: ir.Value, read: Read, tile: list[int], grid: list[int], traced: Traced) -> Box:
+    """(axis, scale, offset, extent) per dim: a superset of what one task reads of an operand."""
+    rank = len(shape_of(value))
+    if read.at is None or not read.exact:
+        return [(-1, 0, 0, 0)] * rank
+    return [_dim_box(c, tile, grid, traced) for c in read.at]
+
+
+def _dim_box(coordinate: Linear, tile: list[int], grid: list[int], traced: Traced) -> tuple[int, int, int, int]:
+    whole = (-1, 0, 0, 0)
+    split: tuple[int, int] | None = None
+    low, high = coordinate.constant, coordinate.constant
+    for symbol, coefficient in coordinate.terms:
+        if symbol in traced.atoms:
+            return whole
+        position = int(symbol[1:])
+        steps = traced.sizes[position] - 1
+        if position < len(grid) and grid[position] > 1:
+            if split is not None or coefficient < 0:
+                return whole
+            split, steps = (position, coefficient), tile[position] - 1
+        reach = coefficient * steps
+        low, high = low + min(reach, 0), high + max(reach, 0)
+    if split is None:
+        return whole
+    return split[0], split[1] * tile[split[0]], low, high - low + 1
+
+
+def write_box(value: ir.Value, first: tuple[int, ...], tile: list[int], grid: list[int]) -> Box:
+    """(axis, scale, offset, extent) per dim of what one task writes of a result; `first`: the first result's shape."""
+    box: Box = []
+    for d, size in enumerate(shape_of(value)):
+        shared = d < len(first) and first[d] == size and grid[d] > 1
+        box.append((d, tile[d], 0, tile[d]) if shared else (-1, 0, 0, 0))
+    return box
+
+
+def in_place_pairs(block: ir.Block, traced: Traced) -> tuple[int, ...]:
+    """Flat (operand, result) pairs that may share memory: each element is read only to compute that very element."""
+    results = list(list(block.operations)[-1].operation.operands)
+    pairs: list[int] = []
+    if traced.has_reduction or traced.columns or len(results) != 1:
+        return ()
+    shape, element = shape_of(results[0]), element_of(results[0])
+    for k, value in enumerate(block.arguments):
+        read = traced.reads[k]
+        same = shape_of(value) == shape and item_bytes(element_of(value)) == item_bytes(element)
+        if same and read.exact and read.at == tuple(axis(d) for d in range(len(shape))):
+            pairs += [k, 0]
+    return tuple(pairs) if math.prod(shape) else ()

@@ -1,0 +1,101 @@
+"""rammer-schedule: S3 -> S4, one static schedule of all rTasks over the EUs of a device.
+
+Before:
+    "rtask.kernel"() ... ; func.func @main(%x: ...) { %0 = "rtask.operator"(%x, %w) ({...}) {kernels = [@k], ...} ... }
+After:
+    "rtask.kernel"() ... (the chosen ones)
+    "vdevice.device"() {eus = 2 : i64, sym_name = "device"} : () -> ()
+    "vdevice.program"() ({ buffers, events, one list of run/wait/signal/barrier for each EU }) {sym_name = "main_0", ...}
+    func.func @main() attributes {rtask.inputs = [...], rtask.outputs = [...]} { "vdevice.launch"() {program = @main_0} ... }
+Needs: rKernels (roller-tile). The policy's result is validated before it is written.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch_mlir import ir
+
+from rcompiler.device.target import find_device
+from rcompiler.dialects import vdevice
+from rcompiler.errors import ScheduleError
+from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes._program_ir import write_program
+from rcompiler.passes._schedule_graph import GraphBuilder, ScheduleGraph
+from rcompiler.rammer.cost import ScheduleCosts
+from rcompiler.rammer.program import Run
+from rcompiler.rammer.schedule import Schedule, schedule
+
+DEVICE_SYMBOL = "device"
+
+
+@dataclass(frozen=True)
+class RammerSchedule(Pass):
+    """Schedule all rTasks over the EUs of a device (policy: the paper's, or a baseline)."""
+
+    policy: Literal["base", "wave", "rammer"] = "rammer"
+    eus: int = 0
+    device: str = "cpu"
+
+    def run(self, module: ir.Operation) -> None:
+        device = find_device(self.device)
+        builder = GraphBuilder(module)
+        source = builder.build()
+        eus = self.eus or device.eus
+        try:
+            found = schedule(source.graph, eus, costs=ScheduleCosts.of(device), policy=self.policy)
+        except ScheduleError as error:
+            raise PassFailure(module, str(error)) from error
+        _write(module, builder.function, source, found, eus)
+
+
+def _write(module: ir.Operation, function: ir.Operation, source: ScheduleGraph, found: Schedule, eus: int) -> None:
+    used = {i.kernel for p in found.programs for q in p.queues for i in q if isinstance(i, Run)}
+    block = module.regions[0].blocks[0]
+    for view in list(block.operations):
+        op = view.operation
+        if op.name == "rtask.kernel" and ir.StringAttr(op.attributes["sym_name"]).value not in used:
+            op.erase()
+    with ir.InsertionPoint(function), function.location:
+        vdevice.DeviceOp.build(DEVICE_SYMBOL, eus)
+        for program in found.programs:
+            write_program(program, source, DEVICE_SYMBOL)
+        main = ir.Operation.create(
+            "func.func",
+            regions=1,
+            attributes={
+                "sym_name": ir.StringAttr.get("main"),
+                "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
+                "rtask.inputs": _signature(function, "arg_attrs"),
+                "rtask.outputs": _signature(function, "res_attrs"),
+            },
+        )
+        with ir.InsertionPoint(main.regions[0].blocks.append()):
+            for program in found.programs:
+                vdevice.LaunchOp.build(program.name)
+            ir.Operation.create("func.return")
+    function.erase()
+
+
+def _signature(function: ir.Operation, side: str) -> ir.ArrayAttr:
+    """[{name, dtype, type}] of the arguments or results."""
+    type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
+    types = type_.inputs if side == "arg_attrs" else type_.results
+    given = ir.ArrayAttr(function.attributes[side]) if side in function.attributes else [None] * len(types)
+    entries = []
+    for k, (tensor, attributes) in enumerate(zip(types, given, strict=True)):
+        named = ir.DictAttr(attributes) if attributes is not None else {}
+        fallback = {"rtask.name": f"{'in' if side == 'arg_attrs' else 'out'}{k}", "rtask.dtype": _dtype(tensor)}
+        entry = {"type": ir.TypeAttr.get(tensor)}
+        for name, default in fallback.items():
+            entry[name.removeprefix("rtask.")] = named[name] if name in named else ir.StringAttr.get(default)
+        entries.append(ir.DictAttr.get(entry))
+    return ir.ArrayAttr.get(entries)
+
+
+def _dtype(tensor: ir.Type) -> str:
+    """numpy name of a signless element type, for functions that do not say (rc-opt tests)."""
+    element = str(ir.RankedTensorType(tensor).element_type)
+    names = {"i1": "bool", "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64"}
+    return names.get(element, "int" + element[1:])

@@ -1,0 +1,158 @@
+"""roller-tile: S2 -> S3, construct the rKernels of every rOperator.
+
+Before:
+    %0 = "rtask.operator"(%x, %w) ({ ... }) {kind = "contraction", sym_name = "fc"} : ...
+After:
+    "rtask.kernel"() ({ the same body }) {grid = array<i64: 11, 24>, tile = array<i64: 12, 32>, ...,
+                                          sym_name = "k_3f09a1b2c4d5e6f7"} : () -> ()
+    %0 = "rtask.operator"(%x, %w) ({ ... }) {kernels = [@k_3f09a1b2c4d5e6f7], ...} : ...
+Operators with equal bodies share their kernels. Needs: static shapes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.device.model import Device
+from rcompiler.device.target import find_device
+from rcompiler.dialects import rtask
+from rcompiler.kernelgen.region import shape_of
+from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes._tensor_expr import (
+    Traced,
+    Tracer,
+    in_place_pairs,
+    read_box,
+    tensor_expr,
+    write_box,
+)
+from rcompiler.roller.construct import Decision, construct
+
+
+@dataclass(frozen=True)
+class RollerTile(Pass):
+    """Construct the rKernels of every rOperator for a device."""
+
+    device: str = "cpu"
+    candidates: int = 3
+
+    def run(self, module: ir.Operation) -> None:
+        device = find_device(self.device)
+        body = module.regions[0].blocks[0]
+        known: dict[str, list[str]] = {}
+        for function in [v.operation for v in body.operations if v.operation.name == "func.func"]:
+            for view in list(function.regions[0].blocks[0].operations):
+                if view.operation.name == "rtask.operator":
+                    _tile(view.operation, device, self.candidates, known, body)
+
+
+def _tile(
+    op: ir.Operation, device: Device, candidates: int, known: dict[str, list[str]], body: ir.Block
+) -> None:
+    signature = canonical_signature(op)
+    if signature not in known:
+        block = op.regions[0].blocks[0]
+        kind = ir.StringAttr(op.attributes["kind"]).value
+        try:
+            traced = Tracer(block).trace()
+            decisions = construct(tensor_expr(block, kind, traced), device)[:candidates]
+        except PassFailure:
+            raise
+        names = []
+        for decision in decisions:
+            name = "k_" + hashlib.sha256(f"{signature}{decision}".encode()).hexdigest()[:16]
+            if name not in names:
+                names.append(name)
+                _build_kernel(op, name, kind, decision, traced, body)
+        known[signature] = names
+    symbols = [ir.FlatSymbolRefAttr.get(n, op.context) for n in known[signature]]
+    op.attributes["kernels"] = ir.ArrayAttr.get(symbols, op.context)
+
+
+def canonical_signature(op: ir.Operation) -> str:
+    """The text of an operator's body, without names and locations: equal for operators that compute the same."""
+    text = op.get_asm(use_local_scope=True, enable_debug_info=False)
+    return text[text.index("({") : text.rindex("})")] + re.sub(r'sym_name = "[^"]*"', "", text[text.rindex("})") :])
+
+
+def _build_kernel(
+    op: ir.Operation, name: str, kind: str, decision: Decision, traced: Traced, body: ir.Block
+) -> None:
+    block = op.regions[0].blocks[0]
+    results = list(list(block.operations)[-1].operation.operands)
+    first = shape_of(results[0])
+    shape = _Tiles(decision, traced, first, results)
+    with ir.InsertionPoint.at_block_begin(body), op.location:
+        kernel = rtask.KernelOp.build(
+            sym_name=name,
+            kind=kind,
+            grid=shape.grid,
+            tile=shape.tile,
+            register_tile=shape.register_tile,
+            vector_dim=shape.vector_dim,
+            lanes=decision.lanes,
+            on_chip_bytes=decision.on_chip_bytes,
+            registers=decision.registers,
+            estimated_ns=decision.estimated_ns,
+            source=decision.source,
+            reads=[read_box(v, traced.reads[k], shape.tile, shape.grid, traced) for k, v in enumerate(block.arguments)],
+            writes=[write_box(r, first, shape.tile, shape.grid) for r in results],
+        )
+        kernel.operation.attributes["order"] = ir.DenseI64ArrayAttr.get(shape.order)
+        kernel.operation.attributes["reason"] = ir.StringAttr.get(decision.reason)
+        pairs = in_place_pairs(block, traced)
+        if pairs:
+            kernel.operation.attributes["in_place"] = ir.DenseI64ArrayAttr.get(pairs)
+    _copy_body(block, kernel.body)
+
+
+def _copy_body(source: ir.Block, region: ir.Region) -> None:
+    types = [a.type for a in source.arguments]
+    copy = region.blocks.append(*types, arg_locs=[ir.Location.unknown(source.owner.context)] * len(types))
+    mapped = dict(zip(source.arguments, copy.arguments, strict=True))
+    with ir.InsertionPoint(copy):
+        for view in source.operations:
+            clone = view.operation.clone()
+            _remap(clone, mapped)
+            for old, new in zip(view.operation.results, clone.results, strict=True):
+                mapped[old] = new
+
+
+def _remap(op: ir.Operation, mapped: dict[ir.Value, ir.Value]) -> None:
+    for k, value in enumerate(op.operands):
+        if value in mapped:
+            op.operands[k] = mapped[value]
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                _remap(inner.operation, mapped)
+
+
+class _Tiles:
+    """A decision over the parallel axes, spelled out over all dims of the first result."""
+
+    def __init__(self, decision: Decision, traced: Traced, first: tuple[int, ...], results: list[ir.Value]) -> None:
+        parallel = [d for d in range(len(first)) if traced.kinds[d] == "parallel"]
+        self.tile = [max(size, 1) for size in first]
+        self.grid = [1] * len(first)
+        self.register_tile = [1] * len(first)
+        for position, d in enumerate(parallel):
+            self.register_tile[d] = decision.register_tile[position]
+            if all(d < len(shape_of(r)) and shape_of(r)[d] == first[d] for r in results):
+                self.tile[d], self.grid[d] = decision.tile[position], decision.grid[position]
+        order = [parallel[p] for p in decision.order]
+        self.order = order + [d for d in range(len(first)) if d not in order]
+        self.vector_dim = parallel[decision.vector_dim] if decision.vector_dim >= 0 else -1
+        columns = sorted(d for d in traced.columns if d < len(first))
+        if self.vector_dim < 0 and columns:
+            self.vector_dim = columns[-1]
+            width = 4 * decision.lanes
+            self.register_tile[columns[-1]] = width if first[columns[-1]] >= width else max(first[columns[-1]], 1)
+        if not first:  # a scalar result: one task, no dims
+            self.tile, self.grid, self.register_tile, self.order = [], [], [], []
+
+

@@ -1,0 +1,55 @@
+"""vdevice-to-cpu: S4 -> S5, one llvm.func for each rKernel.
+
+Before:
+    "rtask.kernel"() ({ linalg on tensors }) {sym_name = "k_3f09a1b2c4d5e6f7", ...} ; "vdevice.program"() ...
+After:
+    llvm.func @k_3f09a1b2c4d5e6f7(%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64)
+The schedule is data (tables made from the same S4 text), so the programs do not appear in S5.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.device.model import Device
+from rcompiler.device.target import find_device
+from rcompiler.errors import CompilerError
+from rcompiler.kernelgen.kernel import CpuFeatures, KernelWriter
+from rcompiler.kernelgen.lower import lower_to_llvm
+from rcompiler.passes import Pass, PassFailure
+
+
+@dataclass(frozen=True)
+class VdeviceToCpu(Pass):
+    """Generate vectorised code for every rKernel."""
+
+    device: str = "cpu"
+
+    def run(self, module: ir.Operation) -> None:
+        features = cpu_features(find_device(self.device))
+        block = module.regions[0].blocks[0]
+        texts: list[str] = []
+        declared: dict[str, str] = {}
+        for view in list(block.operations):
+            op = view.operation
+            if op.name == "rtask.kernel":
+                try:
+                    text, externals = KernelWriter(op, features).write()
+                except CompilerError as error:
+                    raise PassFailure(op, str(error)) from error
+                texts.append(text)
+                declared.update(externals)
+        generated = ir.Module.parse("\n".join([*declared.values(), *texts]), module.context)
+        lower_to_llvm(generated)
+        for view in reversed(list(block.operations)):
+            view.operation.erase()
+        with ir.InsertionPoint(block):
+            for view in generated.body.operations:
+                view.operation.clone()
+
+
+def cpu_features(device: Device) -> CpuFeatures:
+    """What kernel generation must know of a CPU device."""
+    return CpuFeatures(lanes=device.lanes(4), has_fma=device.level_name != "x86-64")
