@@ -1,0 +1,103 @@
+"""What all command-line programs share: option errors, one-line failures, tables."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import IO, NoReturn
+
+from rcompiler.errors import CompilerError
+
+
+class Parser(argparse.ArgumentParser):
+    """LLVM-style options, never abbreviated; a wrong one is a single line and exit code 2."""
+
+    def __init__(self, prog: str, description: str) -> None:
+        super().__init__(prog=prog, description=description, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def guard(prog: str, body: Callable[[], int]) -> int:
+    """Exit code of ``body``; what the user can mend becomes one line on standard error and 1."""
+    try:
+        code = body()
+        sys.stdout.flush()
+        return code
+    except CompilerError as error:
+        message = str(error)
+    except BrokenPipeError:  # the reader of a pipe left: nothing more can be printed
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        message = f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    except MemoryError:
+        message = "not enough memory"
+    except KeyboardInterrupt:
+        return 130
+    complain(prog, message)
+    return 1
+
+
+def complain(prog: str, message: str) -> None:
+    """One line on standard error."""
+    print(f"{prog}: error: {' '.join(message.split())}", file=sys.stderr)
+
+
+def positive(text: str) -> int:
+    """An argparse type: an integer of at least 1."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
+    return value
+
+
+def table(
+    columns: Sequence[str], rows: Sequence[Sequence[object]], stream: IO[str] | None = None
+) -> None:
+    """Print rows: drawn by rich on a terminal, aligned plain text elsewhere.
+
+    Columns whose cells are all numbers (or "-") are right-aligned.
+    """
+    stream = stream or sys.stdout
+    cells = [[str(cell) for cell in row] for row in rows]
+    right = [all(_numeric(row[i]) for row in cells) for i in range(len(columns))]
+    if stream.isatty():
+        _rich(columns, cells, right, stream)
+        return
+    widths = [max(len(r[i]) for r in [list(columns), *cells]) for i in range(len(columns))]
+    for row in [list(columns), *cells]:
+        line = [
+            cell.rjust(width) if is_right else cell.ljust(width)
+            for cell, width, is_right in zip(row, widths, right, strict=True)
+        ]
+        print("  ".join(line).rstrip(), file=stream)
+
+
+def _rich(
+    columns: Sequence[str], cells: list[list[str]], right: list[bool], stream: IO[str]
+) -> None:
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.table import Table
+
+    drawn = Table()
+    for column, is_right in zip(columns, right, strict=True):
+        drawn.add_column(column, justify="right" if is_right else "left", overflow="fold")
+    for row in cells:
+        drawn.add_row(*map(escape, row))
+    Console(file=stream).print(drawn)
+
+
+def _numeric(cell: str) -> bool:
+    try:
+        float(cell.rstrip("%x"))
+    except ValueError:
+        return cell in ("", "-")
+    return True

@@ -1,0 +1,135 @@
+"""Input arrays of a model: from files or drawn at random; output arrays to files."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from rcompiler.errors import CompilerError, ShapeError
+
+Range = tuple[float, float]
+
+
+class TensorLike(Protocol):
+    """Name, static shape and dtype name (numpy or ml_dtypes) of an input or output."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def dtype_of(name: str) -> np.dtype:
+    """The numpy dtype of a name such as "float32" or "bfloat16"."""
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        return np.dtype(getattr(ml_dtypes, name))
+
+
+def random_inputs(
+    inputs: Sequence[TensorLike], seed: int = 0, ranges: Mapping[str, Range] | None = None
+) -> dict[str, np.ndarray]:
+    """Reproducible data: floats from N(0, 1), booleans even, integers 0 or 1.
+
+    Integers are often indices, which must stay inside a table that is not known here; 0 and 1 are
+    valid for nearly all of them. ranges: other bounds by input name, low included, high excluded.
+    """
+    rng = np.random.default_rng(seed)
+    ranges = ranges or {}
+    unknown = set(ranges) - {tensor.name for tensor in inputs}
+    if unknown:
+        raise ShapeError(
+            f"no input '{min(unknown)}'; the inputs are: {', '.join(t.name for t in inputs)}"
+        )
+    data = {}
+    for tensor in inputs:
+        dtype = dtype_of(tensor.dtype)
+        if dtype.kind == "b":
+            array = rng.random(tensor.shape) < 0.5
+        elif dtype.name.startswith(("int", "uint")):
+            low, high = ranges.get(tensor.name, (0, 2))
+            array = rng.integers(int(low), int(high), tensor.shape)
+        elif tensor.name in ranges:
+            array = rng.uniform(*ranges[tensor.name], tensor.shape)
+        else:
+            array = rng.standard_normal(tensor.shape)
+        data[tensor.name] = np.asarray(array).astype(dtype)
+    return data
+
+
+def parse_ranges(texts: Iterable[str]) -> dict[str, Range]:
+    """``name=low:high`` items as a dict. Raises ShapeError."""
+    ranges = {}
+    for text in texts:
+        name, found, bounds = text.rpartition("=")
+        low, colon, high = bounds.partition(":")
+        try:
+            ranges[name] = float(low), float(high)
+        except ValueError:
+            found = ""
+        if not found or not colon or not ranges[name][0] < ranges[name][1]:
+            raise ShapeError(f"--range={text}: expected NAME=LOW:HIGH with LOW below HIGH")
+    return ranges
+
+
+def read_inputs(files: Sequence[str], inputs: Sequence[TensorLike]) -> dict[str, np.ndarray]:
+    """Arrays from files, by input name.
+
+    files: ``x.npy`` and ``x.pb`` (an ONNX TensorProto) fill the inputs in order, ``name=x.npy``
+    one by name, ``x.npz`` those that it names. Raises CompilerError, ShapeError.
+    """
+    names = [tensor.name for tensor in inputs]
+    given: dict[str, np.ndarray] = {}
+    for text in files:
+        name, found, file = text.rpartition("=")
+        if not found or Path(text).exists():
+            name, file = "", text
+        for key, array in _read(Path(file)).items():
+            key = name or key or next((n for n in names if n not in given), "")
+            if key not in names or key in given:
+                problem = "given twice" if key in given else f"not an input: '{key}'"
+                problem = problem if key else "more files than inputs"
+                raise ShapeError(f"{file}: {problem}; the inputs are: {', '.join(names)}")
+            given[key] = array
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise ShapeError(f"no file is given for input '{missing[0]}'")
+    return given
+
+
+def _read(path: Path) -> dict[str, np.ndarray]:
+    """Arrays by input name; "" is the next input in order."""
+    try:
+        if path.suffix == ".pb":
+            from onnx import TensorProto, numpy_helper
+
+            return {"": numpy_helper.to_array(TensorProto.FromString(path.read_bytes()))}
+        loaded: Any = np.load(path, allow_pickle=False)
+        if isinstance(loaded, np.ndarray):
+            return {"": loaded}
+        with loaded:
+            return {name: loaded[name] for name in loaded.files}
+    except OSError as error:
+        raise CompilerError(f"{path}: cannot read: {error.strerror or error}") from None
+    except (ValueError, TypeError, EOFError, zipfile.BadZipFile) as error:
+        raise CompilerError(f"{path}: not a .npy, .npz or .pb file ({error})") from None
+    except Exception as error:
+        if type(error).__name__ != "DecodeError":  # of protobuf, which only onnx brings in
+            raise
+        raise CompilerError(f"{path}: not an ONNX tensor ({error})") from None
+
+
+def save_outputs(path: Path, outputs: Mapping[str, np.ndarray]) -> None:
+    """Write outputs: ``.npz`` by output name, ``.npy`` when there is only one."""
+    if path.suffix == ".npz":
+        np.savez(path, **outputs)  # type: ignore[arg-type]
+    elif path.suffix == ".npy" and len(outputs) == 1:
+        np.save(path, next(iter(outputs.values())))
+    else:
+        raise CompilerError(f"{path}: outputs are saved as .npz, or as .npy when there is one")

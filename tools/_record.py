@@ -1,0 +1,56 @@
+"""What a measurement has to say about itself: machine, software, commit, time."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+_PACKAGES = ("rcompiler", "numpy", "onnx", "onnxruntime", "llvmlite", "torch-mlir")
+
+
+def provenance() -> dict[str, Any]:
+    """device, date (UTC, ISO 8601), versions (None: not installed), commit (None: no checkout)."""
+    return {
+        "device": device(),
+        "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "versions": {"python": platform.python_version()} | {p: _version(p) for p in _PACKAGES},
+        "commit": commit(Path(__file__).resolve().parent),
+    }
+
+
+def device() -> dict[str, Any]:
+    """Model name of the CPU and how many CPUs this process may use."""
+    name = platform.processor() or platform.machine()
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                name = line.partition(":")[2].strip()
+                break
+    except OSError:
+        pass  # not Linux: the platform's own name stays
+    return {"name": name, "cpus": len(os.sched_getaffinity(0)), "system": platform.platform()}
+
+
+def commit(folder: Path) -> str | None:
+    """Hash of the checkout around ``folder``, with "-dirty" when files differ from it."""
+    try:
+        found = subprocess.run(
+            ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty",
+             "--exclude=*"],
+            capture_output=True, text=True, timeout=10, check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return found.stdout.strip()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,99 @@
+"""What a tool is pointed at: an ONNX file, a compiled .rcx file or the name of a built-in model."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto
+
+import rcompiler
+from rcompiler.errors import ArtifactError, InvalidModel, ShapeError
+from rcompiler.frontend.load import load
+from rcompiler.tools import models
+from rcompiler.tools._console import Parser, positive
+
+
+@dataclass(frozen=True)
+class Source:
+    """proto: the ONNX model; None when ``path`` is a compiled file."""
+
+    name: str
+    path: Path | None
+    proto: ModelProto | None
+
+    def executable(self, options: argparse.Namespace, **more: Any) -> Any:
+        """Compile, or load what is compiled already. more: further options of compile_onnx."""
+        if self.proto is not None:
+            return rcompiler.compile_onnx(self.proto, **compile_options(options, self), **more)
+        for option in ("shapes", "policy", "target"):
+            if getattr(options, option):
+                raise ArtifactError(
+                    f"{self.path} is compiled already: --{option} no longer applies. "
+                    "Compile the ONNX model with it"
+                )
+        return rcompiler.load(self.path, **({"eus": options.eus} if options.eus else {}))
+
+
+def resolve(text: str) -> Source:
+    """The source that ``text`` names: a file if there is one, else a built-in model.
+
+    Raises InvalidModel when it is neither, or not an ONNX model.
+    """
+    path = Path(text)
+    if path.suffix == ".rcx":
+        return Source(path.stem, path, None)
+    if not path.exists() and text in models.names():
+        return Source(text, None, models.build(text))
+    if not path.exists():
+        raise InvalidModel(
+            f"{text}: no such file, nor a built-in model ({', '.join(models.names())})"
+        )
+    return Source(path.stem, path, load(path))
+
+
+def add_compile_options(parser: Parser) -> None:
+    """--target, --policy, --eus, --shapes: the options of compile_onnx that a command line has."""
+    group = parser.add_argument_group("compilation")
+    group.add_argument(
+        "--target", metavar="NAME", help="cpu (default), cuda:h200, cuda:sm_80 or a device file"
+    )
+    group.add_argument(
+        "--policy", metavar="NAME", help="scheduling: rammer (default), list, wave or base"
+    )
+    group.add_argument("--eus", type=positive, metavar="N", help="execution units (CPU: threads)")
+    group.add_argument(
+        "--shapes",
+        action="append",
+        default=[],
+        metavar="NAME=DIMS",
+        help="shape of an input (x=1x3x224x224) or size of a symbolic dimension (batch=4); "
+        "several are separated by commas, or the option is repeated",
+    )
+
+
+def compile_options(options: argparse.Namespace, source: Source) -> dict[str, Any]:
+    """The keywords for compile_onnx that were chosen on the command line."""
+    chosen = {key: getattr(options, key) for key in ("target", "policy", "eus")}
+    chosen["shapes"] = shapes_of(options, source)
+    return {key: value for key, value in chosen.items() if value}
+
+
+def shapes_of(options: argparse.Namespace, source: Source) -> dict[str, Any]:
+    """--shapes as a dict: input name to tuple, symbolic dimension to int.
+
+    Raises ShapeError for text of another form.
+    """
+    assert source.proto is not None
+    inputs = {value.name for value in source.proto.graph.input}
+    shapes: dict[str, Any] = {}
+    for item in (part for text in options.shapes for part in text.split(",")):
+        name, found, dims = item.rpartition("=")
+        if not found or not re.fullmatch(r"(\d+(x\d+)*)?", dims):
+            raise ShapeError(f"--shapes={item}: expected NAME=2x3x4 (NAME= for a scalar)")
+        shape = tuple(int(d) for d in dims.split("x") if d)
+        shapes[name] = shape if name in inputs or len(shape) != 1 else shape[0]
+    return shapes

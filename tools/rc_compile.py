@@ -1,0 +1,114 @@
+"""rc-compile: compile an ONNX model to one file that rc-run and rcompiler.load run.
+
+rc-compile model.onnx -o model.rcx
+rc-compile model.onnx --emit=vdevice          the schedule as text
+rc-compile model.onnx --check                 every operator that cannot be compiled
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from rcompiler.errors import CompilerError
+from rcompiler.tools._console import Parser, guard, table
+
+_STAGES = "linalg, rtask, rkernel, vdevice, llvm, asm, ptx"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 success, 1 failure or gaps found, 2 wrong arguments, 130 interrupted."""
+    options = _options(argv)
+    return guard("rc-compile", lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
+    from rcompiler.tools._sources import resolve
+
+    source = resolve(options.model)
+    if options.check:
+        return _check(options, source)
+    start = time.perf_counter()
+    steps = _Steps(start)
+    model = source.executable(options, **({"progress": steps} if options.timing else {}))
+    if options.emit:
+        _write_text(options.output or "-", model.stage(options.emit))
+    else:
+        target = Path(options.output or f"{source.name}.rcx")
+        model.save(target)
+        print(f"{target}: {target.stat().st_size / 1e6:.2f} MB", file=sys.stderr)
+    if options.report:
+        print(model.report())
+    if options.timing:
+        steps.print(time.perf_counter())
+    return 0
+
+
+def _check(options: argparse.Namespace, source: object) -> int:
+    from rcompiler.frontend.check import check
+    from rcompiler.tools._sources import Source, shapes_of
+
+    assert isinstance(source, Source)
+    if source.proto is None:
+        raise CompilerError(f"{source.path}: is compiled already; --check reads an ONNX model")
+    gaps = check(source.proto, shapes=shapes_of(options, source))
+    nodes = len(source.proto.graph.node)
+    if not gaps:
+        print(f"{source.name}: all {nodes} nodes can be compiled")
+        return 0
+    rows = [(gap.node, gap.op, gap.reason, gap.remedy) for gap in gaps]
+    table(("node", "op", "reason", "remedy"), rows)
+    print(f"{source.name}: {len(gaps)} of {nodes} nodes cannot be compiled")
+    return 1
+
+
+class _Steps:
+    """Receives the name of each compilation step as it starts; prints how long each took."""
+
+    def __init__(self, start: float) -> None:
+        self._marks = [("start", start)]
+
+    def __call__(self, step: str) -> None:
+        self._marks.append((step, time.perf_counter()))
+
+    def print(self, end: float) -> None:
+        start = self._marks[0][1]
+        ends = [mark for _, mark in self._marks[1:]] + [end]
+        rows = [
+            (name, f"{(after - begin) * 1e3:.1f}", f"{100 * (after - begin) / (end - start):.1f}%")
+            for (name, begin), after in zip(self._marks, ends, strict=True)
+        ]
+        rows.append(("total", f"{(end - start) * 1e3:.1f}", "100.0%"))
+        table(("step", "ms", "share"), rows, sys.stderr)
+
+
+def _write_text(target: str, text: str) -> None:
+    text = text if text.endswith("\n") else text + "\n"
+    if target == "-":
+        sys.stdout.write(text)
+    else:
+        Path(target).write_text(text)
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    from rcompiler.tools._sources import add_compile_options
+
+    parser = Parser("rc-compile", "Compile an ONNX model to one file that rc-run runs.")
+    parser.add_argument("model", help="an ONNX file, or the name of a built-in model (resnet50)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="default: MODEL.rcx; text: -")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--emit", metavar="STAGE", help=f"print one stage instead: {_STAGES}")
+    what.add_argument(
+        "--check", action="store_true", help="list every operator that cannot be compiled, and stop"
+    )
+    parser.add_argument("--report", action="store_true", help="print tiles, schedule and estimates")
+    parser.add_argument("--timing", action="store_true", help="print the time of each step")
+    add_compile_options(parser)
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,127 @@
+"""rc-run: run a compiled file, or an ONNX model, on given or random inputs.
+
+rc-run model.rcx x.npy --save=y.npz
+rc-run model.onnx --verify                    compare with the ONNX reference
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rcompiler.errors import CompilerError
+from rcompiler.tools._console import Parser, complain, guard, table
+from rcompiler.tools._data import parse_ranges, random_inputs, read_inputs, save_outputs
+from rcompiler.tools._reference import ENGINES, compare, reference
+from rcompiler.tools._sources import Source, add_compile_options, resolve
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 success, 1 failure or a wrong result, 2 wrong arguments, 130 interrupted."""
+    options = _options(argv)
+    return guard("rc-run", lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
+    source = resolve(options.model)
+    oracle = _oracle(options, source) if options.verify else None
+    model = source.executable(options)
+    if options.inputs:
+        feeds = read_inputs(options.inputs, model.inputs)
+    else:
+        feeds = random_inputs(model.inputs, options.seed, parse_ranges(options.range))
+    start = time.perf_counter()
+    outputs = model(**feeds)
+    print(f"{source.name}: {(time.perf_counter() - start) * 1e3:.3f} ms (first run)")
+    named = {t.name: y for t, y in zip(model.outputs, outputs, strict=True)}
+    table(("output", "dtype", "shape", "min", "mean", "max"), [_summary(*x) for x in named.items()])
+    if options.save:
+        save_outputs(Path(options.save), named)
+    return _verify(options, oracle, feeds, named) if oracle is not None else 0
+
+
+def _oracle(options: argparse.Namespace, source: Source) -> Any:
+    """The ONNX model to verify against."""
+    if options.onnx:
+        source = resolve(options.onnx)
+    if source.proto is None:
+        raise CompilerError(
+            f"{source.path} holds no ONNX model to verify against; name it with --onnx=FILE"
+        )
+    return source.proto
+
+
+def _verify(
+    options: argparse.Namespace,
+    oracle: Any,
+    feeds: dict[str, np.ndarray],
+    outputs: dict[str, np.ndarray],
+) -> int:
+    engine, expected = reference(oracle, feeds, options.reference)
+    wrong = []
+    for (name, actual), want in zip(outputs.items(), expected, strict=True):
+        found = compare(actual, want, options.tolerance)
+        print(
+            f"{name}: largest error {found.absolute:.3g}, {found.relative_to_limit:.3f} of what "
+            f"is allowed, against {engine}"
+        )
+        if not found.right:
+            wrong.append(
+                f"output '{name}' differs from {engine} by {found.absolute:.3g} at "
+                f"{list(found.where)}: {actual[found.where]}, not {want[found.where]}"
+            )
+    for message in wrong:
+        complain("rc-run", message)
+    return 1 if wrong else 0
+
+
+def _summary(name: str, array: np.ndarray) -> tuple[str, ...]:
+    shape = "x".join(map(str, array.shape)) or "scalar"
+    if array.size == 0:
+        return name, array.dtype.name, shape, "-", "-", "-"
+    values = array.astype(np.float64)
+    figures = (f"{f(values):.6g}" for f in (np.min, np.mean, np.max))
+    return name, array.dtype.name, shape, *figures
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser("rc-run", "Run a compiled file, or an ONNX model, on given or random inputs.")
+    parser.add_argument("model", help="a .rcx file, an ONNX file or the name of a built-in model")
+    parser.add_argument(
+        "inputs",
+        nargs="*",
+        metavar="INPUT",
+        help=".npy or .pb in order of the inputs, NAME=FILE, or .npz; none: random data",
+    )
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the random data")
+    parser.add_argument(
+        "--range",
+        action="append",
+        default=[],
+        metavar="NAME=LOW:HIGH",
+        help="bounds of the random data of one input; by default integers are 0 or 1",
+    )
+    parser.add_argument("--save", metavar="FILE", help="write the outputs to a .npz or .npy file")
+    parser.add_argument("--verify", action="store_true", help="compare with a reference")
+    parser.add_argument(
+        "--reference", choices=ENGINES, default="auto", help="what computes the reference"
+    )
+    parser.add_argument("--onnx", metavar="FILE", help="the model of a .rcx file, for --verify")
+    parser.add_argument(
+        "--tolerance",
+        type=float,
+        metavar="X",
+        help="allowed error over root mean square of the output; float32: 1e-4",
+    )
+    add_compile_options(parser)
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
