@@ -26,6 +26,7 @@ from rcompiler.roller.vectors import VectorAxis, choose_vector_axis
 _EUS = tuple(range(1, 9))
 _PARTS = 256  # tiles along one axis
 _TASKS = 256  # tasks of one operator, or 4 per EU on a wider device
+_SPACE = 8192  # task tiles that are evaluated
 _SHARE = 96  # a large operator has about this many tasks: enough to balance, few to place
 _REGISTERS = 3  # register tiles whose task tiles are compared
 _CUT = 0.05  # every axis that is cut makes rows shorter and dependences more
@@ -133,8 +134,8 @@ def task_tiles(
 ) -> Array:
     """All aligned task tiles, int64 [candidates, parallel axes]; the first is the whole operator.
 
-    Every tile is a multiple of the register tile or the whole axis. Only the three longest axes
-    are split anywhere, the others wholly or not at all.
+    Every tile is a multiple of the register tile or the whole axis. Only the longest axes (three,
+    fewer when there are very many axes) are split anywhere, the others wholly or not at all.
     """
     sizes = [max(1, expr.axes[p].size) for p in expr.parallel]
     if expr.kind == "sequential" or not sizes:
@@ -145,11 +146,15 @@ def task_tiles(
         itemsize = min(access.itemsize for access in expr.outputs)
         units[position] = line_unit(units[position], device.memory[0].line, itemsize)
     loops = [math.ceil(size / unit) for size, unit in zip(sizes, units, strict=True)]
-    longest = sorted(range(len(sizes)), key=lambda p: (-loops[p], p))[:3]
-    choices = []
-    for position, (size, unit) in enumerate(zip(sizes, units, strict=True)):
-        found = splits(size, unit, _PARTS)
-        choices.append(found if position in longest else (found[0], found[-1])[: len(found)])
+    longest = sorted(range(len(sizes)), key=lambda p: (-loops[p], p))
+    for several in (3, 2, 1):
+        choices = []
+        for position, (size, unit) in enumerate(zip(sizes, units, strict=True)):
+            found = splits(size, unit, _PARTS)
+            anywhere = position in longest[:several]
+            choices.append(found if anywhere else (found[0], found[-1])[: len(found)])
+        if math.prod(map(len, choices)) <= _SPACE:
+            break
     tiles = np.array(list(product(*choices)), np.int64)
     tasks = (-(-np.array(sizes, np.int64) // tiles)).prod(axis=1)
     return tiles[tasks <= max(_TASKS, 4 * device.eus)]

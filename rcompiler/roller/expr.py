@@ -44,7 +44,7 @@ KINDS = (
     "gather",
     "sequential",
 )
-_ENUMERATE = 1 << 20  # points of a floordiv/mod or clamped access that are counted one by one
+_ENUMERATE = 1 << 16  # points of a floordiv/mod or clamped access that are counted one by one
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class Access:
                 result.append(np.minimum(self._free_points(sizes), size))
                 continue
             low, high = dim.bounds(sizes)
-            result.append(np.minimum(high - low + 1, size))
+            result.append(np.clip(high - low + 1, 0, size))
         return tuple(result)
 
     def traffic(self, sizes: Sequence[Number], line: int) -> Number:
@@ -132,7 +132,7 @@ class Access:
         """Number of different elements a tile of `sizes` at `origin` (default 0) touches.
 
         Exact for every linear map (any stride, dilation, halo, shared axes) and for floordiv and
-        mod of up to 2^20 points; beyond that an upper bound. Data-dependent: one per point, at most
+        mod of up to 2^16 points; beyond that an upper bound. Data-dependent: one per point, at most
         the whole tensor.
         """
         if any(size < 1 for size in sizes):

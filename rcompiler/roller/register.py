@@ -133,15 +133,15 @@ class RegisterModel:
         if position not in self._pixels:
             return near_equal(size, self._most_vectors)
         # pixels whose taps share broadcasts hold them in registers: few pixels, several panels
-        few = self._shared_window and not self._horizontal
+        few = self.expr.windowed(self.expr.parallel[position]) and self._shared_window
         hiding = self.device.compute.accumulators
         return near_equal(size, hiding if few else self._most_accumulators)
 
     def _strip(self, sizes: Sequence[int]) -> bool:
-        """Pixels of a second axis only when the innermost one is whole: 2x7, not 2x3."""
-        pixels = self._pixels
-        outer = [p for p in pixels[1:] if sizes[p] > 1]
-        return not outer or sizes[pixels[0]] == self.sizes[pixels[0]]
+        """Pixels of an outer axis only when the innermost one is whole: 2x7, not 2x3."""
+        window = [p for p in self._pixels if self.expr.windowed(self.expr.parallel[p])]
+        outer = [p for p in window[1:] if sizes[p] > 1]
+        return not outer or sizes[window[0]] == self.sizes[window[0]]
 
     def _pixel(self, position: int) -> bool:
         """Axes that share every vector operand: the M of a matrix product, pixels, rows."""
@@ -267,7 +267,7 @@ class RegisterModel:
         operations = accumulators * max(1.0, self.expr.ops / 2)
         for position in reversed(range(len(unroll))):
             axis = self.expr.reduction[position]
-            steps = math.ceil(self.expr.axes[axis].size / unroll[position])
+            steps = max(1, math.ceil(self.expr.axes[axis].size / unroll[position]))
             budget = _BODY * (2 if self.expr.windowed(axis) else 1) / operations
             if self._horizontal == (position,):
                 target = self.device.compute.accumulators / max(1, math.prod(sizes))

@@ -46,6 +46,23 @@ def conv(c: int, size: int, co: int, kernel: int, stride: int = 1, n: int = 1) -
     )
 
 
+def plain_conv(c: int, size: int, co: int, kernel: int) -> TensorExpr:
+    """Convolution in NCHW, not blocked: only the columns of the image are contiguous."""
+    span = size + kernel - 1
+    row, column = index((1, 1), (1, 4)), index((1, 2), (1, 5))
+    return tensor_expr(
+        [
+            *[("co", co, "parallel"), ("oh", size, "parallel"), ("ow", size, "parallel")],
+            *[("c", c, "reduction"), ("kh", kernel, "reduction"), ("kw", kernel, "reduction")],
+        ],
+        [
+            Access((c, span, span), 4, (at(3), row, column)),
+            Access((co, c, kernel, kernel), 4, (at(0), at(3), at(4), at(5))),
+        ],
+        [Access((co, size, size), 4, (at(0), at(1), at(2)))],
+    )
+
+
 def first_conv() -> TensorExpr:
     """7x7, stride 2, [3][230][230] -> [4][112][112][16]."""
     row, column = index((2, 1), (1, 5)), index((2, 2), (1, 6))
@@ -134,6 +151,7 @@ CASES: dict[str, TensorExpr] = {
     "conv_7x7_image": conv(512, 7, 512, 3),
     "conv_stride": conv(128, 56, 128, 3, stride=2),
     "conv_batch": conv(64, 56, 64, 1, n=8),
+    "plain_conv": plain_conv(64, 56, 64, 3),
     "first_conv": first_conv(),
     "depthwise": depthwise(384, 14),
     "pool": depthwise(64, 56, pool=True),

@@ -13,7 +13,7 @@ from roller_cases import CASES, conv, depthwise, elementwise, first_conv, gemm, 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.roller.construct import construct
 from rcompiler.roller.cost import balance, makespan, task_costs
-from rcompiler.roller.expr import Access, tensor_expr
+from rcompiler.roller.expr import Access, floordiv, index, mod, tensor_expr
 from rcompiler.roller.register import RegisterModel
 from rcompiler.roller.vectors import choose_vector_axis
 
@@ -69,6 +69,42 @@ def test_tiles_cover_every_output_once(m, n, k, level):
             (i, j), (ti, tj) = (np.array(g) * decision.tile), decision.tile
             written[i : i + ti, j : j + tj] += 1
         assert (written == 1).all()
+
+
+SIZES = st.sampled_from([0, 1, 2, 3, 7, 8, 16, 17, 100, 1000, 4096])
+
+
+@st.composite
+def expressions(draw):
+    """Anything that is well formed, sensible or not."""
+    kinds = st.sampled_from(["parallel", "parallel", "reduction"])
+    axes = [(f"a{i}", draw(SIZES), draw(kinds)) for i in range(draw(st.integers(1, 6)))]
+    term = st.tuples(st.sampled_from([1, 1, 2, -1, 16]), st.integers(0, len(axes) - 1))
+    flat = st.builds(lambda ts, c: index(*ts, constant=c), st.lists(term, max_size=2), st.just(0))
+    deep = st.builds(lambda f, d: index((1, d(f, 16))), flat, st.sampled_from([floordiv, mod]))
+    dims = st.lists(st.one_of(flat, flat, deep, st.none()), max_size=3)
+    access = st.builds(
+        lambda ds, size, bytes_: Access((size,) * len(ds), bytes_, tuple(ds)),
+        dims,
+        st.sampled_from([1, 5, 100, 5000]),
+        st.sampled_from([1, 2, 4, 8]),
+    )
+    inputs = draw(st.lists(access, max_size=3))
+    return tensor_expr(axes, inputs, [draw(access)], ops=draw(st.sampled_from([0, 2, 20])))
+
+
+@settings(max_examples=150, deadline=None)
+@given(expressions(), st.sampled_from(LEVELS), st.sampled_from([1, 64]))
+def test_any_expression_has_a_legal_decision(expr, level, eus):
+    device = cpu_device(level, eus=eus)
+    for decision in construct(expr, device):
+        check(expr, device, decision)
+
+
+def test_plain_convolutions_unroll_output_channels():
+    decision = first(CASES["plain_conv"], "v4")
+    assert decision.vector_dim == 2  # columns are contiguous, channels are not
+    assert vectors(decision) >= 8
 
 
 def first(expr, level):
