@@ -1,0 +1,294 @@
+"""Reading at computed positions: the gathers, OneHot, Compress, NonZero, Unique, Trilu and others.
+
+A position known while compiling is checked; one known at run time counts from the end when
+negative and is clamped to the tensor otherwise (the standard calls it an error).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rcompiler.frontend import dtypes, load
+from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend.registry import Context, lowering
+from rcompiler.frontend.scalar import Body, Scalar
+
+
+def positions(ctx: Context, index: int, extents: Sequence[int]) -> Value:
+    """Input ``index`` as positions; constants are checked and made non-negative.
+
+    ``extents``: size of the indexed dimension, one per element of the last axis of the input, or
+    a single one for every element.
+    """
+    value = ctx.input(index)
+    if value.dtype not in ("int32", "int64"):
+        raise ctx.shape_error(f"indices are int32 or int64, not {value.dtype}")
+    if value.const is None or not value.size:
+        return value
+    size = np.asarray(extents, np.int64) if len(extents) > 1 else np.int64(extents[0])
+    array = value.const.astype(np.int64)
+    if ((array < -size) | (array >= size)).any():
+        raise ctx.shape_error(f"an index is outside the dimension of {list(extents)} elements")
+    return ctx.b.constant(np.where(array < 0, array + size, array))
+
+
+def resolved(s: Body, position: Scalar, extent: int, known: bool) -> Scalar:
+    """A position as an ``index`` inside ``[0, extent)``."""
+    at = s.cast(position, "index")
+    if known:
+        return at
+    return s.clamp(s.select(at < 0, at + extent, at), 0, extent - 1)
+
+
+@lowering("Gather")
+def _gather(ctx: Context) -> Value:
+    x = ctx.input(0)
+    axis = ctx.axis(ctx.attr("axis", 0), x.rank)
+    if not x.rank:
+        raise ctx.shape_error("the data has no dimensions")
+    return take(ctx, x, positions(ctx, 1, [x.shape[axis]]), axis)
+
+
+def take(ctx: Context, x: Value, at: Value, axis: int) -> Value:
+    """numpy's ``take``; ``at`` comes from ``positions``. Equally spaced constants are a slice."""
+    b, extent = ctx.b, x.shape[axis]
+    shape = [*x.shape[:axis], *at.shape, *x.shape[axis + 1 :]]
+    if not extent and at.size:
+        raise ctx.shape_error("an empty dimension has no elements to gather")
+    if 0 in shape:
+        return b.empty(shape, x.dtype)
+    if at.const is not None:
+        flat = at.const.reshape(-1)
+        step = int(flat[1] - flat[0]) if flat.size > 1 else 1
+        if step and (np.diff(flat) == step).all():
+            starts, sizes, steps = [0] * x.rank, list(x.shape), [1] * x.rank
+            starts[axis], sizes[axis], steps[axis] = int(flat[0]), flat.size, step
+            return b.reshape(b.slice(x, starts, sizes, steps), shape)
+
+    def body(s: Body, position: Scalar, _: Scalar) -> Scalar:
+        where = [s.index(i) for i in range(axis)]
+        where.append(resolved(s, position, extent, at.const is not None))
+        where += [s.index(i) for i in range(axis + at.rank, len(shape))]
+        return s.extract(x, where)
+
+    own = ", ".join(dims(len(shape)))
+    return b.generic([(at, ", ".join(dims(at.rank, axis)))], [(b.empty(shape, x.dtype), own)],
+                     "p" * len(shape), body)[0]
+
+
+@lowering("GatherElements")
+def _gather_elements(ctx: Context) -> Value:
+    """``out[i, j] = x[at[i, j], j]`` for axis 0, and so on."""
+    b, x = ctx.b, ctx.input(0)
+    axis = ctx.axis(ctx.attr("axis", 0), x.rank)
+    at = positions(ctx, 1, [x.shape[axis]])
+    if at.rank != x.rank or any(
+        i != axis and n > d for i, (n, d) in enumerate(zip(at.shape, x.shape, strict=True))
+    ):
+        raise ctx.shape_error("the indices do not fit the data")
+    if not at.size:
+        return b.empty(at.shape, x.dtype)
+    if not x.size:
+        raise ctx.shape_error("the data has no elements to gather")
+
+    def body(s: Body, position: Scalar) -> Scalar:
+        where = [s.index(i) for i in range(x.rank)]
+        where[axis] = resolved(s, position, x.shape[axis], at.const is not None)
+        return s.extract(x, where)
+
+    own = ", ".join(dims(x.rank))
+    return b.generic([(at, own)], [(b.empty(at.shape, x.dtype), own)], "p" * x.rank,
+                     lambda s, p, _: body(s, p))[0]
+
+
+@lowering("GatherND")
+def _gather_nd(ctx: Context) -> Value:
+    """The last axis of the indices holds coordinates, after ``batch_dims`` common dimensions."""
+    b, x, rank = ctx.b, ctx.input(0), ctx.input(1).rank
+    batch = ctx.attr("batch_dims", 0)
+    if not rank or not 0 <= batch < min(rank, x.rank):
+        raise ctx.shape_error("batch_dims does not fit the inputs")
+    count = ctx.input(1).shape[-1]
+    if not 1 <= count <= x.rank - batch or ctx.input(1).shape[:batch] != x.shape[:batch]:
+        raise ctx.shape_error("the indices do not fit the data")
+    extents = x.shape[batch : batch + count]
+    at = positions(ctx, 1, extents)
+    shape = [*at.shape[:-1], *x.shape[batch + count :]]
+    if 0 in shape:
+        return b.empty(shape, x.dtype)
+    if not x.size:
+        raise ctx.shape_error("the data has no elements to gather")
+
+    def body(s: Body, *args: Scalar) -> Scalar:
+        where = [s.index(i) for i in range(batch)]
+        where += [
+            resolved(s, p, e, at.const is not None)
+            for p, e in zip(args[:count], extents, strict=True)
+        ]
+        where += [s.index(i) for i in range(rank - 1, len(shape))]
+        return s.extract(x, where)
+
+    reads = [", ".join([*dims(rank - 1), str(i)]) for i in range(count)]
+    return b.generic([(at, r) for r in reads],
+                     [(b.empty(shape, x.dtype), ", ".join(dims(len(shape))))],
+                     "p" * len(shape), body)[0]
+
+
+@lowering("Compress")
+def _compress(ctx: Context) -> Value:
+    b, x = ctx.b, ctx.input(0)
+    kept = np.flatnonzero(ctx.const(1, "the condition, which decides the result's shape"))
+    axis = ctx.attr("axis")
+    if axis is None:
+        x, axis = b.reshape(x, [x.size]), 0
+    axis = ctx.axis(axis, x.rank)
+    if kept.size and kept[-1] >= x.shape[axis]:
+        raise ctx.shape_error("the condition is longer than the axis")
+    return take(ctx, x, b.constant(kept.astype(np.int64)), axis)
+
+
+@lowering("NonZero")
+def _non_zero(ctx: Context) -> Value:
+    array = ctx.const(0, "the input, which decides the result's shape")
+    array = dtypes.to_storage(array, ctx.input(0).dtype)
+    rows = np.nonzero(array.reshape(-1) if array.ndim == 0 else array)
+    return ctx.b.constant(np.array(rows, np.int64).reshape(array.ndim, -1))
+
+
+@lowering("Unique")
+def _unique(ctx: Context) -> list[Value | None]:
+    b, array = ctx.b, ctx.const(0, "the input, which decides the result's shape")
+    axis = ctx.attr("axis")
+    if axis is not None:
+        axis = ctx.axis(axis, array.ndim)
+    values, first, inverse, counts = np.unique(array, True, True, True, axis=axis)
+    inverse = inverse.reshape(-1)
+    if not ctx.attr("sorted", 1):  # in the order of first occurrence
+        order = np.argsort(first)
+        place = np.empty_like(order)
+        place[order] = np.arange(order.size)
+        values = np.take(values, order, axis or 0)
+        first, inverse, counts = first[order], place[inverse], counts[order]
+    rest = [b.constant(a.astype(np.int64)) for a in (first, inverse, counts)]
+    return [b.constant(values, ctx.input(0).dtype), *rest]
+
+
+@lowering("OneHot")
+def _one_hot(ctx: Context) -> Value:
+    b, at, values = ctx.b, ctx.input(0), ctx.input(2)
+    depth = int(ctx.scalar(1))
+    if values.shape != (2,) or depth < 1:
+        raise ctx.shape_error("the values are [off, on], and the depth is positive")
+    axis = ctx.axis(ctx.attr("axis", -1), at.rank + 1)
+    kind = at.dtype if dtypes.is_float(at.dtype) else "int64"
+    shape = [*at.shape[:axis], depth, *at.shape[axis:]]
+
+    def body(s: Body, position: Scalar, off: Scalar, on: Scalar, *_: Scalar) -> Scalar:
+        position = s.cast(position, kind)
+        position = s.select(position < 0, position + depth, position)
+        return s.select(position.eq(s.cast(s.cast(s.index(axis), "int64"), kind)), on, off)
+
+    own = dims(len(shape))
+    read = ", ".join(d for i, d in enumerate(own) if i != axis)
+    return b.generic([(at, read), (values, "0"), (values, "1")],
+                     [(b.empty(shape, values.dtype), ", ".join(own))], "p" * len(shape), body)[0]
+
+
+@lowering("Trilu")
+def _trilu(ctx: Context) -> Value:
+    """The upper (or lower) triangle of the last two dimensions, zeros elsewhere."""
+    b, x = ctx.b, ctx.input(0)
+    if x.rank < 2:
+        raise ctx.shape_error("the input is a matrix or a batch of them")
+    k = ctx.optional(1)
+    if k is not None and (k.size != 1 or k.dtype != "int64"):
+        raise ctx.shape_error("k is one int64")
+    offset = b.constant(np.int64(0)) if k is None else b.reshape(k, [])
+
+    def body(s: Body, a: Scalar, k: Scalar) -> Scalar:
+        distance = s.cast(s.index(x.rank - 1) - s.index(x.rank - 2), "int64")
+        keep = distance >= k if ctx.attr("upper", 1) else distance <= k
+        return s.select(keep, a, s.const(0, a.dtype))
+
+    return b.elementwise(body, x, offset)
+
+
+@lowering("EyeLike")
+def _eye_like(ctx: Context) -> Value:
+    x, number = ctx.input(0), ctx.attr("dtype")
+    dtype = x.dtype if number is None else dtypes.from_onnx(number)
+    if x.rank != 2 or not dtypes.is_supported(dtype):
+        raise ctx.shape_error(f"the input is a matrix, and {dtype} a type of numbers")
+    eye = np.eye(*x.shape, k=ctx.attr("k", 0))
+    return ctx.b.constant(eye.astype(dtypes.numpy_dtype(dtype)), dtype)
+
+
+@lowering("Range")
+def _range(ctx: Context) -> Value:
+    """``start + i * delta`` below ``limit``; its length decides shapes, so all are constants."""
+    start, limit, delta = (ctx.const(i, "start, limit or delta").reshape(()) for i in range(3))
+    if delta == 0:
+        raise ctx.shape_error("delta is zero")
+    dtype = ctx.input(0).dtype
+    wide = np.float64 if dtypes.is_float(dtype) else np.int64
+    first, last, step = (v.astype(wide) for v in (start, limit, delta))
+    if wide is np.int64:
+        count = max(0, -(int(first - last) // int(step)))
+    else:
+        count = max(0, int(np.ceil((last - first) / step)))
+    load.check_size(f"node '{ctx.name}': the range", [count], dtype)
+    values = first + np.arange(count, dtype=wide) * step
+    return ctx.b.constant(values.astype(dtypes.numpy_dtype(dtype)), dtype)
+
+
+@lowering("ReverseSequence")
+def _reverse_sequence(ctx: Context) -> Value:
+    """The first ``sequence_lens[n]`` steps of batch entry ``n`` in reverse."""
+    b, x, lens = ctx.b, ctx.input(0), ctx.input(1)
+    time, batch = ctx.attr("time_axis", 0), ctx.attr("batch_axis", 1)
+    if x.rank < 2 or {time, batch} != {0, 1} or lens.shape != (x.shape[batch],):
+        raise ctx.shape_error("axes are 0 and 1, and there is one length per batch entry")
+    if not x.size:
+        return x
+
+    def body(s: Body, length: Scalar, _: Scalar) -> Scalar:
+        where = [s.index(i) for i in range(x.rank)]
+        end = s.minimum(s.cast(length, "index"), x.shape[time])
+        where[time] = s.select(where[time] < end, end - 1 - where[time], where[time])
+        return s.extract(x, where)
+
+    own = ", ".join(dims(x.rank))
+    return b.generic([(lens, f"d{batch}")], [(b.empty(x.shape, x.dtype), own)], "p" * x.rank,
+                     body)[0]
+
+
+@lowering("TensorScatter")
+def _tensor_scatter(ctx: Context) -> Value:
+    """Write ``update`` into a cache at ``write_indices[n]`` along ``axis``, linear or circular."""
+    b, past, update = ctx.b, ctx.input(0), ctx.input(1)
+    axis, mode = ctx.axis(ctx.attr("axis", -2), past.rank), ctx.attr("mode", "linear")
+    room, steps = past.shape[axis], update.shape[axis]
+    fits = [n == d or (i == axis and n <= d)
+            for i, (n, d) in enumerate(zip(update.shape, past.shape, strict=True))]
+    if not axis or not all(fits) or mode not in ("linear", "circular"):
+        raise ctx.shape_error("the update does not fit the cache")
+    if not update.size:
+        return past
+    at = ctx.optional(2) or b.splat([past.shape[0]], "int64", 0)
+    if at.shape != past.shape[:1]:
+        raise ctx.shape_error("there is one write index per batch entry")
+
+    def body(s: Body, old: Scalar, first: Scalar, _: Scalar) -> Scalar:
+        where = [s.index(i) for i in range(past.rank)]
+        step = where[axis] - s.cast(first, "index")
+        if mode == "circular":
+            step = s.rem(step, room)
+            step = s.select(step < 0, step + room, step)
+        where[axis] = s.clamp(step, 0, steps - 1)
+        return s.select((step >= 0) & (step < steps), s.extract(update, where), old)
+
+    own = ", ".join(dims(past.rank))
+    return b.generic([(past, own), (at, "d0")], [(b.empty(past.shape, past.dtype), own)],
+                     "p" * past.rank, body)[0]

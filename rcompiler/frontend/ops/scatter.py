@@ -1,0 +1,178 @@
+"""Writing at computed positions: ScatterElements (Scatter) and ScatterND, with reductions.
+
+Positions known while compiling become a gather, which runs in parallel: a constant says for every
+element of the result which update it takes, if any. Otherwise a sequential loop writes one update
+after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from rcompiler.frontend import dtypes
+from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend.ops.gather import positions
+from rcompiler.frontend.registry import Context, lowering
+from rcompiler.frontend.scalar import Body, Scalar
+
+Combine = Callable[[Body, Scalar, Scalar], Scalar]
+
+
+def _combine(ctx: Context, dtype: str) -> Combine | None:
+    """``f(s, old, new)`` of the node's reduction; None when an update replaces."""
+    name = ctx.attr("reduction", "none")
+    table: dict[str, Combine | None] = {
+        "none": None,
+        "add": lambda s, old, new: old + new,
+        "mul": lambda s, old, new: old * new,
+        "max": lambda s, old, new: s.maximum(old, new),
+        "min": lambda s, old, new: s.minimum(old, new),
+    }
+    if name not in table:
+        raise ctx.shape_error(f"the reduction '{name}' is unknown")
+    fn = table[name]
+    plain = dtypes.is_float(dtype) or dtypes.is_integer(dtype)
+    if fn is not None and (not plain or dtype in dtypes.SMALL_INTS):
+        raise ctx.refuse(f"the reduction '{name}' of {dtype} is not translated",
+                         "Cast the data to float32")
+    return fn
+
+
+def nested(
+    ctx: Context, shape: Sequence[int], into: Value,
+    body: Callable[[Body, list[Scalar], Value], Value],
+) -> Value:
+    """Run ``body(s, coordinates, tensor)`` for all coordinates of ``shape`` in row-major order."""
+
+    def level(s: Body, rest: Sequence[int], at: list[Scalar], tensor: Value) -> Value:
+        if not rest:
+            return body(s, at, tensor)
+        if rest[0] == 1:
+            return level(s, rest[1:], [*at, s.const(0, "index")], tensor)
+        out = s.for_(0, rest[0], [tensor], lambda i, t: [level(s, rest[1:], [*at, i], t)])[0]
+        assert isinstance(out, Value)
+        return out
+
+    shape = list(shape) or [1]
+    return ctx.b.loop(shape[0], [into],
+                      lambda s, i, t: [level(s, shape[1:], [i], t)])[0]
+
+
+def _write(s: Body, tensor: Value, where: list[Scalar], inside: Scalar | None, new: Scalar,
+           combine: Combine | None) -> Value:
+    """The tensor with one update applied, unless its position is outside."""
+    if inside is not None:
+        where = [s.select(inside, i, 0) for i in where]
+    if combine is not None or inside is not None:
+        old = s.extract(tensor, where)
+        new = new if combine is None else combine(s, old, new)
+        new = new if inside is None else s.select(inside, new, old)
+    return s.insert(new, tensor, where)
+
+
+def _bounded(s: Body, position: Scalar, extent: int) -> tuple[Scalar, Scalar]:
+    """A run-time position counted from the start, and whether it lies inside."""
+    at = s.cast(position, "index")
+    at = s.select(at < 0, at + extent, at)
+    return at, (at >= 0) & (at < extent)
+
+
+@lowering("ScatterElements", "Scatter")
+def _scatter_elements(ctx: Context) -> Value:
+    """``out[at[i, j], j] = updates[i, j]`` for axis 0, and so on."""
+    x, updates = ctx.input(0), ctx.input(2)
+    axis = ctx.axis(ctx.attr("axis", 0), x.rank)
+    at = positions(ctx, 1, [x.shape[axis]])
+    fits = at.rank == x.rank and all(
+        i == axis or n <= d for i, (n, d) in enumerate(zip(at.shape, x.shape, strict=True)))
+    if not fits or at.shape != updates.shape or updates.dtype != x.dtype:
+        raise ctx.shape_error("the indices, updates and data do not fit together")
+    if not at.size or not x.size:
+        return x
+    combine = _combine(ctx, x.dtype)
+    if at.const is not None and combine is None:
+        grid = list(np.indices(at.shape))
+        grid[axis] = at.const
+        flat = np.ravel_multi_index([g.reshape(-1) for g in grid], x.shape)
+        return _from_constant(ctx, x, updates, flat, x.rank)
+
+    def body(s: Body, where: list[Scalar], tensor: Value) -> Value:
+        position, new = s.extract(at, where), s.extract(updates, where)
+        target, inside = _bounded(s, position, x.shape[axis])
+        where = [target if i == axis else w for i, w in enumerate(where)]
+        return _write(s, tensor, where, None if at.const is not None else inside, new, combine)
+
+    return nested(ctx, at.shape, x, body)
+
+
+@lowering("ScatterND")
+def _scatter_nd(ctx: Context) -> Value:
+    """``out[at[i]] = updates[i]`` where ``at[i]`` holds the first coordinates."""
+    x, updates = ctx.input(0), ctx.input(2)
+    count = ctx.input(1).shape[-1] if ctx.input(1).rank else 0
+    if not 1 <= count <= x.rank:
+        raise ctx.shape_error("the indices do not fit the data")
+    at = positions(ctx, 1, x.shape[:count])
+    if updates.shape != at.shape[:-1] + x.shape[count:] or updates.dtype != x.dtype:
+        raise ctx.shape_error("the updates do not fit the indices and the data")
+    if not updates.size or not x.size:
+        return x
+    combine = _combine(ctx, x.dtype)
+    if at.const is not None and combine is None:
+        rows = np.ravel_multi_index(
+            [c.reshape(-1) for c in np.moveaxis(at.const, -1, 0)], x.shape[:count])
+        return _from_constant(ctx, x, updates, rows, count)
+    lead = at.rank - 1
+
+    def body(s: Body, where: list[Scalar], tensor: Value) -> Value:
+        inside, target = s.const(True, "bool"), []
+        for i in range(count):
+            position = s.extract(at, [*where[:lead], i])
+            coordinate, good = _bounded(s, position, x.shape[i])
+            target.append(coordinate)
+            inside = inside & good
+        where = where[: updates.rank]
+        return _write(s, tensor, target + where[lead:],
+                      None if at.const is not None else inside, s.extract(updates, where), combine)
+
+    return nested(ctx, updates.shape, x, body)
+
+
+def _from_constant(
+    ctx: Context, x: Value, updates: Value, rows: np.ndarray, count: int
+) -> Value:
+    """Replace rows of ``x`` (over its first ``count`` dimensions) by rows of ``updates``.
+
+    ``rows[i]``: flat position that row ``i`` of the updates goes to; the last one wins.
+    """
+    b = ctx.b
+    source = np.full(int(np.prod(x.shape[:count])), -1, np.int64)
+    source[rows] = np.arange(rows.size)
+    box = _box(source.reshape(x.shape[:count]))
+    if box is not None:
+        starts, sizes = box
+        part = b.reshape(updates, [*sizes, *x.shape[count:]])
+        return b.insert_slice(part, x, starts + [0] * (x.rank - count))
+    flat = b.reshape(updates, [rows.size, *x.shape[count:]])
+    taken = b.constant(source.reshape(x.shape[:count]))
+
+    def body(s: Body, old: Scalar, row: Scalar, _: Scalar) -> Scalar:
+        rest = [s.index(i) for i in range(count, x.rank)]
+        new = s.extract(flat, [s.cast(s.maximum(row, 0), "index"), *rest])
+        return s.select(row >= 0, new, old)
+
+    own = ", ".join(dims(x.rank))
+    return b.generic([(x, own), (taken, ", ".join(dims(count)))],
+                     [(b.empty(x.shape, x.dtype), own)], "p" * x.rank, body)[0]
+
+
+def _box(source: np.ndarray) -> tuple[list[int], list[int]] | None:
+    """(starts, sizes) when the updates, in order, fill a box of the result."""
+    where = np.nonzero(source >= 0)
+    starts = [int(w.min()) for w in where]
+    sizes = [int(w.max()) - a + 1 for w, a in zip(where, starts, strict=True)]
+    inner = source[tuple(slice(a, a + n) for a, n in zip(starts, sizes, strict=True))]
+    in_order = np.array_equal(inner.reshape(-1), np.arange(inner.size))
+    return (starts, sizes) if in_order else None
