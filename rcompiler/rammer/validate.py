@@ -188,7 +188,7 @@ def _common(placement: Placement, a: tuple[str, int], i: int, b: tuple[str, int]
     space, _ = placement.place[placement.graph.root(_value(placement, a))[0]]
     memory = space[0] if space[1] < 0 else f"{space[0]} {space[1]}"
     more = f" and {len(ranges) - 1} more ranges" if len(ranges) > 1 else ""
-    return f"bytes {ranges[0, 0]}..{ranges[0, 1] - 1} of {memory}{more} of it"
+    return f"bytes {ranges[0, 0]}..{ranges[0, 1] - 1} of {memory} memory{more}"
 
 
 def _check_own_writes(placement: Placement, name: str) -> None:

@@ -1,0 +1,196 @@
+"""Graphs for the scheduling tests, and an oracle that tries every execution of a small schedule."""
+
+import random
+from collections.abc import Sequence
+
+from rcompiler.rammer.graph import WHOLE, Access, DimAccess, Graph, Kernel, Operator, Value
+from rcompiler.rammer.program import Barrier, Program, Run, Signal, Wait
+from rcompiler.rammer.regions import byte_ranges, run_boxes
+
+
+def tiled(shape: Sequence[int], grid: Sequence[int], itemsize: int = 4, halo: int = 0) -> Access:
+    """Each task touches its own tile, and `halo` elements around it."""
+    dims = []
+    for axis, (size, tiles) in enumerate(zip(shape, grid, strict=True)):
+        step = -(-size // tiles)
+        dims.append(DimAccess(axis, step, -halo, step + 2 * halo))
+    return Access(tuple(shape), itemsize, tuple(dims))
+
+
+def rows(shape: Sequence[int], grid: Sequence[int], itemsize: int = 4) -> Access:
+    """Each task touches the full rows of its tile, as the left operand of a product."""
+    own = tiled(shape, grid, itemsize)
+    return Access(own.shape, itemsize, (own.dims[0], *(DimAccess(WHOLE),) * (len(shape) - 1)))
+
+
+def kernel(name: str, shape: Sequence[int], grid: Sequence[int], reads: str, **more) -> Kernel:
+    """reads: one letter per operand: t own tile, h tile with halo, r rows, w the whole tensor."""
+    size = more.pop("itemsize", 4)
+    make = {
+        "t": lambda: tiled(shape, grid, size),
+        "h": lambda: tiled(shape, grid, size, halo=1),
+        "r": lambda: rows(shape, grid, size),
+        "w": lambda: Access.whole(tuple(shape), size),
+    }
+    more.setdefault("estimated_ns", 1000.0)
+    write = (tiled(shape, grid, size),)
+    return Kernel(name, tuple(grid), tuple(make[r]() for r in reads), write, **more)
+
+
+def chain(kernels: Sequence[Kernel], inputs: Sequence[Sequence[int]]) -> Graph:
+    """Operator i runs kernel i; inputs[i]: the operators it reads, -1 the graph's input."""
+    size = kernels[0].writes[0].bytes
+    values = [Value("x", size, "input", index=0)]
+    operators = []
+    names = ["x"]
+    last = len(kernels) - 1
+    for i, (k, reads) in enumerate(zip(kernels, inputs, strict=True)):
+        kind, index = ("output", 0) if i == last else ("temp", -1)
+        values.append(Value(f"v{i}", size, kind, index=index))
+        sources = tuple(names[r + 1] for r in reads)
+        operators.append(Operator(f"o{i}", (k.name,), sources, (f"v{i}",)))
+        names.append(f"v{i}")
+    return Graph(tuple(operators), tuple(values), tuple({k.name: k for k in kernels}.values()))
+
+
+def random_graph(
+    rng: random.Random, operators: int, shape: Sequence[int] = (4, 4), itemsize: int = 4
+) -> Graph:
+    """A random graph over values of one shape with tiles, halos, rows and whole operands."""
+    kernels, inputs = [], []
+    for i in range(operators):
+        grid = tuple(rng.choice([1, 2, size]) for size in shape)
+        reads = "".join(rng.choice("thrw") for _ in range(rng.randint(1, 2)))
+        name = f"{reads}_{'x'.join(map(str, grid))}"
+        place = ((0, 0),) if reads[0] == "t" else ()
+        kernels.append(kernel(name, shape, grid, reads, itemsize=itemsize, in_place=place))
+        inputs.append([rng.randint(max(-1, i - 4), i - 1) for _ in reads])
+    return chain(kernels, inputs)
+
+
+class Wrong(Exception):
+    """An execution that goes wrong."""
+
+
+class Oracle:
+    """Runs every interleaving of small programs, task by task, on memory that knows its content.
+
+    A task is two steps, so that tasks of different EUs overlap in time; tasks that then touch a
+    common byte, one of them writing, are an error, and so are a read of anything but the bytes
+    that the producer wrote and a state in which nothing can go on.
+    """
+
+    def __init__(self, programs: Sequence[Program], graph: Graph) -> None:
+        self.programs, self.graph = programs, graph
+        self.states = 0
+        self.touched: dict[tuple, tuple] = {}
+
+    def check(self) -> None:
+        memories = {()}
+        for program in self.programs:
+            following: set[tuple] = set()
+            for memory in memories:
+                following |= self._explore(program, dict(memory))
+            memories = following
+
+    def _explore(self, program: Program, memory: dict) -> set[tuple]:
+        start = ((0,) * program.eus, (0,) * program.eus, (), tuple(sorted(memory.items())))
+        seen, stack, ends = {start}, [start], set()
+        while stack:
+            state = stack.pop()
+            self.states += 1
+            if self.states > 60000:
+                raise TimeoutError
+            following = self._successors(program, state)
+            if not following:
+                if any(a < len(q) for a, q in zip(state[0], program.queues, strict=True)):
+                    raise Wrong("deadlock")
+                ends.add(state[3])
+            for new in following:
+                if new not in seen:
+                    seen.add(new)
+                    stack.append(new)
+        return ends
+
+    def _successors(self, program: Program, state: tuple) -> list[tuple]:
+        at, phase, events, memory = state
+        found = []
+        blocked = []
+        for eu, queue in enumerate(program.queues):
+            if at[eu] >= len(queue):
+                continue
+            step = queue[at[eu]]
+            on = (*at[:eu], at[eu] + 1, *at[eu + 1 :])
+            if isinstance(step, Signal):
+                found.append((on, phase, tuple(sorted((*events, step.event))), memory))
+            elif isinstance(step, Wait):
+                if events.count(step.event) >= step.count:
+                    found.append((on, phase, events, memory))
+            elif isinstance(step, Barrier):
+                blocked.append(eu)
+            else:
+                found.append(self._run(program, state, eu, step))
+        if len(blocked) == program.eus:
+            found.append((tuple(a + 1 for a in at), phase, events, memory))
+        return found
+
+    def _run(self, program: Program, state: tuple, eu: int, run: Run) -> tuple:
+        at, phase, events, memory = state
+        task, ending = divmod(phase[eu], 2)
+        reads, writes = self._bytes(program, run, run.first + task * run.stride)
+        if not ending:
+            self._begin(program, state, eu, run, reads, writes)
+            phase = (*phase[:eu], phase[eu] + 1, *phase[eu + 1 :])
+            return at, phase, events, memory
+        content = dict(memory)
+        content.update(writes)
+        done = task + 1 == run.count
+        phase = (*phase[:eu], 0 if done else phase[eu] + 1, *phase[eu + 1 :])
+        at = (*at[:eu], at[eu] + 1, *at[eu + 1 :]) if done else at
+        return at, phase, events, tuple(sorted(content.items()))
+
+    def _begin(self, program, state, eu, run, reads, writes) -> None:
+        at, phase, _, memory = state
+        content = dict(memory)
+        for place, token in reads.items():
+            if place[0][0] not in ("input", "constant") and content.get(place) != token:
+                raise Wrong(f"{run} reads {content.get(place)} instead of {token}")
+        for other, queue in enumerate(program.queues):
+            if other != eu and at[other] < len(queue) and phase[other] % 2:
+                step = queue[at[other]]
+                theirs = self._bytes(program, step, step.first + phase[other] // 2 * step.stride)
+                mine = writes.keys() & (theirs[0].keys() | theirs[1].keys())
+                if mine or reads.keys() & theirs[1].keys():
+                    raise Wrong(f"{run} and {step} at the same time")
+
+    def _bytes(self, program: Program, run: Run, task: int) -> tuple[dict, dict]:
+        key = (program.name, run.operator, run.buffers, task)
+        if key not in self.touched:
+            op, k = self.graph.operator[run.operator], self.graph.kernel[run.kernel]
+            operands = list(
+                zip((*op.inputs, *op.outputs), (*k.reads, *k.writes), run.buffers, strict=True)
+            )
+            parts: list[dict] = []
+            for name, access, buffer_name in operands:
+                buffer = program.buffer[buffer_name]
+                root, offset = self.graph.root(name)
+                boxes = run_boxes(k.grid, access, task, 1)
+                parts.append({})
+                for low, high in byte_ranges(access, boxes).tolist():
+                    for b in range(low, high):
+                        parts[-1][(buffer.space, buffer.offset + b)] = (root, offset + b)
+            self._check_in_place(k, parts)
+            cut = len(k.reads)
+            self.touched[key] = tuple(
+                {p: t for part in side for p, t in part.items()}
+                for side in (parts[:cut], parts[cut:])
+            )
+        return self.touched[key]
+
+    def _check_in_place(self, k: Kernel, parts: list[dict]) -> None:
+        for i, read in enumerate(parts[: len(k.reads)]):
+            for j, write in enumerate(parts[len(k.reads) :]):
+                if read.keys() & write.keys():
+                    same = k.reads[i] == k.writes[j] and list(read) == list(write)
+                    if not same or (i, j) not in k.in_place:
+                        raise Wrong("a task reads what it overwrites")
