@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import BinaryIO
+from typing import IO
 
 import llvmlite
 import llvmlite.binding as llvm
@@ -159,13 +159,13 @@ class _Worker:
         return reply
 
 
-def _send(stream: BinaryIO, status: int, payload: bytes) -> None:
+def _send(stream: IO[bytes], status: int, payload: bytes) -> None:
     stream.write(_FRAME.pack(status, len(payload)))
     stream.write(payload)
     stream.flush()
 
 
-def _receive(stream: BinaryIO) -> tuple[int, bytes] | None:
+def _receive(stream: IO[bytes]) -> tuple[int, bytes] | None:
     header = stream.read(_FRAME.size)
     if len(header) < _FRAME.size:
         return None

@@ -262,7 +262,7 @@ def _tensors(entries: Any) -> tuple[Tensor, ...]:
 def _unpack(data: np.ndarray) -> str:
     unpacker = zlib.decompressobj()
     try:
-        text = unpacker.decompress(data, _MAX_STAGE)
+        text = unpacker.decompress(data.data, _MAX_STAGE)
     except zlib.error:
         raise ValueError from None
     if not unpacker.eof:

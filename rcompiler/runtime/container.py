@@ -64,7 +64,7 @@ def write(path: Path, header: Json, sections: Mapping[str, np.ndarray]) -> None:
                 file.write(text)
                 for data in sections.values():
                     file.write(bytes(-file.tell() % _ALIGNMENT))
-                    file.write(memoryview(np.ascontiguousarray(data)))
+                    file.write(np.ascontiguousarray(data).data)
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
@@ -105,9 +105,11 @@ def read(path: Path, full: bool = False) -> tuple[Json, dict[str, np.ndarray]]:
 
 def describe(data: np.ndarray) -> Json:
     """What the header says of a section: size, sha256 and, for a large one, CRC-32 of chunks."""
-    entry: Json = {"size": int(data.size), "sha256": hashlib.sha256(data).hexdigest()}
+    entry: Json = {"size": int(data.size), "sha256": hashlib.sha256(data.data).hexdigest()}
     if data.size > _STRONG_UP_TO:
-        entry["crc32"] = [zlib.crc32(data[i : i + _CHUNK]) for i in range(0, data.size, _CHUNK)]
+        entry["crc32"] = [
+            zlib.crc32(data[i : i + _CHUNK].data) for i in range(0, data.size, _CHUNK)
+        ]
     return entry
 
 
@@ -141,10 +143,10 @@ def _sections(
 def _intact(entry: Json, data: np.ndarray, full: bool, pool: ThreadPoolExecutor) -> bool:
     large = data.size > _STRONG_UP_TO
     if large:
-        chunks = [data[i : i + _CHUNK] for i in range(0, data.size, _CHUNK)]
+        chunks = [data[i : i + _CHUNK].data for i in range(0, data.size, _CHUNK)]
         if list(pool.map(zlib.crc32, chunks)) != entry.get("crc32"):
             return False
-    return (large and not full) or hashlib.sha256(data).hexdigest() == entry.get("sha256")
+    return (large and not full) or hashlib.sha256(data.data).hexdigest() == entry.get("sha256")
 
 
 def _map(path: Path) -> np.ndarray:

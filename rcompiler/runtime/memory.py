@@ -60,12 +60,12 @@ class Results:
             ) from None
         start = ctypes.addressof(block)
         skip = -start % ALIGNMENT
-        return np.ndarray(self._shape, self._dtype, block, skip), start + skip
+        return np.ndarray(self._shape, self._dtype, block, skip), start + skip  # type: ignore[arg-type]
 
 
 def address(array: np.ndarray) -> int:
     """Address of the first element of a C-contiguous array."""
     try:
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # 0.4 us
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]  # 0.4 us
     except (TypeError, ValueError):  # read-only, empty, or of a type without a buffer format
         return int(array.__array_interface__["data"][0])  # 3 us

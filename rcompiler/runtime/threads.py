@@ -190,7 +190,7 @@ def _start(shared: _Shared, code: LoadedImage, threads: int, pin: bool) -> list[
             os.sched_setaffinity(0, {cpus[eu % len(cpus)]})
         enter(shared.control_address, eu, 1)
 
-    workers = []
+    workers: list[threading.Thread] = []
     for eu in range(1, threads):
         worker = threading.Thread(target=serve, args=(eu,), name=f"rcompiler EU {eu}", daemon=True)
         try:
