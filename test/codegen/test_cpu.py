@@ -7,7 +7,7 @@ import pytest
 
 from rcompiler.codegen.cpu import CacheWarning, ObjectCache, Target, compile_object, compile_objects
 from rcompiler.codegen.relocatable import parse
-from rcompiler.errors import DeviceError
+from rcompiler.errors import CompilerError, DeviceError
 
 SOURCE = """module {{ llvm.func @{name}(%o: !llvm.ptr, %f: i64, %n: i64, %s: i64) {{
   %p = llvm.load %o : !llvm.ptr -> !llvm.ptr
@@ -100,3 +100,13 @@ def test_a_cache_that_cannot_be_used_is_only_a_warning(tmp_path: Path):
 def test_a_full_disk_is_only_a_warning():
     with pytest.warns(CacheWarning, match="cannot be written"):
         ObjectCache(Path("/proc")).put("k", b"code")
+
+
+def test_a_crash_of_llvm_ends_the_worker_only(capfd: pytest.CaptureFixture[str]):
+    """An intrinsic of another processor: LLVM's code generator ends its process."""
+    foreign = """module { llvm.func @f() -> i32 {
+      %t = llvm.call_intrinsic "llvm.nvvm.read.ptx.sreg.tid.x"() : () -> i32
+      llvm.return %t : i32 } }"""
+    with pytest.raises(CompilerError, match="LLVM ended with status -6.*for x86-64"):
+        compile_objects([foreign, MODULE], Target.named("x86-64"), jobs=2)
+    assert "Cannot select" in capfd.readouterr().err
