@@ -1,0 +1,163 @@
+"""What a ``linalg.generic`` of S1 computes, as far as layout passes need to know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.region import Generic, element_of, shape_of
+
+_CASTS = ("arith.extf", "arith.extsi", "arith.extui")
+
+
+def dim_of(expression: ir.AffineExpr) -> int:
+    """The loop dim that an expression is, or -1."""
+    expression = expression.maybe_downcast()
+    return expression.position if isinstance(expression, ir.AffineDimExpr) else -1
+
+
+def dims_of(expression: ir.AffineExpr) -> set[int]:
+    """All loop dims in an expression."""
+    expression = expression.maybe_downcast()
+    if isinstance(expression, ir.AffineDimExpr):
+        return {expression.position}
+    if isinstance(expression, ir.AffineBinaryExpr):
+        return dims_of(expression.lhs) | dims_of(expression.rhs)
+    return set()
+
+
+def operations(op: ir.Operation) -> Iterator[ir.Operation]:
+    """All ops nested in the regions of ``op``."""
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                yield inner.operation
+                yield from operations(inner.operation)
+
+
+def is_multiply_add(generic: Generic) -> bool:
+    """Body exactly ``out + a * b`` of the two inputs, in floats or (widened) integers."""
+    if len(generic.inputs) != 2 or generic.outputs != 1:
+        return False
+    ops = [o.operation for o in generic.block.operations if o.operation.name not in _CASTS]
+    if len(ops) != 3:
+        return False
+    multiply, add = ops[0], ops[1]
+    if (multiply.name, add.name) not in (
+        ("arith.mulf", "arith.addf"),
+        ("arith.muli", "arith.addi"),
+    ):
+        return False
+    a, b, out = generic.block.arguments
+    factors = {_uncast(v) for v in multiply.operands}
+    return (
+        factors == {a, b}
+        and set(add.operands) == {out, multiply.results[0]}
+        and (ops[2].operands[0] == add.results[0])
+    )
+
+
+def _uncast(value: ir.Value) -> ir.Value:
+    owner = value.owner
+    if not isinstance(owner, ir.Block) and owner.operation.name in _CASTS:
+        return owner.operation.operands[0]
+    return value
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """A convolution generic: operand numbers of the image and the weights, channel loop dims."""
+
+    generic: Generic
+    image: int
+    weights: int
+    output_channel: int
+    input_channel: int
+    grouped: bool
+
+    def position(self, operand: int, dim: int) -> int:
+        """Where ``dim`` indexes an operand (0 and 1: inputs, 2: result)."""
+        return [dim_of(e) for e in self.generic.maps[operand].results].index(dim)
+
+
+def convolution(op: ir.Operation) -> Convolution | None:
+    """``op`` as a convolution over windows of an image with channel mixing, else None."""
+    generic = Generic(op)
+    if not is_multiply_add(generic):
+        return None
+    for image, weights in ((0, 1), (1, 0)):
+        found = _as_convolution(generic, image, weights)
+        if found is not None:
+            return found
+    return None
+
+
+def _as_convolution(generic: Generic, image: int, weights: int) -> Convolution | None:
+    reads = list(generic.maps[image].results)
+    of_image = [dim_of(e) for e in reads]
+    of_weights = [dim_of(e) for e in generic.maps[weights].results]
+    of_result = [dim_of(e) for e in generic.maps[2].results]
+    if -1 in of_weights or -1 in of_result or -1 not in of_image:
+        return None
+    used = set().union(*(dims_of(e) for e in reads))
+    in_window = set().union(*(dims_of(e) for e in reads if dim_of(e) < 0))
+    reduced = set(generic.reduction_dims)
+    outputs = [d for d in of_weights if d in of_result and d not in used]
+    inputs = [d for d in of_weights if d in reduced and d in of_image and d not in in_window]
+    if len(outputs) != 1 or len(inputs) != 1 or of_image.count(inputs[0]) != 1:
+        return None
+    if len(set(of_weights)) != len(of_weights) or len(set(of_result)) != len(of_result):
+        return None
+    grouped = any(d in of_image for d in of_weights if d in of_result)
+    return Convolution(generic, image, weights, outputs[0], inputs[0], grouped)
+
+
+def depthwise_operand(op: ir.Operation) -> int | None:
+    """Operand number of the image if ``op`` is a depthwise convolution: windows of one channel."""
+    generic = Generic(op)
+    if not is_multiply_add(generic):
+        return None
+    for image, weights in ((0, 1), (1, 0)):
+        of_image = [dim_of(e) for e in generic.maps[image].results]
+        of_weights = {dim_of(e) for e in generic.maps[weights].results}
+        if len(of_image) > 2 and -1 in of_image and of_image[1] in of_weights - {-1}:
+            return image
+    return None
+
+
+def channel_dim(generic: Generic, operand: int, axis: int) -> int | None:
+    """The parallel loop dim that indexes ``axis`` of an operand, if it can be split in two.
+
+    It must stand alone wherever it occurs, at most once per operand and once in every result,
+    and the body must not ask for its index.
+    """
+    channel = dim_of(generic.maps[operand].results[axis])
+    if channel < 0 or channel in generic.reduction_dims:
+        return None
+    for number, map_ in enumerate(generic.maps):
+        alone = [dim_of(e) for e in map_.results].count(channel)
+        inside = sum(channel in dims_of(e) for e in map_.results)
+        if alone != inside or alone > 1 or (number >= len(generic.inputs) and alone != 1):
+            return None
+    for inner in operations(generic.op):
+        if inner.name != "linalg.index":
+            continue
+        if ir.IntegerAttr(inner.attributes["dim"]).value == channel:
+            return None
+    return channel
+
+
+def is_f32(generic: Generic) -> bool:
+    """Whether all operands are f32."""
+    return all(element_of(v) == "f32" for v in generic.op.operands)
+
+
+def extent_of(generic: Generic, dim: int) -> int:
+    """Range of a loop dim that some operand is indexed with."""
+    for value, map_ in zip(generic.op.operands, generic.maps, strict=True):
+        for extent, expression in zip(shape_of(value), map_.results, strict=True):
+            if dim_of(expression) == dim:
+                return extent
+    raise ValueError(f"loop dim {dim} indexes nothing")

@@ -1,0 +1,211 @@
+"""Builders of the S1 tensor ops that move data, for passes that change layouts.
+
+Ops go to the current insertion point with the current location (``with ir.InsertionPoint(op),
+op.location:``). All shapes are static.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg, tensor
+
+from rcompiler.kernelgen.region import shape_of
+
+_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+
+
+def type_like(value: ir.Value, shape: Sequence[int]) -> ir.RankedTensorType:
+    """Tensor type of ``shape`` with the element type of ``value``."""
+    return ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
+
+
+def bytes_of(value: ir.Value) -> int:
+    """Bytes that a tensor value occupies; i1 is one byte per element."""
+    element = ir.RankedTensorType(value.type).element_type
+    return math.prod(shape_of(value)) * max(1, element.width // 8)
+
+
+def defining(value: ir.Value) -> ir.Operation | None:
+    """The op that defines a value; None for a block argument."""
+    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+
+
+def affine_map(dims: int, results: Sequence[ir.AffineExpr]) -> ir.AffineMap:
+    """A map without symbols."""
+    return ir.AffineMap.get(dims, 0, list(results))
+
+
+def scalar_zero(element: ir.Type) -> ir.Value:
+    """The constant 0 of an element type."""
+    is_float = isinstance(element, ir.FloatType)
+    zero = ir.FloatAttr.get(element, 0.0) if is_float else ir.IntegerAttr.get(element, 0)
+    return arith.ConstantOp(element, zero).result
+
+
+def empty(shape: Sequence[int], element: ir.Type) -> ir.Value:
+    """``tensor.empty``."""
+    return tensor.EmptyOp(list(shape), element).result
+
+
+def fill(scalar: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """A tensor of one run-time or constant scalar."""
+    return linalg.fill(scalar, outs=[empty(shape, scalar.type)])
+
+
+def pad_high(value: ir.Value, high: Sequence[int]) -> ir.Value:
+    """``value`` with ``high[i]`` zeros after dim i."""
+    if not any(high):
+        return value
+    element = ir.RankedTensorType(value.type).element_type
+    zero = scalar_zero(element)
+    shape = [d + h for d, h in zip(shape_of(value), high, strict=True)]
+    low = [0] * len(shape)
+    op = tensor.PadOp(type_like(value, shape), value, [], [], low, list(high))
+    block = op.regions[0].blocks.append(*[ir.IndexType.get()] * len(shape))
+    with ir.InsertionPoint(block):
+        tensor.YieldOp(zero)
+    return op.result
+
+
+def slice_low(value: ir.Value, sizes: Sequence[int]) -> ir.Value:
+    """The leading ``sizes`` elements of every dim."""
+    if tuple(sizes) == shape_of(value):
+        return value
+    return extract_slice(value, [0] * len(sizes), sizes, [1] * len(sizes))
+
+
+def extract_slice(
+    value: ir.Value, offsets: Sequence[int], sizes: Sequence[int], strides: Sequence[int]
+) -> ir.Value:
+    """``tensor.extract_slice`` without dropped dims."""
+    kind = type_like(value, sizes)
+    return tensor.ExtractSliceOp(
+        kind, value, [], [], [], list(offsets), list(sizes), list(strides)
+    ).result
+
+
+def reassociation(
+    source: Sequence[int], target: Sequence[int]
+) -> list[tuple[list[int], list[int]]]:
+    """Smallest groups of source and target dims with equal products; unit dims join a neighbour."""
+    groups: list[tuple[list[int], list[int]]] = []
+    i = j = 0
+    while i < len(source) or j < len(target):
+        a, b, size_a, size_b = [], [], 1, 1
+        if i < len(source):
+            a, size_a, i = [i], source[i], i + 1
+        if j < len(target):
+            b, size_b, j = [j], target[j], j + 1
+        while size_a != size_b:
+            if size_a < size_b:
+                a.append(i)
+                size_a, i = size_a * source[i], i + 1
+            else:
+                b.append(j)
+                size_b, j = size_b * target[j], j + 1
+        if groups and (not a or not b):
+            groups[-1][0].extend(a)
+            groups[-1][1].extend(b)
+        else:
+            groups.append((a, b))
+    return groups
+
+
+def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+    """The same elements in row-major order (no data moves); reshapes of reshapes become one.
+
+    Needs rank >= 1 on both sides and no empty dim.
+    """
+    shape = tuple(shape)
+    op = defining(value)
+    while op is not None and op.name in _RESHAPES and shape_of(op.operands[0]):
+        value = op.operands[0]
+        op = defining(value)
+    if shape_of(value) == shape:
+        return value
+    groups = reassociation(shape_of(value), shape)
+    middle = [math.prod(shape[j] for j in b) for _, b in groups]
+    if len(middle) != len(shape_of(value)):
+        kind = type_like(value, middle)
+        value = tensor.CollapseShapeOp(kind, value, _index_lists([a for a, _ in groups])).result
+    if shape_of(value) != shape:
+        lists = _index_lists([b for _, b in groups])
+        kind = type_like(value, shape)
+        value = tensor.ExpandShapeOp(kind, value, lists, [], list(shape)).result
+    return value
+
+
+def _index_lists(lists: Sequence[Sequence[int]]) -> ir.ArrayAttr:
+    i64 = ir.IntegerType.get_signless(64)
+    return ir.ArrayAttr.get(
+        [ir.ArrayAttr.get([ir.IntegerAttr.get(i64, i) for i in group]) for group in lists]
+    )
+
+
+def transpose(value: ir.Value, perm: Sequence[int]) -> ir.Value:
+    """``out.shape[i] = value.shape[perm[i]]``: one copying generic, or a reshape if only unit
+    dims change their place."""
+    source = shape_of(value)
+    shape = [source[p] for p in perm]
+    moved = [p for p in perm if source[p] != 1]
+    if moved == sorted(moved):
+        return reshape(value, shape)
+    rank = len(perm)
+    read = [ir.AffineExpr.get_dim(list(perm).index(d)) for d in range(rank)]
+    out = empty(shape, ir.RankedTensorType(value.type).element_type)
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    op = generic(
+        [value], [out], [affine_map(rank, read), ir.AffineMap.get_identity(rank)], [parallel] * rank
+    )
+    element = ir.RankedTensorType(value.type).element_type
+    block = op.regions[0].blocks.append(element, element)
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([block.arguments[0]])
+    return op.results[0]
+
+
+def generic(
+    inputs: Sequence[ir.Value],
+    outs: Sequence[ir.Value],
+    maps: Sequence[ir.AffineMap],
+    iterators: Sequence[ir.Attribute],
+) -> ir.Operation:
+    """A ``linalg.generic`` whose body the caller adds."""
+    return linalg.GenericOp(
+        [v.type for v in outs],
+        list(inputs),
+        list(outs),
+        ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
+        ir.ArrayAttr.get(list(iterators)),
+    ).operation
+
+
+def block_axes(value: ir.Value, axes: Sequence[int], lanes: int) -> ir.Value:
+    """Split ``axes`` into blocks of ``lanes``, zero-padded; the lane dims go last in that order.
+
+    [.., C, ..] with one axis becomes [.., ceil(C / lanes), .., lanes].
+    """
+    shape = shape_of(value)
+    value = pad_high(value, [-d % lanes if i in axes else 0 for i, d in enumerate(shape)])
+    expanded: list[int] = []
+    outer: list[int] = []
+    inner: dict[int, int] = {}
+    for i, size in enumerate(shape_of(value)):
+        outer.append(len(expanded))
+        if i in axes:
+            inner[i] = len(expanded) + 1
+            expanded += [size // lanes, lanes]
+        else:
+            expanded.append(size)
+    return transpose(reshape(value, expanded), outer + [inner[a] for a in axes])
+
+
+def erase_dead(block: ir.Block) -> None:
+    """Erase the ops without a used result; every op of S1 but the terminator is pure."""
+    for op in reversed(list(block.operations)):
+        results = list(op.operation.results)
+        if results and not any(list(r.uses) for r in results):
+            op.operation.erase()

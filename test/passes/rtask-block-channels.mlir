@@ -1,0 +1,86 @@
+// RUN: rc-opt %s -p 'rtask-block-channels' | filecheck %s
+// RUN: rc-opt %s -p 'rtask-block-channels{lanes=8}' | filecheck %s --check-prefix=EIGHT
+
+// The first layer reads NCHW; the second one reads blocks; the ReLU between them is blocked; the
+// result is unpacked once and its 20 channels are cut out.
+// CHECK-DAG: #[[IMAGE:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6, d7) -> (d0, d5, d2 + d6, d3 + d7)>
+// CHECK-DAG: #[[FILTER:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6, d7) -> (d1, d5, d6, d7, d4)>
+// CHECK-DAG: #[[BLOCKS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6, d7, d8) -> (d0, d5, d2 + d6, d3 + d7, d8)>
+// CHECK-DAG: #[[FILTERS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6, d7, d8) -> (d1, d5, d6, d7, d8, d4)>
+// CHECK-LABEL: func.func @two_convolutions
+// CHECK: %[[W:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<2x3x3x3x16xf32>)
+// CHECK: %[[A:.*]] = linalg.generic {indexing_maps = [#[[IMAGE]], #[[FILTER]], {{.*}} ins(%{{.*}}, %[[W]] : tensor<1x3x6x6xf32>
+// CHECK: } -> tensor<1x2x4x4x16xf32>
+// CHECK: %[[R:.*]] = linalg.generic {{.*}} ins(%[[A]] : tensor<1x2x4x4x16xf32>)
+// CHECK: tensor.pad %[[V:.*]] low[0, 0, 0, 0] high[12, 0, 0, 0]
+// CHECK: %[[P:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<2x2x1x1x16x16xf32>)
+// CHECK: %[[B:.*]] = linalg.generic {indexing_maps = [#[[BLOCKS]], #[[FILTERS]], {{.*}} ins(%[[R]], %[[P]] :
+// CHECK: } -> tensor<1x2x4x4x16xf32>
+// CHECK: linalg.generic {{.*}} ins(%[[B]] {{.*}} outs(%{{.*}} : tensor<1x2x16x4x4xf32>)
+// CHECK: %[[C:.*]] = tensor.collapse_shape {{.*}} into tensor<1x32x4x4xf32>
+// CHECK: %[[S:.*]] = tensor.extract_slice %[[C]][0, 0, 0, 0] [1, 20, 4, 4]
+// CHECK: return %[[S]]
+// EIGHT-LABEL: func.func @two_convolutions
+// EIGHT: tensor<4x3x3x3x8xf32>
+// EIGHT: tensor<3x4x1x1x8x8xf32>
+func.func @two_convolutions(%x: tensor<1x3x6x6xf32>, %w: tensor<32x3x3x3xf32>,
+                            %v: tensor<20x32x1x1xf32>) -> tensor<1x20x4x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x32x4x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x32x4x4xf32>) -> tensor<1x32x4x4xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(n, o, h, w, i, p, q) -> (n, i, h + p, w + q)>, affine_map<(n, o, h, w, i, p, q) -> (o, i, p, q)>, affine_map<(n, o, h, w, i, p, q) -> (n, o, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<1x3x6x6xf32>, tensor<32x3x3x3xf32>) outs(%f : tensor<1x32x4x4xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x32x4x4xf32>
+  %relu = linalg.generic {indexing_maps = [affine_map<(n, c, h, w) -> (n, c, h, w)>, affine_map<(n, c, h, w) -> (n, c, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%a : tensor<1x32x4x4xf32>) outs(%e : tensor<1x32x4x4xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %m = arith.maximumf %l, %zero : f32
+    linalg.yield %m : f32
+  } -> tensor<1x32x4x4xf32>
+  %e2 = tensor.empty() : tensor<1x20x4x4xf32>
+  %f2 = linalg.fill ins(%zero : f32) outs(%e2 : tensor<1x20x4x4xf32>) -> tensor<1x20x4x4xf32>
+  %b = linalg.generic {indexing_maps = [affine_map<(n, o, h, w, i, p, q) -> (n, i, h + p, w + q)>, affine_map<(n, o, h, w, i, p, q) -> (o, i, p, q)>, affine_map<(n, o, h, w, i, p, q) -> (n, o, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%relu, %v : tensor<1x32x4x4xf32>, tensor<20x32x1x1xf32>) outs(%f2 : tensor<1x20x4x4xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x20x4x4xf32>
+  return %b : tensor<1x20x4x4xf32>
+}
+
+// A depthwise convolution is blocked by itself: image and weights.
+// CHECK-LABEL: func.func @depthwise
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<1x2x6x6x16xf32>)
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<2x3x3x16xf32>)
+// CHECK: linalg.generic {{.*}} ins(%{{.*}}, %{{.*}} : tensor<1x2x6x6x16xf32>, tensor<2x3x3x16xf32>) outs(%[[O:.*]] : tensor<1x2x4x4x16xf32>)
+func.func @depthwise(%x: tensor<1x32x6x6xf32>, %w: tensor<32x3x3xf32>) -> tensor<1x32x4x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x32x4x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x32x4x4xf32>) -> tensor<1x32x4x4xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(n, c, h, w, p, q) -> (n, c, h + p, w + q)>, affine_map<(n, c, h, w, p, q) -> (c, p, q)>, affine_map<(n, c, h, w, p, q) -> (n, c, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<1x32x6x6xf32>, tensor<32x3x3xf32>) outs(%f : tensor<1x32x4x4xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x32x4x4xf32>
+  return %a : tensor<1x32x4x4xf32>
+}
+
+// Too few output channels, and no convolution at all: nothing changes.
+// CHECK-LABEL: func.func @few_channels
+// CHECK-NOT: x16xf32
+// CHECK: return
+func.func @few_channels(%x: tensor<1x32x6x6xf32>, %w: tensor<3x32x3x3xf32>) -> tensor<1x3x4x4xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x3x4x4xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x3x4x4xf32>) -> tensor<1x3x4x4xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(n, o, h, w, i, p, q) -> (n, i, h + p, w + q)>, affine_map<(n, o, h, w, i, p, q) -> (o, i, p, q)>, affine_map<(n, o, h, w, i, p, q) -> (n, o, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<1x32x6x6xf32>, tensor<3x32x3x3xf32>) outs(%f : tensor<1x3x4x4xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x3x4x4xf32>
+  return %a : tensor<1x3x4x4xf32>
+}
