@@ -161,6 +161,12 @@ class Graph:
     kernels: tuple[Kernel, ...]
 
     def __post_init__(self) -> None:
+        for items, what in (
+            (self.values, "value"),
+            (self.kernels, "rKernel"),
+            (self.operators, "operator"),
+        ):
+            _named(items, what)
         for value in self.values:
             self._check_alias(value)
         for op in self.operators:

@@ -5,9 +5,8 @@ execution, or if an operator turns one into the other in place. Program order of
 enough: EUs run apart.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +22,7 @@ from rcompiler.rammer.layout import (
     temp_roots,
 )
 from rcompiler.rammer.order import happens_before
+from rcompiler.rammer.packing import Packing
 from rcompiler.rammer.placement import Placement, place_runs
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.regions import Ints, disjoint
@@ -56,7 +56,7 @@ def plan_memory(
     placement = place_runs(programs, graph, order)
     use = lives(placement, [r for r in temp_roots(graph) if r in placement.place])
     blocks, merged = _blocks(placement, use)
-    packing = _Packing(graph, use, blocks)
+    packing = Packing(placement, use, blocks)
     bound = _live_bound(placement, packing)
     offsets, peak = packing.best(bound)
     constant, constants = constant_layout(graph)
@@ -109,99 +109,7 @@ def _may_overwrite(
     return all((placement.order.ends(placement.runs[o].which) <= start).all() for o in others)
 
 
-class _Packing:
-    """Blocks with their sizes and conflicts, and ways to put them into one arena."""
-
-    def __init__(self, graph: Graph, use: Lives, blocks: Ints) -> None:
-        self.use = use
-        names, self.block = np.unique(blocks, return_inverse=True)
-        self.n = len(names)
-        value = np.array([graph.value[name].bytes for name in use.names], np.int64)
-        self.bytes = np.zeros(self.n, np.int64)
-        np.maximum.at(self.bytes, self.block, value)
-        self.size = -(-self.bytes // 64) * 64
-        eus = use.ends.shape[1]
-        self.ends = np.zeros((self.n, eus), np.int32)
-        self.starts = np.full((self.n, eus), np.iinfo(np.int32).max, np.int32)
-        self.last = np.zeros(self.n, np.int64)
-        np.maximum.at(self.ends, self.block, use.ends)
-        np.minimum.at(self.starts, self.block, use.starts)
-        np.maximum.at(self.last, self.block, use.last)
-
-    @cached_property
-    def conflicts(self) -> list[Ints]:
-        """For each block those that must not share bytes with it."""
-        order = np.argsort(self.last, kind="stable")
-        sorted_lives = Lives([""] * self.n, self.ends[order], self.starts[order], self.last[order])
-        left: list[Ints] = []
-        right: list[Ints] = []
-        for i, settled in enumerate(sorted_lives.settled()):
-            ends, starts = sorted_lives.ends[settled:i], sorted_lives.starts[settled:i]
-            apart = (ends <= sorted_lives.starts[i]).all(axis=1)
-            apart |= (sorted_lives.ends[i] <= starts).all(axis=1)
-            hit = np.flatnonzero(~apart) + settled
-            left.append(np.full(len(hit), i))
-            right.append(hit)
-        if not left:
-            return []
-        one, two = order[np.concatenate(left)], order[np.concatenate(right)]
-        a, b = np.r_[one, two], np.r_[two, one]
-        sort = np.argsort(a, kind="stable")
-        return np.split(b[sort], np.cumsum(np.bincount(a, minlength=self.n))[:-1])
-
-    def best(self, bound: int) -> tuple[list[int], int]:
-        """Offsets of the blocks and the bytes in use: the best of some orders and fits."""
-        first = self.starts.astype(np.int64).sum(axis=1)
-        life = self.last - first
-        orders = [
-            np.lexsort((first, -self.size)),
-            np.lexsort((-self.size, first)),
-            np.lexsort((first, -(self.size * np.maximum(life - life.min(initial=0) + 1, 1)))),
-        ]
-        best: tuple[list[int], int] | None = None
-        for order in orders:
-            for choose in (_first_fit, _best_fit):
-                found = self._pack(order.tolist(), choose)
-                if best is None or found[1] < best[1]:
-                    best = found
-                if best[1] <= aligned(bound):
-                    return best
-        assert best is not None
-        return best
-
-    def _pack(self, order: list[int], choose: "Choose") -> tuple[list[int], int]:
-        offset = np.full(self.n, -1, np.int64)
-        peak = 0
-        for i in order:
-            others = self.conflicts[i]
-            others = others[offset[others] >= 0]
-            size = int(self.size[i])
-            if not len(others) or not size:
-                place = 0
-            else:
-                start = offset[others]
-                sort = np.argsort(start, kind="stable")
-                ends = np.r_[0, np.maximum.accumulate((start + self.size[others])[sort])]
-                gaps = np.r_[start[sort], np.iinfo(np.int64).max] - ends
-                fits = np.flatnonzero(gaps >= size)
-                place = int(ends[choose(fits, gaps)])
-            offset[i] = place
-            peak = max(peak, place + size)
-        return offset.tolist(), peak
-
-
-Choose = Callable[[Ints, Ints], int]
-
-
-def _first_fit(fits: Ints, gaps: Ints) -> int:
-    return int(fits[0])
-
-
-def _best_fit(fits: Ints, gaps: Ints) -> int:
-    return int(fits[np.argmin(gaps[fits])])
-
-
-def _live_bound(placement: Placement, packing: _Packing) -> int:
+def _live_bound(placement: Placement, packing: Packing) -> int:
     """Most bytes live at once in the execution that `Order.turn` tells."""
     order = placement.order
     first = np.full(packing.n, len(order.runs), np.int64)

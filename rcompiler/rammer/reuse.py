@@ -104,10 +104,11 @@ def check_reuse(placement: Placement) -> None:
             apart = (use.ends[others] <= use.starts[i]).all(axis=1)
             apart |= (use.ends[i] <= use.starts[others]).all(axis=1)
             for other in others[~apart]:
-                _check_pair(placement, use.names[other], use.names[i])
+                check_pair(placement, use.names[other], use.names[i])
 
 
-def _check_pair(placement: Placement, one: str, two: str) -> None:
+def check_pair(placement: Placement, one: str, two: str) -> None:
+    """Check two root values that have bytes in common, run by run. Raises ScheduleError."""
     graph = placement.graph
 
     def operands(root: str, reads: bool) -> list[Operand]:

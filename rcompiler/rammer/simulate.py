@@ -26,19 +26,19 @@ class Span:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Estimated times in ns.
+    """Estimated times.
 
-    makespan: all launches. busy, idle: (eus,) time in runs, and the rest without launches.
-    work_bound: all rTasks spread evenly; path_bound: one rTask of each operator along the longest
+    makespan_ns: all launches. busy_ns, idle_ns: (eus,) time in runs, and the rest without launches.
+    work_bound_ns: all rTasks spread evenly; path_bound_ns: one rTask of each operator along the longest
     chain. No schedule with these rKernels is shorter than either.
     """
 
-    makespan: float
-    launch: float
-    busy: Floats
-    idle: Floats
-    work_bound: float
-    path_bound: float
+    makespan_ns: float
+    launch_ns: float
+    busy_ns: Floats
+    idle_ns: Floats
+    work_bound_ns: float
+    path_bound_ns: float
     spans: tuple[Span, ...]
 
 

@@ -180,6 +180,9 @@ class Oracle:
                     for b in range(low, high):
                         parts[-1][(buffer.space, buffer.offset + b)] = (root, offset + b)
             self._check_in_place(k, parts)
+            places = [p for part in parts[: len(k.reads)] for p in part.items()]
+            if len({p for p, _ in set(places)}) < len(set(places)):
+                raise Wrong("two values are read at one place")
             cut = len(k.reads)
             self.touched[key] = tuple(
                 {p: t for part in side for p, t in part.items()}

@@ -1,0 +1,156 @@
+"""Put blocks of known lives into one arena: first fit, best fit, and stacking of local lives."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cached_property
+
+import numpy as np
+
+from rcompiler.errors import ScheduleError
+from rcompiler.rammer.layout import aligned
+from rcompiler.rammer.placement import Placement
+from rcompiler.rammer.regions import Ints
+from rcompiler.rammer.reuse import Lives, check_pair
+
+TRIES = 16  # places to stack a block at before it gets bytes of its own
+
+
+class Packing:
+    """Blocks with their sizes and conflicts, and ways to put them into one arena.
+
+    A block is one value, or several that in-place operators turn into each other.
+    """
+
+    def __init__(self, placement: Placement, use: Lives, blocks: Ints) -> None:
+        self.use = use
+        graph = placement.graph
+        together = {name: (("temp", -1), 0) for name in placement.place}
+        self._stacked = replace(placement, place=together)
+        self._known: dict[tuple[int, int], bool] = {}
+        names, self.block = np.unique(blocks, return_inverse=True)
+        self.n = len(names)
+        value = np.array([graph.value[name].bytes for name in use.names], np.int64)
+        self.bytes = np.zeros(self.n, np.int64)
+        np.maximum.at(self.bytes, self.block, value)
+        self.size = -(-self.bytes // 64) * 64
+        eus = use.ends.shape[1]
+        self.ends = np.zeros((self.n, eus), np.int32)
+        self.starts = np.full((self.n, eus), np.iinfo(np.int32).max, np.int32)
+        self.last = np.zeros(self.n, np.int64)
+        np.maximum.at(self.ends, self.block, use.ends)
+        np.minimum.at(self.starts, self.block, use.starts)
+        np.maximum.at(self.last, self.block, use.last)
+
+    @cached_property
+    def conflicts(self) -> list[Ints]:
+        """For each block those that must not share bytes with it."""
+        order = np.argsort(self.last, kind="stable")
+        sorted_lives = Lives([""] * self.n, self.ends[order], self.starts[order], self.last[order])
+        left: list[Ints] = []
+        right: list[Ints] = []
+        for i, settled in enumerate(sorted_lives.settled()):
+            ends, starts = sorted_lives.ends[settled:i], sorted_lives.starts[settled:i]
+            apart = (ends <= sorted_lives.starts[i]).all(axis=1)
+            apart |= (sorted_lives.ends[i] <= starts).all(axis=1)
+            hit = np.flatnonzero(~apart) + settled
+            left.append(np.full(len(hit), i))
+            right.append(hit)
+        if not left:
+            return []
+        one, two = order[np.concatenate(left)], order[np.concatenate(right)]
+        a, b = np.r_[one, two], np.r_[two, one]
+        sort = np.argsort(a, kind="stable")
+        return np.split(b[sort], np.cumsum(np.bincount(a, minlength=self.n))[:-1])
+
+    def stackable(self, one: int, two: int) -> bool:
+        """Whether blocks whose lives overlap may start at the same byte all the same.
+
+        They may when each EU is done with a part of one before a part of the other is written
+        there: the exact rule of the validator, run by run.
+        """
+        key = (min(one, two), max(one, two))
+        if key not in self._known:
+            try:
+                for a in self._members[one]:
+                    for b in self._members[two]:
+                        check_pair(self._stacked, a, b)
+                self._known[key] = True
+            except ScheduleError:
+                self._known[key] = False
+        return self._known[key]
+
+    @cached_property
+    def _members(self) -> list[list[str]]:
+        members: list[list[str]] = [[] for _ in range(self.n)]
+        for name, block in zip(self.use.names, self.block.tolist(), strict=True):
+            members[block].append(name)
+        return members
+
+    def best(self, bound: int) -> tuple[list[int], int]:
+        """Offsets of the blocks and the bytes in use: the best of some orders and fits."""
+        first = self.starts.astype(np.int64).sum(axis=1)
+        life = self.last - first
+        orders = [
+            np.lexsort((first, -self.size)),
+            np.lexsort((-self.size, first)),
+            np.lexsort((first, -(self.size * np.maximum(life - life.min(initial=0) + 1, 1)))),
+        ]
+        best: tuple[list[int], int] | None = None
+        for order in orders:
+            for choose in (_first_fit, _best_fit):
+                found = self._pack(order.tolist(), choose, aligned(bound))
+                if best is None or found[1] < best[1]:
+                    best = found
+                if best[1] <= aligned(bound):
+                    return best
+        assert best is not None
+        return best
+
+    def _pack(self, order: list[int], choose: "Choose", limit: int) -> tuple[list[int], int]:
+        offset = np.full(self.n, -1, np.int64)
+        peak = 0
+        for i in order:
+            others = self.conflicts[i]
+            others = others[offset[others] >= 0]
+            size = int(self.size[i])
+            if not len(others) or not size:
+                place = 0
+            else:
+                start = offset[others]
+                sort = np.argsort(start, kind="stable")
+                ends = np.r_[0, np.maximum.accumulate((start + self.size[others])[sort])]
+                gaps = np.r_[start[sort], np.iinfo(np.int64).max] - ends
+                fits = np.flatnonzero(gaps >= size)
+                place = int(ends[choose(fits, gaps)])
+                if place + size > limit:
+                    place = self._stack(i, others, start, place)
+            offset[i] = place
+            peak = max(peak, place + size)
+        return offset.tolist(), peak
+
+    def _stack(self, i: int, others: Ints, start: Ints, place: int) -> int:
+        """A lower place for block i at the start of others that it may be stacked on."""
+        size = int(self.size[i])
+        end = start + self.size[others]
+        tried = 0
+        for low in np.unique(start[start < place]).tolist():
+            hit = (start < low + size) & (low < end)
+            if (start[hit] != low).any():
+                continue
+            if all(self.stackable(i, j) for j in others[hit].tolist()):
+                return low
+            tried += 1
+            if tried == TRIES:
+                break
+        return place
+
+
+Choose = Callable[[Ints, Ints], int]
+
+
+def _first_fit(fits: Ints, gaps: Ints) -> int:
+    return int(fits[0])
+
+
+def _best_fit(fits: Ints, gaps: Ints) -> int:
+    return int(fits[np.argmin(gaps[fits])])

@@ -1,0 +1,214 @@
+"""Buffer planning, views, the tables of the runtime, and the boxes behind it all."""
+
+import itertools
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rammer_cases import chain, kernel, random_graph, tiled
+
+from rcompiler.device.model import Costs
+from rcompiler.errors import ScheduleError
+from rcompiler.rammer.encode import decode, encode
+from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
+from rcompiler.rammer.regions import byte_ranges, covers, disjoint, run_boxes, task_boxes
+from rcompiler.rammer.schedule import schedule
+
+
+@st.composite
+def accesses(draw):
+    grid = tuple(draw(st.lists(st.integers(1, 4), max_size=3)))
+    shape = tuple(draw(st.lists(st.integers(1, 6), max_size=3)))
+    number = st.integers(0, 3)
+    dims = [
+        DimAccess(
+            draw(st.integers(-1, len(grid) - 1)), draw(number), draw(number) - 2, draw(number)
+        )
+        for _ in shape
+    ]
+    return grid, Access(shape, draw(st.sampled_from([1, 4])), tuple(dims))
+
+
+def elements(boxes):
+    found = set()
+    for box in boxes.tolist():
+        found |= set(itertools.product(*[range(low, high) for low, high in box]))
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(accesses(), st.integers(0, 100), st.integers(1, 100))
+def test_boxes_and_bytes_of_a_range_are_those_of_its_tasks(case, first, count):
+    grid, access = case
+    total = int(np.prod(grid))
+    first = first % total
+    count = 1 + count % (total - first)
+    want = elements(task_boxes(grid, access, np.arange(first, first + count)))
+    boxes = run_boxes(grid, access, first, count)
+    assert elements(boxes) == want
+    mask = np.zeros(access.shape, bool)
+    for element in want:
+        mask[element] = True
+    touched = np.zeros(access.bytes, bool)
+    for low, high in byte_ranges(access, boxes):
+        touched[low:high] = True
+    assert (touched == np.repeat(mask.reshape(-1), access.itemsize)).all()
+    whole = elements(task_boxes(grid, access))
+    assert covers(grid, access) == (len(whole) == np.prod(access.shape))
+    if disjoint(grid, access):
+        assert sum(len(elements(b[None])) for b in task_boxes(grid, access)) == len(whole)
+
+
+def test_a_chain_needs_two_buffers_and_one_in_place():
+    k = kernel("k", (16, 16), (1, 1), "w")
+    memory = schedule(chain([k] * 6, [[i - 1] for i in range(6)]), 1).memory
+    assert (memory.peak, memory.bound, memory.plain) == (2048, 2048, 5 * 1024)
+    k = kernel("k", (16, 16), (4, 1), "t", in_place=((0, 0),))
+    memory = schedule(chain([k] * 6, [[i - 1] for i in range(6)]), 2).memory
+    assert (memory.peak, memory.in_place) == (1024, 4)
+
+
+def test_an_operand_that_is_read_later_is_not_overwritten():
+    k = kernel("k", (16, 16), (4, 1), "t", in_place=((0, 0),))
+    two = kernel("k2", (16, 16), (4, 1), "tt")
+    memory = schedule(chain([k, k, two], [[-1], [0], [0, 1]]), 2).memory
+    assert (memory.peak, memory.in_place) == (2048, 0)
+
+
+def test_parts_of_a_concatenation_are_written_where_they_belong():
+    half = kernel("half", (4, 4), (4, 1), "t")
+    whole = kernel("whole", (8, 4), (8, 1), "t")
+    flat = Access((32,), 4, (DimAccess(0, 16, 0, 16),))
+    reshaped = Kernel("flat", (2,), (flat,), (flat,), 100.0)
+    values = (
+        Value("x", 64, "input", index=0),
+        Value("c", 128),
+        Value("a", 64, alias_of="c"),
+        Value("b", 64, alias_of="c", alias_offset=64),
+        Value("d", 128),
+        Value("d2", 128, alias_of="d"),
+        Value("y", 128, "output", index=0),
+    )
+    operators = (
+        Operator("left", ("half",), ("x",), ("a",)),
+        Operator("right", ("half",), ("x",), ("b",)),
+        Operator("both", ("whole",), ("c",), ("d",)),
+        Operator("view", ("flat",), ("d2",), ("y",)),
+    )
+    graph = Graph(operators, values, (half, whole, reshaped))
+    for eus in (1, 2, 3):
+        plan = schedule(graph, eus)
+        places = {b.name: b.offset for p in plan.programs for b in p.buffers}
+        assert places["b"] - places["a"] == 64 and places["c"] == places["a"]
+        assert places["d"] == places["d2"] and plan.memory.plain == 256
+
+
+def test_a_reshaped_output_is_written_directly():
+    k = kernel("k", (4, 4), (4, 1), "t")
+    values = (
+        Value("x", 64, "input", index=0),
+        Value("v", 64),
+        Value("y", 64, "output", alias_of="v", index=0),
+    )
+    plan = schedule(Graph((Operator("o", ("k",), ("x",), ("v",)),), values, (k,)), 2)
+    assert {(b.name, b.kind) for b in plan.programs[0].buffers} == {("x", "input"), ("v", "output")}
+    assert plan.memory.peak == 0
+
+
+def test_constants_with_one_key_share_bytes():
+    k = kernel("k", (4, 4), (4, 1), "ttt")
+    values = tuple(Value(f"w{i}", 64, "constant", key=f"w_{i // 2}") for i in range(3))
+    graph = Graph(
+        (Operator("o", ("k",), ("w0", "w1", "w2"), ("y",)),),
+        (*values, Value("y", 64, "output", index=0)),
+        (k,),
+    )
+    plan = schedule(graph, 2)
+    offsets = {b.name: b.offset for b in plan.programs[0].buffers}
+    assert offsets["w0"] == offsets["w1"] != offsets["w2"] and plan.memory.constants == 128
+
+
+def residual_network(blocks):
+    """Convolution-like operators with a skip connection per block and halving sizes."""
+    kernels, values, operators = {}, [Value("x", 64 * 64 * 16 * 4, "input", index=0)], []
+    last, rows_now, width = "x", 64, 16
+    for block in range(blocks):
+        skip, shape = last, (rows_now, rows_now, width)
+        for part in ("a", "b", "c", "add"):
+            reads = "tt" if part == "add" else ("h" if part == "b" else "r")
+            if part in ("a", "c") and last == "x":
+                reads = "t"
+            name = f"{reads}{rows_now}"
+            grid = (min(8, rows_now), 1, 1)
+            place = ((0, 0),) if part == "add" else ()
+            kernels[name] = kernel(name, shape, grid, reads, in_place=place)
+            inputs = (last, skip) if part == "add" else (last,)
+            out = f"v{block}{part}"
+            values.append(Value(out, kernels[name].writes[0].bytes))
+            operators.append(Operator(f"o{block}{part}", (name,), inputs, (out,)))
+            last = out
+    return Graph(tuple(operators), tuple(values), tuple(kernels.values()))
+
+
+@pytest.mark.parametrize("eus", [1, 2, 4])
+def test_a_residual_network_stays_near_its_bound(eus):
+    memory = schedule(residual_network(16), eus).memory
+    assert memory.peak <= 1.2 * memory.bound
+    assert memory.peak <= memory.plain / 4
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([1, 2, 8]))
+def test_plans_lie_between_their_bound_and_no_reuse(seed, operators, eus):
+    memory = schedule(random_graph(random.Random(seed), operators), eus).memory
+    assert memory.bound <= memory.peak <= memory.plain
+
+
+def test_tables_round_trip():
+    graph = random_graph(random.Random(2), 8)
+    numbers = {k.name: i for i, k in enumerate(graph.kernels)}
+    for program in schedule(graph, 3).programs:
+        streams = encode(program, numbers, inputs=1)
+        queues = decode(streams, list(numbers))
+        assert [[type(s) for s in q] for q in queues] == [
+            [type(s) for s in q] for q in program.queues
+        ]
+        for queue, mine in zip(program.queues, queues, strict=True):
+            for a, b in zip(queue, mine, strict=True):
+                if hasattr(a, "kernel"):
+                    assert (a.kernel, a.first, a.count) == (b.kernel, b.first, b.count)
+                    base = {"temp": 0, "constant": 1, "input": 2, "output": 3}
+                    where = [program.buffer[n] for n in a.buffers]
+                    assert b.buffers == tuple(f"{base[w.kind]}+{w.offset}" for w in where)
+
+
+@pytest.mark.parametrize("words", [[1, 0], [9, 0], [2, 0], [1, 5, 0, 1, 1, 0, 0], [4], [0, 0]])
+def test_broken_tables_are_refused(words):
+    with pytest.raises(ScheduleError):
+        decode([np.array(words)], ["k"])
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: Access((2, 2), 4, (DimAccess(),)), "one entry per dim"),
+        (lambda: Kernel("k", (2,), (Access((2,), 4, (DimAccess(1, 1, 0, 1),)),), (), 1.0), "grid"),
+        (lambda: Value("v", 4, "other"), "none of"),
+        (lambda: Graph((), (Value("v", 4), Value("v", 4)), ()), "'v'"),
+        (lambda: Graph((), (Value("v", 4, alias_of="u"),), ()), "unknown"),
+        (lambda: Graph((), (Value("u", 4), Value("v", 8, alias_of="u")), ()), "has 4"),
+        (lambda: Graph((Operator("o", ("k",), (), ()),), (), ()), "unknown rKernel"),
+        (lambda: chain([Kernel("k", (), (), (tiled((), ()),), 1.0)], [[-1]]), "1 operands"),
+    ],
+)
+def test_impossible_graphs_are_refused(make, words):
+    with pytest.raises(ScheduleError, match=words):
+        make()
+
+
+def test_costs_change_the_estimate_only():
+    graph = random_graph(random.Random(9), 6)
+    cheap, dear = Costs(launch_ns=1), Costs(launch_ns=10**6)
+    assert schedule(graph, 2, cheap).certificate.tasks == schedule(graph, 2, dear).certificate.tasks

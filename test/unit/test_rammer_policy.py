@@ -1,0 +1,194 @@
+"""Waves, kernel choice, placement and growth of programs: the paper's rules on small cases."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rammer_cases import chain, kernel, random_graph
+
+from rcompiler.device.model import Costs
+from rcompiler.errors import ScheduleError
+from rcompiler.rammer.cost import earliest_finish
+from rcompiler.rammer.graph import Graph, Operator, Value
+from rcompiler.rammer.policy.base import schedule_base
+from rcompiler.rammer.policy.kernels import select_kernels
+from rcompiler.rammer.policy.rammer import schedule_rammer
+from rcompiler.rammer.policy.wave import schedule_wave
+from rcompiler.rammer.program import Run, Signal, Wait
+from rcompiler.rammer.schedule import POLICIES, schedule
+from rcompiler.rammer.simulate import simulate
+from rcompiler.rammer.validate import validate
+from rcompiler.rammer.waves import waves
+
+COSTS = Costs(task_ns=10, hand_off_ns=100, barrier_ns=200, launch_ns=500, min_task_ns=1)
+
+
+def steps(program, kind):
+    return [s for queue in program.queues for s in queue if isinstance(s, kind)]
+
+
+def grid_graph(layers, length):
+    """Cells that need the cell before them in their layer and the one below: an LSTM."""
+    k1, k2 = (kernel(n, (2, 2), (1, 1), n) for n in ("w", "ww"))
+    size = k1.writes[0].bytes
+    values, operators = [Value("x", size, "input", index=0)], []
+    for layer in range(layers):
+        for t in range(length):
+            below = f"v{layer - 1}_{t}" if layer else "x"
+            inputs = (below, f"v{layer}_{t - 1}") if t else (below,)
+            name = f"{layer}_{t}"
+            operators.append(Operator(f"o{name}", (["w", "ww"][t > 0],), inputs, (f"v{name}",)))
+            values.append(Value(f"v{name}", size))
+    return Graph(tuple(operators), tuple(values), (k1, k2))
+
+
+def test_an_lstm_of_10_layers_and_100_steps_has_109_waves():
+    levels = waves(grid_graph(10, 100))
+    assert len(levels) == 109
+    assert max(len(wave) for wave in levels) == 10
+
+
+def test_a_diamond_has_three_waves():
+    k, k2 = kernel("k", (2, 2), (1, 1), "w"), kernel("k2", (2, 2), (1, 1), "ww")
+    graph = chain([k, k, k, k2], [[-1], [0], [0], [1, 2]])
+    assert [[op.name for op in wave] for wave in waves(graph)] == [["o0"], ["o1", "o2"], ["o3"]]
+
+
+def test_a_circle_is_refused():
+    k = kernel("k", (2, 2), (1, 1), "w")
+    ops = (Operator("a", ("k",), ("v",), ("u",)), Operator("b", ("k",), ("u",), ("v",)))
+    graph = Graph(ops, (Value("u", 16), Value("v", 16)), (k,))
+    with pytest.raises(ScheduleError, match="its own result"):
+        waves(graph)
+
+
+def one_by_one(tasks, each, start):
+    free = np.array(start, float)
+    counts = np.zeros(len(start), int)
+    for _ in range(tasks):
+        eu = int(np.argmin(free + each))
+        free[eu] += each
+        counts[eu] += 1
+    return counts
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.integers(0, 60),
+    st.integers(1, 9),
+    st.lists(st.integers(0, 40), min_size=1, max_size=7),
+)
+def test_the_closed_form_is_the_greedy_choice(tasks, each, start):
+    got = earliest_finish(tasks, each, np.array(start, float))
+    want = one_by_one(tasks, each, start)
+    assert got.sum() == tasks
+    ends = [max((s + c * each for s, c in zip(start, n, strict=True) if c), default=0)
+            for n in (got, want)]  # fmt: skip
+    assert ends[0] == ends[1]
+
+
+def test_select_kernels_takes_all_three_branches():
+    fast = kernel("fast", (8, 8), (8, 8), "w", estimated_ns=10.0)
+    lean = kernel("lean", (8, 8), (2, 1), "w", estimated_ns=100.0)
+    size = fast.writes[0].bytes
+    values = (Value("x", size, "input", index=0), Value("y", size))
+    op = Operator("o", ("lean", "fast"), ("x",), ("y",))
+    graph = Graph((op,), values, (fast, lean))
+
+    def never(choice):
+        raise AssertionError("a wave with fewer tasks than EUs needs no profile")
+
+    assert select_kernels([op], graph, 100, never) == [fast]
+    assert select_kernels([op], graph, 64, lambda c: 1.0 if c == [lean] else 2.0) == [lean]
+    assert select_kernels([op], graph, 64, lambda c: 2.0 if c == [lean] else 1.0) == [fast]
+    assert select_kernels([op], graph, 64, never, "efficient") == [lean]
+    assert select_kernels([op], graph, 64, never, "fast") == [fast]
+
+
+def test_growth_follows_the_timer():
+    k = kernel("k", (4, 4), (4, 1), "w")
+    graph = chain([k] * 4, [[-1], [0], [1], [2]])
+    grown = schedule_rammer(graph, 2, COSTS, time=lambda draft: 1.0)
+    assert len(grown) == 1
+    cut = schedule_rammer(graph, 2, COSTS, time=lambda draft: len(draft.shares) ** 2)
+    assert len(cut) == 4
+    validate(cut, graph)
+    assert len(schedule_rammer(graph, 2, COSTS)) == 1  # a hand-off is cheaper than a launch
+    dear = Costs(task_ns=10, hand_off_ns=5000, barrier_ns=1, launch_ns=1, min_task_ns=1)
+    assert len(schedule_rammer(graph, 2, dear)) == 4
+
+
+def test_elementwise_chains_stay_on_their_eu_without_a_wait():
+    k = kernel("k", (8, 4), (8, 1), "t")
+    graph = chain([k] * 5, [[-1], [0], [1], [2], [3]])
+    (program,) = schedule_rammer(graph, 4, COSTS)
+    assert not steps(program, Wait) and not steps(program, Signal)
+    assert all(r.count == 2 for r in steps(program, Run))
+
+
+def test_a_product_waits_once_for_the_whole_operator():
+    k = kernel("k", (8, 4), (8, 1), "w")
+    graph = chain([k] * 2, [[-1], [0]])
+    (program,) = schedule_rammer(graph, 4, COSTS)
+    assert [w.count for w in steps(program, Wait)] == [4] * 4
+    assert len(steps(program, Signal)) == 4
+
+
+def test_waits_known_through_others_are_left_out():
+    k, k2 = kernel("k", (8, 4), (8, 1), "w"), kernel("k2", (8, 4), (8, 1), "ww")
+    graph = chain([k, k, k2], [[-1], [0], [0, 1]])
+    (program,) = schedule_rammer(graph, 2, COSTS)
+    assert {w.event for w in steps(program, Wait)} == {"o0", "o1"}
+    assert len(steps(program, Wait)) == 4  # o2 does not wait for o0 again
+
+
+def test_halos_wait_for_neighbours_only():
+    k = kernel("k", (16, 4), (16, 1), "h")
+    graph = chain([k] * 2, [[-1], [0]])
+    (program,) = schedule_rammer(graph, 4, COSTS)
+    waited = [[s.event for s in q if isinstance(s, Wait)] for q in program.queues]
+    assert waited == [["o0.1"], ["o0.0", "o0.2"], ["o0.1", "o0.3"], ["o0.2"]]
+
+
+def test_base_has_one_launch_per_operator_and_wave_one_per_wave():
+    k, k2 = kernel("k", (4, 4), (4, 1), "w"), kernel("k2", (4, 4), (4, 1), "ww")
+    graph = chain([k, k, k, k2], [[-1], [0], [0], [1, 2]])
+    assert len(schedule_base(graph, 2, COSTS)) == 4
+    assert len(schedule_wave(graph, 2, COSTS)) == 3
+
+
+def test_the_estimate_of_the_policy_is_that_of_the_simulator():
+    prices = []
+
+    def price(draft):
+        prices.append(draft.makespan)
+        return 0.0
+
+    graph = random_graph(random.Random(5), 8)
+    programs = schedule_rammer(graph, 3, COSTS, time=price)
+    line = simulate(programs, graph, COSTS)
+    together = prices[-2]  # the last three: the program before, with the last wave, the wave alone
+    assert len(programs) == 1 and line.makespan_ns == pytest.approx(together + COSTS.launch_ns)
+    assert line.makespan_ns - COSTS.launch_ns >= max(line.work_bound_ns, line.path_bound_ns)
+    assert line.idle_ns.min() >= 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([1, 2, 3, 8]))
+def test_every_policy_makes_valid_schedules(seed, operators, eus):
+    graph = random_graph(random.Random(seed), operators)
+    for policy in POLICIES:
+        first = schedule(graph, eus, COSTS, policy=policy)
+        assert first.programs == schedule(graph, eus, COSTS, policy=policy).programs
+        assert first.certificate.tasks == sum(graph.kernel[op.kernels[0]].tasks
+                                              for op in graph.operators)  # fmt: skip
+        assert first.memory.peak <= first.memory.plain
+
+
+@pytest.mark.parametrize("bad", [{"policy": "x"}, {"kernels": "x"}, {"eus": 0}])
+def test_bad_options_are_refused(bad):
+    graph = random_graph(random.Random(0), 2)
+    with pytest.raises(ScheduleError):
+        schedule(graph, bad.pop("eus", 2), COSTS, **bad)
