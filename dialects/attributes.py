@@ -99,11 +99,12 @@ def report(op: ir.OpView, problems: Iterator[str]) -> bool:
 
 
 def _declaration_problems(op: ir.OpView) -> Iterator[str]:
+    attributes = op.attributes
     for field in op._fields:
         if type(field).__name__ != "AttributeDef":
             continue
         class_ = ir.Attribute if field.constraint is Any else field.constraint
-        found = op.attributes[field.name] if field.name in op.attributes else None
+        found = attributes[field.name] if field.name in attributes else None
         if not isinstance(found, class_):
             yield f"expects an attribute '{field.name}' of class {class_.__name__}"
     regions = sum(type(field).__name__ == "RegionDef" for field in op._fields)
@@ -124,12 +125,17 @@ def is_elements(attribute: ir.Attribute) -> bool:
 
 def integer_problems(op: ir.OpView, minima: dict[str, int]) -> Iterator[str]:
     """Each named attribute must be an i64 of at least that minimum."""
+    attributes = op.attributes
     for name, minimum in minima.items():
-        attribute = op.attributes[name]
-        if not isinstance(attribute, ir.IntegerAttr) or str(attribute.type) != "i64":
+        attribute = attributes[name]
+        if not isinstance(attribute, ir.IntegerAttr) or not _is_i64(attribute.type):
             yield f"expects an i64 '{name}'"
         elif attribute.value < minimum:
             yield f"expects '{name}' of at least {minimum}, not {attribute.value}"
+
+
+def _is_i64(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.IntegerType) and type_.width == 64 and type_.is_signless
 
 
 def integer_or_none(op: ir.OpView, name: str) -> int | None:
@@ -143,37 +149,3 @@ def place_problems(op: ir.OpView, parents: Sequence[str]) -> Iterator[str]:
     parent = op.operation.parent
     if parent is not None and parent.name not in parents:
         yield f"expects to stand directly in {' or '.join(parents)}, not in {parent.name}"
-
-
-def single_variadic(cls: type) -> type:
-    """Class decorator: an op without segment sizes.
-
-    IRDL needs none where only one list of operands (or results) is variadic, but dialects.ext
-    always writes and reads them.
-    """
-    operands = [f.name for f in cls._fields if type(f).__name__ == "OperandDef"]  # type: ignore[attr-defined]
-    results = [f.name for f in cls._fields if type(f).__name__ == "ResultDef"]  # type: ignore[attr-defined]
-    assert len(operands) <= 1 and len(results) <= 1, "needs segment sizes"
-
-    def __init__(self: Any, *, loc: Any = None, ip: Any = None, **fields: Any) -> None:
-        attributes = {k: v for k, v in fields.items() if k not in (*operands, *results)}
-        ir.OpView.__init__(
-            self,
-            cls.OPERATION_NAME,  # type: ignore[attr-defined]
-            cls._ODS_REGIONS,  # type: ignore[attr-defined]
-            None,
-            None,
-            attributes=attributes,
-            operands=[v for name in operands for v in fields[name]],
-            results=[t for name in results for t in fields[name]],
-            loc=loc,
-            ip=ip,
-        )
-
-    for name in operands:
-        setattr(cls, name, property(lambda self: self.operands))
-    for name in results:
-        setattr(cls, name, property(lambda self: self.results))
-    cls.__init__ = __init__  # type: ignore[misc]
-    cls._ODS_OPERAND_SEGMENTS = cls._ODS_RESULT_SEGMENTS = None  # type: ignore[attr-defined]
-    return cls

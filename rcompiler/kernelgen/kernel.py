@@ -17,7 +17,7 @@ from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
-from rcompiler.kernelgen.region import Piece, element_of, integers, pieces_of, shape_of
+from rcompiler.kernelgen.region import Piece, element_of, integers, pieces_of, shape_of, yielded
 from rcompiler.kernelgen.sequential import SequentialWriter
 from rcompiler.kernelgen.views import VIEWS
 
@@ -68,7 +68,7 @@ class KernelWriter:
         self._sequential = ir.StringAttr(kernel.attributes["kind"]).value == "sequential"
         self._tiling = Tiling.of(kernel)
         self._e = Emitter(features.lanes, has_fma=features.has_fma)
-        self._results = list(list(self._block.operations)[-1].operation.operands)
+        self._results = yielded(self._block)
         self._buffers: dict[ir.Value, Buffer] = {}
 
     def write(self) -> tuple[str, dict[str, str]]:

@@ -12,6 +12,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.body import element_name
 
+CAST = "builtin.unrealized_conversion_cast"
 Expression = Callable[[list[Linear], Callable[[Linear, int], tuple[Linear, Linear]]], Linear]
 
 
@@ -23,6 +24,14 @@ def shape_of(value: ir.Value) -> tuple[int, ...]:
 def element_of(value: ir.Value) -> str:
     """Element type name of a tensor value."""
     return element_name(ir.RankedTensorType(value.type).element_type)
+
+
+def yielded(block: ir.Block) -> list[ir.Value]:
+    """The results of an operator's or kernel's body: several ones travel as one tuple."""
+    value = list(block.operations)[-1].operation.operands[0]
+    if not isinstance(value.type, ir.TupleType):
+        return [value]
+    return list(value.owner.operation.operands)
 
 
 def integers(op: ir.Operation, name: str) -> tuple[int, ...]:

@@ -18,7 +18,7 @@ def write_program(program: Program, source: ScheduleGraph, device: str) -> None:
         for buffer in program.buffers:
             _write_buffer(buffer, source)
         for event in _events(program):
-            vdevice.EventOp.build(event)
+            vdevice.EventOp.build(_event_symbol(event))
         for first, last, steps in _shared_lists(program):
             eu = vdevice.EuOp.build(first, last)
             inner = eu.body.blocks.append() if not len(eu.body.blocks) else eu.body.blocks[0]
@@ -46,11 +46,16 @@ def _write_instruction(instruction: Instruction, step: int) -> None:
         case Run(kernel, operator, first, count, stride, buffers):
             vdevice.RunOp.build(kernel, operator, first, count, stride, step, buffers)
         case Wait(event, count):
-            vdevice.WaitOp.build(event, count)
+            vdevice.WaitOp.build(_event_symbol(event), count)
         case Signal(event):
-            vdevice.SignalOp.build(event)
+            vdevice.SignalOp.build(_event_symbol(event))
         case Barrier():
             vdevice.BarrierOp.build()
+
+
+def _event_symbol(event: str) -> str:
+    """Events and buffers share one name space in a program."""
+    return event + ".done"
 
 
 def _events(program: Program) -> list[str]:

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
+from rcompiler.dialects.rtask import CAST, captures
 from rcompiler.kernelgen.emitter import item_bytes
-from rcompiler.kernelgen.region import element_of, shape_of
+from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.passes import PassFailure
 from rcompiler.passes._fusion import RESHAPES
 from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
@@ -23,7 +24,7 @@ def tensor_size(value: ir.Value) -> int:
 def kernel_of(op: ir.Operation) -> Kernel:
     """The scheduler's view of one rtask.kernel."""
     block = op.regions[0].blocks[0]
-    results = list(list(block.operations)[-1].operation.operands)
+    results = yielded(block)
     attributes = op.attributes
     pairs = tuple(ir.DenseI64ArrayAttr(attributes["in_place"])) if "in_place" in attributes else ()
     return Kernel(
@@ -88,6 +89,8 @@ class GraphBuilder:
                 self._add(op.results[0], self._fresh(source + ".view"), alias_of=source)
             elif op.name == "arith.constant":
                 self._constant(op)
+            elif op.name == CAST:
+                continue  # the results of an operator with several
             elif op.name != "func.return":
                 raise PassFailure(op, f"{op.name} is not part of an rOperator; run rtask-form first")
             else:
@@ -113,10 +116,11 @@ class GraphBuilder:
         name = ir.StringAttr(op.attributes["sym_name"]).value
         if "kernels" not in op.attributes:
             raise PassFailure(op, f"rOperator {name} has no rKernel; run roller-tile first")
-        inputs = tuple(self._names[v] for v in op.operands)
+        inputs = tuple(self._names[v] for v in captures(op))
+        results = _results(op)
         outputs = []
-        for k, result in enumerate(op.results):
-            self._add(result, self._fresh(name if len(op.results) == 1 else f"{name}.{k}"))
+        for k, result in enumerate(results):
+            self._add(result, self._fresh(name if len(results) == 1 else f"{name}.{k}"))
             outputs.append(self._names[result])
         kernels = tuple(ir.FlatSymbolRefAttr(k).value for k in ir.ArrayAttr(op.attributes["kernels"]))
         return Operator(name, kernels, inputs, tuple(outputs))
@@ -146,7 +150,7 @@ class GraphBuilder:
             return False
         inner = list(op.regions[0].blocks[0].operations)[0].operation
         dim = ir.IntegerAttr(inner.attributes["dim"]).value
-        parts = [self._values[self._names[v]] for v in op.operands]
+        parts = [self._values[self._names[v]] for v in inner.operands]
         leading = shape_of(op.results[0])[:dim]
         free = all(p.kind == "temp" and p.alias_of is None and not self._is_viewed_output(p) for p in parts)
         if math.prod(leading) != 1 or not free or len({p.name for p in parts}) != len(parts):
@@ -161,8 +165,16 @@ class GraphBuilder:
         return any(v.kind == "output" and v.alias_of == part.name for v in self._values.values())
 
 
+def _results(op: ir.Operation) -> list[ir.Value]:
+    """The tensors that an operator computes, unpacked."""
+    value = op.results[0]
+    if isinstance(value.type, ir.RankedTensorType):
+        return [value]
+    [use] = list(value.uses)
+    return list(use.owner.operation.results)
+
+
 def _is_plain_concat(op: ir.Operation) -> bool:
-    """The operator's body is one tensor.concat of its arguments."""
-    block = op.regions[0].blocks[0]
-    body = [v.operation for v in block.operations]
-    return len(body) == 2 and body[0].name == "tensor.concat" and list(body[0].operands) == list(block.arguments)
+    """The operator's body is one tensor.concat of tensors from outside."""
+    body = [v.operation for v in op.regions[0].blocks[0].operations]
+    return len(body) == 2 and body[0].name == "tensor.concat"

@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.emitter import item_bytes
-from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
+from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of, yielded
 from rcompiler.kernelgen.views import VIEWS, view_coordinates
 from rcompiler.roller import expr as roller
 
@@ -55,7 +55,7 @@ class Tracer:
 
     def __init__(self, block: ir.Block) -> None:
         self._arguments = {argument: k for k, argument in enumerate(block.arguments)}
-        self._results = list(list(block.operations)[-1].operation.operands)
+        self._results = yielded(block)
         self._found = Traced()
         self._seen: set[tuple[ir.Value, tuple[Linear, ...]]] = set()
         self._generics: dict[ir.Operation, Generic] = {}
@@ -241,7 +241,7 @@ def tensor_expr(block: ir.Block, kind: str, traced: Traced) -> roller.TensorExpr
     inputs = [
         _access(value, traced.reads[k].at, traced) for k, value in enumerate(block.arguments)
     ]
-    results = list(list(block.operations)[-1].operation.operands)
+    results = yielded(block)
     outputs = [
         roller.Access(shape_of(r), item_bytes(element_of(r)), tuple(_index(axis(d), traced) for d in range(len(shape_of(r)))))
         if shape_of(r) == shape_of(results[0])
@@ -317,7 +317,7 @@ def write_box(value: ir.Value, first: tuple[int, ...], tile: list[int], grid: li
 
 def in_place_pairs(block: ir.Block, traced: Traced) -> tuple[int, ...]:
     """Flat (operand, result) pairs that may share memory: each element is read only to compute that very element."""
-    results = list(list(block.operations)[-1].operation.operands)
+    results = yielded(block)
     pairs: list[int] = []
     if traced.has_reduction or traced.columns or len(results) != 1:
         return ()

@@ -23,7 +23,6 @@ from rcompiler.errors import ScheduleError
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes._program_ir import write_program
 from rcompiler.passes._schedule_graph import GraphBuilder, ScheduleGraph
-from rcompiler.rammer.cost import ScheduleCosts
 from rcompiler.rammer.program import Run
 from rcompiler.rammer.schedule import Schedule, schedule
 
@@ -44,7 +43,7 @@ class RammerSchedule(Pass):
         source = builder.build()
         eus = self.eus or device.eus
         try:
-            found = schedule(source.graph, eus, costs=ScheduleCosts.of(device), policy=self.policy)
+            found = schedule(source.graph, eus, costs=device.costs, policy=self.policy)
         except ScheduleError as error:
             raise PassFailure(module, str(error)) from error
         _write(module, builder.function, source, found, eus)

@@ -1,18 +1,17 @@
 """roller-tile: S2 -> S3, construct the rKernels of every rOperator.
 
 Before:
-    %0 = "rtask.operator"(%x, %w) ({ ... }) {kind = "contraction", sym_name = "fc"} : ...
+    %0 = "rtask.operator"() ({ ... }) {kind = "contraction", sym_name = "fc"} : ...
 After:
-    "rtask.kernel"() ({ the same body }) {grid = array<i64: 11, 24>, tile = array<i64: 12, 32>, ...,
+    "rtask.kernel"() ({ the same body on arguments }) {grid = array<i64: 11, 24>, tile = array<i64: 12, 32>, ...,
                                           sym_name = "k_3f09a1b2c4d5e6f7"} : () -> ()
-    %0 = "rtask.operator"(%x, %w) ({ ... }) {kernels = [@k_3f09a1b2c4d5e6f7], ...} : ...
+    %0 = "rtask.operator"() ({ ... }) {kernels = [@k_3f09a1b2c4d5e6f7], ...} : ...
 Operators with equal bodies share their kernels. Needs: static shapes.
 """
 
 from __future__ import annotations
 
 import hashlib
-import re
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -20,8 +19,8 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
-from rcompiler.kernelgen.region import shape_of
-from rcompiler.passes import Pass, PassFailure
+from rcompiler.kernelgen.region import shape_of, yielded
+from rcompiler.passes import Pass
 from rcompiler.passes._tensor_expr import (
     Traced,
     Tracer,
@@ -53,40 +52,37 @@ class RollerTile(Pass):
 def _tile(
     op: ir.Operation, device: Device, candidates: int, known: dict[str, list[str]], body: ir.Block
 ) -> None:
-    signature = canonical_signature(op)
+    prototype = _prototype(op, body)
+    kind = ir.StringAttr(op.attributes["kind"]).value
+    signature = kind + canonical_signature(prototype)
     if signature not in known:
-        block = op.regions[0].blocks[0]
-        kind = ir.StringAttr(op.attributes["kind"]).value
-        try:
-            traced = Tracer(block).trace()
-            decisions = construct(tensor_expr(block, kind, traced), device)[:candidates]
-        except PassFailure:
-            raise
+        block = prototype.body.blocks[0]
+        traced = Tracer(block).trace()
         names = []
-        for decision in decisions:
+        for decision in construct(tensor_expr(block, kind, traced), device)[:candidates]:
             name = "k_" + hashlib.sha256(f"{signature}{decision}".encode()).hexdigest()[:16]
             if name not in names:
                 names.append(name)
-                _build_kernel(op, name, kind, decision, traced, body)
+                _build_kernel(name, kind, decision, traced, prototype)
         known[signature] = names
+    prototype.operation.erase()
     symbols = [ir.FlatSymbolRefAttr.get(n, op.context) for n in known[signature]]
     op.attributes["kernels"] = ir.ArrayAttr.get(symbols, op.context)
 
 
-def canonical_signature(op: ir.Operation) -> str:
-    """The text of an operator's body, without names and locations: equal for operators that compute the same."""
-    text = op.get_asm(use_local_scope=True, enable_debug_info=False)
-    return text[text.index("({") : text.rindex("})")] + re.sub(r'sym_name = "[^"]*"', "", text[text.rindex("})") :])
+def canonical_signature(kernel: rtask.KernelOp) -> str:
+    """The text of a body on arguments, without names and locations: equal for operators that compute the same."""
+    text = kernel.operation.get_asm(use_local_scope=True, enable_debug_info=False)
+    return text[text.index("({") : text.rindex("})")]
 
 
-def _build_kernel(
-    op: ir.Operation, name: str, kind: str, decision: Decision, traced: Traced, body: ir.Block
-) -> None:
-    block = op.regions[0].blocks[0]
-    results = list(list(block.operations)[-1].operation.operands)
+def _build_kernel(name: str, kind: str, decision: Decision, traced: Traced, prototype: rtask.KernelOp) -> None:
+    """A kernel in front of `prototype`, with its body and the decision."""
+    block = prototype.body.blocks[0]
+    results = yielded(block)
     first = shape_of(results[0])
     shape = _Tiles(decision, traced, first, results)
-    with ir.InsertionPoint.at_block_begin(body), op.location:
+    with ir.InsertionPoint(prototype), prototype.location:
         kernel = rtask.KernelOp.build(
             sym_name=name,
             kind=kind,
@@ -102,18 +98,30 @@ def _build_kernel(
             reads=[read_box(v, traced.reads[k], shape.tile, shape.grid, traced) for k, v in enumerate(block.arguments)],
             writes=[write_box(r, first, shape.tile, shape.grid) for r in results],
         )
-        kernel.operation.attributes["order"] = ir.DenseI64ArrayAttr.get(shape.order)
-        kernel.operation.attributes["reason"] = ir.StringAttr.get(decision.reason)
-        pairs = in_place_pairs(block, traced)
-        if pairs:
-            kernel.operation.attributes["in_place"] = ir.DenseI64ArrayAttr.get(pairs)
-    _copy_body(block, kernel.body)
+    attributes = kernel.operation.attributes
+    attributes["order"] = ir.DenseI64ArrayAttr.get(shape.order)
+    attributes["reason"] = ir.StringAttr.get(decision.reason)
+    pairs = in_place_pairs(block, traced)
+    if pairs:
+        attributes["in_place"] = ir.DenseI64ArrayAttr.get(pairs)
+    _copy_body(block, kernel.body, list(block.arguments))
 
 
-def _copy_body(source: ir.Block, region: ir.Region) -> None:
-    types = [a.type for a in source.arguments]
-    copy = region.blocks.append(*types, arg_locs=[ir.Location.unknown(source.owner.context)] * len(types))
-    mapped = dict(zip(source.arguments, copy.arguments, strict=True))
+def _prototype(op: ir.Operation, body: ir.Block) -> rtask.KernelOp:
+    """A kernel without a tiling: the operator's body with its captures as arguments."""
+    with ir.InsertionPoint.at_block_begin(body), op.location:
+        kernel = rtask.KernelOp.build(
+            sym_name="prototype", kind="sequential", grid=(), tile=(), register_tile=(), vector_dim=-1, lanes=1,
+            on_chip_bytes=0, registers=0, estimated_ns=0.0, source="roller", reads=[], writes=[],
+        )  # fmt: skip
+    _copy_body(op.regions[0].blocks[0], kernel.body, rtask.captures(op))
+    return kernel
+
+
+def _copy_body(source: ir.Block, region: ir.Region, arguments: list[ir.Value]) -> None:
+    unknown = ir.Location.unknown(source.owner.context)
+    copy = region.blocks.append(*(a.type for a in arguments), arg_locs=[unknown] * len(arguments))
+    mapped = dict(zip(arguments, copy.arguments, strict=True))
     with ir.InsertionPoint(copy):
         for view in source.operations:
             clone = view.operation.clone()

@@ -1,0 +1,15 @@
+"""rc-linalg-to-rtask: S1 -> S2."""
+
+from dataclasses import dataclass
+
+from rcompiler.passes import Pipeline
+
+
+@dataclass(frozen=True)
+class RcLinalgToRtask(Pipeline):
+    """Clean up and group linalg ops into rOperators."""
+
+    fusion: bool = True
+
+    def text(self) -> str:
+        return f"cse,rtask-form{{fusion={str(self.fusion).lower()}}}"

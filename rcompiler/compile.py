@@ -1,0 +1,215 @@
+"""compile_onnx: model -> S1 -> S2 -> S3 -> S4 -> code -> a model that runs.
+
+The whole lowering is `_Compilation`, top to bottom. Everything after S4 is made from the S4 text alone
+(`compile_schedule`), so that a schedule edited by hand compiles the same way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from rcompiler import dialects
+from rcompiler.codegen import veu
+from rcompiler.codegen.cpu import ObjectCache, Target, compile_objects
+from rcompiler.codegen.link import link
+from rcompiler.device.model import Device
+from rcompiler.device.target import find_device
+from rcompiler.errors import CompilerError, DeviceError, InvalidModel
+from rcompiler.frontend import import_onnx
+from rcompiler.model import CompiledModel
+from rcompiler.options import CompileOptions, default_cache
+from rcompiler.passes._pipeline_text import build
+from rcompiler.passes._tables import Tables, constant_arena, read_tables
+from rcompiler.rammer.validate import validate
+from rcompiler.report import Report, make_report
+from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
+
+Progress = Callable[[str, float], None]
+STAGES = ("linalg", "rtask", "rkernel", "vdevice", "llvm")
+# LLVM's name of each feature level; None is the host itself, with all that it has beyond the level.
+_LEVELS = {"x86-64": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"}
+
+
+def compile_onnx(
+    model: Any,
+    *,
+    target: str = "cpu",
+    shapes: Mapping[str, Any] | None = None,
+    eus: int | None = None,
+    policy: str = "rammer",
+    fusion: bool = True,
+    tune: str = "off",
+    deterministic: bool = True,
+    cache: str | os.PathLike[str] | bool | None = None,
+    progress: Progress | None = None,
+) -> CompiledModel:
+    """Compile an ONNX model for a device.
+
+    model: path, bytes or onnx.ModelProto. target: "cpu" (this host), "cpu:v3", "cpu:x86-64", or a device file.
+    shapes: static shapes of inputs by name, or sizes of symbolic dims. eus: execution units, None for all of the
+    device. policy: "rammer", "wave" or "base". fusion: group ops into rOperators. tune: "off" is all that exists.
+    deterministic: always the case (static choices, fixed order of every sum). cache: folder of compiled objects,
+    None for the default one, False for none. progress: called with (stage, seconds so far).
+
+    Raises CompilerError kinds: InvalidModel, UnsupportedOp, ShapeError, DeviceError, ScheduleError.
+    """
+    if tune != "off":
+        raise CompilerError(f"tune={tune!r} is not available: this version chooses tiles by its model; use tune='off'")
+    if not deterministic:
+        raise CompilerError("deterministic=False has no meaning here: every program is deterministic")
+    options = CompileOptions(target, _eus(eus), policy, fusion, _cache(cache))  # type: ignore[arg-type]
+    device = _cpu(target)
+    imported = import_onnx(model, shapes)
+    run = _Compilation(options, device, progress)
+    with dialects.load(ir.Context()) as context, ir.Location.unknown():
+        context.enable_multithreading(False)
+        return run.from_linalg(imported.parse(context), dict(imported.constants))
+
+
+def compile_schedule(
+    text: str,
+    constants: Mapping[str, np.ndarray] | None = None,
+    *,
+    target: str = "cpu",
+    cache: str | os.PathLike[str] | bool | None = None,
+    progress: Progress | None = None,
+) -> CompiledModel:
+    """Compile an S4 module (the text of stage "vdevice", possibly edited) with the constants it names.
+
+    Raises InvalidModel for text that is not S4, ScheduleError for a schedule that is not proved right.
+    """
+    run = _Compilation(CompileOptions(target, cache=_cache(cache)), _cpu(target), progress)
+    with dialects.load(ir.Context()) as context, ir.Location.unknown():
+        context.enable_multithreading(False)
+        try:
+            module = ir.Module.parse(text)
+        except ir.MLIRError as error:
+            raise InvalidModel(f"the schedule is not valid: {error}") from None
+        return run.from_schedule(module, constants or {})
+
+
+def _eus(eus: int | None) -> int:
+    if eus is None:
+        return 0
+    if not isinstance(eus, int) or eus < 1:
+        raise CompilerError(f"cannot compile for {eus!r} execution units: give 1 or more, or None for all")
+    return eus
+
+
+def _cache(cache: str | os.PathLike[str] | bool | None) -> Path | None:
+    if cache is None or cache is True:
+        return default_cache()
+    return Path(cache) if cache is not False else None
+
+
+def _cpu(target: str) -> Device:
+    device = find_device(target)
+    if device.kind != "cpu":
+        raise DeviceError(f"target {target!r} is a {device.kind} device; this version compiles for CPUs only")
+    return device
+
+
+class _Compilation:
+    """One compilation: keeps the stage texts."""
+
+    def __init__(self, options: CompileOptions, device: Device, progress: Progress | None) -> None:
+        self._options = options
+        self._device = device
+        self._progress = progress or (lambda stage, seconds: None)
+        self._stages: dict[str, str] = {}
+
+    def from_linalg(self, module: ir.Module, constants: dict[str, np.ndarray]) -> CompiledModel:
+        options, device = self._options, self._device
+        self._keep("linalg", module)
+        #LAYOUT
+        self._run(module, f"rc-linalg-to-rtask{{fusion={str(options.fusion).lower()}}}")
+        self._keep("rtask", module)
+        self._run(module, f"roller-tile{{device={options.target}}}")
+        self._keep("rkernel", module)
+        self._run(module, f"rammer-schedule{{policy={options.policy} eus={options.eus} device={options.target}}}")
+        return self.from_schedule(module, constants)
+
+    def from_schedule(self, module: ir.Module, constants: Mapping[str, np.ndarray]) -> CompiledModel:
+        self._keep("vdevice", module)
+        tables = read_tables(module.operation)
+        validate(tables.programs, kernels=list(tables.kernels.values()), max_eus=tables.eus)
+        arena = constant_arena(module.operation, constants)
+        report = make_report(module.operation, tables, self._device)
+        self._run(module, f"vdevice-to-cpu{{device={self._options.target}}}")
+        self._keep("llvm", module)
+        artifact = self._artifact(module, tables, arena)
+        return CompiledModel(artifact, report, dict(self._stages))
+
+    def _artifact(self, module: ir.Module, tables: Tables, arena: np.ndarray) -> Artifact:
+        target = self._target()
+        cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
+        kernels = _split(module)
+        objects = compile_objects([*kernels, veu.module_text()], target, cache=cache)
+        self._progress("object", 0.0)
+        return Artifact(
+            image=link(objects),
+            kernels=tuple(
+                KernelEntry(k.name, k.tasks, tuple(a.bytes for a in (*k.reads, *k.writes)), len(k.writes))
+                for k in tables.kernels.values()
+            ),
+            programs=tuple(Program(p.name, p.streams, p.events, p.operators) for p in tables.launches),
+            inputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.inputs),
+            outputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.outputs),
+            arena_bytes=max((p.arena for p in tables.programs), default=0),
+            constants=arena,
+            target=target.name,
+            cpu_flags=tuple(target.required),
+            provenance=self._provenance(),
+        )
+
+    def _target(self) -> Target:
+        if self._options.target == "cpu":
+            return Target.named("host")
+        return Target.named(_LEVELS[self._device.level_name])
+
+    def _provenance(self) -> dict[str, str]:
+        found = {"policy": self._options.policy, "target": self._options.target}
+        found["schedule"] = hashlib.sha256(self._stages["vdevice"].encode()).hexdigest()
+        for package in ("rcompiler", "torch-mlir", "llvmlite", "onnx"):
+            try:
+                found[package] = version(package)
+            except PackageNotFoundError:
+                found[package] = "unknown"
+        return found
+
+    def _run(self, module: ir.Module, pipeline: str) -> None:
+        self._progress(pipeline.partition("{")[0], 0.0)
+        try:
+            build(pipeline, module.context).run(module.operation)
+        except ir.MLIRError as error:
+            raise CompilerError(str(error)) from None
+
+    def _keep(self, stage: str, module: ir.Module) -> None:
+        self._stages[stage] = str(module)
+
+
+def _split(module: ir.Module) -> list[str]:
+    """One module per kernel, so that equal kernels of different models share cached objects."""
+    declarations: list[str] = []
+    bodies: list[str] = []
+    for view in module.body.operations:
+        text = view.operation.get_asm(use_local_scope=True)
+        (bodies if len(view.operation.regions[0].blocks) else declarations).append(text)
+    return [
+        "\n".join([*(d for d in declarations if _called(d) in body), body]) for body in bodies
+    ]
+
+
+def _called(declaration: str) -> str:
+    return declaration.partition("@")[2].partition("(")[0].join(("@", "("))
+
+
+__all__ = ["STAGES", "Report", "compile_onnx", "compile_schedule"]

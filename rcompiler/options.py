@@ -1,0 +1,42 @@
+"""Options of a compilation, and every environment variable that the compiler reads."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from rcompiler.errors import CompilerError
+
+Policy = Literal["base", "wave", "rammer"]
+
+
+@dataclass(frozen=True)
+class CompileOptions:
+    """What a compilation may choose.
+
+    target: "cpu" (this host), "cpu:v3" and the like, or a device file. eus: execution units, 0 for all of the device.
+    policy: the scheduler. fusion: group ops into rOperators beyond views. cache: folder of compiled objects, or None.
+    """
+
+    target: str = "cpu"
+    eus: int = 0
+    policy: Policy = "rammer"
+    fusion: bool = True
+    cache: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.policy not in get_args(Policy):
+            raise CompilerError(f"policy {self.policy!r} is none of {', '.join(get_args(Policy))}")
+        if self.eus < 0:
+            raise CompilerError(f"cannot compile for {self.eus} execution units: give 1 or more, or None for all")
+
+
+def default_cache() -> Path | None:
+    """Folder of compiled objects: $RC_CACHE_DIR ("" turns it off), else below the user's cache folder."""
+    chosen = os.environ.get("RC_CACHE_DIR")
+    if chosen is not None:
+        return Path(chosen) if chosen else None
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "rcompiler"

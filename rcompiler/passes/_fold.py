@@ -1,0 +1,288 @@
+"""Evaluate what depends on constants only: repacked weights, padded parameters.
+
+A function and not a pass, because it needs the arrays that travel beside the module:
+
+    %w = arith.constant dense_resource<w_0123> : tensor<64x64x3x3xf32>
+    %e = tensor.expand_shape %w ...        %p = linalg.generic (permutation) ins(%e) ...
+becomes
+    %p = arith.constant dense_resource<w_89ab> : tensor<4x4x3x3x16x16xf32>
+
+Movement is done on numpy views, so a chain is copied once, at its end. The key of a result is a
+hash of the keys it came from and of what was done, not of its bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from torch_mlir import ir
+
+from rcompiler.kernelgen.region import Generic, integers, pad_value, shape_of
+from rcompiler.passes._fold_body import copied_argument, evaluate, numpy_type, scalar_of
+from rcompiler.passes._linalg_form import dim_of
+from rcompiler.passes._tensor_ir import bytes_of, defining, erase_dead
+
+INLINE_ELEMENTS = 64  # larger constants live beside the module
+_KEY = re.compile(r"dense_resource<(\w+)>")
+
+
+@dataclass(frozen=True)
+class Known:
+    """A constant tensor: its elements (any strides; all 0 for a splat) and where it came from."""
+
+    array: np.ndarray
+    digest: str
+
+
+def fold_constants(
+    module: ir.Operation, constants: Mapping[str, np.ndarray], *, max_bytes: int = 1 << 30
+) -> dict[str, np.ndarray]:
+    """Replace tensor ops on constants in ``module`` by constants; drop unused arrays.
+
+    ``constants``: KEY -> array of the module's ``dense_resource`` constants; it is not changed.
+    Returns the arrays of the new module (unchanged ones are the same objects). A result larger
+    than ``max_bytes`` stays an op. Folded: expand/collapse_shape, pad, extract_slice,
+    insert_slice, concat, generics that permute, broadcast or do simple arithmetic element by
+    element. Results of up to 64 elements and splats become inline constants.
+    """
+    arrays = dict(constants)
+    for view in module.regions[0].blocks[0].operations:
+        if view.operation.name == "func.func" and view.operation.regions[0].blocks:
+            block = view.operation.regions[0].blocks[0]
+            _fold_block(block, arrays, max_bytes)
+            erase_dead(block)
+    used = _used_keys(module)
+    return {key: array for key, array in arrays.items() if key in used}
+
+
+def _fold_block(block: ir.Block, arrays: dict[str, np.ndarray], max_bytes: int) -> None:
+    known: dict[ir.Value, Known] = {}
+    folded: set[ir.Operation] = set()
+    for view in block.operations:
+        op = view.operation
+        if len(op.results) != 1 or not isinstance(op.results[0].type, ir.RankedTensorType):
+            continue
+        if op.name in ("arith.constant", "linalg.fill"):
+            found = _leaf(op, arrays)
+        elif op.name in _EVALUATE and 0 < bytes_of(op.results[0]) <= max_bytes:
+            found = _evaluate(op, known)
+            if found is not None:
+                folded.add(op)
+        else:
+            found = None
+        if found is not None:
+            known[op.results[0]] = found
+    for op in list(folded):
+        result = op.results[0]
+        if any(use.owner.operation not in folded for use in result.uses):
+            result.replace_all_uses_except(_materialise(op, known[result], arrays), [])
+
+
+def _leaf(op: ir.Operation, arrays: Mapping[str, np.ndarray]) -> Known | None:
+    """A constant or a filled tensor."""
+    kind = ir.RankedTensorType(op.results[0].type)
+    if op.name == "linalg.fill":
+        scalar = scalar_of(op.operands[0])
+        if scalar is None:
+            return None
+        array = np.broadcast_to(np.asarray(scalar, numpy_type(kind.element_type)), kind.shape)
+        return Known(array, _hash([], f"splat {scalar.tobytes().hex()}", kind))
+    attribute = op.attributes["value"]
+    resource = _KEY.match(str(attribute)) if not _is_dense(attribute) else None
+    if resource is not None:
+        found = arrays.get(resource[1])
+        return None if found is None else Known(found, resource[1])
+    return _inline(ir.DenseElementsAttr(attribute), kind) if _is_dense(attribute) else None
+
+
+def _is_dense(attribute: ir.Attribute) -> bool:
+    return isinstance(attribute, ir.DenseElementsAttr)
+
+
+def _inline(attribute: ir.DenseElementsAttr, kind: ir.RankedTensorType) -> Known | None:
+    dtype = numpy_type(kind.element_type)
+    if dtype is None:
+        return None
+    if attribute.is_splat:
+        number = attribute.get_splat_value()
+        is_float = isinstance(number, ir.FloatAttr)
+        plain = ir.FloatAttr(number).value if is_float else int(ir.IntegerAttr(number).value)
+        array = np.broadcast_to(np.asarray(plain).astype(dtype), kind.shape)
+        return Known(array, _hash([], f"splat {array.reshape(-1)[:1].tobytes().hex()}", kind))
+    if dtype == ml_dtypes.bfloat16:  # the bindings give no access to these elements
+        return None
+    array = np.array(attribute)
+    return Known(array, _hash([], f"dense {array.tobytes().hex()}", kind))
+
+
+def _hash(parents: list[str], text: str, kind: ir.Type) -> str:
+    return "w_" + hashlib.sha256(f"{parents} {text} : {kind}".encode()).hexdigest()[:16]
+
+
+# -- evaluation ----------------------------------------------------------------------------------
+def _evaluate(op: ir.Operation, known: Mapping[ir.Value, Known]) -> Known | None:
+    """The result of an op on known operands, and a text that says what was done."""
+    inputs = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
+    if op.name == "linalg.generic":
+        inputs = Generic(op).inputs
+    found = [known.get(v) for v in inputs]
+    parents = [k for k in found if k is not None]
+    if not parents or len(parents) != len(found):
+        return None
+    done = _EVALUATE[op.name](op, [k.array for k in parents])
+    if done is None:
+        return None
+    array, text = done
+    return Known(array, _hash([k.digest for k in parents], text, op.results[0].type))
+
+
+def is_splat(array: np.ndarray) -> bool:
+    """Whether an array is one element seen many times."""
+    return array.size == 1 or not any(array.strides)
+
+
+def _reshape(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str]:
+    shape = shape_of(op.results[0])
+    [array] = inputs
+    if is_splat(array):
+        return np.broadcast_to(array.reshape(-1)[:1].reshape(()), shape), "reshape"
+    return array.reshape(shape), "reshape"
+
+
+def _pad(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str] | None:
+    number = scalar_of(pad_value(op))
+    [array] = inputs
+    if number is None or len(op.operands) != 1:
+        return None
+    low, high = integers(op, "static_low"), integers(op, "static_high")
+    shape = shape_of(op.results[0])
+    text = f"pad {low} {high} {number.tobytes().hex()}"
+    if is_splat(array) and array.reshape(-1)[:1].tobytes() == number.tobytes():
+        return np.broadcast_to(array.reshape(-1)[0], shape), text
+    made = np.full(shape, number, array.dtype)
+    made[tuple(slice(a, a + n) for a, n in zip(low, array.shape, strict=True))] = array
+    return made, text
+
+
+def _box(op: ir.Operation) -> tuple[tuple[slice, ...], str]:
+    names = ("static_offsets", "static_sizes", "static_strides")
+    triples = list(zip(*(integers(op, n) for n in names), strict=True))
+    return tuple(slice(o, o + (n - 1) * s + 1, s) for o, n, s in triples), f"box {triples}"
+
+
+def _extract_slice(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str] | None:
+    box, text = _box(op)
+    if len(op.operands) != 1:
+        return None
+    return inputs[0][box].reshape(shape_of(op.results[0])), "extract " + text
+
+
+def _insert_slice(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str] | None:
+    box, text = _box(op)
+    if len(op.operands) != 2:
+        return None
+    source, into = inputs
+    made = into.copy()
+    made[box] = source.reshape(made[box].shape)
+    return made, "insert " + text
+
+
+def _concat(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str]:
+    axis = ir.IntegerAttr(op.attributes["dim"]).value
+    return np.concatenate(inputs, axis), f"concat {axis}"
+
+
+def _generic(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str] | None:
+    generic = Generic(op)
+    order = [dim_of(e) for e in generic.maps[-1].results]
+    if generic.outputs != 1 or sorted(order) != list(range(generic.maps[0].n_dims)):
+        return None
+    if any(generic.init_used):
+        return None
+    spread = [
+        _over_loops(a, m, len(order)) for a, m in zip(inputs, generic.maps[:-1], strict=True)
+    ]
+    views = [v for v in spread if v is not None]
+    sizes = [shape_of(op.results[0])[order.index(d)] for d in range(len(order))]
+    copied = copied_argument(generic.block)
+    if len(views) != len(inputs) or (copied is not None and copied >= len(views)):
+        return None
+    done = (views[copied], "copy") if copied is not None else evaluate(generic.block, views)
+    if done is None:
+        return None
+    made, text = done
+    maps = " ".join(map(str, generic.maps))
+    return np.broadcast_to(made, sizes).transpose(order), f"generic {maps} {copied} {text}"
+
+
+def _over_loops(array: np.ndarray, map_: ir.AffineMap, loops: int) -> np.ndarray | None:
+    """An operand as a view whose dims are the loops; None if its map is more than loops and 0."""
+    dims = []
+    for position, expression in enumerate(map_.results):
+        dim = dim_of(expression)
+        constant = expression.maybe_downcast()
+        if dim < 0:
+            if not isinstance(constant, ir.AffineConstantExpr) or constant.value:
+                return None
+            array = array[(slice(None),) * position + (slice(0, 1),)]
+        dims.append(dim)
+    used = [d for d in dims if d >= 0]
+    if len(set(used)) != len(used):
+        return None
+    array = array.reshape([n for n, d in zip(array.shape, dims, strict=True) if d >= 0])
+    array = array.transpose(np.argsort(used)) if used else array
+    return array[tuple(slice(None) if d in used else np.newaxis for d in range(loops))]
+
+
+_EVALUATE: dict[str, Callable[[ir.Operation, list[np.ndarray]], tuple[np.ndarray, str] | None]] = {
+    "linalg.generic": _generic,
+    "tensor.collapse_shape": _reshape,
+    "tensor.concat": _concat,
+    "tensor.expand_shape": _reshape,
+    "tensor.extract_slice": _extract_slice,
+    "tensor.insert_slice": _insert_slice,
+    "tensor.pad": _pad,
+}
+
+
+# -- the new constants -----------------------------------------------------------------------------
+def _materialise(op: ir.Operation, known: Known, arrays: dict[str, np.ndarray]) -> ir.Value:
+    kind, array = op.results[0].type, known.array
+    if array.size <= INLINE_ELEMENTS or is_splat(array):
+        text = f"dense<{_elements(array)}>"
+    else:
+        text = f"dense_resource<{known.digest}>"
+        arrays[known.digest] = np.ascontiguousarray(array)
+    with ir.InsertionPoint(op), op.location:
+        attribute = ir.Attribute.parse(f"{text} : {kind}")
+        return ir.Operation.create(
+            "arith.constant", results=[kind], attributes={"value": attribute}
+        ).results[0]
+
+
+def _elements(array: np.ndarray) -> str:
+    """Elements as MLIR text: the exact bytes, or true/false."""
+    one = array.reshape(-1)[:1] if is_splat(array) else array
+    if array.dtype == np.bool_:
+        text: Any = one[0] if one.ndim == 1 and is_splat(array) else one.tolist()
+        return str(bool(text) if isinstance(text, np.bool_) else text).lower()
+    return f'"0x{np.ascontiguousarray(one).tobytes().hex()}"'
+
+
+def _used_keys(module: ir.Operation) -> set[str]:
+    used: set[str] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if "value" in op.attributes:
+            used.update(_KEY.findall(str(op.attributes["value"])))
+        return ir.WalkResult.ADVANCE
+
+    module.walk(visit, ir.WalkOrder.PRE_ORDER)
+    return used

@@ -1,0 +1,139 @@
+"""S4 text -> what the runtime needs: schedule streams, kernel table, signature, constant arena."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+from torch_mlir import ir
+
+from rcompiler.errors import ArtifactError, InvalidModel
+from rcompiler.passes._program_ir import read_kernels, read_programs
+from rcompiler.rammer.encode import encode, event_ids
+from rcompiler.rammer.graph import Kernel
+from rcompiler.rammer.program import Program, Run
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """One entry of the signature; dtype is a numpy or ml_dtypes name."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class ProgramTables:
+    """One launch: a stream per EU, event names by number, operator names of the runs of each EU."""
+
+    name: str
+    streams: tuple[np.ndarray, ...]
+    events: tuple[str, ...]
+    operators: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The schedule of a module as data."""
+
+    programs: tuple[Program, ...]
+    kernels: dict[str, Kernel]
+    launches: tuple[ProgramTables, ...]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    eus: int
+
+
+def read_tables(module: ir.Operation) -> Tables:
+    """Everything but code and constants; raises InvalidModel for a module that is not S4."""
+    operations = [v.operation for v in module.regions[0].blocks[0].operations]
+    main = next((o for o in operations if o.name == "func.func" and "rtask.inputs" in o.attributes), None)
+    device = next((o for o in operations if o.name == "vdevice.device"), None)
+    if main is None or device is None:
+        raise InvalidModel("the module has no vdevice.device or no @main with rtask.inputs: it is not a schedule (S4)")
+    kernels, programs = read_kernels(module), read_programs(module)
+    inputs, outputs = (_signature(main.attributes[n]) for n in ("rtask.inputs", "rtask.outputs"))
+    numbers = {name: k for k, name in enumerate(kernels)}
+    launches = []
+    for program in programs:
+        names = tuple(tuple(i.operator for i in q if isinstance(i, Run)) for q in program.queues)
+        streams = tuple(encode(program, numbers, len(inputs)))
+        launches.append(ProgramTables(program.name, streams, tuple(event_ids(program)), names))
+    eus = ir.IntegerAttr(device.attributes["eus"]).value
+    return Tables(tuple(programs), kernels, tuple(launches), inputs, outputs, eus)
+
+
+def _signature(attribute: ir.Attribute) -> tuple[TensorInfo, ...]:
+    found = []
+    for entry in ir.ArrayAttr(attribute):
+        fields = ir.DictAttr(entry)
+        type_ = ir.RankedTensorType(ir.TypeAttr(fields["type"]).value)
+        name, dtype = (ir.StringAttr(fields[n]).value for n in ("name", "dtype"))
+        found.append(TensorInfo(name, tuple(type_.shape), dtype))
+    return tuple(found)
+
+
+def constant_arena(module: ir.Operation, constants: Mapping[str, np.ndarray]) -> np.ndarray:
+    """uint8[bytes]: every constant buffer of the programs at its offset. Raises ArtifactError if one is missing."""
+    arena: np.ndarray | None = None
+    for view in module.regions[0].blocks[0].operations:
+        if view.operation.name != "vdevice.program":
+            continue
+        size = ir.IntegerAttr(view.operation.attributes["constants"]).value
+        if arena is None or arena.size < size:
+            grown = np.zeros(size, np.uint8)
+            grown[: 0 if arena is None else arena.size] = 0 if arena is None else arena
+            arena = grown
+        for inner in view.operation.regions[0].blocks[0].operations:
+            op = inner.operation
+            if op.name == "vdevice.buffer" and "value" in op.attributes:
+                raw = _bytes_of(op.attributes["value"], constants)
+                offset = ir.IntegerAttr(op.attributes["offset"]).value
+                arena[offset : offset + raw.size] = raw
+    return np.zeros(0, np.uint8) if arena is None else arena
+
+
+def _bytes_of(attribute: ir.Attribute, constants: Mapping[str, np.ndarray]) -> np.ndarray:
+    text = "" if isinstance(attribute, ir.DenseElementsAttr) else str(attribute)
+    if text.startswith("dense_resource<"):
+        key = text.partition("<")[2].partition(">")[0]
+        if key not in constants:
+            raise ArtifactError(f"constant {key} is not among the weights that came with the schedule; pass its .npz file")
+        return np.ascontiguousarray(constants[key]).reshape(-1).view(np.uint8)
+    return dense_array(ir.DenseElementsAttr(attribute)).reshape(-1).view(np.uint8)
+
+
+def dense_array(attribute: ir.DenseElementsAttr) -> np.ndarray:
+    """The elements as stored at run time: C order, i1 as one byte."""
+    type_ = ir.RankedTensorType(attribute.type)
+    element, shape = str(type_.element_type), tuple(type_.shape)
+    if attribute.is_splat:
+        scalar = attribute.get_splat_value()
+        number = ir.IntegerAttr(scalar).value if element[0] == "i" else ir.FloatAttr(scalar).value
+        return np.full(shape, number, _numpy(element)) if element[0] != "i" else _integers(number, shape, element)
+    if element == "bf16":
+        values = [float(v) for v in _scalars(attribute, shape)]
+        return np.array(values, np.float32).astype(ml_dtypes.bfloat16).reshape(shape)
+    return np.ascontiguousarray(np.array(attribute)).astype(_numpy(element), copy=False).reshape(shape)
+
+
+def _scalars(attribute: ir.DenseElementsAttr, shape: tuple[int, ...]) -> list[float]:
+    """bf16 has no buffer protocol in the bindings: read the printed bits."""
+    typed = ir.DenseFPElementsAttr(attribute)
+    return [typed[k] for k in range(math.prod(shape))]
+
+
+def _integers(number: int, shape: tuple[int, ...], element: str) -> np.ndarray:
+    bits = max(int(element[1:]), 8)
+    return np.full(shape, number & ((1 << bits) - 1), f"uint{bits}").view(_numpy(element))
+
+
+def _numpy(element: str) -> np.dtype:
+    names = {"i1": "bool", "f16": "float16", "f32": "float32", "f64": "float64"}
+    if element == "bf16":
+        return np.dtype(ml_dtypes.bfloat16)
+    return np.dtype(names.get(element, "int" + element[1:]))
