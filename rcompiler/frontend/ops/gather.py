@@ -205,7 +205,7 @@ def _trilu(ctx: Context) -> Value:
     k = ctx.optional(1)
     if k is not None and (k.size != 1 or k.dtype != "int64"):
         raise ctx.shape_error("k is one int64")
-    offset = b.constant(np.int64(0)) if k is None else b.reshape(k, [])
+    offset = b.constant(0, "int64") if k is None else b.reshape(k, [])
 
     def body(s: Body, a: Scalar, k: Scalar) -> Scalar:
         distance = s.cast(s.index(x.rank - 1) - s.index(x.rank - 2), "int64")
@@ -221,7 +221,7 @@ def _eye_like(ctx: Context) -> Value:
     dtype = x.dtype if number is None else dtypes.from_onnx(number)
     if x.rank != 2 or not dtypes.is_supported(dtype):
         raise ctx.shape_error(f"the input is a matrix, and {dtype} a type of numbers")
-    eye = np.eye(*x.shape, k=ctx.attr("k", 0))
+    eye = np.eye(x.shape[0], x.shape[1], k=ctx.attr("k", 0))
     return ctx.b.constant(eye.astype(dtypes.numpy_dtype(dtype)), dtype)
 
 
@@ -239,7 +239,7 @@ def _range(ctx: Context) -> Value:
     else:
         count = max(0, int(np.ceil((last - first) / step)))
     load.check_size(f"node '{ctx.name}': the range", [count], dtype)
-    values = first + np.arange(count, dtype=wide) * step
+    values = first + np.arange(count).astype(wide) * step
     return ctx.b.constant(values.astype(dtypes.numpy_dtype(dtype)), dtype)
 
 

@@ -1,0 +1,351 @@
+"""LSTM, GRU and RNN, unrolled over time.
+
+The inputs' share of the gates, ``X W^T + bias``, is one contraction over all time steps; a step is
+one contraction ``H R^T`` over all gates and one elementwise generic for the new state (a GRU that
+resets before its recurrence needs two of each). Inside, tensors are [time, batch, ...].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcompiler.frontend.builder import Builder, Value
+from rcompiler.frontend.ops.unary import activation, sigmoid, softplus
+from rcompiler.frontend.registry import Context, lowering
+from rcompiler.frontend.scalar import Body, Scalar
+
+MAX_STEPS = 4096  # unrolled steps of one direction
+
+Function = Callable[[Body, Scalar], Scalar]
+GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
+DEFAULTS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
+# Activations with parameters: (alpha, beta) where not given, None for one it does not have.
+PARAMETERS: dict[str, tuple[float | None, float | None]] = {
+    "affine": (1.0, 0.0), "leakyrelu": (0.01, None), "thresholdedrelu": (1.0, None),
+    "scaledtanh": (1.0, 1.0), "hardsigmoid": (0.2, 0.5), "elu": (1.0, None),
+}  # fmt: skip
+
+
+@dataclass
+class Direction:
+    """One direction of a layer.
+
+    xw: gates' share of the inputs with biases [time, batch, gates, hidden]. r: recurrence weights
+    [gates * hidden, hidden]. rb: bias inside the GRU's linear_before_reset. peephole: [3, hidden].
+    h, c: state [batch, hidden], None for zeros. lens: [batch], None for whole sequences.
+    """
+
+    b: Builder
+    batch: int
+    hidden: int
+    xw: Value
+    r: Value
+    rb: Value | None
+    peephole: Value | None
+    h: Value | None
+    c: Value | None
+    lens: Value | None
+    functions: list[Function]
+    coupled: bool = False
+    linear_before_reset: bool = False
+
+    def recur(self, h: Value, first: int, count: int) -> Value:
+        """``h R^T`` for gates ``first .. first + count - 1``."""
+        n = self.hidden
+        r = self.b.slice(self.r, [first * n, 0], [count * n, n])
+        out = self.b.contract((h, "d0, d2"), (r, "d1, d2"), ([self.batch, count * n], "d0, d1"),
+                              "ppr")
+        return self.b.reshape(out, [self.batch, count, n])
+
+    def state(self, inputs: Sequence[tuple[Value, str]], count: int, fn: Callable) -> list[Value]:
+        """A generic over [batch, hidden] with ``count`` results."""
+        outs = [(self.b.empty([self.batch, self.hidden], self.xw.dtype), "d0, d1")] * count
+        return self.b.generic(inputs, outs, "pp", fn)
+
+    def gate(self, value: Value, gate: int, t: int | None = None) -> tuple[Value, str]:
+        """Operand that reads one gate of ``xw`` at step ``t``, or of a ``recur``."""
+        return value, (f"d0, {gate}, d1" if t is None else f"{t}, d0, {gate}, d1")
+
+    def hold(self, t: int, old: Value | None) -> list[tuple[Value, str]]:
+        """Operands for ``held``: lengths and the state that ended sequences keep."""
+        if self.lens is None:
+            return []
+        old = old or self.b.splat([self.batch, self.hidden], self.xw.dtype, 0)
+        return [(self.lens, "d0"), (old, "d0, d1")]
+
+
+@lowering("LSTM", "GRU", "RNN")
+def _recurrent(ctx: Context) -> list[Value | None]:
+    ctx.need_float()
+    b, by_batch = ctx.b, bool(ctx.attr("layout", 0))
+    name = ctx.attr("direction", "forward")
+    if name not in ("forward", "reverse", "bidirectional"):
+        raise ctx.shape_error(f"direction '{name}' is unknown")
+    values = _operands(ctx, 2 if name == "bidirectional" else 1, by_batch)
+    x = values["x"]
+    assert x is not None
+    outputs, states, cells = [], [], []
+    for d, reverse in enumerate([name == "reverse", True][: 2 if name == "bidirectional" else 1]):
+        direction = _direction(ctx, values, d)
+        step = {"LSTM": _lstm_step, "GRU": _gru_step, "RNN": _rnn_step}[ctx.op]
+        times = range(x.shape[0])
+        shown: dict[int, Value] = {}
+        for t in reversed(times) if reverse else times:
+            direction.h, direction.c, shown[t] = step(direction, t)
+        outputs.append([shown[t] for t in times])
+        zeros = b.splat([direction.batch, direction.hidden], x.dtype, 0)
+        states.append(direction.h or zeros)
+        cells.append(direction.c or zeros)
+    return _results(ctx, outputs, states, cells, by_batch)
+
+
+def _results(ctx: Context, outputs: list[list[Value]], states: list[Value], cells: list[Value],
+             by_batch: bool) -> list[Value | None]:
+    """Y [time, directions, batch, hidden], Y_h and Y_c [directions, batch, hidden]."""
+    b, dtype = ctx.b, ctx.input(0).dtype
+    batch, hidden = states[0].shape
+
+    def stacked(parts: Sequence[Value], perm: list[int], lead: list[int]) -> Value:
+        whole = b.concat([b.reshape(v, [1, batch, hidden]) for v in parts], 0)
+        whole = b.reshape(b.cast(whole, dtype), [*lead, batch, hidden])
+        return b.transpose(whole, perm) if by_batch else whole
+
+    count, steps = len(outputs), len(outputs[0])
+    y: Value | None = None
+    if ctx.wants(0) and not steps:
+        y = b.empty([batch, 0, count, hidden] if by_batch else [0, count, batch, hidden], dtype)
+    elif ctx.wants(0):
+        parts = [o[t] for t in range(steps) for o in outputs]
+        y = stacked(parts, [2, 0, 1, 3], [steps, count])
+    ends = [stacked(s, [1, 0, 2], [count]) if ctx.wants(i) else None
+            for i, s in ((1, states), (2, cells))]
+    return [y, *ends[: 2 if ctx.op == "LSTM" else 1]]
+
+
+def _wide(b: Builder, value: Value) -> Value:
+    """16-bit floats as f32: the state is fed back, so that their rounding would add up."""
+    if value.dtype not in ("float16", "bfloat16"):
+        return value
+    if value.const is not None:
+        return b.constant(value.const.astype(np.float32))
+    return b.cast(value, "float32")
+
+
+def _operands(ctx: Context, directions: int, by_batch: bool) -> dict[str, Value | None]:
+    """Inputs by name, checked, [time, batch, ...], with weights and states [direction, ...]."""
+    b, x, gates = ctx.b, ctx.input(0), GATES[ctx.op]
+    w, r = ctx.input(1), ctx.input(2)
+    if x.rank != 3 or w.rank != 3 or r.rank != 3:
+        raise ctx.shape_error("X, W and R have three dimensions")
+    x = b.transpose(x, [1, 0, 2]) if by_batch else x
+    (steps, batch, width), hidden = x.shape, r.shape[2]
+    if steps > MAX_STEPS:
+        raise ctx.refuse(f"{steps} time steps would be unrolled", f"At most {MAX_STEPS} are")
+    names = {3: "bias", 4: "lens", 5: "h", 6: "c", 7: "peephole"}
+    rest = {name: ctx.optional(i) for i, name in names.items() if ctx.op == "LSTM" or i < 6}
+    for name in ("h", "c"):
+        state = rest.get(name)
+        if state is not None and by_batch and state.rank == 3:
+            rest[name] = b.transpose(state, [1, 0, 2])
+    n = gates * hidden
+    wanted = {
+        "w": (directions, n, width), "r": (directions, n, hidden), "bias": (directions, 2 * n),
+        "lens": (batch,), "h": (directions, batch, hidden), "c": (directions, batch, hidden),
+        "peephole": (directions, 3 * hidden),
+    }  # fmt: skip
+    values: dict[str, Value | None] = {"w": w, "r": r, **rest}
+    for name, value in values.items():
+        if value is not None and value.shape != wanted[name]:
+            raise ctx.shape_error(f"'{name}' has shape {list(value.shape)}, expected "
+                                  f"{list(wanted[name])}")
+    values = {k: v if v is None or k == "lens" else _wide(b, v)
+              for k, v in {**values, "x": x}.items()}
+    lens = values["lens"]
+    if lens is not None and lens.const is not None and (lens.const >= steps).all():
+        values["lens"] = None
+    return values
+
+
+def _direction(ctx: Context, values: dict[str, Value | None], d: int) -> Direction:
+    b, gates = ctx.b, GATES[ctx.op]
+
+    def part(name: str) -> Value | None:
+        value = values.get(name)
+        if value is None:
+            return None
+        one = b.slice(value, [d, *[0] * (value.rank - 1)], [1, *value.shape[1:]])
+        return b.reshape(one, value.shape[1:])
+
+    x, w, r, bias = values["x"], part("w"), part("r"), part("bias")
+    assert x is not None and w is not None and r is not None
+    steps, batch, _ = x.shape
+    hidden = r.shape[1]
+    xw = b.contract((x, "d0, d1, d3"), (w, "d2, d3"),
+                    ([steps, batch, gates * hidden], "d0, d1, d2"), "pppr")
+    rb = None
+    before_reset = bool(ctx.attr("linear_before_reset", 0))
+    if bias is not None:
+        n = gates * hidden
+        wb, rb = b.slice(bias, [0], [n]), b.slice(bias, [n], [n])
+        inner = rb
+        if ctx.op == "GRU" and before_reset:  # the last gate's Rb is multiplied by the reset gate
+            zeros = b.splat([hidden], bias.dtype, 0)
+            inner = b.concat([b.slice(rb, [0], [2 * hidden]), zeros], 0)
+        if wb.const is not None and inner.const is not None:
+            xw = b.elementwise(lambda s, a, c: a + c, xw,
+                               b.constant(wb.const + inner.const, wb.dtype))
+        else:
+            xw = b.elementwise(lambda s, a, c, e: a + c + e, xw, wb, inner)
+        rb = b.slice(rb, [2 * hidden], [hidden]) if ctx.op == "GRU" else None
+    count = len(DEFAULTS[ctx.op])
+    functions = _functions(ctx)[d * count : (d + 1) * count]
+    xw, peephole = b.reshape(xw, [steps, batch, gates, hidden]), part("peephole")
+    if peephole is not None:
+        peephole = b.reshape(peephole, [3, hidden])
+    return Direction(b, batch, hidden, xw, r, rb, peephole, part("h"), part("c"),
+                     values["lens"], functions, bool(ctx.attr("input_forget", 0)), before_reset)
+
+
+def _functions(ctx: Context) -> list[Function]:
+    """The activations of all directions, with their clip and parameters."""
+    directions = 2 if ctx.attr("direction", "forward") == "bidirectional" else 1
+    names = ctx.attr("activations") or DEFAULTS[ctx.op] * directions
+    if len(names) != directions * len(DEFAULTS[ctx.op]):
+        raise ctx.shape_error(f"{len(names)} activations do not fit the operator")
+    alphas, betas = iter(ctx.attr("activation_alpha", [])), iter(ctx.attr("activation_beta", []))
+    clip = ctx.attr("clip", 0.0)
+    out: list[Function] = []
+    for name in names:
+        # Values are consumed by those activations that have a parameter, in their order.
+        alpha, beta = PARAMETERS.get(name.lower(), (None, None))
+        alpha = None if alpha is None else next(alphas, alpha)
+        beta = None if beta is None else next(betas, beta)
+        fn = _function(name.lower(), alpha or 0.0, beta or 0.0)
+        if fn is None:
+            raise ctx.shape_error(f"the activation '{name}' is unknown")
+        out.append(_clipped(fn, clip) if clip else fn)
+    return out
+
+
+def _clipped(fn: Function, bound: float) -> Function:
+    return lambda s, x: fn(s, s.clamp(x, -bound, bound))
+
+
+def _function(name: str, alpha: float, beta: float) -> Function | None:
+    simple: dict[str, Function] = {
+        "relu": lambda s, x: s.maximum(x, 0.0),
+        "tanh": lambda s, x: s.tanh(x),
+        "sigmoid": sigmoid,
+        "affine": lambda s, x: x * alpha + beta,
+        "scaledtanh": lambda s, x: s.tanh(x * beta) * alpha,
+        "softsign": lambda s, x: x / (s.abs(x) + 1.0),
+        "softplus": softplus,
+    }
+    spelled = {"leakyrelu": "LeakyRelu", "thresholdedrelu": "ThresholdedRelu",
+               "hardsigmoid": "HardSigmoid", "elu": "Elu"}
+    if name in simple or name not in spelled:
+        return simple.get(name)
+    return activation(spelled[name], lambda key, default: {"alpha": alpha, "beta": beta}.get(
+        key, default))
+
+
+State = tuple[Value, "Value | None", Value]
+
+
+def _held(s: Body, t: int, new: Sequence[Scalar], rest: Sequence[Scalar]) -> list[Scalar]:
+    """[states to keep..., output to show]: an ended sequence keeps its state and shows zero.
+
+    ``rest``: a length and an old value per state, as given by ``Direction.hold``.
+    """
+    if not rest:
+        return list(new)
+    lens, old = rest[0::2], rest[1::2]
+    going = s.const(t, lens[0].dtype) < lens[0]
+    kept = [s.select(going, n, o) for n, o in zip(new, old, strict=True)]
+    return [*kept, s.select(going, new[0], 0)]
+
+
+def _lstm_step(d: Direction, t: int) -> State:
+    f, g, h_function = d.functions
+    inputs = [d.gate(d.xw, i, t) for i in range(4)]
+    if d.h is not None:
+        hr = d.recur(d.h, 0, 4)
+        inputs += [d.gate(hr, i) for i in range(4)]
+    if d.c is not None:
+        inputs.append((d.c, "d0, d1"))
+    if d.peephole is not None:
+        inputs += [(d.peephole, f"{i}, d1") for i in range(3)]
+    plain = len(inputs)
+    inputs += d.hold(t, d.h) + d.hold(t, d.c)
+
+    def body(s: Body, *args: Scalar) -> list[Scalar]:
+        rest = iter(args[4:plain])
+        i, o, forget, c = args[:4]
+        if d.h is not None:
+            i, o, forget, c = (a + next(rest) for a in (i, o, forget, c))
+        old = next(rest) if d.c is not None else None
+        pi, po, pf = [next(rest) for _ in range(3)] if d.peephole is not None else [None] * 3
+        if pi is not None and pf is not None and old is not None:
+            i, forget = i + pi * old, forget + pf * old
+        i = f(s, i)
+        cell = i * g(s, c)
+        if old is not None:
+            cell = (1.0 - i if d.coupled else f(s, forget)) * old + cell
+        o = f(s, o if po is None else o + po * cell)
+        return _held(s, t, [o * h_function(s, cell), cell], args[plain : len(inputs)])
+
+    made = d.state(inputs, 2 if d.lens is None else 3, body)
+    return made[0], made[1], made[-1] if d.lens is not None else made[0]
+
+
+def _rnn_step(d: Direction, t: int) -> State:
+    inputs = [d.gate(d.xw, 0, t)]
+    if d.h is not None:
+        inputs.append(d.gate(d.recur(d.h, 0, 1), 0))
+    plain = len(inputs)
+    inputs += d.hold(t, d.h)
+
+    def body(s: Body, *args: Scalar) -> list[Scalar]:
+        total = args[0] + args[1] if plain == 2 else args[0]
+        return _held(s, t, [d.functions[0](s, total)], args[plain : len(inputs)])
+
+    made = d.state(inputs, 1 if d.lens is None else 2, body)
+    return made[0], None, made[-1]
+
+
+def _gru_step(d: Direction, t: int) -> State:
+    """``h = (1 - z) * g(...) + z * h``, gates z, r, h."""
+    f, g = d.functions
+    if d.h is None:
+        d.h = d.b.splat([d.batch, d.hidden], d.xw.dtype, 0)
+    old = d.h
+    if d.linear_before_reset:
+        hr = d.recur(old, 0, 3)
+        inputs = [d.gate(hr, i) for i in (0, 2, 1)]
+    else:
+        hr = d.recur(old, 0, 2)
+        reset = d.state([d.gate(hr, 1), d.gate(d.xw, 1, t), (old, "d0, d1")], 1,
+                        lambda s, a, x, h, _: f(s, a + x) * h)[0]
+        inputs = [d.gate(hr, 0), d.gate(d.recur(reset, 2, 1), 0)]
+    split = len(inputs)
+    inputs += [d.gate(d.xw, 0, t), d.gate(d.xw, 2, t), (old, "d0, d1")]
+    if d.linear_before_reset:
+        inputs.append(d.gate(d.xw, 1, t))
+        inputs += [(d.rb, "d1")] if d.rb is not None else []
+    plain = len(inputs)
+    inputs += d.hold(t, old)
+
+    def body(s: Body, *args: Scalar) -> list[Scalar]:
+        (hz, hh), (xz, xh, h) = args[:2], args[split : split + 3]
+        z = f(s, hz + xz)
+        if d.linear_before_reset:
+            inner = hh + args[split + 4] if d.rb is not None else hh
+            hh = f(s, args[2] + args[split + 3]) * inner
+        new = (1.0 - z) * g(s, xh + hh) + z * h
+        return _held(s, t, [new], args[plain : len(inputs)])
+
+    made = d.state(inputs, 1 if d.lens is None else 2, body)
+    return made[0], None, made[-1]
