@@ -30,7 +30,7 @@ FORMATS = {
     "float8_e4m3fnuz": Format(3, 8, 0x7F, 0x80, None, 7, False),
     "float8_e5m2": Format(2, 15, 0x7B, 0x7E, 0x7C, 7),
     "float8_e5m2fnuz": Format(2, 16, 0x7F, 0x80, None, 7, False),
-    "float4_e2m1fn": Format(1, 1, 0x7, None, None, 3),
+    "float4_e2m1fn": Format(1, 1, 0x7, None, None, 3),  # no NaN: it becomes -0
 }
 POWER = "float8_e8m0fnu"
 
@@ -82,15 +82,15 @@ def encode(s: Body, x: Scalar, form: Format, saturate: bool) -> Scalar:
     small = s.bitcast(magnitude, "float32") < 2.0 ** (1 - form.bias)
     code = s.select(small, tiny, normal)
     over = form.largest
-    if not saturate and (form.infinity is not None or form.nan is not None):
-        over = form.infinity if form.infinity is not None else form.nan
+    if not saturate and form.nan is not None:
+        over = form.nan if form.infinity is None else form.infinity
     # The largest f32 magnitudes overflow in `rounded`; comparing the input covers them.
     code = s.select((code > form.largest) | (magnitude >= 0x7F000000), over, code)
     sign = s.shift_left(s.shift_right(s.as_type(bits, "uint32"), 31), form.sign)
     signed = code | s.as_type(sign, "int32")
     if not form.negative_zero:
         signed = s.select(code.eq(0) | code.eq(0x80), code, signed)
-    nan = form.largest if form.nan is None else form.nan
+    nan = 1 << form.sign if form.nan is None else form.nan
     return s.select(magnitude > 0x7F800000, nan, signed)
 
 

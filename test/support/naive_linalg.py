@@ -26,10 +26,12 @@ BUFFERIZE = [
 ]
 TO_LLVM = [
     "convert-scf-to-cf",
-    "func.func(refback-expand-ops-for-llvm,arith-expand)",
+    # llvmlite's run time library has no conversion routine to bf16
+    "func.func(arith-emulate-unsupported-floats{source-types=bf16 target-type=f32})",
+    "func.func(refback-expand-ops-for-llvm,arith-expand{include-bf16=true})",
     "math-extend-to-supported-types{extra-types=f16,bf16 target-type=f32}",
+    "convert-math-to-libm",  # first: convert-math-to-llvm turns log1p(x) into log(1 + x)
     "func.func(convert-math-to-llvm)",
-    "convert-math-to-libm",
     "expand-strided-metadata",
     "lower-affine",
     "finalize-memref-to-llvm",

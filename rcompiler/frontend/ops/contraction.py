@@ -205,7 +205,7 @@ def _transposed_window(
         ]
         cut = [f - o for f, o in zip(full, wanted[-rank:], strict=True)]
         small, large = [c // 2 for c in cut], [c - c // 2 for c in cut]
-        pads = large + small if auto == "SAME_LOWER" else small + large
+        pads = small + large if auto == "SAME_UPPER" else large + small
     elif auto == "VALID":
         pads = [0] * 2 * rank
     return strides, dilations, extra, pads

@@ -43,11 +43,21 @@ def softplus(s: Body, x: Scalar) -> Scalar:
     return s.maximum(x, 0.0) + s.log1p(s.exp(-s.abs(x)))
 
 
+def mish(s: Body, x: Scalar) -> Scalar:
+    """``x * tanh(log(1 + exp(x)))``: with e = exp(x) the tangent is (e² + 2e) / (e² + 2e + 2).
+
+    It is 1 beyond 20, where e² would overflow later.
+    """
+    e = s.exp(s.minimum(x, 20.0))
+    n = e * (e + 2.0)
+    return x * (n / (n + 2.0))
+
+
 _float("Reciprocal", lambda s, x: 1.0 / x)
 _float("Sigmoid", sigmoid)
 _float("Softplus", softplus)
 _float("Softsign", lambda s, x: x / (s.abs(x) + 1.0))
-_float("Mish", lambda s, x: x * s.tanh(softplus(s, x)))
+_float("Mish", mish)
 _float("HardSwish", lambda s, x: x * s.clamp(x * (1 / 6) + 0.5, 0.0, 1.0))
 
 
