@@ -14,7 +14,6 @@ hash of the keys it came from and of what was done, not of its bytes.
 from __future__ import annotations
 
 import hashlib
-import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ from torch_mlir import ir
 from rcompiler.kernelgen.region import Generic, integers, pad_value, shape_of
 from rcompiler.passes._fold_body import copied_argument, evaluate, numpy_type, scalar_of
 from rcompiler.passes._linalg_form import dim_of
-from rcompiler.passes._tensor_ir import bytes_of, defining, erase_dead
+from rcompiler.passes._tensor_ir import bytes_of, erase_dead
 
 INLINE_ELEMENTS = 64  # larger constants live beside the module
 _KEY = re.compile(r"dense_resource<(\w+)>")
@@ -64,7 +63,7 @@ def fold_constants(
 
 def _fold_block(block: ir.Block, arrays: dict[str, np.ndarray], max_bytes: int) -> None:
     known: dict[ir.Value, Known] = {}
-    folded: set[ir.Operation] = set()
+    folded: dict[ir.Operation, None] = {}
     for view in block.operations:
         op = view.operation
         if len(op.results) != 1 or not isinstance(op.results[0].type, ir.RankedTensorType):
@@ -74,15 +73,15 @@ def _fold_block(block: ir.Block, arrays: dict[str, np.ndarray], max_bytes: int) 
         elif op.name in _EVALUATE and 0 < bytes_of(op.results[0]) <= max_bytes:
             found = _evaluate(op, known)
             if found is not None:
-                folded.add(op)
+                folded[op] = None
         else:
             found = None
         if found is not None:
             known[op.results[0]] = found
-    for op in list(folded):
+    for op in folded:
         result = op.results[0]
         if any(use.owner.operation not in folded for use in result.uses):
-            result.replace_all_uses_except(_materialise(op, known[result], arrays), [])
+            result.replace_all_uses_with(_materialise(op, known[result], arrays))
 
 
 def _leaf(op: ir.Operation, arrays: Mapping[str, np.ndarray]) -> Known | None:
@@ -111,10 +110,8 @@ def _inline(attribute: ir.DenseElementsAttr, kind: ir.RankedTensorType) -> Known
     if dtype is None:
         return None
     if attribute.is_splat:
-        number = attribute.get_splat_value()
-        is_float = isinstance(number, ir.FloatAttr)
-        plain = ir.FloatAttr(number).value if is_float else int(ir.IntegerAttr(number).value)
-        array = np.broadcast_to(np.asarray(plain).astype(dtype), kind.shape)
+        number: Any = attribute.get_splat_value()
+        array = np.broadcast_to(np.asarray(number.value).astype(dtype), kind.shape)
         return Known(array, _hash([], f"splat {array.reshape(-1)[:1].tobytes().hex()}", kind))
     if dtype == ml_dtypes.bfloat16:  # the bindings give no access to these elements
         return None
@@ -196,7 +193,9 @@ def _insert_slice(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarra
 
 def _concat(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str]:
     axis = ir.IntegerAttr(op.attributes["dim"]).value
-    return np.concatenate(inputs, axis), f"concat {axis}"
+    # i8 may be stored as int8 or uint8: the IR has no signs
+    alike = [a if a.dtype == inputs[0].dtype else a.view(inputs[0].dtype) for a in inputs]
+    return np.concatenate(alike, axis), f"concat {axis}"
 
 
 def _generic(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str] | None:
@@ -206,9 +205,7 @@ def _generic(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, st
         return None
     if any(generic.init_used):
         return None
-    spread = [
-        _over_loops(a, m, len(order)) for a, m in zip(inputs, generic.maps[:-1], strict=True)
-    ]
+    spread = [_over_loops(a, m, len(order)) for a, m in zip(inputs, generic.maps[:-1], strict=True)]
     views = [v for v in spread if v is not None]
     sizes = [shape_of(op.results[0])[order.index(d)] for d in range(len(order))]
     copied = copied_argument(generic.block)
@@ -271,8 +268,7 @@ def _elements(array: np.ndarray) -> str:
     """Elements as MLIR text: the exact bytes, or true/false."""
     one = array.reshape(-1)[:1] if is_splat(array) else array
     if array.dtype == np.bool_:
-        text: Any = one[0] if one.ndim == 1 and is_splat(array) else one.tolist()
-        return str(bool(text) if isinstance(text, np.bool_) else text).lower()
+        return str(bool(one[0]) if is_splat(array) else array.tolist()).lower()
     return f'"0x{np.ascontiguousarray(one).tobytes().hex()}"'
 
 

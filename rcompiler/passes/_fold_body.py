@@ -75,7 +75,9 @@ def evaluate(block: ir.Block, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray,
             operands = [_look_up(known, names, v) for v in op.operands]
             if op.name == "arith.constant":
                 continue
-            made = None if None in [n for n, _ in operands] else _apply(op, [a for _, a in operands])
+            made = (
+                None if None in [n for n, _ in operands] else _apply(op, [a for _, a in operands])
+            )
             if made is None:
                 return None
             known[op.results[0]], names[op.results[0]] = made, f"t{number}"

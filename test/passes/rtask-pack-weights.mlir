@@ -1,0 +1,62 @@
+// RUN: rc-opt %s -p 'rtask-pack-weights' | filecheck %s
+// RUN: rc-opt %s -p 'rtask-pack-weights{lanes=32}' | filecheck %s --check-prefix=WIDE
+
+// CHECK-DAG: #[[PANELS:.*]] = affine_map<(d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16)>
+// CHECK-DAG: #[[HEADS:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d2 floordiv 16, d3, d2 mod 16)>
+
+// 40 columns become 3 panels.
+// CHECK-LABEL: func.func @product
+// CHECK: tensor.pad {{.*}} high[0, 8]
+// CHECK: %[[P:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<3x8x16xf32>)
+// CHECK: linalg.generic {indexing_maps = [#{{.*}}, #[[PANELS]], {{.*}} ins(%{{.*}}, %[[P]] :
+// WIDE-LABEL: func.func @product
+// WIDE-NOT: x32xf32
+// WIDE: return
+func.func @product(%x: tensor<4x8xf32>) -> tensor<4x40xf32> {
+  %w = arith.constant dense_resource<w_0> : tensor<8x40xf32>
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x40xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x40xf32>) -> tensor<4x40xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<4x8xf32>, tensor<8x40xf32>) outs(%f : tensor<4x40xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<4x40xf32>
+  return %y : tensor<4x40xf32>
+}
+
+// Weights stored by rows of outputs, one matrix per head: panels stay behind the batch dim.
+// CHECK-LABEL: func.func @batched_transposed
+// CHECK: %[[P:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<2x4x8x16xf32>)
+// CHECK: linalg.generic {indexing_maps = [#{{.*}}, #[[HEADS]], {{.*}} ins(%{{.*}}, %[[P]] :
+func.func @batched_transposed(%x: tensor<2x4x8xf32>) -> tensor<2x4x64xf32> {
+  %w = arith.constant dense_resource<w_1> : tensor<2x64x8xf32>
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<2x4x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<2x4x64xf32>) -> tensor<2x4x64xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(b, m, n, k) -> (b, m, k)>, affine_map<(b, m, n, k) -> (b, n, k)>, affine_map<(b, m, n, k) -> (b, m, n)>], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%x, %w : tensor<2x4x8xf32>, tensor<2x64x8xf32>) outs(%f : tensor<2x4x64xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<2x4x64xf32>
+  return %y : tensor<2x4x64xf32>
+}
+
+// Activations on both sides stay as they are.
+// CHECK-LABEL: func.func @no_constant
+// CHECK-NOT: tensor.expand_shape
+// CHECK: return
+func.func @no_constant(%x: tensor<4x8xf32>, %w: tensor<8x40xf32>) -> tensor<4x40xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<4x40xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x40xf32>) -> tensor<4x40xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<4x8xf32>, tensor<8x40xf32>) outs(%f : tensor<4x40xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %m = arith.mulf %a, %b : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<4x40xf32>
+  return %y : tensor<4x40xf32>
+}
