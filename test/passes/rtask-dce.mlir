@@ -6,10 +6,9 @@
 // CHECK:     kernel = @k_run
 // CHECK:     sym_name = "k_run"
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
-  %r = "rtask.operator"(%x) ({
-  ^bb0(%a: tensor<8xf32>):
-    "rtask.yield"(%a) : (tensor<8xf32>) -> ()
-  }) {sym_name = "copy", kind = "movement", kernels = [@k_listed]} : (tensor<8xf32>) -> tensor<8xf32>
+  %r = "rtask.operator"() ({
+    "rtask.yield"(%x) : (tensor<8xf32>) -> ()
+  }) {sym_name = "copy", kind = "movement", kernels = [@k_listed]} : () -> tensor<8xf32>
   return %r : tensor<8xf32>
 }
 
