@@ -17,7 +17,7 @@ from rcompiler.rammer.regions import (
 )
 
 Bools = NDArray[np.bool_]
-_KEEP = 1 << 16  # pairs: larger results are not remembered
+KEEP = 1 << 16  # pairs: larger results are not remembered
 _CHUNK = 1 << 22  # pairs of boxes compared at once: bounds the memory
 
 
@@ -95,7 +95,7 @@ class Overlaps:
 
     def __call__(self, a: Shares, b: Shares) -> Bools:
         """(len(a), len(b)): which ranges touch a common byte; read-only."""
-        if len(a) * len(b) > _KEEP:
+        if len(a) * len(b) > KEEP:
             return touching(a, b)
         key: tuple = (a.grid, a.access, b.grid, b.access, a.base - b.base)
         for s in (a, b):

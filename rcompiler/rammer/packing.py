@@ -12,6 +12,7 @@ from rcompiler.rammer.placement import Placement
 from rcompiler.rammer.regions import Ints
 from rcompiler.rammer.reuse import Lives, check_pair
 
+BUDGET = 1 << 27  # pairs of runs that stacking may compare: bounds the time of planning
 TRIES = 16  # places to stack a block at before it gets bytes of its own
 
 
@@ -27,6 +28,7 @@ class Packing:
         together = {name: (("temp", -1), 0) for name in placement.place}
         self._stacked = replace(placement, place=together)
         self._known: dict[tuple[int, int], bool] = {}
+        self._work = 0
         names, self.block = np.unique(blocks, return_inverse=True)
         self.n = len(names)
         value = np.array([graph.value[name].bytes for name in use.names], np.int64)
@@ -70,6 +72,9 @@ class Packing:
         """
         key = (min(one, two), max(one, two))
         if key not in self._known:
+            self._work += self._cost(one) * self._cost(two)
+            if self._work > BUDGET:
+                return False
             try:
                 for a in self._members[one]:
                     for b in self._members[two]:
@@ -78,6 +83,16 @@ class Packing:
             except ScheduleError:
                 self._known[key] = False
         return self._known[key]
+
+    def _cost(self, block: int) -> int:
+        """Runs that a check of the block compares, at least enough to pay for the call."""
+        graph, runs = self._stacked.graph, self._stacked.runs
+        users = [
+            op
+            for name in self._members[block]
+            for op, _ in (*graph.writers[name], *graph.readers.get(name, ()))
+        ]
+        return max(96, sum(len(runs[op].which) for op in users))
 
     @cached_property
     def _members(self) -> list[list[str]]:

@@ -8,7 +8,7 @@ import numpy as np
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, Kernel, Operator, Value
 from rcompiler.rammer.order import Order
-from rcompiler.rammer.overlap import Overlaps, Shares
+from rcompiler.rammer.overlap import KEEP, Bools, Overlaps, Shares
 from rcompiler.rammer.program import Buffer, Program, Run
 from rcompiler.rammer.regions import Ints
 
@@ -81,6 +81,19 @@ class Placement:
     runs: dict[str, OperatorRuns]
     place: dict[str, tuple[Space, int]]
     touching: Overlaps = field(default_factory=Overlaps)
+    _before: dict[tuple[str, str], Bools] = field(default_factory=dict)
+
+    def before(self, first: str, second: str) -> Bools:
+        """(n, m): which runs of one operator always precede which of another; read-only."""
+        one, two = self.runs[first].which, self.runs[second].which
+        key = (first, second)
+        if key in self._before:
+            return self._before[key]
+        found = self.order.before(one, two)
+        if found.size <= KEEP:
+            found.flags.writeable = False
+            self._before[key] = found
+        return found
 
     def shares(self, operator: str, operand: int, which: Ints | None = None) -> Shares:
         """Bytes touched through an operand (inputs, then outputs) by the runs of an operator."""

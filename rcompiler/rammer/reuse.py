@@ -139,9 +139,7 @@ def in_place(placement: Placement, read: Operand, write: Operand) -> bool:
 
 
 def _check_writes(placement: Placement, one: Operand, two: Operand) -> None:
-    order = placement.order
-    a, b = placement.runs[one[0]], placement.runs[two[0]]
-    free = ~order.before(a.which, b.which) & ~order.before(b.which, a.which).T
+    free = ~placement.before(one[0], two[0]) & ~placement.before(two[0], one[0]).T
     free &= placement.touching(placement.shares(*one), placement.shares(*two))
     if free.any():
         i, j = (int(k[0]) for k in np.nonzero(free))
@@ -152,25 +150,22 @@ def _check_read(
     placement: Placement, producers: list[Operand], read: Operand, write: Operand
 ) -> None:
     """A write of another value: after the read, or before the read value was written there."""
-    order = placement.order
-    reads, writes = placement.runs[read[0]], placement.runs[write[0]]
     common = placement.touching(placement.shares(*read), placement.shares(*write))
-    common = common & ~order.before(reads.which, writes.which)
+    common = common & ~placement.before(read[0], write[0])
     if read[0] == write[0]:
         for i in np.flatnonzero(common.diagonal()).tolist():
-            _check_tasks(placement, reads, read, write, i)
+            _check_tasks(placement, placement.runs[read[0]], read, write, i)
         np.fill_diagonal(common, False)
     if not common.any():
         return
-    unordered = common & ~order.before(writes.which, reads.which).T
+    unordered = common & ~placement.before(write[0], read[0]).T
     if unordered.any():
         i, j = (int(k[0]) for k in np.nonzero(unordered))
         raise _clash(placement, read, i, write, j, "may, at the same time or before, write")
     left, right = placement.shares(*read), placement.shares(*write)
     for producer in producers:
-        source = placement.runs[producer[0]]
         written = placement.shares(*producer)
-        wrong = ~order.before(writes.which, source.which) & placement.touching(right, written)
+        wrong = ~placement.before(write[0], producer[0]) & placement.touching(right, written)
         for i, j in np.argwhere(common & np.asarray(wrong.any(axis=1))[None, :]).tolist():
             shared = intersect_ranges(left.bytes_of(i), right.bytes_of(j))
             for k in np.flatnonzero(wrong[j]).tolist():

@@ -29,8 +29,8 @@ class Timeline:
     """Estimated times.
 
     makespan_ns: all launches. busy_ns, idle_ns: (eus,) time in runs, and the rest without launches.
-    work_bound_ns: all rTasks spread evenly; path_bound_ns: one rTask of each operator along the longest
-    chain. No schedule with these rKernels is shorter than either.
+    work_bound_ns: all rTasks spread evenly; path_bound_ns: one rTask of each
+    operator along the longest chain. No schedule with these rKernels is shorter than either.
     """
 
     makespan_ns: float
