@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from .core import Value, broadcast_shapes
+from .layout import LayoutOps
 from .scalar import Body, Number, Scalar
-
-if TYPE_CHECKING:
-    from .builder import Builder, Value
-
-    _Base = Builder
-else:
-    _Base = object
 
 
 def _multiply_add(dtype: str) -> Callable[[Body, Scalar, Scalar, Scalar], Scalar]:
@@ -24,8 +18,8 @@ def _multiply_add(dtype: str) -> Callable[[Body, Scalar, Scalar, Scalar], Scalar
     return body
 
 
-class ContractionOps(_Base):
-    """Mixin of Builder."""
+class ContractionOps(LayoutOps):
+    """The contraction part of Builder."""
 
     def contract(
         self,
@@ -45,8 +39,6 @@ class ContractionOps(_Base):
 
         The caller has checked the shapes.
         """
-        from .builder import broadcast_shapes
-
         batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
         assert batch is not None
         n = len(batch)

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, helper
 
-from ..errors import UnsupportedOp
+from rcompiler.errors import UnsupportedOp
+
 from . import dtypes, registry
 from .builder import Value
 from .registry import Gap
@@ -76,7 +77,9 @@ def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
     return default
 
 
-def _refuse(name: str, node: NodeProto, reason: str, remedy: str, value: Any = None) -> UnsupportedOp:
+def _refuse(
+    name: str, node: NodeProto, reason: str, remedy: str, value: Any = None
+) -> UnsupportedOp:
     needs = tuple(sorted(value.inputs)) if isinstance(value, Value) else ()
     return registry.unsupported(Gap(name, node.op_type, reason, remedy, "", needs))
 

@@ -15,7 +15,8 @@ import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, helper
 
-from ..errors import CompilerError, InvalidModel, ShapeError, UnsupportedOp
+from rcompiler.errors import CompilerError, InvalidModel, ShapeError, UnsupportedOp
+
 from . import control, dtypes, fold, functions, load, registry, sequences  # noqa: F401
 from .builder import Builder, Value
 from .control import OptionalValue, SequenceValue, Unknown
@@ -189,7 +190,7 @@ class Interpreter:
             raise context.shape_error(
                 f"the node does not fit its operator: {type(error).__name__}: {error}"
             ) from error
-        results = [made] if isinstance(made, Value) else list(made)
+        results: list[Value | None] = [made] if isinstance(made, Value) else list(made)
         for value in results:
             if value is not None:
                 load.check_size(f"node '{name}': a result", value.shape, value.dtype)

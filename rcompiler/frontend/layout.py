@@ -6,19 +6,12 @@ All of them fold constants with numpy on the spot.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from . import dtypes
+from .core import Core, Value
 from .scalar import Number, literal
-
-if TYPE_CHECKING:
-    from .builder import Builder, Value
-
-    _Base = Builder
-else:
-    _Base = object
 
 FOLD_BYTES = 1 << 30  # constants up to this size are re-laid out while compiling
 
@@ -54,8 +47,8 @@ def reassociation(source: Sequence[int], target: Sequence[int]) -> list[tuple[li
     return groups
 
 
-class LayoutOps(_Base):
-    """Mixin of Builder."""
+class LayoutOps(Core):
+    """The layout part of Builder."""
 
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         """The same elements in row-major order under another shape (a view: no data moves)."""
@@ -116,7 +109,7 @@ class LayoutOps(_Base):
             return value
         shape = tuple(value.shape[p] for p in perm)
         if _foldable(value):
-            return self.constant_view(value.const.transpose(perm), value.dtype)
+            return self.constant_view(value.array.transpose(perm), value.dtype)
         moved = [p for p in perm if value.shape[p] != 1]
         if moved == sorted(moved):
             return self.reshape(value, shape)
@@ -168,7 +161,7 @@ class LayoutOps(_Base):
                 start + np.arange(size) * step
                 for start, size, step in zip(starts, sizes, steps, strict=True)
             )
-            return self.constant(value.const[np.ix_(*index)], value.dtype)
+            return self.constant(value.array[np.ix_(*index)], value.dtype)
         if any(step < 0 for step in steps):
             read = [f"d{i} * {steps[i]} + {starts[i]}" for i in range(value.rank)]
             return self._copy(value, ", ".join(read), sizes)

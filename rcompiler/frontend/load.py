@@ -13,7 +13,8 @@ import onnx
 from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
-from ..errors import InvalidModel, ShapeError, UnsupportedOp
+from rcompiler.errors import InvalidModel, ShapeError, UnsupportedOp
+
 from . import dtypes
 
 MAX_TENSOR_BYTES = 1 << 36

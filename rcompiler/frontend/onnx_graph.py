@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from onnx import ModelProto
 
-from ..errors import InvalidModel, ShapeError
+from rcompiler.errors import InvalidModel, ShapeError
+
 from . import dtypes, load
 from .builder import Value
 from .interpret import Frame, Interpreter
@@ -19,7 +20,7 @@ from .registry import Gap
 if TYPE_CHECKING:
     from torch_mlir import ir
 
-Model = str | os.PathLike | bytes | ModelProto
+Model: TypeAlias = str | os.PathLike | bytes | ModelProto
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def import_onnx(
     interpreter, results = _run(load.load(model), shapes, values, None)
     b = interpreter.b
     text = b.module(results)
-    inputs = [(v.shape, v.dtype, name) for v, name in b._arguments]
+    inputs = [(v.shape, v.dtype, name) for v, name in b.arguments]
     return Imported(
         text,
         b.constants,

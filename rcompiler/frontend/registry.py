@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import CompilerError, ShapeError, UnsupportedOp
+from rcompiler.errors import CompilerError, ShapeError, UnsupportedOp
+
 from . import dtypes
 from .builder import Builder, Value
 
@@ -21,7 +22,7 @@ _TABLE: dict[tuple[str, str], Lowering] = {}
 
 @dataclass(frozen=True)
 class Gap:
-    """Why a node cannot be compiled. ``needs``: graph inputs whose values would have to be known."""
+    """Why a node cannot be compiled; ``needs``: inputs whose values would have to be known."""
 
     node: str
     op: str

@@ -16,7 +16,7 @@ import numpy as np
 from . import dtypes
 
 if TYPE_CHECKING:
-    from .builder import Builder, Value
+    from .core import Core, Value
 
 Number = int | float | bool
 
@@ -122,7 +122,7 @@ class Body:
     ``head`` holds the constants (so that they dominate nested regions), ``lines`` the rest.
     """
 
-    def __init__(self, builder: Builder):
+    def __init__(self, builder: Core):
         self.builder = builder
         self.head: list[str] = []
         self.lines: list[str] = []

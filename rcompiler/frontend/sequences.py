@@ -36,6 +36,12 @@ def _position(name: str, node: NodeProto, value: Any, length: int, default: int)
     return at
 
 
+def _tensor(name: str, node: NodeProto, value: Any) -> Value:
+    if not isinstance(value, Value):
+        raise _refuse(name, node, "only tensors are kept in sequences", "Check the model")
+    return value
+
+
 @_handles("SequenceConstruct", "SequenceEmpty")
 def _construct(
     it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
@@ -53,7 +59,8 @@ def _access(
         return [it.b.constant(len(items), "int64")]
     if node.op_type == "SequenceInsert":
         third = inputs[2] if len(inputs) > 2 else None
-        items.insert(_position(name, node, third, len(items), len(items)), second)
+        at = _position(name, node, third, len(items), len(items))
+        items.insert(at, _tensor(name, node, second))
         return [SequenceValue(tuple(items))]
     at = _position(name, node, second, len(items), len(items) - 1)
     if at >= len(items):

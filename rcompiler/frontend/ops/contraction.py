@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import dtypes
-from ..builder import Builder, Value, broadcast_shapes
-from ..registry import Context, lowering
+from rcompiler.frontend import dtypes
+from rcompiler.frontend.builder import Builder, Value, broadcast_shapes
+from rcompiler.frontend.registry import Context, lowering
 
 
 def check_matmul(ctx: Context, a: Value, b: Value) -> None:
@@ -87,7 +87,7 @@ def _gemm(ctx: Context) -> Value:
 
 
 def _scaled(b: Builder, w: Value, scale: np.ndarray) -> Value:
-    return b.constant((w.const * scale).astype(w.const.dtype), w.dtype)
+    return b.constant((w.array * scale).astype(w.array.dtype), w.dtype)
 
 
 def window(

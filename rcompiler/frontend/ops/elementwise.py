@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .. import dtypes
-from ..builder import Value, broadcast_shapes
-from ..registry import Context, lowering
-from ..scalar import Body, Scalar
+from rcompiler.frontend import dtypes
+from rcompiler.frontend.builder import Value, broadcast_shapes
+from rcompiler.frontend.registry import Context, lowering
+from rcompiler.frontend.scalar import Body, Scalar
 
 Binary = Callable[[Body, Scalar, Scalar], Scalar]
 

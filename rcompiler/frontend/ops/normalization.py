@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import dtypes
-from ..builder import Builder, Value, broadcast_shapes
-from ..registry import Context, lowering
-from ..scalar import Body, Scalar
+from rcompiler.frontend import dtypes
+from rcompiler.frontend.builder import Builder, Value, broadcast_shapes
+from rcompiler.frontend.registry import Context, lowering
+from rcompiler.frontend.scalar import Body, Scalar
+
 from .reduction import total, with_reduced
 
 
@@ -32,7 +33,7 @@ def _batch_norm(ctx: Context) -> list[Value | None]:
     epsilon, b = ctx.attr("epsilon", 1e-5), ctx.b
     if all(v.const is not None for v in (scale, shift, mean, variance)):
         gamma, beta, mu, sigma = (
-            v.const.astype(np.float64).reshape(-1) for v in (scale, shift, mean, variance)
+            v.array.astype(np.float64).reshape(-1) for v in (scale, shift, mean, variance)
         )
         factor = gamma / np.sqrt(sigma + epsilon)
         offset = beta - mu * factor
@@ -102,7 +103,8 @@ def _layer_norm(ctx: Context) -> list[Value | None]:
     if shift is not None:
         y = b.elementwise(lambda s, a, o: a + o, y, shift)
     kept = [1 if i in axes else d for i, d in enumerate(x.shape)]
-    return [y, b.reshape(mean, kept), b.reshape(inverse, kept)][: max(len(ctx.outputs), 1)]
+    results: list[Value | None] = [y, b.reshape(mean, kept), b.reshape(inverse, kept)]
+    return results[: max(len(ctx.outputs), 1)]
 
 
 def _check_affine(ctx: Context, x: Value, values: Sequence[Value | None]) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from .. import dtypes
-from ..builder import Builder, Value, dims
-from ..registry import Context, lowering
-from ..scalar import Body, Number, Scalar
+from rcompiler.frontend import dtypes
+from rcompiler.frontend.builder import Builder, Value, dims
+from rcompiler.frontend.registry import Context, lowering
+from rcompiler.frontend.scalar import Body, Number, Scalar
 
 Combine = Callable[[Body, Scalar, Scalar], Scalar]
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .. import dtypes
-from ..builder import Value, broadcast_shapes
-from ..registry import Context, lowering
-from ..scalar import Body, Scalar
+from rcompiler.frontend import dtypes
+from rcompiler.frontend.builder import Value, broadcast_shapes
+from rcompiler.frontend.registry import Context, lowering
+from rcompiler.frontend.scalar import Body, Scalar
 
 
 @lowering("Reshape")
@@ -149,7 +149,8 @@ def _tile(ctx: Context) -> Value:
         repeats = ctx.ints(1, "repeats")
     if len(repeats) != x.rank or any(r < 0 for r in repeats):
         raise ctx.shape_error(f"repeats {repeats} do not fit rank {x.rank}")
-    apart, spread = [], []
+    apart: list[int] = []
+    spread: list[int] = []
     for size, times in zip(x.shape, repeats, strict=True):
         apart += [1, size] if times != 1 and size != 1 else [size]
         spread += [times, size] if times != 1 and size != 1 else [size * times]
@@ -159,7 +160,7 @@ def _tile(ctx: Context) -> Value:
 
 @lowering("ConstantOfShape")
 def _constant_of_shape(ctx: Context) -> Value:
-    from ..load import array_of, check_size
+    from rcompiler.frontend.load import array_of, check_size
 
     shape = ctx.ints(0, "shape")
     tensor = ctx.attr("value")
@@ -194,7 +195,7 @@ def _pad(ctx: Context) -> Value:
 def _pad_constant(ctx: Context, x: Value, low: list[int], high: list[int]) -> Value:
     number = ctx.optional(2)
     if number is None or number.const is not None:
-        fixed = 0 if number is None else number.const.reshape(-1)[0]
+        fixed = 0 if number is None else number.array.reshape(-1)[0]
         if ctx.opset < 11:
             fixed = ctx.attr("value", 0.0)
         return ctx.b.pad(x, low, high, fixed)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .. import dtypes
-from ..builder import Value
-from ..registry import Context, lowering
-from ..scalar import Body, Scalar
+from rcompiler.frontend import dtypes
+from rcompiler.frontend.builder import Value
+from rcompiler.frontend.registry import Context, lowering
+from rcompiler.frontend.scalar import Body, Scalar
 
 Unary = Callable[[Body, Scalar], Scalar]
 Activation = Callable[..., Scalar]
@@ -24,13 +24,17 @@ def _float(op: str, fn: Unary) -> None:
     lowering(op)(lower)
 
 
+def _function(name: str) -> Unary:
+    return lambda s, x: s.math(name, x)
+
+
 for _op, _name in {
     "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Sin": "sin", "Cos": "cos", "Tan": "tan",
     "Asin": "asin", "Acos": "acos", "Atan": "atan", "Sinh": "sinh", "Cosh": "cosh",
     "Tanh": "tanh", "Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh", "Erf": "erf",
     "Floor": "floor", "Ceil": "ceil", "Round": "roundeven",
 }.items():  # fmt: skip
-    _float(_op, lambda s, x, name=_name: s.math(name, x))
+    _float(_op, _function(_name))
 
 
 def sigmoid(s: Body, x: Scalar) -> Scalar:
@@ -154,8 +158,8 @@ def _is_nan(ctx: Context) -> Value:
 
 @lowering("IsInf")
 def _is_inf(ctx: Context) -> Value:
-    signs = [v for v, name in ((float("inf"), "detect_positive"), (float("-inf"), "detect_negative"))
-             if ctx.attr(name, 1)]
+    names = {"detect_positive": float("inf"), "detect_negative": float("-inf")}
+    signs = [value for name, value in names.items() if ctx.attr(name, 1)]
 
     def test(s: Body, x: Scalar) -> Scalar:
         x = _standard(s, x)
@@ -211,7 +215,7 @@ def convert(ctx: Context, target: str) -> Value:
     if x.dtype == target:
         return x
     if target == "float8_e8m0fnu":
-        from ..small_floats import to_power_of_two
+        from rcompiler.frontend.small_floats import to_power_of_two
 
         return ctx.b.elementwise(
             lambda s, a: to_power_of_two(s, s.cast(a, "float32"), saturate, mode), x, dtype=target)

@@ -1,0 +1,278 @@
+"""What every builder method stands on: values, recorded text, constants, ``linalg.generic``."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from . import dtypes
+from .scalar import Body, Number, Scalar, literal
+
+INLINE_ELEMENTS = 64  # larger constants live beside the module
+NAME = re.compile(r"%[A-Za-z][\w.]*")
+
+
+class Value:
+    """A tensor: SSA name, static shape, element type; ``const`` when known while compiling.
+
+    ``refold``: set by lowerings whose weights are constant; called with per-channel
+    ``(scale, shift)`` it returns the value of ``scale * this + shift`` at no run-time cost.
+    """
+
+    __slots__ = ("base", "const", "dtype", "inputs", "name", "permuted", "refold", "shape")
+
+    def __init__(
+        self,
+        name: str,
+        shape: Sequence[int],
+        dtype: str,
+        const: np.ndarray | None = None,
+        inputs: frozenset[str] = frozenset(),
+    ):
+        self.name, self.shape, self.dtype, self.const = name, tuple(map(int, shape)), dtype, const
+        self.base: Value | None = None  # the value this one is a reshape of
+        self.permuted: tuple[Value, tuple[int, ...]] | None = None  # (value, perm) transposed
+        self.refold: Callable[[np.ndarray, np.ndarray], Value] | None = None
+        self.inputs = inputs  # names of the graph inputs it depends on
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return math.prod(self.shape)
+
+    @property
+    def array(self) -> np.ndarray:
+        """The value, where the caller knows that it is constant."""
+        assert self.const is not None
+        return self.const
+
+    @property
+    def type(self) -> str:
+        return dtypes.tensor_type(self.shape, self.dtype)
+
+    def __repr__(self) -> str:
+        return f"Value({self.name or 'const'}: {self.type} as {self.dtype})"
+
+
+Out = tuple[Value, str]
+Fn = Callable[..., "Scalar | Number | Sequence[Scalar]"]
+
+
+def dims(count: int, start: int = 0) -> list[str]:
+    """``["d0", "d1", ...]``."""
+    return [f"d{start + i}" for i in range(count)]
+
+
+def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...] | None:
+    """numpy's broadcast of shapes, or None when they do not fit."""
+    try:
+        return tuple(int(d) for d in np.broadcast_shapes(*map(tuple, shapes)))
+    except ValueError:
+        return None
+
+
+class Core:
+    """Records ops as text, each once, and keeps the constants."""
+
+    def __init__(self) -> None:
+        self.constants: dict[str, np.ndarray] = {}
+        self.hint = "value"  # stem of the next results' names
+        self.location = "unknown"
+        self._records: list[tuple[str, str, int]] = []  # (result, text, location number)
+        self._known: dict[str, str] = {}
+        self._stems: dict[str, int] = {}
+        self._locations: dict[str, int] = {}
+        self.arguments: list[tuple[Value, str]] = []
+        self._depends: dict[str, frozenset[str]] = {}
+
+    # -- recording --------------------------------------------------------------------------
+    def at(self, location: str, hint: str) -> None:
+        """Set the location and the name stem of what follows (one call per ONNX node)."""
+        self.location, self.hint = location, re.sub(r"\W", "_", hint).lower() or "value"
+
+    def _fresh(self, stem: str) -> str:
+        stem = stem if stem[:1].isalpha() else "v" + stem
+        count = self._stems[stem] = self._stems.get(stem, 0) + 1
+        return f"%{stem}_{count}"
+
+    def emit(self, text: str, results: int = 1, hint: str | None = None) -> str:
+        """Record ``text`` (an op without its results) and return the result name."""
+        found = self._known.get(text)
+        if found is None:
+            found = self._known[text] = self._fresh(hint or self.hint)
+            number = self._locations.setdefault(self.location, len(self._locations))
+            prefix = f"{found}:{results}" if results > 1 else found
+            self._records.append((found, f"{prefix} = {text}", number))
+            empty: frozenset[str] = frozenset()
+            names = [self._depends.get(n, empty) for n in set(NAME.findall(text))]
+            self._depends[found] = frozenset().union(*names) if any(names) else empty
+        return found
+
+    def value(self, text: str, shape: Sequence[int], dtype: str, hint: str | None = None) -> Value:
+        """Record an op with one tensor result."""
+        name = self.emit(text, 1, hint)
+        return Value(name, shape, dtype, inputs=self._depends[name])
+
+    def local(self, name: str, shape: Sequence[int], dtype: str) -> Value:
+        """A tensor named inside a region (loop-carried values)."""
+        return Value(name, shape, dtype)
+
+    def argument(self, name: str, shape: Sequence[int], dtype: str) -> Value:
+        """A graph input."""
+        value = Value(self._fresh("arg"), shape, dtype, inputs=frozenset([name]))
+        self._depends[value.name] = value.inputs
+        self.arguments.append((value, name))
+        return value
+
+    # -- constants --------------------------------------------------------------------------
+    def constant(self, array: np.ndarray | Number, dtype: str | None = None) -> Value:
+        """A constant tensor; nothing is emitted before an op uses it."""
+        if dtype is not None and dtype not in dtypes.SMALL_INTS + dtypes.SMALL_FLOATS:
+            array = np.asarray(array, dtypes.numpy_dtype(dtype))
+        array = np.asarray(array)
+        return Value("", array.shape, dtype or dtypes.name_of(array), const=array)
+
+    def ref(self, value: Value) -> str:
+        """SSA name of a value; emits its constant on first use."""
+        if not value.name:
+            assert value.const is not None
+            value.name = self.emit(self._constant_text(value), hint="cst")
+        return value.name
+
+    def _constant_text(self, value: Value) -> str:
+        array = dtypes.to_storage(value.array, value.dtype)
+        uniform = splat(array)
+        if uniform is not None:
+            return f"arith.constant dense<{_element(uniform, value.dtype)}> : {value.type}"
+        if array.size <= INLINE_ELEMENTS:
+            flat = [_element(x, value.dtype) for x in array.reshape(-1)]
+            return f"arith.constant dense<{_nested(flat, array.shape)}> : {value.type}"
+        array = np.ascontiguousarray(array)
+        digest = hashlib.sha256(f"{value.dtype}{array.shape}".encode())
+        digest.update(array.reshape(-1).view(np.uint8).data)
+        key = "w_" + digest.hexdigest()[:16]
+        self.constants.setdefault(key, array)
+        return f"arith.constant dense_resource<{key}> : {value.type}"
+
+    def empty(self, shape: Sequence[int], dtype: str) -> Value:
+        """An uninitialised tensor (destination of a generic)."""
+        return self.value(f"tensor.empty() : {dtypes.tensor_type(tuple(shape), dtype)}", shape,
+                          dtype, "empty")
+
+    def fill(self, shape: Sequence[int], dtype: str, number: Number) -> Value:
+        """A tensor filled with one number by ``linalg.fill`` (start of a reduction)."""
+        kind = dtypes.mlir_type(dtype)
+        text = literal(number, dtype)
+        scalar = self.emit(f"arith.constant {text if kind == 'i1' else f'{text} : {kind}'}",
+                           hint="cst")
+        out = self.empty(shape, dtype)
+        return self.value(f"linalg.fill ins({scalar} : {kind}) outs({out.name} : {out.type}) "
+                          f"-> {out.type}", shape, dtype, "fill")
+
+    def splat(self, shape: Sequence[int], dtype: str, number: Number) -> Value:
+        """A constant tensor of one number, without storing its elements."""
+        array = np.asarray(number).astype(dtypes.numpy_dtype(dtype))
+        return Value("", shape, dtype, const=np.broadcast_to(array, tuple(shape)))
+
+    # -- generic ----------------------------------------------------------------------------
+    def generic(
+        self, inputs: Sequence[tuple[Value, str]], outs: Sequence[Out], iterators: str, fn: Fn
+    ) -> list[Value]:
+        """One ``linalg.generic``.
+
+        ``inputs``/``outs``: (tensor, map results), e.g. ``(x, "d0, d1 * 2 + d3")``; ``outs``
+        tensors come from ``empty`` or ``fill``. ``iterators``: ``p``/``r`` per dimension.
+        ``fn(s, *input scalars, *out scalars)`` returns the scalar(s) to yield.
+        """
+        body = Body(self)
+        operands = [v for v, _ in inputs] + [v for v, _ in outs]
+        scalars = [Scalar(body, body.fresh("a"), v.dtype) for v in operands]
+        made = fn(body, *scalars)
+        results = [made] if isinstance(made, Scalar | int | float) else list(made)
+        yields = [
+            r if isinstance(r, Scalar) else body.const(r, out.dtype)
+            for r, (out, _) in zip(results, outs, strict=True)
+        ]
+        kinds = ["parallel" if c == "p" else "reduction" for c in iterators]
+        left = "(" + ", ".join(dims(len(iterators))) + ") -> ("
+        maps = ", ".join(f"affine_map<{left}{m})>" for _, m in [*inputs, *outs])
+        types = ", ".join(v.type for v, _ in outs)
+        ins = f" ins({self._operands([v for v, _ in inputs])})" if inputs else ""
+        kind_text = ", ".join(f'"{k}"' for k in kinds)
+        block = ", ".join(f"{a.name}: {dtypes.mlir_type(a.dtype)}" for a in scalars)
+        yielded = ", ".join(y.name for y in yields)
+        yield_types = ", ".join(dtypes.mlir_type(y.dtype) for y in yields)
+        lines = [
+            f"linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kind_text}]}}{ins} "
+            f"outs({self._operands([v for v, _ in outs])}) {{",
+            f"^bb0({block}):",
+            *body.head,
+            *body.lines,
+            f"linalg.yield {yielded} : {yield_types}",
+            f"}} -> {f'({types})' if len(outs) > 1 else types}",
+        ]
+        name = self.emit("\n".join(lines), len(outs))
+        depends = self._depends[name]
+        if len(outs) == 1:
+            return [Value(name, outs[0][0].shape, yields[0].dtype, inputs=depends)]
+        pairs = zip(outs, yields, strict=True)
+        return [
+            Value(f"{name}#{i}", o.shape, y.dtype, inputs=depends)
+            for i, ((o, _), y) in enumerate(pairs)
+        ]
+
+    def _operands(self, values: Sequence[Value]) -> str:
+        names = ", ".join(self.ref(v) for v in values)
+        return names + " : " + ", ".join(v.type for v in values)
+
+    def broadcast_operand(self, value: Value, shape: Sequence[int]) -> tuple[Value, str]:
+        """(value, map) that reads ``value`` broadcast to ``shape`` over dims d0.."""
+        lead = len(shape) - value.rank
+        spread = [value.shape[i] == 1 and shape[lead + i] != 1 for i in range(value.rank)]
+        if value.const is not None and any(spread):
+            keep = [i for i in range(value.rank) if not spread[i]]
+            small = self.constant(value.const.reshape([value.shape[i] for i in keep]), value.dtype)
+            return small, ", ".join(f"d{lead + i}" for i in keep)
+        return value, ", ".join("0" if s else f"d{lead + i}" for i, s in enumerate(spread))
+
+
+def splat(array: np.ndarray) -> Any:
+    """The one number an array consists of (bit for bit), else None."""
+    if array.size == 0:
+        return None
+    first = array.reshape(-1)[0] if array.ndim else array[()]
+    if array.size == 1 or not any(array.strides):
+        return first
+    raw = array.view(np.uint8) if array.dtype == np.bool_ else array
+    if raw.dtype.kind == "V" or raw.dtype.itemsize not in (1, 2, 4, 8):
+        return None
+    raw = np.ascontiguousarray(raw).view(f"u{raw.dtype.itemsize}").reshape(-1)
+    return first if bool((raw == raw[0]).all()) else None
+
+
+def stored(number: Any, dtype: str) -> Any:
+    """The number that stands for an element of ``dtype`` in its storage type."""
+    if dtype in dtypes.SMALL_FLOATS + dtypes.SMALL_INTS:
+        return int(dtypes.to_storage(np.asarray(number), dtype))
+    return number
+
+
+def _element(number: np.generic, dtype: str) -> str:
+    return literal(number, dtype)
+
+
+def _nested(flat: list[str], shape: Sequence[int]) -> str:
+    """Elements as the nested list MLIR wants: ``[[a, b], [c, d]]``; a bare element for rank 0."""
+    items = flat
+    for size in reversed(shape[1:]):
+        items = ["[" + ", ".join(items[i : i + size]) + "]" for i in range(0, len(items), size)]
+    return "[" + ", ".join(items) + "]" if shape and flat else (items[0] if flat else "")
