@@ -1,0 +1,268 @@
+"""Quantised tensors: QuantizeLinear, DequantizeLinear, and products of 8-bit integers.
+
+Products accumulate in int32. A zero point of constant weights is subtracted while compiling; one of
+the other operand is taken out of the result, ``sum((a - z) w) = sum(a w) - z sum(w)``, so that the
+contraction itself reads bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from rcompiler.frontend import dtypes
+from rcompiler.frontend.builder import Value, broadcast_shapes, dims
+from rcompiler.frontend.ops.contraction import check_matmul, window
+from rcompiler.frontend.registry import Context, lowering
+from rcompiler.frontend.scalar import Body, Scalar
+
+FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn")
+
+
+def is_zero(value: Value | None) -> bool:
+    """True for an absent tensor, and for a constant of zeros."""
+    if value is None:
+        return True
+    if value.const is None:
+        return False
+    return not dtypes.to_storage(value.const, value.dtype).any()
+
+
+def _fit(zero: Value, scale: Value) -> bool:
+    """True when a zero point has its scale's shape; single numbers also as [1]."""
+    single = zero.size == scale.size == 1 and max(zero.rank, scale.rank) <= 1
+    return single or zero.shape == scale.shape
+
+
+def _parameter(ctx: Context, value: Value, x: Value) -> tuple[Value, str]:
+    """Operand that reads a scale or zero point per tensor, per axis, or per block of ``x``."""
+    own = dims(x.rank)
+    if value.size == 1 and value.rank <= 1:
+        return ctx.b.reshape(value, []), ""
+    axis, block = ctx.axis(ctx.attr("axis", 1), x.rank), ctx.attr("block_size", 0)
+    if not block:
+        if value.shape != (x.shape[axis],):
+            raise ctx.shape_error(f"one scale per element of axis {axis} is expected")
+        return value, own[axis]
+    wanted = list(x.shape)
+    wanted[axis] = -(-wanted[axis] // block)
+    if block < 1 or list(value.shape) != wanted:
+        raise ctx.shape_error(f"blocks of {block} need scales and zero points of shape {wanted}")
+    own[axis] += f" floordiv {block}"
+    return value, ", ".join(own)
+
+
+def round_to(s: Body, x: Scalar, zero: Scalar | None, dtype: str) -> Scalar:
+    """f32 or f64 rounded to nearest even, plus an int32 zero point, saturated to an integer type.
+
+    NaN becomes the smallest value.
+    """
+    low, high = dtypes.limits(dtype)
+    x = s.roundeven(x)
+    if zero is not None:
+        x = x + s.cast(zero, x.dtype)
+    x = s.select(x > low, x, low)
+    x = s.select(x < high, x, high)
+    kind = dtypes.mlir_type(x.dtype)
+    return s.cast(s.op(f"arith.fptosi {x.name} : {kind} to i32", "int32"), dtype)
+
+
+@lowering("QuantizeLinear")
+def _quantize(ctx: Context) -> Value:
+    """``saturate(round(x / scale) + zero)``; float8 targets are cast without rounding first."""
+    b, x, scale, zero = ctx.b, ctx.input(0), ctx.input(1), ctx.optional(2)
+    given = dtypes.from_onnx(ctx.attr("output_dtype", 0) or 2)
+    dtype = given if zero is None else zero.dtype
+    if zero is not None and not _fit(zero, scale) or ctx.attr("output_dtype", 0) and given != dtype:
+        raise ctx.shape_error("the zero point has the scale's shape and the result's type")
+    precision = scale.dtype
+    if ctx.attr("precision", 0):
+        precision = dtypes.from_onnx(ctx.attr("precision"))
+    if not dtypes.is_float(precision) or dtype not in FLOAT8 and not dtypes.is_integer(dtype):
+        raise ctx.refuse(f"quantising to {dtype} with precision {precision} is not translated",
+                         "Use float32 scales and 8-bit integers")
+    own = ", ".join(dims(x.rank))
+    inputs = [(x, own), _parameter(ctx, scale, x)]
+    if zero is not None and not is_zero(zero):
+        inputs.append(_parameter(ctx, zero, x))
+    saturate = bool(ctx.attr("saturate", 1))
+
+    def body(s: Body, a: Scalar, k: Scalar, *rest: Scalar) -> Scalar:
+        ratio = s.cast(a, precision) / s.cast(k, precision)
+        if precision in ("float16", "bfloat16"):
+            ratio = s.cast(ratio, "float32")
+        if dtype in FLOAT8:
+            if len(rest) > 1:
+                ratio = ratio + s.cast(rest[0], ratio.dtype)
+            return s.cast(ratio, dtype, saturate)
+        return round_to(s, ratio, s.cast(rest[0], "int32") if len(rest) > 1 else None, dtype)
+
+    return b.generic(inputs, [(b.empty(x.shape, dtype), own)], "p" * x.rank, body)[0]
+
+
+@lowering("DequantizeLinear")
+def _dequantize(ctx: Context) -> Value:
+    """``(x - zero) * scale``, computed in f32 (f64 for f64 results)."""
+    b, x, scale, zero = ctx.b, ctx.input(0), ctx.input(1), ctx.optional(2)
+    number = ctx.attr("output_dtype", 0)
+    dtype = dtypes.from_onnx(number) if number else scale.dtype
+    if not dtypes.is_float(dtype):
+        raise ctx.refuse(f"a result of {dtype} is not translated", "Use float32 scales")
+    if zero is not None and (not _fit(zero, scale) or zero.dtype != x.dtype):
+        raise ctx.shape_error("the zero point has the scale's shape and the input's type")
+    if not (dtypes.is_integer(x.dtype) or x.dtype in FLOAT8):
+        raise ctx.refuse(f"element type {x.dtype} is not translated")
+    wide = "float64" if dtype == "float64" else "float32"
+    own = ", ".join(dims(x.rank))
+    inputs = [(x, own), _parameter(ctx, scale, x)]
+    if zero is not None and not is_zero(zero):
+        inputs.append(_parameter(ctx, zero, x))
+    inner = wide if x.dtype in FLOAT8 else "int32"
+
+    def body(s: Body, a: Scalar, k: Scalar, *rest: Scalar) -> Scalar:
+        a = s.cast(a, inner)
+        if len(rest) > 1:
+            a = a - s.cast(rest[0], inner)
+        return s.cast(s.cast(a, wide) * s.cast(k, wide), dtype)
+
+    return b.generic(inputs, [(b.empty(x.shape, dtype), own)], "p" * x.rank, body)[0]
+
+
+# -- integer products ---------------------------------------------------------------------------
+
+
+def _shifted(ctx: Context, value: Value, zero: Value | None) -> Value:
+    """``value - zero`` as int16, or the value itself when the zero point is zero."""
+    if zero is None or is_zero(zero):
+        return value
+    if value.const is not None and zero.const is not None:
+        return ctx.b.constant(value.const.astype(np.int16) - zero.const.astype(np.int16))
+    return ctx.b.elementwise(lambda s, a, z: s.cast(a, "int16") - s.cast(z, "int16"), value, zero,
+                             dtype="int16")
+
+
+def _without_offset(ctx: Context, out: Value, zero: Value, sums: np.ndarray) -> Value:
+    """``out - zero * sums`` with one zero point and constant sums of the weights."""
+    weights = ctx.b.constant(sums.astype(np.int32))
+    return ctx.b.elementwise(lambda s, a, w, z: a - w * s.cast(z, "int32"), out, weights,
+                             ctx.b.reshape(zero, []))
+
+
+def _need_bytes(ctx: Context, *values: Value | None) -> None:
+    for value in values:
+        if value is not None and value.dtype not in ("int8", "uint8"):
+            raise ctx.refuse(f"element type {value.dtype} is not translated",
+                             "Use int8 or uint8")
+
+
+def _axis_vector(ctx: Context, value: Value | None, rank: int, from_end: int) -> Value | None:
+    """A scalar, or a vector laid along a dimension so that it broadcasts; others as they are."""
+    if value is None or value.rank > 1:
+        return value
+    if value.size == 1:
+        return ctx.b.reshape(value, [])
+    return ctx.b.reshape(value, [value.size] + [1] * (from_end - 1)) if rank >= from_end else value
+
+
+def _product(ctx: Context, a: Value, w: Value, zero_a: Value | None, zero_w: Value | None) -> Value:
+    """``(a - zero_a) @ (w - zero_w)`` in int32."""
+    b = ctx.b
+    _need_bytes(ctx, a, w, zero_a, zero_w)
+    check_matmul(ctx, a, w)
+    zero_a, zero_w = _axis_vector(ctx, zero_a, a.rank, 2), _axis_vector(ctx, zero_w, w.rank, 1)
+    for value, zero in ((a, zero_a), (w, zero_w)):
+        if zero is not None and broadcast_shapes(value.shape, zero.shape) != value.shape:
+            raise ctx.shape_error("a zero point does not fit its tensor")
+    w = _shifted(ctx, w, zero_w)
+    if zero_a is not None and not is_zero(zero_a) and w.const is not None and zero_a.size == 1:
+        sums = w.const.astype(np.int64).sum(-2 if w.rank > 1 else 0, keepdims=a.rank > 1)
+        if w.rank == 1:
+            sums = sums.reshape(())
+        return _without_offset(ctx, b.matmul(a, w, "int32"), zero_a, sums)
+    return b.matmul(_shifted(ctx, a, zero_a), w, "int32")
+
+
+@lowering("MatMulInteger")
+def _matmul_integer(ctx: Context) -> Value:
+    return _product(ctx, ctx.input(0), ctx.input(1), ctx.optional(2), ctx.optional(3))
+
+
+def _convolved(ctx: Context, x: Value, w: Value, zero_x: Value | None, zero_w: Value | None
+               ) -> Value:
+    """Convolution of ``x - zero_x`` with ``w - zero_w`` in int32; padding counts as zero."""
+    b, groups = ctx.b, ctx.attr("group", 1)
+    _need_bytes(ctx, x, w, zero_x, zero_w)
+    if x.rank < 3 or w.rank != x.rank or groups < 1 or x.shape[1] != w.shape[1] * groups \
+            or w.shape[0] % groups:
+        raise ctx.shape_error(f"input and weight do not fit {groups} groups")
+    strides, dilations, pads = window(ctx, x.shape[2:], w.shape[2:])
+    if zero_x is not None and zero_x.size != 1:
+        raise ctx.shape_error("the input has one zero point")
+    if zero_w is not None and zero_w.size not in (1, w.shape[0]):
+        raise ctx.shape_error("the weight has one zero point, or one per output channel")
+    if zero_w is not None:
+        zero_w = b.reshape(zero_w, [zero_w.size, *[1] * (w.rank - 1)])
+    w = _shifted(ctx, w, zero_w)
+    known = zero_x is not None and (zero_x.const is not None or not any(pads))
+    if zero_x is not None and not is_zero(zero_x) and w.const is not None and known:
+        number = 0 if zero_x.const is None else int(zero_x.const.reshape(-1)[0])
+        out = b.conv(x, w, strides, dilations, pads, groups, "int32", number)
+        sums = w.const.astype(np.int64).sum(tuple(range(1, w.rank)))
+        return _without_offset(ctx, out, zero_x, sums.reshape([-1, *[1] * (x.rank - 2)]))
+    zero_x = None if zero_x is None else b.reshape(zero_x, [])
+    return b.conv(_shifted(ctx, x, zero_x), w, strides, dilations, pads, groups, "int32")
+
+
+@lowering("ConvInteger")
+def _conv_integer(ctx: Context) -> Value:
+    return _convolved(ctx, ctx.input(0), ctx.input(1), ctx.optional(2), ctx.optional(3))
+
+
+def _requantised(ctx: Context, total: Value, scales: Sequence[Value], zero: Value) -> Value:
+    """``saturate(round(total * (a * w / y)) + zero)`` for scales (a, w, y), in f32."""
+    b = ctx.b
+    if all(v.const is not None for v in scales):
+        one, two, three = (v.const.astype(np.float32) for v in scales if v.const is not None)
+        factor = b.constant(np.asarray(one * two / three, np.float32))
+    else:
+        factor = b.elementwise(
+            lambda s, a, w, y: s.cast(a, "float32") * s.cast(w, "float32") / s.cast(y, "float32"),
+            *scales, dtype="float32")
+    if broadcast_shapes(total.shape, factor.shape, zero.shape) != total.shape:
+        raise ctx.shape_error("a scale or zero point does not fit the result")
+    return b.elementwise(
+        lambda s, t, f, z: round_to(s, s.cast(t, "float32") * f, s.cast(z, "int32"), zero.dtype),
+        total, factor, zero, dtype=zero.dtype)
+
+
+@lowering("QLinearMatMul")
+def _qlinear_matmul(ctx: Context) -> Value:
+    """Scales and zero points are per tensor, per row of the first, per column of the second."""
+    a, scale_a, zero_a, w, scale_w, zero_w, scale_y, zero_y = (ctx.input(i) for i in range(8))
+    _need_bytes(ctx, zero_y)
+    total = _product(ctx, a, w, zero_a, zero_w)
+    rows = [_axis_vector(ctx, v, a.rank, 2) for v in (scale_a, scale_y, zero_y)]
+    columns = _axis_vector(ctx, scale_w, w.rank, 1)
+    assert columns is not None and all(r is not None for r in rows)
+    first, last, zero = (r for r in rows if r is not None)
+    return _requantised(ctx, total, [first, columns, last], zero)
+
+
+@lowering("QLinearConv")
+def _qlinear_conv(ctx: Context) -> Value:
+    b, x, w, bias = ctx.b, ctx.input(0), ctx.input(3), ctx.optional(8)
+    scale_x, scale_w, scale_y, zero_y = (ctx.input(i) for i in (1, 4, 6, 7))
+    _need_bytes(ctx, zero_y)
+    if any(v.size != 1 for v in (scale_x, scale_y, zero_y)) or scale_w.size not in (1, w.shape[0]):
+        raise ctx.shape_error("only the weight's scale may be per output channel")
+    total = _convolved(ctx, x, w, ctx.input(2), ctx.input(5))
+    column = [-1, *[1] * (x.rank - 2)]
+    if bias is not None:
+        if bias.size != w.shape[0] or bias.dtype != "int32":
+            raise ctx.shape_error("the bias is one int32 per output channel")
+        total = b.elementwise(lambda s, a, c: a + c, total,
+                              b.reshape(bias, [bias.size, *column[1:]]))
+    scales = [b.reshape(scale_x, []), b.reshape(scale_w, [scale_w.size, *column[1:]]),
+              b.reshape(scale_y, [])]
+    return _requantised(ctx, total, scales, b.reshape(zero_y, []))
