@@ -12,7 +12,7 @@ from rcompiler.rammer.placement import Placement
 from rcompiler.rammer.regions import Ints
 from rcompiler.rammer.reuse import Lives, check_pair
 
-BUDGET = 1 << 27  # pairs of runs that stacking may compare: bounds the time of planning
+BUDGET = 1 << 29  # pairs of runs that stacking may compare: bounds the time of planning
 TRIES = 16  # places to stack a block at before it gets bytes of its own
 
 
