@@ -50,6 +50,7 @@ def random_inputs(
     data = {}
     for tensor in inputs:
         dtype = dtype_of(tensor.dtype)
+        array: Any
         if dtype.kind == "b":
             array = rng.random(tensor.shape) < 0.5
         elif dtype.name.startswith(("int", "uint")):
@@ -90,7 +91,7 @@ def read_inputs(files: Sequence[str], inputs: Sequence[TensorLike]) -> dict[str,
         name, found, file = text.rpartition("=")
         if not found or Path(text).exists():
             name, file = "", text
-        for key, array in _read(Path(file)).items():
+        for key, array in read_arrays(Path(file)).items():
             key = name or key or next((n for n in names if n not in given), "")
             if key not in names or key in given:
                 problem = "given twice" if key in given else f"not an input: '{key}'"
@@ -103,8 +104,8 @@ def read_inputs(files: Sequence[str], inputs: Sequence[TensorLike]) -> dict[str,
     return given
 
 
-def _read(path: Path) -> dict[str, np.ndarray]:
-    """Arrays by input name; "" is the next input in order."""
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """Arrays of a .npz by name; the one of a .npy or .pb under "". Raises CompilerError."""
     try:
         if path.suffix == ".pb":
             from onnx import TensorProto, numpy_helper

@@ -1,4 +1,5 @@
-"""What a tool is pointed at: an ONNX file, a compiled .rcx file or the name of a built-in model."""
+"""What a tool is pointed at: an ONNX file, a compiled .rcx file, a schedule (.mlir, weights in .npz
+beside it) or the name of a built-in model."""
 
 from __future__ import annotations
 
@@ -8,18 +9,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from onnx import ModelProto
 
 import rcompiler
 from rcompiler.errors import ArtifactError, InvalidModel, ShapeError
 from rcompiler.frontend.load import load
-from rcompiler.tools import models
+from rcompiler.tools import _data, models
 from rcompiler.tools._console import Parser, positive
 
 
 @dataclass(frozen=True)
 class Source:
-    """proto: the ONNX model; None when ``path`` is a compiled file."""
+    """proto: the ONNX model; None when ``path`` is a compiled file or a schedule."""
 
     name: str
     path: Path | None
@@ -29,13 +31,32 @@ class Source:
         """Compile, or load what is compiled already. more: further options of compile_onnx."""
         if self.proto is not None:
             return rcompiler.compile_onnx(self.proto, **compile_options(options, self), **more)
-        for option in ("shapes", "policy", "target"):
+        assert self.path is not None
+        schedule = self.path.suffix == ".mlir"
+        for option in ("shapes", "policy", "eus" if schedule else "target"):
             if getattr(options, option):
                 raise ArtifactError(
-                    f"{self.path} is compiled already: --{option} no longer applies. "
-                    "Compile the ONNX model with it"
+                    f"{self.path}: --{option} no longer applies, it was decided when the ONNX "
+                    "model was compiled. Compile that with it"
                 )
-        return rcompiler.load(self.path, **({"eus": options.eus} if options.eus else {}))
+        if not schedule:
+            return rcompiler.load(self.path, **({"eus": options.eus} if options.eus else {}))
+        target = {"target": options.target} if options.target else {}
+        text, constants = read_schedule(self.path)
+        return rcompiler.compile_schedule(text, constants, **target, **more)
+
+
+def read_schedule(path: Path) -> tuple[str, dict[str, np.ndarray]]:
+    """Text of stage "vdevice" and the constants it names, from ``x.mlir`` and ``x.npz``.
+
+    A schedule that names no constants needs no second file. Raises CompilerError.
+    """
+    try:
+        text = path.read_text()
+    except UnicodeDecodeError as error:
+        raise InvalidModel(f"{path}: not UTF-8 text (byte {error.start})") from None
+    weights = path.with_suffix(".npz")
+    return text, _data.read_arrays(weights) if weights.exists() else {}
 
 
 def resolve(text: str) -> Source:
@@ -44,7 +65,7 @@ def resolve(text: str) -> Source:
     Raises InvalidModel when it is neither, or not an ONNX model.
     """
     path = Path(text)
-    if path.suffix == ".rcx":
+    if path.suffix in (".rcx", ".mlir"):
         return Source(path.stem, path, None)
     if not path.exists() and text in models.names():
         return Source(text, None, models.build(text))
@@ -59,10 +80,10 @@ def add_compile_options(parser: Parser) -> None:
     """--target, --policy, --eus, --shapes: the options of compile_onnx that a command line has."""
     group = parser.add_argument_group("compilation")
     group.add_argument(
-        "--target", metavar="NAME", help="cpu (default), cuda:h200, cuda:sm_80 or a device file"
+        "--target", metavar="NAME", help="cpu (default), cpu:v3, cpu:x86-64 or a device file"
     )
     group.add_argument(
-        "--policy", metavar="NAME", help="scheduling: rammer (default), list, wave or base"
+        "--policy", metavar="NAME", help="scheduling: rammer (default), wave or base"
     )
     group.add_argument("--eus", type=positive, metavar="N", help="execution units (CPU: threads)")
     group.add_argument(

@@ -16,7 +16,7 @@ from pathlib import Path
 from rcompiler.errors import CompilerError
 from rcompiler.tools._console import Parser, guard, table
 
-_STAGES = "linalg, rtask, rkernel, vdevice, llvm, asm, ptx"
+_STAGES = "linalg, rtask, rkernel, vdevice, llvm"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -69,9 +69,9 @@ class _Steps:
     """Receives the name of each compilation step as it starts; prints how long each took."""
 
     def __init__(self, start: float) -> None:
-        self._marks = [("start", start)]
+        self._marks = [("import", start)]
 
-    def __call__(self, step: str) -> None:
+    def __call__(self, step: str, seconds: float) -> None:
         self._marks.append((step, time.perf_counter()))
 
     def print(self, end: float) -> None:

@@ -1,0 +1,239 @@
+"""The standard ONNX backend interface (onnx.backend.base) on top of compile_onnx.
+
+    import rcompiler.onnx_backend as backend
+    prepared = backend.prepare(model)
+    outputs = prepared.run([x, y])          # a named tuple of arrays
+
+The interface hands over inputs only at run time; a static schedule needs their shapes and, for
+operands such as the target shape of a Reshape, their values. So a model is compiled when it first
+sees such shapes and values, and the result is kept for the next call with the same ones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import (
+    ModelProto,
+    NodeProto,
+    OperatorSetIdProto,
+    TypeProto,
+    checker,
+    defs,
+    helper,
+    numpy_helper,
+    shape_inference,
+)
+from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
+
+import rcompiler
+from rcompiler.errors import CompilerError, DeviceError, InvalidModel, ShapeError
+from rcompiler.frontend.check import check
+from rcompiler.frontend.load import load
+
+_OPTIONS = ("eus", "policy", "fusion", "shapes")
+_MAX_BAKED_BYTES = 1 << 16  # a larger operand is data, not a shape or an axis
+
+
+class Prepared(BackendRep):
+    """A model that is compiled for the shapes it is called with."""
+
+    def __init__(self, model: ModelProto, target: str, options: Mapping[str, Any]) -> None:
+        self._model = model
+        self._target = target
+        self._options = dict(options)
+        self._fixed: list[str] = []  # inputs whose values are needed while compiling
+        self._compiled: dict[tuple, Any] = {}
+        weights = {tensor.name for tensor in model.graph.initializer}
+        self._required = [v.name for v in model.graph.input if v.name not in weights]
+        self._all = [v.name for v in model.graph.input]
+        self._outputs = namedtupledict("Outputs", [v.name for v in model.graph.output])
+
+    def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Run once.
+
+        inputs: arrays in order of the graph's inputs (those without initializer, or all of them),
+        a mapping by name, or a single array. Returns a named tuple of arrays.
+        Raises CompilerError kinds; ShapeError when an input is missing or does not fit.
+        """
+        feeds = self._named(inputs)
+        while True:
+            key = tuple(
+                (name, array.shape, array.tobytes() if name in self._fixed else b"")
+                for name, array in feeds.items()
+            )
+            try:
+                if key not in self._compiled:
+                    self._compiled[key] = self._compile(feeds)
+                break
+            except CompilerError as error:
+                self._fixed += self._needed(error, feeds)
+        model = self._compiled[key]
+        arguments = {n: x for n, x in feeds.items() if n not in self._fixed}
+        return self._outputs(*model(*(arguments[t.name] for t in model.inputs)))
+
+    def _named(self, inputs: Any) -> dict[str, np.ndarray]:
+        if isinstance(inputs, Mapping):
+            pairs = list(inputs.items())
+        else:
+            values = [inputs] if isinstance(inputs, np.ndarray) else list(inputs)
+            names = self._required if len(values) <= len(self._required) else self._all
+            if len(values) > len(names):
+                raise ShapeError(f"{len(values)} inputs are given, the model has {len(names)}")
+            pairs = list(zip(names, values, strict=False))
+        feeds = {}
+        for name, value in pairs:
+            if name not in self._all:
+                raise ShapeError(f"the model has no input '{name}'; it has: {self._all}")
+            if isinstance(value, list | tuple) and not _uniform(value) or value is None:
+                raise ShapeError(f"input '{name}' is a sequence; only tensors are compiled")
+            feeds[name] = np.asarray(value)
+        missing = [name for name in self._required if name not in feeds]
+        if missing:
+            raise ShapeError(f"input '{missing[0]}' is missing")
+        return feeds
+
+    def _compile(self, feeds: Mapping[str, np.ndarray]) -> Any:
+        shapes = {n: x.shape for n, x in feeds.items() if n not in self._fixed}
+        options = {**self._options, "shapes": {**shapes, **self._options.get("shapes", {})}}
+        model = self._model
+        if self._fixed:
+            model = _with_values(model, {name: feeds[name] for name in self._fixed})
+        return rcompiler.compile_onnx(model, target=self._target, cache=False, **options)
+
+    def _needed(self, error: CompilerError, feeds: Mapping[str, np.ndarray]) -> list[str]:
+        """Inputs that the front end asked the values of; raises the error when it asked none."""
+        gap = getattr(error, "gap", None)
+        names = [n for n in getattr(gap, "needs", ()) if n in feeds and n not in self._fixed]
+        if not names or any(feeds[name].nbytes > _MAX_BAKED_BYTES for name in names):
+            raise error
+        return names
+
+
+class RCompilerBackend(Backend):
+    """onnx.backend.base.Backend; every method is a class method."""
+
+    @classmethod
+    def supports_device(cls, device: str) -> bool:
+        """ "CPU" and "CPU:0"."""
+        try:
+            return Device(device).type == DeviceType.CPU
+        except (AttributeError, ValueError):
+            return False
+
+    @classmethod
+    def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
+        """Can every node be compiled, as far as it can be told before the inputs are known?"""
+        if not cls.supports_device(device):
+            return False
+        try:
+            return not any(not gap.needs for gap in check(model))
+        except ShapeError:
+            return True  # a shape that the inputs will tell
+        except CompilerError:
+            return False
+
+    @classmethod
+    def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
+        """A handle to run the model with. kwargs: options of compile_onnx; others are ignored.
+
+        Raises DeviceError, InvalidModel; what cannot be compiled is raised by the first run.
+        """
+        if not cls.supports_device(device):
+            raise DeviceError(f"device '{device}' is not supported; use 'CPU'")
+        options = {key: value for key, value in kwargs.items() if key in _OPTIONS}
+        return Prepared(load(model), "cpu", options)
+
+    @classmethod
+    def run_node(
+        cls,
+        node: NodeProto,
+        inputs: Any,
+        device: str = "CPU",
+        outputs_info: Sequence[tuple[np.dtype, tuple[int, ...]]] | None = None,
+        **kwargs: Any,
+    ) -> tuple[Any, ...]:
+        """Run one node on arrays for its (non-empty) inputs in order.
+
+        outputs_info: dtype and shape of each output; inferred when not given.
+        kwargs: opset_version (default: the newest), and options as for ``prepare``.
+        """
+        opset = kwargs.pop("opset_version", defs.onnx_opset_version())
+        names = [name for name in node.input if name]
+        if isinstance(inputs, Mapping):
+            inputs = [inputs[name] for name in names if name in inputs]
+        arrays = [np.asarray(x) for x in inputs]
+        if len(arrays) != len(names):
+            raise ShapeError(f"{node.op_type}: {len(arrays)} arrays for {len(names)} inputs")
+        model = _node_model(node, dict(zip(names, arrays, strict=True)), outputs_info, opset)
+        return cls.prepare(model, device, **kwargs).run(arrays)
+
+
+def _uniform(value: Sequence[Any]) -> bool:
+    """Is this nested list of numbers one tensor?"""
+    return all(isinstance(x, bool | int | float | np.number) for x in value) or (
+        all(isinstance(x, list | tuple) and _uniform(x) for x in value)
+        and len({len(x) for x in value}) <= 1
+    )
+
+
+def _with_values(model: ModelProto, values: Mapping[str, np.ndarray]) -> ModelProto:
+    """A copy of the model in which some inputs are constants."""
+    fixed = ModelProto()
+    fixed.CopyFrom(model)
+    graph = fixed.graph
+    for tensors in (graph.input, graph.initializer):
+        kept = [item for item in tensors if item.name not in values]
+        del tensors[:]
+        tensors.extend(kept)
+    graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in values.items())
+    return fixed
+
+
+def _node_model(
+    node: NodeProto,
+    feeds: Mapping[str, np.ndarray],
+    outputs_info: Sequence[tuple[np.dtype, tuple[int, ...]]] | None,
+    opset: int,
+) -> ModelProto:
+    """A model around one node. Raises InvalidModel when the node is not valid."""
+    types = {
+        name: helper.make_tensor_type_proto(helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for name, x in feeds.items()
+    }
+    outputs = [name for name in node.output if name]
+    opsets = [OperatorSetIdProto(domain=node.domain, version=opset)]
+    try:
+        if outputs_info is not None:
+            found: dict[str, TypeProto] = {
+                name: helper.make_tensor_type_proto(
+                    helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape
+                )
+                for name, (dtype, shape) in zip(outputs, outputs_info, strict=True)
+            }
+        else:
+            schema = defs.get_schema(node.op_type, opset, node.domain)
+            data = {name: numpy_helper.from_array(x, name) for name, x in feeds.items()}
+            found = shape_inference.infer_node_outputs(schema, node, types, data, None, opsets)
+        graph = helper.make_graph(
+            [node],
+            node.name or node.op_type,
+            [helper.make_value_info(name, kind) for name, kind in types.items()],
+            [helper.make_value_info(name, found[name]) for name in outputs],
+        )
+        model = helper.make_model(graph, opset_imports=opsets)
+        checker.check_model(model)
+    except CompilerError:
+        raise
+    except Exception as error:  # onnx raises several kinds, also from C++
+        raise InvalidModel(f"node '{node.name or node.op_type}' is not valid: {error}") from None
+    return model
+
+
+is_compatible = RCompilerBackend.is_compatible
+prepare = RCompilerBackend.prepare
+run_model = RCompilerBackend.run_model
+run_node = RCompilerBackend.run_node
+supports_device = RCompilerBackend.supports_device

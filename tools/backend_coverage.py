@@ -1,0 +1,171 @@
+"""Run ONNX's standard backend tests through rcompiler and count what passes.
+
+    python -m rcompiler.tools.backend_coverage --only='softmax|conv' --json=coverage.json
+
+pass: right; wrong: another result; refused: a CompilerError says why not; crash: anything else (a
+traceback, a signal, no result in time). Every case runs in one of a few worker processes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+import tempfile
+import unittest
+import warnings
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto
+
+from rcompiler.errors import CompilerError
+from rcompiler.onnx_backend import Prepared, RCompilerBackend
+from rcompiler.tools._case_pool import Outcome, Report, run_cases
+from rcompiler.tools._console import Parser, guard, positive, table
+from rcompiler.tools._record import provenance
+
+STATUSES = ("pass", "wrong", "crash", "refused")
+_WIDTH = 100  # of a reason in the table
+Test = Callable[[unittest.TestCase], None]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 no wrong result and no crash, 1 otherwise, 2 wrong arguments."""
+    options = _options(argv)
+    return guard("backend_coverage", lambda: _run(options))
+
+
+def operator_of(model: ModelProto) -> str:
+    """The operator a case is about: of its last node that is not a Constant."""
+    nodes = [n for n in model.graph.node if n.op_type != "Constant"] or list(model.graph.node)
+    if not nodes:
+        return "none"
+    return f"{nodes[-1].domain}.{nodes[-1].op_type}".lstrip(".")
+
+
+def load_tests(pattern: str = "", observer: Report | None = None) -> dict[str, Test]:
+    """Test functions by case name: node, simple, converted, operator and light model cases.
+
+    observer: called with the operator of a case when its model is known, before it is compiled.
+    """
+    from onnx.backend.test import BackendTest
+
+    class Observed(RCompilerBackend):
+        @classmethod
+        def is_compatible(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> bool:
+            return True  # otherwise a refusal is a skipped test without its reason
+
+        @classmethod
+        def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
+            if observer is not None:
+                observer(operator_of(model))
+            return super().prepare(model, device, **kwargs)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the generators of the cases overflow on purpose
+        classes = BackendTest(Observed).test_cases.values()
+    wanted = re.compile(pattern)
+    return {
+        name.removesuffix("_cpu"): getattr(case, name)
+        for case in classes
+        for name in dir(case)
+        if name.startswith("test_") and name.endswith("_cpu") and wanted.search(name)
+    }
+
+
+def run_test(test: Test) -> tuple[str, str]:
+    """(status, reason) of one case, in this process."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            test(unittest.TestCase())
+    except CompilerError as error:
+        gap = getattr(error, "gap", None)
+        return "refused", str(getattr(gap, "reason", error))
+    except unittest.SkipTest as error:
+        return "refused", f"skipped: {error}"
+    except AssertionError as error:
+        return "wrong", str(error)
+    except Exception as error:  # a bug of ours: counted, and named with where it came from
+        frame = error.__traceback__
+        while frame is not None and frame.tb_next is not None:
+            frame = frame.tb_next
+        where = f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" if frame else ""
+        return "crash", f"{type(error).__name__} at {where}: {error}"
+    return "pass", ""
+
+
+def _run(options: argparse.Namespace) -> int:
+    current: list[Report] = []
+    tests = load_tests(options.only, lambda operator: current[0](operator))
+
+    def job(case: str, report: Report) -> tuple[str, str]:
+        current[:] = [report]
+        return run_test(tests[case])
+
+    outcomes = []
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["ONNX_HOME"] = folder  # where onnx writes the data of its light models
+        for outcome in run_cases(sorted(tests), job, options.workers, options.timeout):
+            outcomes.append(outcome)
+            if sys.stderr.isatty():
+                print(f"{len(outcomes)}/{len(tests)} {outcome.case[:60]:60}", end="\r",
+                      file=sys.stderr)  # fmt: skip
+    outcomes.sort(key=lambda outcome: outcome.case)
+    counts = Counter(outcome.status for outcome in outcomes)
+    _print(outcomes, counts, options.verbose)
+    if options.json:
+        record = provenance() | {"counts": {s: counts[s] for s in STATUSES}}
+        record["cases"] = [asdict(outcome) for outcome in outcomes]
+        Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
+    return 1 if counts["wrong"] or counts["crash"] else 0
+
+
+def _print(outcomes: list[Outcome], counts: Counter[str], verbose: bool) -> None:
+    failed = [outcome for outcome in outcomes if outcome.status != "pass"]
+    if verbose:
+        for outcome in failed:
+            print(f"{outcome.status}: {outcome.case} ({outcome.subject})\n  {outcome.reason}")
+    elif failed:
+        grouped = Counter((o.subject, o.status, _brief(o.reason)) for o in failed)
+        rows = [(*key, count) for key, count in sorted(grouped.items())]
+        table(("op", "status", "reason", "count"), rows)
+    print(", ".join(f"{status} {counts[status]}" for status in STATUSES), f"of {len(outcomes)}")
+
+
+def _brief(reason: str) -> str:
+    """One line without the numbers and names that tell equal reasons apart."""
+    text = " ".join(re.sub(r"\d+", "#", re.sub(r"'[^']*'", "'…'", reason)).split())
+    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
+
+
+def _pattern(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
+    return text
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser("backend_coverage", "Count which standard ONNX backend tests pass.")
+    parser.add_argument(
+        "--only", type=_pattern, default="", metavar="PATTERN", help="cases whose name matches"
+    )
+    parser.add_argument("--workers", type=positive, default=2, metavar="N", help="default: 2")
+    parser.add_argument(
+        "--timeout", type=positive, default=120, metavar="S", help="seconds per case; default: 120"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write counts and the outcome of each case")
+    parser.add_argument("--verbose", action="store_true", help="print each case that fails in full")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
