@@ -40,7 +40,7 @@ class Rules:
     def seed(self, op: ir.Operation) -> Convolution | None:
         """The convolution that `op` is, if blocking it pays whatever stands around it."""
         found = convolution(op)
-        if found is None or not is_f32(found.generic):
+        if found is None or not is_f32(found.generic) or _is_void(op):
             return None
         co = extent_of(found.generic, found.output_channel)
         ci = extent_of(found.generic, found.input_channel)
@@ -53,7 +53,7 @@ class Rules:
         blocked operand, where that is worth the copies around it."""
         old = Generic(op)
         image = depthwise_operand(op)
-        if image is not None and is_f32(old):
+        if image is not None and is_f32(old) and not _is_void(op):
             channel = channel_dim(old, image, 1)
             if channel is not None and 2 * extent_of(old, channel) >= self.lanes:
                 return channel
@@ -80,7 +80,7 @@ class Rules:
     def moves_blocked(self, op: ir.Operation, axis: int) -> int | None:
         """The blocked axis of the result of a tensor op on operands blocked at `axis`; None if
         it would tear blocks apart."""
-        if op.name not in _MOVEMENTS or not shape_of(op.operands[0]):
+        if op.name not in _MOVEMENTS or not shape_of(op.operands[0]) or _is_void(op):
             return None
         source, result = shape_of(op.operands[0]), shape_of(op.results[0])
         if op.name in ("tensor.expand_shape", "tensor.collapse_shape"):
@@ -149,3 +149,9 @@ class Rules:
                 return "blocked" if number == seed.image else "plain"
             return "plain" if channel_dim(Generic(user), number, axis) is None else "either"
         return "plain" if self.moves_blocked(user, axis) is None else "either"
+
+
+def _is_void(op: ir.Operation) -> bool:
+    """Whether some operand or result has no elements: reshapes of it are ambiguous."""
+    tensors = [v for v in [*op.operands, *op.results] if isinstance(v.type, ir.RankedTensorType)]
+    return any(0 in shape_of(v) for v in tensors)

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, integers, pad_value
-from rcompiler.passes import Pass
+from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes._block_convolution import block_convolution
 from rcompiler.passes._blocked import Blocked, Layouts
 from rcompiler.passes._channel_rules import Rules
@@ -48,6 +48,8 @@ class RTaskBlockChannels(Pass):
     lanes: int = 16
 
     def run(self, module: ir.Operation) -> None:
+        if self.lanes < 1:
+            raise PassFailure(module, f"lanes must be at least 1, not {self.lanes}")
         for view in module.regions[0].blocks[0].operations:
             if view.operation.name == "func.func" and view.operation.regions[0].blocks:
                 _Walk(self.lanes).run(view.operation.regions[0].blocks[0])

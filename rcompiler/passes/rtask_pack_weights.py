@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, shape_of
-from rcompiler.passes import Pass
+from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes._linalg_form import dim_of, is_multiply_add
 from rcompiler.passes._tensor_ir import affine_map, block_axes, defining, generic, transpose
 
@@ -41,6 +41,8 @@ class RTaskPackWeights(Pass):
     lanes: int = 16
 
     def run(self, module: ir.Operation) -> None:
+        if self.lanes < 1:
+            raise PassFailure(module, f"lanes must be at least 1, not {self.lanes}")
         packed: dict[tuple, ir.Value] = {}
         for view in module.regions[0].blocks[0].operations:
             if view.operation.name != "func.func" or not view.operation.regions[0].blocks:
@@ -96,7 +98,11 @@ class RTaskPackWeights(Pass):
             if column not in dims or column in outer:
                 continue
             columns = shape_of(old.inputs[weights])[dims.index(column)]
-            if columns >= 2 * self.lanes and _is_constant(old.inputs[weights]):
+            if (
+                columns >= 2 * self.lanes
+                and 0 not in shape_of(old.inputs[weights])
+                and _is_constant(old.inputs[weights])
+            ):
                 return weights
         return None
 

@@ -191,6 +191,11 @@ def index_of_the_channel(b, x):
     ]
 
 
+@network((0, 16, 4, 4))
+def no_elements(b, x):
+    return [relu(b, conv(b, x, 16))]
+
+
 @network((4, 16, 8), (4, 8, 16))
 def batched_product_is_no_convolution(b, x, y):
     return [b.matmul(x, y)]
@@ -212,7 +217,7 @@ def test_same_numbers(name, lanes):
             module.operation
         )
         blocked = str(module)
-    assert (blocked == plain) == (name == "batched_product_is_no_convolution")
+    assert (blocked == plain) == (name in ("batched_product_is_no_convolution", "no_elements"))
     expected, found = (RUN.run(t, b.constants, arrays) for t in (text, blocked))
     for a, c in zip(expected, found, strict=True):
         assert np.isfinite(a).all()
