@@ -13,38 +13,17 @@ import re
 from collections.abc import Callable, Sequence
 
 from .contraction import ContractionOps
-from .core import NAME, Fn, Value, broadcast_shapes, dims, splat, stored
+from .core import NAME, Value, accumulator, broadcast_shapes, dims, splat, stored
 from .scalar import Body, Number, Scalar
 
 __all__ = ["Builder", "Value", "broadcast_shapes", "dims", "splat", "stored"]
 
 
+Term = Callable[[Body, Scalar], Scalar]
+
+
 class Builder(ContractionOps):
     """Collects the ops of one ``func.func @main``."""
-
-    def elementwise(self, fn: Fn, *values: Value, dtype: str | None = None) -> Value:
-        """``fn(s, *scalars)`` on every element with numpy broadcasting.
-
-        ``dtype``: element type of the result; default the type of the first operand. Constants of
-        one value become scalars of the body.
-        """
-        shape = broadcast_shapes(*(v.shape for v in values))
-        assert shape is not None, "the lowering checks broadcasting"
-        dtype = dtype or values[0].dtype
-        uniform = [splat(v.const) if v.const is not None else None for v in values]
-        tensors = [v for v, u in zip(values, uniform, strict=True) if u is None]
-
-        def body(s: Body, *args: Scalar) -> Scalar | Number | Sequence[Scalar]:
-            rest = iter(args)
-            scalars = [
-                next(rest) if u is None else s.const(stored(u, v.dtype), v.dtype)
-                for v, u in zip(values, uniform, strict=True)
-            ]
-            return fn(s, *scalars)
-
-        inputs = [self.broadcast_operand(v, shape) for v in tensors]
-        own = ", ".join(dims(len(shape)))
-        return self.generic(inputs, [(self.empty(shape, dtype), own)], "p" * len(shape), body)[0]
 
     def reduce(
         self,
@@ -66,6 +45,18 @@ class Builder(ContractionOps):
         if keepdims:
             return self.reshape(out, [1 if i in axes else d for i, d in enumerate(value.shape)])
         return out
+
+    def sum(
+        self, value: Value, axes: Sequence[int], keepdims: bool = False, term: Term | None = None
+    ) -> Value:
+        """Sum of ``term(s, element)`` over axes; 16-bit floats are accumulated in f32."""
+        wide = accumulator(value.dtype)
+
+        def combine(s: Body, a: Scalar, acc: Scalar) -> Scalar:
+            a = s.cast(a, wide)
+            return acc + (a if term is None else term(s, a))
+
+        return self.cast(self.reduce(value, axes, 0, combine, keepdims, wide), value.dtype)
 
     def cast(self, value: Value, dtype: str, saturate: bool = True) -> Value:
         """ONNX ``Cast`` of every element."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .core import Value, broadcast_shapes
+from .core import Value, accumulator, broadcast_shapes
 from .layout import LayoutOps
 from .scalar import Body, Number, Scalar
 
@@ -29,10 +29,16 @@ class ContractionOps(LayoutOps):
         iterators: str,
         dtype: str | None = None,
     ) -> Value:
-        """Sum of products over the ``r`` iterators; operands are (value, map) pairs."""
+        """Sum of products over the ``r`` iterators; operands are (value, map) pairs.
+
+        16-bit floats are accumulated in f32 and rounded once, as numpy and every library do.
+        """
         dtype = dtype or a[0].dtype
-        start = (self.fill(out[0], dtype, 0), out[1])
-        return self.generic([a, b], [start], iterators, _multiply_add(dtype))[0]
+        wide = accumulator(dtype)
+        start = (self.fill(out[0], wide, 0), out[1])
+        sums = self.generic([a, b], [start], iterators, _multiply_add(wide))[0]
+        return self.elementwise(lambda s, x: s.cast(x, dtype), sums, dtype=dtype) if (
+            wide != dtype) else sums
 
     def matmul(self, a: Value, b: Value, dtype: str | None = None) -> Value:
         """numpy's ``matmul`` with batch broadcasting, operands of rank >= 1.

@@ -234,6 +234,30 @@ class Core:
         names = ", ".join(self.ref(v) for v in values)
         return names + " : " + ", ".join(v.type for v in values)
 
+    def elementwise(self, fn: Fn, *values: Value, dtype: str | None = None) -> Value:
+        """``fn(s, *scalars)`` on every element with numpy broadcasting.
+
+        ``dtype``: element type of the result; default the type of the first operand. Constants of
+        one value become scalars of the body.
+        """
+        shape = broadcast_shapes(*(v.shape for v in values))
+        assert shape is not None, "the lowering checks broadcasting"
+        dtype = dtype or values[0].dtype
+        uniform = [splat(v.const) if v.const is not None else None for v in values]
+        tensors = [v for v, u in zip(values, uniform, strict=True) if u is None]
+
+        def body(s: Body, *args: Scalar) -> Scalar | Number | Sequence[Scalar]:
+            rest = iter(args)
+            scalars = [
+                next(rest) if u is None else s.const(stored(u, v.dtype), v.dtype)
+                for v, u in zip(values, uniform, strict=True)
+            ]
+            return fn(s, *scalars)
+
+        inputs = [self.broadcast_operand(v, shape) for v in tensors]
+        own = ", ".join(dims(len(shape)))
+        return self.generic(inputs, [(self.empty(shape, dtype), own)], "p" * len(shape), body)[0]
+
     def broadcast_operand(self, value: Value, shape: Sequence[int]) -> tuple[Value, str]:
         """(value, map) that reads ``value`` broadcast to ``shape`` over dims d0.."""
         lead = len(shape) - value.rank
@@ -243,6 +267,11 @@ class Core:
             small = self.constant(value.const.reshape([value.shape[i] for i in keep]), value.dtype)
             return small, ", ".join(f"d{lead + i}" for i in keep)
         return value, ", ".join("0" if s else f"d{lead + i}" for i, s in enumerate(spread))
+
+
+def accumulator(dtype: str) -> str:
+    """Element type in which sums of this type are kept."""
+    return "float32" if dtype in ("float16", "bfloat16") else dtype
 
 
 def splat(array: np.ndarray) -> Any:

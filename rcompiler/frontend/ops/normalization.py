@@ -123,7 +123,7 @@ def _rms_norm(ctx: Context) -> Value:
         raise ctx.refuse(f"stash_type {stash} is not translated", "Use float32")
     _check_affine(ctx, x, [scale])
     wide = b.cast(x, stash)
-    squares = b.reduce(wide, axes, 0, lambda s, a, acc: acc + a * a)
+    squares = b.sum(wide, axes, term=lambda s, a: a * a)
     count = max(math.prod(x.shape[a] for a in axes), 1)
     normal = with_reduced(b, wide, [squares], axes,
                           lambda s, a, q: a / s.sqrt(q / count + epsilon))
@@ -179,7 +179,7 @@ def _lp_norm(ctx: Context) -> Value:
     axis = ctx.axis(ctx.attr("axis", -1), x.rank)
     if p not in (1, 2):
         raise ctx.shape_error(f"p is {p}; 1 or 2 is expected")
-    norm = b.reduce(x, [axis], 0, lambda s, a, acc: acc + (s.abs(a) if p == 1 else a * a))
+    norm = b.sum(x, [axis], term=lambda s, a: s.abs(a) if p == 1 else a * a)
     if p == 2:
         norm = b.elementwise(lambda s, a: s.sqrt(a), norm)
     return with_reduced(b, x, [norm], [axis],

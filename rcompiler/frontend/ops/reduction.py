@@ -25,7 +25,7 @@ def reduced_axes(ctx: Context, x: Value) -> list[int]:
 
 def total(b: Builder, x: Value, axes: Sequence[int], keepdims: bool = False) -> Value:
     """Sum over axes in the type of ``x``."""
-    return b.reduce(x, axes, 0, lambda s, a, acc: acc + a, keepdims)
+    return b.sum(x, axes, keepdims)
 
 
 def extreme_start(dtype: str, largest: bool) -> Number:
@@ -58,20 +58,20 @@ def with_reduced(b: Builder, x: Value, others: Sequence[Value], axes: Sequence[i
 def _reduce(ctx: Context) -> Value:
     b, x = ctx.b, ctx.input(0)
     axes, keep = reduced_axes(ctx, x), bool(ctx.attr("keepdims", 1))
-    prepare: dict[str, Combine] = {
-        "ReduceProd": lambda s, a, acc: acc * a,
-        "ReduceSumSquare": lambda s, a, acc: acc + a * a,
-        "ReduceL2": lambda s, a, acc: acc + a * a,
-        "ReduceL1": lambda s, a, acc: acc + s.abs(a),
+    terms: dict[str, Callable[[Body, Scalar], Scalar]] = {
+        "ReduceSumSquare": lambda s, a: a * a,
+        "ReduceL2": lambda s, a: a * a,
+        "ReduceL1": lambda s, a: s.abs(a),
     }
-    combine: Combine = prepare.get(ctx.op, lambda s, a, acc: acc + a)
+    term = terms.get(ctx.op)
     if not axes and x.rank and ctx.op in ("ReduceSum", "ReduceMean", "ReduceProd"):
         return x
-    start = 1 if ctx.op == "ReduceProd" else 0
     if not axes:  # nothing is summed, but the function is applied
-        out = b.elementwise(lambda s, a: combine(s, a, s.const(start, a.dtype)), x)
+        out = x if term is None else b.elementwise(term, x)
+    elif ctx.op == "ReduceProd":
+        out = b.reduce(x, axes, 1, lambda s, a, acc: acc * a, keep)
     else:
-        out = b.reduce(x, axes, start, combine, keep)
+        out = b.sum(x, axes, keep, term)
     count = math.prod(x.shape[a] for a in axes)
     if ctx.op == "ReduceMean":
         return _divide(b, out, count)
