@@ -22,7 +22,7 @@ rm -rf build/lib
 step pip install --quiet --disable-pip-version-check '.[bench]'
 step python -m rcompiler.tools.models "$model" -o "$home/$model.onnx"
 step rc-compile "$home/$model.onnx" -o "$home/$model.rcx" --timing
-step rc-run "$home/$model.rcx" --verify --onnx="$home/$model.onnx"
+step rc-run "$home/$model.rcx" --verify --onnx="$home/$model.onnx" --reference=onnx
 cpus=$(nproc)
 threads=1
 [ "$cpus" -eq 1 ] || threads=1,$cpus

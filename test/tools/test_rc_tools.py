@@ -1,0 +1,150 @@
+"""rc-compile, rc-run and rc-bench from end to end on tiny models."""
+
+import json
+
+import numpy as np
+import onnx
+import pytest
+
+import rcompiler
+from rcompiler.tools import models, rc_bench, rc_compile, rc_run
+
+
+@pytest.fixture
+def tool(tmp_path, monkeypatch, capsys):
+    """Runs a tool in an empty folder: tool(main, *arguments) -> (exit code, stdout, stderr)."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RC_CACHE_DIR", "")
+
+    def run(main, *arguments):
+        code = main(arguments)
+        return code, *capsys.readouterr()
+
+    return run
+
+
+@pytest.fixture
+def unheard(tmp_path):
+    """A model with two operators that nobody knows how to compile."""
+    text = onnx.helper.make_tensor_value_info
+    nodes = [onnx.helper.make_node("StringNormalizer", ["x"], ["y"], "first")]
+    strings = (onnx.TensorProto.STRING, [2])
+    graph = onnx.helper.make_graph(nodes, "g", [text("x", *strings)], [text("y", *strings)])
+    onnx.save(onnx.helper.make_model(graph), tmp_path / "unheard.onnx")
+    return "unheard.onnx"
+
+
+def test_compile_then_run_and_verify(tool):
+    assert tool(rc_compile.main, "two_branch", "-o", "m.rcx")[0] == 0
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((4, 8), dtype=np.float32)
+    np.save("x.npy", x)
+    code, out, err = tool(
+        rc_run.main, "m.rcx", "x.npy", "--save=y.npz", "--verify", "--onnx=two_branch"
+    )
+    assert (code, err) == (0, "") and "of what is allowed, against" in out
+    (expected,) = rcompiler.load("m.rcx")(x)
+    assert np.load("y.npz")["output"].tobytes() == expected.tobytes()
+
+
+def test_equal_input_gives_equal_files(tool):
+    for name in ("a.rcx", "b.rcx"):
+        tool(rc_compile.main, "two_branch", "--eus=2", "-o", name)
+    with open("a.rcx", "rb") as a, open("b.rcx", "rb") as b:
+        assert a.read() == b.read()
+
+
+@pytest.mark.parametrize(
+    "stage, text",
+    [("linalg", "linalg.generic"), ("rtask", "rtask.operator"), ("rkernel", "rtask.kernel"),
+     ("vdevice", "vdevice.program"), ("llvm", "llvm.func")],
+)  # fmt: skip
+def test_emit(tool, stage, text):
+    code, out, _ = tool(rc_compile.main, "two_branch", f"--emit={stage}")
+    assert code == 0 and text in out
+
+
+def test_an_emitted_schedule_compiles(tool):
+    tool(rc_compile.main, "two_branch", "--emit=vdevice", "-o", "s.mlir")
+    code, out, _ = tool(rc_run.main, "s.mlir", "--verify", "--onnx=two_branch")
+    assert code == 0 and "of what is allowed" in out
+    code, _, err = tool(rc_compile.main, "s.mlir", "--policy=base")
+    assert code == 1 and "--policy no longer applies" in err
+
+
+def test_timing_names_the_steps(tool):
+    _, _, err = tool(rc_compile.main, "two_branch", "-o", "m.rcx", "--timing")
+    steps = [line.split()[0] for line in err.splitlines()]
+    assert {"import", "roller-tile", "rammer-schedule", "total"} <= set(steps)
+
+
+def test_report(tool):
+    code, out, _ = tool(rc_compile.main, "two_branch", "-o", "m.rcx", "--report")
+    assert code == 0 and "schedule:" in out
+
+
+def test_check_lists_gaps(tool, unheard):
+    assert tool(rc_compile.main, "two_branch", "--check")[:2] == (
+        0, "two_branch: all 5 nodes can be compiled\n",
+    )  # fmt: skip
+    code, out, err = tool(rc_compile.main, unheard, "--check")
+    assert code == 1 and "string" in (out + err).lower()
+
+
+@pytest.mark.parametrize(
+    "main, arguments, message",
+    [
+        (rc_compile.main, ["nowhere.onnx"], "no such file, nor a built-in model"),
+        (rc_compile.main, ["two_branch", "--emit=bits"], "bits"),
+        (rc_compile.main, ["two_branch", "--policy=best"], "best"),
+        (rc_compile.main, ["two_branch", "--target=toaster"], "toaster"),
+        (rc_compile.main, ["two_branch", "--shapes=input=1x2x3"], "rank"),
+        (rc_compile.main, ["two_branch", "-o", "no/folder/m.rcx"], "no/folder"),
+        (rc_run.main, ["nowhere.rcx"], "nowhere.rcx"),
+        (rc_run.main, ["bad.rcx"], "bad.rcx"),
+        (rc_run.main, ["bad.onnx"], "bad.onnx"),
+        (rc_run.main, ["bad.mlir"], "bad.mlir"),
+        (rc_run.main, ["two_branch", "wrong.npy"], "input"),
+        (rc_run.main, ["two_branch", "--range=z=0:1"], "no input 'z'"),
+    ],
+)
+def test_errors_are_one_line(tool, main, arguments, message):
+    for suffix in ("rcx", "onnx", "mlir"):
+        with open(f"bad.{suffix}", "wb") as file:
+            file.write(b"\xffnot at all")
+    np.save("wrong.npy", np.zeros((3, 3), np.float32))
+    code, _, err = tool(main, *arguments)
+    assert code == 1 and message in err
+    assert err.count("\n") == 1 and ": error: " in err
+
+
+def test_a_wrong_result_is_found(tool):
+    other = models.build("two_branch", seed=1)
+    onnx.save(other, "other.onnx")
+    code, _, err = tool(rc_run.main, "two_branch", "--verify", "--onnx=other.onnx")
+    assert code == 1 and "output 'output' differs from" in err
+
+
+def test_bench_writes_a_record(tool):
+    code, out, err = tool(
+        rc_bench.main,
+        "--models=two_branch,nowhere", "--threads=1,2", "--seconds=0.05", "--rounds=2",
+        "--json=r.json",
+    )  # fmt: skip
+    assert code == 1 and err.count("nowhere: no such file") == 2
+    assert "ratio" in out
+    with open("r.json") as file:
+        record = json.load(file)
+    assert record["openblas_coretype"].startswith("unset")
+    assert {"device", "date", "versions", "commit"} <= set(record)
+    good = [case for case in record["results"] if not case["error"]]
+    assert [case["threads"] for case in good] == [1, 2]
+    for case in good:
+        ours = case["latency_ms"]["rcompiler"]
+        assert 0 < ours["min"] <= ours["p50"] <= ours["p90"] <= ours["p99"]
+        assert case["ratio"] > 0
+
+
+def test_bench_refuses_before_measuring(tool):
+    code, out, err = tool(rc_bench.main, "--models=two_branch", "--json=no/folder/r.json")
+    assert (code, out) == (1, "") and err.count("\n") == 1
