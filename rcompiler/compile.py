@@ -26,6 +26,7 @@ from rcompiler.errors import CompilerError, DeviceError, InvalidModel
 from rcompiler.frontend import import_onnx
 from rcompiler.model import CompiledModel
 from rcompiler.options import CompileOptions, default_cache
+from rcompiler.passes._fold import fold_constants
 from rcompiler.passes._pipeline_text import build
 from rcompiler.passes._tables import Tables, constant_arena, read_tables
 from rcompiler.rammer.validate import validate
@@ -129,7 +130,9 @@ class _Compilation:
     def from_linalg(self, module: ir.Module, constants: dict[str, np.ndarray]) -> CompiledModel:
         options, device = self._options, self._device
         self._keep("linalg", module)
-        #LAYOUT
+        lanes = device.lanes(4)
+        self._run(module, f"rtask-block-channels{{lanes={lanes}}},rtask-pack-weights{{lanes={lanes}}},cse")
+        constants = fold_constants(module.operation, constants)
         self._run(module, f"rc-linalg-to-rtask{{fusion={str(options.fusion).lower()}}}")
         self._keep("rtask", module)
         self._run(module, f"roller-tile{{device={options.target}}}")

@@ -13,6 +13,20 @@ VIEWS = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape")
 Split = Callable[[Linear, int], tuple[Linear, Linear]]
 
 
+def contiguous_offset(op: ir.Operation) -> int | None:
+    """Element offset of an extract_slice that is one contiguous run of its source; None if it is not."""
+    offsets, sizes, strides = (integers(op, n) for n in ("static_offsets", "static_sizes", "static_strides"))
+    source = shape_of(op.operands[0])
+    offset, inner_full, weight = 0, True, 1
+    for start, size, stride, extent in reversed(list(zip(offsets, sizes, strides, source, strict=True))):
+        if size > 1 and (stride != 1 or not inner_full):
+            return None
+        inner_full = inner_full and size == extent
+        offset += start * weight
+        weight *= extent
+    return offset
+
+
 def view_coordinates(op: ir.Operation, at: list[Linear], split: Split) -> list[Linear]:
     """Source coordinates of the element `at` of one of VIEWS; `split` gives quotient and remainder."""
     if op.name == "tensor.extract_slice":

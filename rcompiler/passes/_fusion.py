@@ -14,9 +14,12 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import LANE, Linear
-from rcompiler.kernelgen.region import Generic, shape_of
+from rcompiler.kernelgen.emitter import item_bytes
+from rcompiler.kernelgen.region import Generic, element_of, shape_of
+from rcompiler.kernelgen.views import contiguous_offset
 
 FREE = ("tensor.empty", "linalg.fill")
+ALIGNMENT = 64  # bytes; of every operand of a kernel in the arenas
 RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 # A broadcast back over the columns of a reduction is stitched only if enough independent rows remain, or the work is tiny.
 ENOUGH_ROWS = 4
@@ -84,7 +87,7 @@ class Fusion:
         for op in self._ops:
             if op.name in FREE or op.name == "arith.constant" or not self._is_work(op):
                 continue
-            if op.name in RESHAPES or op.name == "tensor.extract_slice":
+            if is_free_view(op) or op.name == "tensor.extract_slice":
                 continue  # placed with their consumers, or alone (see _lone_slices)
             group = self._join(op) if self._fuse else None
             if group is None:
@@ -151,7 +154,11 @@ class Fusion:
         if view in group.ops:
             return
         source = view.operands[0] if len(view.operands) else None
-        if view.name == "tensor.extract_slice" or (view.name in RESHAPES and self._group(source) is group):
+        if is_free_view(view):
+            wanted = self._group(source) is group
+        else:
+            wanted = view.name == "tensor.extract_slice"
+        if wanted:
             self._include_views(group, source, view)
             group.ops.append(view)
             producer = self._group(source)
@@ -194,7 +201,7 @@ class Fusion:
         value = op.operands[operand]
         direct = value.owner.operation in self.group_of
         if op.name == "tensor.pad":
-            return direct and group.mapping is not Mapping.SHUFFLE and _only_grows(op)
+            return direct and _used_once(value) and group.mapping is not Mapping.SHUFFLE and _only_grows(op)
         if op.name != "linalg.generic":
             return False
         if op.name == "linalg.generic" and reads_tensor(op):
@@ -223,7 +230,7 @@ class Fusion:
     def _reshape_follows(self, value: ir.Value) -> bool:
         """`value` is a reshape, used once, of a value that is used once."""
         op = value.owner.operation
-        return op.name in RESHAPES and _used_once(value) and _used_once(op.operands[0]) and (
+        return is_free_view(op) and _used_once(value) and _used_once(op.operands[0]) and (
             op.operands[0].owner.operation in self.group_of
         )
 
@@ -265,7 +272,7 @@ class Fusion:
     def _lone_slices(self) -> None:
         """A slice that something else than a group reads (a reshape, the return) is a movement operator of its own."""
         for op in self._ops:
-            if op.name != "tensor.extract_slice":
+            if op.name != "tensor.extract_slice" or is_free_view(op):
                 continue
             outside = [
                 use.owner.operation
@@ -276,6 +283,14 @@ class Fusion:
                 group = Group([op], Mapping.REORGANIZE)
                 self.groups.append(group)
                 self.group_of[op] = group
+
+
+def is_free_view(op: ir.Operation) -> bool:
+    """A reshape or a contiguous slice at an aligned address: the same bytes, no operator."""
+    if op.name != "tensor.extract_slice":
+        return op.name in RESHAPES
+    offset = contiguous_offset(op)
+    return offset is not None and offset * item_bytes(element_of(op.operands[0])) % ALIGNMENT == 0
 
 
 def contiguous_lanes(consumer: Generic, operand: int, copy: Generic) -> bool:

@@ -11,8 +11,9 @@ from torch_mlir import ir
 from rcompiler.dialects.rtask import CAST, captures
 from rcompiler.kernelgen.emitter import item_bytes
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
+from rcompiler.kernelgen.views import contiguous_offset
 from rcompiler.passes import PassFailure
-from rcompiler.passes._fusion import RESHAPES
+from rcompiler.passes._fusion import ALIGNMENT, RESHAPES, is_free_view
 from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
 
 
@@ -84,9 +85,10 @@ class GraphBuilder:
                 if _is_plain_concat(op):
                     concats.append((operator, op))
                 operators.append(operator)
-            elif op.name in RESHAPES:
+            elif is_free_view(op):
                 source = self._names[op.operands[0]]
-                self._add(op.results[0], self._fresh(source + ".view"), alias_of=source)
+                offset = _byte_offset(op)
+                self._add(op.results[0], self._fresh(source + ".view"), alias_of=source, alias_offset=offset)
             elif op.name == "arith.constant":
                 self._constant(op)
             elif op.name == CAST:
@@ -155,6 +157,8 @@ class GraphBuilder:
         free = all(p.kind == "temp" and p.alias_of is None and not self._is_viewed_output(p) for p in parts)
         if math.prod(leading) != 1 or not free or len({p.name for p in parts}) != len(parts):
             return False
+        if any(part.bytes % ALIGNMENT for part in parts[:-1]):
+            return False
         whole, offset = operator.outputs[0], 0
         for part in parts:
             self._values[part.name] = replace(part, alias_of=whole, alias_offset=offset)
@@ -172,6 +176,13 @@ def _results(op: ir.Operation) -> list[ir.Value]:
         return [value]
     [use] = list(value.uses)
     return list(use.owner.operation.results)
+
+
+def _byte_offset(view: ir.Operation) -> int:
+    """Where a free view begins in its source."""
+    if view.name in RESHAPES:
+        return 0
+    return (contiguous_offset(view) or 0) * item_bytes(element_of(view.operands[0]))
 
 
 def _is_plain_concat(op: ir.Operation) -> bool:

@@ -67,7 +67,10 @@ class Direction:
 
     def gate(self, value: Value, gate: int, t: int | None = None) -> tuple[Value, str]:
         """Operand that reads one gate of ``xw`` at step ``t``, or of a ``recur``."""
-        return value, (f"d0, {gate}, d1" if t is None else f"{t}, d0, {gate}, d1")
+        if t is not None:  # a slice of the step: the body stays the same at every step
+            step = self.b.slice(value, [t, 0, 0, 0], [1, *value.shape[1:]])
+            value = self.b.reshape(step, value.shape[1:])
+        return value, f"d0, {gate}, d1"
 
     def hold(self, t: int, old: Value | None) -> list[tuple[Value, str]]:
         """Operands for ``held``: lengths and the state that ended sequences keep."""
