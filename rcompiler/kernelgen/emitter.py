@@ -53,6 +53,7 @@ class Emitter:
         self.has_fma = has_fma
         self.guard = 0
         self._scopes = [_Scope()]
+        self._hidden: list[list[_Scope]] = []
         self._depth: dict[str, int] = {}
         self._count = 0
         self.ranges: dict[str, int] = {}
@@ -97,14 +98,19 @@ class Emitter:
                 return scope.known[key]
         return None
 
+    def is_known(self, key: object) -> bool:
+        """Whether any open scope remembers `key`, also one that `at_depth` hides."""
+        return any(key in scope.known for scopes in (self._scopes, *self._hidden) for scope in scopes)
+
     def at_depth(self, depth: int, write: Callable[[], object]) -> object:
         """Run `write` as if the scopes deeper than `depth` were not open yet: its code precedes them."""
         hidden = self._scopes[depth + 1 :]
         del self._scopes[depth + 1 :]
+        self._hidden.append(hidden)
         try:
             return write()
         finally:
-            self._scopes.extend(hidden)
+            self._scopes.extend(self._hidden.pop())
 
     # -- loops ---------------------------------------------------------------------------------------
     def loop(

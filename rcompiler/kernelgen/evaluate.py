@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -10,12 +9,10 @@ from torch_mlir import ir
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.body import BodyEvaluator
-from rcompiler.kernelgen.boxes import for_each
-from rcompiler.kernelgen.emitter import Emitter, Val, item_bytes
+from rcompiler.kernelgen.emitter import Emitter, Val
 from rcompiler.kernelgen.region import Generic, element_of, integers, pad_value, shape_of
-from rcompiler.kernelgen.views import view_coordinates
-
-SCRATCH_LIMIT = 32 * 1024  # bytes of one task-local row; the ABI allows 64 KiB of stack
+from rcompiler.kernelgen.scratch import Scratch
+from rcompiler.kernelgen.views import kept_dims, view_coordinates
 
 
 class NeedsScalars(Exception):
@@ -50,7 +47,7 @@ class Evaluator:
         self.body = BodyEvaluator(emitter, self.read)
         self.reducer = Reducer(self)
         self._generics: dict[ir.Operation, Generic] = {}
-        self._scratch: dict[ir.Operation, Buffer] = {}
+        self._scratch = Scratch(self)
 
     def generic(self, op: ir.Operation) -> Generic:
         if op not in self._generics:
@@ -144,8 +141,10 @@ class Evaluator:
         generic = self.generic(op)
         if generic.reduction_dims:
             return self.reducer.reduce(generic, [at], lanes)[0][index]
-        if index == 0 and generic.outputs == 1 and (columns := self._scratch_columns(generic)):
-            return self._through_scratch(generic, columns, at, lanes)
+        if generic.outputs == 1 and (columns := self._scratch.columns(generic)):
+            kept = self._scratch.read(generic, columns, at, lanes)
+            if kept is not None:
+                return kept
         return self.inline(generic, at, lanes)[index]
 
     def inline(self, generic: Generic, at: list[Linear], lanes: int) -> list[Val]:
@@ -219,6 +218,42 @@ class Evaluator:
             lambda: [e.splat(self._concat_from(operands[1:], axis, rest, lanes), lanes)],
         )[0]
 
+    def _tensor_insert_slice(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
+        source, into = op.operands
+        inside, where = self._inserted_at(op, at, lanes)
+        if inside is True:
+            return self.read(source, where, lanes)
+        if inside is False:
+            return self.read(into, at, lanes)
+        e = self.emitter
+        return e.branch(
+            inside,
+            lambda: [e.splat(self.read(source, where, lanes), lanes)],
+            lambda: [e.splat(self.read(into, at, lanes), lanes)],
+        )[0]
+
+    def _inserted_at(self, op: ir.Operation, at: list[Linear], lanes: int) -> tuple[str | bool, list[Linear]]:
+        """Whether the element `at` comes from the inserted tensor, and its coordinates there."""
+        offsets, sizes, strides = (integers(op, f"static_{n}") for n in ("offsets", "sizes", "strides"))
+        kept = kept_dims(sizes, shape_of(op.operands[0]))
+        self._lane_count = max(lanes, 1)
+        tests: list[str | bool] = []
+        where = []
+        boxes = zip(at, offsets, sizes, strides, shape_of(op.result), strict=True)
+        for d, (coordinate, offset, size, stride, extent) in enumerate(boxes):
+            steps = -(-offset // stride)  # whole strides in front, so that the division sees no negative number
+            quotient, remainder = self.split(coordinate + (steps * stride - offset), stride)
+            inner = quotient + -steps
+            if stride > 1:
+                tests.append(self._is_zero(remainder))
+            if offset > 0:
+                tests.append(self._negated(self._below(inner, 0)))
+            if offset + size * stride < extent:
+                tests.append(self._below(inner, size))
+            if d in kept:
+                where.append(inner)
+        return self._all(tests), where
+
     # -- conditions --------------------------------------------------------------------------------
     def _below(self, value: Linear, bound: int) -> str | bool:
         """value < bound: decided now, or the name of an i1."""
@@ -233,96 +268,37 @@ class Evaluator:
     def _inside(
         self, at: list[Linear], bounds: list[tuple[int, int]], padded: tuple[int, ...], low: tuple[int, ...]
     ) -> str | bool:
-        e, names = self.emitter, []
+        tests: list[str | bool] = []
         for coordinate, (start, end), total, before in zip(at, bounds, padded, low, strict=True):
-            tests: list[str | bool] = []
             if before > 0:
-                below = self._below(coordinate, start)
-                tests.append(not below if isinstance(below, bool) else self._not(below))
+                tests.append(self._negated(self._below(coordinate, start)))
             if total - before > end:
                 tests.append(self._below(coordinate, end))
-            for test in tests:
-                if test is False:
-                    return False
-                if isinstance(test, str):
-                    names.append(test)
+        return self._all(tests)
+
+    def _all(self, tests: list[str | bool]) -> str | bool:
+        """The conjunction: decided now, or the name of an i1."""
+        if any(test is False for test in tests):
+            return False
+        names = [test for test in tests if isinstance(test, str)]
         if not names:
             return True
-        total_name = names[0]
+        total = names[0]
         for name in names[1:]:
-            total_name = e.pure(f"arith.andi {total_name}, {name} : i1", [total_name, name])
-        return total_name
+            total = self.emitter.pure(f"arith.andi {total}, {name} : i1", [total, name])
+        return total
+
+    def _is_zero(self, value: Linear) -> str | bool:
+        if value.is_constant:
+            return value.constant == 0
+        if value.coefficient(LANE):
+            raise NeedsScalars
+        number, zero = self.emitter.index(value), self.emitter.index(Linear())
+        return self.emitter.pure(f"arith.cmpi eq, {number}, {zero} : i64", [number, zero])
+
+    def _negated(self, test: str | bool) -> str | bool:
+        return not test if isinstance(test, bool) else self._not(test)
 
     def _not(self, name: str) -> str:
         true = self.emitter.constant(True, "i1")
         return self.emitter.pure(f"arith.xori {name}, {true.name} : i1", [name, true.name])
-
-    # -- task-local rows -----------------------------------------------------------------------------
-    def _scratch_columns(self, generic: Generic) -> list[int]:
-        """Result dims to keep in a task-local row, or []: expensive values that a reduction and another op both need."""
-        op = generic.op
-        if op in self._scratch_choice:
-            return self._scratch_choice[op]
-        columns: list[int] = []
-        users = [use.owner.operation for use in op.result.uses]
-        if len(users) > 1 and any(b.operation.name.startswith("math.") for b in generic.block.operations):
-            for user in users:
-                if user.name == "linalg.generic" and (reducing := self.generic(user)).reduction_dims:
-                    columns = self._reduced_dims(reducing, op.result)
-                    break
-            shape = shape_of(op.result)
-            if math.prod(shape[d] for d in columns) * item_bytes(element_of(op.result)) > SCRATCH_LIMIT:
-                columns = []
-        self._scratch_choice[op] = columns
-        return columns
-
-    @property
-    def _scratch_choice(self) -> dict[ir.Operation, list[int]]:
-        return self.__dict__.setdefault("_scratch_choices", {})
-
-    @staticmethod
-    def _reduced_dims(reducing: Generic, value: ir.Value) -> list[int]:
-        map_ = reducing.maps[reducing.inputs.index(value)]
-        found = []
-        for position, expression in enumerate(map_.results):
-            expression = expression.maybe_downcast()
-            if isinstance(expression, ir.AffineDimExpr) and expression.position in reducing.reduction_dims:
-                found.append(position)
-        return found
-
-    def _through_scratch(self, generic: Generic, columns: list[int], at: list[Linear], lanes: int) -> Val:
-        e = self.emitter
-        rows = tuple(c for d, c in enumerate(at) if d not in columns)
-        if any(c.coefficient(LANE) for c in rows):
-            return self.inline(generic, at, lanes)[0]
-        buffer = self._scratch_buffer(generic, columns)
-        key = ("scratch", generic.op, rows)
-        if e.recall(key) is None:
-            depth = e.depth_of(*(s for c in rows for s, _ in c.terms))
-            e.at_depth(max(depth, e.guard), lambda: self._fill_scratch(generic, columns, at, buffer))
-            e.remember(key, True, max(depth, e.guard))
-        return self.load(buffer, [at[d] for d in columns], lanes)
-
-    def _scratch_buffer(self, generic: Generic, columns: list[int]) -> Buffer:
-        op = generic.op
-        if op not in self._scratch:
-            shape = tuple(shape_of(op.result)[d] for d in columns)
-            element = element_of(op.result)
-            e = self.emitter
-            count = e.index(Linear(math.prod(shape)))
-            stored = "i8" if element == "i1" else element
-            text = f"llvm.alloca {count} x {stored} {{alignment = 64 : i64}} : (i64) -> !llvm.ptr"
-            self._scratch[op] = Buffer(e.pure(text + f" // {len(self._scratch)}", [], "s"), shape, element, False)
-        return self._scratch[op]
-
-    def _fill_scratch(self, generic: Generic, columns: list[int], at: list[Linear], buffer: Buffer) -> None:
-        e = self.emitter
-
-        def element(inner: list[Linear], lanes: int) -> None:
-            where = list(at)
-            for dim, coordinate in zip(columns, inner, strict=True):
-                where[dim] = coordinate
-            value = e.splat(self.inline(generic, where, lanes)[0], lanes)
-            e.store(value, buffer.pointer, buffer.offset(inner).without(LANE))
-
-        for_each(e, buffer.shape, element)

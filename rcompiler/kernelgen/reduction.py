@@ -141,7 +141,7 @@ class Reducer:
         budget = max(UNROLLED_UPDATES // max(accumulators, 1), 1)
         unroll = {}
         for dim in reversed(generic.reduction_dims):
-            size = generic.sizes[dim]
+            size = max(generic.sizes[dim], 1)  # a sum of nothing has no steps
             factor = min(size, budget)
             if factor < size:
                 divisors = [f for f in range(factor, 0, -1) if size % f == 0]

@@ -1,0 +1,125 @@
+"""Task-local rows: expensive values that a reduction and a later op both need are computed once.
+
+softmax needs e^(x - max) for its sum and again for its quotient; a row of them stays on the task's stack. Every row
+that is alive at one time has a slot of its own: a register tile of several rows keeps several.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.boxes import for_each
+from rcompiler.kernelgen.emitter import Val, item_bytes
+from rcompiler.kernelgen.region import Generic, element_of, shape_of
+
+if TYPE_CHECKING:
+    from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+
+ROW_LIMIT = 32 * 1024  # bytes of one row
+STACK_LIMIT = 48 * 1024  # bytes of all rows of a kernel; the ABI allows 64 KiB of stack
+
+
+@dataclass
+class _Slot:
+    """Memory of one row of `op`; `owner` is the key of the row that it holds."""
+
+    op: ir.Operation
+    buffer: Buffer
+    owner: object
+
+
+class Scratch:
+    """The rows of one kernel."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._choice: dict[ir.Operation, list[int]] = {}
+        self._slots: list[_Slot] = []
+        self._bytes = 0
+
+    def columns(self, generic: Generic) -> list[int]:
+        """Result dims of `generic` to keep in a row; [] if its values are better computed again."""
+        if generic.op not in self._choice:
+            self._choice[generic.op] = self._choose(generic)
+        return self._choice[generic.op]
+
+    def _choose(self, generic: Generic) -> list[int]:
+        result = generic.op.result
+        users = [use.owner.operation for use in result.uses]
+        costly = any(b.operation.name.startswith("math.") for b in generic.block.operations)
+        if len(users) < 2 or not costly:
+            return []
+        columns: list[int] = []
+        for user in users:
+            if user.name == "linalg.generic" and (reducing := self._evaluator.generic(user)).reduction_dims:
+                columns = _reduced_dims(reducing, result)
+                break
+        size = math.prod(shape_of(result)[d] for d in columns) * item_bytes(element_of(result))
+        return columns if size <= ROW_LIMIT else []
+
+    def read(self, generic: Generic, columns: list[int], at: list[Linear], lanes: int) -> Val | None:
+        """The value at `at` through its row, which is computed first if need be; None if there is no room for it."""
+        e = self._evaluator.emitter
+        rows = tuple(c for d, c in enumerate(at) if d not in columns)
+        if any(c.coefficient(LANE) for c in rows):
+            return None
+        key = ("scratch", generic.op, rows)
+        buffer = e.recall(key)
+        if buffer is None:
+            buffer = self._slot(generic, columns, key)
+            if buffer is None:
+                return None
+            depth = max(e.depth_of(*(s for c in rows for s, _ in c.terms)), e.guard)
+            e.at_depth(depth, lambda: self._fill(generic, columns, at, buffer))
+            e.remember(key, buffer, depth)
+        return self._evaluator.load(buffer, [at[d] for d in columns], lanes)  # type: ignore[arg-type]
+
+    def _slot(self, generic: Generic, columns: list[int], key: object) -> Buffer | None:
+        """Memory for a row: that of a row whose loop has ended, else new memory while there is some."""
+        from rcompiler.kernelgen.evaluate import Buffer
+
+        e, op = self._evaluator.emitter, generic.op
+        for slot in self._slots:
+            if slot.op == op and not e.is_known(slot.owner):
+                slot.owner = key
+                return slot.buffer
+        shape = tuple(shape_of(op.result)[d] for d in columns)
+        element = element_of(op.result)
+        size = -(-math.prod(shape) * item_bytes(element) // 64) * 64
+        if self._bytes + size > STACK_LIMIT:
+            return None
+        self._bytes += size
+        stored = "i8" if element == "i1" else element
+        count = e.index(Linear(math.prod(shape)))
+        text = f"llvm.alloca {count} x {stored} {{alignment = 64 : i64}} : (i64) -> !llvm.ptr"
+        pointer = e.pure(f"{text} // {len(self._slots)}", [], "s")
+        self._slots.append(_Slot(op, Buffer(pointer, shape, element, False), key))
+        return self._slots[-1].buffer
+
+    def _fill(self, generic: Generic, columns: list[int], at: list[Linear], buffer: Buffer) -> None:
+        e = self._evaluator.emitter
+
+        def element(inner: list[Linear], lanes: int) -> None:
+            where = list(at)
+            for dim, coordinate in zip(columns, inner, strict=True):
+                where[dim] = coordinate
+            value = e.splat(self._evaluator.inline(generic, where, lanes)[0], lanes)
+            e.store(value, buffer.pointer, buffer.offset(inner).without(LANE))
+
+        for_each(e, buffer.shape, element)
+
+
+def _reduced_dims(reducing: Generic, value: ir.Value) -> list[int]:
+    """Dims of `value` that `reducing` reduces."""
+    map_ = reducing.maps[reducing.inputs.index(value)]
+    found = []
+    for position, expression in enumerate(map_.results):
+        expression = expression.maybe_downcast()
+        if isinstance(expression, ir.AffineDimExpr) and expression.position in reducing.reduction_dims:
+            found.append(position)
+    return found
