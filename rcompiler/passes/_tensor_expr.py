@@ -50,6 +50,16 @@ def axis(position: int) -> Linear:
     return Linear.of(f"a{position}")
 
 
+def core_of(result: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
+    """(what is computed, number of elements padded below per dim) of a result that may end in pads."""
+    low = [0] * len(shape_of(result))
+    while not isinstance(result.owner, ir.Block) and result.owner.operation.name == "tensor.pad":
+        op = result.owner.operation
+        low = [a + b for a, b in zip(low, integers(op, "static_low"), strict=True)]
+        result = op.operands[0]
+    return result, tuple(low)
+
+
 class Tracer:
     """Walks a body backwards from its results."""
 
@@ -62,13 +72,13 @@ class Tracer:
         self._reduction_axes: dict[tuple[ir.Operation, int], int] = {}
 
     def trace(self) -> Traced:
-        found, shape = self._found, shape_of(self._results[0])
+        found, shape = self._found, shape_of(core_of(self._results[0])[0])
         for size in shape:
             self._new_axis(size, "parallel")
-        self._find_columns(self._results[0], [axis(d) for d in range(len(shape))], set())
+        self._find_columns(core_of(self._results[0])[0], [axis(d) for d in range(len(shape))], set())
         for d in found.columns:
             found.kinds[d] = "reduction"
-        for result in self._results:
+        for result in (core_of(r)[0] for r in self._results):
             own = shape_of(result)
             same = [d < len(shape) and own[d] == shape[d] for d in range(len(own))]
             at = [axis(d) if s else axis(self._new_axis(own[d], "reduction")) for d, s in enumerate(same)]
@@ -114,7 +124,7 @@ class Tracer:
             dims = loop_dims(generic, at)
             if generic.reduction_dims:
                 used = self._axes_of(at)
-                rank = len(shape_of(self._results[0]))
+                rank = len(shape_of(core_of(self._results[0])[0]))
                 self._found.columns |= {d for d in range(rank) if d not in used and self._found.sizes[d] > 1}
                 return
             for k, operand in enumerate(generic.op.operands):
@@ -241,7 +251,7 @@ def tensor_expr(block: ir.Block, kind: str, traced: Traced) -> roller.TensorExpr
     inputs = [
         _access(value, traced.reads[k].at, traced) for k, value in enumerate(block.arguments)
     ]
-    results = yielded(block)
+    results = [core_of(r)[0] for r in yielded(block)]
     outputs = [
         roller.Access(shape_of(r), item_bytes(element_of(r)), tuple(_index(axis(d), traced) for d in range(len(shape_of(r)))))
         if shape_of(r) == shape_of(results[0])
@@ -278,15 +288,22 @@ def _index(value: Linear, traced: Traced) -> roller.Index:
 Box = list[tuple[int, int, int, int]]
 
 
-def read_box(value: ir.Value, read: Read, tile: list[int], grid: list[int], traced: Traced) -> Box:
-    """(axis, scale, offset, extent) per dim: a superset of what one task reads of an operand."""
+def read_box(
+    value: ir.Value, read: Read, tile: list[int], grid: list[int], traced: Traced, low: tuple[int, ...]
+) -> Box:
+    """(axis, scale, offset, extent) per dim: a superset of what one task reads of an operand.
+
+    `low`: padding of the result in front of each axis; tiles count from there.
+    """
     rank = len(shape_of(value))
     if read.at is None or not read.exact:
         return [(-1, 0, 0, 0)] * rank
-    return [_dim_box(c, tile, grid, traced) for c in read.at]
+    return [_dim_box(c, tile, grid, traced, low) for c in read.at]
 
 
-def _dim_box(coordinate: Linear, tile: list[int], grid: list[int], traced: Traced) -> tuple[int, int, int, int]:
+def _dim_box(
+    coordinate: Linear, tile: list[int], grid: list[int], traced: Traced, before: tuple[int, ...]
+) -> tuple[int, int, int, int]:
     whole = (-1, 0, 0, 0)
     split: tuple[int, int] | None = None
     low, high = coordinate.constant, coordinate.constant
@@ -299,6 +316,7 @@ def _dim_box(coordinate: Linear, tile: list[int], grid: list[int], traced: Trace
             if split is not None or coefficient < 0:
                 return whole
             split, steps = (position, coefficient), tile[position] - 1
+            low, high = low - coefficient * before[position], high - coefficient * before[position]
         reach = coefficient * steps
         low, high = low + min(reach, 0), high + max(reach, 0)
     if split is None:

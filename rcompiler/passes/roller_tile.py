@@ -24,6 +24,7 @@ from rcompiler.passes import Pass
 from rcompiler.passes._tensor_expr import (
     Traced,
     Tracer,
+    core_of,
     in_place_pairs,
     read_box,
     tensor_expr,
@@ -95,7 +96,10 @@ def _build_kernel(name: str, kind: str, decision: Decision, traced: Traced, prot
             registers=decision.registers,
             estimated_ns=decision.estimated_ns,
             source=decision.source,
-            reads=[read_box(v, traced.reads[k], shape.tile, shape.grid, traced) for k, v in enumerate(block.arguments)],
+            reads=[
+                read_box(v, traced.reads[k], shape.tile, shape.grid, traced, shape.low)
+                for k, v in enumerate(block.arguments)
+            ],
             writes=[write_box(r, first, shape.tile, shape.grid) for r in results],
         )
     attributes = kernel.operation.attributes
@@ -141,17 +145,24 @@ def _remap(op: ir.Operation, mapped: dict[ir.Value, ir.Value]) -> None:
 
 
 class _Tiles:
-    """A decision over the parallel axes, spelled out over all dims of the first result."""
+    """A decision over the parallel axes, spelled out over all dims of the first result.
+
+    The decision counts in the core of a padded result; the tiles of a task cut the padded tensor, so that every
+    element of the padding is written by exactly one task too.
+    """
 
     def __init__(self, decision: Decision, traced: Traced, first: tuple[int, ...], results: list[ir.Value]) -> None:
+        core, self.low = core_of(results[0])
+        inner = shape_of(core)
         parallel = [d for d in range(len(first)) if traced.kinds[d] == "parallel"]
         self.tile = [max(size, 1) for size in first]
         self.grid = [1] * len(first)
         self.register_tile = [1] * len(first)
         for position, d in enumerate(parallel):
-            self.register_tile[d] = decision.register_tile[position]
-            if all(d < len(shape_of(r)) and shape_of(r)[d] == first[d] for r in results):
-                self.tile[d], self.grid[d] = decision.tile[position], decision.grid[position]
+            self.register_tile[d] = min(decision.register_tile[position], max(inner[d], 1))
+            shared = all(d < len(shape_of(r)) and shape_of(r)[d] == first[d] for r in results)
+            if shared and (inner[d] == first[d] or self.register_tile[d] == 1):
+                self._cut(d, decision.tile[position], decision.grid[position], inner[d], first[d])
         order = [parallel[p] for p in decision.order]
         self.order = order + [d for d in range(len(first)) if d not in order]
         self.vector_dim = parallel[decision.vector_dim] if decision.vector_dim >= 0 else -1
@@ -160,7 +171,8 @@ class _Tiles:
             self.vector_dim = columns[-1]
             width = 4 * decision.lanes
             self.register_tile[columns[-1]] = width if first[columns[-1]] >= width else max(first[columns[-1]], 1)
-        if not first:  # a scalar result: one task, no dims
-            self.tile, self.grid, self.register_tile, self.order = [], [], [], []
 
-
+    def _cut(self, dim: int, tile: int, grid: int, inner: int, padded: int) -> None:
+        """As many tiles as decided for the core, over the padded extent."""
+        self.tile[dim] = tile if inner == padded else max(-(-padded // max(grid, 1)), 1)
+        self.grid[dim] = max(-(-padded // self.tile[dim]), 1)
