@@ -36,7 +36,7 @@ def view_coordinates(op: ir.Operation, at: list[Linear], split: Split) -> list[L
 
 def _sliced(op: ir.Operation, at: list[Linear]) -> list[Linear]:
     offsets, sizes, strides = (integers(op, n) for n in ("static_offsets", "static_sizes", "static_strides"))
-    kept = _kept_dims(sizes, shape_of(op.result))
+    kept = kept_dims(sizes, shape_of(op.result))
     where, position = [], 0
     for d, (offset, stride) in enumerate(zip(offsets, strides, strict=True)):
         where.append(at[position] * stride + offset if d in kept else Linear(offset))
@@ -69,7 +69,7 @@ def _collapsed(op: ir.Operation, at: list[Linear], split: Split) -> list[Linear]
     return where
 
 
-def _kept_dims(sizes: tuple[int, ...], result: tuple[int, ...]) -> set[int]:
+def kept_dims(sizes: tuple[int, ...], result: tuple[int, ...]) -> set[int]:
     """Source dims that remain in a (possibly rank-reduced) slice; a dropped one has size 1.
 
     MLIR drops the first unit dims that make the shapes match, so the match runs from the end.
