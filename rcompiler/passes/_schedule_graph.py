@@ -13,6 +13,7 @@ from rcompiler.kernelgen.emitter import item_bytes
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.views import contiguous_offset
 from rcompiler.passes import PassFailure
+from rcompiler.passes._empty_tensors import is_empty
 from rcompiler.passes._fusion import ALIGNMENT, RESHAPES, is_free_view
 from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
 
@@ -91,8 +92,8 @@ class GraphBuilder:
                 self._add(op.results[0], self._fresh(source + ".view"), alias_of=source, alias_offset=offset)
             elif op.name == "arith.constant":
                 self._constant(op)
-            elif op.name == CAST:
-                continue  # the results of an operator with several
+            elif op.name in (CAST, "tensor.empty"):
+                continue  # the results of an operator with several; an output without elements
             elif op.name != "func.return":
                 raise PassFailure(op, f"{op.name} is not part of an rOperator; run rtask-form first")
             else:
@@ -140,6 +141,8 @@ class GraphBuilder:
 
     def _outputs(self, op: ir.Operation) -> None:
         for index, value in enumerate(op.operands):
+            if is_empty(value):
+                continue
             name = self._names[value]
             if self._values[name].kind != "temp":
                 raise PassFailure(op, f"output {index} is an input, a constant or another output; run rtask-form first")
