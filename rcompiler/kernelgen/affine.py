@@ -49,6 +49,11 @@ class Linear:
         """The value in one lane of the vector."""
         return self.without(LANE) + self.coefficient(LANE) * lane
 
+    def lowest(self, ranges: Mapping[str, int]) -> int:
+        """A lower bound; a symbol without a known range counts as 0 (no coordinate subtracts one)."""
+        falls = (c * (ranges[s] - 1) for s, c in self.terms if c < 0 and s in ranges)
+        return self.constant + sum(falls)
+
     @property
     def is_constant(self) -> bool:
         return not self.terms

@@ -101,18 +101,21 @@ class Evaluator:
         )
 
     def split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:
-        """Quotient and remainder of a coordinate (never negative) by a constant."""
+        """Quotient (rounded down) and remainder of a coordinate by a constant."""
         e = self.emitter
-        done = value.split(divisor, e.ranges | {LANE: self._lane_count})
+        ranges = e.ranges | {LANE: self._lane_count}
+        done = value.split(divisor, ranges)
         if done is not None:
             return done
         if value.coefficient(LANE):
             raise NeedsScalars
+        steps = -(min(value.lowest(ranges), 0) // divisor)  # whole steps that make it positive
+        value = value + steps * divisor
         number, by = e.index(value), e.index(Linear(divisor))
         quotient = e.pure(f"arith.divui {number}, {by} : i64", [number, by])
         remainder = e.pure(f"arith.remui {number}, {by} : i64", [number, by])
         e.ranges[remainder] = divisor
-        return Linear.of(quotient), Linear.of(remainder)
+        return Linear.of(quotient) + -steps, Linear.of(remainder)
 
     _lane_count = 1
 
@@ -120,6 +123,16 @@ class Evaluator:
         """Where `operand` is read for the loop coordinates `dims`."""
         self._lane_count = max(lanes, 1)
         return [expression(dims, self.split) for expression in generic.expressions[operand]]
+
+    def operand(self, generic: Generic, k: int, dims: list[Linear], lanes: int) -> Val:
+        """The value of an operand of `generic` for the loop coordinates `dims`."""
+        value = generic.op.operands[k]
+        try:
+            where = self.coordinates(generic, k, dims, lanes)
+        except NeedsScalars:
+            scalars = [self.operand(generic, k, [d.at_lane(n) for d in dims], 0) for n in range(lanes)]
+            return self.emitter.gather_lanes(scalars)
+        return self.read(value, where, lanes)
 
     # -- region ops ----------------------------------------------------------------------------------
     def _linalg_fill(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
@@ -156,8 +169,7 @@ class Evaluator:
             if init >= 0 and not generic.init_used[init]:
                 arguments.append(self.emitter.constant(0, element_of(operand)))
             else:
-                where = self.coordinates(generic, k, dims, lanes)
-                arguments.append(self.read(operand, where, lanes))
+                arguments.append(self.operand(generic, k, dims, lanes))
         return self.body.run(generic.block, arguments, dims, lanes)
 
     @staticmethod

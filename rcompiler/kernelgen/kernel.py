@@ -8,6 +8,7 @@ result; `tile`, `grid` and `register_tile` count along the dims of the first res
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 from dataclasses import dataclass
 
@@ -16,7 +17,7 @@ from torch_mlir import ir
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+from rcompiler.kernelgen.evaluate import Buffer, Evaluator, NeedsScalars
 from rcompiler.kernelgen.region import Piece, element_of, integers, pieces_of, shape_of, yielded
 from rcompiler.kernelgen.sequential import SequentialWriter
 from rcompiler.kernelgen.views import VIEWS
@@ -264,7 +265,9 @@ class KernelWriter:
             positions.append(at)
         for value, piece in sources:
             if value is not None:
-                self._prepare(value, [[c + -s for c, s in zip(p, piece.shift, strict=True)] for p in positions], lanes)
+                inner = [[c + -s for c, s in zip(p, piece.shift, strict=True)] for p in positions]
+                with contextlib.suppress(NeedsScalars):  # then each lane is prepared on its own
+                    self._prepare(value, inner, lanes)
         for at in positions:
             values = []
             for value, piece in sources:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.emitter import Emitter, Val
+from rcompiler.kernelgen.evaluate import NeedsScalars
 from rcompiler.kernelgen.region import COMBINERS, Generic, element_of
 
 if TYPE_CHECKING:
@@ -91,7 +92,10 @@ class Reducer:
         groups: dict[object, int] = {}
         keys = []
         for dims in points:
-            where = [self._evaluator.coordinates(generic, k, dims, lanes) for k in range(len(generic.inputs))]
+            try:
+                where = [self._evaluator.coordinates(generic, k, dims, lanes) for k in range(len(generic.inputs))]
+            except NeedsScalars:
+                return list(range(len(points)))
             uniform = tuple(tuple(w) for w in where if not any(c.coefficient(LANE) for c in w))
             keys.append(groups.setdefault(uniform, len(groups)))
         return sorted(range(len(points)), key=keys.__getitem__)
@@ -108,10 +112,7 @@ class Reducer:
     def _step(self, generic: Generic, dims: list[Linear], values: list[Val], lanes: int) -> list[Val]:
         """One update of the accumulators of one position."""
         e, evaluator = self._e, self._evaluator
-        arguments = []
-        for k, operand in enumerate(generic.inputs):
-            where = evaluator.coordinates(generic, k, dims, lanes)
-            arguments.append(evaluator.read(operand, where, lanes))
+        arguments = [evaluator.operand(generic, k, dims, lanes) for k in range(len(generic.inputs))]
         wide = values[0].element
         if generic.product is not None and wide in ("f32", "f64"):
             env = dict(zip(generic.block.arguments, arguments, strict=False))
