@@ -102,6 +102,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--op", action="append", help="only cases of this operator")
     parser.add_argument("--name", help="only cases whose name matches this expression")
     parser.add_argument("--kind", action="append", choices=KINDS, help="default: all but real")
+    parser.add_argument("--log", action="store_true", help="print failures as they come")
     parser.add_argument("--verbose", action="store_true", help="print every case that fails")
     options = parser.parse_args(arguments)
     runner, start = Runner(), time.time()
@@ -113,6 +114,9 @@ def main(arguments: list[str] | None = None) -> int:
         table[outcome.op][outcome.status] += 1
         if outcome.status != "pass":
             failed.append(outcome)
+            if options.log:
+                print(f"{outcome.status}: {outcome.name} ({outcome.op}) "
+                      f"{' '.join(outcome.reason.split())[:300]}", flush=True)
             reasons[outcome.op, re.sub(r"\d+", "#", outcome.reason)[:160]] += 1
     runner.close()
     for op, counts in sorted(table.items()):

@@ -26,10 +26,10 @@ BUFFERIZE = [
 ]
 TO_LLVM = [
     "convert-scf-to-cf",
+    "math-extend-to-supported-types{target-type=f32}",
     # llvmlite's run time library has no conversion routine to bf16
     "func.func(arith-emulate-unsupported-floats{source-types=bf16 target-type=f32})",
     "func.func(refback-expand-ops-for-llvm,arith-expand{include-bf16=true})",
-    "math-extend-to-supported-types{extra-types=f16,bf16 target-type=f32}",
     "convert-math-to-libm",  # first: convert-math-to-llvm turns log1p(x) into log(1 + x)
     "func.func(convert-math-to-llvm)",
     "expand-strided-metadata",
@@ -123,7 +123,7 @@ def _compile(text: str, level: int):
     module.verify()
     machine = llvm.Target.from_default_triple().create_target_machine(
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(),
-        opt=level, jit=True,
+        opt=1, jit=True,  # at 0, half conversions become calls that nothing provides
     )
     if level:
         options = llvm.create_pipeline_tuning_options(speed_level=level)
@@ -144,9 +144,11 @@ def execute(text: str, constants: dict[str, np.ndarray], inputs: list[np.ndarray
         for m in re.finditer(r"tensor<([^>]*)>", outs)
     ]
     lifted, keys = lift_constants(text)
-    engine = _compile(_lower(lifted), 1 if len(text) < 1 << 20 else 0)
     arrays = [np.ascontiguousarray(constants[k]) for k in keys]
     arrays += [np.require(x, requirements="C") for x in inputs]
+    # Optimizing pays only where there is much to compute.
+    large = sum(x.size for x in arrays) > 1 << 16 and len(text) < 1 << 20
+    engine = _compile(_lower(lifted), int(large))
     descriptors = [_describe(x) for x in arrays]
     kinds = [_descriptor(rank) for rank, _ in results]
     fields = [(f"r{i}", kind) for i, kind in enumerate(kinds)]
