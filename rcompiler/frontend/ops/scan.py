@@ -28,12 +28,12 @@ def _cumulative(ctx: Context) -> Value:
     rows, columns = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     combine: Combine = (lambda a, c: a + c) if ctx.op == "CumSum" else (lambda a, c: a * c)
     neutral = 0 if ctx.op == "CumSum" else 1
-    out = _prefix(ctx, b.reshape(x, [rows, x.shape[axis], columns]), combine, neutral,
+    out = prefix(ctx, b.reshape(x, [rows, x.shape[axis], columns]), combine, neutral,
                   bool(ctx.attr("exclusive", 0)), bool(ctx.attr("reverse", 0)))
     return b.reshape(out, x.shape)
 
 
-def _prefix(ctx: Context, x: Value, combine: Combine, neutral: Number, exclusive: bool,
+def prefix(ctx: Context, x: Value, combine: Combine, neutral: Number, exclusive: bool,
             reverse: bool) -> Value:
     """Prefix folds along the middle dimension of ``x`` [rows, n, columns].
 
@@ -49,7 +49,7 @@ def _prefix(ctx: Context, x: Value, combine: Combine, neutral: Number, exclusive
     parts = b.reshape(padded, [rows * blocks, BLOCK, columns])
     inner = _direct(ctx, parts, combine, neutral, exclusive, reverse)
     totals = b.reduce(parts, [1], neutral, lambda s, a, acc: combine(acc, a))
-    before = _prefix(ctx, b.reshape(totals, [rows, blocks, columns]), combine, neutral, True,
+    before = prefix(ctx, b.reshape(totals, [rows, blocks, columns]), combine, neutral, True,
                      reverse)
     out = b.elementwise(lambda s, a, c: combine(a, c),
                         b.reshape(inner, [rows, blocks, BLOCK, columns]),
