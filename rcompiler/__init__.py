@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rcompiler.compile import compile_onnx, compile_schedule
     from rcompiler.errors import CompilerError
-    from rcompiler.runtime import load
+    from rcompiler.model import load
 
 _HOME = {
     "CompilerError": "rcompiler.errors",
     "compile_onnx": "rcompiler.compile",
     "compile_schedule": "rcompiler.compile",
-    "load": "rcompiler.runtime",
+    "load": "rcompiler.model",
 }
 
 __all__ = ["CompilerError", "compile_onnx", "compile_schedule", "load"]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,24 +19,27 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler import dialects
-from rcompiler.codegen import veu
+from rcompiler.codegen import emit, veu
 from rcompiler.codegen.cpu import ObjectCache, Target, compile_objects
 from rcompiler.codegen.link import link
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel
+from rcompiler.explain import make_report
 from rcompiler.frontend import import_onnx
-from rcompiler.model import CompiledModel
+from rcompiler.isolate import isolated
+from rcompiler.model import REPORT, STAGES, CompiledModel
 from rcompiler.options import CompileOptions, default_cache
 from rcompiler.passes._fold import fold_constants
+from rcompiler.passes import PassFailure
 from rcompiler.passes._pipeline_text import build
 from rcompiler.passes._tables import Tables, constant_arena, read_tables
+from rcompiler.proof import describe
 from rcompiler.rammer.validate import validate
-from rcompiler.report import Report, make_report
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
+from rcompiler.runtime.memory import require
 
 Progress = Callable[[str, float], None]
-STAGES = ("linalg", "rtask", "rkernel", "vdevice", "llvm")
 # LLVM's name of each feature level; None is the host itself, with all that it has beyond the level.
 _LEVELS = {"x86-64": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"}
 
@@ -58,7 +63,8 @@ def compile_onnx(
     shapes: static shapes of inputs by name, or sizes of symbolic dims. eus: execution units, None for all of the
     device. policy: "rammer", "wave" or "base". fusion: group ops into rOperators. tune: "off" is all that exists.
     deterministic: always the case (static choices, fixed order of every sum). cache: folder of compiled objects,
-    None for the default one, False for none. progress: called with (stage, seconds so far).
+    None for the default one, False for none. progress: called with (stage, seconds since the start) when a stage
+    begins: import, the passes, object, link.
 
     Raises CompilerError kinds: InvalidModel, UnsupportedOp, ShapeError, DeviceError, ScheduleError.
     """
@@ -67,12 +73,15 @@ def compile_onnx(
     if not deterministic:
         raise CompilerError("deterministic=False has no meaning here: every program is deterministic")
     options = CompileOptions(target, _eus(eus), policy, fusion, _cache(cache))  # type: ignore[arg-type]
-    device = _cpu(target)
-    imported = import_onnx(model, shapes)
-    run = _Compilation(options, device, progress)
-    with dialects.load(ir.Context()) as context, ir.Location.unknown():
-        context.enable_multithreading(False)
-        return run.from_linalg(imported.parse(context), dict(imported.constants))
+    run = _Compilation(options, _cpu(target), progress)
+    emit.prepare()  # a process that runs LLVM, so that it is there when code is to be generated
+    with run.boundary():
+        run.begin("import")
+        imported = import_onnx(model, shapes)
+        with dialects.load(ir.Context()) as context, ir.Location.unknown():
+            context.enable_multithreading(False)
+            artifact = run.from_linalg(imported.parse(context), dict(imported.constants))
+    return CompiledModel(artifact)
 
 
 def compile_schedule(
@@ -85,16 +94,30 @@ def compile_schedule(
 ) -> CompiledModel:
     """Compile an S4 module (the text of stage "vdevice", possibly edited) with the constants it names.
 
+    constants: arrays by key, as CompiledModel.constants() returns them; only their bytes count. The work is done in
+    a process of its own: text written by hand can make MLIR abort.
+
     Raises InvalidModel for text that is not S4, ScheduleError for a schedule that is not proved right.
     """
-    run = _Compilation(CompileOptions(target, cache=_cache(cache)), _cpu(target), progress)
-    with dialects.load(ir.Context()) as context, ir.Location.unknown():
+    options = CompileOptions(target, cache=_cache(cache))
+    _cpu(target)
+    return CompiledModel(isolated(text, constants or {}, options, progress))
+
+
+def schedule_artifact(
+    text: str, constants: Mapping[str, np.ndarray], options: CompileOptions, progress: Progress | None = None
+) -> Artifact:
+    """What compile_schedule does, in this process."""
+    run = _Compilation(options, _cpu(options.target), progress)
+    emit.prepare()
+    with run.boundary(), dialects.load(ir.Context()) as context, ir.Location.unknown():
         context.enable_multithreading(False)
+        run.begin("parse")
         try:
             module = ir.Module.parse(text)
         except ir.MLIRError as error:
             raise InvalidModel(f"the schedule is not valid: {error}") from None
-        return run.from_schedule(module, constants or {})
+        return run.from_schedule(module, constants)
 
 
 def _eus(eus: int | None) -> int:
@@ -124,10 +147,35 @@ class _Compilation:
     def __init__(self, options: CompileOptions, device: Device, progress: Progress | None) -> None:
         self._options = options
         self._device = device
-        self._progress = progress or (lambda stage, seconds: None)
+        self._progress = progress
+        self._start = time.perf_counter()
+        self._step = ""
         self._stages: dict[str, str] = {}
 
-    def from_linalg(self, module: ir.Module, constants: dict[str, np.ndarray]) -> CompiledModel:
+    def begin(self, step: str) -> None:
+        """Note and report the step that begins now."""
+        self._step = step
+        if self._progress is not None:
+            self._progress(step, time.perf_counter() - self._start)
+
+    @contextmanager
+    def boundary(self) -> Iterator[None]:
+        """Only CompilerErrors leave: whatever else happens inside is a defect, and is called one."""
+        try:
+            yield
+        except CompilerError:
+            raise
+        except MemoryError:
+            raise DeviceError(f"{self._step}: not enough memory on this machine; use a smaller model") from None
+        except RecursionError:
+            raise InvalidModel(f"{self._step}: the model is nested too deeply; flatten it") from None
+        except Exception as error:
+            raise CompilerError(
+                f"{self._step}: {type(error).__name__}: {error}; this is a defect of the compiler, report it with "
+                "the model"
+            ) from error
+
+    def from_linalg(self, module: ir.Module, constants: dict[str, np.ndarray]) -> Artifact:
         options, device = self._options, self._device
         self._keep("linalg", module)
         lanes = device.lanes(4)
@@ -140,37 +188,44 @@ class _Compilation:
         self._run(module, f"rammer-schedule{{policy={options.policy} eus={options.eus} device={options.target}}}")
         return self.from_schedule(module, constants)
 
-    def from_schedule(self, module: ir.Module, constants: Mapping[str, np.ndarray]) -> CompiledModel:
+    def from_schedule(self, module: ir.Module, constants: Mapping[str, np.ndarray]) -> Artifact:
         self._keep("vdevice", module)
+        self.begin("prove")
         tables = read_tables(module.operation)
-        validate(tables.programs, kernels=list(tables.kernels.values()), max_eus=tables.eus)
+        kernels = list(tables.kernels.values())
+        inputs, outputs = tables.sizes()
+        validate(tables.programs, kernels=kernels, max_eus=tables.eus, inputs=inputs, outputs=outputs)
+        require(sum(tables.memory()), "temporary tensors and weights of the model")
         arena = constant_arena(module.operation, constants)
         report = make_report(module.operation, tables, self._device)
         self._run(module, f"vdevice-to-cpu{{device={self._options.target}}}")
         self._keep("llvm", module)
-        artifact = self._artifact(module, tables, arena)
-        return CompiledModel(artifact, report, dict(self._stages))
+        self._stages[REPORT] = report.to_json()
+        return self._artifact(module, tables, arena)
 
     def _artifact(self, module: ir.Module, tables: Tables, arena: np.ndarray) -> Artifact:
         target = self._target()
         cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
-        kernels = _split(module)
-        objects = compile_objects([*kernels, veu.module_text()], target, cache=cache)
-        self._progress("object", 0.0)
+        kernels = tables.kernels.values()
+        self.begin("object")
+        objects = compile_objects([*_split(module), veu.module_text()], target, cache=cache)
+        self.begin("link")
         return Artifact(
             image=link(objects),
             kernels=tuple(
                 KernelEntry(k.name, k.tasks, tuple(a.bytes for a in (*k.reads, *k.writes)), len(k.writes))
-                for k in tables.kernels.values()
+                for k in kernels
             ),
             programs=tuple(Program(p.name, p.streams, p.events, p.operators) for p in tables.launches),
             inputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.inputs),
             outputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.outputs),
-            arena_bytes=max((p.arena for p in tables.programs), default=0),
+            arena_bytes=tables.memory()[0],
             constants=arena,
             target=target.name,
             cpu_flags=tuple(target.required),
-            provenance=self._provenance(),
+            provenance=self._provenance(target),
+            proof=describe(tables.programs, kernels),
+            stages=dict(self._stages),
         )
 
     def _target(self) -> Target:
@@ -178,8 +233,9 @@ class _Compilation:
             return Target.named("host")
         return Target.named(_LEVELS[self._device.level_name])
 
-    def _provenance(self) -> dict[str, str]:
+    def _provenance(self, target: Target) -> dict[str, str]:
         found = {"policy": self._options.policy, "target": self._options.target}
+        found |= {"cpu": target.cpu, "features": target.features}
         found["schedule"] = hashlib.sha256(self._stages["vdevice"].encode()).hexdigest()
         for package in ("rcompiler", "torch-mlir", "llvmlite", "onnx"):
             try:
@@ -189,14 +245,25 @@ class _Compilation:
         return found
 
     def _run(self, module: ir.Module, pipeline: str) -> None:
-        self._progress(pipeline.partition("{")[0], 0.0)
+        self.begin(pipeline.partition("{")[0])
+        failures: list[CompilerError] = []
         try:
-            build(pipeline, module.context).run(module.operation)
+            build(pipeline, module.context, failures=failures).run(module.operation)
         except ir.MLIRError as error:
-            raise CompilerError(str(error)) from None
+            raise _typed(failures, str(error)) from error
 
     def _keep(self, stage: str, module: ir.Module) -> None:
         self._stages[stage] = str(module)
+
+
+def _typed(failures: list[CompilerError], text: str) -> CompilerError:
+    """The error that a pass raised, in its own kind; or MLIR's, which has only text."""
+    if not failures:
+        return CompilerError(text)
+    [failure, *_] = failures
+    if isinstance(failure, PassFailure) and isinstance(failure.__cause__, CompilerError):
+        return failure.__cause__
+    return failure
 
 
 def _split(module: ir.Module) -> list[str]:
@@ -215,4 +282,4 @@ def _called(declaration: str) -> str:
     return declaration.partition("@")[2].partition("(")[0].join(("@", "("))
 
 
-__all__ = ["STAGES", "Report", "compile_onnx", "compile_schedule"]
+__all__ = ["STAGES", "compile_onnx", "compile_schedule", "schedule_artifact"]

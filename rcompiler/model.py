@@ -1,62 +1,116 @@
-"""What compile_onnx returns: a model that runs, explains itself and can be saved."""
+"""A model that runs, explains itself and can be saved: what compile_onnx and load return.
+
+Loading imports numpy, the runtime and the validator; the compiler only when `stage("asm")` asks.
+"""
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rcompiler.errors import CompilerError
+from rcompiler.errors import ArtifactError, CompilerError, ScheduleError
+from rcompiler.proof import prove
 from rcompiler.report import Report
-from rcompiler.runtime.artifact import Artifact, Tensor
+from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.executable import Executable
 
+STAGES = ("linalg", "rtask", "rkernel", "vdevice", "llvm", "asm")
+REPORT = "report"  # kept beside the stage texts
 
-class CompiledModel:
-    """numpy in, list of numpy out; calls from several threads run one after the other."""
 
-    def __init__(self, artifact: Artifact, report: Report, stages: Mapping[str, str]) -> None:
-        self.artifact = artifact
-        self._report = report
-        self._stages = stages
-        self._executable = Executable(artifact)
+class CompiledModel(Executable):
+    """numpy in, list of numpy out; its schedule was proved before its code was loaded.
 
-    @property
-    def inputs(self) -> tuple[Tensor, ...]:
-        """Name, shape and dtype of every input, in call order."""
-        return self._executable.inputs
+    Calls from several threads run one after the other. See `Executable` for inputs, outputs, eus,
+    the call, save and close.
+    """
 
-    @property
-    def outputs(self) -> tuple[Tensor, ...]:
-        """Name, shape and dtype of every output."""
-        return self._executable.outputs
+    def __init__(self, artifact: Artifact, eus: int | None = None, **options: Any) -> None:
+        """eus, options: as for `Executable`.
 
-    @property
-    def eus(self) -> int:
-        """Execution units (threads) in use."""
-        return self._executable.eus
-
-    def __call__(self, *arrays: Any, **by_name: Any) -> list[np.ndarray]:
-        """Run once; inputs by position or by name. Raises ShapeError for a wrong name, shape or dtype."""
-        return self._executable(*arrays, **by_name)
+        Raises:
+            ArtifactError, ScheduleError, DeviceError: see `proof.prove` and `Executable`.
+        """
+        super().__init__(artifact, eus, validate=_proved, **options)
 
     def stage(self, name: str) -> str:
-        """The text of a stage: linalg, rtask, rkernel, vdevice, llvm."""
-        if name not in self._stages:
-            raise CompilerError(f"there is no stage {name!r}; there are: {', '.join(self._stages)}")
-        return self._stages[name]
+        """The text of a stage: linalg, rtask, rkernel, vdevice, llvm or asm.
+
+        A model compiled from a schedule has only the stages after it. asm is made when asked for,
+        for which the compiler's packages must be installed.
+
+        Raises:
+            CompilerError: there is no such stage.
+        """
+        texts = self.artifact.stages
+        there = [stage for stage in STAGES if stage in texts]
+        if "llvm" in there and "cpu" in self.artifact.provenance:
+            there.append("asm")
+        if name == "asm" and name in there:
+            return self._assembly()
+        if name in there:
+            return texts[name]
+        if name == "torch":
+            raise CompilerError(
+                "there is no stage 'torch': ONNX is lowered to linalg directly, without the torch "
+                f"dialect; there are: {', '.join(there)}"
+            )
+        raise CompilerError(f"there is no stage {name!r}; there are: {', '.join(there) or 'none'}")
 
     def report(self) -> Report:
-        """Per operator the tiles and why; of the schedule makespan, bounds, idle time and memory."""
-        return self._report
+        """Per operator the tiles and why; of the schedule makespan, bounds, idle time and memory.
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the .rcx file, atomically."""
-        self.artifact.save(Path(path))
+        Print it, or use its fields, `to_dict()` or `to_json()`.
+        """
+        if REPORT not in self.artifact.stages:
+            raise CompilerError("the compiled model carries no report; compile the model again")
+        return Report.from_json(self.artifact.stages[REPORT])
 
-    def close(self) -> None:
-        """Stop the threads."""
-        self._executable.close()
+    def constants(self) -> dict[str, np.ndarray]:
+        """The weights that the text of stage "vdevice" names: uint8 bytes by key, read-only.
+
+        With that text they are all that `compile_schedule` needs.
+        """
+        found: dict[str, np.ndarray] = {}
+        notes: Any = self.artifact.proof
+        for _, kind, offset, size, _, _, key in notes["buffers"]:
+            if kind == "constant" and key and key not in found:
+                found[key] = self.artifact.constants[offset : offset + size]
+        return found
+
+    def _assembly(self) -> str:
+        try:
+            from rcompiler.codegen.assembly import assembly
+        except ImportError as error:
+            raise CompilerError(
+                f"stage 'asm' is made by the compiler, which is not installed here ({error}); "
+                "install rcompiler with its compiler packages"
+            ) from None
+        facts = self.artifact.provenance
+        return assembly(self.artifact.stages["llvm"], facts["cpu"], facts.get("features", ""))
+
+
+def load(path: str | Path, eus: int | None = None, **options: Any) -> CompiledModel:
+    """Load a saved model, prove its schedule and make it ready to run.
+
+    Args:
+        path: an `.rcx` file.
+        eus, options: as for `Executable`.
+
+    Raises:
+        ArtifactError: the file is no compiled model, is damaged, or breaks a law of schedules.
+        DeviceError: this machine cannot run it.
+    """
+    artifact = Artifact.load(path)
+    try:
+        return CompiledModel(artifact, eus, **options)
+    except ScheduleError as error:
+        raise ScheduleError(f"{path}: {error}", error.rule) from None
+    except ArtifactError as error:
+        raise ArtifactError(f"{path}: {error}") from None
+
+
+def _proved(artifact: Artifact) -> None:
+    prove(artifact)

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass, fields
+from typing import Any
 
-from torch_mlir import ir
-
-from rcompiler.device.model import Device
-from rcompiler.passes._tables import Tables
-from rcompiler.rammer.program import Run
-from rcompiler.rammer.simulate import simulate
-from rcompiler.rammer.placement import derive_graph
+from rcompiler.errors import ArtifactError
 
 
 @dataclass(frozen=True)
@@ -42,8 +38,29 @@ class Report:
     arena_bound_bytes: int
     constant_bytes: int
 
+    def to_dict(self) -> dict[str, Any]:
+        """The same as plain data: dicts, lists, numbers and text."""
+        data: dict[str, Any] = json.loads(self.to_json())
+        return data
+
+    def to_json(self) -> str:
+        """One line of JSON; equal reports give equal text."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @staticmethod
+    def from_json(text: str) -> Report:
+        """The report that `to_json` wrote. Raises ArtifactError for other text."""
+        try:
+            data = json.loads(text)
+            operators = tuple(_frozen(OperatorReport, entry) for entry in data.pop("operators"))
+            return _frozen(Report, {**data, "operators": operators})
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise ArtifactError("the report is damaged; compile the model again") from None
+
     def __str__(self) -> str:
-        lines = [f"{'operator':32} {'kind':12} {'tasks':>6} {'est. us':>9}  tile (registers): reason"]
+        lines = [
+            f"{'operator':32} {'kind':12} {'tasks':>6} {'est. us':>9}  tile (registers): reason"
+        ]
         for op in self.operators:
             tile = "x".join(map(str, op.tile)) or "-"
             registers = "x".join(map(str, op.register_tile)) or "-"
@@ -59,55 +76,7 @@ class Report:
         return "\n".join(lines)
 
 
-def make_report(module: ir.Operation, tables: Tables, device: Device) -> Report:
-    """The report of an S4 module."""
-    kernels = {
-        ir.StringAttr(v.operation.attributes["sym_name"]).value: v.operation
-        for v in module.regions[0].blocks[0].operations
-        if v.operation.name == "rtask.kernel"
-    }
-    seen: dict[str, OperatorReport] = {}
-    for program in tables.programs:
-        for queue in program.queues:
-            for instruction in queue:
-                if isinstance(instruction, Run) and instruction.operator not in seen:
-                    seen[instruction.operator] = _operator(instruction, kernels[instruction.kernel])
-    graph = derive_graph(tables.programs, list(tables.kernels.values()))
-    timeline = simulate(tables.programs, graph, device.costs)
-    return Report(
-        operators=tuple(seen.values()),
-        eus=tables.eus,
-        launches=len(tables.programs),
-        makespan_ns=float(timeline.makespan_ns),
-        work_bound_ns=float(timeline.work_bound_ns),
-        path_bound_ns=float(timeline.path_bound_ns),
-        idle_ns=tuple(float(t) for t in timeline.idle_ns),
-        arena_bytes=max((p.arena for p in tables.programs), default=0),
-        arena_bound_bytes=_bound(module),
-        constant_bytes=max((p.constants for p in tables.programs), default=0),
-    )
-
-
-def _operator(run: Run, kernel: ir.Operation) -> OperatorReport:
-    attributes = kernel.attributes
-    tasks = ir.IntegerAttr(attributes["tasks"]).value
-    return OperatorReport(
-        name=run.operator,
-        kind=ir.StringAttr(attributes["kind"]).value,
-        kernel=run.kernel,
-        tile=tuple(ir.DenseI64ArrayAttr(attributes["tile"])),
-        register_tile=tuple(ir.DenseI64ArrayAttr(attributes["register_tile"])),
-        tasks=tasks,
-        estimated_ns=tasks * ir.FloatAttr(attributes["estimated_ns"]).value,
-        reason=ir.StringAttr(attributes["reason"]).value if "reason" in attributes else "",
-    )
-
-
-def _bound(module: ir.Operation) -> int:
-    """The planner's lower bound, noted on the programs by rammer-schedule; 0 for a schedule written by hand."""
-    bounds = [
-        ir.IntegerAttr(v.operation.attributes["arena_bound"]).value
-        for v in module.regions[0].blocks[0].operations
-        if v.operation.name == "vdevice.program" and "arena_bound" in v.operation.attributes
-    ]
-    return max(bounds, default=0)
+def _frozen(kind: Any, entry: dict[str, Any]) -> Any:
+    if set(entry) != {f.name for f in fields(kind)}:
+        raise ValueError
+    return kind(**{k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()})

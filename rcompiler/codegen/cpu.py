@@ -158,7 +158,7 @@ def compile_object(
         PipelineError: an operation is not of the llvm dialect, or the text does not parse.
         CompilerError: LLVM rejects the module.
     """
-    return compile_objects([module], target, optimize=optimize, cache=cache, jobs=1)[0]
+    return compile_objects([module], target, optimize=optimize, cache=cache)[0]
 
 
 def compile_objects(
@@ -169,11 +169,11 @@ def compile_objects(
     cache: ObjectCache | None = None,
     jobs: int | None = None,
 ) -> list[bytes]:
-    """Compile several modules, by default on every CPU of this process when it is worth it.
+    """Compile several modules in worker processes, as many as are worth it.
 
     Args:
         optimize: one flag for all modules, or one for each.
-        jobs: number of worker processes; None = as many as useful, 1 = in this process.
+        jobs: number of worker processes; None = as many as useful, 0 = none, in this process.
     Errors as for `compile_object`.
     """
     flags = [optimize] * len(modules) if isinstance(optimize, bool) else list(optimize)

@@ -1,20 +1,27 @@
-"""LLVM IR text -> relocatable x86-64 object, in this process or in worker processes.
+"""LLVM IR text -> relocatable x86-64 object, in worker processes.
 
 Threads do not help: llvmlite holds one lock around every call into LLVM (measured: two threads take
-as long as one). So several modules are shared out to processes that run `serve`; they import only
-llvmlite, not the MLIR bindings, and a fatal error inside LLVM ends the worker, not the caller.
+as long as one). So modules are shared out to processes that run `serve`; they import only llvmlite,
+not the MLIR bindings, and a fatal error inside LLVM ends the worker, not the caller. A worker is
+kept for the next compilation, since starting one takes longer than most modules; an idle one ends
+by itself.
 
 No mid-end is run by default: for kernels that are already vectorised, O1-O3 hoist loads out of the
 register tile until it spills and lose up to half of the speed, and they cost most of the time.
 """
 
+import atexit
 import json
 import os
+import select
 import struct
 import subprocess
 import sys
-from collections.abc import Sequence
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -30,6 +37,7 @@ TRIPLE = "x86_64-unknown-linux-gnu"
 # Part of every cache key: raise it when a change here changes the machine code.
 VERSION = "2"
 _FRAME = struct.Struct("<qq")
+_IDLE_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,7 @@ class Job:
     cpu: str
     features: str
     optimize: bool
+    assembly: bool = False  # the answer is assembly text instead of an object
 
 
 def toolchain() -> str:
@@ -74,12 +83,14 @@ def emit(job: Job) -> bytes:
         tuning.loop_vectorization = tuning.slp_vectorization = True
         builder = llvm.create_pass_builder(machine, tuning)
         builder.getModulePassManager().run(module, builder)
+    if job.assembly:
+        return bytes(machine.emit_assembly(module).encode())
     return bytes(machine.emit_object(module))
 
 
 def emit_all(jobs: Sequence[Job], processes: int) -> list[bytes]:
-    """Compile the modules in `processes` worker processes; results in the order of `jobs`."""
-    if processes <= 1 or len(jobs) <= 1 or not sys.executable:
+    """Compile the modules in `processes` worker processes, 0: in this one; results in order."""
+    if processes < 1 or not sys.executable:
         return [emit(job) for job in jobs]
     # The longest first, so that no worker is left with a big module at the end.
     todo: SimpleQueue[int] = SimpleQueue()
@@ -88,7 +99,7 @@ def emit_all(jobs: Sequence[Job], processes: int) -> list[bytes]:
     results: list[bytes] = [b""] * len(jobs)
 
     def drain(_: int) -> None:
-        with _Worker() as worker:
+        with _WORKERS.borrow() as worker:
             while True:
                 try:
                     index = todo.get_nowait()
@@ -97,16 +108,23 @@ def emit_all(jobs: Sequence[Job], processes: int) -> list[bytes]:
                 results[index] = worker.run(jobs[index])
 
     workers = min(processes, len(jobs))
-    with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(drain, range(workers)))
+    if workers:
+        with ThreadPoolExecutor(workers) as pool:
+            list(pool.map(drain, range(workers)))
     return results
+
+
+def prepare() -> None:
+    """Start one worker now, so that it is ready when the first module is."""
+    if sys.executable:
+        _WORKERS.prepare()
 
 
 def serve() -> None:
     """Worker process: one frame (status or sizes, bytes) in and out per module, until the end."""
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever LLVM prints must not get between the frames
-    while (frame := _receive(source)) is not None:
+    while (frame := _next(source)) is not None:
         try:
             reply, status = emit(Job(**json.loads(frame[1]))), 0
         except CompilerError as error:
@@ -126,44 +144,127 @@ def _initialize() -> None:
     llvm.set_option("rcompiler", "-disable-lsr")
 
 
+def _next(source: IO[bytes]) -> tuple[int, bytes] | None:
+    """The next frame; None at the end of the input, or when nothing came for a while."""
+    ready, _, _ = select.select([source], [], [], _IDLE_S)
+    return _receive(source) if ready else None
+
+
 class _Worker:
-    def __enter__(self) -> "_Worker":
+    """One process. Used by one thread at a time."""
+
+    def __init__(self) -> None:
+        self._start()
+
+    def alive(self) -> bool:
+        return self._process.poll() is None
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def close(self) -> None:
+        try:
+            self._stdin.close()
+        except BrokenPipeError:
+            pass
+        self._stdout.close()
+        self._stderr.close()
+        self._process.wait()
+
+    def run(self, job: Job) -> bytes:
+        payload = json.dumps(asdict(job)).encode()
+        frame = self._exchange(payload)
+        if frame is None and self._process.wait() == 0:  # it was idle too long, just now
+            self.close()
+            self._start()
+            frame = self._exchange(payload)
+        if frame is None:
+            raise CompilerError(
+                f"code generation: LLVM ended with status {self._process.wait()} on a module of "
+                f"{len(job.text)} characters for {job.cpu}{self._last_words()}; this is a defect of "
+                "the compiler, report it with the model"
+            )
+        status, reply = frame
+        if status:
+            raise CompilerError(reply.decode())
+        return reply
+
+    def _exchange(self, payload: bytes) -> tuple[int, bytes] | None:
+        try:
+            _send(self._stdin, 0, payload)
+            return _receive(self._stdout)
+        except BrokenPipeError:
+            return None
+
+    def _last_words(self) -> str:
+        self._stderr.seek(0)
+        lines = self._stderr.read().decode(errors="replace").splitlines()
+        found = [line for line in lines if "LLVM ERROR" in line] or lines[-1:]
+        return f" ({found[0].strip()})" if found else ""
+
+    def _start(self) -> None:
+        self._stderr = tempfile.TemporaryFile()
         package_home = str(Path(__file__).parents[2])
         paths = [package_home, *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
             [sys.executable, "-c", "from rcompiler.codegen.emit import serve; serve()"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            start_new_session=True,  # an interrupt at the terminal is for the caller
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         )
         assert self._process.stdin and self._process.stdout
         self._stdin, self._stdout = self._process.stdin, self._process.stdout
-        return self
 
-    def __exit__(self, *_: object) -> None:
-        try:
-            self._stdin.close()
-        except BrokenPipeError:
-            pass
-        self._stdout.close()
-        self._process.wait()
 
-    def run(self, job: Job) -> bytes:
+class _Workers:
+    """Idle workers of this process; a forked child begins with none."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._pid = os.getpid()
+
+    def prepare(self) -> None:
+        with self._lock:
+            self._drop_dead()
+            if not self._idle:
+                self._idle.append(_Worker())
+
+    @contextmanager
+    def borrow(self) -> Iterator[_Worker]:
+        with self._lock:
+            self._drop_dead()
+            worker = self._idle.pop() if self._idle else None
+        worker = worker or _Worker()
         try:
-            _send(self._stdin, 0, json.dumps(asdict(job)).encode())
-            frame = _receive(self._stdout)
-        except BrokenPipeError:
-            frame = None
-        if frame is None:
-            raise CompilerError(
-                f"code generation: LLVM ended with status {self._process.wait()} on a module of "
-                f"{len(job.text)} characters for {job.cpu}; its own message is on standard error; "
-                "report it with the model"
-            )
-        status, reply = frame
-        if status:
-            raise CompilerError(reply.decode())
-        return reply
+            yield worker
+        except BaseException:
+            worker.kill()  # it may be in the middle of something
+            worker.close()
+            raise
+        with self._lock:
+            self._idle.append(worker)
+
+    def close(self) -> None:
+        with self._lock:
+            self._drop_dead()
+            idle, self._idle = self._idle, []
+        for worker in idle:
+            worker.close()
+
+    def _drop_dead(self) -> None:
+        if self._pid != os.getpid():  # they belong to the parent
+            self._pid, self._idle = os.getpid(), []
+        self._idle = [worker for worker in self._idle if worker.alive()]
+
+
+_WORKERS = _Workers()
+os.register_at_fork(
+    after_in_child=_WORKERS.__init__
+)  # its lock may be held by a thread that is gone
+atexit.register(_WORKERS.close)
 
 
 def _send(stream: IO[bytes], status: int, payload: bytes) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from torch_mlir import ir
 
 from rcompiler.dialects import vdevice
@@ -10,9 +12,13 @@ from rcompiler.rammer.graph import Kernel
 from rcompiler.rammer.program import Barrier, Buffer, Instruction, Program, Run, Signal, Wait
 
 
-def write_program(program: Program, source: ScheduleGraph, device: str) -> None:
-    """Print `program` as a vdevice.program at the current insertion point."""
+def write_program(program: Program, source: ScheduleGraph, device: str, bound: int) -> None:
+    """Print `program` as a vdevice.program at the current insertion point.
+
+    bound: bytes that no arena of this schedule can go below, a remark for the reader and the report.
+    """
     op = vdevice.ProgramOp.build(program.name, device, program.arena, program.constants)
+    op.operation.attributes["arena_bound"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), bound)
     block = op.body.blocks.append() if not len(op.body.blocks) else op.body.blocks[0]
     with ir.InsertionPoint(block):
         for buffer in program.buffers:
@@ -143,12 +149,19 @@ def _read_buffer(op: ir.Operation) -> Buffer:
     key = ""
     if kind == "constant":
         text = str(op.attributes["value"])
-        key = text.partition("<")[2].partition(">")[0] if text.startswith("dense_resource<") else text
+        key = constant_key(text)
     alias = ir.FlatSymbolRefAttr(op.attributes["alias_of"]).value if "alias_of" in op.attributes else None
     index = _integer(op, "index") if "index" in op.attributes else -1
     return Buffer(
         _string(op, "sym_name"), kind, _integer(op, "offset"), _integer(op, "bytes"), index, alias, key
     )
+
+
+def constant_key(text: str) -> str:
+    """Of a constant attribute: that of its resource, or one that equal elements have in common."""
+    if text.startswith("dense_resource<"):
+        return text.partition("<")[2].partition(">")[0]
+    return "d_" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _read_instruction(op: ir.Operation, position: int) -> Instruction:

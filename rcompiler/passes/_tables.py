@@ -11,6 +11,7 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler.errors import ArtifactError, InvalidModel
+from rcompiler.kernelgen.emitter import item_bytes
 from rcompiler.passes._program_ir import read_kernels, read_programs
 from rcompiler.rammer.encode import encode, event_ids
 from rcompiler.rammer.graph import Kernel
@@ -24,6 +25,7 @@ class TensorInfo:
     name: str
     shape: tuple[int, ...]
     dtype: str
+    bytes: int
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,15 @@ class Tables:
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
     eus: int
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes of the temp arena and of the constant arena."""
+        arenas = [(p.arena, p.constants) for p in self.programs]
+        return max((a for a, _ in arenas), default=0), max((c for _, c in arenas), default=0)
+
+    def sizes(self) -> tuple[list[int], list[int]]:
+        """Bytes of each input and of each output."""
+        return [t.bytes for t in self.inputs], [t.bytes for t in self.outputs]
 
 
 def read_tables(module: ir.Operation) -> Tables:
@@ -73,7 +84,8 @@ def _signature(attribute: ir.Attribute) -> tuple[TensorInfo, ...]:
         fields = ir.DictAttr(entry)
         type_ = ir.RankedTensorType(ir.TypeAttr(fields["type"]).value)
         name, dtype = (ir.StringAttr(fields[n]).value for n in ("name", "dtype"))
-        found.append(TensorInfo(name, tuple(type_.shape), dtype))
+        size = math.prod(type_.shape) * item_bytes(str(type_.element_type))
+        found.append(TensorInfo(name, tuple(type_.shape), dtype, size))
     return tuple(found)
 
 
@@ -92,7 +104,13 @@ def constant_arena(module: ir.Operation, constants: Mapping[str, np.ndarray]) ->
             op = inner.operation
             if op.name == "vdevice.buffer" and "value" in op.attributes:
                 raw = _bytes_of(op.attributes["value"], constants)
-                offset = ir.IntegerAttr(op.attributes["offset"]).value
+                offset, size = (ir.IntegerAttr(op.attributes[n]).value for n in ("offset", "bytes"))
+                if raw.size != size:
+                    name = ir.StringAttr(op.attributes["sym_name"]).value
+                    raise ArtifactError(
+                        f"constant @{name} has {size} bytes in the schedule, but {raw.size} came with it; pass the "
+                        "weights that were saved with this schedule"
+                    )
                 arena[offset : offset + raw.size] = raw
     return np.zeros(0, np.uint8) if arena is None else arena
 

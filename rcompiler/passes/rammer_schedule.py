@@ -59,7 +59,7 @@ def _write(module: ir.Operation, function: ir.Operation, source: ScheduleGraph, 
     with ir.InsertionPoint(function), function.location:
         vdevice.DeviceOp.build(DEVICE_SYMBOL, eus)
         for program in found.programs:
-            write_program(program, source, DEVICE_SYMBOL)
+            write_program(program, source, DEVICE_SYMBOL, found.memory.bound)
         main = ir.Operation.create(
             "func.func",
             regions=1,

@@ -21,6 +21,7 @@ from rcompiler.rammer.placement import Placement, derive_graph, describe, home, 
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.regions import Ints, covers, disjoint, intersect_ranges
 from rcompiler.rammer.reuse import check_reuse
+from rcompiler.rammer.signature import check_signature
 
 
 @dataclass(frozen=True)
@@ -41,16 +42,20 @@ def validate(
     *,
     kernels: Sequence[Kernel] | None = None,
     max_eus: int | None = None,
+    inputs: Sequence[int] | None = None,
+    outputs: Sequence[int] | None = None,
 ) -> Certificate:
     """Prove that the launches of `programs`, one after the other, compute `graph`.
 
     Without a graph, `kernels` are needed: the graph is then what the programs say themselves, one
-    value per buffer name. max_eus: EUs of the device. Raises ScheduleError.
+    value per buffer name. max_eus: EUs of the device. inputs, outputs: bytes of each tensor of the
+    signature; then every byte of every output must be written. Raises ScheduleError.
     """
     derived = graph is None
     if graph is None:
         graph = derive_graph(programs, kernels or ())
     _check_programs(programs, max_eus)
+    check_signature(programs, graph, inputs, outputs)
     order = happens_before(programs)
     placement = place_runs(programs, graph, order, derived)
     checked: set[tuple[str, int]] = set()

@@ -10,7 +10,7 @@ results, whatever the stage texts and provenance say.
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -51,7 +51,8 @@ class Artifact:
         constants: uint8[bytes], packed weights.
         target, cpu_flags: what the code was compiled for, and what it needs of /proc/cpuinfo.
         provenance: where it comes from: versions, policy, hash of the model. No times, no paths.
-        stages: texts of the compilation stages by name.
+        proof: what the validator needs beside the streams, as JSON data; {} for none.
+        stages: texts by name: the compilation stages, and the report as JSON.
     """
 
     image: Image
@@ -64,6 +65,7 @@ class Artifact:
     target: str
     cpu_flags: tuple[str, ...]
     provenance: Mapping[str, str] = field(default_factory=dict)
+    proof: Mapping[str, Any] = field(default_factory=dict)
     stages: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -125,9 +127,8 @@ class Artifact:
         """
         header, sections = self._encoded()
         header = {**header, "certificate": self.certificate, "provenance": dict(self.provenance)}
-        for name, text in self.stages.items():
-            packed = zlib.compress(text.encode(), 6)
-            sections[_STAGE + name] = np.frombuffer(packed, np.uint8)
+        for name in self.stages:
+            sections[_STAGE + name] = _packed(self.stages, name)
         container.write(Path(path), header, dict(sorted(sections.items())))
 
     @staticmethod
@@ -173,6 +174,7 @@ class Artifact:
             "arena_bytes": self.arena_bytes,
             "target": self.target,
             "cpu_flags": list(self.cpu_flags),
+            "proof": dict(self.proof),
         }
         tables = np.concatenate([np.empty(0, "<i8"), *streams]).astype("<i8")
         return header, {
@@ -180,6 +182,12 @@ class Artifact:
             "tables": tables.view(np.uint8),
             "weights": self.constants,
         }
+
+
+def _packed(texts: Mapping[str, str], name: str) -> np.ndarray:
+    if isinstance(texts, _Texts):
+        return texts.packed(name)
+    return np.frombuffer(zlib.compress(texts[name].encode(), 6), np.uint8)
 
 
 def _certificate(header: Mapping[str, Any], described: Mapping[str, Any]) -> str:
@@ -240,11 +248,14 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
         target=_str(header["target"]),
         cpu_flags=_strings(header["cpu_flags"]),
         provenance={_str(k): _str(v) for k, v in header["provenance"].items()},
-        stages={
-            name.removeprefix(_STAGE): _unpack(data)
-            for name, data in sections.items()
-            if name.startswith(_STAGE)
-        },
+        proof=dict(header.get("proof", {})),
+        stages=_Texts(
+            {
+                name.removeprefix(_STAGE): data
+                for name, data in sections.items()
+                if name.startswith(_STAGE)
+            }
+        ),
     )
     return artifact, _str(header["certificate"])
 
@@ -259,15 +270,31 @@ def _tensors(entries: Any) -> tuple[Tensor, ...]:
     return tuple(Tensor(_str(name), _ints(shape), _str(dtype)) for name, shape, dtype in entries)
 
 
-def _unpack(data: np.ndarray) -> str:
-    unpacker = zlib.decompressobj()
-    try:
-        text = unpacker.decompress(data.data, _MAX_STAGE)
-    except zlib.error:
-        raise ValueError from None
-    if not unpacker.eof:
-        raise ValueError
-    return text.decode()
+class _Texts(Mapping[str, str]):
+    """Compressed texts, unpacked when they are asked for: a load must not pay for them."""
+
+    def __init__(self, packed: Mapping[str, np.ndarray]) -> None:
+        self._packed = packed
+
+    def __getitem__(self, name: str) -> str:
+        unpacker = zlib.decompressobj()
+        try:
+            text = unpacker.decompress(self._packed[name].data, _MAX_STAGE)
+            if unpacker.eof:
+                return text.decode()
+        except (zlib.error, UnicodeDecodeError):
+            pass
+        raise ArtifactError(f"artifact: stage '{name}' is damaged; compile the model again")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._packed)
+
+    def __len__(self) -> int:
+        return len(self._packed)
+
+    def packed(self, name: str) -> np.ndarray:
+        """The compressed text, as it lies in the file."""
+        return self._packed[name]
 
 
 def _int(value: Any) -> int:

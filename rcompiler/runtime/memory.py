@@ -18,16 +18,29 @@ def arena(size: int, what: str) -> np.ndarray:
     Raises:
         DeviceError: `size` bytes are more than this machine has.
     """
-    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    require(size, what)
     try:
-        if size > physical:
-            raise OSError(0, f"this machine has {physical}")
         return np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8)[:size]
     except OSError as error:
-        raise DeviceError(
-            f"{what}: it needs {size} bytes of memory ({error.strerror}); "
-            "use a machine with more memory or a smaller model"
-        ) from None
+        raise _too_much(size, what, error.strerror or str(error)) from None
+
+
+def require(size: int, what: str) -> None:
+    """Refuse what this machine cannot hold, before any of it is reserved.
+
+    Raises:
+        DeviceError: `size` bytes are more than this machine has.
+    """
+    physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if size > physical:
+        raise _too_much(size, what, f"this machine has {physical}")
+
+
+def _too_much(size: int, what: str, reason: str) -> DeviceError:
+    return DeviceError(
+        f"{what}: {size} bytes of memory are needed ({reason}); "
+        "use a machine with more memory or a smaller model"
+    )
 
 
 def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -53,7 +53,7 @@ def test_unknown_target():
 def test_worker_processes_give_the_same_objects_in_order():
     modules = [SOURCE.format(name=f"k{i}") for i in range(5)]
     target = Target.named("x86-64-v3")
-    assert compile_objects(modules, target, jobs=2) == compile_objects(modules, target, jobs=1)
+    assert compile_objects(modules, target, jobs=2) == compile_objects(modules, target, jobs=0)
 
 
 def test_optimize_vectorises_a_scalar_loop():
@@ -102,11 +102,11 @@ def test_a_full_disk_is_only_a_warning():
         ObjectCache(Path("/proc")).put("k", b"code")
 
 
-def test_a_crash_of_llvm_ends_the_worker_only(capfd: pytest.CaptureFixture[str]):
+def test_a_crash_of_llvm_ends_the_worker_only():
     """An intrinsic of another processor: LLVM's code generator ends its process."""
     foreign = """module { llvm.func @f() -> i32 {
       %t = llvm.call_intrinsic "llvm.nvvm.read.ptx.sreg.tid.x"() : () -> i32
       llvm.return %t : i32 } }"""
-    with pytest.raises(CompilerError, match="LLVM ended with status -6.*for x86-64"):
-        compile_objects([foreign, MODULE], Target.named("x86-64"), jobs=2)
-    assert "Cannot select" in capfd.readouterr().err
+    with pytest.raises(CompilerError, match="LLVM ended with status -6.*Cannot select"):
+        compile_objects([foreign, MODULE], Target.named("x86-64"))
+    assert compile_objects([MODULE], Target.named("x86-64"))  # the next one gets another worker

@@ -1,0 +1,224 @@
+"""The proof of a compiled file: no race, no deadlock, before any of its code is loaded.
+
+The streams of an artifact are numbers. `describe` notes beside them what the validator needs and
+the numbers do not say: the boxes that each rTask reads and writes, names, views and contents of the
+buffers. `prove` rebuilds the programs from the streams - what will run, not what is said of it -
+checks that the notes fit them byte for byte, and validates them. Needs numpy only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rcompiler.errors import ArtifactError
+from rcompiler.rammer.graph import Access, DimAccess, Kernel
+from rcompiler.rammer.program import (
+    Barrier,
+    Buffer,
+    Instruction,
+    Program,
+    Run,
+    Signal,
+    Wait,
+)
+from rcompiler.rammer.validate import Certificate, validate
+from rcompiler.runtime import tables
+from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.program import KernelEntry
+from rcompiler.runtime.program import Program as Launch
+
+Json = dict[str, Any]
+_MOST = 1 << 46  # of any number in the notes: sums and products of a few stay exact in int64
+
+
+def describe(programs: Sequence[Program], kernels: Iterable[Kernel]) -> Json:
+    """What `prove` needs beside the streams, as JSON data; kernels in the order of their numbers."""
+    numbers: dict[Buffer, int] = {}
+    launches = []
+    for program in programs:
+        for buffer in program.buffers:
+            numbers.setdefault(buffer, len(numbers))
+        runs = [step for queue in program.queues for step in queue if isinstance(step, Run)]
+        launches.append(
+            {
+                "buffers": [numbers[buffer] for buffer in program.buffers],
+                "operands": {
+                    run.operator: [numbers[program.buffer[name]] for name in run.buffers]
+                    for run in runs
+                },
+            }
+        )
+    return {
+        "kernels": [
+            [
+                list(kernel.grid),
+                [_access_data(access) for access in kernel.reads],
+                [_access_data(access) for access in kernel.writes],
+                [list(pair) for pair in kernel.in_place],
+            ]
+            for kernel in kernels
+        ],
+        "buffers": [
+            [b.name, b.kind, b.offset, b.bytes, b.index, b.alias_of, b.key] for b in numbers
+        ],
+        "programs": launches,
+    }
+
+
+def prove(artifact: Artifact) -> Certificate:
+    """Prove that the programs of an artifact may run.
+
+    Raises:
+        ArtifactError: there is no proof, or its notes are not of these programs.
+        ScheduleError: the schedule has a race or a deadlock, or leaves a result unwritten.
+    """
+    notes: Any = artifact.proof
+    if not notes:
+        raise ArtifactError(
+            "the compiled model carries no proof of its schedule; compile the model again"
+        )
+    try:
+        kernels = [
+            _kernel(entry, data)
+            for entry, data in zip(artifact.kernels, notes["kernels"], strict=True)
+        ]
+        buffers = [_buffer(*fields) for fields in notes["buffers"]]
+        programs = [
+            _Rebuilt(artifact, launch, data, buffers).program()
+            for launch, data in zip(artifact.programs, notes["programs"], strict=True)
+        ]
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError):
+        raise _unfit("they cannot be read") from None
+    return validate(
+        programs,
+        kernels=kernels,
+        inputs=[tensor.nbytes for tensor in artifact.inputs],
+        outputs=[tensor.nbytes for tensor in artifact.outputs],
+    )
+
+
+class _Rebuilt:
+    """One program of the validator, from the streams of a launch."""
+
+    def __init__(
+        self, artifact: Artifact, launch: Launch, data: Mapping[str, Any], buffers: Sequence[Buffer]
+    ) -> None:
+        self._artifact, self._launch = artifact, launch
+        self._buffers = tuple(buffers[_index(number, buffers)] for number in data["buffers"])
+        self._operands: dict[str, tuple[tuple[str, ...], tuple[int, ...]]] = {}
+        for operator, numbers in data["operands"].items():
+            operands = [buffers[_index(number, buffers)] for number in numbers]
+            addresses = [word for b in operands for word in self._address(b)]
+            self._operands[operator] = (tuple(b.name for b in operands), tuple(addresses))
+
+    def program(self) -> Program:
+        launch, artifact = self._launch, self._artifact
+        queues = tuple(tuple(self._queue(eu, stream)) for eu, stream in enumerate(launch.streams))
+        return Program(
+            launch.name,
+            len(queues),
+            self._buffers,
+            queues,
+            artifact.arena_bytes,
+            int(artifact.constants.size),
+        )
+
+    def _queue(self, eu: int, stream: np.ndarray) -> Iterable[Instruction]:
+        names = iter(self._launch.operators[eu])
+        events, kernels = self._launch.events, self._artifact.kernels
+        for _, opcode, operands in tables.instructions(stream):
+            if opcode == tables.RUN:
+                operator = next(names)
+                buffers, addresses = self._operands[operator]
+                if operands[5:] != addresses:
+                    raise _unfit(
+                        f"program '{self._launch.name}', EU {eu}: a run of operator "
+                        f"'{operator}' is not on the buffers that the notes name"
+                    )
+                yield Run(kernels[operands[0]].name, operator, *operands[1:4], buffers)
+            elif opcode == tables.WAIT:
+                yield Wait(events[operands[0]], operands[1])
+            elif opcode == tables.SIGNAL:
+                yield Signal(events[operands[0]])
+            elif opcode == tables.BARRIER:
+                yield Barrier()
+
+    def _address(self, buffer: Buffer) -> tuple[int, int]:
+        inputs = len(self._artifact.inputs)
+        base = {
+            "temp": tables.ARENA,
+            "constant": tables.CONSTANTS,
+            "input": tables.EXTERNAL + buffer.index,
+            "output": tables.EXTERNAL + inputs + buffer.index,
+        }[buffer.kind]
+        return base, buffer.offset
+
+
+def _access_data(access: Access) -> list[Any]:
+    dims = [[d.axis, d.scale, d.offset, d.extent] for d in access.dims]
+    return [list(access.shape), access.itemsize, dims]
+
+
+def _access(shape: Any, itemsize: Any, dims: Any) -> Access:
+    entries = tuple(DimAccess(*map(_int, dim)) for dim in dims)
+    return Access(tuple(map(_int, shape)), _int(itemsize), entries)
+
+
+def _kernel(entry: KernelEntry, data: Any) -> Kernel:
+    grid, reads, writes, pairs = data
+    kernel = Kernel(
+        name=entry.name,
+        grid=tuple(map(_int, grid)),
+        reads=tuple(_access(*fields) for fields in reads),
+        writes=tuple(_access(*fields) for fields in writes),
+        estimated_ns=0.0,  # times prove nothing
+        in_place=tuple((_int(read), _int(write)) for read, write in pairs),
+    )
+    sizes = tuple(access.bytes for access in (*kernel.reads, *kernel.writes))
+    if (kernel.tasks, sizes, len(kernel.writes)) != (
+        entry.tasks,
+        entry.operand_bytes,
+        entry.outputs,
+    ):
+        raise _unfit(f"rKernel '{entry.name}' has other tasks or operands than the kernel table")
+    return kernel
+
+
+def _buffer(
+    name: Any, kind: Any, offset: Any, size: Any, index: Any, alias_of: Any, key: Any
+) -> Buffer:
+    if alias_of is not None:
+        alias_of = _str(alias_of)
+    return Buffer(
+        _str(name), _str(kind), _int(offset), _int(size), _int(index), alias_of, _str(key)
+    )
+
+
+def _index(number: Any, items: Sequence[object]) -> int:
+    if not 0 <= _int(number) < len(items):
+        raise IndexError
+    return int(number)
+
+
+def _int(value: Any) -> int:
+    if type(value) is not int or not -_MOST <= value <= _MOST:
+        raise TypeError
+    return value
+
+
+def _str(value: Any) -> str:
+    if type(value) is not str:
+        raise TypeError
+    return value
+
+
+def _unfit(what: str) -> ArtifactError:
+    return ArtifactError(
+        f"the notes for the proof do not fit the schedule: {what}; compile the model again"
+    )
+
+
+__all__ = ["describe", "prove"]
