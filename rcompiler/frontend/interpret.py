@@ -145,7 +145,7 @@ class Interpreter:
         body = functions.body_of(node, version, inputs)
         if body is None:
             raise registry.unsupported(Gap(
-                name, f"{node.domain}.{node.op_type}" if node.domain else node.op_type,
+                name, qualified(node),
                 "the operator is not translated",
                 "Express it with other operators, or as a function of the model",
                 "inputs: " + ", ".join("-" if v is None else registry.describe(v)
@@ -220,7 +220,9 @@ class Interpreter:
         self, node: NodeProto, name: str, frame: Frame, error: CompilerError
     ) -> list[Any]:
         assert self.gaps is not None
-        gap = getattr(error, "gap", None) or Gap(name, node.op_type, str(error), "See the reason")
+        gap = getattr(error, "gap", None)
+        if gap is None:
+            gap = Gap(name, qualified(node), str(error), "See the reason")
         if all(g != gap for g in self.gaps):
             self.gaps.append(gap)
         inputs = [frame.find(n) if n else None for n in node.input]
@@ -233,7 +235,7 @@ class Interpreter:
         assert self.gaps is not None
         known = registry.find(node.op_type, node.domain) or control.is_control(node)
         if not known and functions.body_of(node, version, [None] * len(inputs)) is None:
-            gap = Gap(name, node.op_type, "the operator is not translated",
+            gap = Gap(name, qualified(node), "the operator is not translated",
                       "Express it with other operators, or as a function of the model")
             self.gaps.append(gap)
         return [Unknown(name) for _ in node.output]
@@ -274,6 +276,11 @@ def count_uses(nodes: Iterable[NodeProto], outputs: Iterable[str]) -> Counter[st
     for node in nodes:
         uses.update(load.node_reads(node))
     return uses
+
+
+def qualified(node: NodeProto) -> str:
+    """``domain.op``, or the bare op of the standard's own domain."""
+    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
 
 
 def opset_of(opsets: Mapping[str, int], domain: str) -> int:

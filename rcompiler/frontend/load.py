@@ -116,6 +116,10 @@ def _without_weights(model: ModelProto) -> ModelProto:
     graph.input.extend(source.input)
     graph.output.extend(source.output)
     graph.sparse_initializer.extend(source.sparse_initializer)
+    for value in [*graph.input, *graph.output]:
+        # The checker wants a shape; the compiler derives those of outputs and asks for inputs'.
+        if value.type.HasField("tensor_type") and not value.type.tensor_type.HasField("shape"):
+            value.type.tensor_type.shape.SetInParent()
     present = {value.name for value in source.input}
     for tensor in source.initializer:
         small = tensor.data_location != TensorProto.EXTERNAL and (

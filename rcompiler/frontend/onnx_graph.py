@@ -14,6 +14,7 @@ from rcompiler.errors import InvalidModel, ShapeError
 
 from . import dtypes, load
 from .builder import Value
+from .control import Unknown
 from .interpret import Frame, Interpreter
 from .registry import Gap
 
@@ -115,6 +116,8 @@ def _run(
     for declared, value in zip(graph.output, outputs, strict=True):
         if isinstance(value, Value):
             results.append((declared.name, value))
+        elif isinstance(value, Unknown):
+            continue  # the gap it comes from is listed
         elif gaps is None:
             raise InvalidModel(f"output '{declared.name}' is a {type(value).__name__}; only "
                                "tensors are compiled")

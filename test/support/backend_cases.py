@@ -68,7 +68,6 @@ def _data_of(case):
 
 
 def _normal(x):
-    from onnx.backend.test.runner import _normalize_tensor
 
     return _normalize_tensor(x)
 

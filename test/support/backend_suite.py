@@ -13,18 +13,18 @@ import sys
 import time
 import traceback
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-from onnx.backend.test.runner import Runner as OnnxRunner
-
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[2])]
 from backend_cases import KINDS, Case, cached, load_case
 from naive_linalg import Runner
+from onnx.backend.test.runner import Runner as OnnxRunner
 
 from rcompiler.errors import CompilerError
 from rcompiler.frontend import import_onnx
 from rcompiler.frontend.dtypes import numpy_dtype, to_storage
+
+RANDOM = re.compile("bernoulli|training_dropout|random|multinomial")
+
 
 @dataclass
 class Outcome:
@@ -75,6 +75,11 @@ def run_case(case: Case, runner: Runner) -> Outcome:
             return Outcome(case.name, op, kind, str(error))
         results = [_back(r, s.dtype) for r, s in zip(raw, imported.outputs, strict=True)]
         try:
+            if RANDOM.search(case.name):  # other numbers are right too: types and shapes count
+                results = [
+                    e if (e.dtype, e.shape) == (r.dtype, r.shape) else r
+                    for e, r in zip(expected, results, strict=True)
+                ]
             OnnxRunner.assert_similar_outputs(expected, results, case.rtol, case.atol)
         except (AssertionError, TypeError) as error:
             return Outcome(case.name, op, "wrong", str(error))

@@ -94,12 +94,11 @@ def _read(out: ctypes.Structure, rank: int, dtype: np.dtype) -> np.ndarray:
 
 
 def _lower(text: str) -> str:
+    from llvm_text import to_older
     from torch_mlir import ir
     from torch_mlir.dialects import llvm
     from torch_mlir.dialects import torch as _registers_refback_passes  # noqa: F401
     from torch_mlir.passmanager import PassManager
-
-    from llvm_text import to_older
 
     with ir.Context() as context:
         context.enable_multithreading(False)
