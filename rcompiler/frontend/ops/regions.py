@@ -1,0 +1,234 @@
+"""RoiAlign, MaxRoiPool and DeformConv: reading an image at computed places."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend.ops.contraction import add_channels, window
+from rcompiler.frontend.ops.vision import Tap, interpolate
+from rcompiler.frontend.registry import Context, lowering
+from rcompiler.frontend.scalar import Body, Scalar
+
+
+def _whole(s: Body, x: Scalar) -> Scalar:
+    """A float that holds a whole number of moderate size, as an ``index``."""
+    kind = "f64" if x.dtype == "float64" else "f32"
+    return s.cast(s.op(f"arith.fptosi {x.name} : {kind} to i32", "int32"), "index")
+
+
+def _bounded(s: Body, x: Scalar, low: float, high: float) -> Scalar:
+    """Clamp; NaN becomes ``low``."""
+    x = s.select(x > low, x, low)
+    return s.select(x < high, x, high)
+
+
+def _check_regions(ctx: Context, x: Value, rois: Value, columns: int) -> None:
+    ctx.need_float()
+    if x.rank != 4 or rois.rank != 2 or rois.shape[1] != columns or rois.dtype != x.dtype:
+        raise ctx.shape_error(f"the input is [n, c, h, w] and a region has {columns} numbers")
+
+
+# -- RoiAlign --------------------------------------------------------------------------------------
+
+
+def _grids(ctx: Context, rois: Value, half: bool, scale: float, sizes: list[int]) -> np.ndarray:
+    """Sampling points per bin [2, regions] (rows, columns), from constants."""
+    ratio = ctx.attr("sampling_ratio", 0)
+    if ratio > 0:
+        return np.full((2, rois.shape[0]), ratio, np.int64)
+    if rois.const is None:
+        raise ctx.gap("with sampling_ratio 0 the work depends on run-time regions",
+                      "Set sampling_ratio, or make the regions constant",
+                      tuple(sorted(rois.inputs)))
+    # In the regions' own type: a rounding difference here would change the number of points.
+    number = rois.const.dtype.type
+    edges = rois.const * number(scale) - number(0.5 if half else 0.0)
+    extent = np.stack([edges[:, 3] - edges[:, 1], edges[:, 2] - edges[:, 0]])
+    extent = extent if half else np.maximum(extent, 1.0)
+    return np.ceil(extent / np.array(sizes, extent.dtype)[:, None]).astype(np.int64)
+
+
+def _bilinear(s: Body, at: Scalar, size: int) -> tuple[list[tuple[Scalar, Scalar]], Scalar]:
+    """((low, weight), (high, weight)) of a coordinate, and whether it is on the image."""
+    inside = (at >= -1.0) & (at <= float(size))
+    at = _bounded(s, at, 0.0, size - 1.0)
+    low = s.floor(at)
+    part = at - low
+    first = _whole(s, low)
+    return [(first, 1.0 - part), (s.minimum(first + 1, size - 1), part)], inside
+
+
+@lowering("RoiAlign")
+def _roi_align(ctx: Context) -> Value:
+    """Average (or maximum) of bilinear samples in every bin of every region [x1, y1, x2, y2]."""
+    b, x, rois, batch = ctx.b, ctx.input(0), ctx.input(1), ctx.input(2)
+    _check_regions(ctx, x, rois, 4)
+    if batch.shape != rois.shape[:1]:
+        raise ctx.shape_error("there is one batch index per region")
+    sizes = [ctx.attr("output_height", 1), ctx.attr("output_width", 1)]
+    default = "half_pixel" if ctx.opset >= 16 else "output_half_pixel"
+    half = ctx.attr("coordinate_transformation_mode", default) == "half_pixel"
+    scale, largest = ctx.attr("spatial_scale", 1.0), ctx.attr("mode", "avg") == "max"
+    shape = [rois.shape[0], x.shape[1], *sizes]
+    if 0 in shape or not x.size:
+        return b.empty(shape, x.dtype)
+    grids = _grids(ctx, rois, half, scale, sizes)
+    reach = [max(int(g.max()), 1) for g in grids]
+    fixed = bool((grids == grids[:, :1]).all())
+    wide = "float64" if x.dtype == "float64" else "float32"
+
+    def body(s: Body, *args: Scalar) -> Scalar:
+        edges = [s.cast(a, wide) * scale for a in args[:4]]
+        edges = [e - 0.5 for e in edges] if half else edges
+        inside, axes = s.const(True, "bool"), []
+        for i in range(2):
+            start, extent = edges[1 - i], edges[3 - i] - edges[1 - i]
+            extent = extent if half else s.maximum(extent, 1.0)
+            step = extent / float(sizes[i])
+            tap, cell = s.index(4 + i), s.index(2 + i)
+            inside = inside & (tap < s.cast(args[5 + i], "index"))
+            points = s.maximum(s.cast(s.cast(args[5 + i], "int32"), wide), 1.0)
+            place = s.cast(s.cast(tap, "int32"), wide) + 0.5
+            at = start + s.cast(s.cast(cell, "int32"), wide) * step + place * step / points
+            pair, good = _bilinear(s, at, x.shape[2 + i])
+            inside = inside & good if not largest else inside
+            axes.append((pair, good))
+        image = s.clamp(s.cast(args[4], "index"), 0, x.shape[0] - 1)
+        on_image = axes[0][1] & axes[1][1]
+        total: Scalar | None = None
+        for row, u in axes[0][0]:
+            for column, v in axes[1][0]:
+                value = s.cast(s.extract(x, [image, s.index(1), row, column]), wide) * (u * v)
+                combine = s.maximum if largest else s.add
+                total = value if total is None else combine(total, value)
+        assert total is not None
+        if largest:
+            total = s.select(on_image, total, 0.0)
+            return s.select(inside, s.maximum(args[-1], total), args[-1])
+        return args[-1] + s.select(inside, total, 0.0)
+
+    reads = [(rois, f"d0, {i}") for i in range(4)] + [(batch, "d0")]
+    reads += [(b.constant(g), "d0") for g in grids]
+    reads.append((b.empty(reach, x.dtype), "d4, d5"))
+    start = b.fill(shape, wide, float("-inf") if largest else 0.0)
+    out = b.generic(reads, [(start, "d0, d1, d2, d3")], "pppprr", body)[0]
+    count = (grids[0] * grids[1]).reshape(-1, 1, 1, 1)
+    if largest:
+        if not fixed or not count.all():
+            some = b.constant(count > 0)
+            out = b.elementwise(lambda s, v, c: s.select(c, v, 0.0), out, some)
+        return b.cast(out, x.dtype)
+    divisor = b.constant(np.maximum(count, 1), wide)
+    return b.cast(b.elementwise(lambda s, v, c: v / c, out, divisor), x.dtype)
+
+
+@lowering("MaxRoiPool")
+def _max_roi_pool(ctx: Context) -> Value:
+    """Maximum of every bin of every region [batch, x1, y1, x2, y2]; an empty bin is zero.
+
+    A bin's extent is only known at run time, so every bin looks at the whole image.
+    """
+    b, x, rois = ctx.b, ctx.input(0), ctx.input(1)
+    _check_regions(ctx, x, rois, 5)
+    sizes, scale = ctx.attr("pooled_shape"), ctx.attr("spatial_scale", 1.0)
+    if sizes is None or len(sizes) != 2 or min(sizes) < 1:
+        raise ctx.shape_error("pooled_shape has two positive sizes")
+    shape = [rois.shape[0], x.shape[1], *sizes]
+    if 0 in shape or not x.size:
+        return b.empty(shape, x.dtype)
+    low = float("-inf")
+
+    def body(s: Body, *args: Scalar) -> Scalar:
+        inside = s.const(True, "bool")
+        for i in range(2):
+            first, last = (s.cast(args[n], "float32") * scale for n in (2 - i, 4 - i))
+            first, last = (_half_away(s, v) for v in (first, last))
+            step = s.maximum(last - first + 1.0, 1.0) / float(sizes[i])
+            cell = s.cast(s.cast(s.index(2 + i), "int32"), "float32")
+            at = s.cast(s.cast(s.index(4 + i), "int32"), "float32")
+            inside = inside & (at >= s.floor(cell * step) + first) \
+                & (at < s.ceil((cell + 1.0) * step) + first)
+        image = _whole(s, _bounded(s, s.cast(args[0], "float32"), 0.0, x.shape[0] - 1.0))
+        value = s.extract(x, [image, s.index(1), s.index(4), s.index(5)])
+        return s.maximum(args[-1], s.select(inside, value, low))
+
+    reads = [(rois, f"d0, {i}") for i in range(5)]
+    reads.append((b.empty(x.shape[2:], x.dtype), "d4, d5"))
+    out = b.generic(reads, [(b.fill(shape, x.dtype, low), "d0, d1, d2, d3")], "pppprr", body)[0]
+    return b.elementwise(lambda s, v: s.select(v.eq(low), 0.0, v), out)
+
+
+def _half_away(s: Body, x: Scalar) -> Scalar:
+    """C's ``round``."""
+    return s.select(x < 0.0, s.ceil(x - 0.5), s.floor(x + 0.5))
+
+
+# -- DeformConv ------------------------------------------------------------------------------------
+
+
+@lowering("DeformConv")
+def _deform_conv(ctx: Context) -> Value:
+    """Samples at shifted positions [n, c, kernel..., out...], then one contraction."""
+    ctx.need_float()
+    b, x, w, offset = ctx.b, ctx.input(0), ctx.input(1), ctx.input(2)
+    bias, mask = ctx.optional(3), ctx.optional(4)
+    rank, groups, shifts = x.rank - 2, ctx.attr("group", 1), ctx.attr("offset_group", 1)
+    kernel = list(w.shape[2:])
+    if rank < 1 or w.rank != x.rank or w.shape[1] * groups != x.shape[1] or w.shape[0] % groups \
+            or x.shape[1] % shifts:
+        raise ctx.shape_error("the input and weight do not fit the groups")
+    strides, dilations, pads = window(ctx, x.shape[2:], kernel)
+    out = [
+        (x.shape[2 + i] + pads[i] + pads[rank + i] - (kernel[i] - 1) * dilations[i] - 1)
+        // strides[i] + 1 for i in range(rank)
+    ]
+    taps, n = math.prod(kernel), x.shape[0]
+    if offset.shape != (n, shifts * taps * rank, *out):
+        raise ctx.shape_error("the offsets do not fit the kernel and the result")
+    if mask is not None and mask.shape != (n, shifts * taps, *out):
+        raise ctx.shape_error("the mask does not fit the kernel and the result")
+    wide = "float64" if x.dtype == "float64" else "float32"
+    per = x.shape[1] // shifts
+    offset = b.reshape(offset, [n, shifts, *kernel, rank, *out])
+    mask = None if mask is None else b.reshape(mask, [n, shifts, *kernel, *out])
+    first = 3 + rank  # dimensions: n, shift group, channel in it, kernel..., out...
+
+    def body(s: Body, *args: Scalar) -> Scalar:
+        axes = []
+        for i in range(rank):
+            whole = s.index(first + i) * strides[i] + s.index(3 + i) * dilations[i] - pads[i]
+            at = s.cast(s.cast(whole, "int32"), wide) + s.cast(args[i], wide)
+            axes.append(_around(s, at, x.shape[2 + i]))
+        channel = s.index(1) * per + s.index(2)
+        value = interpolate(s, axes, lambda at: s.cast(
+            s.extract(x, [s.index(0), channel, *at]), wide))
+        return s.cast(value if mask is None else value * s.cast(args[rank], wide), x.dtype)
+
+    kernels, places = dims(rank, 3), dims(rank, first)
+    reads = [(offset, ", ".join(["d0", "d1", *kernels, str(i), *places])) for i in range(rank)]
+    if mask is not None:
+        reads.append((mask, ", ".join(["d0", "d1", *kernels, *places])))
+    shape = [n, shifts, per, *kernel, *out]
+    columns = b.generic(reads, [(b.empty(shape, x.dtype), ", ".join(dims(len(shape))))],
+                        "p" * len(shape), body)[0]
+    depth, pixels = x.shape[1] // groups * taps, math.prod(out)
+    columns = b.reshape(columns, [n, groups, depth, pixels])
+    weights = b.reshape(w, [groups, w.shape[0] // groups, depth])
+    total = b.contract((weights, "d1, d2, d4"), (columns, "d0, d1, d4, d3"),
+                       ([n, groups, w.shape[0] // groups, pixels], "d0, d1, d2, d3"), "ppppr")
+    return add_channels(b, b.reshape(total, [n, w.shape[0], *out]), bias)
+
+
+def _around(s: Body, at: Scalar, size: int) -> list[Tap]:
+    """Both neighbours of a coordinate; those outside the image count as zero."""
+    at = _bounded(s, at, -4.0, size + 4.0)
+    low = s.floor(at)
+    part = at - low
+    taps: list[Tap] = []
+    for point, weight in ((low, 1.0 - part), (low + 1.0, part)):
+        inside = (point >= 0.0) & (point <= size - 1.0)
+        taps.append((_whole(s, s.clamp(point, 0.0, size - 1.0)), weight, inside))
+    return taps
