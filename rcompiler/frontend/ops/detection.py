@@ -1,0 +1,123 @@
+"""NonMaxSuppression and Det."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rcompiler.frontend.builder import Value
+from rcompiler.frontend.registry import Context, lowering
+from rcompiler.frontend.scalar import Body, Scalar
+
+
+@lowering("NonMaxSuppression")
+def _non_max_suppression(ctx: Context) -> Value:
+    """Selected [batch, class, box] of constants: how many are selected is the result's shape."""
+    why = "the boxes and scores decide the result's shape; what"
+    boxes, scores = ctx.const(0, f"{why}: the boxes"), ctx.const(1, f"{why}: the scores")
+    most = int(ctx.scalar(2, 0))
+    overlap, least = ctx.scalar(3, 0.0), ctx.scalar(4, None)
+    if boxes.ndim != 3 or scores.ndim != 3 or boxes.shape[2] != 4 \
+            or (scores.shape[0], scores.shape[2]) != boxes.shape[:2]:
+        raise ctx.shape_error("boxes are [batch, n, 4] and scores [batch, classes, n]")
+    rows: list[list[int]] = []
+    for batch in range(scores.shape[0]):
+        corners = _corners(boxes[batch], bool(ctx.attr("center_point_box", 0)))
+        for category in range(scores.shape[1]):
+            kept = _selected(corners, scores[batch, category], most, overlap, least)
+            rows += [[batch, category, box] for box in kept]
+    return ctx.b.constant(np.array(rows, np.int64).reshape(-1, 3))
+
+
+def _corners(boxes: np.ndarray, centred: bool) -> np.ndarray:
+    """[n, 4] as (low, low, high, high); corners may be given in any order."""
+    if centred:
+        half = boxes[:, [3, 2]] / 2
+        middle = boxes[:, [1, 0]]
+        return np.concatenate([middle - half, middle + half], 1)
+    first, second = boxes[:, :2], boxes[:, 2:]
+    return np.concatenate([np.minimum(first, second), np.maximum(first, second)], 1)
+
+
+def _selected(corners: np.ndarray, scores: np.ndarray, most: int, overlap: float,
+              least: float | None) -> list[int]:
+    """Greedy choice by score; boxes that overlap a chosen one by more than ``overlap`` go."""
+    kept: list[int] = []
+    area = np.prod(corners[:, 2:] - corners[:, :2], axis=1)
+    for box in np.argsort(-scores, kind="stable"):
+        if len(kept) >= most or (least is not None and scores[box] <= least):
+            break
+        low = np.maximum(corners[kept, :2], corners[box, :2])
+        high = np.minimum(corners[kept, 2:], corners[box, 2:])
+        common = np.prod(np.clip(high - low, 0, None), axis=1)
+        union = area[kept] + area[box] - common
+        share = np.divide(common, union, out=np.zeros_like(common), where=union > 0)
+        if not (share > overlap).any():
+            kept.append(int(box))
+    return kept
+
+
+@lowering("Det")
+def _det(ctx: Context) -> Value:
+    """Determinants of [..., n, n] by Gaussian elimination with partial pivoting, one at a time."""
+    ctx.need_float()
+    b, x = ctx.b, ctx.input(0)
+    if x.rank < 2 or x.shape[-1] != x.shape[-2]:
+        raise ctx.shape_error("the input is a square matrix or a batch of them")
+    n, batch, lead = x.shape[-1], math.prod(x.shape[:-2]), x.shape[:-2]
+    if not n or not batch:
+        return b.splat(lead, x.dtype, 1)
+    wide = "float64" if x.dtype == "float64" else "float32"
+    matrices = b.reshape(b.cast(x, wide), [batch, n, n])
+
+    def matrix(s: Body, m: Scalar, a: Value, out: Value) -> list[Value]:
+        def column(k: Scalar, *carried: Value | Scalar) -> list[Value | Scalar]:
+            work, det = carried
+            assert isinstance(work, Value) and isinstance(det, Scalar)
+            return _eliminated(s, m, k, n, work, det)
+
+        a2, det = s.for_(0, n, [a, s.const(1.0, wide)], column)
+        assert isinstance(a2, Value) and isinstance(det, Scalar)
+        return [a2, s.insert(det, out, [m])]
+
+    out = b.loop(batch, [matrices, b.splat([batch], wide, 0)], matrix)[1]
+    return b.cast(b.reshape(out, lead), x.dtype)
+
+
+def _eliminated(s: Body, m: Scalar, k: Scalar, n: int, work: Value, det: Scalar
+                ) -> list[Value | Scalar]:
+    """Column ``k`` of matrix ``m`` cleared below the diagonal; ``det`` times its pivot."""
+
+    def larger(i: Scalar, *best: Value | Scalar) -> list[Value | Scalar]:
+        row, size = best
+        assert isinstance(row, Scalar) and isinstance(size, Scalar)
+        here = s.abs(s.extract(work, [m, i, k]))
+        return [s.select(here > size, i, row), s.select(here > size, here, size)]
+
+    pivot_row = s.for_(k, n, [k, s.const(-1.0, det.dtype)], larger)[0]
+    assert isinstance(pivot_row, Scalar)
+
+    def swap(j: Scalar, tensor: Value | Scalar) -> list[Value | Scalar]:
+        assert isinstance(tensor, Value)
+        upper, lower = s.extract(tensor, [m, k, j]), s.extract(tensor, [m, pivot_row, j])
+        return [s.insert(upper, s.insert(lower, tensor, [m, k, j]), [m, pivot_row, j])]
+
+    swapped = s.for_(0, n, [work], swap)[0]
+    assert isinstance(swapped, Value)
+    pivot = s.extract(swapped, [m, k, k])
+    divisor = s.select(pivot.eq(0.0), 1.0, pivot)
+
+    def clear(i: Scalar, tensor: Value | Scalar) -> list[Value | Scalar]:
+        assert isinstance(tensor, Value)
+        factor = s.extract(tensor, [m, i, k]) / divisor
+
+        def subtract(j: Scalar, inner: Value | Scalar) -> list[Value | Scalar]:
+            assert isinstance(inner, Value)
+            value = s.extract(inner, [m, i, j]) - factor * s.extract(inner, [m, k, j])
+            return [s.insert(value, inner, [m, i, j])]
+
+        return s.for_(k, n, [tensor], subtract)
+
+    done = s.for_(k + 1, n, [swapped], clear)[0]
+    return [done, s.select(pivot_row.ne(k), -det, det) * pivot]
