@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,9 @@ def dims(count: int, start: int = 0) -> list[str]:
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...] | None:
     """numpy's broadcast of shapes, or None when they do not fit."""
+    first = tuple(shapes[0]) if shapes else ()
+    if all(tuple(s) == first for s in shapes):
+        return first
     try:
         return tuple(int(d) for d in np.broadcast_shapes(*map(tuple, shapes)))
     except ValueError:
@@ -203,7 +207,7 @@ class Core:
             for r, (out, _) in zip(results, outs, strict=True)
         ]
         kinds = ["parallel" if c == "p" else "reduction" for c in iterators]
-        left = "(" + ", ".join(dims(len(iterators))) + ") -> ("
+        left = _domain(len(iterators))
         maps = ", ".join(f"affine_map<{left}{m})>" for _, m in [*inputs, *outs])
         types = ", ".join(v.type for v, _ in outs)
         ins = f" ins({self._operands([v for v, _ in inputs])})" if inputs else ""
@@ -267,6 +271,12 @@ class Core:
             small = self.constant(value.const.reshape([value.shape[i] for i in keep]), value.dtype)
             return small, ", ".join(f"d{lead + i}" for i in keep)
         return value, ", ".join("0" if s else f"d{lead + i}" for i, s in enumerate(spread))
+
+
+@lru_cache(64)
+def _domain(count: int) -> str:
+    """Left side of an indexing map."""
+    return "(" + ", ".join(dims(count)) + ") -> ("
 
 
 def accumulator(dtype: str) -> str:

@@ -6,6 +6,8 @@ byte and 8-bit floats are stored as ``i8``, one element per byte, and their arit
 out by the front end.
 """
 
+from functools import lru_cache
+
 import ml_dtypes
 import numpy as np
 
@@ -85,6 +87,7 @@ def mlir_type(name: str) -> str:
     return _MLIR[name]
 
 
+@lru_cache(4096)  # asked for several times per op
 def tensor_type(shape: tuple[int, ...], name: str) -> str:
     """MLIR ranked tensor type, e.g. ``tensor<2x3xf32>``."""
     return "tensor<" + "".join(f"{d}x" for d in shape) + _MLIR[name] + ">"
