@@ -136,11 +136,15 @@ def _mark(result: Bools, own_a: Ints, own_b: Ints, hits: Bools) -> None:
     """Or the hits of boxes into the pairs of their owners; owners are sorted."""
     if not hits.size:
         return
-    first_a = np.flatnonzero(np.r_[True, own_a[1:] != own_a[:-1]])
-    first_b = np.flatnonzero(np.r_[True, own_b[1:] != own_b[:-1]])
+    first_a, first_b = _firsts(own_a), _firsts(own_b)
     pairs = np.logical_or.reduceat(hits, first_a, axis=0)
     pairs = np.logical_or.reduceat(pairs, first_b, axis=1)
     result[np.ix_(own_a[first_a], own_b[first_b])] |= pairs
+
+
+def _firsts(owners: Ints) -> Ints:
+    """Index of the first entry of each owner; owners are sorted and not empty."""
+    return np.concatenate([[0], np.flatnonzero(owners[1:] != owners[:-1]) + 1])
 
 
 def _touching_ranges(a: tuple[Ints, Ints], b: tuple[Ints, Ints], result: Bools) -> None:

@@ -182,8 +182,13 @@ def _check_tasks(runs: OperatorRuns, order: Order) -> None:
     sort = np.argsort(runs.first, kind="stable")
     first, count = runs.first[sort], runs.count[sort]
     if (runs.stride[runs.count > 1] == 1).all():
-        expected = np.r_[0, np.cumsum(count)]
-        if expected[-1] == total and (first == expected[:-1]).all():
+        ends = np.cumsum(count)
+        if (
+            len(ends)
+            and ends[-1] == total
+            and first[0] == 0
+            and (first[1:] == ends[:-1]).all()
+        ):
             return
     if int(runs.count.sum()) > 2 * total:
         raise ScheduleError(

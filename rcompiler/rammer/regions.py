@@ -27,7 +27,7 @@ def grid_boxes(grid: Sequence[int], first: Ints, count: Ints) -> tuple[Ints, Int
     pieces: list[tuple[Ints, Ints, Ints, int]] = []  # owner, from, to, grid dim it runs along
     for dim in range(len(grid) - 1, 0, -1):
         block = strides[dim - 1]
-        if grid[dim] == 1:
+        if grid[dim] == 1 or not len(owner):
             continue  # the piece would be a whole block: the next dim out takes it
         inner_low, inner_high = -(-low // block) * block, high // block * block
         inside = inner_low > inner_high  # within one block: a single piece
@@ -39,6 +39,9 @@ def grid_boxes(grid: Sequence[int], first: Ints, count: Ints) -> tuple[Ints, Int
         rest = ~inside & (inner_low < inner_high)
         owner, low, high = owner[rest], inner_low[rest], inner_high[rest]
     pieces.append((owner, low, high, 0))
+    pieces = [piece for piece in pieces if len(piece[0])]
+    if not pieces:
+        return np.empty(0, np.int64), np.empty((0, len(grid), 2), np.int64)
     boxes = []
     for _, start, end, dim in pieces:
         box = np.zeros((len(start), len(grid), 2), np.int64)
@@ -88,10 +91,12 @@ def range_boxes(grid: Sequence[int], access: Access, first: Ints, count: Ints) -
             boxes[:, i] = (0, size)
             continue
         axis = coords[:, dim.axis]
-        boxes[:, i, 0] = np.clip(dim.scale * axis[:, 0] + dim.offset, 0, size)
-        boxes[:, i, 1] = np.clip(dim.scale * (axis[:, 1] - 1) + dim.offset + dim.extent, 0, size)
+        boxes[:, i, 0] = dim.scale * axis[:, 0] + dim.offset
+        boxes[:, i, 1] = dim.scale * (axis[:, 1] - 1) + (dim.offset + dim.extent)
+    np.maximum(boxes, 0, out=boxes)
+    np.minimum(boxes, np.array(access.shape, np.int64)[:, None], out=boxes)
     full = (boxes[:, :, 0] < boxes[:, :, 1]).all(axis=1)
-    return owner[full], boxes[full]
+    return (owner, boxes) if full.all() else (owner[full], boxes[full])
 
 
 def task_boxes(grid: Sequence[int], access: Access, tasks: Ints | None = None) -> Ints:
@@ -158,8 +163,11 @@ def merge_ranges(ranges: Ints) -> Ints:
         return ranges
     ranges = ranges[np.argsort(ranges[:, 0], kind="stable")]
     ends = np.maximum.accumulate(ranges[:, 1])
-    starts = np.flatnonzero(np.r_[True, ranges[1:, 0] > ends[:-1]])
-    return np.stack([ranges[starts, 0], ends[np.r_[starts[1:] - 1, len(ranges) - 1]]], axis=1)
+    breaks = np.flatnonzero(ranges[1:, 0] > ends[:-1])
+    merged = np.empty((len(breaks) + 1, 2), np.int64)
+    merged[0, 0], merged[-1, 1] = ranges[0, 0], ends[-1]
+    merged[1:, 0], merged[:-1, 1] = ranges[breaks + 1, 0], ends[breaks]
+    return merged
 
 
 def intersect_ranges(a: Ints, b: Ints) -> Ints:
@@ -198,6 +206,14 @@ def covers(grid: Sequence[int], access: Access) -> bool:
     for dim, size in zip(access.dims, access.shape, strict=True):
         if dim.axis == WHOLE:
             continue
+        last = grid[dim.axis] - 1
+        if (
+            (dim.scale <= dim.extent or last == 0)
+            and dim.offset <= 0
+            and last >= 0
+            and dim.scale * last + dim.offset + dim.extent >= size
+        ):
+            continue  # the intervals leave no gap
         low = dim.scale * np.arange(grid[dim.axis]) + dim.offset
         merged = merge_ranges(np.clip(np.stack([low, low + dim.extent], axis=1), 0, size))
         if len(merged) != 1 or tuple(merged[0]) != (0, size):
