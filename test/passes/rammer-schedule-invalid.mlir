@@ -1,0 +1,27 @@
+// RUN: rc-opt %s -p 'rammer-schedule{device=%{inputs}/v3-2.json}' --split-input-file --verify-diagnostics
+
+// rKernels are made by roller-tile.
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{rOperator o has no rKernel; run roller-tile first}}
+  %r = "rtask.operator"() ({
+    "rtask.yield"(%x) : (tensor<8xf32>) -> ()
+  }) {sym_name = "o", kind = "movement"} : () -> tensor<8xf32>
+  return %r : tensor<8xf32>
+}
+
+// -----
+
+// rOperators are made by rtask-form.
+func.func @main(%x: tensor<8xf32>) -> tensor<16xf32> {
+  // expected-error@+1 {{tensor.concat is not part of an rOperator; run rtask-form first}}
+  %r = tensor.concat dim(0) %x, %x : (tensor<8xf32>, tensor<8xf32>) -> tensor<16xf32>
+  return %r : tensor<16xf32>
+}
+
+// -----
+
+// An output is computed by an rOperator.
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // expected-error@+1 {{output 0 is an input, a constant or another output; run rtask-form first}}
+  return %x : tensor<8xf32>
+}

@@ -1,0 +1,60 @@
+// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json candidates=1},rammer-schedule{device=%{inputs}/v3-2.json}' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json candidates=1},rammer-schedule{device=%{inputs}/v3-2.json policy=base eus=4}' --split-input-file | filecheck %s --check-prefix=BASE
+
+#id = affine_map<(d0) -> (d0)>
+
+// Two rOperators, each cut over the EUs, which share one list of instructions; the value between them lies in the
+// arena, the reshape is the same bytes. The function's signature moves to attributes of @main.
+// CHECK:       "vdevice.device"() {eus = 2 : i64
+// CHECK:       "vdevice.program"()
+// CHECK-DAG:   "vdevice.buffer"() {bytes = 4194304 : i64, index = 0 : i64, kind = "input", offset = 0 : i64, sym_name = "in0", type = tensor<1048576xf32>}
+// CHECK-DAG:   "vdevice.buffer"() {bytes = 4194304 : i64, kind = "temp", offset = 0 : i64, sym_name = "abs", type = tensor<1048576xf32>}
+// CHECK-DAG:   "vdevice.buffer"() {alias_of = @abs, {{.*}}sym_name = "abs.view", type = tensor<1024x1024xf32>}
+// CHECK-DAG:   "vdevice.buffer"() {bytes = 4194304 : i64, index = 0 : i64, kind = "output", offset = 0 : i64, sym_name = "root"
+// CHECK:       "vdevice.run"() {buffers = [@in0, @abs]{{.*}}operator = "abs"
+// CHECK:       "vdevice.run"() {buffers = [@abs.view, @root]{{.*}}operator = "root"
+// CHECK:       {arena = 4194304 : i64
+// CHECK:       func.func @main() attributes {rtask.inputs = [{dtype = "float32", name = "x", type = tensor<1048576xf32>}]
+// CHECK-SAME:  rtask.outputs = [{dtype = "float32", name = "out0", type = tensor<1024x1024xf32>}]
+// CHECK-NEXT:  "vdevice.launch"() {program = @main_0}
+
+// One launch for each rOperator: the baseline of the paper.
+// BASE:        "vdevice.device"() {eus = 4 : i64
+// BASE:        "vdevice.launch"() {program = @main_0}
+// BASE-NEXT:   "vdevice.launch"() {program = @main_1}
+func.func @main(%x: tensor<1048576xf32> {rtask.name = "x", rtask.dtype = "float32"}) -> tensor<1024x1024xf32> {
+  %a = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<1048576xf32>
+    %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<1048576xf32>) outs(%e : tensor<1048576xf32>) {
+    ^bb0(%l: f32, %o: f32):
+      %s = math.absf %l : f32
+      linalg.yield %s : f32
+    } -> tensor<1048576xf32>
+    "rtask.yield"(%y) : (tensor<1048576xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "abs"} : () -> tensor<1048576xf32>
+  %v = tensor.expand_shape %a [[0, 1]] output_shape [1024, 1024] : tensor<1048576xf32> into tensor<1024x1024xf32>
+  %b = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<1024x1024xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(d0, d1) -> (d1, d0)>, affine_map<(d0, d1) -> (d0, d1)>], iterator_types = ["parallel", "parallel"]} ins(%v : tensor<1024x1024xf32>) outs(%e : tensor<1024x1024xf32>) {
+    ^bb0(%l: f32, %o: f32):
+      %s = math.sqrt %l : f32
+      linalg.yield %s : f32
+    } -> tensor<1024x1024xf32>
+    "rtask.yield"(%y) : (tensor<1024x1024xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "root"} : () -> tensor<1024x1024xf32>
+  return %b : tensor<1024x1024xf32>
+}
+
+// -----
+
+// Nothing to compute, nothing to launch.
+// CHECK:       "vdevice.device"()
+// CHECK-NOT:   "vdevice.launch"
+// CHECK:       rtask.outputs = [{dtype = "float32", name = "out0", type = tensor<4x0xf32>}]
+// CHECK-NOT:   "vdevice.launch"
+// BASE:        "vdevice.device"()
+// BASE-NOT:    "vdevice.launch"
+func.func @main(%x: tensor<4x0xf32>) -> tensor<4x0xf32> {
+  %e = tensor.empty() : tensor<4x0xf32>
+  return %e : tensor<4x0xf32>
+}

@@ -1,0 +1,109 @@
+// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json}' --split-input-file | filecheck %s
+
+// A product: vectors along the columns, a tile of accumulators in registers, nothing of which depends on the host. The
+// columns of w that a task reads follow its place in the grid.
+// CHECK:       "rtask.kernel"()
+// CHECK:       }) {{.*}}grid = array<i64: {{[0-9]+}}, {{[0-9]+}}>, kind = "contraction", lanes = 8 : i64
+// CHECK-SAME:  array<i64: -1, 0, 0, 0>, array<i64: 1, [[N:[0-9]+]], 0, [[N]]>]]
+// CHECK-SAME:  register_tile = array<i64: 6, 16>
+// CHECK-SAME:  sym_name = "[[K:k_[0-9a-f]+]]"
+// CHECK-SAME:  tile = array<i64: {{[0-9]+}}, [[N]]>, vector_dim = 1 : i64
+// CHECK-SAME:  array<i64: 1, [[N]], 0, [[N]]>]]}
+// CHECK-LABEL: func.func @product
+// CHECK:       }) {kernels = [@[[K]]
+func.func @product(%x: tensor<512x256xf32>, %w: tensor<256x768xf32>) -> tensor<512x768xf32> {
+  %r = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<512x768xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<512x768xf32>) -> tensor<512x768xf32>
+    %a = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<512x256xf32>, tensor<256x768xf32>) outs(%f : tensor<512x768xf32>) {
+    ^bb0(%l: f32, %s: f32, %acc: f32):
+      %m = arith.mulf %l, %s : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<512x768xf32>
+    "rtask.yield"(%a) : (tensor<512x768xf32>) -> ()
+  }) {kind = "contraction", sym_name = "fc"} : () -> tensor<512x768xf32>
+  return %r : tensor<512x768xf32>
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+
+// Equal bodies share their kernels, whatever they are called; an elementwise result may take its operand's place.
+// CHECK:       "rtask.kernel"()
+// CHECK-NOT:   "rtask.kernel"()
+// CHECK:       }) {{.*}}in_place = array<i64: 0, 0>
+// CHECK-LABEL: func.func @shared
+// CHECK:       kernels = [@[[K:k_[0-9a-f]+]]], kind = "elementwise", sym_name = "first"
+// CHECK:       kernels = [@[[K]]], kind = "elementwise", sym_name = "second"
+func.func @shared(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %a = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<8xf32>
+    %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+    ^bb0(%l: f32, %o: f32):
+      %s = math.absf %l : f32
+      linalg.yield %s : f32
+    } -> tensor<8xf32> loc("one")
+    "rtask.yield"(%y) : (tensor<8xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "first"} : () -> tensor<8xf32>
+  %b = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<8xf32>
+    %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%a : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+    ^bb0(%l: f32, %o: f32):
+      %s = math.absf %l : f32
+      linalg.yield %s : f32
+    } -> tensor<8xf32> loc("two")
+    "rtask.yield"(%y) : (tensor<8xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "second"} : () -> tensor<8xf32>
+  return %b : tensor<8xf32>
+}
+
+// -----
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+#row = affine_map<(d0, d1) -> (d0)>
+
+// x / sum(x) over rows: a task needs whole rows, so the columns are not cut.
+// CHECK:       }) {{.*}}grid = array<i64: {{[0-9]+}}, 1>, kind = "reduction"
+// CHECK-SAME:  tile = array<i64: {{[0-9]+}}, 64>
+// CHECK-LABEL: func.func @whole_rows
+func.func @whole_rows(%x: tensor<4096x64xf32>) -> tensor<4096x64xf32> {
+  %r = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<4096x64xf32>
+    %r = tensor.empty() : tensor<4096xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%r : tensor<4096xf32>) -> tensor<4096xf32>
+    %sum = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<4096x64xf32>) outs(%f : tensor<4096xf32>) {
+    ^bb0(%l: f32, %o: f32):
+      %s = arith.addf %o, %l : f32
+      linalg.yield %s : f32
+    } -> tensor<4096xf32>
+    %y = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %sum : tensor<4096x64xf32>, tensor<4096xf32>) outs(%e : tensor<4096x64xf32>) {
+    ^bb0(%l: f32, %m: f32, %o: f32):
+      %s = arith.divf %l, %m : f32
+      linalg.yield %s : f32
+    } -> tensor<4096x64xf32>
+    "rtask.yield"(%y) : (tensor<4096x64xf32>) -> ()
+  }) {kind = "reduction", sym_name = "normalise"} : () -> tensor<4096x64xf32>
+  return %r : tensor<4096x64xf32>
+}
+
+// -----
+
+// A scalar: one task, no dims.
+// CHECK:       }) {{.*}}grid = array<i64>{{.*}}tasks = 1 : i64, tile = array<i64>, vector_dim = -1 : i64
+// CHECK-LABEL: func.func @scalar
+func.func @scalar(%x: tensor<f32>) -> tensor<f32> {
+  %r = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<f32>
+    %y = linalg.generic {indexing_maps = [affine_map<() -> ()>, affine_map<() -> ()>], iterator_types = []} ins(%x : tensor<f32>) outs(%e : tensor<f32>) {
+    ^bb0(%l: f32, %o: f32):
+      %s = math.absf %l : f32
+      linalg.yield %s : f32
+    } -> tensor<f32>
+    "rtask.yield"(%y) : (tensor<f32>) -> ()
+  }) {kind = "elementwise", sym_name = "abs"} : () -> tensor<f32>
+  return %r : tensor<f32>
+}
