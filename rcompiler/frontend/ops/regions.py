@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import reduce
 
 import numpy as np
 
@@ -77,7 +78,6 @@ def _roi_align(ctx: Context) -> Value:
         return b.empty(shape, x.dtype)
     grids = _grids(ctx, rois, half, scale, sizes)
     reach = [max(int(g.max()), 1) for g in grids]
-    fixed = bool((grids == grids[:, :1]).all())
     wide = "float64" if x.dtype == "float64" else "float32"
 
     def body(s: Body, *args: Scalar) -> Scalar:
@@ -94,35 +94,36 @@ def _roi_align(ctx: Context) -> Value:
             place = s.cast(s.cast(tap, "int32"), wide) + 0.5
             at = start + s.cast(s.cast(cell, "int32"), wide) * step + place * step / points
             pair, good = _bilinear(s, at, x.shape[2 + i])
-            inside = inside & good if not largest else inside
             axes.append((pair, good))
         image = s.clamp(s.cast(args[4], "index"), 0, x.shape[0] - 1)
         on_image = axes[0][1] & axes[1][1]
-        total: Scalar | None = None
-        for row, u in axes[0][0]:
-            for column, v in axes[1][0]:
-                value = s.cast(s.extract(x, [image, s.index(1), row, column]), wide) * (u * v)
-                combine = s.maximum if largest else s.add
-                total = value if total is None else combine(total, value)
-        assert total is not None
+        parts = [
+            s.cast(s.extract(x, [image, s.index(1), row, column]), wide) * (u * v)
+            for row, u in axes[0][0] for column, v in axes[1][0]
+        ]
+        total = reduce(s.maximum if largest else s.add, parts)
         if largest:
             total = s.select(on_image, total, 0.0)
             return s.select(inside, s.maximum(args[-1], total), args[-1])
-        return args[-1] + s.select(inside, total, 0.0)
+        return args[-1] + s.select(inside & on_image, total, 0.0)
 
     reads = [(rois, f"d0, {i}") for i in range(4)] + [(batch, "d0")]
     reads += [(b.constant(g), "d0") for g in grids]
     reads.append((b.empty(reach, x.dtype), "d4, d5"))
     start = b.fill(shape, wide, float("-inf") if largest else 0.0)
     out = b.generic(reads, [(start, "d0, d1, d2, d3")], "pppprr", body)[0]
-    count = (grids[0] * grids[1]).reshape(-1, 1, 1, 1)
-    if largest:
-        if not fixed or not count.all():
-            some = b.constant(count > 0)
-            out = b.elementwise(lambda s, v, c: s.select(c, v, 0.0), out, some)
-        return b.cast(out, x.dtype)
-    divisor = b.constant(np.maximum(count, 1), wide)
-    return b.cast(b.elementwise(lambda s, v, c: v / c, out, divisor), x.dtype)
+    return b.cast(_finished(ctx, out, (grids[0] * grids[1]).reshape(-1, 1, 1, 1), largest), x.dtype)
+
+
+def _finished(ctx: Context, total: Value, count: np.ndarray, largest: bool) -> Value:
+    """Sums become averages over ``count`` points; the maximum of no points is zero."""
+    b = ctx.b
+    if not largest:
+        divisor = b.constant(np.maximum(count, 1), total.dtype)
+        return b.elementwise(lambda s, v, c: v / c, total, divisor)
+    if count.all():
+        return total
+    return b.elementwise(lambda s, v, c: s.select(c, v, 0.0), total, b.constant(count > 0))
 
 
 @lowering("MaxRoiPool")
