@@ -7,17 +7,36 @@ position inside a vector. Floor division and remainder are resolved symbolically
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 LANE = "<lane>"
 
 
-@dataclass(frozen=True)
 class Linear:
-    """constant + sum(coefficient * symbol); terms are sorted by symbol and have no zero coefficient."""
+    """constant + sum(coefficient * symbol); terms are sorted by symbol and have no zero coefficient.
 
-    constant: int = 0
-    terms: tuple[tuple[str, int], ...] = ()
+    Immutable. A plain class with a stored hash: generation of one register tile makes and compares 10^5 of them.
+    """
+
+    __slots__ = ("_hash", "constant", "terms")
+
+    def __init__(self, constant: int = 0, terms: tuple[tuple[str, int], ...] = ()) -> None:
+        self.constant = constant
+        self.terms = terms
+        self._hash = hash((constant, terms))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, Linear)
+            and self._hash == other._hash
+            and self.constant == other.constant
+            and self.terms == other.terms
+        )
+
+    def __repr__(self) -> str:
+        return " + ".join([str(self.constant), *(f"{c}*{s}" for s, c in self.terms)])
 
     @staticmethod
     def of(symbol: str, coefficient: int = 1) -> Linear:
@@ -25,9 +44,11 @@ class Linear:
 
     def __add__(self, other: Linear | int) -> Linear:
         if isinstance(other, int):
-            return Linear(self.constant + other, self.terms)
+            return Linear(self.constant + other, self.terms) if other else self
         if not other.terms:
             return Linear(self.constant + other.constant, self.terms)
+        if not self.terms:
+            return Linear(self.constant + other.constant, other.terms)
         total = dict(self.terms)
         for symbol, coefficient in other.terms:
             total[symbol] = total.get(symbol, 0) + coefficient
@@ -35,12 +56,17 @@ class Linear:
         return Linear(self.constant + other.constant, terms)
 
     def __mul__(self, factor: int) -> Linear:
-        if factor == 0:
-            return Linear()
+        if factor == 1:
+            return self
+        if factor == 0 or not self.terms:
+            return Linear(self.constant * factor)
         return Linear(self.constant * factor, tuple((s, c * factor) for s, c in self.terms))
 
     def coefficient(self, symbol: str) -> int:
-        return dict(self.terms).get(symbol, 0)
+        for name, coefficient in self.terms:
+            if name == symbol:
+                return coefficient
+        return 0
 
     def without(self, symbol: str) -> Linear:
         return Linear(self.constant, tuple(t for t in self.terms if t[0] != symbol))

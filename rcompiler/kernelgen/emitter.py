@@ -73,17 +73,25 @@ class Emitter:
         return name
 
     def depth_of(self, *names: str) -> int:
-        return max((self._depth.get(n, 0) for n in names if n != LANE), default=0)
+        depth, known = 0, self._depth
+        for name in names:
+            found = known.get(name, 0)
+            if found > depth:
+                depth = found
+        return depth
 
     def line(self, text: str) -> None:
         self._scopes[-1].lines.append(text)
 
     def pure(self, text: str, operands: Sequence[str], prefix: str = "v", least_depth: int = 0) -> str:
         """The result name of a side-effect free operation, written once in the outermost possible scope."""
-        depth = max(self.depth_of(*operands), least_depth)
+        depth = self.depth_of(*operands)
+        if depth < least_depth:
+            depth = least_depth
         for scope in self._scopes[: depth + 1]:
-            if text in scope.known:
-                return scope.known[text]  # type: ignore[return-value]
+            known = scope.known.get(text)
+            if known is not None:
+                return known  # type: ignore[return-value]
         name = self.define(self.fresh(prefix), depth)
         self._scopes[depth].lines.append(f"{name} = {text}")
         self._scopes[depth].known[text] = name
@@ -94,8 +102,9 @@ class Emitter:
 
     def recall(self, key: object) -> object | None:
         for scope in reversed(self._scopes):
-            if key in scope.known:
-                return scope.known[key]
+            known = scope.known.get(key)
+            if known is not None:
+                return known
         return None
 
     def is_known(self, key: object) -> bool:

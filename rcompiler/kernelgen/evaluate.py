@@ -103,7 +103,8 @@ class Evaluator:
     def split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:
         """Quotient (rounded down) and remainder of a coordinate by a constant."""
         e = self.emitter
-        ranges = e.ranges | {LANE: self._lane_count}
+        ranges = e.ranges
+        ranges[LANE] = self._lane_count
         done = value.split(divisor, ranges)
         if done is not None:
             return done
@@ -125,14 +126,25 @@ class Evaluator:
         return [expression(dims, self.split) for expression in generic.expressions[operand]]
 
     def operand(self, generic: Generic, k: int, dims: list[Linear], lanes: int) -> Val:
-        """The value of an operand of `generic` for the loop coordinates `dims`."""
-        value = generic.op.operands[k]
+        """The value of an operand of `generic` for the loop coordinates `dims`.
+
+        Remembered by the dims that the operand depends on: the positions of a register tile share most operands.
+        """
+        e = self.emitter
+        key = ("operand", generic.op, k, lanes, *[dims[d] for d in generic.operand_dims[k]])
+        known = e.recall(key)
+        if known is None:
+            known = self._operand(generic, k, dims, lanes)
+            e.remember(key, known, max(e.depth_of(known.name), e.guard))
+        return known  # type: ignore[return-value]
+
+    def _operand(self, generic: Generic, k: int, dims: list[Linear], lanes: int) -> Val:
         try:
             where = self.coordinates(generic, k, dims, lanes)
         except NeedsScalars:
             scalars = [self.operand(generic, k, [d.at_lane(n) for d in dims], 0) for n in range(lanes)]
             return self.emitter.gather_lanes(scalars)
-        return self.read(value, where, lanes)
+        return self.read(generic.operands[k], where, lanes)
 
     # -- region ops ----------------------------------------------------------------------------------
     def _linalg_fill(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:

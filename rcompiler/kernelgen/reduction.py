@@ -114,12 +114,9 @@ class Reducer:
         e, evaluator = self._e, self._evaluator
         arguments = [evaluator.operand(generic, k, dims, lanes) for k in range(len(generic.inputs))]
         wide = values[0].element
-        if generic.product is not None and wide in ("f32", "f64"):
-            env = dict(zip(generic.block.arguments, arguments, strict=False))
-            factors = generic.product
-            if all(f in env for f in factors):
-                a, b = (evaluator.body._widen(env[f]) for f in factors)
-                return [e.fma(a, b, values[0])]
+        if generic.factors is not None and wide in ("f32", "f64"):
+            a, b = (evaluator.body._widen(arguments[k]) for k in generic.factors)
+            return [e.fma(a, b, values[0])]
         if generic.combiner is not None and element_of(generic.inits[0]) != wide:
             return [self._combine_widened(generic, arguments, dims, values[0], lanes)]
         results = evaluator.body.run(generic.block, arguments + values, dims, lanes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -77,6 +78,23 @@ class Generic:
     @cached_property
     def expressions(self) -> list[list[Expression]]:
         return [[compile_expression(e) for e in m.results] for m in self.maps]
+
+    @cached_property
+    def operands(self) -> list[ir.Value]:
+        return list(self.op.operands)
+
+    @cached_property
+    def operand_dims(self) -> list[list[int]]:
+        """For each operand, the loop dims that its map uses."""
+        return [sorted({int(d) for d in re.findall(r"d(\d+)", str(m).partition("->")[2])}) for m in self.maps]
+
+    @cached_property
+    def factors(self) -> tuple[int, int] | None:
+        """Input numbers (a, b) if the body is acc + a * b on floats, with inputs as factors."""
+        arguments = list(self.block.arguments)[: len(self.inputs)]
+        if self.product is None or any(f not in arguments for f in self.product):
+            return None
+        return arguments.index(self.product[0]), arguments.index(self.product[1])
 
     @cached_property
     def reduction_dims(self) -> list[int]:
