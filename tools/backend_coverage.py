@@ -112,11 +112,14 @@ def _run(options: argparse.Namespace) -> int:
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
         os.environ["ONNX_HOME"] = folder  # where onnx writes the data of its light models
-        for outcome in run_cases(sorted(tests), job, options.workers, options.timeout):
-            outcomes.append(outcome)
-            if sys.stderr.isatty():
-                print(f"{len(outcomes)}/{len(tests)} {outcome.case[:60]:60}", end="\r",
-                      file=sys.stderr)  # fmt: skip
+        try:
+            for outcome in run_cases(sorted(tests), job, options.workers, options.timeout):
+                outcomes.append(outcome)
+                if sys.stderr.isatty():
+                    line = f"{len(outcomes)}/{len(tests)} {outcome.case[:60]:60}"
+                    print(line, end="\r", file=sys.stderr)
+        except KeyboardInterrupt:
+            print(f"interrupted after {len(outcomes)} of {len(tests)} cases", file=sys.stderr)
     outcomes.sort(key=lambda outcome: outcome.case)
     counts = Counter(outcome.status for outcome in outcomes)
     _print(outcomes, counts, options.verbose)
