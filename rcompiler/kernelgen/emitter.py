@@ -111,6 +111,10 @@ class Emitter:
         """Whether any open scope remembers `key`, also one that `at_depth` hides."""
         return any(key in scope.known for scopes in (self._scopes, *self._hidden) for scope in scopes)
 
+    def path(self) -> list[object]:
+        """The open scopes from the outermost to the innermost, those that `at_depth` hides included."""
+        return [scope for scopes in (self._scopes, *reversed(self._hidden)) for scope in scopes]
+
     def at_depth(self, depth: int, write: Callable[[], object]) -> object:
         """Run `write` as if the scopes deeper than `depth` were not open yet: its code precedes them."""
         hidden = self._scopes[depth + 1 :]

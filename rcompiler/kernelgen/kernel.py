@@ -238,9 +238,9 @@ class KernelWriter:
             step = max(min(registers[dim] if dim < len(registers) else 1, extent), 1)
             return [step] + ([extent % step] if extent % step else [])
         lanes = max(self._tiling.lanes, 1)
-        step = registers[dim]
+        step = registers[dim] // lanes * lanes  # whole vectors
         chunks, left = [], extent
-        if step >= lanes and extent >= step:
+        if step and extent >= step:
             chunks.append(step)
             left %= step
         if left >= lanes:

@@ -6,6 +6,7 @@ that is alive at one time has a slot of its own: a register tile of several rows
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -26,11 +27,16 @@ STACK_LIMIT = 48 * 1024  # bytes of all rows of a kernel; the ABI allows 64 KiB 
 
 @dataclass
 class _Slot:
-    """Memory of one row of `op`; `owner` is the key of the row that it holds."""
+    """Memory of one row of `op`; `owner` is the key of the row that it holds, `filled` where it was written so far."""
 
     op: ir.Operation
     buffer: Buffer
     owner: object
+    filled: list[list[object]]
+
+    def is_free_at(self, depth: int, path: list[object]) -> bool:
+        """Whether a row that is written at `depth` of `path` comes after all earlier ones, also in their loops."""
+        return all(depth + 1 >= _common(path, other) for other in self.filled)
 
 
 class Scratch:
@@ -71,22 +77,24 @@ class Scratch:
         key = ("scratch", generic.op, rows)
         buffer = e.recall(key)
         if buffer is None:
-            buffer = self._slot(generic, columns, key)
+            depth = max(e.depth_of(*(s for c in rows for s, _ in c.terms)), e.guard)
+            buffer = self._slot(generic, columns, key, depth)
             if buffer is None:
                 return None
-            depth = max(e.depth_of(*(s for c in rows for s, _ in c.terms)), e.guard)
             e.at_depth(depth, lambda: self._fill(generic, columns, at, buffer))
             e.remember(key, buffer, depth)
         return self._evaluator.load(buffer, [at[d] for d in columns], lanes)  # type: ignore[arg-type]
 
-    def _slot(self, generic: Generic, columns: list[int], key: object) -> Buffer | None:
+    def _slot(self, generic: Generic, columns: list[int], key: object, depth: int) -> Buffer | None:
         """Memory for a row: that of a row whose loop has ended, else new memory while there is some."""
         from rcompiler.kernelgen.evaluate import Buffer
 
         e, op = self._evaluator.emitter, generic.op
+        path = e.path()
         for slot in self._slots:
-            if slot.op == op and not e.is_known(slot.owner):
+            if slot.op == op and not e.is_known(slot.owner) and slot.is_free_at(depth, path):
                 slot.owner = key
+                slot.filled.append(path[: depth + 1])
                 return slot.buffer
         shape = tuple(shape_of(op.result)[d] for d in columns)
         element = element_of(op.result)
@@ -98,7 +106,7 @@ class Scratch:
         count = e.index(Linear(math.prod(shape)))
         text = f"llvm.alloca {count} x {stored} {{alignment = 64 : i64}} : (i64) -> !llvm.ptr"
         pointer = e.pure(f"{text} // {len(self._slots)}", [], "s")
-        self._slots.append(_Slot(op, Buffer(pointer, shape, element, False), key))
+        self._slots.append(_Slot(op, Buffer(pointer, shape, element, False), key, [path[: depth + 1]]))
         return self._slots[-1].buffer
 
     def _fill(self, generic: Generic, columns: list[int], at: list[Linear], buffer: Buffer) -> None:
@@ -112,6 +120,12 @@ class Scratch:
             e.store(value, buffer.pointer, buffer.offset(inner).without(LANE))
 
         for_each(e, buffer.shape, element)
+
+
+def _common(a: list[object], b: list[object]) -> int:
+    """Length of the common head of two paths."""
+    pairs = zip(a, b, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] is pair[1], pairs))
 
 
 def _reduced_dims(reducing: Generic, value: ir.Value) -> list[int]:
