@@ -312,6 +312,8 @@ def _element(number: np.generic, dtype: str) -> str:
 def _nested(flat: list[str], shape: Sequence[int]) -> str:
     """Elements as the nested list MLIR wants: ``[[a, b], [c, d]]``; a bare element for rank 0."""
     items = flat
+    if not flat:
+        return ""
     for size in reversed(shape[1:]):
         items = ["[" + ", ".join(items[i : i + size]) + "]" for i in range(0, len(items), size)]
-    return "[" + ", ".join(items) + "]" if shape and flat else (items[0] if flat else "")
+    return "[" + ", ".join(items) + "]" if shape else items[0]

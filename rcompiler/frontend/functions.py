@@ -32,12 +32,13 @@ def body_of(
     if not versions:
         return None
     types = [_type(v).SerializeToString() for v in inputs]
-    text = schema.get_context_dependent_function_with_opset_version(
-        max(versions), node.SerializeToString(), types
-    )
-    if not text:
+    try:
+        text = schema.get_context_dependent_function_with_opset_version(
+            max(versions), node.SerializeToString(), types
+        )
+        proto.ParseFromString(text)
+    except Exception:  # several C++ kinds: the standard's builder gives up on odd nodes
         return None
-    proto.ParseFromString(text)
     return proto if proto.node else None
 
 

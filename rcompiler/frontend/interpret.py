@@ -26,6 +26,11 @@ MAX_DEPTH = 60  # of functions and subgraphs inside each other
 MAX_NODES = 400_000  # executed nodes, loops unrolled
 
 
+# What Python raises in a lowering when a malformed node got past its checks.
+_MISFITS = (IndexError, ValueError, TypeError, KeyError, AssertionError, ZeroDivisionError,
+            OverflowError, AttributeError, MemoryError)
+
+
 @dataclass
 class Frame:
     """What names mean inside one graph or function body."""
@@ -112,7 +117,13 @@ class Interpreter:
             return self._unknown(node, name, version, inputs)
         handler = control.find(node, inputs)
         if handler is not None:
-            return handler(self, node, inputs, name, frame)
+            try:
+                return handler(self, node, inputs, name, frame)
+            except _MISFITS as error:
+                raise InvalidModel(
+                    f"node '{name}' ({node.op_type}) does not fit its operator: "
+                    f"{type(error).__name__}: {error}"
+                ) from error
         for value in inputs:
             if isinstance(value, SequenceValue | OptionalValue):
                 raise registry.unsupported(Gap(
@@ -183,10 +194,7 @@ class Interpreter:
         )
         try:
             made = fn(context)
-        except CompilerError:
-            raise
-        except (IndexError, ValueError, TypeError, KeyError, AssertionError,
-                ZeroDivisionError, OverflowError, AttributeError) as error:
+        except _MISFITS as error:
             raise context.shape_error(
                 f"the node does not fit its operator: {type(error).__name__}: {error}"
             ) from error

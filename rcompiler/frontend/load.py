@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import onnx
-from google.protobuf.message import DecodeError
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
 
 from rcompiler.errors import InvalidModel, ShapeError, UnsupportedOp
@@ -42,7 +41,7 @@ def _parse(data: bytes, what: str) -> ModelProto:
     proto = ModelProto()
     try:
         proto.ParseFromString(data)
-    except DecodeError as error:
+    except Exception as error:  # protobuf's DecodeError, which has no typed module
         raise InvalidModel(f"{what}: not an ONNX model ({error})") from None
     return proto
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from onnx import ModelProto
+from onnx import ModelProto, ValueInfoProto
 
-from rcompiler.errors import InvalidModel, ShapeError
+from rcompiler.errors import ShapeError, UnsupportedOp
 
 from . import dtypes, load
 from .builder import Value
@@ -104,8 +104,7 @@ def _run(
     }
     for value in graph.input:
         if value.name in values:
-            array = np.asarray(values[value.name])
-            bind[value.name] = interpreter.b.constant_view(array, dtypes.name_of(array))
+            bind[value.name] = _fixed(interpreter, value, values[value.name])
         elif value.name not in initialised:
             shape, dtype = load.input_spec(value, shapes)
             load.check_size(f"input '{value.name}'", shape, dtype)
@@ -119,12 +118,25 @@ def _run(
         elif isinstance(value, Unknown):
             continue  # the gap it comes from is listed
         elif gaps is None:
-            raise InvalidModel(f"output '{declared.name}' is a {type(value).__name__}; only "
-                               "tensors are compiled")
+            raise UnsupportedOp(f"output '{declared.name}' is not a tensor; only tensors are "
+                                "compiled. Return its elements")
         else:
             reason = "only tensors are compiled as outputs"
             gaps.append(Gap(declared.name, "output", reason, "Return its elements"))
     return interpreter, results
+
+
+def _fixed(interpreter: Interpreter, declared: ValueInfoProto, given: Any) -> Value:
+    """An input whose value is given, in the type that the model declares."""
+    dtype = dtypes.from_onnx(declared.type.tensor_type.elem_type)
+    if not dtypes.is_supported(dtype):
+        raise UnsupportedOp(f"input '{declared.name}' has element type {dtype}, which is not "
+                            "translated")
+    try:
+        array = np.asarray(given).astype(dtypes.numpy_dtype(dtype))
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"values['{declared.name}'] is not an array of {dtype}: {error}") from None
+    return interpreter.b.constant_view(array, dtype)
 
 
 def _check_names(
