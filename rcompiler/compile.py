@@ -30,6 +30,7 @@ from rcompiler.frontend import import_onnx
 from rcompiler.isolate import isolated
 from rcompiler.model import REPORT, STAGES, CompiledModel
 from rcompiler.options import CompileOptions, default_cache
+from rcompiler.passes._claims import check_claims
 from rcompiler.passes._fold import fold_constants
 from rcompiler.passes import PassFailure
 from rcompiler.passes._pipeline_text import build
@@ -117,6 +118,7 @@ def schedule_artifact(
             module = ir.Module.parse(text)
         except ir.MLIRError as error:
             raise InvalidModel(f"the schedule is not valid: {error}") from None
+        check_claims(module.operation)
         return run.from_schedule(module, constants)
 
 

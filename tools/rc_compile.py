@@ -1,7 +1,8 @@
 """rc-compile: compile an ONNX model to one file that rc-run and rcompiler.load run.
 
 rc-compile model.onnx -o model.rcx
-rc-compile model.onnx --emit=vdevice          the schedule as text
+rc-compile model.onnx --emit=vdevice -o s.mlir    the schedule as text, its weights in s.npz
+rc-compile s.mlir -o model.rcx                that schedule, perhaps edited, compiled
 rc-compile model.onnx --check                 every operator that cannot be compiled
 """
 
@@ -10,13 +11,15 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+import numpy as np
 
 from rcompiler.errors import CompilerError
 from rcompiler.tools._console import Parser, guard, table
 
-_STAGES = "linalg, rtask, rkernel, vdevice, llvm"
+_STAGES = "linalg, rtask, rkernel, vdevice, llvm, asm"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,6 +39,8 @@ def _run(options: argparse.Namespace) -> int:
     model = source.executable(options, **({"progress": steps} if options.timing else {}))
     if options.emit:
         _write_text(options.output or "-", model.stage(options.emit))
+        if options.emit == "vdevice" and options.output not in (None, "-"):
+            _write_weights(Path(options.output).with_suffix(".npz"), model.constants())
     else:
         target = Path(options.output or f"{source.name}.rcx")
         model.save(target)
@@ -69,7 +74,7 @@ class _Steps:
     """Receives the name of each compilation step as it starts; prints how long each took."""
 
     def __init__(self, start: float) -> None:
-        self._marks = [("import", start)]
+        self._marks = [("start", start)]
 
     def __call__(self, step: str, seconds: float) -> None:
         self._marks.append((step, time.perf_counter()))
@@ -91,6 +96,12 @@ def _write_text(target: str, text: str) -> None:
         sys.stdout.write(text)
     else:
         Path(target).write_text(text)
+
+
+def _write_weights(path: Path, constants: Mapping[str, np.ndarray]) -> None:
+    """Beside a schedule, so that it can be compiled again."""
+    if constants:
+        np.savez(path, **constants)  # type: ignore[arg-type]
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -1,0 +1,59 @@
+"""What an rtask.kernel says of its rTasks, against what its body and tile mean.
+
+The proof of a schedule rests on the boxes of `reads` and `writes`. roller-tile derives them; in a
+text that was edited by hand they are claims, and are derived again here.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rcompiler.errors import InvalidModel
+from rcompiler.kernelgen.region import shape_of, yielded
+from rcompiler.passes._tensor_expr import Tracer, core_of, in_place_pairs, read_box, write_box
+
+Boxes = list[list[tuple[int, ...]]]
+
+
+def check_claims(module: ir.Operation) -> None:
+    """Every kernel's boxes, tile and in-place pairs. Raises InvalidModel naming the kernel and the attribute."""
+    for view in module.regions[0].blocks[0].operations:
+        if view.operation.name == "rtask.kernel":
+            _check_kernel(view.operation)
+
+
+def _check_kernel(op: ir.Operation) -> None:
+    name = ir.StringAttr(op.attributes["sym_name"]).value
+    block = op.regions[0].blocks[0]
+    grid, tile = (list(ir.DenseI64ArrayAttr(op.attributes[key])) for key in ("grid", "tile"))
+    results = yielded(block)
+    first = shape_of(results[0])
+    if not len(grid) == len(tile) == len(first):
+        raise _wrong(name, "tile", tile, f"one size and one grid entry for each of the {len(first)} dims of the result")
+    for dim, size in enumerate(first):
+        if grid[dim] == 1 and tile[dim] < size:
+            raise _wrong(name, "tile", tile, f"{size} in dim {dim}, which is not cut into a grid")
+    traced = Tracer(block).trace()
+    low = core_of(results[0])[1]
+    reads = [read_box(v, traced.reads[k], tile, grid, traced, low) for k, v in enumerate(block.arguments)]
+    writes = [write_box(r, first, tile, grid) for r in results]
+    for key, meant in (("reads", reads), ("writes", writes)):
+        said = _boxes(op.attributes[key])
+        if said != meant:
+            raise _wrong(name, key, said, f"{meant}, by its body and tile")
+    if "in_place" in op.attributes:
+        said_pairs = tuple(ir.DenseI64ArrayAttr(op.attributes["in_place"]))
+        pairs = in_place_pairs(block, traced)
+        if not set(zip(said_pairs[::2], said_pairs[1::2], strict=False)) <= set(zip(pairs[::2], pairs[1::2], strict=True)):
+            raise _wrong(name, "in_place", said_pairs, f"some of {pairs}, by its body")
+
+
+def _boxes(attribute: ir.Attribute) -> Boxes:
+    return [[tuple(ir.DenseI64ArrayAttr(dim)) for dim in ir.ArrayAttr(entry)] for entry in ir.ArrayAttr(attribute)]
+
+
+def _wrong(kernel: str, key: str, said: object, meant: str) -> InvalidModel:
+    return InvalidModel(
+        f"rKernel @{kernel}: '{key}' is {said}, and should be {meant}; undo the edit, or make the kernels "
+        "again from stage rtask with roller-tile"
+    )

@@ -1,0 +1,246 @@
+"""The schedule is text: printed, edited by hand, compiled again, or refused with the reason."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import schedule_text as edit
+
+import rcompiler
+from rcompiler.errors import ArtifactError, CompilerError, InvalidModel, ScheduleError
+from rcompiler.frontend import import_onnx
+from rcompiler.tools import models, rc_compile, rc_opt
+
+ROWS, WIDTH = 64, 32
+RIGHT, LEFT = "right_MatMul", "left_MatMul"
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture(scope="module")
+def model(cache):
+    proto = models.build("two_branch", rows=ROWS, width=WIDTH)
+    return rcompiler.compile_onnx(proto, eus=2, cache=cache)
+
+
+@pytest.fixture(scope="module")
+def x():
+    return np.random.default_rng(0).standard_normal((ROWS, WIDTH), dtype=np.float32)
+
+
+@pytest.fixture
+def compile_text(model, cache):
+    def compile_text(text, constants=None):
+        constants = model.constants() if constants is None else constants
+        return rcompiler.compile_schedule(text, constants, cache=cache)
+
+    return compile_text
+
+
+def ordered(model):
+    """right on EU 0, then left on EU 1: one event between them."""
+    run = edit.runs(model.stage("vdevice"))
+    lists = [[run[RIGHT], edit.signal("ready")], [edit.wait("ready"), run[LEFT]]]
+    return edit.with_lists(model.stage("vdevice"), lists, ["ready"])
+
+
+def test_every_stage_by_the_names_of_its_passes(tmp_path, x, cache):
+    proto = models.build("two_branch", rows=ROWS, width=WIDTH)
+    imported = import_onnx(proto, None)
+    (tmp_path / "s1.mlir").write_text(imported.module_text)
+    steps = [
+        ("rc-linalg-to-rtask", "rtask.operator"),
+        ("roller-tile", '"rtask.kernel"'),
+        ("rammer-schedule{eus=2}", '"vdevice.program"'),
+    ]
+    for number, (passes, expected) in enumerate(steps, 1):
+        source, target = (tmp_path / f"s{n}.mlir" for n in (number, number + 1))
+        assert rc_opt.main([str(source), "-p", passes, "-o", str(target)]) == 0
+        text = target.read_text()
+        assert expected in text and "dense_resource<w_" in text
+    compiled = rcompiler.compile_schedule(text, imported.constants, cache=cache)
+    left, right = (np.float64(w) for w in imported.constants.values())
+    wanted = np.maximum(x @ left, 0) + np.tanh(x @ right)
+    np.testing.assert_allclose(compiled(x)[0], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_an_unedited_schedule_gives_the_same_code_and_tables(model, compile_text):
+    again = compile_text(model.stage("vdevice"))
+    assert again.artifact.image == model.artifact.image
+    assert again.artifact.certificate == model.artifact.certificate
+    assert again.stage("vdevice") == model.stage("vdevice")
+
+
+def test_the_tool_stores_the_weights_beside_the_schedule(tmp_path, monkeypatch, model):
+    monkeypatch.chdir(tmp_path)
+    model.save("a.rcx")
+    assert rc_compile.main(["a.rcx", "--emit=vdevice", "-o", "s.mlir"]) == 0
+    assert set(np.load("s.npz").files) == set(model.constants())
+    assert rc_compile.main(["s.mlir", "-o", "b.rcx"]) == 0
+    assert rcompiler.load("b.rcx").artifact.certificate == model.artifact.certificate
+
+
+def test_another_split_over_the_eus_gives_the_same_bits(model, compile_text, x):
+    moved = compile_text(ordered(model))
+    assert moved.artifact.certificate != model.artifact.certificate
+    assert moved.artifact.image == model.artifact.image  # a plan is data: no other code
+    for eus in (1, 2):
+        assert np.array_equal(rcompiler.model.CompiledModel(moved.artifact, eus)(x)[0], model(x)[0])
+
+
+def test_another_place_in_the_arena_gives_the_same_bits(model, compile_text, x):
+    text = ordered(model)
+    text = re.sub(r"\barena = \d+", "arena = 65536", text)
+    text, times = re.subn(rf'offset = 0 : i64, sym_name = "{RIGHT}"',
+                          f'offset = 4096 : i64, sym_name = "{RIGHT}"', text)  # fmt: skip
+    assert times == 1
+    moved = compile_text(text)
+    assert moved.artifact.arena_bytes == 65536
+    assert np.array_equal(moved(x)[0], model(x)[0])
+
+
+def test_a_missing_wait_is_a_race_and_says_which(model, compile_text):
+    text = ordered(model).replace(edit.wait("ready"), "")
+    with pytest.raises(ScheduleError) as caught:
+        compile_text(text)
+    assert caught.value.rule == "race"
+    message = str(caught.value)
+    assert f"operator {LEFT}" in message and f"operator {RIGHT}" in message
+    assert f"reads {RIGHT}" in message and "on EU 1" in message and "on EU 0" in message
+    assert re.search(r"bytes 0\.\.\d+ of temp memory", message)
+    assert "the signal and wait from the write to the read are missing" in message
+
+
+def test_waits_in_a_circle_are_a_deadlock_and_say_who_waits_for_whom(model, compile_text):
+    run = edit.runs(model.stage("vdevice"))
+    lists = [
+        [edit.wait("b"), run[RIGHT], edit.signal("a")],
+        [edit.wait("a"), run[LEFT], edit.signal("b")],
+    ]
+    with pytest.raises(ScheduleError, match="deadlocks: ") as caught:
+        compile_text(edit.with_lists(model.stage("vdevice"), lists, ["a", "b"]))
+    assert caught.value.rule == "deadlock"
+    message = str(caught.value)
+    assert "EU 0 at place 0 waits for event b (0 of 1 signals), which EU 1 signals later" in message
+    assert "EU 1 at place 0 waits for event a (0 of 1 signals), which EU 0 signals later" in message
+
+
+@pytest.mark.parametrize("change", ["leave out", "twice", "half"])
+def test_every_task_runs_exactly_once(model, compile_text, change):
+    run = edit.runs(model.stage("vdevice"))
+    lists = {
+        "leave out": [[run[LEFT]], []],
+        "twice": [[run[RIGHT], run[RIGHT], run[LEFT]], []],
+        "half": [[run[RIGHT]], []],
+    }[change]
+    with pytest.raises(ScheduleError) as caught:
+        compile_text(edit.with_lists(model.stage("vdevice"), lists))
+    reasons = {"leave out": "no operator writes", "twice": "exactly once|has .* tasks and runs",
+               "half": "no operator writes"}  # fmt: skip
+    assert re.search(reasons[change], str(caught.value))
+
+
+def test_weights_that_do_not_fit_are_refused(model, compile_text):
+    text, constants = model.stage("vdevice"), model.constants()
+    [first, *rest] = constants
+    with pytest.raises(ArtifactError, match=f"{first} is not among the weights"):
+        compile_text(text, {key: constants[key] for key in rest})
+    with pytest.raises(ArtifactError, match="bytes in the schedule, but 4 came with it"):
+        compile_text(text, {**constants, first: np.zeros(4, np.uint8)})
+
+
+@pytest.mark.parametrize(
+    "text, kind, reason",
+    [
+        ("", InvalidModel, "no vdevice.device"),
+        ("module {}", InvalidModel, "no vdevice.device"),
+        ("what is this", InvalidModel, "not valid"),
+        ("module {" * 200_000, InvalidModel, "ended the compiler's process|not valid"),
+    ],
+)
+def test_text_that_is_no_schedule(compile_text, text, kind, reason):
+    with pytest.raises(kind, match=reason):
+        compile_text(text, {})
+
+
+BAD_EDITS = [
+    (r"kernel = @k_\w+", "kernel = @k_0"),
+    (r"buffers = \[@in0", "buffers = [@nowhere"),
+    (r'kind = "output"', 'kind = "input"'),
+    (r"\barena = \d+", "arena = 64"),
+    (r"\bbytes = 8192", "bytes = 8000"),
+    (r"\beus = 2", "eus = 0"),
+    (r"\beus = 2", "eus = 1"),
+    (r"@main_0\} : \(\)", "@main_7} : ()"),
+    (r"offset = 0 : i64, sym_name = \"right", 'offset = 1 : i64, sym_name = "right'),
+    (r"tasks = \d+", "tasks = 12345"),
+    (r"grid = array<i64: [\d, ]+>", "grid = array<i64: 977, 3>"),
+    (r"tile = array<i64: [\d, ]+>", "tile = array<i64: 1>"),
+    (r"register_tile = array<i64: [\d, ]+>", "register_tile = array<i64: 0, 0>"),
+    (r"(?<!register_)tile = array<i64: \d+", "tile = array<i64: 1"),
+    (r"writes = \[\[array<i64: -?\d+, \d+, 0, \d+>", "writes = [[array<i64: 0, 1, 0, 1>"),
+    (r"reads = \[\[array<i64: -?\d+, \d+, 0, \d+>", "reads = [[array<i64: 0, 1, 0, 1>"),
+    (r"kind = \"contraction\",", 'in_place = array<i64: 0, 0>, kind = "contraction",'),
+    (r"lanes = \d+", "lanes = 0"),
+    (r"lanes = \d+", "lanes = -3"),
+    (r"vector_dim = \d+", "vector_dim = 99"),
+    (r"arith\.mulf", "arith.mulq"),
+    (r"reads = \[\[", "reads = [[array<i64: 7, 1, 0, 1>, "),
+    (r'dtype = "float32"', 'dtype = "float16"'),
+    (r'dtype = "float32"', 'dtype = "spoon"'),
+    (
+        r"rtask\.outputs = \[",
+        'rtask.outputs = [{dtype = "int8", name = "z", type = tensor<5xi8>}, ',
+    ),
+]
+# In a process of its own, one after the other: an edit that crashes MLIR fails the test.
+_COMPILE_ALL = """
+import json, sys
+import numpy as np
+from rcompiler.compile import schedule_artifact
+from rcompiler.errors import CompilerError
+from rcompiler.model import CompiledModel
+from rcompiler.options import CompileOptions
+weights = dict(np.load(sys.argv[2]))
+for text in json.load(open(sys.argv[1])):
+    try:
+        CompiledModel(schedule_artifact(text, weights, CompileOptions()))
+        print(json.dumps(""), flush=True)
+    except CompilerError as error:
+        print(json.dumps(str(error)), flush=True)
+"""
+
+
+def test_bad_edits_are_refused_with_a_reason(model, tmp_path):
+    """No edit crashes, hangs, lets an internal error out, or is taken."""
+    texts = []
+    for old, new in BAD_EDITS:
+        text, times = re.subn(old, new, model.stage("vdevice"))
+        assert times, old
+        texts.append(text)
+    (tmp_path / "texts.json").write_text(json.dumps(texts))
+    np.savez(tmp_path / "weights.npz", **model.constants())
+    command = [sys.executable, "-c", _COMPILE_ALL, "texts.json", "weights.npz"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    messages = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(messages) == len(BAD_EDITS), f"{BAD_EDITS[len(messages)]}: {done.stderr}"
+    for edited, message in zip(BAD_EDITS, messages, strict=True):
+        assert message and "defect" not in message, (edited, message)
+
+
+def test_two_processes_write_the_same_file(tmp_path):
+    script = (
+        "import sys, rcompiler; from rcompiler.tools import models; "
+        "rcompiler.compile_onnx(models.build('two_branch'), eus=2, cache=False).save(sys.argv[1])"
+    )
+    for name, seed in (("a", "1"), ("b", "2")):
+        command = [sys.executable, "-c", script, str(tmp_path / name)]
+        subprocess.run(command, check=True, env={**os.environ, "PYTHONHASHSEED": seed})
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
