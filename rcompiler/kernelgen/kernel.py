@@ -10,13 +10,15 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover
-from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.emitter import Emitter, Val
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator, NeedsScalars
 from rcompiler.kernelgen.region import Piece, element_of, integers, pieces_of, shape_of, yielded
 from rcompiler.kernelgen.sequential import SequentialWriter
@@ -280,8 +282,11 @@ class KernelWriter:
                 offset = output.offset(at)
                 self._store(e.splat(value, lanes), output, offset, lanes)
 
-    def _store(self, value, output: Buffer, offset: Linear, lanes: int) -> None:  # type: ignore[no-untyped-def]
+    def _store(self, value: Val, output: Buffer, offset: Linear, lanes: int) -> None:
         stride = offset.coefficient(LANE)
+        last = offset.highest(self._e.ranges | {LANE: max(lanes, 1)})
+        if last is not None and last >= math.prod(output.shape):
+            raise CompilerError(f"kernel {self._name} would write element {last} of {math.prod(output.shape)}")
         if not lanes or stride == 1:
             self._e.store(value, output.pointer, offset.without(LANE))
             return
