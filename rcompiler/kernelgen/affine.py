@@ -80,6 +80,12 @@ class Linear:
         falls = (c * (ranges[s] - 1) for s, c in self.terms if c < 0 and s in ranges)
         return self.constant + sum(falls)
 
+    def highest(self, ranges: Mapping[str, int]) -> int | None:
+        """An upper bound; None if a symbol has no known range."""
+        if any(s not in ranges for s, _ in self.terms):
+            return None
+        return self.constant + sum(c * (ranges[s] - 1) for s, c in self.terms if c > 0)
+
     @property
     def is_constant(self) -> bool:
         return not self.terms

@@ -1,0 +1,81 @@
+"""vector_math: accuracy in ulp over dense samples, and what happens at the ends."""
+
+import math
+
+import numpy as np
+import pytest
+from kernel_cases import FEATURES, HAS_FMA, Kernel, Tile, elementwise
+
+from rcompiler.kernelgen.kernel import CpuFeatures
+
+SPECIAL = np.array(
+    [0.0, -0.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 1.1754942e-38, 3.4e38, -3.4e38],
+    np.float32,
+)
+
+
+def run(function: str, x: np.ndarray, features: CpuFeatures) -> np.ndarray:
+    body = elementwise(f"%y = math.{function} %x0 : f32", [x], "float32", ["%a0"])
+    tile = Tile(x.shape, register_tile=[4 * features.lanes], vector_dim=0, lanes=features.lanes)
+    return Kernel(body, ["%r"], [x], [(x.shape, "float32")], tile, features).run()[0]
+
+
+def ulps(found: np.ndarray, exact: np.ndarray) -> float:
+    """Largest error in units of the last place of the exact float64 value."""
+    rounded = exact.astype(np.float32)
+    spacing = np.spacing(np.abs(rounded)).astype(np.float64)
+    fine = np.isfinite(rounded)
+    return float(np.max(np.abs(found[fine].astype(np.float64) - exact[fine]) / spacing[fine]))
+
+
+RANGES = {
+    "exp": [(-87.0, 88.7), (-1e-3, 1e-3)],
+    "exp2": [(-125.0, 127.9)],
+    "tanh": [(-10.0, 10.0), (-0.6, 0.6), (-1e-4, 1e-4)],
+    "erf": [(-4.5, 4.5), (-1.1, 1.1), (-1e-4, 1e-4)],
+    "log": [(1e-30, 1e-3), (0.5, 2.0), (0.99, 1.01), (2.0, 3e38)],
+}
+EXACT = {name: getattr(np, name) for name in ("exp", "exp2", "tanh", "log")}
+EXACT["erf"] = np.vectorize(math.erf)
+
+
+@pytest.mark.parametrize("features", FEATURES, ids=str)
+@pytest.mark.parametrize("function", RANGES)
+def test_within_3_ulp(function: str, features: CpuFeatures):
+    count = 20_001 if function == "erf" else 200_001
+    for low, high in RANGES[function]:
+        x = np.linspace(low, high, count).astype(np.float32)
+        if low > 0 and high / low > 100:
+            x = np.geomspace(low, high, count).astype(np.float32)
+        assert ulps(run(function, x, features), EXACT[function](x.astype(np.float64))) <= 3
+
+
+@pytest.mark.parametrize("function", RANGES)
+def test_at_the_ends(function: str):
+    with np.errstate(all="ignore"):
+        exact = EXACT[function](SPECIAL.astype(np.float64)).astype(np.float32)
+    found = run(function, SPECIAL, CpuFeatures(8, HAS_FMA))
+    np.testing.assert_allclose(found, exact, rtol=3e-7, atol=1e-45)
+    finite = ~np.isnan(exact)
+    assert (np.signbit(found) == np.signbit(exact))[finite].all()
+
+
+def test_exp_underflows_gradually():
+    x = np.linspace(-104, -87, 10_001).astype(np.float32)
+    found = run("exp", x, CpuFeatures(16, HAS_FMA)).astype(np.float64)
+    assert np.max(np.abs(found - np.exp(x.astype(np.float64)))) <= 3 * 2.0**-149
+    assert (run("exp", np.float32([-104.1, -1e30]), CpuFeatures(4, HAS_FMA)) == 0).all()
+
+
+def test_log_of_denormals_and_negative_numbers():
+    x = np.float32([1e-45, 1e-40, 1.1e-38, -1.0, -1e-45])
+    found = run("log", x, CpuFeatures(4, HAS_FMA))
+    assert ulps(found[:3], np.log(x[:3].astype(np.float64))) <= 3
+    assert np.isnan(found[3:]).all()
+
+
+def test_lanes_do_not_change_a_value():
+    x = np.linspace(-5, 5, 37).astype(np.float32)
+    for function in RANGES:
+        results = [run(function, np.abs(x) + 1e-3, CpuFeatures(n, HAS_FMA)) for n in (16, 8, 4, 1)]
+        assert all(np.array_equal(results[0], other) for other in results[1:])
