@@ -106,9 +106,7 @@ class Kernel:
     def _compile(self, features: CpuFeatures) -> tuple[str, int]:
         with dialects.load(ir.Context()), ir.Location.unknown():
             module = ir.Module.parse(self.text)
-            source, externals = KernelWriter(
-                module.body.operations[0].operation, features
-            ).write()
+            source, externals = KernelWriter(module.body.operations[0].operation, features).write()
             generated = ir.Module.parse("\n".join([*externals.values(), source]))
             lower_to_llvm(generated)
             self._image = LoadedImage(link([compile_object(generated, HOST)]))
@@ -142,20 +140,19 @@ class Kernel:
 
 
 def elementwise(op: str, inputs: Sequence[np.ndarray], dtype: str, names: Sequence[str]) -> str:
-    """A generic of equal shapes with the body `op` over %x0, %x1, ..., which defines %y; result %r."""
+    """A generic of equal shapes; the body `op` over %x0, %x1, ... defines %y; the result is %r."""
     shape = inputs[0].shape
     dims = ", ".join(f"d{k}" for k in range(len(shape)))
     identity = f"affine_map<({dims}) -> ({dims})>"
     result = type_of(shape, dtype)
     element = type_of((), dtype)[7:-1]
     types = ", ".join(type_of(x.shape, x.dtype.name) for x in inputs)
-    arguments = ", ".join(
-        f"%x{k}: {type_of((), x.dtype.name)[7:-1]}" for k, x in enumerate(inputs)
-    )
+    arguments = ", ".join(f"%x{k}: {type_of((), x.dtype.name)[7:-1]}" for k, x in enumerate(inputs))
     parallel = ", ".join(['"parallel"'] * len(shape))
     return (
         f"%e = tensor.empty() : {result}\n"
         f"%r = linalg.generic {{indexing_maps = [{', '.join([identity] * (len(inputs) + 1))}], "
-        f"iterator_types = [{parallel}]}} ins({', '.join(names)} : {types}) outs(%e : {result}) {{\n"
+        f"iterator_types = [{parallel}]}} "
+        f"ins({', '.join(names)} : {types}) outs(%e : {result}) {{\n"
         f"^bb0({arguments}, %o: {element}):\n{op}\nlinalg.yield %y : {element}\n}} -> {result}"
     )
