@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -62,10 +63,14 @@ class Tables:
 def read_tables(module: ir.Operation) -> Tables:
     """Everything but code and constants; raises InvalidModel for a module that is not S4."""
     operations = [v.operation for v in module.regions[0].blocks[0].operations]
-    main = next((o for o in operations if o.name == "func.func" and "rtask.inputs" in o.attributes), None)
+    main = next(
+        (o for o in operations if o.name == "func.func" and "rtask.inputs" in o.attributes), None
+    )
     device = next((o for o in operations if o.name == "vdevice.device"), None)
     if main is None or device is None:
-        raise InvalidModel("the module has no vdevice.device or no @main with rtask.inputs: it is not a schedule (S4)")
+        raise InvalidModel(
+            "the module has no vdevice.device or no @main with rtask.inputs: it is not a schedule (S4)"
+        )
     kernels, programs = read_kernels(module), read_programs(module)
     inputs, outputs = (_signature(main.attributes[n]) for n in ("rtask.inputs", "rtask.outputs"))
     numbers = {name: k for k, name in enumerate(kernels)}
@@ -120,7 +125,9 @@ def _bytes_of(attribute: ir.Attribute, constants: Mapping[str, np.ndarray]) -> n
     if text.startswith("dense_resource<"):
         key = text.partition("<")[2].partition(">")[0]
         if key not in constants:
-            raise ArtifactError(f"constant {key} is not among the weights that came with the schedule; pass its .npz file")
+            raise ArtifactError(
+                f"constant {key} is not among the weights that came with the schedule; pass its .npz file"
+            )
         return np.ascontiguousarray(constants[key]).reshape(-1).view(np.uint8)
     return dense_array(ir.DenseElementsAttr(attribute)).reshape(-1).view(np.uint8)
 
@@ -132,22 +139,34 @@ def dense_array(attribute: ir.DenseElementsAttr) -> np.ndarray:
     if attribute.is_splat:
         scalar = attribute.get_splat_value()
         number = ir.IntegerAttr(scalar).value if element[0] == "i" else ir.FloatAttr(scalar).value
-        return np.full(shape, number, _numpy(element)) if element[0] != "i" else _integers(number, shape, element)
+        return (
+            np.full(shape, number, _numpy(element))
+            if element[0] != "i"
+            else _integers(number, shape, element)
+        )
     if element == "bf16":
-        values = [float(v) for v in _scalars(attribute, shape)]
-        return np.array(values, np.float32).astype(ml_dtypes.bfloat16).reshape(shape)
-    return np.ascontiguousarray(np.array(attribute)).astype(_numpy(element), copy=False).reshape(shape)
+        return _bfloat16(attribute).reshape(shape)
+    return (
+        np.ascontiguousarray(np.array(attribute)).astype(_numpy(element), copy=False).reshape(shape)
+    )
 
 
-def _scalars(attribute: ir.DenseElementsAttr, shape: tuple[int, ...]) -> list[float]:
-    """bf16 has no buffer protocol in the bindings: read the printed bits."""
-    typed = ir.DenseFPElementsAttr(attribute)
-    return [typed[k] for k in range(math.prod(shape))]
+def _bfloat16(attribute: ir.DenseElementsAttr) -> np.ndarray:
+    """The bindings give no access to the elements of bf16: read the printed numbers."""
+    text = str(attribute).partition("<")[2].rpartition(">")[0].rpartition(">")[0]
+    if text.startswith('"0x'):
+        return np.frombuffer(bytes.fromhex(text.strip('"')[2:]), ml_dtypes.bfloat16)
+    numbers = re.findall(r"0x[0-9A-F]+|[-+.\deE]+", text)
+    bits = [
+        int(n, 16) if n[:2] == "0x" else int(np.float32(n).astype(ml_dtypes.bfloat16).view("u2"))
+        for n in numbers
+    ]
+    return np.array(bits, np.uint16).view(ml_dtypes.bfloat16)
 
 
 def _integers(number: int, shape: tuple[int, ...], element: str) -> np.ndarray:
-    bits = max(int(element[1:]), 8)
-    return np.full(shape, number & ((1 << bits) - 1), f"uint{bits}").view(_numpy(element))
+    bits = int(element[1:])
+    return np.full(shape, number & ((1 << bits) - 1), f"uint{max(bits, 8)}").view(_numpy(element))
 
 
 def _numpy(element: str) -> np.dtype:

@@ -163,6 +163,9 @@ class Executable:
                 raise ShapeError(f"call: input '{name}' is missing; the inputs are: {listed}")
         return [_accept(given[tensor.name], tensor, dtype) for tensor, dtype in types]
 
+# Bits of the types that take a whole byte each in memory.
+_NARROW = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
+
 
 def load(path: str | Path, eus: int | None = None, **options: object) -> Executable:
     """Load a saved model and make it ready to run.
@@ -190,7 +193,15 @@ def _accept(value: object, tensor: Tensor, dtype: np.dtype) -> np.ndarray:
         )
     if not (array.flags.c_contiguous and array.flags.aligned):
         array = np.array(array, order="C", copy=True)
-    return array
+    return _extended(array) if dtype.name in _NARROW else array
+
+
+def _extended(array: np.ndarray) -> np.ndarray:
+    """Numbers of less than 8 bits with their byte filled up, as kernels expect it; numpy lets the
+    high bits be anything."""
+    unused = 8 - _NARROW[array.dtype.name]
+    raw = array.view(np.uint8 if array.dtype.name[0] in "uf" else np.int8)
+    return ((raw << unused) >> unused).view(array.dtype)
 
 
 def _threads(artifact: Artifact, asked: int | None) -> int:
