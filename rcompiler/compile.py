@@ -1,7 +1,7 @@
 """compile_onnx: model -> S1 -> S2 -> S3 -> S4 -> code -> a model that runs.
 
-The whole lowering is `_Compilation`, top to bottom. Everything after S4 is made from the S4 text alone
-(`compile_schedule`), so that a schedule edited by hand compiles the same way.
+The whole lowering is `_Compilation`, top to bottom. Everything after S4 is made from the S4 text
+alone (`compile_schedule`), so that a schedule edited by hand compiles the same way.
 """
 
 from __future__ import annotations
@@ -60,20 +60,26 @@ def compile_onnx(
 ) -> CompiledModel:
     """Compile an ONNX model for a device.
 
-    model: path, bytes or onnx.ModelProto. target: "cpu" (this host), "cpu:v3", "cpu:x86-64", or a device file.
-    shapes: static shapes of inputs by name, or sizes of symbolic dims. eus: execution units, None for all of the
-    device. policy: "rammer", "wave" or "base". fusion: group ops into rOperators. tune: "off" is all that exists.
-    deterministic: always the case (static choices, fixed order of every sum). cache: folder of compiled objects,
-    None for the default one, False for none. progress: called with (stage, seconds since the start) when a stage
-    begins: import, the passes, object, link.
+    model: path, bytes or onnx.ModelProto. target: "cpu" (this host), "cpu:v3", "cpu:x86-64", or a
+    device file. shapes: static shapes of inputs by name, or sizes of symbolic dims. eus: execution
+    units, None for all of the device. policy: "rammer", "wave" or "base". fusion: group ops into
+    rOperators. tune: "off" is all that exists. deterministic: always the case (static choices,
+    fixed order of every sum). cache: folder of compiled objects, None for the default one, False
+    for none. progress: called with (stage, seconds since the start) when a stage begins: import,
+    the passes, object, link.
 
     Raises CompilerError kinds: InvalidModel, UnsupportedOp, ShapeError, DeviceError, ScheduleError.
     """
     if tune != "off":
-        raise CompilerError(f"tune={tune!r} is not available: this version chooses tiles by its model; use tune='off'")
+        raise CompilerError(
+            f"tune={tune!r} is not available: this version chooses tiles by its model; use tune='off'"
+        )
     if not deterministic:
-        raise CompilerError("deterministic=False has no meaning here: every program is deterministic")
-    options = CompileOptions(target, _eus(eus), policy, fusion, _cache(cache))  # type: ignore[arg-type]
+        raise CompilerError(
+            "deterministic=False has no meaning here: every program is deterministic"
+        )
+    # type: ignore[arg-type]
+    options = CompileOptions(target, _eus(eus), policy, fusion, _cache(cache))
     run = _Compilation(options, _cpu(target), progress)
     emit.prepare()  # a process that runs LLVM, so that it is there when code is to be generated
     with run.boundary():
@@ -93,12 +99,14 @@ def compile_schedule(
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
 ) -> CompiledModel:
-    """Compile an S4 module (the text of stage "vdevice", possibly edited) with the constants it names.
+    """Compile an S4 module (the text of stage "vdevice", possibly edited) with the constants it
+    names.
 
-    constants: arrays by key, as CompiledModel.constants() returns them; only their bytes count. The work is done in
-    a process of its own: text written by hand can make MLIR abort.
+    constants: arrays by key, as CompiledModel.constants() returns them; only their bytes count. The
+    work is done in a process of its own: text written by hand can make MLIR abort.
 
-    Raises InvalidModel for text that is not S4, ScheduleError for a schedule that is not proved right.
+    Raises InvalidModel for text that is not S4, ScheduleError for a schedule that is not proved
+    right.
     """
     options = CompileOptions(target, cache=_cache(cache))
     _cpu(target)
@@ -106,7 +114,10 @@ def compile_schedule(
 
 
 def schedule_artifact(
-    text: str, constants: Mapping[str, np.ndarray], options: CompileOptions, progress: Progress | None = None
+    text: str,
+    constants: Mapping[str, np.ndarray],
+    options: CompileOptions,
+    progress: Progress | None = None,
 ) -> Artifact:
     """What compile_schedule does, in this process."""
     run = _Compilation(options, _cpu(options.target), progress)
@@ -126,7 +137,9 @@ def _eus(eus: int | None) -> int:
     if eus is None:
         return 0
     if not isinstance(eus, int) or eus < 1:
-        raise CompilerError(f"cannot compile for {eus!r} execution units: give 1 or more, or None for all")
+        raise CompilerError(
+            f"cannot compile for {eus!r} execution units: give 1 or more, or None for all"
+        )
     return eus
 
 
@@ -139,7 +152,9 @@ def _cache(cache: str | os.PathLike[str] | bool | None) -> Path | None:
 def _cpu(target: str) -> Device:
     device = find_device(target)
     if device.kind != "cpu":
-        raise DeviceError(f"target {target!r} is a {device.kind} device; this version compiles for CPUs only")
+        raise DeviceError(
+            f"target {target!r} is a {device.kind} device; this version compiles for CPUs only"
+        )
     return device
 
 
@@ -168,9 +183,13 @@ class _Compilation:
         except CompilerError:
             raise
         except MemoryError:
-            raise DeviceError(f"{self._step}: not enough memory on this machine; use a smaller model") from None
+            raise DeviceError(
+                f"{self._step}: not enough memory on this machine; use a smaller model"
+            ) from None
         except RecursionError:
-            raise InvalidModel(f"{self._step}: the model is nested too deeply; flatten it") from None
+            raise InvalidModel(
+                f"{self._step}: the model is nested too deeply; flatten it"
+            ) from None
         except Exception as error:
             raise CompilerError(
                 f"{self._step}: {type(error).__name__}: {error}; this is a defect of the compiler, report it with "
@@ -181,13 +200,18 @@ class _Compilation:
         options, device = self._options, self._device
         self._keep("linalg", module)
         lanes = device.lanes(4)
-        self._run(module, f"rtask-block-channels{{lanes={lanes}}},rtask-pack-weights{{lanes={lanes}}},cse")
+        self._run(
+            module, f"rtask-block-channels{{lanes={lanes}}},rtask-pack-weights{{lanes={lanes}}},cse"
+        )
         constants = fold_constants(module.operation, constants)
         self._run(module, f"rc-linalg-to-rtask{{fusion={str(options.fusion).lower()}}}")
         self._keep("rtask", module)
         self._run(module, f"roller-tile{{device={options.target}}}")
         self._keep("rkernel", module)
-        self._run(module, f"rammer-schedule{{policy={options.policy} eus={options.eus} device={options.target}}}")
+        self._run(
+            module,
+            f"rammer-schedule{{policy={options.policy} eus={options.eus} device={options.target}}}",
+        )
         return self.from_schedule(module, constants)
 
     def from_schedule(self, module: ir.Module, constants: Mapping[str, np.ndarray]) -> Artifact:
@@ -196,7 +220,9 @@ class _Compilation:
         tables = read_tables(module.operation)
         kernels = list(tables.kernels.values())
         inputs, outputs = tables.sizes()
-        validate(tables.programs, kernels=kernels, max_eus=tables.eus, inputs=inputs, outputs=outputs)
+        validate(
+            tables.programs, kernels=kernels, max_eus=tables.eus, inputs=inputs, outputs=outputs
+        )
         require(sum(tables.memory()), "temporary tensors and weights of the model")
         arena = constant_arena(module.operation, constants)
         report = make_report(module.operation, tables, self._device)
@@ -215,10 +241,14 @@ class _Compilation:
         return Artifact(
             image=link(objects),
             kernels=tuple(
-                KernelEntry(k.name, k.tasks, tuple(a.bytes for a in (*k.reads, *k.writes)), len(k.writes))
+                KernelEntry(
+                    k.name, k.tasks, tuple(a.bytes for a in (*k.reads, *k.writes)), len(k.writes)
+                )
                 for k in kernels
             ),
-            programs=tuple(Program(p.name, p.streams, p.events, p.operators) for p in tables.launches),
+            programs=tuple(
+                Program(p.name, p.streams, p.events, p.operators) for p in tables.launches
+            ),
             inputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.inputs),
             outputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.outputs),
             arena_bytes=tables.memory()[0],
@@ -275,9 +305,7 @@ def _split(module: ir.Module) -> list[str]:
     for view in module.body.operations:
         text = view.operation.get_asm(use_local_scope=True)
         (bodies if len(view.operation.regions[0].blocks) else declarations).append(text)
-    return [
-        "\n".join([*(d for d in declarations if _called(d) in body), body]) for body in bodies
-    ]
+    return ["\n".join([*(d for d in declarations if _called(d) in body), body]) for body in bodies]
 
 
 def _called(declaration: str) -> str:

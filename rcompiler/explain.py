@@ -57,7 +57,9 @@ def _operator(run: Run, kernel: ir.Operation) -> OperatorReport:
 
 
 def _bound(module: ir.Operation) -> int:
-    """The planner's lower bound, noted on the programs by rammer-schedule; 0 for a schedule written by hand."""
+    """The planner's lower bound, noted on the programs by rammer-schedule; 0 for a schedule written
+    by hand.
+    """
     bounds = [
         ir.IntegerAttr(v.operation.attributes["arena_bound"]).value
         for v in module.regions[0].blocks[0].operations

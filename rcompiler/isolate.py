@@ -40,7 +40,8 @@ def isolated(
     with tempfile.TemporaryDirectory(prefix="rc-schedule-") as name:
         folder = Path(name)
         (folder / _TEXT).write_text(text)
-        np.savez(folder / _WEIGHTS, **{k: np.asarray(v) for k, v in constants.items()})  # type: ignore[arg-type]
+        # type: ignore[arg-type]
+        np.savez(folder / _WEIGHTS, **{k: np.asarray(v) for k, v in constants.items()})
         home = str(Path(__file__).parents[1])
         paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
         child = subprocess.Popen(
@@ -66,7 +67,8 @@ def isolated(
                     progress(step, float(seconds))
         if child.returncode == 0:
             artifact = Artifact.load(folder / _MODEL)
-            # A copy: the file goes when this returns, and a mapping would keep its blocks on the disk.
+            # A copy: the file goes when this returns, and a mapping would keep its blocks on the
+            # disk.
             return replace(artifact, constants=artifact.constants.copy())
         raise _failure(folder, child.returncode)
 

@@ -16,8 +16,9 @@ Policy = Literal["base", "wave", "rammer"]
 class CompileOptions:
     """What a compilation may choose.
 
-    target: "cpu" (this host), "cpu:v3" and the like, or a device file. eus: execution units, 0 for all of the device.
-    policy: the scheduler. fusion: group ops into rOperators beyond views. cache: folder of compiled objects, or None.
+    target: "cpu" (this host), "cpu:v3" and the like, or a device file. eus: execution units, 0 for
+    all of the device. policy: the scheduler. fusion: group ops into rOperators beyond views. cache:
+    folder of compiled objects, or None.
     """
 
     target: str = "cpu"
@@ -30,11 +31,15 @@ class CompileOptions:
         if self.policy not in get_args(Policy):
             raise CompilerError(f"policy {self.policy!r} is none of {', '.join(get_args(Policy))}")
         if self.eus < 0:
-            raise CompilerError(f"cannot compile for {self.eus} execution units: give 1 or more, or None for all")
+            raise CompilerError(
+                f"cannot compile for {self.eus} execution units: give 1 or more, or None for all"
+            )
 
 
 def default_cache() -> Path | None:
-    """Folder of compiled objects: $RC_CACHE_DIR ("" turns it off), else below the user's cache folder."""
+    """Folder of compiled objects: $RC_CACHE_DIR ("" turns it off), else below the user's cache
+    folder.
+    """
     chosen = os.environ.get("RC_CACHE_DIR")
     if chosen is not None:
         return Path(chosen) if chosen else None

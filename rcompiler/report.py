@@ -11,7 +11,9 @@ from rcompiler.errors import ArtifactError
 
 @dataclass(frozen=True)
 class OperatorReport:
-    """One rOperator: its rKernel, tile, number of rTasks, estimated time of all of them (ns) and the reason."""
+    """One rOperator: its rKernel, tile, number of rTasks, estimated time of all of them (ns) and
+    the reason.
+    """
 
     name: str
     kind: str

@@ -137,9 +137,12 @@ def _initialize() -> None:
     # Cheap; LLVM initialises itself since llvmlite 0.45.
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    # Loop strength reduction may give every address of a register tile a register of its own, and then
-    # spills addresses and accumulators alike (measured: a 14x14 convolution at a quarter of its speed).
-    # Our loops need no help: addresses are a base in the loop plus constants. llvmlite offers the switch
+    # Loop strength reduction may give every address of a register tile a register of its own, and
+    # then
+    # spills addresses and accumulators alike (measured: a 14x14 convolution at a quarter of its
+    # speed).
+    # Our loops need no help: addresses are a base in the loop plus constants. llvmlite offers the
+    # switch
     # for the whole process only.
     llvm.set_option("rcompiler", "-disable-lsr")
 

@@ -11,7 +11,8 @@ from rcompiler.errors import DeviceError
 
 
 def find_device(target: str) -> Device:
-    """The device of a target: "cpu" (this host), "cpu:v3" (this host, only that feature level), a record's name or a file.
+    """The device of a target: "cpu" (this host), "cpu:v3" (this host, only that feature level), a
+    record's name or a file.
 
     Raises DeviceError for an unknown name, with the names that exist.
     """

@@ -1,7 +1,8 @@
 """Integer expressions that are linear in named symbols, as the loop nest needs them for addresses.
 
-A symbol is the SSA name of an i64 (a loop variable, a tile origin, an index read from memory) or `LANE`, the
-position inside a vector. Floor division and remainder are resolved symbolically where the known ranges allow it.
+A symbol is the SSA name of an i64 (a loop variable, a tile origin, an index read from memory) or
+`LANE`, the position inside a vector. Floor division and remainder are resolved symbolically where
+the known ranges allow it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ LANE = "<lane>"
 
 
 class Linear:
-    """constant + sum(coefficient * symbol); terms are sorted by symbol and have no zero coefficient.
+    """constant + sum(coefficient * symbol); terms are sorted by symbol and have no zero
+    coefficient.
 
-    Immutable. A plain class with a stored hash: generation of one register tile makes and compares 10^5 of them.
+    Immutable. A plain class with a stored hash: generation of one register tile makes and compares
+    10^5 of them.
     """
 
     __slots__ = ("_hash", "constant", "terms")
@@ -93,7 +96,8 @@ class Linear:
     def split(self, divisor: int, ranges: Mapping[str, int]) -> tuple[Linear, Linear] | None:
         """(self floordiv divisor, self mod divisor) if that is linear; None otherwise.
 
-        `ranges` maps a symbol to its exclusive upper bound (its lower bound is 0); an unknown symbol has no bound.
+        `ranges` maps a symbol to its exclusive upper bound (its lower bound is 0); an unknown
+        symbol has no bound.
         """
         whole = tuple((s, c // divisor) for s, c in self.terms if c % divisor == 0)
         rest = tuple((s, c) for s, c in self.terms if c % divisor)

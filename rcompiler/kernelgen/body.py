@@ -16,14 +16,63 @@ _CMPF = (
     *("false", "oeq", "ogt", "oge", "olt", "ole", "one", "ord"),
     *("ueq", "ugt", "uge", "ult", "ule", "une", "uno", "true"),
 )
-_CASTS = {"extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui", "bitcast"}
-# One x86 or LLVM intrinsic for each lane, exact; no library call (roundeven and friends need SSE4.1: see _ROUNDING).
+_CASTS = {
+    "extf",
+    "truncf",
+    "extsi",
+    "extui",
+    "trunci",
+    "sitofp",
+    "uitofp",
+    "fptosi",
+    "fptoui",
+    "bitcast",
+}
+# One x86 or LLVM intrinsic for each lane, exact; no library call (roundeven and friends need
+# SSE4.1: see _ROUNDING).
 _DIRECT = {"absf", "absi", "sqrt", "copysign", "fma", "ctpop", "ctlz", "cttz"}
 _ROUNDING = {"roundeven", "floor", "ceil", "trunc", "round"}
 _LIBM = {
-    **{n: n for n in ("sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")},
-    **{n: n for n in ("log1p", "log2", "log10", "expm1", "cbrt", "exp", "exp2", "log", "tanh", "erf", "erfc")},
-    **{"powf": "pow", "atan2": "atan2", "remf": "fmod", "floor": "floor", "ceil": "ceil", "trunc": "trunc"},
+    **{
+        n: n
+        for n in (
+            "sin",
+            "cos",
+            "tan",
+            "asin",
+            "acos",
+            "atan",
+            "sinh",
+            "cosh",
+            "asinh",
+            "acosh",
+            "atanh",
+        )
+    },
+    **{
+        n: n
+        for n in (
+            "log1p",
+            "log2",
+            "log10",
+            "expm1",
+            "cbrt",
+            "exp",
+            "exp2",
+            "log",
+            "tanh",
+            "erf",
+            "erfc",
+        )
+    },
+    **{
+        "powf": "pow",
+        "atan2": "atan2",
+        "remf": "fmod",
+        "floor": "floor",
+        "ceil": "ceil",
+        "trunc": "trunc",
+    },
     **{"roundeven": "nearbyint", "round": "round"},
 }
 
@@ -31,14 +80,20 @@ _LIBM = {
 class BodyEvaluator:
     """Clones the ops of a linalg body, element type by element type, lanes by lanes."""
 
-    def __init__(self, emitter: Emitter, read: Callable[[ir.Value, list[Linear], int], Val]) -> None:
+    def __init__(
+        self, emitter: Emitter, read: Callable[[ir.Value, list[Linear], int], Val]
+    ) -> None:
         """`read(tensor, coordinates, lanes)` gives an element of a tensor (for tensor.extract)."""
         self._e = emitter
         self._read = read
         self._math = VectorMath(emitter)
 
-    def run(self, block: ir.Block, arguments: list[Val], dims: list[Linear], lanes: int) -> list[Val]:
-        """The values yielded by `block` for the given argument values and iteration-space coordinates."""
+    def run(
+        self, block: ir.Block, arguments: list[Val], dims: list[Linear], lanes: int
+    ) -> list[Val]:
+        """The values yielded by `block` for the given argument values and iteration-space
+        coordinates.
+        """
         env: dict[ir.Value, Val] = dict(zip(block.arguments, arguments, strict=True))
         for view in block.operations:
             op = view.operation
@@ -59,7 +114,9 @@ class BodyEvaluator:
             return env[value]
         owner = value.owner
         if isinstance(owner, ir.Block):
-            raise CompilerError(f"{value}: a scalar argument of an operator region is not supported")
+            raise CompilerError(
+                f"{value}: a scalar argument of an operator region is not supported"
+            )
         op = owner.operation
         if op.name == "arith.constant":
             env[value] = self._constant(op)
@@ -115,19 +172,25 @@ class BodyEvaluator:
         if dialect == "arith" and name in _CASTS:
             return self._cast(name, operands[0], element)
         operands = [self._widen(v) for v in operands] if self._is_arithmetic(name) else operands
-        result = self._compute(dialect, name, op, operands, "f32" if small and self._is_arithmetic(name) else element)
+        result = self._compute(
+            dialect, name, op, operands, "f32" if small and self._is_arithmetic(name) else element
+        )
         return self._narrow(result, small) if small and result.element == "f32" else result
 
     @staticmethod
     def _is_arithmetic(name: str) -> bool:
         return name not in ("select",)
 
-    def _compute(self, dialect: str, name: str, op: ir.Operation, v: list[Val], element: str) -> Val:
+    def _compute(
+        self, dialect: str, name: str, op: ir.Operation, v: list[Val], element: str
+    ) -> Val:
         e = self._e
         names = ", ".join(x.name for x in v)
         if dialect == "arith":
             if name in ("cmpi", "cmpf"):
-                predicate = (_CMPI if name == "cmpi" else _CMPF)[ir.IntegerAttr(op.attributes["predicate"]).value]
+                predicate = (_CMPI if name == "cmpi" else _CMPF)[
+                    ir.IntegerAttr(op.attributes["predicate"]).value
+                ]
                 return e.op(f"arith.{name} {predicate}, {names} : {v[0].type}", v, "i1")
             if name == "select":
                 types = f"{v[0].type}, {v[1].type}" if v[0].lanes else v[1].type
@@ -137,7 +200,9 @@ class BodyEvaluator:
             if name == "remf":
                 return self._libm("fmod", v)
             if name in ("floordivsi", "ceildivsi", "ceildivui"):
-                raise CompilerError(f"arith.{name} is not expected in a body; use divsi with a correction")
+                raise CompilerError(
+                    f"arith.{name} is not expected in a body; use divsi with a correction"
+                )
             result = e.op(f"arith.{name} {names} : {v[0].type}", v, element)
             return self._linear(name, v, result)
         if dialect == "math":
@@ -154,7 +219,9 @@ class BodyEvaluator:
         if name == "muli":
             if a.is_constant:
                 a, b = b, a
-            return Val(result.name, "i64", result.lanes, a * b.constant) if b.is_constant else result
+            return (
+                Val(result.name, "i64", result.lanes, a * b.constant) if b.is_constant else result
+            )
         return Val(result.name, "i64", result.lanes, a + (b if name == "addi" else b * -1))
 
     def _divide(self, name: str, a: Val, b: Val) -> Val:
@@ -163,17 +230,29 @@ class BodyEvaluator:
         one, zero = e.constant(1, a.element, a.lanes), e.constant(0, a.element, a.lanes)
         is_zero = e.op(f"arith.cmpi eq, {b.name}, {zero.name} : {b.type}", [b, zero], "i1")
         types = f"{is_zero.type}, {b.type}" if b.lanes else b.type
-        safe = e.op(f"arith.select {is_zero.name}, {one.name}, {b.name} : {types}", [is_zero, one, b], a.element)
+        safe = e.op(
+            f"arith.select {is_zero.name}, {one.name}, {b.name} : {types}",
+            [is_zero, one, b],
+            a.element,
+        )
         if name in ("divui", "remui"):
             return e.op(f"arith.{name} {a.name}, {safe.name} : {a.type}", [a, safe], a.element)
         minus = e.constant(-1, a.element, a.lanes)
         is_minus = e.op(f"arith.cmpi eq, {b.name}, {minus.name} : {b.type}", [b, minus], "i1")
-        safe = e.op(f"arith.select {is_minus.name}, {one.name}, {safe.name} : {types}", [is_minus, one, safe], a.element)
+        safe = e.op(
+            f"arith.select {is_minus.name}, {one.name}, {safe.name} : {types}",
+            [is_minus, one, safe],
+            a.element,
+        )
         plain = e.op(f"arith.{name} {a.name}, {safe.name} : {a.type}", [a, safe], a.element)
         if name == "remsi":
             return plain  # x % 1 == 0 == x % -1
         negated = e.op(f"arith.subi {zero.name}, {a.name} : {a.type}", [zero, a], a.element)
-        return e.op(f"arith.select {is_minus.name}, {negated.name}, {plain.name} : {types}", [is_minus, negated, plain], a.element)
+        return e.op(
+            f"arith.select {is_minus.name}, {negated.name}, {plain.name} : {types}",
+            [is_minus, negated, plain],
+            a.element,
+        )
 
     def _math_op(self, name: str, v: list[Val], element: str) -> Val:
         e = self._e
@@ -199,14 +278,20 @@ class BodyEvaluator:
         for lane in range(max(lanes, 1)):
             scalars = [self._e.lane(x, lane) for x in v]
             call = ", ".join(s.name for s in scalars)
-            results.append(self._e.op(f"llvm.call @{symbol}({call}) : ({arguments}) -> {element}", scalars, element, 0))
+            results.append(
+                self._e.op(
+                    f"llvm.call @{symbol}({call}) : ({arguments}) -> {element}", scalars, element, 0
+                )
+            )
         return self._e.gather_lanes(results) if lanes else results[0]
 
     # -- casts -----------------------------------------------------------------------------------
     def _index_cast(self, value: Val, element: str) -> Val:
         if value.element == element:
             return value
-        return self._cast("extsi" if BITS[element] > BITS[value.element] else "trunci", value, element)
+        return self._cast(
+            "extsi" if BITS[element] > BITS[value.element] else "trunci", value, element
+        )
 
     def _cast(self, name: str, value: Val, element: str) -> Val:
         e = self._e
@@ -241,7 +326,9 @@ class BodyEvaluator:
         return e.op(f"arith.bitcast {high.name} : {word} to {wide}", [high], "f32")
 
     def _narrow(self, value: Val, element: str) -> Val:
-        """Round f32 to nearest even; bf16 by integer arithmetic (x86 has no conversion before AVX512_BF16)."""
+        """Round f32 to nearest even; bf16 by integer arithmetic (x86 has no conversion before
+        AVX512_BF16).
+        """
         e = self._e
         kind = Val("", element, value.lanes).type
         if element == "f16":
@@ -257,9 +344,15 @@ class BodyEvaluator:
         rounded = e.op(f"arith.shrui {up.name}, {places.name} : {word}", [up, places], "i32")
         quiet = e.constant(0x40, "i32", value.lanes)
         nan = e.op(f"arith.ori {high.name}, {quiet.name} : {word}", [high, quiet], "i32")
-        unordered = e.op(f"arith.cmpf uno, {value.name}, {value.name} : {value.type}", [value], "i1")
+        unordered = e.op(
+            f"arith.cmpf uno, {value.name}, {value.name} : {value.type}", [value], "i1"
+        )
         types = f"{unordered.type}, {word}" if value.lanes else word
-        chosen = e.op(f"arith.select {unordered.name}, {nan.name}, {rounded.name} : {types}", [unordered, nan, rounded], "i32")
+        chosen = e.op(
+            f"arith.select {unordered.name}, {nan.name}, {rounded.name} : {types}",
+            [unordered, nan, rounded],
+            "i32",
+        )
         short = e.op(f"arith.trunci {chosen.name} : {word} to {half}", [chosen], "i16")
         return e.op(f"arith.bitcast {short.name} : {half} to {kind}", [short], "bf16")
 

@@ -9,7 +9,9 @@ from rcompiler.kernelgen.emitter import Emitter, Val
 
 
 def lane_cover(extent: int, lanes: int) -> list[int]:
-    """Vector widths, widest first, that cover `extent` exactly: a multi-size cover instead of padding."""
+    """Vector widths, widest first, that cover `extent` exactly: a multi-size cover instead of
+    padding.
+    """
     widths, left, width = [], extent, max(lanes, 1)
     while left:
         if left >= width:
@@ -20,7 +22,9 @@ def lane_cover(extent: int, lanes: int) -> list[int]:
 
 
 def for_each(e: Emitter, shape: Sequence[int], body: Callable[[list[Linear], int], None]) -> None:
-    """Call `body(coordinates, lanes)` inside of a loop nest over `shape`; lanes 0 is a scalar element."""
+    """Call `body(coordinates, lanes)` inside of a loop nest over `shape`; lanes 0 is a scalar
+    element.
+    """
     at = [Linear()] * len(shape)
 
     def nest(dim: int) -> None:

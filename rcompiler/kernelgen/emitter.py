@@ -1,8 +1,9 @@
 """Text of nested loops with automatic hoisting and common-subexpression elimination.
 
-Each open loop is a scope with its own list of lines. A pure operation is written into the outermost scope that
-sees all its operands, and written once. That replaces a later loop-invariant-code-motion and CSE of the whole
-kernel, which the LLVM middle end is known to spoil for register-tiled code (it spills the accumulators).
+Each open loop is a scope with its own list of lines. A pure operation is written into the outermost
+scope that sees all its operands, and written once. That replaces a later loop-invariant-code-motion
+and CSE of the whole kernel, which the LLVM middle end is known to spoil for register-tiled code (it
+spills the accumulators).
 """
 
 from __future__ import annotations
@@ -16,7 +17,17 @@ import numpy as np
 
 from rcompiler.kernelgen.affine import LANE, Linear
 
-BITS = {"i1": 1, "i8": 8, "i16": 16, "i32": 32, "i64": 64, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+BITS = {
+    "i1": 1,
+    "i8": 8,
+    "i16": 16,
+    "i32": 32,
+    "i64": 64,
+    "f16": 16,
+    "bf16": 16,
+    "f32": 32,
+    "f64": 64,
+}
 
 
 def item_bytes(element: str) -> int:
@@ -26,7 +37,9 @@ def item_bytes(element: str) -> int:
 
 @dataclass(frozen=True)
 class Val:
-    """An SSA value: its name, element type and number of lanes (0: a scalar). `linear` is its symbolic value, if any."""
+    """An SSA value: its name, element type and number of lanes (0: a scalar). `linear` is its
+    symbolic value, if any.
+    """
 
     name: str
     element: str
@@ -59,7 +72,8 @@ class Emitter:
         self.ranges: dict[str, int] = {}
         self.externals: dict[str, str] = {}
 
-    # -- names, scopes -------------------------------------------------------------------------------
+    # -- names, scopes
+    # -------------------------------------------------------------------------------
     @property
     def depth(self) -> int:
         return len(self._scopes) - 1
@@ -83,8 +97,12 @@ class Emitter:
     def line(self, text: str) -> None:
         self._scopes[-1].lines.append(text)
 
-    def pure(self, text: str, operands: Sequence[str], prefix: str = "v", least_depth: int = 0) -> str:
-        """The result name of a side-effect free operation, written once in the outermost possible scope."""
+    def pure(
+        self, text: str, operands: Sequence[str], prefix: str = "v", least_depth: int = 0
+    ) -> str:
+        """The result name of a side-effect free operation, written once in the outermost possible
+        scope.
+        """
         depth = self.depth_of(*operands)
         if depth < least_depth:
             depth = least_depth
@@ -109,14 +127,20 @@ class Emitter:
 
     def is_known(self, key: object) -> bool:
         """Whether any open scope remembers `key`, also one that `at_depth` hides."""
-        return any(key in scope.known for scopes in (self._scopes, *self._hidden) for scope in scopes)
+        return any(
+            key in scope.known for scopes in (self._scopes, *self._hidden) for scope in scopes
+        )
 
     def path(self) -> list[object]:
-        """The open scopes from the outermost to the innermost, those that `at_depth` hides included."""
+        """The open scopes from the outermost to the innermost, those that `at_depth` hides
+        included.
+        """
         return [scope for scopes in (self._scopes, *reversed(self._hidden)) for scope in scopes]
 
     def at_depth(self, depth: int, write: Callable[[], object]) -> object:
-        """Run `write` as if the scopes deeper than `depth` were not open yet: its code precedes them."""
+        """Run `write` as if the scopes deeper than `depth` were not open yet: its code precedes
+        them.
+        """
         hidden = self._scopes[depth + 1 :]
         del self._scopes[depth + 1 :]
         self._hidden.append(hidden)
@@ -125,7 +149,8 @@ class Emitter:
         finally:
             self._scopes.extend(self._hidden.pop())
 
-    # -- loops ---------------------------------------------------------------------------------------
+    # -- loops
+    # ---------------------------------------------------------------------------------------
     def loop(
         self,
         low: Linear,
@@ -134,7 +159,8 @@ class Emitter:
         carried: Sequence[Val],
         body: Callable[[Linear, list[Val]], Sequence[Val] | None],
     ) -> list[Val]:
-        """scf.for over [low, high) with loop-carried values; `body` gets the loop variable and returns the next values.
+        """scf.for over [low, high) with loop-carried values; `body` gets the loop variable and
+        returns the next values.
 
         A loop of exactly one iteration is written without the loop.
         """
@@ -149,9 +175,12 @@ class Emitter:
         self._scopes.append(_Scope())
         self.define(variable)
         if low.constant == 0 and low.is_constant and high.is_constant:
-            # the loop variable is a multiple of `step`: count in units so that divisions stay linear
+            # the loop variable is a multiple of `step`: count in units so that divisions stay
+            # linear
             self.ranges[variable] = high.constant - step + 1
-        inner = [Val(self.define(n), c.element, c.lanes) for n, c in zip(names, carried, strict=True)]
+        inner = [
+            Val(self.define(n), c.element, c.lanes) for n, c in zip(names, carried, strict=True)
+        ]
         results = body(Linear.of(variable), inner) or []
         scope = self._scopes.pop()
         head = f"scf.for {variable} = {bounds[0]} to {bounds[1]} step {bounds[2]}"
@@ -169,7 +198,9 @@ class Emitter:
         self._scopes[-1].lines += [head, *("  " + text for text in scope.lines), tail, "}"]
         return out
 
-    def branch(self, condition: str, then: Callable[[], Sequence[Val]], other: Callable[[], Sequence[Val]]) -> list[Val]:
+    def branch(
+        self, condition: str, then: Callable[[], Sequence[Val]], other: Callable[[], Sequence[Val]]
+    ) -> list[Val]:
         """scf.if with the values of the taken side."""
         sides: list[tuple[list[str], list[Val]]] = []
         guard = self.guard
@@ -182,15 +213,24 @@ class Emitter:
         values = sides[0][1]
         types = ", ".join(v.type for v in values)
         name = self.fresh("if")
-        head = f"{name}:{len(values)} = scf.if {condition} -> ({types}) {{" if values else f"scf.if {condition} {{"
+        head = (
+            f"{name}:{len(values)} = scf.if {condition} -> ({types}) {{"
+            if values
+            else f"scf.if {condition} {{"
+        )
         for k, (lines, results) in enumerate(sides):
             self.line(head if k == 0 else "} else {")
             self._scopes[-1].lines += ["  " + text for text in lines]
-            self.line(f"  scf.yield {', '.join(r.name for r in results)} : {types}" if results else "  scf.yield")
+            self.line(
+                f"  scf.yield {', '.join(r.name for r in results)} : {types}"
+                if results
+                else "  scf.yield"
+            )
         self.line("}")
         return [Val(self.define(f"{name}#{k}"), v.element, v.lanes) for k, v in enumerate(values)]
 
-    # -- values --------------------------------------------------------------------------------------
+    # -- values
+    # --------------------------------------------------------------------------------------
     def index(self, value: Linear) -> str:
         """The i64 SSA name of a linear expression (no lane term)."""
         if not value.terms:
@@ -200,11 +240,19 @@ class Emitter:
             part = symbol
             if coefficient != 1:
                 part = self.pure(
-                    f"arith.muli {symbol}, {self.index(Linear(coefficient))} overflow<nsw> : i64", [symbol]
+                    f"arith.muli {symbol}, {self.index(Linear(coefficient))} overflow<nsw> : i64",
+                    [symbol],
                 )
-            name = self.pure(f"arith.addi {name}, {part} overflow<nsw> : i64", [name, part]) if name else part
+            name = (
+                self.pure(f"arith.addi {name}, {part} overflow<nsw> : i64", [name, part])
+                if name
+                else part
+            )
         if value.constant:
-            name = self.pure(f"arith.addi {name}, {self.index(Linear(value.constant))} overflow<nsw> : i64", [name])
+            name = self.pure(
+                f"arith.addi {name}, {self.index(Linear(value.constant))} overflow<nsw> : i64",
+                [name],
+            )
         return name
 
     def constant(self, value: float | int | bool, element: str, lanes: int = 0) -> Val:
@@ -213,7 +261,11 @@ class Emitter:
         if lanes:
             literal = f"dense<{literal}>"
         kind = Val("", element, lanes).type
-        text = f"arith.constant {literal} : {kind}" if literal not in ("true", "false") else f"arith.constant {literal}"
+        text = (
+            f"arith.constant {literal} : {kind}"
+            if literal not in ("true", "false")
+            else f"arith.constant {literal}"
+        )
         return Val(self.pure(text, [], "k"), element, lanes)
 
     def op(self, text: str, operands: Sequence[Val], element: str, lanes: int | None = None) -> Val:
@@ -226,7 +278,12 @@ class Emitter:
         if value.lanes or not lanes:
             return value
         kind = f"vector<{lanes}x{value.element}>"
-        return self.op(f"vector.broadcast {value.name} : {value.element} to {kind}", [value], value.element, lanes)
+        return self.op(
+            f"vector.broadcast {value.name} : {value.element} to {kind}",
+            [value],
+            value.element,
+            lanes,
+        )
 
     def materialise(self, value: Linear, lanes: int) -> Val:
         """A linear expression as an i64 value, a vector if it depends on the lane."""
@@ -245,20 +302,29 @@ class Emitter:
         """One vector from one scalar for each lane."""
         element, lanes = values[0].element, len(values)
         names = ", ".join(v.name for v in values)
-        return self.op(f"vector.from_elements {names} : vector<{lanes}x{element}>", values, element, lanes)
+        return self.op(
+            f"vector.from_elements {names} : vector<{lanes}x{element}>", values, element, lanes
+        )
 
     def lane(self, value: Val, position: int) -> Val:
         """The scalar in one lane."""
         if not value.lanes:
             return value
-        return self.op(f"vector.extract {value.name}[{position}] : {value.element} from {value.type}", [value], value.element, 0)
+        return self.op(
+            f"vector.extract {value.name}[{position}] : {value.element} from {value.type}",
+            [value],
+            value.element,
+            0,
+        )
 
     def text(self) -> list[str]:
         assert len(self._scopes) == 1
         return self._scopes[0].lines
 
     def fma(self, a: Val, b: Val, c: Val) -> Val:
-        """a * b + c, fused where the target can (both forms are exact about which one they are: no contraction)."""
+        """a * b + c, fused where the target can (both forms are exact about which one they are: no
+        contraction).
+        """
         lanes = max(a.lanes, b.lanes, c.lanes)
         a, b, c = (self.splat(v, lanes) for v in (a, b, c))
         if self.has_fma:
@@ -268,25 +334,40 @@ class Emitter:
         product = self.op(f"arith.mulf {a.name}, {b.name} : {a.type}", [a, b], a.element)
         return self.op(f"arith.addf {product.name}, {c.name} : {a.type}", [product, c], a.element)
 
-    # -- memory --------------------------------------------------------------------------------------
+    # -- memory
+    # --------------------------------------------------------------------------------------
     def address(self, pointer: str, element: str, offset: Linear) -> str:
-        """Pointer to the element at `offset` (in elements): constant displacement last, so that it folds into the access."""
+        """Pointer to the element at `offset` (in elements): constant displacement last, so that it
+        folds into the access.
+        """
         kind = "i8" if element == "i1" else element
         name = pointer
         for symbol, coefficient in sorted(offset.terms, key=lambda t: self.depth_of(t[0])):
             step = self.index(Linear.of(symbol, coefficient))
-            name = self.pure(f"llvm.getelementptr {name}[{step}] : (!llvm.ptr, i64) -> !llvm.ptr, {kind}", [name, step], "p")
+            name = self.pure(
+                f"llvm.getelementptr {name}[{step}] : (!llvm.ptr, i64) -> !llvm.ptr, {kind}",
+                [name, step],
+                "p",
+            )
         if offset.constant:
-            text = f"llvm.getelementptr {name}[{offset.constant}] : (!llvm.ptr) -> !llvm.ptr, {kind}"
+            text = (
+                f"llvm.getelementptr {name}[{offset.constant}] : (!llvm.ptr) -> !llvm.ptr, {kind}"
+            )
             name = self.pure(text, [name], "p")
         return name
 
-    def load(self, pointer: str, element: str, offset: Linear, lanes: int, *, readonly: bool) -> Val:
-        """Elements [offset, offset + max(lanes, 1)) of a flat buffer; `readonly` memory may be read earlier and once."""
+    def load(
+        self, pointer: str, element: str, offset: Linear, lanes: int, *, readonly: bool
+    ) -> Val:
+        """Elements [offset, offset + max(lanes, 1)) of a flat buffer; `readonly` memory may be read
+        earlier and once.
+        """
         stored = "i8" if element == "i1" else element
         kind = f"vector<{lanes}x{stored}>" if lanes else stored
         address = self.address(pointer, element, offset)
-        text = f"llvm.load {address} {{alignment = {item_bytes(element)} : i64}} : !llvm.ptr -> {kind}"
+        text = (
+            f"llvm.load {address} {{alignment = {item_bytes(element)} : i64}} : !llvm.ptr -> {kind}"
+        )
         if readonly:
             name = self.pure(text, [address], least_depth=self.guard)
         else:
@@ -295,7 +376,9 @@ class Emitter:
         value = Val(name, stored, lanes)
         if element == "i1":
             zero = self.constant(0, "i8", lanes)
-            return self.op(f"arith.cmpi ne, {value.name}, {zero.name} : {value.type}", [value, zero], "i1")
+            return self.op(
+                f"arith.cmpi ne, {value.name}, {zero.name} : {value.type}", [value, zero], "i1"
+            )
         return value
 
     def store(self, value: Val, pointer: str, offset: Linear) -> None:
@@ -305,7 +388,9 @@ class Emitter:
             kind = Val("", "i8", value.lanes).type
             value = self.op(f"arith.extui {value.name} : {value.type} to {kind}", [value], "i8")
         address = self.address(pointer, element, offset)
-        self.line(f"llvm.store {value.name}, {address} {{alignment = {item_bytes(element)} : i64}} : {value.type}, !llvm.ptr")
+        self.line(
+            f"llvm.store {value.name}, {address} {{alignment = {item_bytes(element)} : i64}} : {value.type}, !llvm.ptr"
+        )
 
 
 def _literal(value: float | int | bool, element: str) -> str:

@@ -1,4 +1,6 @@
-"""Pull evaluation: the value of a tensor element at symbolic coordinates, through the region back to the operands."""
+"""Pull evaluation: the value of a tensor element at symbolic coordinates, through the region back
+to the operands.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ class Evaluator:
     """Reads tensor elements of one rTask's region."""
 
     def __init__(self, emitter: Emitter, buffers: dict[ir.Value, Buffer]) -> None:
-        from rcompiler.kernelgen.reduction import Reducer  # mutual recursion: a reduction reads its inputs here
+        from rcompiler.kernelgen.reduction import (
+            Reducer,
+        )  # mutual recursion: a reduction reads its inputs here
 
         self.emitter = emitter
         self.buffers = buffers
@@ -56,7 +60,9 @@ class Evaluator:
 
     # -- reading -----------------------------------------------------------------------------------
     def read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
-        """The element (or `lanes` elements, if a coordinate contains LANE) of `value`; a scalar if all lanes agree."""
+        """The element (or `lanes` elements, if a coordinate contains LANE) of `value`; a scalar if
+        all lanes agree.
+        """
         if lanes and not any(c.coefficient(LANE) for c in at):
             lanes = 0
         key = ("read", value, tuple(at), lanes)
@@ -70,7 +76,9 @@ class Evaluator:
                 raise
             scalars = [self.read(value, [c.at_lane(k) for c in at], 0) for k in range(lanes)]
             result = self.emitter.gather_lanes(scalars)
-        self.emitter.remember(key, result, max(self.emitter.depth_of(result.name), self.emitter.guard))
+        self.emitter.remember(
+            key, result, max(self.emitter.depth_of(result.name), self.emitter.guard)
+        )
         return result
 
     def _read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
@@ -90,12 +98,18 @@ class Evaluator:
         stride = offset.coefficient(LANE) if lanes else 0
         plain = offset.without(LANE)
         if stride == 0:
-            return self.emitter.load(buffer.pointer, buffer.element, plain, 0, readonly=buffer.readonly)
+            return self.emitter.load(
+                buffer.pointer, buffer.element, plain, 0, readonly=buffer.readonly
+            )
         if stride == 1:
-            return self.emitter.load(buffer.pointer, buffer.element, plain, lanes, readonly=buffer.readonly)
+            return self.emitter.load(
+                buffer.pointer, buffer.element, plain, lanes, readonly=buffer.readonly
+            )
         return self.emitter.gather_lanes(
             [
-                self.emitter.load(buffer.pointer, buffer.element, plain + stride * k, 0, readonly=buffer.readonly)
+                self.emitter.load(
+                    buffer.pointer, buffer.element, plain + stride * k, 0, readonly=buffer.readonly
+                )
                 for k in range(lanes)
             ]
         )
@@ -120,7 +134,9 @@ class Evaluator:
 
     _lane_count = 1
 
-    def coordinates(self, generic: Generic, operand: int, dims: list[Linear], lanes: int) -> list[Linear]:
+    def coordinates(
+        self, generic: Generic, operand: int, dims: list[Linear], lanes: int
+    ) -> list[Linear]:
         """Where `operand` is read for the loop coordinates `dims`."""
         self._lane_count = max(lanes, 1)
         return [expression(dims, self.split) for expression in generic.expressions[operand]]
@@ -128,7 +144,8 @@ class Evaluator:
     def operand(self, generic: Generic, k: int, dims: list[Linear], lanes: int) -> Val:
         """The value of an operand of `generic` for the loop coordinates `dims`.
 
-        Remembered by the dims that the operand depends on: the positions of a register tile share most operands.
+        Remembered by the dims that the operand depends on: the positions of a register tile share
+        most operands.
         """
         e = self.emitter
         key = ("operand", generic.op, k, lanes, *[dims[d] for d in generic.operand_dims[k]])
@@ -142,11 +159,14 @@ class Evaluator:
         try:
             where = self.coordinates(generic, k, dims, lanes)
         except NeedsScalars:
-            scalars = [self.operand(generic, k, [d.at_lane(n) for d in dims], 0) for n in range(lanes)]
+            scalars = [
+                self.operand(generic, k, [d.at_lane(n) for d in dims], 0) for n in range(lanes)
+            ]
             return self.emitter.gather_lanes(scalars)
         return self.read(generic.operands[k], where, lanes)
 
-    # -- region ops ----------------------------------------------------------------------------------
+    # -- region ops
+    # ----------------------------------------------------------------------------------
     def _linalg_fill(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
         return self.body.scalar(op.operands[0])
 
@@ -156,7 +176,9 @@ class Evaluator:
     def _arith_constant(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
         attribute = ir.DenseElementsAttr(op.attributes["value"])
         if not attribute.is_splat:
-            raise CompilerError(f"{op.location}: a constant tensor of an rTask body must be an operand or a splat")
+            raise CompilerError(
+                f"{op.location}: a constant tensor of an rTask body must be an operand or a splat"
+            )
         scalar = attribute.get_splat_value()
         element = element_of(op.result)
         number = ir.IntegerAttr(scalar).value if element[0] == "i" else ir.FloatAttr(scalar).value
@@ -192,7 +214,9 @@ class Evaluator:
                 dims[dim] = at[position]
         return dims
 
-    def _tensor_extract_slice(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
+    def _tensor_extract_slice(
+        self, op: ir.Operation, index: int, at: list[Linear], lanes: int
+    ) -> Val:
         return self.read(op.operands[0], self.view_coordinates(op, at, lanes), lanes)
 
     _tensor_collapse_shape = _tensor_expand_shape = _tensor_extract_slice
@@ -224,7 +248,9 @@ class Evaluator:
         axis = ir.IntegerAttr(op.attributes["dim"]).value
         return self._concat_from(list(op.operands), axis, at, lanes)
 
-    def _concat_from(self, operands: list[ir.Value], axis: int, at: list[Linear], lanes: int) -> Val:
+    def _concat_from(
+        self, operands: list[ir.Value], axis: int, at: list[Linear], lanes: int
+    ) -> Val:
         first = shape_of(operands[0])[axis]
         if len(operands) == 1:
             return self.read(operands[0], at, lanes)
@@ -242,7 +268,9 @@ class Evaluator:
             lambda: [e.splat(self._concat_from(operands[1:], axis, rest, lanes), lanes)],
         )[0]
 
-    def _tensor_insert_slice(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
+    def _tensor_insert_slice(
+        self, op: ir.Operation, index: int, at: list[Linear], lanes: int
+    ) -> Val:
         source, into = op.operands
         inside, where = self._inserted_at(op, at, lanes)
         if inside is True:
@@ -256,16 +284,22 @@ class Evaluator:
             lambda: [e.splat(self.read(into, at, lanes), lanes)],
         )[0]
 
-    def _inserted_at(self, op: ir.Operation, at: list[Linear], lanes: int) -> tuple[str | bool, list[Linear]]:
+    def _inserted_at(
+        self, op: ir.Operation, at: list[Linear], lanes: int
+    ) -> tuple[str | bool, list[Linear]]:
         """Whether the element `at` comes from the inserted tensor, and its coordinates there."""
-        offsets, sizes, strides = (integers(op, f"static_{n}") for n in ("offsets", "sizes", "strides"))
+        offsets, sizes, strides = (
+            integers(op, f"static_{n}") for n in ("offsets", "sizes", "strides")
+        )
         kept = kept_dims(sizes, shape_of(op.operands[0]))
         self._lane_count = max(lanes, 1)
         tests: list[str | bool] = []
         where = []
         boxes = zip(at, offsets, sizes, strides, shape_of(op.result), strict=True)
         for d, (coordinate, offset, size, stride, extent) in enumerate(boxes):
-            steps = -(-offset // stride)  # whole strides in front, so that the division sees no negative number
+            steps = -(
+                -offset // stride
+            )  # whole strides in front, so that the division sees no negative number
             quotient, remainder = self.split(coordinate + (steps * stride - offset), stride)
             inner = quotient + -steps
             if stride > 1:
@@ -290,7 +324,11 @@ class Evaluator:
         return e.pure(f"arith.cmpi slt, {number}, {limit} : i64", [number, limit])
 
     def _inside(
-        self, at: list[Linear], bounds: list[tuple[int, int]], padded: tuple[int, ...], low: tuple[int, ...]
+        self,
+        at: list[Linear],
+        bounds: list[tuple[int, int]],
+        padded: tuple[int, ...],
+        low: tuple[int, ...],
     ) -> str | bool:
         tests: list[str | bool] = []
         for coordinate, (start, end), total, before in zip(at, bounds, padded, low, strict=True):

@@ -2,8 +2,8 @@
 
     func.func @k(%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64)
 
-`operands` points to one pointer per region argument and then one per result. Every task writes its tile of each
-result; `tile`, `grid` and `register_tile` count along the dims of the first result.
+`operands` points to one pointer per region argument and then one per result. Every task writes its
+tile of each result; `tile`, `grid` and `register_tile` count along the dims of the first result.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from rcompiler.kernelgen.views import VIEWS
 
 @dataclass(frozen=True)
 class CpuFeatures:
-    """What code generation must know of the target: f32 lanes of a vector register, fused multiply-add."""
+    """What code generation must know of the target: f32 lanes of a vector register, fused
+    multiply-add.
+    """
 
     lanes: int
     has_fma: bool
@@ -46,7 +48,9 @@ class Tiling:
 
     @staticmethod
     def of(kernel: ir.Operation) -> Tiling:
-        vector_dim, lanes = (ir.IntegerAttr(kernel.attributes[n]).value for n in ("vector_dim", "lanes"))
+        vector_dim, lanes = (
+            ir.IntegerAttr(kernel.attributes[n]).value for n in ("vector_dim", "lanes")
+        )
         grid, tile, register_tile, order = (
             integers(kernel, n) for n in ("grid", "tile", "register_tile", "order")
         )
@@ -55,7 +59,9 @@ class Tiling:
 
 @dataclass(frozen=True)
 class _Range:
-    """Coordinates [start, start + extent) of one result dim; extent None: up to the SSA bound `end`."""
+    """Coordinates [start, start + extent) of one result dim; extent None: up to the SSA bound
+    `end`.
+    """
 
     start: Linear
     extent: int | None
@@ -84,8 +90,12 @@ class KernelWriter:
         self._evaluator = Evaluator(e, self._buffers)
 
         def task(i: Linear, _: list) -> None:
-            position = e.pure(f"arith.muli {e.index(i)}, %stride overflow<nsw> : i64", [e.index(i), "%stride"])
-            number = e.pure(f"arith.addi {position}, %first overflow<nsw> : i64", [position, "%first"])
+            position = e.pure(
+                f"arith.muli {e.index(i)}, %stride overflow<nsw> : i64", [e.index(i), "%stride"]
+            )
+            number = e.pure(
+                f"arith.addi {position}, %first overflow<nsw> : i64", [position, "%first"]
+            )
             self._tile(self._grid_position(Linear.of(number)), outputs)
 
         e.define("%count_end")
@@ -103,7 +113,9 @@ class KernelWriter:
 
     def _buffer(self, index: int, value: ir.Value, *, readonly: bool) -> Buffer:
         e = self._e
-        slot = e.pure(f"llvm.getelementptr %operands[{index}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr", [], "p")
+        slot = e.pure(
+            f"llvm.getelementptr %operands[{index}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr", [], "p"
+        )
         pointer = e.pure(f"llvm.load {slot} : !llvm.ptr -> !llvm.ptr", [slot], "p")
         return Buffer(pointer, shape_of(value), element_of(value), readonly)
 
@@ -122,10 +134,14 @@ class KernelWriter:
 
     # -- the tile of one task ----------------------------------------------------------------------
     def _tile(self, grid: list[Linear], outputs: list[Buffer]) -> None:
-        """Split dims whose last tile is partial and that need a static extent, then write every piece."""
+        """Split dims whose last tile is partial and that need a static extent, then write every
+        piece.
+        """
         self._partial(0, grid, [], outputs)
 
-    def _partial(self, dim: int, grid: list[Linear], ranges: list[_Range], outputs: list[Buffer]) -> None:
+    def _partial(
+        self, dim: int, grid: list[Linear], ranges: list[_Range], outputs: list[Buffer]
+    ) -> None:
         e, tiling = self._e, self._tiling
         if dim == len(tiling.tile):
             self._write_results(ranges, outputs)
@@ -155,7 +171,9 @@ class KernelWriter:
     def _write_results(self, ranges: list[_Range], outputs: list[Buffer]) -> None:
         first = shape_of(self._results[0])
         together = [k for k, r in enumerate(self._results) if shape_of(r) == first]
-        if len(together) == len(self._results) and all(len(pieces_of(r)) == 1 for r in self._results):
+        if len(together) == len(self._results) and all(
+            len(pieces_of(r)) == 1 for r in self._results
+        ):
             self._write_piece(pieces_of(self._results[0])[0], ranges, self._results, outputs)
             return
         for result, output in zip(self._results, outputs, strict=True):
@@ -200,7 +218,8 @@ class KernelWriter:
         shape = shape_of(self._results[0])
         return shape[dim] if dim < len(shape) else high
 
-    # -- loops over register tiles -------------------------------------------------------------------
+    # -- loops over register tiles
+    # -------------------------------------------------------------------
     def _loops(self, order, ranges, base, steps, sources, outputs):  # type: ignore[no-untyped-def]
         if not order:
             self._register_tile(base, steps, sources, outputs)
@@ -251,13 +270,16 @@ class KernelWriter:
         return chunks + lane_cover(left, lanes // 2 or 1)
 
     def _register_tile(self, base, steps, sources, outputs):  # type: ignore[no-untyped-def]
-        """All positions of one register tile: reductions together, then the elementwise rest, then the stores."""
+        """All positions of one register tile: reductions together, then the elementwise rest, then
+        the stores.
+        """
         e, tiling = self._e, self._tiling
         vector = self._tiling.vector_dim
         lanes = min(tiling.lanes, steps[vector]) if vector >= 0 else 0
         lanes = 0 if lanes <= 1 else lanes
         offsets = [
-            range(0, step, lanes) if d == vector and lanes else range(step) for d, step in enumerate(steps)
+            range(0, step, lanes) if d == vector and lanes else range(step)
+            for d, step in enumerate(steps)
         ]
         positions = []
         for offset in itertools.product(*offsets):
@@ -286,7 +308,9 @@ class KernelWriter:
         stride = offset.coefficient(LANE)
         last = offset.highest(self._e.ranges | {LANE: max(lanes, 1)})
         if last is not None and last >= math.prod(output.shape):
-            raise CompilerError(f"kernel {self._name} would write element {last} of {math.prod(output.shape)}")
+            raise CompilerError(
+                f"kernel {self._name} would write element {last} of {math.prod(output.shape)}"
+            )
         if not lanes or stride == 1:
             self._e.store(value, output.pointer, offset.without(LANE))
             return
@@ -294,7 +318,9 @@ class KernelWriter:
             self._e.store(self._e.lane(value, lane), output.pointer, offset.at_lane(lane))
 
     def _prepare(self, value: ir.Value, positions: list[list[Linear]], lanes: int) -> None:
-        """Compute the reductions below `value` for all positions at once, so that they share their loops."""
+        """Compute the reductions below `value` for all positions at once, so that they share their
+        loops.
+        """
         owner = value.owner
         if isinstance(owner, ir.Block) or value in self._buffers:
             return
@@ -312,7 +338,9 @@ class KernelWriter:
         for k, operand in enumerate(generic.op.operands):
             if k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]:
                 inner = [
-                    self._evaluator.coordinates(generic, k, self._evaluator.loop_dims(generic, p), lanes)
+                    self._evaluator.coordinates(
+                        generic, k, self._evaluator.loop_dims(generic, p), lanes
+                    )
                     for p in positions
                 ]
                 self._prepare(operand, inner, lanes)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-# No canonicalize or CSE on the way: the emitter has hoisted and shared already, and its order is the schedule.
+# No canonicalize or CSE on the way: the emitter has hoisted and shared already, and its order is
+# the schedule.
 PIPELINE = (
     "builtin.module(convert-scf-to-cf,convert-vector-to-llvm{reassociate-fp-reductions=true},convert-math-to-llvm,"
     "convert-arith-to-llvm,convert-func-to-llvm,convert-cf-to-llvm,reconcile-unrealized-casts)"

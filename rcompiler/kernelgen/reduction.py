@@ -1,9 +1,10 @@
 """Reductions: a register tile of accumulators over the reduction loops of one linalg.generic.
 
-All positions of a register tile share the loops, so an operand that does not depend on a position's row or column is
-loaded once (the emitter's CSE): this is the outer-product micro-kernel for contractions and convolutions, the strip
-kernel for depthwise ones and a plain loop for everything else. The order of accumulation of one result element
-depends on the operator only, never on the tile, so every tiling gives the same bits.
+All positions of a register tile share the loops, so an operand that does not depend on a position's
+row or column is loaded once (the emitter's CSE): this is the outer-product micro-kernel for
+contractions and convolutions, the strip kernel for depthwise ones and a plain loop for everything
+else. The order of accumulation of one result element depends on the operator only, never on the
+tile, so every tiling gives the same bits.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from rcompiler.kernelgen.region import COMBINERS, Generic, element_of
 if TYPE_CHECKING:
     from rcompiler.kernelgen.evaluate import Evaluator
 
-# Unrolled updates per loop body: enough to hide loop overhead, small enough for the instruction cache (~8 bytes each).
+# Unrolled updates per loop body: enough to hide loop overhead, small enough for the instruction
+# cache (~8 bytes each).
 UNROLLED_UPDATES = 256
-# Independent partial sums of a reduction that runs along the lanes: FMA latency 4 x 2 ports, halved for the loads.
+# Independent partial sums of a reduction that runs along the lanes: FMA latency 4 x 2 ports, halved
+# for the loads.
 LANE_CHAINS = 4
 
 
@@ -34,8 +37,12 @@ class Reducer:
     def _e(self) -> Emitter:
         return self._evaluator.emitter
 
-    def reduce(self, generic: Generic, positions: list[list[Linear]], lanes: int) -> list[list[Val]]:
-        """For each position (result coordinates) the results of `generic`; computed together, remembered one by one."""
+    def reduce(
+        self, generic: Generic, positions: list[list[Linear]], lanes: int
+    ) -> list[list[Val]]:
+        """For each position (result coordinates) the results of `generic`; computed together,
+        remembered one by one.
+        """
         e = self._e
         keys = [("reduce", generic.op, tuple(p), lanes) for p in positions]
         missing = [k for k, key in enumerate(keys) if e.recall(key) is None]
@@ -48,14 +55,18 @@ class Reducer:
                 e.remember(keys[k], values, depth)
         return [e.recall(key) for key in keys]  # type: ignore[misc]
 
-    def _compute(self, generic: Generic, positions: list[list[Linear]], lanes: int) -> list[list[Val]]:
+    def _compute(
+        self, generic: Generic, positions: list[list[Linear]], lanes: int
+    ) -> list[list[Val]]:
         width = lanes if any(c.coefficient(LANE) for p in positions for c in p) else 0
         if not width and (dim := self._lane_dim(generic, positions[0])) is not None:
             return [[self._along_lanes(generic, p, dim)] for p in positions]
         return self._register_tile(generic, positions, width)
 
     # -- accumulators over parallel positions -----------------------------------------------------
-    def _register_tile(self, generic: Generic, positions: list[list[Linear]], lanes: int) -> list[list[Val]]:
+    def _register_tile(
+        self, generic: Generic, positions: list[list[Linear]], lanes: int
+    ) -> list[list[Val]]:
         e, count = self._e, generic.outputs
         points = [self._evaluator.loop_dims(generic, p) for p in positions]
         accumulators: list[Val] = []
@@ -79,21 +90,29 @@ class Reducer:
         for k in range(len(positions)):
             values = final[k * count : (k + 1) * count]
             results.append(
-                [self._round(e, v, element_of(i)) for v, i in zip(values, generic.inits, strict=True)]
+                [
+                    self._round(e, v, element_of(i))
+                    for v, i in zip(values, generic.inits, strict=True)
+                ]
             )
         return results
 
-    def _visiting_order(self, generic: Generic, points: list[list[Linear]], lanes: int) -> list[int]:
+    def _visiting_order(
+        self, generic: Generic, points: list[list[Linear]], lanes: int
+    ) -> list[int]:
         """Positions that share a broadcast operand one after the other.
 
-        Then one broadcast is live at a time beside the few vectors of the other operand; in any other order the
-        broadcasts of a whole row stay live and the accumulators spill.
+        Then one broadcast is live at a time beside the few vectors of the other operand; in any
+        other order the broadcasts of a whole row stay live and the accumulators spill.
         """
         groups: dict[object, int] = {}
         keys = []
         for dims in points:
             try:
-                where = [self._evaluator.coordinates(generic, k, dims, lanes) for k in range(len(generic.inputs))]
+                where = [
+                    self._evaluator.coordinates(generic, k, dims, lanes)
+                    for k in range(len(generic.inputs))
+                ]
             except NeedsScalars:
                 return list(range(len(points)))
             uniform = tuple(tuple(w) for w in where if not any(c.coefficient(LANE) for c in w))
@@ -109,7 +128,9 @@ class Reducer:
     def _round(self, e: Emitter, value: Val, element: str) -> Val:
         return self._evaluator.body._narrow(value, element) if value.element != element else value
 
-    def _step(self, generic: Generic, dims: list[Linear], values: list[Val], lanes: int) -> list[Val]:
+    def _step(
+        self, generic: Generic, dims: list[Linear], values: list[Val], lanes: int
+    ) -> list[Val]:
         """One update of the accumulators of one position."""
         e, evaluator = self._e, self._evaluator
         arguments = [evaluator.operand(generic, k, dims, lanes) for k in range(len(generic.inputs))]
@@ -123,7 +144,12 @@ class Reducer:
         return [e.splat(r, lanes) for r in results]
 
     def _combine_widened(
-        self, generic: Generic, arguments: list[Val], dims: list[Linear], accumulator: Val, lanes: int
+        self,
+        generic: Generic,
+        arguments: list[Val],
+        dims: list[Linear],
+        accumulator: Val,
+        lanes: int,
     ) -> Val:
         e, evaluator = self._e, self._evaluator
         assert generic.combiner is not None
@@ -159,17 +185,23 @@ class Reducer:
 
         def body(i: Linear, carried: list[Val]) -> list[Val]:
             for j in range(step):
-                carried = self._nest(generic, unroll, level + 1, {**point, dim: i * step + j}, carried, update)
+                carried = self._nest(
+                    generic, unroll, level + 1, {**point, dim: i * step + j}, carried, update
+                )
             return carried
 
         values = self._e.loop(Linear(0), Linear(size // step), 1, values, body)
         for j in range(size // step * step, size):
-            values = self._nest(generic, unroll, level + 1, {**point, dim: Linear(j)}, values, update)
+            values = self._nest(
+                generic, unroll, level + 1, {**point, dim: Linear(j)}, values, update
+            )
         return values
 
     # -- lanes along a reduction dim --------------------------------------------------------------
     def _lane_dim(self, generic: Generic, at: list[Linear]) -> int | None:
-        """A reduction dim that vectors can run along: some operand is contiguous in it and none is strided."""
+        """A reduction dim that vectors can run along: some operand is contiguous in it and none is
+        strided.
+        """
         if generic.combiner is None or element_of(generic.inits[0]) == "i1":
             return None
         if not generic.init_used[0]:
@@ -185,14 +217,18 @@ class Reducer:
         return best
 
     def _along_lanes(self, generic: Generic, at: list[Linear], dim: int) -> Val:
-        """Partial results in LANE_CHAINS vectors, then one fixed tree, then the tail with narrower vectors."""
+        """Partial results in LANE_CHAINS vectors, then one fixed tree, then the tail with narrower
+        vectors.
+        """
         e = self._e
         assert generic.combiner is not None
         kind, identity = COMBINERS[generic.combiner]
         element = element_of(generic.inits[0])
         wide = "f32" if element in ("f16", "bf16") else element
         base = self._evaluator.loop_dims(generic, at)
-        total = self._accumulator(generic, self._evaluator.read(generic.inits[0], at, 0), element, 0)
+        total = self._accumulator(
+            generic, self._evaluator.read(generic.inits[0], at, 0), element, 0
+        )
         start, size = 0, generic.sizes[dim]
         width = e.native_lanes
         others = [d for d in generic.reduction_dims if d != dim]
@@ -204,7 +240,15 @@ class Reducer:
             chains = min(LANE_CHAINS, count) if width == e.native_lanes else 1
             neutral = [e.constant(identity, wide, lanes) for _ in range(chains)]
 
-            def body(i: Linear, carried: list[Val], *, start=start, width=width, chains=chains, lanes=lanes):  # type: ignore[no-untyped-def]
+            def body(
+                i: Linear,
+                carried: list[Val],
+                *,
+                start=start,
+                width=width,
+                chains=chains,
+                lanes=lanes,
+            ):  # type: ignore[no-untyped-def]
                 out = []
                 for chain, value in enumerate(carried):
                     where = i * (width * chains) + (start + chain * width)
@@ -220,7 +264,9 @@ class Reducer:
                 values[0] = self._others(generic, others, dims, [values[0]], lanes)[0]
             while len(values) > 1:
                 values = [
-                    self._combine(generic.combiner, values[k], values[k + 1]) if k + 1 < len(values) else values[k]
+                    self._combine(generic.combiner, values[k], values[k + 1])
+                    if k + 1 < len(values)
+                    else values[k]
                     for k in range(0, len(values), 2)
                 ]
             part = values[0]
@@ -229,7 +275,10 @@ class Reducer:
                 if wide[0] == "f" and kind == "mul":
                     flags = " fastmath<reassoc>"
                 part = e.op(
-                    f"vector.reduction <{kind}>, {part.name}{flags} : {part.type} into {wide}", [part], wide, 0
+                    f"vector.reduction <{kind}>, {part.name}{flags} : {part.type} into {wide}",
+                    [part],
+                    wide,
+                    0,
                 )
             total = self._combine(generic.combiner, total, part)
             start += count * width
@@ -239,14 +288,20 @@ class Reducer:
         """The remaining reduction loops around one lane-wise update."""
 
         def update(point: dict[int, Linear], carried: list[Val]) -> list[Val]:
-            return self._step(generic, [point.get(d, c) for d, c in enumerate(dims)], carried, lanes)
+            return self._step(
+                generic, [point.get(d, c) for d, c in enumerate(dims)], carried, lanes
+            )
 
         def nest(level: int, point: dict[int, Linear], carried: list[Val]) -> list[Val]:
             if level == len(others):
                 return update(point, carried)
             size = generic.sizes[others[level]]
             return self._e.loop(
-                Linear(0), Linear(size), 1, carried, lambda i, c: nest(level + 1, {**point, others[level]: i}, c)
+                Linear(0),
+                Linear(size),
+                1,
+                carried,
+                lambda i, c: nest(level + 1, {**point, others[level]: i}, c),
             )
 
         return nest(0, {}, values)

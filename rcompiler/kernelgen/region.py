@@ -1,4 +1,6 @@
-"""The region of an rOperator read once into plain Python: shapes, indexing maps, reductions, result pieces."""
+"""The region of an rOperator read once into plain Python: shapes, indexing maps, reductions, result
+pieces.
+"""
 
 from __future__ import annotations
 
@@ -67,13 +69,17 @@ def compile_expression(expression: ir.AffineExpr) -> Expression:
 
 @dataclass
 class Generic:
-    """One linalg.generic: maps as functions, which loop dims reduce, how results address the loop dims."""
+    """One linalg.generic: maps as functions, which loop dims reduce, how results address the loop
+    dims.
+    """
 
     op: ir.Operation
 
     @cached_property
     def maps(self) -> list[ir.AffineMap]:
-        return [ir.AffineMapAttr(a).value for a in ir.ArrayAttr(self.op.attributes["indexing_maps"])]
+        return [
+            ir.AffineMapAttr(a).value for a in ir.ArrayAttr(self.op.attributes["indexing_maps"])
+        ]
 
     @cached_property
     def expressions(self) -> list[list[Expression]]:
@@ -86,7 +92,10 @@ class Generic:
     @cached_property
     def operand_dims(self) -> list[list[int]]:
         """For each operand, the loop dims that its map uses."""
-        return [sorted({int(d) for d in re.findall(r"d(\d+)", str(m).partition("->")[2])}) for m in self.maps]
+        return [
+            sorted({int(d) for d in re.findall(r"d(\d+)", str(m).partition("->")[2])})
+            for m in self.maps
+        ]
 
     @cached_property
     def factors(self) -> tuple[int, int] | None:
@@ -129,7 +138,9 @@ class Generic:
             expression = expression.maybe_downcast()
             dims.append(expression.position if isinstance(expression, ir.AffineDimExpr) else -1)
             if dims[-1] < 0 and not isinstance(expression, ir.AffineConstantExpr):
-                raise CompilerError(f"{self.op.location}: result indexing {self.maps[-1]} is not a projected permutation")
+                raise CompilerError(
+                    f"{self.op.location}: result indexing {self.maps[-1]} is not a projected permutation"
+                )
         return dims
 
     @cached_property
@@ -145,7 +156,9 @@ class Generic:
 
     @cached_property
     def combiner(self) -> str | None:
-        """The op of `acc = op(acc, f(inputs))` if the body has that form and one result, e.g. "arith.addf"."""
+        """The op of `acc = op(acc, f(inputs))` if the body has that form and one result, e.g.
+        "arith.addf".
+        """
         if self.outputs != 1:
             return None
         accumulator = self.block.arguments[len(self.inputs)]
@@ -164,9 +177,14 @@ class Generic:
         last = list(self.block.operations)[-1].operation.operands[0].owner.operation
         accumulator = self.block.arguments[len(self.inputs)]
         [other] = [v for v in last.operands if v != accumulator] or [None]
-        if other is None or isinstance(other.owner, ir.Block) or other.owner.operation.name != "arith.mulf":
+        if (
+            other is None
+            or isinstance(other.owner, ir.Block)
+            or other.owner.operation.name != "arith.mulf"
+        ):
             return None
-        return tuple(other.owner.operation.operands) if len(list(other.uses)) == 1 else None  # type: ignore[return-value]
+        # type: ignore[return-value]
+        return tuple(other.owner.operation.operands) if len(list(other.uses)) == 1 else None
 
 
 # combining op -> (vector.reduction kind, identity)
@@ -187,7 +205,9 @@ COMBINERS: dict[str, tuple[str, float]] = {
 
 @dataclass(frozen=True)
 class Piece:
-    """Part of a result: the box [low, high) holds `value` read at (coordinate - shift), or the scalar `fill`."""
+    """Part of a result: the box [low, high) holds `value` read at (coordinate - shift), or the
+    scalar `fill`.
+    """
 
     low: tuple[int, ...]
     high: tuple[int, ...]
@@ -225,7 +245,9 @@ def _pad_pieces(op: ir.Operation, shape: tuple[int, ...]) -> list[Piece]:
             if b > a:
                 slab_low, slab_high = list(box_low), list(box_high)
                 slab_low[d], slab_high[d] = a, b
-                pieces.append(Piece(tuple(slab_low), tuple(slab_high), None, (0,) * len(shape), fill))
+                pieces.append(
+                    Piece(tuple(slab_low), tuple(slab_high), None, (0,) * len(shape), fill)
+                )
         box_low[d], box_high[d] = start, end
     return [*_shifted(pieces_of(source), low), *pieces]
 

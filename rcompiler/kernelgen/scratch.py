@@ -1,7 +1,8 @@
 """Task-local rows: expensive values that a reduction and a later op both need are computed once.
 
-softmax needs e^(x - max) for its sum and again for its quotient; a row of them stays on the task's stack. Every row
-that is alive at one time has a slot of its own: a register tile of several rows keeps several.
+softmax needs e^(x - max) for its sum and again for its quotient; a row of them stays on the task's
+stack. Every row that is alive at one time has a slot of its own: a register tile of several rows
+keeps several.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ STACK_LIMIT = 48 * 1024  # bytes of all rows of a kernel; the ABI allows 64 KiB 
 
 @dataclass
 class _Slot:
-    """Memory of one row of `op`; `owner` is the key of the row that it holds, `filled` where it was written so far."""
+    """Memory of one row of `op`; `owner` is the key of the row that it holds, `filled` where it was
+    written so far.
+    """
 
     op: ir.Operation
     buffer: Buffer
@@ -35,7 +38,9 @@ class _Slot:
     filled: list[list[object]]
 
     def is_free_at(self, depth: int, path: list[object]) -> bool:
-        """Whether a row that is written at `depth` of `path` comes after all earlier ones, also in their loops."""
+        """Whether a row that is written at `depth` of `path` comes after all earlier ones, also in
+        their loops.
+        """
         return all(depth + 1 >= _common(path, other) for other in self.filled)
 
 
@@ -62,14 +67,21 @@ class Scratch:
             return []
         columns: list[int] = []
         for user in users:
-            if user.name == "linalg.generic" and (reducing := self._evaluator.generic(user)).reduction_dims:
+            if (
+                user.name == "linalg.generic"
+                and (reducing := self._evaluator.generic(user)).reduction_dims
+            ):
                 columns = _reduced_dims(reducing, result)
                 break
         size = math.prod(shape_of(result)[d] for d in columns) * item_bytes(element_of(result))
         return columns if size <= ROW_LIMIT else []
 
-    def read(self, generic: Generic, columns: list[int], at: list[Linear], lanes: int) -> Val | None:
-        """The value at `at` through its row, which is computed first if need be; None if there is no room for it."""
+    def read(
+        self, generic: Generic, columns: list[int], at: list[Linear], lanes: int
+    ) -> Val | None:
+        """The value at `at` through its row, which is computed first if need be; None if there is
+        no room for it.
+        """
         e = self._evaluator.emitter
         rows = tuple(c for d, c in enumerate(at) if d not in columns)
         if any(c.coefficient(LANE) for c in rows):
@@ -83,10 +95,13 @@ class Scratch:
                 return None
             e.at_depth(depth, lambda: self._fill(generic, columns, at, buffer))
             e.remember(key, buffer, depth)
-        return self._evaluator.load(buffer, [at[d] for d in columns], lanes)  # type: ignore[arg-type]
+        # type: ignore[arg-type]
+        return self._evaluator.load(buffer, [at[d] for d in columns], lanes)
 
     def _slot(self, generic: Generic, columns: list[int], key: object, depth: int) -> Buffer | None:
-        """Memory for a row: that of a row whose loop has ended, else new memory while there is some."""
+        """Memory for a row: that of a row whose loop has ended, else new memory while there is
+        some.
+        """
         from rcompiler.kernelgen.evaluate import Buffer
 
         e, op = self._evaluator.emitter, generic.op
@@ -106,7 +121,9 @@ class Scratch:
         count = e.index(Linear(math.prod(shape)))
         text = f"llvm.alloca {count} x {stored} {{alignment = 64 : i64}} : (i64) -> !llvm.ptr"
         pointer = e.pure(f"{text} // {len(self._slots)}", [], "s")
-        self._slots.append(_Slot(op, Buffer(pointer, shape, element, False), key, [path[: depth + 1]]))
+        self._slots.append(
+            _Slot(op, Buffer(pointer, shape, element, False), key, [path[: depth + 1]])
+        )
         return self._slots[-1].buffer
 
     def _fill(self, generic: Generic, columns: list[int], at: list[Linear], buffer: Buffer) -> None:
@@ -134,6 +151,9 @@ def _reduced_dims(reducing: Generic, value: ir.Value) -> list[int]:
     found = []
     for position, expression in enumerate(map_.results):
         expression = expression.maybe_downcast()
-        if isinstance(expression, ir.AffineDimExpr) and expression.position in reducing.reduction_dims:
+        if (
+            isinstance(expression, ir.AffineDimExpr)
+            and expression.position in reducing.reduction_dims
+        ):
             found.append(position)
     return found

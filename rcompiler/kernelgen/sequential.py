@@ -1,7 +1,9 @@
-"""Bodies that are one scf.for over tensors (scatter, sort, scans): run in order, updating the result in place.
+"""Bodies that are one scf.for over tensors (scatter, sort, scans): run in order, updating the
+result in place.
 
-The loop's initial tensors are copied to the results first. Each `tensor.insert` then writes the result buffer, so an
-older version of a tensor must not be read after it was updated: such a body is refused, never miscompiled.
+The loop's initial tensors are copied to the results first. Each `tensor.insert` then writes the
+result buffer, so an older version of a tensor must not be read after it was updated: such a body is
+refused, never miscompiled.
 """
 
 from __future__ import annotations
@@ -31,12 +33,16 @@ class SequentialWriter:
         loops = {r.owner.operation if not isinstance(r.owner, ir.Block) else None for r in results}
         loop = next(iter(loops))
         if len(loops) != 1 or loop is None or loop.name != "scf.for":
-            raise CompilerError("a sequential rTask body must be one scf.for whose results it yields")
+            raise CompilerError(
+                "a sequential rTask body must be one scf.for whose results it yields"
+            )
         inits = list(loop.operands)[3:]
         place = {list(loop.results).index(r): k for k, r in enumerate(results)}
         for k, init in enumerate(inits):
             if k not in place:
-                raise CompilerError(f"{loop.location}: a sequential loop carries a tensor that is not a result")
+                raise CompilerError(
+                    f"{loop.location}: a sequential loop carries a tensor that is not a result"
+                )
             self._copy(init, self._outputs[place[k]])
             self._tensors[loop.regions[0].blocks[0].arguments[k + 1]] = self._outputs[place[k]]
         self._loop(loop, top=True)
@@ -84,10 +90,14 @@ class SequentialWriter:
                 self._tensors[argument] = self._tensor(init)
                 self._stale.discard(argument)
 
-    def _check_yield(self, op: ir.Operation, arguments: list[ir.Value], yielded: list[ir.Value]) -> None:
+    def _check_yield(
+        self, op: ir.Operation, arguments: list[ir.Value], yielded: list[ir.Value]
+    ) -> None:
         for argument, value in zip(arguments, yielded, strict=True):
             if _is_tensor(value) and self._tensor(value) is not self._tensors[argument]:
-                raise CompilerError(f"{op.location}: a sequential loop exchanges two tensors; that needs a copy")
+                raise CompilerError(
+                    f"{op.location}: a sequential loop exchanges two tensors; that needs a copy"
+                )
 
     def _if(self, op: ir.Operation) -> None:
         condition = self._scalar(op.operands[0])
@@ -102,13 +112,17 @@ class SequentialWriter:
                 if _is_tensor(value):
                     buffer = self._tensor(value)
                     if buffers[k] not in (None, buffer):
-                        raise CompilerError(f"{op.location}: the sides of an scf.if yield different tensors")
+                        raise CompilerError(
+                            f"{op.location}: the sides of an scf.if yield different tensors"
+                        )
                     buffers[k] = buffer
             return [self._scalar(v) for v in yielded if not _is_tensor(v)]
 
         stale = set(self._stale)
         values = self._e.branch(
-            condition.name, lambda: side(op.regions[0]), lambda: side(op.regions[1]) if len(op.regions) > 1 else []
+            condition.name,
+            lambda: side(op.regions[0]),
+            lambda: side(op.regions[1]) if len(op.regions) > 1 else [],
         )
         self._stale |= stale
         for result, value in zip(scalars, values, strict=True):
@@ -155,9 +169,13 @@ class SequentialWriter:
 
     def _tensor(self, value: ir.Value) -> Buffer:
         if value in self._stale:
-            raise CompilerError(f"{value}: a sequential body reads a tensor after it was updated; that needs a copy")
+            raise CompilerError(
+                f"{value}: a sequential body reads a tensor after it was updated; that needs a copy"
+            )
         if value not in self._tensors:
-            raise CompilerError(f"{value}: a sequential body may update only the tensors that its loop carries")
+            raise CompilerError(
+                f"{value}: a sequential body may update only the tensors that its loop carries"
+            )
         return self._tensors[value]
 
     def _read(self, tensor: ir.Value, where: list[Linear]) -> Val:

@@ -1,7 +1,9 @@
-"""exp, tanh, erf and log on f32 vectors: own polynomials within 3 ulp, written with arith and vector.fma.
+"""exp, tanh, erf and log on f32 vectors: own polynomials within 3 ulp, written with arith and
+vector.fma.
 
-MLIR's LLVM lowering turns vector `math.exp` into scalar libm calls (10 to 37 times slower). The coefficients are
-weighted minimax fits; `tools/fit_vector_math.py` computes them again and measures the error in ulp.
+MLIR's LLVM lowering turns vector `math.exp` into scalar libm calls (10 to 37 times slower). The
+coefficients are weighted minimax fits; `tools/fit_vector_math.py` computes them again and measures
+the error in ulp.
 """
 
 from __future__ import annotations
@@ -20,7 +22,13 @@ class VectorMath:
 
     def apply(self, function: str, x: Val) -> Val | None:
         """The f32 value of `math.<function>`, or None if there is no polynomial for it."""
-        table = {"exp": self.exp, "tanh": self.tanh, "erf": self.erf, "log": self.log, "exp2": self.exp2}
+        table = {
+            "exp": self.exp,
+            "tanh": self.tanh,
+            "erf": self.erf,
+            "log": self.log,
+            "exp2": self.exp2,
+        }
         return table[function](x) if function in table else None
 
     # -- building blocks
@@ -46,13 +54,17 @@ class VectorMath:
         mask_type = f"vector<{a.lanes}xi1>" if a.lanes else "i1"
         mask = self._e.op(f"arith.cmpf {predicate}, {a.name}, {b.name} : {a.type}", [a, b], "i1")
         types = f"{mask_type}, {yes.type}" if a.lanes else yes.type
-        return self._e.op(f"arith.select {mask.name}, {yes.name}, {no.name} : {types}", [mask, yes, no], "f32")
+        return self._e.op(
+            f"arith.select {mask.name}, {yes.name}, {no.name} : {types}", [mask, yes, no], "f32"
+        )
 
     def _integers(self, x: Val) -> str:
         return f"vector<{x.lanes}xi32>" if x.lanes else "i32"
 
     def _scaled(self, p: Val, n: Val) -> Val:
-        """p * 2^n for integral n in [-252, 254], in two exact steps so that neither factor overflows or is denormal."""
+        """p * 2^n for integral n in [-252, 254], in two exact steps so that neither factor
+        overflows or is denormal.
+        """
         kind = self._integers(p)
         e = self._e
         i = e.op(f"arith.fptosi {n.name} : {n.type} to {kind}", [n], "i32")
@@ -63,7 +75,9 @@ class VectorMath:
             bias = e.constant(127, "i32", p.lanes)
             shift = e.constant(23, "i32", p.lanes)
             biased = e.op(f"arith.addi {part.name}, {bias.name} : {kind}", [part, bias], "i32")
-            raised = e.op(f"arith.shli {biased.name}, {shift.name} : {kind}", [biased, shift], "i32")
+            raised = e.op(
+                f"arith.shli {biased.name}, {shift.name} : {kind}", [biased, shift], "i32"
+            )
             factor = e.op(f"arith.bitcast {raised.name} : {kind} to {p.type}", [raised], "f32")
             p = self._binary("mulf", p, factor)
         return p
@@ -86,7 +100,9 @@ class VectorMath:
 
     def _clamp(self, x: Val, low: float, high: float) -> Val:
         # minimumf/maximumf propagate NaN
-        return self._binary("minimumf", self._binary("maximumf", x, self._c(low, x)), self._c(high, x))
+        return self._binary(
+            "minimumf", self._binary("maximumf", x, self._c(low, x)), self._c(high, x)
+        )
 
     def tanh(self, x: Val) -> Val:
         """|x| < 0.55: x * P(x^2); else sign * (1 - 2 / (e^(2|x|) + 1))."""
@@ -104,17 +120,23 @@ class VectorMath:
         a = self._binary("minimumf", self._unary("absf", x), self._c(3.95, x))
         small = self._binary("mulf", x, self._horner(self._binary("mulf", a, a), ERF_SMALL))
         q = self._horner(a, ERF_LARGE)
-        large = self._binary("subf", self._c(1.0, x), self.exp(self._binary("subf", self._c(0.0, x), q)))
+        large = self._binary(
+            "subf", self._c(1.0, x), self.exp(self._binary("subf", self._c(0.0, x), q))
+        )
         large = self._copysign(large, x)
         return self._select("olt", a, self._c(1.0, x), small, large)
 
     def _copysign(self, magnitude: Val, sign: Val) -> Val:
         return self._e.op(
-            f"math.copysign {magnitude.name}, {sign.name} : {magnitude.type}", [magnitude, sign], "f32"
+            f"math.copysign {magnitude.name}, {sign.name} : {magnitude.type}",
+            [magnitude, sign],
+            "f32",
         )
 
     def log(self, x: Val) -> Val:
-        """Natural logarithm: x = m * 2^k with m in [sqrt(1/2), sqrt(2)); log m = f - f^2/2 + f^3 P(f), f = m - 1."""
+        """Natural logarithm: x = m * 2^k with m in [sqrt(1/2), sqrt(2)); log m = f - f^2/2 + f^3
+        P(f), f = m - 1.
+        """
         e, kind = self._e, self._integers(x)
         tiny = self._c(1.1754944e-38, x)
         scaled = self._binary("mulf", x, self._c(2.0**25, x))

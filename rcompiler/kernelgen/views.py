@@ -14,11 +14,17 @@ Split = Callable[[Linear, int], tuple[Linear, Linear]]
 
 
 def contiguous_offset(op: ir.Operation) -> int | None:
-    """Element offset of an extract_slice that is one contiguous run of its source; None if it is not."""
-    offsets, sizes, strides = (integers(op, n) for n in ("static_offsets", "static_sizes", "static_strides"))
+    """Element offset of an extract_slice that is one contiguous run of its source; None if it is
+    not.
+    """
+    offsets, sizes, strides = (
+        integers(op, n) for n in ("static_offsets", "static_sizes", "static_strides")
+    )
     source = shape_of(op.operands[0])
     offset, inner_full, weight = 0, True, 1
-    for start, size, stride, extent in reversed(list(zip(offsets, sizes, strides, source, strict=True))):
+    for start, size, stride, extent in reversed(
+        list(zip(offsets, sizes, strides, source, strict=True))
+    ):
         if size > 1 and (stride != 1 or not inner_full):
             return None
         inner_full = inner_full and size == extent
@@ -35,7 +41,9 @@ def view_coordinates(op: ir.Operation, at: list[Linear], split: Split) -> list[L
 
 
 def _sliced(op: ir.Operation, at: list[Linear]) -> list[Linear]:
-    offsets, sizes, strides = (integers(op, n) for n in ("static_offsets", "static_sizes", "static_strides"))
+    offsets, sizes, strides = (
+        integers(op, n) for n in ("static_offsets", "static_sizes", "static_strides")
+    )
     kept = kept_dims(sizes, shape_of(op.result))
     where, position = [], 0
     for d, (offset, stride) in enumerate(zip(offsets, strides, strict=True)):
@@ -76,7 +84,11 @@ def kept_dims(sizes: tuple[int, ...], result: tuple[int, ...]) -> set[int]:
     """
     kept, position = set(), len(result) - 1
     for d in reversed(range(len(sizes))):
-        if position >= 0 and sizes[d] == result[position] and (sizes[d] != 1 or _fits(sizes[:d], result[:position])):
+        if (
+            position >= 0
+            and sizes[d] == result[position]
+            and (sizes[d] != 1 or _fits(sizes[:d], result[:position]))
+        ):
             kept.add(d)
             position -= 1
     return kept
@@ -94,4 +106,7 @@ def _fits(sizes: tuple[int, ...], result: tuple[int, ...]) -> bool:
 
 
 def _reassociation(op: ir.Operation) -> list[list[int]]:
-    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)] for g in ir.ArrayAttr(op.attributes["reassociation"])]
+    return [
+        [ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)]
+        for g in ir.ArrayAttr(op.attributes["reassociation"])
+    ]

@@ -16,7 +16,9 @@ Boxes = list[list[tuple[int, ...]]]
 
 
 def check_claims(module: ir.Operation) -> None:
-    """Every kernel's boxes, tile and in-place pairs. Raises InvalidModel naming the kernel and the attribute."""
+    """Every kernel's boxes, tile and in-place pairs. Raises InvalidModel naming the kernel and the
+    attribute.
+    """
     for view in module.regions[0].blocks[0].operations:
         if view.operation.name == "rtask.kernel":
             _check_kernel(view.operation)
@@ -29,13 +31,20 @@ def _check_kernel(op: ir.Operation) -> None:
     results = yielded(block)
     first = shape_of(results[0])
     if not len(grid) == len(tile) == len(first):
-        raise _wrong(name, "tile", tile, f"one size and one grid entry for each of the {len(first)} dims of the result")
+        raise _wrong(
+            name,
+            "tile",
+            tile,
+            f"one size and one grid entry for each of the {len(first)} dims of the result",
+        )
     for dim, size in enumerate(first):
         if grid[dim] == 1 and tile[dim] < size:
             raise _wrong(name, "tile", tile, f"{size} in dim {dim}, which is not cut into a grid")
     traced = Tracer(block).trace()
     low = core_of(results[0])[1]
-    reads = [read_box(v, traced.reads[k], tile, grid, traced, low) for k, v in enumerate(block.arguments)]
+    reads = [
+        read_box(v, traced.reads[k], tile, grid, traced, low) for k, v in enumerate(block.arguments)
+    ]
     writes = [write_box(r, first, tile, grid) for r in results]
     for key, meant in (("reads", reads), ("writes", writes)):
         said = _boxes(op.attributes[key])
@@ -44,12 +53,17 @@ def _check_kernel(op: ir.Operation) -> None:
     if "in_place" in op.attributes:
         said_pairs = tuple(ir.DenseI64ArrayAttr(op.attributes["in_place"]))
         pairs = in_place_pairs(block, traced)
-        if not set(zip(said_pairs[::2], said_pairs[1::2], strict=False)) <= set(zip(pairs[::2], pairs[1::2], strict=True)):
+        if not set(zip(said_pairs[::2], said_pairs[1::2], strict=False)) <= set(
+            zip(pairs[::2], pairs[1::2], strict=True)
+        ):
             raise _wrong(name, "in_place", said_pairs, f"some of {pairs}, by its body")
 
 
 def _boxes(attribute: ir.Attribute) -> Boxes:
-    return [[tuple(ir.DenseI64ArrayAttr(dim)) for dim in ir.ArrayAttr(entry)] for entry in ir.ArrayAttr(attribute)]
+    return [
+        [tuple(ir.DenseI64ArrayAttr(dim)) for dim in ir.ArrayAttr(entry)]
+        for entry in ir.ArrayAttr(attribute)
+    ]
 
 
 def _wrong(kernel: str, key: str, said: object, meant: str) -> InvalidModel:

@@ -10,7 +10,9 @@ from rcompiler.kernelgen.region import shape_of
 
 
 def forget_empty_tensors(block: ir.Block) -> None:
-    """Let every use of a tensor without elements use a `tensor.empty`, so that its producer is dead."""
+    """Let every use of a tensor without elements use a `tensor.empty`, so that its producer is
+    dead.
+    """
     for argument in block.arguments:
         _forget(argument, block)
     for view in list(block.operations):

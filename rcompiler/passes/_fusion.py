@@ -1,8 +1,8 @@
 """Which ops of S1 become one rOperator: the DNNFusion mapping types as legality and prior.
 
-An op's mapping type (DNNFusion, PLDI'21, table 2; see `Mapping`) decides with its producer's type whether the two
-share an rOperator. Because rTask bodies are pulled (rcompiler.kernelgen), every grouping is correct; the table keeps
-out those that recompute heavy work or lose contiguous vectors.
+An op's mapping type (DNNFusion, PLDI'21, table 2; see `Mapping`) decides with its producer's type
+whether the two share an rOperator. Because rTask bodies are pulled (rcompiler.kernelgen), every
+grouping is correct; the table keeps out those that recompute heavy work or lose contiguous vectors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from rcompiler.kernelgen.views import contiguous_offset
 FREE = ("tensor.empty", "linalg.fill")
 ALIGNMENT = 64  # bytes; of every operand of a kernel in the arenas
 RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
-# A broadcast back over the columns of a reduction is stitched only if enough independent rows remain, or the work is tiny.
+# A broadcast back over the columns of a reduction is stitched only if enough independent rows
+# remain, or the work is tiny.
 ENOUGH_ROWS = 4
 TINY_ELEMENTS = 1 << 14
 
@@ -83,7 +84,9 @@ class Fusion:
         return self._generics[op]
 
     def run(self) -> list[Group]:
-        """The groups in an order in which every group follows its producers (that of their last ops)."""
+        """The groups in an order in which every group follows its producers (that of their last
+        ops).
+        """
         for op in self._ops:
             if op.name in FREE or op.name == "arith.constant" or not self._is_work(op):
                 continue
@@ -105,7 +108,13 @@ class Fusion:
     # -- mapping types -----------------------------------------------------------------------------
     def mapping(self, op: ir.Operation) -> Mapping:
         """The mapping type of an op."""
-        if op.name in ("tensor.pad", "tensor.concat", "tensor.extract_slice", "tensor.insert_slice", *RESHAPES):
+        if op.name in (
+            "tensor.pad",
+            "tensor.concat",
+            "tensor.extract_slice",
+            "tensor.insert_slice",
+            *RESHAPES,
+        ):
             return Mapping.REORGANIZE
         if op.name != "linalg.generic":
             return Mapping.MANY_TO_MANY
@@ -124,7 +133,11 @@ class Fusion:
         """A generic that only moves its one input."""
         generic = self.generic(op)
         body = list(generic.block.operations)
-        return len(generic.inputs) == 1 and len(body) == 1 and body[0].operation.operands[0] == generic.block.arguments[0]
+        return (
+            len(generic.inputs) == 1
+            and len(body) == 1
+            and body[0].operation.operands[0] == generic.block.arguments[0]
+        )
 
     def _is_identity(self, generic: Generic, operand: int) -> bool:
         return generic.maps[operand] == generic.maps[len(generic.inputs)] and shape_of(
@@ -148,7 +161,11 @@ class Fusion:
     def _include_views(self, group: Group, value: ir.Value, user: ir.Operation) -> None:
         """Pull a slice (or a reshape of an own value) in front of `user` into its group."""
         owner = value.owner
-        if isinstance(owner, ir.Block) or user.name not in ("linalg.generic", "tensor.concat", "tensor.pad"):
+        if isinstance(owner, ir.Block) or user.name not in (
+            "linalg.generic",
+            "tensor.concat",
+            "tensor.pad",
+        ):
             return
         view = owner.operation
         if view in group.ops:
@@ -192,7 +209,9 @@ class Fusion:
         return max(candidates, key=lambda c: c[0])[1] if candidates else None
 
     def _depends_otherwise(self, value: ir.Value, group: Group, op: ir.Operation) -> bool:
-        """Another operand reaches `group` only through a slice or reshape that the join would not take along."""
+        """Another operand reaches `group` only through a slice or reshape that the join would not
+        take along.
+        """
         if self._group(value) is not group or value.owner.operation in self.group_of:
             return False
         return not _used_once(value)
@@ -201,7 +220,12 @@ class Fusion:
         value = op.operands[operand]
         direct = value.owner.operation in self.group_of
         if op.name == "tensor.pad":
-            return direct and _used_once(value) and group.mapping is not Mapping.SHUFFLE and _only_grows(op)
+            return (
+                direct
+                and _used_once(value)
+                and group.mapping is not Mapping.SHUFFLE
+                and _only_grows(op)
+            )
         if op.name != "linalg.generic":
             return False
         if op.name == "linalg.generic" and reads_tensor(op):
@@ -216,26 +240,36 @@ class Fusion:
         if self.is_copy(op):
             keeps_lanes = generic.maps[operand].results[-1] == generic.maps[-1].results[-1]
             single = _used_once(value) and (direct or self._reshape_follows(value))
-            return keeps_lanes and single and group.rows is None or (
-                keeps_lanes and single and self._is_contraction(group)
+            return (
+                keeps_lanes
+                and single
+                and group.rows is None
+                or (keeps_lanes and single and self._is_contraction(group))
             )
         return direct and self._stitches(group, generic, operand)
 
     def _is_contraction(self, group: Group) -> bool:
         return any(
-            o.name == "linalg.generic" and self.generic(o).product is not None and self.generic(o).reduction_dims
+            o.name == "linalg.generic"
+            and self.generic(o).product is not None
+            and self.generic(o).reduction_dims
             for o in group.ops
         )
 
     def _reshape_follows(self, value: ir.Value) -> bool:
         """`value` is a reshape, used once, of a value that is used once."""
         op = value.owner.operation
-        return is_free_view(op) and _used_once(value) and _used_once(op.operands[0]) and (
-            op.operands[0].owner.operation in self.group_of
+        return (
+            is_free_view(op)
+            and _used_once(value)
+            and _used_once(op.operands[0])
+            and (op.operands[0].owner.operation in self.group_of)
         )
 
     def _reduction_fits(self, group: Group, generic: Generic, operand: int) -> bool:
-        """A reduction joins an elementwise prologue, or the reductions over the same rows (softmax, normalisations)."""
+        """A reduction joins an elementwise prologue, or the reductions over the same rows (softmax,
+        normalisations).
+        """
         if generic.product is not None and len(generic.inputs) > 1 and self._is_gemm_like(generic):
             return False
         map_ = generic.maps[operand]
@@ -249,7 +283,8 @@ class Fusion:
         value = generic.op.operands[operand]
         users = [use.owner.operation for use in value.uses]
         stitched = all(
-            u.name == "linalg.generic" and (self.generic(u).reduction_dims or not reads_tensor(u)) for u in users
+            u.name == "linalg.generic" and (self.generic(u).reduction_dims or not reads_tensor(u))
+            for u in users
         )
         return stitched and (len(users) == 1 or math.prod(result) >= ENOUGH_ROWS)
 
@@ -268,16 +303,20 @@ class Fusion:
         total = math.prod(shape_of(generic.op.results[0]))
         return shape_of(value) == group.rows and (rows >= ENOUGH_ROWS or total <= TINY_ELEMENTS)
 
-    # -- slices nobody took --------------------------------------------------------------------------
+    # -- slices nobody took
+    # --------------------------------------------------------------------------
     def _lone_slices(self) -> None:
-        """A slice that something else than a group reads (a reshape, the return) is a movement operator of its own."""
+        """A slice that something else than a group reads (a reshape, the return) is a movement
+        operator of its own.
+        """
         for op in self._ops:
             if op.name != "tensor.extract_slice" or is_free_view(op):
                 continue
             outside = [
                 use.owner.operation
                 for use in op.results[0].uses
-                if use.owner.operation not in self.group_of and use.owner.operation.name != "tensor.extract_slice"
+                if use.owner.operation not in self.group_of
+                and use.owner.operation.name != "tensor.extract_slice"
             ]
             if outside:
                 group = Group([op], Mapping.REORGANIZE)
@@ -294,7 +333,9 @@ def is_free_view(op: ir.Operation) -> bool:
 
 
 def contiguous_lanes(consumer: Generic, operand: int, copy: Generic) -> bool:
-    """Whether reading `operand` of `consumer` through the permutation `copy` keeps vectors contiguous (or uniform)."""
+    """Whether reading `operand` of `consumer` through the permutation `copy` keeps vectors
+    contiguous (or uniform).
+    """
     dims = [Linear.of(f"d{d}") for d in range(len(consumer.sizes))]
     last = consumer.result_dims[-1] if consumer.result_dims else -1
     if last < 0:

@@ -15,10 +15,13 @@ from rcompiler.rammer.program import Barrier, Buffer, Instruction, Program, Run,
 def write_program(program: Program, source: ScheduleGraph, device: str, bound: int) -> None:
     """Print `program` as a vdevice.program at the current insertion point.
 
-    bound: bytes that no arena of this schedule can go below, a remark for the reader and the report.
+    bound: bytes that no arena of this schedule can go below, a remark for the reader and the
+    report.
     """
     op = vdevice.ProgramOp.build(program.name, device, program.arena, program.constants)
-    op.operation.attributes["arena_bound"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), bound)
+    op.operation.attributes["arena_bound"] = ir.IntegerAttr.get(
+        ir.IntegerType.get_signless(64), bound
+    )
     block = op.body.blocks.append() if not len(op.body.blocks) else op.body.blocks[0]
     with ir.InsertionPoint(block):
         for buffer in program.buffers:
@@ -74,7 +77,9 @@ def _events(program: Program) -> list[str]:
 
 
 def _shared_lists(program: Program) -> list[tuple[int, int, list[int]]]:
-    """(first EU, last EU, eu_step per instruction): neighbours whose lists differ only by a constant task shift."""
+    """(first EU, last EU, eu_step per instruction): neighbours whose lists differ only by a
+    constant task shift.
+    """
     found: list[tuple[int, int, list[int]]] = []
     for eu, queue in enumerate(program.queues):
         if found:
@@ -93,7 +98,13 @@ def _shift(before: tuple[Instruction, ...], after: tuple[Instruction, ...]) -> l
     steps = []
     for a, b in zip(before, after, strict=True):
         if isinstance(a, Run) and isinstance(b, Run):
-            same = (a.kernel, a.operator, a.count, a.stride, a.buffers) == (b.kernel, b.operator, b.count, b.stride, b.buffers)
+            same = (a.kernel, a.operator, a.count, a.stride, a.buffers) == (
+                b.kernel,
+                b.operator,
+                b.count,
+                b.stride,
+                b.buffers,
+            )
             if not same or b.first < a.first:
                 return None
             steps.append(b.first - a.first)
@@ -104,7 +115,8 @@ def _shift(before: tuple[Instruction, ...], after: tuple[Instruction, ...]) -> l
     return steps
 
 
-# -- reading -------------------------------------------------------------------------------------------
+# -- reading
+# -------------------------------------------------------------------------------------------
 def read_kernels(module: ir.Operation) -> dict[str, Kernel]:
     """All rKernels of a module by name."""
     ops = [v.operation for v in module.regions[0].blocks[0].operations]
@@ -140,7 +152,12 @@ def _read_program(op: ir.Operation) -> Program:
                 lists[eu] = tuple(_read_instruction(v.operation, eu - first) for v in body)
     queues = tuple(lists[eu] for eu in sorted(lists))
     return Program(
-        _string(op, "sym_name"), len(queues), tuple(buffers), queues, _integer(op, "arena"), _integer(op, "constants")
+        _string(op, "sym_name"),
+        len(queues),
+        tuple(buffers),
+        queues,
+        _integer(op, "arena"),
+        _integer(op, "constants"),
     )
 
 
@@ -150,10 +167,20 @@ def _read_buffer(op: ir.Operation) -> Buffer:
     if kind == "constant":
         text = str(op.attributes["value"])
         key = constant_key(text)
-    alias = ir.FlatSymbolRefAttr(op.attributes["alias_of"]).value if "alias_of" in op.attributes else None
+    alias = (
+        ir.FlatSymbolRefAttr(op.attributes["alias_of"]).value
+        if "alias_of" in op.attributes
+        else None
+    )
     index = _integer(op, "index") if "index" in op.attributes else -1
     return Buffer(
-        _string(op, "sym_name"), kind, _integer(op, "offset"), _integer(op, "bytes"), index, alias, key
+        _string(op, "sym_name"),
+        kind,
+        _integer(op, "offset"),
+        _integer(op, "bytes"),
+        index,
+        alias,
+        key,
     )
 
 
@@ -173,7 +200,9 @@ def _read_instruction(op: ir.Operation, position: int) -> Instruction:
                 _integer(op, "first") + position * _integer(op, "eu_step"),
                 _integer(op, "count"),
                 _integer(op, "stride"),
-                tuple(ir.FlatSymbolRefAttr(b).value for b in ir.ArrayAttr(op.attributes["buffers"])),
+                tuple(
+                    ir.FlatSymbolRefAttr(b).value for b in ir.ArrayAttr(op.attributes["buffers"])
+                ),
             )
         case "vdevice.wait":
             return Wait(ir.FlatSymbolRefAttr(op.attributes["event"]).value, _integer(op, "count"))

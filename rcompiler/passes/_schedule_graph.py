@@ -67,7 +67,9 @@ class GraphBuilder:
             raise PassFailure(module, f"expects one function, @main, not {len(functions)}")
         self.function = functions[0]
         self._kernels = {
-            ir.StringAttr(o.attributes["sym_name"]).value: kernel_of(o) for o in operations if o.name == "rtask.kernel"
+            ir.StringAttr(o.attributes["sym_name"]).value: kernel_of(o)
+            for o in operations
+            if o.name == "rtask.kernel"
         }
         self._names: dict[ir.Value, str] = {}
         self._values: dict[str, Value] = {}
@@ -89,13 +91,20 @@ class GraphBuilder:
             elif is_free_view(op):
                 source = self._names[op.operands[0]]
                 offset = _byte_offset(op)
-                self._add(op.results[0], self._fresh(source + ".view"), alias_of=source, alias_offset=offset)
+                self._add(
+                    op.results[0],
+                    self._fresh(source + ".view"),
+                    alias_of=source,
+                    alias_offset=offset,
+                )
             elif op.name == "arith.constant":
                 self._constant(op)
             elif op.name in (CAST, "tensor.empty"):
                 continue  # the results of an operator with several; an output without elements
             elif op.name != "func.return":
-                raise PassFailure(op, f"{op.name} is not part of an rOperator; run rtask-form first")
+                raise PassFailure(
+                    op, f"{op.name} is not part of an rOperator; run rtask-form first"
+                )
             else:
                 self._outputs(op)
         kept = [o for o in operators if not self._write_in_place(o, concats)]
@@ -125,7 +134,9 @@ class GraphBuilder:
         for k, result in enumerate(results):
             self._add(result, self._fresh(name if len(results) == 1 else f"{name}.{k}"))
             outputs.append(self._names[result])
-        kernels = tuple(ir.FlatSymbolRefAttr(k).value for k in ir.ArrayAttr(op.attributes["kernels"]))
+        kernels = tuple(
+            ir.FlatSymbolRefAttr(k).value for k in ir.ArrayAttr(op.attributes["kernels"])
+        )
         return Operator(name, kernels, inputs, tuple(outputs))
 
     def _constant(self, op: ir.Operation) -> None:
@@ -145,10 +156,15 @@ class GraphBuilder:
                 continue
             name = self._names[value]
             if self._values[name].kind != "temp":
-                raise PassFailure(op, f"output {index} is an input, a constant or another output; run rtask-form first")
+                raise PassFailure(
+                    op,
+                    f"output {index} is an input, a constant or another output; run rtask-form first",
+                )
             self._values[name] = replace(self._values[name], kind="output", index=index)
 
-    def _write_in_place(self, operator: Operator, concats: list[tuple[Operator, ir.Operation]]) -> bool:
+    def _write_in_place(
+        self, operator: Operator, concats: list[tuple[Operator, ir.Operation]]
+    ) -> bool:
         """Turn a concatenation of contiguous parts into views that their producers write directly."""
         op = next((o for known, o in concats if known is operator), None)
         if op is None:
@@ -157,7 +173,9 @@ class GraphBuilder:
         dim = ir.IntegerAttr(inner.attributes["dim"]).value
         parts = [self._values[self._names[v]] for v in inner.operands]
         leading = shape_of(op.results[0])[:dim]
-        free = all(p.kind == "temp" and p.alias_of is None and not self._is_viewed_output(p) for p in parts)
+        free = all(
+            p.kind == "temp" and p.alias_of is None and not self._is_viewed_output(p) for p in parts
+        )
         if math.prod(leading) != 1 or not free or len({p.name for p in parts}) != len(parts):
             return False
         if any(part.bytes % ALIGNMENT for part in parts[:-1]):

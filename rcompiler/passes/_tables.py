@@ -95,7 +95,9 @@ def _signature(attribute: ir.Attribute) -> tuple[TensorInfo, ...]:
 
 
 def constant_arena(module: ir.Operation, constants: Mapping[str, np.ndarray]) -> np.ndarray:
-    """uint8[bytes]: every constant buffer of the programs at its offset. Raises ArtifactError if one is missing."""
+    """uint8[bytes]: every constant buffer of the programs at its offset. Raises ArtifactError if
+    one is missing.
+    """
     arena: np.ndarray | None = None
     for view in module.regions[0].blocks[0].operations:
         if view.operation.name != "vdevice.program":

@@ -1,7 +1,8 @@
 """The body of an rOperator as one tensor expression: from result coordinates back to every operand.
 
-The dims of the first result are axes; every reduction below adds axes. A result dim that some reduction of the body
-does not depend on (the columns of softmax or of a normalisation) is a reduction axis too: a task covers it whole.
+The dims of the first result are axes; every reduction below adds axes. A result dim that some
+reduction of the body does not depend on (the columns of softmax or of a normalisation) is a
+reduction axis too: a task covers it whole.
 """
 
 from __future__ import annotations
@@ -18,13 +19,22 @@ from rcompiler.kernelgen.views import VIEWS, view_coordinates
 from rcompiler.roller import expr as roller
 
 # Scalar operations of one element, in units of an addition, for the cost model.
-COSTLY = {"math.exp": 12, "math.tanh": 24, "math.erf": 28, "math.log": 20, "arith.divf": 6, "math.sqrt": 6}
+COSTLY = {
+    "math.exp": 12,
+    "math.tanh": 24,
+    "math.erf": 28,
+    "math.log": 20,
+    "arith.divf": 6,
+    "math.sqrt": 6,
+}
 LIBRARY_CALL = 40  # any other math op: one libm call for each lane
 
 
 @dataclass
 class Read:
-    """How a block argument is read: coordinates per dim, or None if data-dependent or read in several ways."""
+    """How a block argument is read: coordinates per dim, or None if data-dependent or read in
+    several ways.
+    """
 
     at: tuple[Linear, ...] | None
     exact: bool = True  # one affine access only
@@ -32,7 +42,9 @@ class Read:
 
 @dataclass
 class Traced:
-    """What `trace` found. Axis symbols are "a0", "a1", ...; `atoms` explains quotient and remainder symbols."""
+    """What `trace` found. Axis symbols are "a0", "a1", ...; `atoms` explains quotient and remainder
+    symbols.
+    """
 
     sizes: list[int] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
@@ -75,13 +87,18 @@ class Tracer:
         found, shape = self._found, shape_of(core_of(self._results[0])[0])
         for size in shape:
             self._new_axis(size, "parallel")
-        self._find_columns(core_of(self._results[0])[0], [axis(d) for d in range(len(shape))], set())
+        self._find_columns(
+            core_of(self._results[0])[0], [axis(d) for d in range(len(shape))], set()
+        )
         for d in found.columns:
             found.kinds[d] = "reduction"
         for result in (core_of(r)[0] for r in self._results):
             own = shape_of(result)
             same = [d < len(shape) and own[d] == shape[d] for d in range(len(own))]
-            at = [axis(d) if s else axis(self._new_axis(own[d], "reduction")) for d, s in enumerate(same)]
+            at = [
+                axis(d) if s else axis(self._new_axis(own[d], "reduction"))
+                for d, s in enumerate(same)
+            ]
             self._read(result, at)
         for k in range(len(self._arguments)):
             found.reads.setdefault(k, Read(None))
@@ -125,11 +142,15 @@ class Tracer:
             if generic.reduction_dims:
                 used = self._axes_of(at)
                 rank = len(shape_of(core_of(self._results[0])[0]))
-                self._found.columns |= {d for d in range(rank) if d not in used and self._found.sizes[d] > 1}
+                self._found.columns |= {
+                    d for d in range(rank) if d not in used and self._found.sizes[d] > 1
+                }
                 return
             for k, operand in enumerate(generic.op.operands):
                 if k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]:
-                    self._find_columns(operand, [e(dims, self._split) for e in generic.expressions[k]], seen)
+                    self._find_columns(
+                        operand, [e(dims, self._split) for e in generic.expressions[k]], seen
+                    )
         elif op.name in VIEWS:
             self._find_columns(op.operands[0], view_coordinates(op, at, self._split), seen)
         elif op.name in ("tensor.pad", "tensor.concat"):
@@ -203,10 +224,18 @@ class Tracer:
         if key not in self._reduction_axes:
             size = generic.sizes[dim]
             taken = {v for (op, _), v in self._reduction_axes.items() if op == generic.op}
-            fits = [c for c in sorted(self._found.columns) if self._found.sizes[c] == size and c not in taken]
-            shared = sorted({v for v in self._reduction_axes.values() if self._found.sizes[v] == size} - taken)
+            fits = [
+                c
+                for c in sorted(self._found.columns)
+                if self._found.sizes[c] == size and c not in taken
+            ]
+            shared = sorted(
+                {v for v in self._reduction_axes.values() if self._found.sizes[v] == size} - taken
+            )
             candidates = fits or (shared if self._found.columns else [])
-            self._reduction_axes[key] = candidates[0] if candidates else self._new_axis(size, "reduction")
+            self._reduction_axes[key] = (
+                candidates[0] if candidates else self._new_axis(size, "reduction")
+            )
         return self._reduction_axes[key]
 
     def _read_anywhere(self, value: ir.Value) -> None:
@@ -247,13 +276,18 @@ def body_cost(block: ir.Block) -> float:
 
 def tensor_expr(block: ir.Block, kind: str, traced: Traced) -> roller.TensorExpr:
     """The Roller expression of a traced body."""
-    axes = [(f"a{k}", size, what) for k, (size, what) in enumerate(zip(traced.sizes, traced.kinds, strict=True))]
-    inputs = [
-        _access(value, traced.reads[k].at, traced) for k, value in enumerate(block.arguments)
+    axes = [
+        (f"a{k}", size, what)
+        for k, (size, what) in enumerate(zip(traced.sizes, traced.kinds, strict=True))
     ]
+    inputs = [_access(value, traced.reads[k].at, traced) for k, value in enumerate(block.arguments)]
     results = [core_of(r)[0] for r in yielded(block)]
     outputs = [
-        roller.Access(shape_of(r), item_bytes(element_of(r)), tuple(_index(axis(d), traced) for d in range(len(shape_of(r)))))
+        roller.Access(
+            shape_of(r),
+            item_bytes(element_of(r)),
+            tuple(_index(axis(d), traced) for d in range(len(shape_of(r)))),
+        )
         if shape_of(r) == shape_of(results[0])
         else roller.Access(shape_of(r), item_bytes(element_of(r)), None)
         for r in results
@@ -289,7 +323,12 @@ Box = list[tuple[int, int, int, int]]
 
 
 def read_box(
-    value: ir.Value, read: Read, tile: list[int], grid: list[int], traced: Traced, low: tuple[int, ...]
+    value: ir.Value,
+    read: Read,
+    tile: list[int],
+    grid: list[int],
+    traced: Traced,
+    low: tuple[int, ...],
 ) -> Box:
     """(axis, scale, offset, extent) per dim: a superset of what one task reads of an operand.
 
@@ -325,7 +364,9 @@ def _dim_box(
 
 
 def write_box(value: ir.Value, first: tuple[int, ...], tile: list[int], grid: list[int]) -> Box:
-    """(axis, scale, offset, extent) per dim of what one task writes of a result; `first`: the first result's shape."""
+    """(axis, scale, offset, extent) per dim of what one task writes of a result; `first`: the first
+    result's shape.
+    """
     box: Box = []
     for d, size in enumerate(shape_of(value)):
         shared = d < len(first) and first[d] == size and grid[d] > 1
@@ -334,7 +375,9 @@ def write_box(value: ir.Value, first: tuple[int, ...], tile: list[int], grid: li
 
 
 def in_place_pairs(block: ir.Block, traced: Traced) -> tuple[int, ...]:
-    """Flat (operand, result) pairs that may share memory: each element is read only to compute that very element."""
+    """Flat (operand, result) pairs that may share memory: each element is read only to compute that
+    very element.
+    """
     results = yielded(block)
     pairs: list[int] = []
     if traced.has_reduction or traced.columns or len(results) != 1:

@@ -1,12 +1,14 @@
 """rammer-schedule: S3 -> S4, one static schedule of all rTasks over the EUs of a device.
 
 Before:
-    "rtask.kernel"() ... ; func.func @main(%x: ...) { %0 = "rtask.operator"(%x, %w) ({...}) {kernels = [@k], ...} ... }
+    "rtask.kernel"() ... ; func.func @main(%x: ...) { %0 = "rtask.operator"(%x, %w) ({...}) {kernels
+    = [@k], ...} ... }
 After:
     "rtask.kernel"() ... (the chosen ones)
     "vdevice.device"() {eus = 2 : i64, sym_name = "device"} : () -> ()
-    "vdevice.program"() ({ buffers, events, one list of run/wait/signal/barrier for each EU }) {sym_name = "main_0", ...}
-    func.func @main() attributes {rtask.inputs = [...], rtask.outputs = [...]} { "vdevice.launch"() {program = @main_0} ... }
+    "vdevice.program"() ({ buffers, events, one list of run/wait/signal/barrier for each EU })
+    {sym_name = "main_0", ...} func.func @main() attributes {rtask.inputs = [...], rtask.outputs =
+    [...]} { "vdevice.launch"() {program = @main_0} ... }
 Needs: rKernels (roller-tile). The policy's result is validated before it is written.
 """
 
@@ -49,7 +51,9 @@ class RammerSchedule(Pass):
         _write(module, builder.function, source, found, eus)
 
 
-def _write(module: ir.Operation, function: ir.Operation, source: ScheduleGraph, found: Schedule, eus: int) -> None:
+def _write(
+    module: ir.Operation, function: ir.Operation, source: ScheduleGraph, found: Schedule, eus: int
+) -> None:
     used = {i.kernel for p in found.programs for q in p.queues for i in q if isinstance(i, Run)}
     block = module.regions[0].blocks[0]
     for view in list(block.operations):
@@ -81,14 +85,23 @@ def _signature(function: ir.Operation, side: str) -> ir.ArrayAttr:
     """[{name, dtype, type}] of the arguments or results."""
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     types = type_.inputs if side == "arg_attrs" else type_.results
-    given = ir.ArrayAttr(function.attributes[side]) if side in function.attributes else [None] * len(types)
+    given = (
+        ir.ArrayAttr(function.attributes[side])
+        if side in function.attributes
+        else [None] * len(types)
+    )
     entries = []
     for k, (tensor, attributes) in enumerate(zip(types, given, strict=True)):
         named = ir.DictAttr(attributes) if attributes is not None else {}
-        fallback = {"rtask.name": f"{'in' if side == 'arg_attrs' else 'out'}{k}", "rtask.dtype": _dtype(tensor)}
+        fallback = {
+            "rtask.name": f"{'in' if side == 'arg_attrs' else 'out'}{k}",
+            "rtask.dtype": _dtype(tensor),
+        }
         entry = {"type": ir.TypeAttr.get(tensor)}
         for name, default in fallback.items():
-            entry[name.removeprefix("rtask.")] = named[name] if name in named else ir.StringAttr.get(default)
+            entry[name.removeprefix("rtask.")] = (
+                named[name] if name in named else ir.StringAttr.get(default)
+            )
         entries.append(ir.DictAttr.get(entry))
     return ir.ArrayAttr.get(entries)
 

@@ -3,7 +3,8 @@
 Before:
     %0 = "rtask.operator"() ({ ... }) {kind = "contraction", sym_name = "fc"} : ...
 After:
-    "rtask.kernel"() ({ the same body on arguments }) {grid = array<i64: 11, 24>, tile = array<i64: 12, 32>, ...,
+    "rtask.kernel"() ({ the same body on arguments }) {grid = array<i64: 11, 24>, tile = array<i64:
+    12, 32>, ...,
                                           sym_name = "k_3f09a1b2c4d5e6f7"} : () -> ()
     %0 = "rtask.operator"() ({ ... }) {kernels = [@k_3f09a1b2c4d5e6f7], ...} : ...
 Operators with equal bodies share their kernels. Needs: static shapes.
@@ -72,12 +73,16 @@ def _tile(
 
 
 def canonical_signature(kernel: rtask.KernelOp) -> str:
-    """The text of a body on arguments, without names and locations: equal for operators that compute the same."""
+    """The text of a body on arguments, without names and locations: equal for operators that
+    compute the same.
+    """
     text = kernel.operation.get_asm(use_local_scope=True, enable_debug_info=False)
     return text[text.index("({") : text.rindex("})")]
 
 
-def _build_kernel(name: str, kind: str, decision: Decision, traced: Traced, prototype: rtask.KernelOp) -> None:
+def _build_kernel(
+    name: str, kind: str, decision: Decision, traced: Traced, prototype: rtask.KernelOp
+) -> None:
     """A kernel in front of `prototype`, with its body and the decision."""
     block = prototype.body.blocks[0]
     results = yielded(block)
@@ -147,11 +152,13 @@ def _remap(op: ir.Operation, mapped: dict[ir.Value, ir.Value]) -> None:
 class _Tiles:
     """A decision over the parallel axes, spelled out over all dims of the first result.
 
-    The decision counts in the core of a padded result; the tiles of a task cut the padded tensor, so that every
-    element of the padding is written by exactly one task too.
+    The decision counts in the core of a padded result; the tiles of a task cut the padded tensor,
+    so that every element of the padding is written by exactly one task too.
     """
 
-    def __init__(self, decision: Decision, traced: Traced, first: tuple[int, ...], results: list[ir.Value]) -> None:
+    def __init__(
+        self, decision: Decision, traced: Traced, first: tuple[int, ...], results: list[ir.Value]
+    ) -> None:
         core, self.low = core_of(results[0])
         inner = shape_of(core)
         parallel = [d for d in range(len(first)) if traced.kinds[d] == "parallel"]
@@ -170,7 +177,9 @@ class _Tiles:
         if self.vector_dim < 0 and columns:
             self.vector_dim = columns[-1]
             width = 4 * decision.lanes
-            self.register_tile[columns[-1]] = width if first[columns[-1]] >= width else max(first[columns[-1]], 1)
+            self.register_tile[columns[-1]] = (
+                width if first[columns[-1]] >= width else max(first[columns[-1]], 1)
+            )
 
     def _cut(self, dim: int, tile: int, grid: int, inner: int, padded: int) -> None:
         """As many tiles as decided for the core, over the padded extent."""

@@ -1,7 +1,8 @@
 """vdevice-to-cpu: S4 -> S5, one llvm.func for each rKernel.
 
 Before:
-    "rtask.kernel"() ({ linalg on tensors }) {sym_name = "k_3f09a1b2c4d5e6f7", ...} ; "vdevice.program"() ...
+    "rtask.kernel"() ({ linalg on tensors }) {sym_name = "k_3f09a1b2c4d5e6f7", ...} ;
+    "vdevice.program"() ...
 After:
     llvm.func @k_3f09a1b2c4d5e6f7(%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64)
 The schedule is data (tables made from the same S4 text), so the programs do not appear in S5.

@@ -11,7 +11,7 @@ import pytest
 import schedule_text as edit
 
 import rcompiler
-from rcompiler.errors import ArtifactError, CompilerError, InvalidModel, ScheduleError
+from rcompiler.errors import ArtifactError, InvalidModel, ScheduleError
 from rcompiler.frontend import import_onnx
 from rcompiler.tools import models, rc_compile, rc_opt
 

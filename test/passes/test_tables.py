@@ -9,7 +9,7 @@ from rcompiler.passes._tables import dense_array
 
 MANY = list(range(150))
 CASES = {
-    "dense<[[1.0, -2.5, 0x7FC0], [0xFF80, 0.1, 3e38]]> : tensor<2x3xbf16>": np.array(
+    "dense<[[1.0, -2.5, 0x7FC0], [0xFF80, 0.1, 3.0e38]]> : tensor<2x3xbf16>": np.array(
         [[1, -2.5, np.nan], [-np.inf, 0.1, 3e38]], ml_dtypes.bfloat16
     ),
     f"dense<[{', '.join(f'{n}.0' for n in MANY)}]> : tensor<150xbf16>": np.array(
