@@ -39,6 +39,8 @@ class SequentialWriter:
         inits = list(loop.operands)[3:]
         place = {list(loop.results).index(r): k for k, r in enumerate(results)}
         for k, init in enumerate(inits):
+            if not _is_tensor(init):
+                continue
             if k not in place:
                 raise CompilerError(
                     f"{loop.location}: a sequential loop carries a tensor that is not a result"

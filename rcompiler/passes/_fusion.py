@@ -63,7 +63,7 @@ class Group:
     ops: list[ir.Operation]
     mapping: Mapping
     open: bool = True  # no value has been used outside yet, so joining cannot make a cycle
-    sealed: bool = False  # ends in a pad: nothing may follow it
+    sealed: bool = False  # ends in a pad or a loop: nothing may follow it
     rows: tuple[int, ...] | None = None  # result shape of the reductions of a row operator
 
 
@@ -153,7 +153,7 @@ class Fusion:
             if producer is not None and producer is not group:
                 producer.open = False
         group.ops.append(op)
-        group.sealed = group.sealed or op.name == "tensor.pad"
+        group.sealed = group.sealed or op.name in ("tensor.pad", "scf.for")
         self.group_of[op] = group
         if op.name == "linalg.generic" and self.generic(op).reduction_dims and group.rows is None:
             group.rows = shape_of(op.results[0])
