@@ -39,6 +39,7 @@ from rcompiler.proof import describe
 from rcompiler.rammer.validate import validate
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
 from rcompiler.runtime.memory import require
+from rcompiler.runtime.program import MAX_EUS
 
 Progress = Callable[[str, float], None]
 # LLVM's name of each feature level; None is the host itself, with all that it has beyond the level.
@@ -136,9 +137,10 @@ def schedule_artifact(
 def _eus(eus: int | None) -> int:
     if eus is None:
         return 0
-    if not isinstance(eus, int) or eus < 1:
+    if not isinstance(eus, int) or isinstance(eus, bool) or not 1 <= eus <= MAX_EUS:
         raise CompilerError(
-            f"cannot compile for {eus!r} execution units: give 1 or more, or None for all"
+            f"cannot compile for {eus!r} execution units: give 1 or more (at most {MAX_EUS}), or "
+            "None for all"
         )
     return eus
 
@@ -146,10 +148,16 @@ def _eus(eus: int | None) -> int:
 def _cache(cache: str | os.PathLike[str] | bool | None) -> Path | None:
     if cache is None or cache is True:
         return default_cache()
-    return Path(cache) if cache is not False else None
+    if cache is False:
+        return None
+    if not isinstance(cache, str | os.PathLike):
+        raise CompilerError(f"cache={cache!r}: give a folder, None for the default one, False for none")
+    return Path(cache)
 
 
 def _cpu(target: str) -> Device:
+    if not isinstance(target, str) or not target:
+        raise DeviceError(f"target={target!r}: give the name of a target, such as 'cpu'")
     device = find_device(target)
     if device.kind != "cpu":
         raise DeviceError(
@@ -162,6 +170,8 @@ class _Compilation:
     """One compilation: keeps the stage texts."""
 
     def __init__(self, options: CompileOptions, device: Device, progress: Progress | None) -> None:
+        if progress is not None and not callable(progress):
+            raise CompilerError(f"progress={progress!r}: give a function of (stage, seconds)")
         self._options = options
         self._device = device
         self._progress = progress
@@ -223,7 +233,8 @@ class _Compilation:
         validate(
             tables.programs, kernels=kernels, max_eus=tables.eus, inputs=inputs, outputs=outputs
         )
-        require(sum(tables.memory()), "temporary tensors and weights of the model")
+        total = sum((*tables.memory(), *inputs, *outputs))
+        require(total, "inputs, outputs, weights and temporary tensors of the model")
         arena = constant_arena(module.operation, constants)
         report = make_report(module.operation, tables, self._device)
         self._run(module, f"vdevice-to-cpu{{device={self._options.target}}}")

@@ -5,6 +5,7 @@ Loading imports numpy, the runtime and the validator; the compiler only when `st
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,9 @@ def load(path: str | Path, eus: int | None = None, **options: Any) -> CompiledMo
         ArtifactError: the file is no compiled model, is damaged, or breaks a law of schedules.
         DeviceError: this machine cannot run it.
     """
-    artifact = Artifact.load(path)
+    if not isinstance(path, str | os.PathLike):
+        raise ArtifactError(f"load: {path!r} is not a path; give that of an .rcx file")
+    artifact = Artifact.load(Path(path))
     try:
         return CompiledModel(artifact, eus, **options)
     except ScheduleError as error:

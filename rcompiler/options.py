@@ -28,6 +28,8 @@ class CompileOptions:
     cache: Path | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.fusion, bool):
+            raise CompilerError(f"fusion={self.fusion!r}: give True or False")
         if self.policy not in get_args(Policy):
             raise CompilerError(f"policy {self.policy!r} is none of {', '.join(get_args(Policy))}")
         if self.eus < 0:

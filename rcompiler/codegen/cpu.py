@@ -98,24 +98,28 @@ class Target:
         return Target(name, name, "", tuple(sorted(_LEVELS[name])))
 
 
-@dataclass(frozen=True)
+@dataclass
 class ObjectCache:
     """A folder of objects by key. Entries carry their sha256 and are written by renaming.
 
-    A folder that cannot be read or written costs a `CacheWarning` and the time to compile.
+    A folder that cannot be read or written costs one `CacheWarning` and the time to compile: it is
+    left alone from then on.
     """
 
     folder: Path
+    usable: bool = True
 
     def get(self, key: str) -> bytes | None:
         """The object stored under `key`, or None; a damaged entry is reported and dropped."""
         path = self.folder / f"{key}.o"
+        if not self.usable:
+            return None
         try:
             entry = path.read_bytes()
         except FileNotFoundError:
             return None
         except OSError as error:
-            self._warn(f"cannot be read ({error.strerror})")
+            self._give_up(f"cannot be read ({error.strerror})")
             return None
         digest, code = entry[:32], entry[32:]
         if hashlib.sha256(code).digest() == digest:
@@ -125,6 +129,8 @@ class ObjectCache:
 
     def put(self, key: str, code: bytes) -> None:
         """Store an object; failure is only a warning."""
+        if not self.usable:
+            return
         temporary = None
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -133,9 +139,13 @@ class ObjectCache:
                 file.write(hashlib.sha256(code).digest() + code)
             os.replace(temporary, self.folder / f"{key}.o")
         except OSError as error:
-            self._warn(f"cannot be written ({error.strerror})")
+            self._give_up(f"cannot be written ({error.strerror}); objects are not kept")
             if temporary is not None:
                 Path(temporary).unlink(missing_ok=True)
+
+    def _give_up(self, what: str) -> None:
+        self.usable = False
+        self._warn(what)
 
     def _warn(self, what: str) -> None:
         warnings.warn(f"object cache {self.folder}: {what}", CacheWarning, stacklevel=4)

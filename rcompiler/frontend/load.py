@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    numpy_helper,
+)
 
 from rcompiler.errors import InvalidModel, ShapeError, UnsupportedOp
 
@@ -92,6 +100,8 @@ def array_of(tensor: TensorProto) -> np.ndarray:
 
 def check(model: ModelProto) -> None:
     """onnx.checker on all but the weights, then cycles. Raises InvalidModel."""
+    for graph in (model.graph, *(function for function in model.functions)):
+        _check_text(graph)
     sort_nodes(model.graph)
     for entry in model.opset_import:
         known = onnx.defs.onnx_opset_version()
@@ -104,6 +114,29 @@ def check(model: ModelProto) -> None:
         onnx.checker.check_model(light)
     except Exception as error:  # ValidationError and C++ errors
         raise InvalidModel(f"the model is not valid ONNX: {error}") from None
+
+
+def _check_text(graph: GraphProto | FunctionProto) -> None:
+    """Names are text: protobuf hands out bytes for a string that is not UTF-8."""
+    for node in graph.node:
+        texts = [node.name, node.op_type, node.domain, *node.input, *node.output]
+        for attribute in node.attribute:
+            texts += [attribute.name, attribute.ref_attr_name]
+            for inner in (attribute.g, *attribute.graphs):
+                _check_text(inner)
+        _refuse_bytes(texts)
+    if isinstance(graph, GraphProto):
+        _refuse_bytes([graph.name, *(t.name for t in graph.initializer)])
+        for value in (*graph.input, *graph.output, *graph.value_info):
+            dims = value.type.tensor_type.shape.dim
+            _refuse_bytes([value.name, *(d.dim_param for d in dims)])
+
+
+def _refuse_bytes(texts: Sequence[Any]) -> None:
+    for text in texts:
+        if not isinstance(text, str):
+            raise InvalidModel(f"the name {text!r} is not UTF-8 text. The file is damaged; export "
+                               "the model again")
 
 
 def _without_weights(model: ModelProto) -> ModelProto:

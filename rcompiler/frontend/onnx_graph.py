@@ -94,6 +94,9 @@ def _run(
     gaps: list[Gap] | None,
 ) -> tuple[Interpreter, list[tuple[str, Value]]]:
     load.check(model)
+    for name, given in (("shapes", shapes), ("values", values)):
+        if given is not None and not isinstance(given, Mapping):
+            raise ShapeError(f"{name}={given!r}: give a dict by input name")
     shapes, values = dict(shapes or {}), dict(values or {})
     graph = model.graph
     _check_names(model, shapes, values)

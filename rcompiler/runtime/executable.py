@@ -180,7 +180,10 @@ def load(path: str | Path, eus: int | None = None, **options: object) -> Executa
 
 
 def _accept(value: object, tensor: Tensor, dtype: np.dtype) -> np.ndarray:
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise ShapeError(f"call: input '{tensor.name}' is not an array: {error}") from None
     if array.shape != tensor.shape:
         raise ShapeError(
             f"call: input '{tensor.name}' has shape {list(array.shape)}, the model wants "
