@@ -151,7 +151,9 @@ def _cache(cache: str | os.PathLike[str] | bool | None) -> Path | None:
     if cache is False:
         return None
     if not isinstance(cache, str | os.PathLike):
-        raise CompilerError(f"cache={cache!r}: give a folder, None for the default one, False for none")
+        raise CompilerError(
+            f"cache={cache!r}: give a folder, None for the default one, False for none"
+        )
     return Path(cache)
 
 

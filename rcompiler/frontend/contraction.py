@@ -37,8 +37,11 @@ class ContractionOps(LayoutOps):
         wide = accumulator(dtype)
         start = (self.fill(out[0], wide, 0), out[1])
         sums = self.generic([a, b], [start], iterators, _multiply_add(wide))[0]
-        return self.elementwise(lambda s, x: s.cast(x, dtype), sums, dtype=dtype) if (
-            wide != dtype) else sums
+        return (
+            self.elementwise(lambda s, x: s.cast(x, dtype), sums, dtype=dtype)
+            if (wide != dtype)
+            else sums
+        )
 
     def matmul(self, a: Value, b: Value, dtype: str | None = None) -> Value:
         """numpy's ``matmul`` with batch broadcasting, operands of rank >= 1.
@@ -64,8 +67,9 @@ class ContractionOps(LayoutOps):
         read_a = ", ".join([*lead(a), *rows, k])
         read_b = ", ".join([*lead(b), k, *columns])
         write = ", ".join(f"d{i}" for i in range(len(shape)))
-        return self.contract((a, read_a), (b, read_b), (shape, write), "p" * len(shape) + "r",
-                             dtype)
+        return self.contract(
+            (a, read_a), (b, read_b), (shape, write), "p" * len(shape) + "r", dtype
+        )
 
     def conv(
         self,
@@ -145,8 +149,7 @@ class ContractionOps(LayoutOps):
         ]
         shape = [*x.shape[:lead], *sizes]
         window = [
-            _window(f"d{lead + i}", strides[i], f"d{x.rank + i}", dilations[i])
-            for i in range(rank)
+            _window(f"d{lead + i}", strides[i], f"d{x.rank + i}", dilations[i]) for i in range(rank)
         ]
         read = ", ".join([f"d{i}" for i in range(lead)] + window)
         # The window's extents are known to linalg only through an operand of that shape.
@@ -166,5 +169,3 @@ def _window(position: str, stride: int, tap: str, dilation: int) -> str:
     """``position * stride + tap * dilation``."""
     left = position if stride == 1 else f"{position} * {stride}"
     return f"{left} + " + (tap if dilation == 1 else f"{tap} * {dilation}")
-
-

@@ -86,8 +86,13 @@ def _refuse(
 
 def _known(name: str, node: NodeProto, value: Any, what: str) -> np.ndarray:
     if not isinstance(value, Value) or value.const is None:
-        raise _refuse(name, node, f"{what} is only known at run time",
-                      "Make it a constant of the model, or pass it in values={...}", value)
+        raise _refuse(
+            name,
+            node,
+            f"{what} is only known at run time",
+            "Make it a constant of the model, or pass it in values={...}",
+            value,
+        )
     return value.const
 
 
@@ -95,8 +100,12 @@ def _sequence(name: str, node: NodeProto, value: Any) -> tuple[Value, ...]:
     if isinstance(value, OptionalValue):
         value = value.item
     if not isinstance(value, SequenceValue):
-        raise _refuse(name, node, "the operand is not a sequence known while compiling",
-                      "Build the sequence in the model")
+        raise _refuse(
+            name,
+            node,
+            "the operand is not a sequence known while compiling",
+            "Build the sequence in the model",
+        )
     return value.items
 
 
@@ -179,8 +188,12 @@ def _empty_scan(it: Interpreter, name: str, node: NodeProto, kind: Any) -> Value
     dims = [d.dim_value for d in kind.shape.dim if d.HasField("dim_value")]
     dtype = dtypes.from_onnx(kind.elem_type)
     if len(dims) != len(kind.shape.dim) or not dtypes.is_supported(dtype):
-        raise _refuse(name, node, "a loop without iterations whose scan output has no static "
-                      "shape", "Remove the loop")
+        raise _refuse(
+            name,
+            node,
+            "a loop without iterations whose scan output has no static shape",
+            "Remove the loop",
+        )
     return it.b.constant(np.zeros([0, *dims], dtypes.numpy_dtype(dtype)), dtype)
 
 
@@ -206,8 +219,13 @@ def _scan(
 
 
 def _scan8(
-    it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame,
-    body: GraphProto, count: int,
+    it: Interpreter,
+    node: NodeProto,
+    inputs: list[Any],
+    name: str,
+    frame: Frame,
+    body: GraphProto,
+    count: int,
 ) -> list[Any]:
     """Scan of opset 8: a batch axis in front, and optional sequence lengths (not translated)."""
     if inputs[0] is not None:
@@ -220,8 +238,14 @@ def _scan8(
 
 
 def _scan_one(
-    it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame,
-    body: GraphProto, count: int, directions_name: str = "scan_input_directions",
+    it: Interpreter,
+    node: NodeProto,
+    inputs: list[Any],
+    name: str,
+    frame: Frame,
+    body: GraphProto,
+    count: int,
+    directions_name: str = "scan_input_directions",
 ) -> list[Any]:
     carried, xs = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
     outs = len(body.output) - len(carried)
@@ -232,8 +256,12 @@ def _scan_one(
     axes = [_axis(name, node, a, x.rank) for a, x in zip(axes, xs, strict=True)]
     trips = xs[0].shape[axes[0]]
     if trips > MAX_TRIPS or trips == 0:
-        raise _refuse(name, node, f"{trips} iterations; 1 to {MAX_TRIPS} are unrolled",
-                      "Shorten the scanned axis")
+        raise _refuse(
+            name,
+            node,
+            f"{trips} iterations; 1 to {MAX_TRIPS} are unrolled",
+            "Shorten the scanned axis",
+        )
     scans: list[list[Any]] = [[] for _ in range(outs)]
     for trip in range(trips):
         items = [

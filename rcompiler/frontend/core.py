@@ -169,18 +169,24 @@ class Core:
 
     def empty(self, shape: Sequence[int], dtype: str) -> Value:
         """An uninitialised tensor (destination of a generic)."""
-        return self.value(f"tensor.empty() : {dtypes.tensor_type(tuple(shape), dtype)}", shape,
-                          dtype, "empty")
+        return self.value(
+            f"tensor.empty() : {dtypes.tensor_type(tuple(shape), dtype)}", shape, dtype, "empty"
+        )
 
     def fill(self, shape: Sequence[int], dtype: str, number: Number) -> Value:
         """A tensor filled with one number by ``linalg.fill`` (start of a reduction)."""
         kind = dtypes.mlir_type(dtype)
         text = literal(number, dtype)
-        scalar = self.emit(f"arith.constant {text if kind == 'i1' else f'{text} : {kind}'}",
-                           hint="cst")
+        scalar = self.emit(
+            f"arith.constant {text if kind == 'i1' else f'{text} : {kind}'}", hint="cst"
+        )
         out = self.empty(shape, dtype)
-        return self.value(f"linalg.fill ins({scalar} : {kind}) outs({out.name} : {out.type}) "
-                          f"-> {out.type}", shape, dtype, "fill")
+        return self.value(
+            f"linalg.fill ins({scalar} : {kind}) outs({out.name} : {out.type}) -> {out.type}",
+            shape,
+            dtype,
+            "fill",
+        )
 
     def splat(self, shape: Sequence[int], dtype: str, number: Number) -> Value:
         """A constant tensor of one number, without storing its elements."""

@@ -88,5 +88,3 @@ def evaluate(
             return None
         arrays.append(array)
     return arrays
-
-

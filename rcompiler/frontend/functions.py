@@ -11,9 +11,7 @@ from . import dtypes
 from .builder import Value
 
 
-def body_of(
-    node: NodeProto, version: int, inputs: Sequence[Value | None]
-) -> FunctionProto | None:
+def body_of(node: NodeProto, version: int, inputs: Sequence[Value | None]) -> FunctionProto | None:
     """The standard's function body of an op at an opset version, None when it has none."""
     try:
         schema = onnx.defs.get_schema(node.op_type, version, node.domain)

@@ -27,8 +27,17 @@ MAX_NODES = 400_000  # executed nodes, loops unrolled
 
 
 # What Python raises in a lowering when a malformed node got past its checks.
-_MISFITS = (IndexError, ValueError, TypeError, KeyError, AssertionError, ZeroDivisionError,
-            OverflowError, AttributeError, MemoryError)
+_MISFITS = (
+    IndexError,
+    ValueError,
+    TypeError,
+    KeyError,
+    AssertionError,
+    ZeroDivisionError,
+    OverflowError,
+    AttributeError,
+    MemoryError,
+)
 
 
 @dataclass
@@ -67,8 +76,12 @@ class Interpreter:
     ) -> list[Any]:
         """Run a graph with its inputs bound; returns the values of its outputs."""
         frame = replace(
-            outer, names=dict(bind), outer=outer, prefix=prefix or outer.prefix,
-            uses=count_uses(graph.node, [o.name for o in graph.output]), depth=outer.depth + 1,
+            outer,
+            names=dict(bind),
+            outer=outer,
+            prefix=prefix or outer.prefix,
+            uses=count_uses(graph.node, [o.name for o in graph.output]),
+            depth=outer.depth + 1,
         )
         for tensor in graph.initializer:
             if tensor.name not in bind:
@@ -83,13 +96,16 @@ class Interpreter:
 
     def nodes(self, nodes: Iterable[NodeProto], frame: Frame) -> None:
         if frame.depth > MAX_DEPTH:
-            raise InvalidModel(f"functions or subgraphs are nested deeper than {MAX_DEPTH}: "
-                               "is one calling itself?")
+            raise InvalidModel(
+                f"functions or subgraphs are nested deeper than {MAX_DEPTH}: is one calling itself?"
+            )
         for index, node in enumerate(nodes):
             self.executed += 1
             if self.executed > MAX_NODES:
-                raise UnsupportedOp(f"the model executes more than {MAX_NODES} nodes after "
-                                    "unrolling its loops. Lower the trip counts")
+                raise UnsupportedOp(
+                    f"the model executes more than {MAX_NODES} nodes after "
+                    "unrolling its loops. Lower the trip counts"
+                )
             node = functions.resolve(node, frame.attributes)
             name = frame.prefix + (node.name or f"{node.op_type}_{index}")
             try:
@@ -126,9 +142,14 @@ class Interpreter:
                 ) from error
         for value in inputs:
             if isinstance(value, SequenceValue | OptionalValue):
-                raise registry.unsupported(Gap(
-                    name, node.op_type, f"a {registry.describe(value)} as operand is not "
-                    "translated", "Use tensors"))
+                raise registry.unsupported(
+                    Gap(
+                        name,
+                        node.op_type,
+                        f"a {registry.describe(value)} as operand is not translated",
+                        "Use tensors",
+                    )
+                )
         return self.tensor_node(node, inputs, name, frame, version)
 
     def tensor_node(
@@ -155,12 +176,16 @@ class Interpreter:
                 return self._folded(node, arrays)
         body = functions.body_of(node, version, inputs)
         if body is None:
-            raise registry.unsupported(Gap(
-                name, qualified(node),
-                "the operator is not translated",
-                "Express it with other operators, or as a function of the model",
-                "inputs: " + ", ".join("-" if v is None else registry.describe(v)
-                                       for v in inputs)))
+            raise registry.unsupported(
+                Gap(
+                    name,
+                    qualified(node),
+                    "the operator is not translated",
+                    "Express it with other operators, or as a function of the model",
+                    "inputs: "
+                    + ", ".join("-" if v is None else registry.describe(v) for v in inputs),
+                )
+            )
         return self.function(body, node, inputs, name, frame, version)
 
     def _folded(self, node: NodeProto, arrays: Sequence[np.ndarray]) -> list[Any]:
@@ -177,18 +202,34 @@ class Interpreter:
         )
 
     def lower(
-        self, fn: registry.Lowering, node: NodeProto, inputs: list[Value | None], name: str,
-        frame: Frame, version: int,
+        self,
+        fn: registry.Lowering,
+        node: NodeProto,
+        inputs: list[Value | None],
+        name: str,
+        frame: Frame,
+        version: int,
     ) -> list[Value | None]:
         """Call a lowering; errors that are not ours become ones that name the node."""
         self.b.at(name, node.op_type)
         for value in inputs:
             if value is not None and not dtypes.is_supported(value.dtype):
-                raise registry.unsupported(Gap(
-                    name, node.op_type, f"element type {value.dtype} is not translated",
-                    "Remove it from the model"))
+                raise registry.unsupported(
+                    Gap(
+                        name,
+                        node.op_type,
+                        f"element type {value.dtype} is not translated",
+                        "Remove it from the model",
+                    )
+                )
         context = Context(
-            self.b, node.op_type, name, node.domain, version, inputs, list(node.output),
+            self.b,
+            node.op_type,
+            name,
+            node.domain,
+            version,
+            inputs,
+            list(node.output),
             {a.name: _attribute(a) for a in node.attribute},
             [frame.uses.get(n, 0) for n in node.input],
         )
@@ -205,16 +246,26 @@ class Interpreter:
         return results
 
     def function(
-        self, function: FunctionProto, node: NodeProto, inputs: Sequence[Any], name: str,
-        frame: Frame, version: int,
+        self,
+        function: FunctionProto,
+        node: NodeProto,
+        inputs: Sequence[Any],
+        name: str,
+        frame: Frame,
+        version: int,
     ) -> list[Any]:
         """Run a function body in place of a node."""
         names: dict[str, Any] = dict.fromkeys(function.input)
         names.update(zip(function.input, inputs, strict=False))
         opsets = {**frame.opsets, **{o.domain: o.version for o in function.opset_import}}
         inner = Frame(
-            names, opsets, functions.attributes_of(function, node, version), None, name + "/",
-            count_uses(function.node, function.output), frame.depth + 1,
+            names,
+            opsets,
+            functions.attributes_of(function, node, version),
+            None,
+            name + "/",
+            count_uses(function.node, function.output),
+            frame.depth + 1,
         )
         self.nodes(function.node, inner)
         wanted = list(node.output) + [""] * len(function.output)
@@ -243,8 +294,12 @@ class Interpreter:
         assert self.gaps is not None
         known = registry.find(node.op_type, node.domain) or control.is_control(node)
         if not known and functions.body_of(node, version, [None] * len(inputs)) is None:
-            gap = Gap(name, qualified(node), "the operator is not translated",
-                      "Express it with other operators, or as a function of the model")
+            gap = Gap(
+                name,
+                qualified(node),
+                "the operator is not translated",
+                "Express it with other operators, or as a function of the model",
+            )
             self.gaps.append(gap)
         return [Unknown(name) for _ in node.output]
 
@@ -259,11 +314,17 @@ class Interpreter:
         try:
             schema = onnx.defs.get_schema(node.op_type, version, node.domain)
             types = onnx.shape_inference.infer_node_outputs(
-                schema, node,
-                {n: helper.make_tensor_type_proto(dtypes.to_onnx(v.dtype), v.shape)
-                 for n, v in pairs},
-                {n: onnx.numpy_helper.from_array(v.const) for n, v in pairs
-                 if v.const is not None and v.size <= fold.TINY_ELEMENTS},
+                schema,
+                node,
+                {
+                    n: helper.make_tensor_type_proto(dtypes.to_onnx(v.dtype), v.shape)
+                    for n, v in pairs
+                },
+                {
+                    n: onnx.numpy_helper.from_array(v.const)
+                    for n, v in pairs
+                    if v.const is not None and v.size <= fold.TINY_ELEMENTS
+                },
             )
         except Exception:  # C++ inference raises several kinds; then nothing is known
             return unknown
@@ -302,8 +363,9 @@ def opset_of(opsets: Mapping[str, int], domain: str) -> int:
 def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
     """A sparse tensor as an array; ShapeError when it would be huge."""
     values, indices = load.array_of(sparse.values), load.array_of(sparse.indices)
-    load.check_size(f"sparse tensor '{sparse.values.name}'", list(sparse.dims),
-                    dtypes.name_of(values))
+    load.check_size(
+        f"sparse tensor '{sparse.values.name}'", list(sparse.dims), dtypes.name_of(values)
+    )
     out = np.zeros(tuple(sparse.dims), values.dtype)
     if indices.ndim == 1:
         out.reshape(-1)[indices] = values

@@ -82,23 +82,23 @@ class LayoutOps(Core):
         groups = reassociation(value.shape, shape)
         if not value.shape or not shape:
             groups = []
-        middle = tuple(
-            int(np.prod([shape[j] for j in b], dtype=np.int64)) for _, b in groups
-        )
+        middle = tuple(int(np.prod([shape[j] for j in b], dtype=np.int64)) for _, b in groups)
         collapse = "[" + ", ".join(str(a) for a, _ in groups) + "]"
         expand = "[" + ", ".join(str(b) for _, b in groups) + "]"
         if len(middle) != value.rank:
             kind = dtypes.tensor_type(middle, value.dtype)
             value = self.value(
                 f"tensor.collapse_shape {self.ref(value)} {collapse} : {value.type} into {kind}",
-                middle, value.dtype,
+                middle,
+                value.dtype,
             )
         if value.shape != shape:
             kind = dtypes.tensor_type(shape, value.dtype)
             value = self.value(
                 f"tensor.expand_shape {self.ref(value)} {expand} output_shape "
                 f"{list(shape)} : {value.type} into {kind}",
-                shape, value.dtype,
+                shape,
+                value.dtype,
             )
         return value
 
@@ -169,17 +169,20 @@ class LayoutOps(Core):
         return self.value(
             f"tensor.extract_slice {self.ref(value)}{starts} {sizes} {steps} : "
             f"{value.type} to {kind}",
-            sizes, value.dtype,
+            sizes,
+            value.dtype,
         )
 
-    def insert_slice(self, value: Value, into: Value, starts: Sequence[int],
-                     steps: Sequence[int] | None = None) -> Value:
+    def insert_slice(
+        self, value: Value, into: Value, starts: Sequence[int], steps: Sequence[int] | None = None
+    ) -> Value:
         """``into`` with the box of ``value``'s shape at ``starts`` replaced."""
         steps = list(steps or [1] * value.rank)
         return self.value(
             f"tensor.insert_slice {self.ref(value)} into {self.ref(into)}{list(starts)} "
             f"{list(value.shape)} {steps} : {value.type} into {into.type}",
-            into.shape, into.dtype,
+            into.shape,
+            into.dtype,
         )
 
     def pad(
@@ -208,7 +211,8 @@ class LayoutOps(Core):
             f"tensor.pad {self.ref(value)} low{[int(x) for x in low]} high{[int(x) for x in high]}"
             f" {{\n^bb0({args}):\ntensor.yield {scalar} : {kind}\n}} : {value.type} to "
             f"{dtypes.tensor_type(shape, value.dtype)}",
-            shape, value.dtype,
+            shape,
+            value.dtype,
         )
 
     def concat(self, values: Sequence[Value], axis: int) -> Value:

@@ -64,8 +64,10 @@ def _read(path: Path) -> ModelProto:
         try:
             onnx.load_external_data_for_model(proto, str(path.parent))
         except Exception as error:  # onnx raises several kinds, also from C++
-            raise InvalidModel(f"{path}: external data cannot be read ({error}). "
-                               "Put the weight files beside the model") from None
+            raise InvalidModel(
+                f"{path}: external data cannot be read ({error}). "
+                "Put the weight files beside the model"
+            ) from None
     return proto
 
 
@@ -84,8 +86,10 @@ def array_of(tensor: TensorProto) -> np.ndarray:
     name = tensor.name or "unnamed"
     dtype = dtypes.from_onnx(tensor.data_type)
     if tensor.data_location == TensorProto.EXTERNAL and not tensor.HasField("raw_data"):
-        raise InvalidModel(f"tensor '{name}' has its data in a file, which was not loaded. "
-                           "Pass the path of the model, or load the data first")
+        raise InvalidModel(
+            f"tensor '{name}' has its data in a file, which was not loaded. "
+            "Pass the path of the model, or load the data first"
+        )
     if not dtypes.is_supported(dtype):
         raise UnsupportedOp(f"tensor '{name}' has element type {dtype}, which is not translated")
     if any(d < 0 for d in tensor.dims) or math.prod(tensor.dims) > MAX_TENSOR_BYTES:
@@ -93,9 +97,7 @@ def array_of(tensor: TensorProto) -> np.ndarray:
     try:
         return numpy_helper.to_array(tensor)
     except Exception as error:  # numpy and onnx raise several kinds
-        raise InvalidModel(
-            f"tensor '{name}' of dims {list(tensor.dims)}: {error}"
-        ) from None
+        raise InvalidModel(f"tensor '{name}' of dims {list(tensor.dims)}: {error}") from None
 
 
 def check(model: ModelProto) -> None:
@@ -106,8 +108,10 @@ def check(model: ModelProto) -> None:
     for entry in model.opset_import:
         known = onnx.defs.onnx_opset_version()
         if entry.domain in ("", "ai.onnx") and entry.version > known:
-            raise InvalidModel(f"opset {entry.version} is newer than {known}, the newest known "
-                               "one. Update the onnx package")
+            raise InvalidModel(
+                f"opset {entry.version} is newer than {known}, the newest known "
+                "one. Update the onnx package"
+            )
     light = ModelProto()
     light.CopyFrom(_without_weights(model))
     try:
@@ -135,8 +139,9 @@ def _check_text(graph: GraphProto | FunctionProto) -> None:
 def _refuse_bytes(texts: Sequence[Any]) -> None:
     for text in texts:
         if not isinstance(text, str):
-            raise InvalidModel(f"the name {text!r} is not UTF-8 text. The file is damaged; export "
-                               "the model again")
+            raise InvalidModel(
+                f"the name {text!r} is not UTF-8 text. The file is damaged; export the model again"
+            )
 
 
 def _without_weights(model: ModelProto) -> ModelProto:
@@ -188,9 +193,7 @@ def node_reads(node: NodeProto) -> Iterator[str]:
 def sort_nodes(graph: GraphProto) -> None:
     """Put the nodes in topological order (stable); InvalidModel for a cycle."""
     made = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
-    needs = [
-        {made[name] for name in node_reads(node) if name in made} for node in graph.node
-    ]
+    needs = [{made[name] for name in node_reads(node) if name in made} for node in graph.node]
     if all(not n or max(n) < i for i, n in enumerate(needs)):
         return
     readers: dict[int, list[int]] = {}
@@ -209,8 +212,10 @@ def sort_nodes(graph: GraphProto) -> None:
     if len(order) < len(needs):
         stuck = next(i for i, n in enumerate(waiting) if n)
         node = graph.node[stuck]
-        raise InvalidModel(f"node '{node.name or node.op_type}' is part of a cycle, or reads from "
-                           "one. A graph has to be acyclic")
+        raise InvalidModel(
+            f"node '{node.name or node.op_type}' is part of a cycle, or reads from "
+            "one. A graph has to be acyclic"
+        )
     nodes = [NodeProto.FromString(graph.node[i].SerializeToString()) for i in order]
     del graph.node[:]
     graph.node.extend(nodes)
@@ -230,23 +235,29 @@ def input_spec(
     tensor = value.type.tensor_type
     dtype = dtypes.from_onnx(tensor.elem_type)
     if not dtypes.is_supported(dtype):
-        raise UnsupportedOp(f"input '{value.name}' has element type {dtype}, which is not "
-                            "translated")
+        raise UnsupportedOp(
+            f"input '{value.name}' has element type {dtype}, which is not translated"
+        )
     given = shapes.get(value.name)
     declared = list(tensor.shape.dim) if tensor.HasField("shape") else None
     if given is not None:
         shape = _given_shape(value.name, given)
         if declared is not None and len(declared) != len(shape):
-            raise ShapeError(f"input '{value.name}' has rank {len(declared)}, the given shape "
-                             f"{list(shape)} does not")
+            raise ShapeError(
+                f"input '{value.name}' has rank {len(declared)}, the given shape "
+                f"{list(shape)} does not"
+            )
         for have, want in zip(declared or [], shape, strict=False):
             if have.HasField("dim_value") and have.dim_value not in (want, 0, -1):
-                raise ShapeError(f"input '{value.name}': the model fixes a dimension to "
-                                 f"{have.dim_value}, the given shape {list(shape)} does not fit")
+                raise ShapeError(
+                    f"input '{value.name}': the model fixes a dimension to "
+                    f"{have.dim_value}, the given shape {list(shape)} does not fit"
+                )
         return shape, dtype
     if declared is None:
-        raise ShapeError(f"input '{value.name}' has no shape. Pass "
-                         f"shapes={{'{value.name}': (...)}}")
+        raise ShapeError(
+            f"input '{value.name}' has no shape. Pass shapes={{'{value.name}': (...)}}"
+        )
     return tuple(_dimension(value.name, d, shapes) for d in declared), dtype
 
 
@@ -266,14 +277,15 @@ def _dimension(name: str, dim: Any, shapes: Mapping[str, Any]) -> int:
     if dim.dim_param and isinstance(shapes.get(dim.dim_param), int):
         return int(shapes[dim.dim_param])
     what = f"dimension '{dim.dim_param}'" if dim.dim_param else "a dimension"
-    raise ShapeError(f"input '{name}': {what} is not known. Pass shapes={{'{name}': (...)}}"
-                     + (f" or shapes={{'{dim.dim_param}': ...}}" if dim.dim_param else ""))
+    raise ShapeError(
+        f"input '{name}': {what} is not known. Pass shapes={{'{name}': (...)}}"
+        + (f" or shapes={{'{dim.dim_param}': ...}}" if dim.dim_param else "")
+    )
 
 
 def check_size(what: str, shape: Sequence[int], dtype: str) -> None:
     """Refuse tensors beyond any memory before something tries to allocate them."""
     if math.prod(shape) * dtypes.storage_dtype(dtype).itemsize > MAX_TENSOR_BYTES:
-        raise ShapeError(f"{what} of shape {list(shape)} ({dtype}) is larger than "
-                         f"{MAX_TENSOR_BYTES >> 30} GiB")
-
-
+        raise ShapeError(
+            f"{what} of shape {list(shape)} ({dtype}) is larger than {MAX_TENSOR_BYTES >> 30} GiB"
+        )

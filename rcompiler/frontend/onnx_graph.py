@@ -121,8 +121,10 @@ def _run(
         elif isinstance(value, Unknown):
             continue  # the gap it comes from is listed
         elif gaps is None:
-            raise UnsupportedOp(f"output '{declared.name}' is not a tensor; only tensors are "
-                                "compiled. Return its elements")
+            raise UnsupportedOp(
+                f"output '{declared.name}' is not a tensor; only tensors are "
+                "compiled. Return its elements"
+            )
         else:
             reason = "only tensors are compiled as outputs"
             gaps.append(Gap(declared.name, "output", reason, "Return its elements"))
@@ -133,8 +135,9 @@ def _fixed(interpreter: Interpreter, declared: ValueInfoProto, given: Any) -> Va
     """An input whose value is given, in the type that the model declares."""
     dtype = dtypes.from_onnx(declared.type.tensor_type.elem_type)
     if not dtypes.is_supported(dtype):
-        raise UnsupportedOp(f"input '{declared.name}' has element type {dtype}, which is not "
-                            "translated")
+        raise UnsupportedOp(
+            f"input '{declared.name}' has element type {dtype}, which is not translated"
+        )
     try:
         array = np.asarray(given).astype(dtypes.numpy_dtype(dtype))
     except (TypeError, ValueError) as error:
@@ -142,17 +145,17 @@ def _fixed(interpreter: Interpreter, declared: ValueInfoProto, given: Any) -> Va
     return interpreter.b.constant_view(array, dtype)
 
 
-def _check_names(
-    model: ModelProto, shapes: Mapping[str, Any], values: Mapping[str, Any]
-) -> None:
+def _check_names(model: ModelProto, shapes: Mapping[str, Any], values: Mapping[str, Any]) -> None:
     inputs = {v.name for v in model.graph.input}
     symbols = {
         d.dim_param for v in model.graph.input for d in v.type.tensor_type.shape.dim if d.dim_param
     }
     for name in [*shapes, *values]:
         if name not in inputs | symbols:
-            raise ShapeError(f"the model has no input or dimension '{name}'; it has: "
-                             f"{_listing(inputs | symbols)}")
+            raise ShapeError(
+                f"the model has no input or dimension '{name}'; it has: "
+                f"{_listing(inputs | symbols)}"
+            )
 
 
 def _listing(names: Sequence[str] | set[str]) -> str:

@@ -163,15 +163,19 @@ class Context:
     def shape_error(self, reason: str) -> ShapeError:
         """``raise ctx.shape_error(...)``: shapes or types that do not fit the operator."""
         kinds = ", ".join("-" if v is None else describe(v) for v in self.inputs)
-        return ShapeError(f"node '{self.name}' ({self.op}): {reason} (inputs: {kinds}). "
-                          "Check the model, or the shapes given for its inputs")
+        return ShapeError(
+            f"node '{self.name}' ({self.op}): {reason} (inputs: {kinds}). "
+            "Check the model, or the shapes given for its inputs"
+        )
 
     def need_float(self, index: int = 0) -> None:
         """Refuse inputs that are not f16, bf16, f32 or f64."""
         value = self.input(index)
         if not dtypes.is_float(value.dtype):
-            raise self.refuse(f"element type {value.dtype} of input {index} is not translated",
-                              "Cast it to float32")
+            raise self.refuse(
+                f"element type {value.dtype} of input {index} is not translated",
+                "Cast it to float32",
+            )
 
 
 def describe(value: Any) -> str:

@@ -298,9 +298,7 @@ class Body:
         return self.op(f"tensor.extract {source}[{names}] : {tensor.type}", tensor.dtype)
 
     def _index_names(self, indices: Sequence[Operand]) -> list[str]:
-        return [
-            (i if isinstance(i, Scalar) else self.const(i, "index")).name for i in indices
-        ]
+        return [(i if isinstance(i, Scalar) else self.const(i, "index")).name for i in indices]
 
     # -- sequential code (only in Builder.loop) -----------------------------------------------
     def insert(self, scalar: Scalar, tensor: Value, indices: Sequence[Operand]) -> Value:

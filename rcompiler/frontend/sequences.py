@@ -31,8 +31,9 @@ def _position(name: str, node: NodeProto, value: Any, length: int, default: int)
     at = int(_known(name, node, value, "the position").reshape(()))
     at = at + length if at < 0 else at
     if not 0 <= at <= length:
-        raise _refuse(name, node, f"position {at} is outside a sequence of {length}",
-                      "Check the model")
+        raise _refuse(
+            name, node, f"position {at} is outside a sequence of {length}", "Check the model"
+        )
     return at
 
 

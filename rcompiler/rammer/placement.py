@@ -183,12 +183,7 @@ def _check_tasks(runs: OperatorRuns, order: Order) -> None:
     first, count = runs.first[sort], runs.count[sort]
     if (runs.stride[runs.count > 1] == 1).all():
         ends = np.cumsum(count)
-        if (
-            len(ends)
-            and ends[-1] == total
-            and first[0] == 0
-            and (first[1:] == ends[:-1]).all()
-        ):
+        if len(ends) and ends[-1] == total and first[0] == 0 and (first[1:] == ends[:-1]).all():
             return
     if int(runs.count.sum()) > 2 * total:
         raise ScheduleError(

@@ -163,6 +163,7 @@ class Executable:
                 raise ShapeError(f"call: input '{name}' is missing; the inputs are: {listed}")
         return [_accept(given[tensor.name], tensor, dtype) for tensor, dtype in types]
 
+
 # Bits of the types that take a whole byte each in memory.
 _NARROW = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
 

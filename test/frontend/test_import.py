@@ -28,7 +28,8 @@ def runner():
 
 def model(nodes, inputs, outputs, initializers=None, opset=21, extra=()):
     graph = helper.make_graph(
-        nodes, "g",
+        nodes,
+        "g",
         [helper.make_tensor_value_info(n, F, s) for n, s in inputs.items()],
         [helper.make_tensor_value_info(n, F, None) for n in outputs],
         [numpy_helper.from_array(a, n) for n, a in (initializers or {}).items()],
@@ -42,8 +43,10 @@ node = helper.make_node
 
 def test_shape_computations_vanish():
     nodes = [
-        node("Shape", ["x"], ["s"]), node("Gather", ["s", "zero"], ["n"]),
-        node("Unsqueeze", ["n", "zero1"], ["n1"]), node("Concat", ["n1", "rest"], ["t"], axis=0),
+        node("Shape", ["x"], ["s"]),
+        node("Gather", ["s", "zero"], ["n"]),
+        node("Unsqueeze", ["n", "zero1"], ["n1"]),
+        node("Concat", ["n1", "rest"], ["t"], axis=0),
         node("Reshape", ["x", "t"], ["y"]),
     ]
     consts = {"zero": np.array(0), "zero1": np.array([0]), "rest": np.array([-1])}
@@ -69,7 +72,8 @@ def test_batch_norm_is_folded_into_the_convolution(runner):
 def test_batch_norm_is_not_folded_when_the_convolution_is_used_twice():
     vectors = {n: np.ones(4, "f") for n in "gbmv"}
     nodes = [
-        node("Conv", ["x", "w"], ["c"]), node("BatchNormalization", ["c", *"gbmv"], ["y"]),
+        node("Conv", ["x", "w"], ["c"]),
+        node("BatchNormalization", ["c", *"gbmv"], ["y"]),
         node("Relu", ["c"], ["z"]),
     ]
     w = {"w": np.random.rand(4, 3, 3, 3).astype("f")}
@@ -79,12 +83,17 @@ def test_batch_norm_is_not_folded_when_the_convolution_is_used_twice():
 
 def test_loops_are_unrolled_and_conditions_followed():
     body = helper.make_graph(
-        [node("Add", ["s", "x"], ["t"]), node("Identity", ["c"], ["d"])], "body",
-        [helper.make_tensor_value_info("i", TensorProto.INT64, []),
-         helper.make_tensor_value_info("c", TensorProto.BOOL, []),
-         helper.make_tensor_value_info("s", F, [2])],
-        [helper.make_tensor_value_info("d", TensorProto.BOOL, []),
-         helper.make_tensor_value_info("t", F, [2])],
+        [node("Add", ["s", "x"], ["t"]), node("Identity", ["c"], ["d"])],
+        "body",
+        [
+            helper.make_tensor_value_info("i", TensorProto.INT64, []),
+            helper.make_tensor_value_info("c", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("s", F, [2]),
+        ],
+        [
+            helper.make_tensor_value_info("d", TensorProto.BOOL, []),
+            helper.make_tensor_value_info("t", F, [2]),
+        ],
     )
     nodes = [node("Loop", ["n", "", "x"], ["y"], body=body)]
     got = import_onnx(model(nodes, {"x": [2]}, ["y"], {"n": np.array(5)}))
@@ -103,8 +112,9 @@ def test_models_are_read_from_path_bytes_and_proto(tmp_path):
 def test_external_data(tmp_path):
     w = np.random.rand(100).astype("f")
     m = model([node("Add", ["x", "w"], ["y"])], {"x": [100]}, ["y"], {"w": w})
-    onnx.save(m, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin",
-              size_threshold=0)
+    onnx.save(
+        m, tmp_path / "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0
+    )
     (array,) = import_onnx(tmp_path / "m.onnx").constants.values()
     np.testing.assert_array_equal(array, w)
     (tmp_path / "w.bin").unlink()
@@ -120,22 +130,52 @@ def test_external_data(tmp_path):
         (lambda: "/nowhere/x.onnx", InvalidModel, "No such file"),
         (lambda: 3, InvalidModel, "int"),
         (lambda: model([node("Relu", ["q"], ["y"])], {"x": [1]}, ["y"]), InvalidModel, "q"),
-        (lambda: model([node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])],
-                       {"x": [1]}, ["b"]), InvalidModel, "cycle"),
+        (
+            lambda: model(
+                [node("Add", ["x", "b"], ["a"]), node("Relu", ["a"], ["b"])], {"x": [1]}, ["b"]
+            ),
+            InvalidModel,
+            "cycle",
+        ),
         (lambda: model([node("Nope", ["x"], ["y"])], {"x": [1]}, ["y"]), InvalidModel, "Nope"),
-        (lambda: model([node("Nope", ["x"], ["y"], domain="me")], {"x": [1]}, ["y"], extra=["me"]),
-         UnsupportedOp, "me.Nope"),
+        (
+            lambda: model(
+                [node("Nope", ["x"], ["y"], domain="me")], {"x": [1]}, ["y"], extra=["me"]
+            ),
+            UnsupportedOp,
+            "me.Nope",
+        ),
         (lambda: model([node("Relu", ["x"], ["y"])], {"x": ["n", 2]}, ["y"]), ShapeError, "'n'"),
-        (lambda: model([node("Relu", ["x"], ["y"])], {"x": [1 << 20, 1 << 20]}, ["y"]),
-         ShapeError, "GiB"),
-        (lambda: model([node("Add", ["x", "z"], ["y"])], {"x": [2], "z": [3]}, ["y"]),
-         ShapeError, "broadcast"),
-        (lambda: model([node("Softmax", ["x"], ["y"], axis=7)], {"x": [2]}, ["y"]),
-         ShapeError, "axis 7"),
-        (lambda: model([node("Expand", ["x", "s"], ["y"])], {"x": [1]}, ["y"],
-                       {"s": np.array([1 << 40, 1 << 20])}), ShapeError, "GiB"),
-        (lambda: model([node("Relu", ["x"], ["y"])], {"x": [1]}, ["y"], opset=999), InvalidModel,
-         "newer"),
+        (
+            lambda: model([node("Relu", ["x"], ["y"])], {"x": [1 << 20, 1 << 20]}, ["y"]),
+            ShapeError,
+            "GiB",
+        ),
+        (
+            lambda: model([node("Add", ["x", "z"], ["y"])], {"x": [2], "z": [3]}, ["y"]),
+            ShapeError,
+            "broadcast",
+        ),
+        (
+            lambda: model([node("Softmax", ["x"], ["y"], axis=7)], {"x": [2]}, ["y"]),
+            ShapeError,
+            "axis 7",
+        ),
+        (
+            lambda: model(
+                [node("Expand", ["x", "s"], ["y"])],
+                {"x": [1]},
+                ["y"],
+                {"s": np.array([1 << 40, 1 << 20])},
+            ),
+            ShapeError,
+            "GiB",
+        ),
+        (
+            lambda: model([node("Relu", ["x"], ["y"])], {"x": [1]}, ["y"], opset=999),
+            InvalidModel,
+            "newer",
+        ),
     ],
 )
 def test_bad_models_are_refused_with_reasons(make, error, words):
@@ -153,9 +193,7 @@ def test_dynamic_dimensions_are_given_by_input_or_by_symbol():
 
 
 def test_run_time_shapes_are_refused_until_their_value_is_given():
-    nodes = [
-        node("Cast", ["s"], ["t"], to=TensorProto.INT64), node("Reshape", ["x", "t"], ["y"])
-    ]
+    nodes = [node("Cast", ["s"], ["t"], to=TensorProto.INT64), node("Reshape", ["x", "t"], ["y"])]
     m = model(nodes, {"x": [6], "s": [2]}, ["y"])
     with pytest.raises(UnsupportedOp, match="values") as caught:
         import_onnx(m)
@@ -168,8 +206,10 @@ def test_run_time_shapes_are_refused_until_their_value_is_given():
 def test_check_lists_every_gap():
     nodes = [
         node("Nope", ["x"], ["a"], domain="me"),
-        node("Relu", ["a"], ["b"]), node("Nope2", ["b"], ["c"], domain="me"),
-        node("Bernoulli", ["x"], ["d"], name="dice"), node("Add", ["x", "d"], ["y"]),
+        node("Relu", ["a"], ["b"]),
+        node("Nope2", ["b"], ["c"], domain="me"),
+        node("Bernoulli", ["x"], ["d"], name="dice"),
+        node("Add", ["x", "d"], ["y"]),
     ]
     gaps = check(model(nodes, {"x": [2]}, ["c", "y"], extra=["me"]))
     assert {g.op for g in gaps} >= {"me.Nope", "me.Nope2"}
@@ -179,8 +219,9 @@ def test_check_lists_every_gap():
 
 def test_recursive_functions_are_refused():
     imports = [helper.make_opsetid("", 21), helper.make_opsetid("me", 1)]
-    f = helper.make_function("me", "F", ["x"], ["y"], [node("F", ["x"], ["y"], domain="me")],
-                             imports)
+    f = helper.make_function(
+        "me", "F", ["x"], ["y"], [node("F", ["x"], ["y"], domain="me")], imports
+    )
     m = model([node("F", ["x"], ["y"], domain="me")], {"x": [1]}, ["y"], extra=["me"])
     m.functions.append(f)
     with pytest.raises(InvalidModel):

@@ -42,7 +42,8 @@ def _real(case):
     weights = {t.name for t in model.graph.initializer}
     inputs = [
         Runner.generate_dummy_data(v, seed=0, name=case.name)
-        for v in model.graph.input if v.name not in weights
+        for v in model.graph.input
+        if v.name not in weights
     ]
     count = len(model.graph.output)
     paths = [LIGHT / f"light_{case.model_name}_output_{i}.pb" for i in range(count)]
@@ -55,8 +56,7 @@ def _data_of(case):
         return _real(case)
     if case.model is not None:
         return case.model, [
-            ([_normal(x) for x in a], [_normal(y) for y in b])
-            for a, b in case.data_sets
+            ([_normal(x) for x in a], [_normal(y) for y in b]) for a, b in case.data_sets
         ]
     model = onnx.load(case.model_dir + "/model.onnx")
     sets = []

@@ -40,7 +40,8 @@ def translate(model, names, inputs):
     values: dict = {}
     for _ in range(6):
         shapes = {
-            n: np.shape(x) for n, x in arrays.items()
+            n: np.shape(x)
+            for n, x in arrays.items()
             if n not in values and isinstance(x, np.ndarray | np.generic)
         }
         try:
@@ -120,8 +121,11 @@ def main(arguments: list[str] | None = None) -> int:
         if outcome.status != "pass":
             failed.append(outcome)
             if options.log:
-                print(f"{outcome.status}: {outcome.name} ({outcome.op}) "
-                      f"{' '.join(outcome.reason.split())[:300]}", flush=True)
+                print(
+                    f"{outcome.status}: {outcome.name} ({outcome.op}) "
+                    f"{' '.join(outcome.reason.split())[:300]}",
+                    flush=True,
+                )
             reasons[outcome.op, re.sub(r"\d+", "#", outcome.reason)[:160]] += 1
     runner.close()
     for op, counts in sorted(table.items()):

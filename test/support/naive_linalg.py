@@ -43,7 +43,7 @@ TO_LLVM = [
     "reconcile-unrealized-casts",
 ]
 _CONSTANT = re.compile(
-    r'\s*(%[\w.]+) = arith\.constant dense_resource<(\w+)> : (tensor<[^>]*>)(?: loc\(.*\))?\s*$'
+    r"\s*(%[\w.]+) = arith\.constant dense_resource<(\w+)> : (tensor<[^>]*>)(?: loc\(.*\))?\s*$"
 )
 _RESULT = re.compile(r'rtask\.dtype = "(\w+)"')
 
@@ -121,8 +121,10 @@ def _compile(text: str, level: int):
     module = llvm.parse_assembly(text)
     module.verify()
     machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(),
-        opt=1, jit=True,  # at 0, half conversions become calls that nothing provides
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=1,
+        jit=True,  # at 0, half conversions become calls that nothing provides
     )
     if level:
         options = llvm.create_pipeline_tuning_options(speed_level=level)
@@ -187,7 +189,9 @@ class Runner:
         """Outputs of ``@main``. Raises RuntimeError with the child's message."""
         if self.child is None:
             self.child = subprocess.Popen(
-                [sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                [sys.executable, __file__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
             )
         child = self.child

@@ -63,7 +63,10 @@ def _gemm(ctx: Context) -> Value:
         b = ctx.b
         out = b.contract(
             (a, "d2, d0" if trans_a else "d0, d2"),
-            (weight, "d1, d2" if trans_b else "d2, d1"), ((m, n), "d0, d1"), "ppr")
+            (weight, "d1, d2" if trans_b else "d2, d1"),
+            ((m, n), "d0, d1"),
+            "ppr",
+        )
         if alpha != 1.0:
             out = b.elementwise(lambda s, x: x * s.cast(s.const(alpha, "float32"), x.dtype), out)
         if bias is None or not beta:
@@ -71,7 +74,8 @@ def _gemm(ctx: Context) -> Value:
         if beta == 1.0:
             return b.elementwise(lambda s, x, y: x + y, out, bias)
         return b.elementwise(
-            lambda s, x, y: x + y * s.cast(s.const(beta, "float32"), y.dtype), out, bias)
+            lambda s, x, y: x + y * s.cast(s.const(beta, "float32"), y.dtype), out, bias
+        )
 
     out = build(w, c)
     if w.const is not None and (c is None or c.const is not None) and beta == 1.0:
@@ -165,9 +169,7 @@ def _conv_transpose(ctx: Context) -> Value:
         flipped = _flip(ctx.b, weight, groups)
         reach = [(k - 1) * d for k, d in zip(w.shape[2:], dilations, strict=True)]
         around = [r - p for r, p in zip(reach, pads[:rank], strict=True)]
-        around += [
-            r - p + e for r, p, e in zip(reach, pads[rank:], extra, strict=True)
-        ]
+        around += [r - p + e for r, p, e in zip(reach, pads[rank:], extra, strict=True)]
         out = ctx.b.conv(wide, flipped, [1] * rank, dilations, around, groups)
         return add_channels(ctx.b, out, shift)
 
@@ -200,8 +202,9 @@ def _transposed_window(
     if wanted is not None:
         full = [
             (d - 1) * s + e + (k - 1) * g + 1
-            for d, s, e, k, g in zip(x.shape[2:], strides, extra, w.shape[2:], dilations,
-                                     strict=True)
+            for d, s, e, k, g in zip(
+                x.shape[2:], strides, extra, w.shape[2:], dilations, strict=True
+            )
         ]
         cut = [f - o for f, o in zip(full, wanted[-rank:], strict=True)]
         small, large = [c // 2 for c in cut], [c - c // 2 for c in cut]
@@ -215,9 +218,7 @@ def _spread(b: Builder, x: Value, strides: Sequence[int]) -> Value:
     """``strides[i] - 1`` zeros between neighbouring elements."""
     if all(s == 1 for s in strides):
         return x
-    shape = [*x.shape[:2]] + [
-        (d - 1) * s + 1 for d, s in zip(x.shape[2:], strides, strict=True)
-    ]
+    shape = [*x.shape[:2]] + [(d - 1) * s + 1 for d, s in zip(x.shape[2:], strides, strict=True)]
     return b.insert_slice(x, b.fill(shape, x.dtype, 0), [0] * x.rank, [1, 1, *strides])
 
 
@@ -252,8 +253,10 @@ def _einsum(ctx: Context) -> Value:
         rest = "".join(t for _, t in operands[i + 2 :]) + result
         keep = "".join(dict.fromkeys(c for c in left[1] + right[1] if c in rest))
         final = i + 2 == len(operands)
-        left = (_pair(ctx.b, left, right, result if final else keep, sizes),
-                result if final else keep)
+        left = (
+            _pair(ctx.b, left, right, result if final else keep, sizes),
+            result if final else keep,
+        )
     return left[0] if len(operands) > 1 else _single(ctx.b, left, result, sizes)
 
 
@@ -264,8 +267,14 @@ def _equation(ctx: Context, values: Sequence[Value]) -> tuple[list[str], str]:
     terms = inputs.split(",")
     if len(terms) != len(values):
         raise ctx.shape_error(f"'{text}' names {len(terms)} operands")
-    wide = max((v.rank - len(t.replace("...", "")) for t, v in zip(terms, values, strict=True)
-                if "..." in t), default=0)
+    wide = max(
+        (
+            v.rank - len(t.replace("...", ""))
+            for t, v in zip(terms, values, strict=True)
+            if "..." in t
+        ),
+        default=0,
+    )
     dots = "".join(chr(0x2460 + i) for i in range(max(wide, 0)))  # letters no equation uses
     full = []
     for term, value in zip(terms, values, strict=True):
@@ -277,7 +286,8 @@ def _equation(ctx: Context, values: Sequence[Value]) -> tuple[list[str], str]:
     if not arrow:
         letters = inputs.replace(",", "").replace(".", "")
         result = "..." * ("..." in inputs) + "".join(
-            sorted(c for c in set(letters) if letters.count(c) == 1))
+            sorted(c for c in set(letters) if letters.count(c) == 1)
+        )
     return full, result.replace("...", dots)
 
 
@@ -289,7 +299,10 @@ def _maps(term: str, order: str, value: Value, sizes: dict[str, int]) -> str:
 
 
 def _pair(
-    b: Builder, left: tuple[Value, str], right: tuple[Value, str], keep: str,
+    b: Builder,
+    left: tuple[Value, str],
+    right: tuple[Value, str],
+    keep: str,
     sizes: dict[str, int],
 ) -> Value:
     order = keep + "".join(dict.fromkeys(c for c in left[1] + right[1] if c not in keep))
@@ -298,12 +311,12 @@ def _pair(
     return b.contract(
         (left[0], _maps(left[1], order, left[0], sizes)),
         (right[0], _maps(right[1], order, right[0], sizes)),
-        ([sizes[c] for c in keep], write), kinds)
+        ([sizes[c] for c in keep], write),
+        kinds,
+    )
 
 
-def _single(
-    b: Builder, operand: tuple[Value, str], keep: str, sizes: dict[str, int]
-) -> Value:
+def _single(b: Builder, operand: tuple[Value, str], keep: str, sizes: dict[str, int]) -> Value:
     """Diagonal, sum and transposition of one operand."""
     value, term = operand
     order = keep + "".join(dict.fromkeys(c for c in term if c not in keep))
@@ -311,9 +324,13 @@ def _single(
     write = ", ".join(f"d{i}" for i in range(count))
     read = _maps(term, order, value, sizes)
     if len(order) == count:
-        return b.generic([(value, read)], [(b.empty(shape, value.dtype), write)], "p" * count,
-                         lambda s, a, _: a)[0]
+        return b.generic(
+            [(value, read)], [(b.empty(shape, value.dtype), write)], "p" * count, lambda s, a, _: a
+        )[0]
     start = b.fill(shape, value.dtype, 0)
-    return b.generic([(value, read)], [(start, write)], "p" * count + "r" * (len(order) - count),
-                     lambda s, a, acc: acc + a)[0]
-
+    return b.generic(
+        [(value, read)],
+        [(start, write)],
+        "p" * count + "r" * (len(order) - count),
+        lambda s, a, acc: acc + a,
+    )[0]

@@ -18,8 +18,12 @@ def _non_max_suppression(ctx: Context) -> Value:
     boxes, scores = ctx.const(0, f"{why}: the boxes"), ctx.const(1, f"{why}: the scores")
     most = int(ctx.scalar(2, 0))
     overlap, least = ctx.scalar(3, 0.0), ctx.scalar(4, None)
-    if boxes.ndim != 3 or scores.ndim != 3 or boxes.shape[2] != 4 \
-            or (scores.shape[0], scores.shape[2]) != boxes.shape[:2]:
+    if (
+        boxes.ndim != 3
+        or scores.ndim != 3
+        or boxes.shape[2] != 4
+        or (scores.shape[0], scores.shape[2]) != boxes.shape[:2]
+    ):
         raise ctx.shape_error("boxes are [batch, n, 4] and scores [batch, classes, n]")
     rows: list[list[int]] = []
     for batch in range(scores.shape[0]):
@@ -40,8 +44,9 @@ def _corners(boxes: np.ndarray, centred: bool) -> np.ndarray:
     return np.concatenate([np.minimum(first, second), np.maximum(first, second)], 1)
 
 
-def _selected(corners: np.ndarray, scores: np.ndarray, most: int, overlap: float,
-              least: float | None) -> list[int]:
+def _selected(
+    corners: np.ndarray, scores: np.ndarray, most: int, overlap: float, least: float | None
+) -> list[int]:
     """Greedy choice by score; boxes that overlap a chosen one by more than ``overlap`` go."""
     kept: list[int] = []
     area = np.prod(corners[:, 2:] - corners[:, :2], axis=1)
@@ -85,8 +90,9 @@ def _det(ctx: Context) -> Value:
     return b.cast(b.reshape(out, lead), x.dtype)
 
 
-def _eliminated(s: Body, m: Scalar, k: Scalar, n: int, work: Value, det: Scalar
-                ) -> list[Value | Scalar]:
+def _eliminated(
+    s: Body, m: Scalar, k: Scalar, n: int, work: Value, det: Scalar
+) -> list[Value | Scalar]:
     """Column ``k`` of matrix ``m`` cleared below the diagonal; ``det`` times its pivot."""
 
     def larger(i: Scalar, *best: Value | Scalar) -> list[Value | Scalar]:

@@ -113,8 +113,8 @@ def _pow(ctx: Context) -> Value:
         return ctx.b.elementwise(lambda s, x, y: s.pow(x, s.cast(y, x.dtype)), a, b)
     if dtypes.is_float(b.dtype):
         return ctx.b.elementwise(
-            lambda s, x, y: s.cast(
-                s.pow(s.cast(x, "float64"), s.cast(y, "float64")), x.dtype), a, b)
+            lambda s, x, y: s.cast(s.pow(s.cast(x, "float64"), s.cast(y, "float64")), x.dtype), a, b
+        )
     return ctx.b.elementwise(_integer_power, a, b)
 
 
@@ -125,8 +125,7 @@ def _fixed_power(ctx: Context, a: Value, b: Value, power: float) -> Value:
     if power == 0.5 and dtypes.is_float(a.dtype):
         return ctx.b.elementwise(lambda s, x: s.sqrt(x), a)
     if power == 0.5:
-        return ctx.b.elementwise(
-            lambda s, x: s.cast(s.sqrt(s.cast(x, "float64")), x.dtype), a)
+        return ctx.b.elementwise(lambda s, x: s.cast(s.sqrt(s.cast(x, "float64")), x.dtype), a)
     products = {1.0: lambda s, x: x, 2.0: lambda s, x: x * x, 3.0: lambda s, x: x * x * x}
     return ctx.b.elementwise(products[power], a)
 
@@ -175,8 +174,7 @@ def _comparison(op: str, predicate: str) -> None:
         a, b = binary_operands(ctx)
         if a.dtype in dtypes.SMALL_FLOATS:
             raise ctx.refuse(f"element type {a.dtype} is not translated", "Cast it to float32")
-        return ctx.b.elementwise(
-            lambda s, x, y: s.compare(predicate, x, y), a, b, dtype="bool")
+        return ctx.b.elementwise(lambda s, x, y: s.compare(predicate, x, y), a, b, dtype="bool")
 
     lowering(op)(lower)
 
@@ -233,8 +231,7 @@ def _where(ctx: Context) -> Value:
         raise ctx.shape_error("the condition is bool, the others have one type")
     if broadcast_shapes(condition.shape, a.shape, b.shape) is None:
         raise ctx.shape_error("the inputs' shapes do not broadcast")
-    return ctx.b.elementwise(
-        lambda s, c, x, y: s.select(c, x, y), condition, a, b, dtype=a.dtype)
+    return ctx.b.elementwise(lambda s, c, x, y: s.select(c, x, y), condition, a, b, dtype=a.dtype)
 
 
 @lowering("Clip")

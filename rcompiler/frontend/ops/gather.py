@@ -74,8 +74,12 @@ def take(ctx: Context, x: Value, at: Value, axis: int) -> Value:
         return s.extract(x, where)
 
     own = ", ".join(dims(len(shape)))
-    return b.generic([(at, ", ".join(dims(at.rank, axis)))], [(b.empty(shape, x.dtype), own)],
-                     "p" * len(shape), body)[0]
+    return b.generic(
+        [(at, ", ".join(dims(at.rank, axis)))],
+        [(b.empty(shape, x.dtype), own)],
+        "p" * len(shape),
+        body,
+    )[0]
 
 
 @lowering("GatherElements")
@@ -99,8 +103,9 @@ def _gather_elements(ctx: Context) -> Value:
         return s.extract(x, where)
 
     own = ", ".join(dims(x.rank))
-    return b.generic([(at, own)], [(b.empty(at.shape, x.dtype), own)], "p" * x.rank,
-                     lambda s, p, _: body(s, p))[0]
+    return b.generic(
+        [(at, own)], [(b.empty(at.shape, x.dtype), own)], "p" * x.rank, lambda s, p, _: body(s, p)
+    )[0]
 
 
 @lowering("GatherND")
@@ -131,9 +136,12 @@ def _gather_nd(ctx: Context) -> Value:
         return s.extract(x, where)
 
     reads = [", ".join([*dims(rank - 1), str(i)]) for i in range(count)]
-    return b.generic([(at, r) for r in reads],
-                     [(b.empty(shape, x.dtype), ", ".join(dims(len(shape))))],
-                     "p" * len(shape), body)[0]
+    return b.generic(
+        [(at, r) for r in reads],
+        [(b.empty(shape, x.dtype), ", ".join(dims(len(shape))))],
+        "p" * len(shape),
+        body,
+    )[0]
 
 
 @lowering("Compress")
@@ -192,8 +200,12 @@ def _one_hot(ctx: Context) -> Value:
 
     own = dims(len(shape))
     read = ", ".join(d for i, d in enumerate(own) if i != axis)
-    return b.generic([(at, read), (values, "0"), (values, "1")],
-                     [(b.empty(shape, values.dtype), ", ".join(own))], "p" * len(shape), body)[0]
+    return b.generic(
+        [(at, read), (values, "0"), (values, "1")],
+        [(b.empty(shape, values.dtype), ", ".join(own))],
+        "p" * len(shape),
+        body,
+    )[0]
 
 
 @lowering("Trilu")
@@ -260,8 +272,9 @@ def _reverse_sequence(ctx: Context) -> Value:
         return s.extract(x, where)
 
     own = ", ".join(dims(x.rank))
-    return b.generic([(lens, f"d{batch}")], [(b.empty(x.shape, x.dtype), own)], "p" * x.rank,
-                     body)[0]
+    return b.generic([(lens, f"d{batch}")], [(b.empty(x.shape, x.dtype), own)], "p" * x.rank, body)[
+        0
+    ]
 
 
 @lowering("TensorScatter")
@@ -270,8 +283,10 @@ def _tensor_scatter(ctx: Context) -> Value:
     b, past, update = ctx.b, ctx.input(0), ctx.input(1)
     axis, mode = ctx.axis(ctx.attr("axis", -2), past.rank), ctx.attr("mode", "linear")
     room, steps = past.shape[axis], update.shape[axis]
-    fits = [n == d or (i == axis and n <= d)
-            for i, (n, d) in enumerate(zip(update.shape, past.shape, strict=True))]
+    fits = [
+        n == d or (i == axis and n <= d)
+        for i, (n, d) in enumerate(zip(update.shape, past.shape, strict=True))
+    ]
     if not axis or not all(fits) or mode not in ("linear", "circular"):
         raise ctx.shape_error("the update does not fit the cache")
     if not update.size:
@@ -290,5 +305,6 @@ def _tensor_scatter(ctx: Context) -> Value:
         return s.select((step >= 0) & (step < steps), s.extract(update, where), old)
 
     own = ", ".join(dims(past.rank))
-    return b.generic([(past, own), (at, "d0")], [(b.empty(past.shape, past.dtype), own)],
-                     "p" * past.rank, body)[0]
+    return b.generic(
+        [(past, own), (at, "d0")], [(b.empty(past.shape, past.dtype), own)], "p" * past.rank, body
+    )[0]

@@ -59,13 +59,17 @@ def _batch_norm_training(ctx: Context) -> list[Value | None]:
     scale, shift = (column(b, ctx.input(i), x.rank) for i in (1, 2))
     columns = [column(b, v, x.rank) for v in (mean, variance)]
     y = b.elementwise(
-        lambda s, a, g, o, m, v: (a - m) / s.sqrt(v + epsilon) * g + o, x, scale, shift, *columns)
+        lambda s, a, g, o, m, v: (a - m) / s.sqrt(v + epsilon) * g + o, x, scale, shift, *columns
+    )
 
     def update(s: Body, old: Scalar, new: Scalar) -> Scalar:
         return old * momentum + s.cast(new, old.dtype) * (1 - momentum)
 
-    return [y, b.elementwise(update, ctx.input(3), mean),
-            b.elementwise(update, ctx.input(4), variance)]
+    return [
+        y,
+        b.elementwise(update, ctx.input(3), mean),
+        b.elementwise(update, ctx.input(4), variance),
+    ]
 
 
 def moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
@@ -79,8 +83,9 @@ def moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
 def standardize(b: Builder, x: Value, axes: Sequence[int], epsilon: float) -> Value:
     """``(x - mean) / sqrt(variance + epsilon)`` over axes."""
     mean, variance = moments(b, x, axes)
-    return with_reduced(b, x, [mean, variance], axes,
-                        lambda s, a, m, v: (a - m) / s.sqrt(v + epsilon))
+    return with_reduced(
+        b, x, [mean, variance], axes, lambda s, a, m, v: (a - m) / s.sqrt(v + epsilon)
+    )
 
 
 @lowering("LayerNormalization")
@@ -97,8 +102,9 @@ def _layer_norm(ctx: Context) -> list[Value | None]:
     wide = b.cast(x, stash)
     mean, variance = moments(b, wide, axes)
     inverse = b.elementwise(lambda s, v: 1.0 / s.sqrt(v + epsilon), variance)
-    normal = b.cast(with_reduced(b, wide, [mean, inverse], axes,
-                                 lambda s, a, m, i: (a - m) * i), x.dtype)
+    normal = b.cast(
+        with_reduced(b, wide, [mean, inverse], axes, lambda s, a, m, i: (a - m) * i), x.dtype
+    )
     y = b.elementwise(lambda s, a, g: a * g, normal, scale)
     if shift is not None:
         y = b.elementwise(lambda s, a, o: a + o, y, shift)
@@ -125,8 +131,7 @@ def _rms_norm(ctx: Context) -> Value:
     wide = b.cast(x, stash)
     squares = b.sum(wide, axes, term=lambda s, a: a * a)
     count = max(math.prod(x.shape[a] for a in axes), 1)
-    normal = with_reduced(b, wide, [squares], axes,
-                          lambda s, a, q: a / s.sqrt(q / count + epsilon))
+    normal = with_reduced(b, wide, [squares], axes, lambda s, a, q: a / s.sqrt(q / count + epsilon))
     return b.elementwise(lambda s, a, g: a * g, b.cast(normal, x.dtype), scale)
 
 
@@ -167,8 +172,9 @@ def _mean_variance(ctx: Context) -> Value:
     ctx.need_float()
     axes = ctx.axes(ctx.attr("axes", [0, 2, 3]), x.rank)
     mean, variance = moments(b, x, axes)
-    return with_reduced(b, x, [mean, variance], axes,
-                        lambda s, a, m, v: (a - m) / (s.sqrt(v) + 1e-9))
+    return with_reduced(
+        b, x, [mean, variance], axes, lambda s, a, m, v: (a - m) / (s.sqrt(v) + 1e-9)
+    )
 
 
 @lowering("LpNormalization")
@@ -182,8 +188,7 @@ def _lp_norm(ctx: Context) -> Value:
     norm = b.sum(x, [axis], term=lambda s, a: s.abs(a) if p == 1 else a * a)
     if p == 2:
         norm = b.elementwise(lambda s, a: s.sqrt(a), norm)
-    return with_reduced(b, x, [norm], [axis],
-                        lambda s, a, n: s.select(n.eq(0), 0.0, a / n))
+    return with_reduced(b, x, [norm], [axis], lambda s, a, n: s.select(n.eq(0), 0.0, a / n))
 
 
 @lowering("LRN")
@@ -197,7 +202,9 @@ def _lrn(ctx: Context) -> Value:
     squares = b.elementwise(lambda s, a: a * a, x)
     flat = b.reshape(squares, [x.shape[0], x.shape[1], math.prod(x.shape[2:])])
     low = (size - 1) // 2
-    sums = b.window_reduce(flat, [size, 1], [1, 1], [1, 1], [low, 0], [size - 1 - low, 0], 0,
-                           lambda s, a, acc: acc + a)
-    return b.elementwise(lambda s, a, q: a / s.pow(q * (alpha / size) + bias, beta), x,
-                         b.reshape(sums, x.shape))
+    sums = b.window_reduce(
+        flat, [size, 1], [1, 1], [1, 1], [low, 0], [size - 1 - low, 0], 0, lambda s, a, acc: acc + a
+    )
+    return b.elementwise(
+        lambda s, a, q: a / s.pow(q * (alpha / size) + bias, beta), x, b.reshape(sums, x.shape)
+    )

@@ -38,8 +38,9 @@ class Windows:
     def need(self) -> list[int]:
         reach = [
             (n - 1) * s + (k - 1) * d + 1
-            for n, s, k, d in zip(self.sizes, self.strides, self.kernel, self.dilations,
-                                  strict=True)
+            for n, s, k, d in zip(
+                self.sizes, self.strides, self.kernel, self.dilations, strict=True
+            )
         ]
         need = [r - x - p for r, x, p in zip(reach, self.extent, self.low, strict=True)]
         # Fewer left-over elements than a stride make no further window: nothing to crop.
@@ -63,8 +64,10 @@ def windows_of(ctx: Context, x: Value) -> Windows:
     if min([*kernel, *strides, *dilations]) < 1 or min(pads) < 0:
         raise ctx.shape_error("kernel_shape, strides, dilations are positive, pads not negative")
     low, high = list(pads[:rank]), list(pads[rank:])
-    mode, reach = ctx.attr("auto_pad", "NOTSET"), [
-        (k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
+    mode, reach = (
+        ctx.attr("auto_pad", "NOTSET"),
+        [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)],
+    )
     sizes = []
     for i in range(rank):
         if mode in ("SAME_UPPER", "SAME_LOWER"):
@@ -94,8 +97,7 @@ def _pooled(ctx: Context, x: Value, w: Windows, init: float, combine: str) -> Va
     def body(s: Body, a: Scalar, acc: Scalar) -> Scalar:
         return s.maximum(acc, a) if combine == "max" else acc + a
 
-    return ctx.b.window_reduce(
-        x, w.kernel, w.strides, w.dilations, w.low, w.need, init, body)
+    return ctx.b.window_reduce(x, w.kernel, w.strides, w.dilations, w.low, w.need, init, body)
 
 
 @lowering("MaxPool")
@@ -140,7 +142,10 @@ def _indices(ctx: Context, x: Value, y: Value, w: Windows) -> Value:
     own = ", ".join(dims(x.rank))
     found = b.generic(
         [(padded, ", ".join(["d0", "d1", *window])), (y, own), (b.empty(w.kernel, x.dtype), taps)],
-        [(b.fill(y.shape, kind, none), own)], "p" * x.rank + "r" * rank, body)[0]
+        [(b.fill(y.shape, kind, none), own)],
+        "p" * x.rank + "r" * rank,
+        body,
+    )[0]
     return _column_major(ctx, found, x) if ctx.attr("storage_order", 0) and rank > 1 else found
 
 
@@ -277,7 +282,8 @@ def scatter_flat(ctx: Context, into: Value, at: Value, updates: Value) -> Value:
         position = s.cast(s.extract(flat_at, [i]), "index")
         inside = (position >= 0) & (position < size)
         safe = s.select(inside, position, 0)
-        return [s.insert(s.select(inside, s.extract(flat, [i]), s.extract(out, [safe])), out,
-                         [safe])]
+        return [
+            s.insert(s.select(inside, s.extract(flat, [i]), s.extract(out, [safe])), out, [safe])
+        ]
 
     return b.loop(updates.size, [into], body)[0]

@@ -80,8 +80,10 @@ def _quantize(ctx: Context) -> Value:
     if ctx.attr("precision", 0):
         precision = dtypes.from_onnx(ctx.attr("precision"))
     if not dtypes.is_float(precision) or dtype not in FLOAT8 and not dtypes.is_integer(dtype):
-        raise ctx.refuse(f"quantising to {dtype} with precision {precision} is not translated",
-                         "Use float32 scales and 8-bit integers")
+        raise ctx.refuse(
+            f"quantising to {dtype} with precision {precision} is not translated",
+            "Use float32 scales and 8-bit integers",
+        )
     own = ", ".join(dims(x.rank))
     inputs = [(x, own), _parameter(ctx, scale, x)]
     if zero is not None and not is_zero(zero):
@@ -138,22 +140,23 @@ def _shifted(ctx: Context, value: Value, zero: Value | None) -> Value:
         return value
     if value.const is not None and zero.const is not None:
         return ctx.b.constant(value.const.astype(np.int16) - zero.const.astype(np.int16))
-    return ctx.b.elementwise(lambda s, a, z: s.cast(a, "int16") - s.cast(z, "int16"), value, zero,
-                             dtype="int16")
+    return ctx.b.elementwise(
+        lambda s, a, z: s.cast(a, "int16") - s.cast(z, "int16"), value, zero, dtype="int16"
+    )
 
 
 def _without_offset(ctx: Context, out: Value, zero: Value, sums: np.ndarray) -> Value:
     """``out - zero * sums`` with one zero point and constant sums of the weights."""
     weights = ctx.b.constant(sums.astype(np.int32))
-    return ctx.b.elementwise(lambda s, a, w, z: a - w * s.cast(z, "int32"), out, weights,
-                             ctx.b.reshape(zero, []))
+    return ctx.b.elementwise(
+        lambda s, a, w, z: a - w * s.cast(z, "int32"), out, weights, ctx.b.reshape(zero, [])
+    )
 
 
 def _need_bytes(ctx: Context, *values: Value | None) -> None:
     for value in values:
         if value is not None and value.dtype not in ("int8", "uint8"):
-            raise ctx.refuse(f"element type {value.dtype} is not translated",
-                             "Use int8 or uint8")
+            raise ctx.refuse(f"element type {value.dtype} is not translated", "Use int8 or uint8")
 
 
 def _axis_vector(ctx: Context, value: Value | None, rank: int, from_end: int) -> Value | None:
@@ -188,13 +191,19 @@ def _matmul_integer(ctx: Context) -> Value:
     return _product(ctx, ctx.input(0), ctx.input(1), ctx.optional(2), ctx.optional(3))
 
 
-def _convolved(ctx: Context, x: Value, w: Value, zero_x: Value | None, zero_w: Value | None
-               ) -> Value:
+def _convolved(
+    ctx: Context, x: Value, w: Value, zero_x: Value | None, zero_w: Value | None
+) -> Value:
     """Convolution of ``x - zero_x`` with ``w - zero_w`` in int32; padding counts as zero."""
     b, groups = ctx.b, ctx.attr("group", 1)
     _need_bytes(ctx, x, w, zero_x, zero_w)
-    if x.rank < 3 or w.rank != x.rank or groups < 1 or x.shape[1] != w.shape[1] * groups \
-            or w.shape[0] % groups:
+    if (
+        x.rank < 3
+        or w.rank != x.rank
+        or groups < 1
+        or x.shape[1] != w.shape[1] * groups
+        or w.shape[0] % groups
+    ):
         raise ctx.shape_error(f"input and weight do not fit {groups} groups")
     strides, dilations, pads = window(ctx, x.shape[2:], w.shape[2:])
     if zero_x is not None and zero_x.size != 1:
@@ -228,12 +237,18 @@ def _requantised(ctx: Context, total: Value, scales: Sequence[Value], zero: Valu
     else:
         factor = b.elementwise(
             lambda s, a, w, y: s.cast(a, "float32") * s.cast(w, "float32") / s.cast(y, "float32"),
-            *scales, dtype="float32")
+            *scales,
+            dtype="float32",
+        )
     if broadcast_shapes(total.shape, factor.shape, zero.shape) != total.shape:
         raise ctx.shape_error("a scale or zero point does not fit the result")
     return b.elementwise(
         lambda s, t, f, z: round_to(s, s.cast(t, "float32") * f, s.cast(z, "int32"), zero.dtype),
-        total, factor, zero, dtype=zero.dtype)
+        total,
+        factor,
+        zero,
+        dtype=zero.dtype,
+    )
 
 
 @lowering("QLinearMatMul")
@@ -261,8 +276,12 @@ def _qlinear_conv(ctx: Context) -> Value:
     if bias is not None:
         if bias.size != w.shape[0] or bias.dtype != "int32":
             raise ctx.shape_error("the bias is one int32 per output channel")
-        total = b.elementwise(lambda s, a, c: a + c, total,
-                              b.reshape(bias, [bias.size, *column[1:]]))
-    scales = [b.reshape(scale_x, []), b.reshape(scale_w, [scale_w.size, *column[1:]]),
-              b.reshape(scale_y, [])]
+        total = b.elementwise(
+            lambda s, a, c: a + c, total, b.reshape(bias, [bias.size, *column[1:]])
+        )
+    scales = [
+        b.reshape(scale_x, []),
+        b.reshape(scale_w, [scale_w.size, *column[1:]]),
+        b.reshape(scale_y, []),
+    ]
     return _requantised(ctx, total, scales, b.reshape(zero_y, []))

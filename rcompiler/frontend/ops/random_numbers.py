@@ -65,8 +65,12 @@ def _random(ctx: Context) -> Value:
         deviate = radius * s.cos(angle)
         return s.cast(deviate * ctx.attr("scale", 1.0) + ctx.attr("mean", 0.0), dtype)
 
-    return b.generic([], [(b.empty(shape, dtype), ", ".join(dims(len(shape))))], "p" * len(shape),
-                     uniform if "Uniform" in ctx.op else normal)[0]
+    return b.generic(
+        [],
+        [(b.empty(shape, dtype), ", ".join(dims(len(shape))))],
+        "p" * len(shape),
+        uniform if "Uniform" in ctx.op else normal,
+    )[0]
 
 
 @lowering("Multinomial")
@@ -82,8 +86,10 @@ def _multinomial(ctx: Context) -> Value:
     x = b.cast(x, wide)
     top = b.reduce(x, [1], float("-inf"), lambda s, a, acc: s.maximum(acc, a), keepdims=True)
     weights = b.elementwise(lambda s, a, m: s.exp(a - m), x, top)
-    sums = b.reshape(prefix(ctx, b.reshape(weights, [batch, classes, 1]), lambda a, c: a + c, 0,
-                            False, False), [batch, classes])
+    sums = b.reshape(
+        prefix(ctx, b.reshape(weights, [batch, classes, 1]), lambda a, c: a + c, 0, False, False),
+        [batch, classes],
+    )
 
     def body(s: Body, reached: Scalar, total: Scalar, acc: Scalar) -> Scalar:
         draw = _uniform(s, [batch, count], seed, wide) * total
@@ -91,5 +97,9 @@ def _multinomial(ctx: Context) -> Value:
         passed = (reached <= draw) & (s.index(2) < classes - 1)
         return acc + s.cast(passed, dtype)
 
-    return b.generic([(sums, "d0, d2"), (sums, f"d0, {classes - 1}")],
-                     [(b.fill([batch, count], dtype, 0), "d0, d1")], "ppr", body)[0]
+    return b.generic(
+        [(sums, "d0, d2"), (sums, f"d0, {classes - 1}")],
+        [(b.fill([batch, count], dtype, 0), "d0, d1")],
+        "ppr",
+        body,
+    )[0]

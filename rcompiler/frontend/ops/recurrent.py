@@ -56,8 +56,9 @@ class Direction:
         """``h R^T`` for gates ``first .. first + count - 1``."""
         n = self.hidden
         r = self.b.slice(self.r, [first * n, 0], [count * n, n])
-        out = self.b.contract((h, "d0, d2"), (r, "d1, d2"), ([self.batch, count * n], "d0, d1"),
-                              "ppr")
+        out = self.b.contract(
+            (h, "d0, d2"), (r, "d1, d2"), ([self.batch, count * n], "d0, d1"), "ppr"
+        )
         return self.b.reshape(out, [self.batch, count, n])
 
     def state(self, inputs: Sequence[tuple[Value, str]], count: int, fn: Callable) -> list[Value]:
@@ -105,8 +106,13 @@ def _recurrent(ctx: Context) -> list[Value | None]:
     return _results(ctx, outputs, states, cells, by_batch)
 
 
-def _results(ctx: Context, outputs: list[list[Value]], states: list[Value], cells: list[Value],
-             by_batch: bool) -> list[Value | None]:
+def _results(
+    ctx: Context,
+    outputs: list[list[Value]],
+    states: list[Value],
+    cells: list[Value],
+    by_batch: bool,
+) -> list[Value | None]:
     """Y [time, directions, batch, hidden], Y_h and Y_c [directions, batch, hidden]."""
     b, dtype = ctx.b, ctx.input(0).dtype
     batch, hidden = states[0].shape
@@ -123,8 +129,10 @@ def _results(ctx: Context, outputs: list[list[Value]], states: list[Value], cell
     elif ctx.wants(0):
         parts = [o[t] for t in range(steps) for o in outputs]
         y = stacked(parts, [2, 0, 1, 3], [steps, count])
-    ends = [stacked(s, [1, 0, 2], [count]) if ctx.wants(i) else None
-            for i, s in ((1, states), (2, cells))]
+    ends = [
+        stacked(s, [1, 0, 2], [count]) if ctx.wants(i) else None
+        for i, s in ((1, states), (2, cells))
+    ]
     return [y, *ends[: 2 if ctx.op == "LSTM" else 1]]
 
 
@@ -162,10 +170,12 @@ def _operands(ctx: Context, directions: int, by_batch: bool) -> dict[str, Value 
     values: dict[str, Value | None] = {"w": w, "r": r, **rest}
     for name, value in values.items():
         if value is not None and value.shape != wanted[name]:
-            raise ctx.shape_error(f"'{name}' has shape {list(value.shape)}, expected "
-                                  f"{list(wanted[name])}")
-    values = {k: v if v is None or k == "lens" else _wide(b, v)
-              for k, v in {**values, "x": x}.items()}
+            raise ctx.shape_error(
+                f"'{name}' has shape {list(value.shape)}, expected {list(wanted[name])}"
+            )
+    values = {
+        k: v if v is None or k == "lens" else _wide(b, v) for k, v in {**values, "x": x}.items()
+    }
     lens = values["lens"]
     if lens is not None and lens.const is not None and (lens.const >= steps).all():
         values["lens"] = None
@@ -186,8 +196,9 @@ def _direction(ctx: Context, values: dict[str, Value | None], d: int) -> Directi
     assert x is not None and w is not None and r is not None
     steps, batch, _ = x.shape
     hidden = r.shape[1]
-    xw = b.contract((x, "d0, d1, d3"), (w, "d2, d3"),
-                    ([steps, batch, gates * hidden], "d0, d1, d2"), "pppr")
+    xw = b.contract(
+        (x, "d0, d1, d3"), (w, "d2, d3"), ([steps, batch, gates * hidden], "d0, d1, d2"), "pppr"
+    )
     rb = None
     before_reset = bool(ctx.attr("linear_before_reset", 0))
     if bias is not None:
@@ -198,8 +209,9 @@ def _direction(ctx: Context, values: dict[str, Value | None], d: int) -> Directi
             zeros = b.splat([hidden], bias.dtype, 0)
             inner = b.concat([b.slice(rb, [0], [2 * hidden]), zeros], 0)
         if wb.const is not None and inner.const is not None:
-            xw = b.elementwise(lambda s, a, c: a + c, xw,
-                               b.constant(wb.const + inner.const, wb.dtype))
+            xw = b.elementwise(
+                lambda s, a, c: a + c, xw, b.constant(wb.const + inner.const, wb.dtype)
+            )
         else:
             xw = b.elementwise(lambda s, a, c, e: a + c + e, xw, wb, inner)
         rb = b.slice(rb, [2 * hidden], [hidden]) if ctx.op == "GRU" else None
@@ -208,8 +220,21 @@ def _direction(ctx: Context, values: dict[str, Value | None], d: int) -> Directi
     xw, peephole = b.reshape(xw, [steps, batch, gates, hidden]), part("peephole")
     if peephole is not None:
         peephole = b.reshape(peephole, [3, hidden])
-    return Direction(b, batch, hidden, xw, r, rb, peephole, part("h"), part("c"),
-                     values["lens"], functions, bool(ctx.attr("input_forget", 0)), before_reset)
+    return Direction(
+        b,
+        batch,
+        hidden,
+        xw,
+        r,
+        rb,
+        peephole,
+        part("h"),
+        part("c"),
+        values["lens"],
+        functions,
+        bool(ctx.attr("input_forget", 0)),
+        before_reset,
+    )
 
 
 def _functions(ctx: Context) -> list[Function]:
@@ -247,12 +272,17 @@ def _function(name: str, alpha: float, beta: float) -> Function | None:
         "softsign": lambda s, x: x / (s.abs(x) + 1.0),
         "softplus": softplus,
     }
-    spelled = {"leakyrelu": "LeakyRelu", "thresholdedrelu": "ThresholdedRelu",
-               "hardsigmoid": "HardSigmoid", "elu": "Elu"}
+    spelled = {
+        "leakyrelu": "LeakyRelu",
+        "thresholdedrelu": "ThresholdedRelu",
+        "hardsigmoid": "HardSigmoid",
+        "elu": "Elu",
+    }
     if name in simple or name not in spelled:
         return simple.get(name)
-    return activation(spelled[name], lambda key, default: {"alpha": alpha, "beta": beta}.get(
-        key, default))
+    return activation(
+        spelled[name], lambda key, default: {"alpha": alpha, "beta": beta}.get(key, default)
+    )
 
 
 State = tuple[Value, "Value | None", Value]
@@ -330,8 +360,11 @@ def _gru_step(d: Direction, t: int) -> State:
         inputs = [d.gate(hr, i) for i in (0, 2, 1)]
     else:
         hr = d.recur(old, 0, 2)
-        reset = d.state([d.gate(hr, 1), d.gate(d.xw, 1, t), (old, "d0, d1")], 1,
-                        lambda s, a, x, h, _: f(s, a + x) * h)[0]
+        reset = d.state(
+            [d.gate(hr, 1), d.gate(d.xw, 1, t), (old, "d0, d1")],
+            1,
+            lambda s, a, x, h, _: f(s, a + x) * h,
+        )[0]
         inputs = [d.gate(hr, 0), d.gate(d.recur(reset, 2, 1), 0)]
     split = len(inputs)
     inputs += [d.gate(d.xw, 0, t), d.gate(d.xw, 2, t), (old, "d0, d1")]

@@ -35,8 +35,9 @@ def extreme_start(dtype: str, largest: bool) -> Number:
 
 
 def maximum_over(b: Builder, x: Value, axes: Sequence[int], keepdims: bool = False) -> Value:
-    return b.reduce(x, axes, extreme_start(x.dtype, True),
-                    lambda s, a, acc: s.maximum(acc, a), keepdims)
+    return b.reduce(
+        x, axes, extreme_start(x.dtype, True), lambda s, a, acc: s.maximum(acc, a), keepdims
+    )
 
 
 def along(axes: Sequence[int], rank: int) -> str:
@@ -44,17 +45,26 @@ def along(axes: Sequence[int], rank: int) -> str:
     return ", ".join(f"d{i}" for i in range(rank) if i not in axes)
 
 
-def with_reduced(b: Builder, x: Value, others: Sequence[Value], axes: Sequence[int],
-                 fn: Callable[..., Scalar]) -> Value:
+def with_reduced(
+    b: Builder, x: Value, others: Sequence[Value], axes: Sequence[int], fn: Callable[..., Scalar]
+) -> Value:
     """``fn(s, x, *others)`` where the others lack ``axes``."""
     own = ", ".join(dims(x.rank))
     inputs = [(x, own)] + [(o, along(axes, x.rank)) for o in others]
-    return b.generic(inputs, [(b.empty(x.shape, x.dtype), own)], "p" * x.rank,
-                     lambda s, *args: fn(s, *args[:-1]))[0]
+    return b.generic(
+        inputs, [(b.empty(x.shape, x.dtype), own)], "p" * x.rank, lambda s, *args: fn(s, *args[:-1])
+    )[0]
 
 
-@lowering("ReduceSum", "ReduceMean", "ReduceProd", "ReduceSumSquare", "ReduceL1", "ReduceL2",
-          "ReduceLogSum")
+@lowering(
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceProd",
+    "ReduceSumSquare",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+)
 def _reduce(ctx: Context) -> Value:
     b, x = ctx.b, ctx.input(0)
     axes, keep = reduced_axes(ctx, x), bool(ctx.attr("keepdims", 1))
@@ -121,7 +131,8 @@ def _log_sum_exp(ctx: Context) -> Value:
     if not axes:
         return x
     top = b.elementwise(
-        lambda s, m: s.select(s.abs(m).eq(float("inf")), 0.0, m), maximum_over(b, x, axes))
+        lambda s, m: s.select(s.abs(m).eq(float("inf")), 0.0, m), maximum_over(b, x, axes)
+    )
     powers = with_reduced(b, x, [top], axes, lambda s, a, m: s.exp(a - m))
     out = b.elementwise(lambda s, t, m: s.log(t) + m, total(b, powers, axes), top)
     return b.reshape(out, _kept(x, axes)) if keep else out
@@ -193,8 +204,9 @@ def _softmax(ctx: Context) -> Value:
 
 def _hardmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     """1 at the first maximum along the axes."""
-    flat = b.reshape(x, [*x.shape[: axes[0]], math.prod(x.shape[a] for a in axes),
-                         *x.shape[axes[-1] + 1 :]])
+    flat = b.reshape(
+        x, [*x.shape[: axes[0]], math.prod(x.shape[a] for a in axes), *x.shape[axes[-1] + 1 :]]
+    )
     axis = axes[0]
     top = maximum_over(b, flat, [axis])
     keep = [i for i in range(flat.rank) if i != axis]
@@ -208,6 +220,9 @@ def _hardmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     kinds = "".join("r" if i == axis else "p" for i in range(flat.rank))
     first = b.generic([(flat, own), (top, write)], [(first, write)], kinds, body)[0]
     out = b.generic(
-        [(first, write)], [(b.empty(flat.shape, x.dtype), own)], "p" * flat.rank,
-        lambda s, at, _: s.cast(at.eq(s.cast(s.index(axis), "int64")), x.dtype))[0]
+        [(first, write)],
+        [(b.empty(flat.shape, x.dtype), own)],
+        "p" * flat.rank,
+        lambda s, at, _: s.cast(at.eq(s.cast(s.index(axis), "int64")), x.dtype),
+    )[0]
     return b.reshape(out, x.shape)

@@ -41,9 +41,11 @@ def _grids(ctx: Context, rois: Value, half: bool, scale: float, sizes: list[int]
     if ratio > 0:
         return np.full((2, rois.shape[0]), ratio, np.int64)
     if rois.const is None:
-        raise ctx.gap("with sampling_ratio 0 the work depends on run-time regions",
-                      "Set sampling_ratio, or make the regions constant",
-                      tuple(sorted(rois.inputs)))
+        raise ctx.gap(
+            "with sampling_ratio 0 the work depends on run-time regions",
+            "Set sampling_ratio, or make the regions constant",
+            tuple(sorted(rois.inputs)),
+        )
     # In the regions' own type: a rounding difference here would change the number of points.
     number = rois.const.dtype.type
     edges = rois.const * number(scale) - number(0.5 if half else 0.0)
@@ -99,7 +101,8 @@ def _roi_align(ctx: Context) -> Value:
         on_image = axes[0][1] & axes[1][1]
         parts = [
             s.cast(s.extract(x, [image, s.index(1), row, column]), wide) * (u * v)
-            for row, u in axes[0][0] for column, v in axes[1][0]
+            for row, u in axes[0][0]
+            for column, v in axes[1][0]
         ]
         total = reduce(s.maximum if largest else s.add, parts)
         if largest:
@@ -150,8 +153,11 @@ def _max_roi_pool(ctx: Context) -> Value:
             step = s.maximum(last - first + 1.0, 1.0) / float(sizes[i])
             cell = s.cast(s.cast(s.index(2 + i), "int32"), "float32")
             at = s.cast(s.cast(s.index(4 + i), "int32"), "float32")
-            inside = inside & (at >= s.floor(cell * step) + first) \
+            inside = (
+                inside
+                & (at >= s.floor(cell * step) + first)
                 & (at < s.ceil((cell + 1.0) * step) + first)
+            )
         image = _whole(s, _bounded(s, s.cast(args[0], "float32"), 0.0, x.shape[0] - 1.0))
         value = s.extract(x, [image, s.index(1), s.index(4), s.index(5)])
         return s.maximum(args[-1], s.select(inside, value, low))
@@ -178,13 +184,20 @@ def _deform_conv(ctx: Context) -> Value:
     bias, mask = ctx.optional(3), ctx.optional(4)
     rank, groups, shifts = x.rank - 2, ctx.attr("group", 1), ctx.attr("offset_group", 1)
     kernel = list(w.shape[2:])
-    if rank < 1 or w.rank != x.rank or w.shape[1] * groups != x.shape[1] or w.shape[0] % groups \
-            or x.shape[1] % shifts:
+    if (
+        rank < 1
+        or w.rank != x.rank
+        or w.shape[1] * groups != x.shape[1]
+        or w.shape[0] % groups
+        or x.shape[1] % shifts
+    ):
         raise ctx.shape_error("the input and weight do not fit the groups")
     strides, dilations, pads = window(ctx, x.shape[2:], kernel)
     out = [
         (x.shape[2 + i] + pads[i] + pads[rank + i] - (kernel[i] - 1) * dilations[i] - 1)
-        // strides[i] + 1 for i in range(rank)
+        // strides[i]
+        + 1
+        for i in range(rank)
     ]
     taps, n = math.prod(kernel), x.shape[0]
     if offset.shape != (n, shifts * taps * rank, *out):
@@ -204,8 +217,9 @@ def _deform_conv(ctx: Context) -> Value:
             at = s.cast(s.cast(whole, "int32"), wide) + s.cast(args[i], wide)
             axes.append(_around(s, at, x.shape[2 + i]))
         channel = s.index(1) * per + s.index(2)
-        value = interpolate(s, axes, lambda at: s.cast(
-            s.extract(x, [s.index(0), channel, *at]), wide))
+        value = interpolate(
+            s, axes, lambda at: s.cast(s.extract(x, [s.index(0), channel, *at]), wide)
+        )
         return s.cast(value if mask is None else value * s.cast(args[rank], wide), x.dtype)
 
     kernels, places = dims(rank, 3), dims(rank, first)
@@ -213,13 +227,18 @@ def _deform_conv(ctx: Context) -> Value:
     if mask is not None:
         reads.append((mask, ", ".join(["d0", "d1", *kernels, *places])))
     shape = [n, shifts, per, *kernel, *out]
-    columns = b.generic(reads, [(b.empty(shape, x.dtype), ", ".join(dims(len(shape))))],
-                        "p" * len(shape), body)[0]
+    columns = b.generic(
+        reads, [(b.empty(shape, x.dtype), ", ".join(dims(len(shape))))], "p" * len(shape), body
+    )[0]
     depth, pixels = x.shape[1] // groups * taps, math.prod(out)
     columns = b.reshape(columns, [n, groups, depth, pixels])
     weights = b.reshape(w, [groups, w.shape[0] // groups, depth])
-    total = b.contract((weights, "d1, d2, d4"), (columns, "d0, d1, d4, d3"),
-                       ([n, groups, w.shape[0] // groups, pixels], "d0, d1, d2, d3"), "ppppr")
+    total = b.contract(
+        (weights, "d1, d2, d4"),
+        (columns, "d0, d1, d4, d3"),
+        ([n, groups, w.shape[0] // groups, pixels], "d0, d1, d2, d3"),
+        "ppppr",
+    )
     return add_channels(b, b.reshape(total, [n, w.shape[0], *out]), bias)
 
 

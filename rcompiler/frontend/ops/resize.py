@@ -82,13 +82,16 @@ def _resize(ctx: Context) -> Value:
     return _resampled(ctx, x, plan, mode, ctx.attr("nearest_mode", "round_prefer_floor"))
 
 
-def _scaled(ctx: Context, x: Value, scales: Sequence[float] | np.ndarray, axes: Sequence[int]
-            ) -> list[Axis]:
+def _scaled(
+    ctx: Context, x: Value, scales: Sequence[float] | np.ndarray, axes: Sequence[int]
+) -> list[Axis]:
     factors = np.asarray(scales, np.float32).reshape(-1).astype(np.float64)
     if factors.size != len(axes) or not (factors > 0).all():
         raise ctx.shape_error("one positive scale per axis is expected")
-    return [Axis(a, x.shape[a], int(s * x.shape[a]), float(s))
-            for a, s in zip(axes, factors, strict=True)]
+    return [
+        Axis(a, x.shape[a], int(s * x.shape[a]), float(s))
+        for a, s in zip(axes, factors, strict=True)
+    ]
 
 
 def _sized(ctx: Context, x: Value, sizes: np.ndarray, axes: Sequence[int]) -> list[Axis]:
@@ -98,8 +101,7 @@ def _sized(ctx: Context, x: Value, sizes: np.ndarray, axes: Sequence[int]) -> li
     scales = [int(n) / max(x.shape[a], 1) for n, a in zip(sizes, axes, strict=True)]
     policy = ctx.attr("keep_aspect_ratio_policy", "stretch")
     if policy == "stretch":
-        return [Axis(a, x.shape[a], int(n), s)
-                for a, n, s in zip(axes, sizes, scales, strict=True)]
+        return [Axis(a, x.shape[a], int(n), s) for a, n, s in zip(axes, sizes, scales, strict=True)]
     if policy not in ("not_larger", "not_smaller"):
         raise ctx.shape_error(f"keep_aspect_ratio_policy '{policy}' is unknown")
     scale = min(scales) if policy == "not_larger" else max(scales)
@@ -108,13 +110,17 @@ def _sized(ctx: Context, x: Value, sizes: np.ndarray, axes: Sequence[int]) -> li
 
 def _resampled(ctx: Context, x: Value, plan: list[Axis], mode: str, nearest: str) -> Value:
     kind = {"bilinear": "linear", "trilinear": "linear"}.get(
-        ctx.attr("mode", "nearest"), ctx.attr("mode", "nearest"))
+        ctx.attr("mode", "nearest"), ctx.attr("mode", "nearest")
+    )
     if kind not in ("nearest", "linear", "cubic"):
         raise ctx.shape_error(f"mode '{kind}' is unknown")
     if not (dtypes.is_float(x.dtype) or dtypes.is_integer(x.dtype)) and kind != "nearest":
         raise ctx.refuse(f"interpolating {x.dtype} is not translated", "Cast it to float32")
-    plan = [a for a in plan if a.out != a.size or not math.isclose(a.scale, 1.0)
-            or a.region != (0.0, 1.0)]
+    plan = [
+        a
+        for a in plan
+        if a.out != a.size or not math.isclose(a.scale, 1.0) or a.region != (0.0, 1.0)
+    ]
     shape = list(x.shape)
     for axis in plan:
         shape[axis.axis] = axis.out
@@ -233,20 +239,25 @@ def _along(ctx: Context, x: Value, a: Axis, taps: Taps) -> Value:
                 total = total + element(s, args[t]) * args[count + t]
             return s.select(args[2 * count], fill, total) if mask else total
 
-        return b.generic([*columns, *mask], [(b.empty(shape, x.dtype), ", ".join(own))],
-                         "p" * x.rank, body)[0]
+        return b.generic(
+            [*columns, *mask], [(b.empty(shape, x.dtype), ", ".join(own))], "p" * x.rank, body
+        )[0]
     table = f"{own[a.axis]}, d{x.rank}"
-    out = b.generic([(b.constant(taps.at), table), (b.constant(weights), table)],
-                    [(b.fill(shape, x.dtype, 0), ", ".join(own))], "p" * x.rank + "r",
-                    lambda s, at, w, acc: acc + element(s, at) * w)[0]
+    out = b.generic(
+        [(b.constant(taps.at), table), (b.constant(weights), table)],
+        [(b.fill(shape, x.dtype, 0), ", ".join(own))],
+        "p" * x.rank + "r",
+        lambda s, at, w, acc: acc + element(s, at) * w,
+    )[0]
     if not mask:
         return out
     column = b.reshape(mask[0][0], [a.out, *[1] * (x.rank - 1 - a.axis)])
     return b.elementwise(lambda s, v, m: s.select(m, fill, v), out, column)
 
 
-def _nearest(ctx: Context, x: Value, plan: list[Axis], mode: str, nearest: str,
-             shape: list[int]) -> Value:
+def _nearest(
+    ctx: Context, x: Value, plan: list[Axis], mode: str, nearest: str, shape: list[int]
+) -> Value:
     b = ctx.b
     tables: dict[int, np.ndarray] = {}
     masks: dict[int, np.ndarray] = {}
@@ -271,9 +282,12 @@ def _nearest(ctx: Context, x: Value, plan: list[Axis], mode: str, nearest: str,
     own = dims(x.rank)
     read = [f"{d} floordiv {_times(tables[i])}" if i in tables else d for i, d in enumerate(own)]
     if not masks and all(_times(t) for t in tables.values()):
-        return b.generic([(x, ", ".join(read))],
-                         [(b.empty(shape, x.dtype), ", ".join(own))], "p" * x.rank,
-                         lambda s, v, _: v)[0]
+        return b.generic(
+            [(x, ", ".join(read))],
+            [(b.empty(shape, x.dtype), ", ".join(own))],
+            "p" * x.rank,
+            lambda s, v, _: v,
+        )[0]
     inputs = [(b.constant(t), own[i]) for i, t in tables.items()]
     inputs += [(b.constant(m), own[i]) for i, m in masks.items()]
 

@@ -28,13 +28,20 @@ def _cumulative(ctx: Context) -> Value:
     rows, columns = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
     combine: Combine = (lambda a, c: a + c) if ctx.op == "CumSum" else (lambda a, c: a * c)
     neutral = 0 if ctx.op == "CumSum" else 1
-    out = prefix(ctx, b.reshape(x, [rows, x.shape[axis], columns]), combine, neutral,
-                  bool(ctx.attr("exclusive", 0)), bool(ctx.attr("reverse", 0)))
+    out = prefix(
+        ctx,
+        b.reshape(x, [rows, x.shape[axis], columns]),
+        combine,
+        neutral,
+        bool(ctx.attr("exclusive", 0)),
+        bool(ctx.attr("reverse", 0)),
+    )
     return b.reshape(out, x.shape)
 
 
-def prefix(ctx: Context, x: Value, combine: Combine, neutral: Number, exclusive: bool,
-            reverse: bool) -> Value:
+def prefix(
+    ctx: Context, x: Value, combine: Combine, neutral: Number, exclusive: bool, reverse: bool
+) -> Value:
     """Prefix folds along the middle dimension of ``x`` [rows, n, columns].
 
     Short rows: every result folds its own prefix. Long rows: blocks are folded on their own, and
@@ -49,17 +56,21 @@ def prefix(ctx: Context, x: Value, combine: Combine, neutral: Number, exclusive:
     parts = b.reshape(padded, [rows * blocks, BLOCK, columns])
     inner = _direct(ctx, parts, combine, neutral, exclusive, reverse)
     totals = b.reduce(parts, [1], neutral, lambda s, a, acc: combine(acc, a))
-    before = prefix(ctx, b.reshape(totals, [rows, blocks, columns]), combine, neutral, True,
-                     reverse)
-    out = b.elementwise(lambda s, a, c: combine(a, c),
-                        b.reshape(inner, [rows, blocks, BLOCK, columns]),
-                        b.reshape(before, [rows, blocks, 1, columns]))
+    before = prefix(
+        ctx, b.reshape(totals, [rows, blocks, columns]), combine, neutral, True, reverse
+    )
+    out = b.elementwise(
+        lambda s, a, c: combine(a, c),
+        b.reshape(inner, [rows, blocks, BLOCK, columns]),
+        b.reshape(before, [rows, blocks, 1, columns]),
+    )
     out = b.reshape(out, padded.shape)
     return b.slice(out, [0, 0, 0], [rows, n, columns])
 
 
-def _direct(ctx: Context, x: Value, combine: Combine, neutral: Number, exclusive: bool,
-            reverse: bool) -> Value:
+def _direct(
+    ctx: Context, x: Value, combine: Combine, neutral: Number, exclusive: bool, reverse: bool
+) -> Value:
     b = ctx.b
 
     def body(s: Body, a: Scalar, _: Scalar, acc: Scalar) -> Scalar:
@@ -70,8 +81,12 @@ def _direct(ctx: Context, x: Value, combine: Combine, neutral: Number, exclusive
         return combine(acc, s.select(inside, a, neutral))
 
     # The second operand tells the size of the reduced dimension.
-    return b.generic([(x, "d0, d3, d2"), (b.empty(x.shape, x.dtype), "d0, d1, d2")],
-                     [(b.fill(x.shape, x.dtype, neutral), "d0, d1, d2")], "pppr", body)[0]
+    return b.generic(
+        [(x, "d0, d3, d2"), (b.empty(x.shape, x.dtype), "d0, d1, d2")],
+        [(b.fill(x.shape, x.dtype, neutral), "d0, d1, d2")],
+        "pppr",
+        body,
+    )[0]
 
 
 @lowering("TopK")
@@ -117,8 +132,12 @@ def _ranked(ctx: Context, x: Value, k: int, largest: bool) -> tuple[Value, Value
         before = _beats(s, other, own, largest) | (earlier & ~_beats(s, own, other, largest))
         return acc + s.cast(before, "int32")
 
-    ranks = b.generic([(x, "d0, d1, d2"), (x, "d0, d3, d2")],
-                      [(b.fill(x.shape, "int32", 0), "d0, d1, d2")], "pppr", rank)[0]
+    ranks = b.generic(
+        [(x, "d0, d1, d2"), (x, "d0, d3, d2")],
+        [(b.fill(x.shape, "int32", 0), "d0, d1, d2")],
+        "pppr",
+        rank,
+    )[0]
 
     def where(s: Body, rank: Scalar, _: Scalar, acc: Scalar) -> Scalar:
         mine = rank.eq(s.cast(s.index(1), "int32"))
@@ -126,11 +145,18 @@ def _ranked(ctx: Context, x: Value, k: int, largest: bool) -> tuple[Value, Value
 
     own = "d0, d1, d2"
     shape = [rows, k, columns]
-    at = b.generic([(ranks, "d0, d3, d2"), (b.empty(shape, "int64"), own)],
-                   [(b.fill(shape, "int64", 0), own)], "pppr", where)[0]
+    at = b.generic(
+        [(ranks, "d0, d3, d2"), (b.empty(shape, "int64"), own)],
+        [(b.fill(shape, "int64", 0), own)],
+        "pppr",
+        where,
+    )[0]
     values = b.generic(
-        [(at, own)], [(b.empty(shape, x.dtype), own)], "ppp",
-        lambda s, i, _: s.extract(x, [s.index(0), s.cast(i, "index"), s.index(2)]))[0]
+        [(at, own)],
+        [(b.empty(shape, x.dtype), own)],
+        "ppp",
+        lambda s, i, _: s.extract(x, [s.index(0), s.cast(i, "index"), s.index(2)]),
+    )[0]
     return values, at
 
 
@@ -158,8 +184,12 @@ def _inserted(ctx: Context, x: Value, k: int, largest: bool) -> tuple[Value, Val
             where = s.insert(s.select(swap, position, old_at), where, there)
             return [held, where, s.select(swap, old, value), s.select(swap, old_at, position)]
 
-        return s.for_(0, s.select(enters, s.const(k, "index"), 0),
-                      [values, at, new, s.cast(i, "int64")], place)[:2]
+        return s.for_(
+            0,
+            s.select(enters, s.const(k, "index"), 0),
+            [values, at, new, s.cast(i, "int64")],
+            place,
+        )[:2]
 
     def row(s: Body, r: Scalar, *tensors: Value) -> list:
         def column(c: Scalar, *inner: Value | Scalar) -> list:

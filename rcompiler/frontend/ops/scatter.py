@@ -35,13 +35,16 @@ def _combine(ctx: Context, dtype: str) -> Combine | None:
     fn = table[name]
     plain = dtypes.is_float(dtype) or dtypes.is_integer(dtype)
     if fn is not None and (not plain or dtype in dtypes.SMALL_INTS):
-        raise ctx.refuse(f"the reduction '{name}' of {dtype} is not translated",
-                         "Cast the data to float32")
+        raise ctx.refuse(
+            f"the reduction '{name}' of {dtype} is not translated", "Cast the data to float32"
+        )
     return fn
 
 
 def nested(
-    ctx: Context, shape: Sequence[int], into: Value,
+    ctx: Context,
+    shape: Sequence[int],
+    into: Value,
     body: Callable[[Body, list[Scalar], Value], Value],
 ) -> Value:
     """Run ``body(s, coordinates, tensor)`` for all coordinates of ``shape`` in row-major order."""
@@ -56,12 +59,17 @@ def nested(
         return out
 
     shape = list(shape) or [1]
-    return ctx.b.loop(shape[0], [into],
-                      lambda s, i, t: [level(s, shape[1:], [i], t)])[0]
+    return ctx.b.loop(shape[0], [into], lambda s, i, t: [level(s, shape[1:], [i], t)])[0]
 
 
-def _write(s: Body, tensor: Value, where: list[Scalar], inside: Scalar | None, new: Scalar,
-           combine: Combine | None) -> Value:
+def _write(
+    s: Body,
+    tensor: Value,
+    where: list[Scalar],
+    inside: Scalar | None,
+    new: Scalar,
+    combine: Combine | None,
+) -> Value:
     """The tensor with one update applied, unless its position is outside."""
     if inside is not None:
         where = [s.select(inside, i, 0) for i in where]
@@ -86,7 +94,8 @@ def _scatter_elements(ctx: Context) -> Value:
     axis = ctx.axis(ctx.attr("axis", 0), x.rank)
     at = positions(ctx, 1, [x.shape[axis]])
     fits = at.rank == x.rank and all(
-        i == axis or n <= d for i, (n, d) in enumerate(zip(at.shape, x.shape, strict=True)))
+        i == axis or n <= d for i, (n, d) in enumerate(zip(at.shape, x.shape, strict=True))
+    )
     if not fits or at.shape != updates.shape or updates.dtype != x.dtype:
         raise ctx.shape_error("the indices, updates and data do not fit together")
     if not at.size or not x.size:
@@ -122,7 +131,8 @@ def _scatter_nd(ctx: Context) -> Value:
     combine = _combine(ctx, x.dtype)
     if at.const is not None and combine is None:
         rows = np.ravel_multi_index(
-            [c.reshape(-1) for c in np.moveaxis(at.const, -1, 0)], x.shape[:count])
+            [c.reshape(-1) for c in np.moveaxis(at.const, -1, 0)], x.shape[:count]
+        )
         return _from_constant(ctx, x, updates, rows, count)
     lead = at.rank - 1
 
@@ -134,15 +144,19 @@ def _scatter_nd(ctx: Context) -> Value:
             target.append(coordinate)
             inside = inside & good
         where = where[: updates.rank]
-        return _write(s, tensor, target + where[lead:],
-                      None if at.const is not None else inside, s.extract(updates, where), combine)
+        return _write(
+            s,
+            tensor,
+            target + where[lead:],
+            None if at.const is not None else inside,
+            s.extract(updates, where),
+            combine,
+        )
 
     return nested(ctx, updates.shape, x, body)
 
 
-def _from_constant(
-    ctx: Context, x: Value, updates: Value, rows: np.ndarray, count: int
-) -> Value:
+def _from_constant(ctx: Context, x: Value, updates: Value, rows: np.ndarray, count: int) -> Value:
     """Replace rows of ``x`` (over its first ``count`` dimensions) by rows of ``updates``.
 
     ``rows[i]``: flat position that row ``i`` of the updates goes to; the last one wins.
@@ -164,8 +178,12 @@ def _from_constant(
         return s.select(row >= 0, new, old)
 
     own = ", ".join(dims(x.rank))
-    return b.generic([(x, own), (taken, ", ".join(dims(count)))],
-                     [(b.empty(x.shape, x.dtype), own)], "p" * x.rank, body)[0]
+    return b.generic(
+        [(x, own), (taken, ", ".join(dims(count)))],
+        [(b.empty(x.shape, x.dtype), own)],
+        "p" * x.rank,
+        body,
+    )[0]
 
 
 def _box(source: np.ndarray) -> tuple[list[int], list[int]] | None:

@@ -202,8 +202,13 @@ def _pad_constant(ctx: Context, x: Value, low: list[int], high: list[int]) -> Va
     # A number known only at run time: choose it outside a mask of ones.
     inside = ctx.b.pad(ctx.b.splat(x.shape, "bool", True), low, high, False)
     padded = ctx.b.pad(x, low, high, 0)
-    return ctx.b.elementwise(lambda s, c, a, n: s.select(c, a, n), inside, padded,
-                             ctx.b.reshape(number, []), dtype=x.dtype)
+    return ctx.b.elementwise(
+        lambda s, c, a, n: s.select(c, a, n),
+        inside,
+        padded,
+        ctx.b.reshape(number, []),
+        dtype=x.dtype,
+    )
 
 
 def _pad_from_data(

@@ -11,8 +11,9 @@ from rcompiler.frontend.registry import Context, lowering
 MATRIX_ELEMENTS = 1 << 26  # of the largest transform
 
 
-def transform(ctx: Context, points: int, length: int, parts: int, inverse: bool,
-              onesided: bool) -> np.ndarray:
+def transform(
+    ctx: Context, points: int, length: int, parts: int, inverse: bool, onesided: bool
+) -> np.ndarray:
     """Matrix [points * parts, results] of a transform of ``length``, real and imaginary in turn.
 
     ``points``: elements given (the rest are zeros). ``parts``: 1 for real input, 2 for complex.
@@ -21,9 +22,11 @@ def transform(ctx: Context, points: int, length: int, parts: int, inverse: bool,
     real = inverse and onesided
     count = length // 2 + 1 if onesided and not inverse else length
     if points * parts * count * 2 > MATRIX_ELEMENTS:
-        raise ctx.refuse(f"a transform of {length} points needs a matrix of "
-                         f"{points * parts * count * 2} elements",
-                         "Use shorter frames; fast transforms are not built")
+        raise ctx.refuse(
+            f"a transform of {length} points needs a matrix of "
+            f"{points * parts * count * 2} elements",
+            "Use shorter frames; fast transforms are not built",
+        )
     step = np.outer(np.arange(points, dtype=np.int64), np.arange(count, dtype=np.int64)) % length
     angle = step * (2 * np.pi / length)
     cos, sin = np.cos(angle), np.sin(angle) * (1 if inverse else -1)
@@ -117,9 +120,12 @@ def _stft(ctx: Context) -> Value:
         weights = b.reshape(b.cast(window, wide), [length, 1, 1])
         parted = b.reshape(matrix, [length, parts, table.shape[1]])
         matrix = b.reshape(b.elementwise(lambda s, m, w: m * w, parted, weights), table.shape)
-    out = b.contract((b.cast(b.reshape(x, [batch, size * parts]), wide),
-                      f"d0, d1 * {step * parts} + d3"), (matrix, "d3, d2"),
-                     ([batch, frames, table.shape[1]], "d0, d1, d2"), "pppr")
+    out = b.contract(
+        (b.cast(b.reshape(x, [batch, size * parts]), wide), f"d0, d1 * {step * parts} + d3"),
+        (matrix, "d3, d2"),
+        ([batch, frames, table.shape[1]], "d0, d1, d2"),
+        "pppr",
+    )
     return b.reshape(b.cast(out, dtype), [batch, frames, table.shape[1] // 2, 2])
 
 

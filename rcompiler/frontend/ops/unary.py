@@ -96,16 +96,24 @@ def _bitwise_not(ctx: Context) -> Value:
 
 def activation(name: str, attr: Callable[[str, Any], Any]) -> Activation | None:
     """Formula of an activation with attributes; ``attr(name, default)`` reads them."""
-    alpha = attr("alpha", {"Elu": 1.0, "Celu": 1.0, "LeakyRelu": 0.01, "ThresholdedRelu": 1.0,
-                           "HardSigmoid": 0.2, "Selu": 1.67326319217681884765625,
-                           "Swish": 1.0}.get(name))
+    alpha = attr(
+        "alpha",
+        {
+            "Elu": 1.0,
+            "Celu": 1.0,
+            "LeakyRelu": 0.01,
+            "ThresholdedRelu": 1.0,
+            "HardSigmoid": 0.2,
+            "Selu": 1.67326319217681884765625,
+            "Swish": 1.0,
+        }.get(name),
+    )
     gamma = attr("gamma", 1.05070102214813232421875)
     beta, bias, lambd = attr("beta", 0.5), attr("bias", 0.0), attr("lambd", 0.5)
     table: dict[str, Activation] = {
         "Elu": lambda s, x: s.select(x > 0, x, (s.exp(x) - 1.0) * alpha),
         "Selu": lambda s, x: s.select(x > 0, x, s.exp(x) * alpha - alpha) * gamma,
-        "Celu": lambda s, x: s.maximum(x, 0.0)
-        + s.minimum((s.exp(x / alpha) - 1.0) * alpha, 0.0),
+        "Celu": lambda s, x: s.maximum(x, 0.0) + s.minimum((s.exp(x / alpha) - 1.0) * alpha, 0.0),
         "LeakyRelu": lambda s, x: s.select(x >= 0, x, x * alpha),
         "ThresholdedRelu": lambda s, x: s.select(x > alpha, x, 0.0),
         "HardSigmoid": lambda s, x: s.clamp(x * alpha + beta, 0.0, 1.0),
@@ -113,7 +121,8 @@ def activation(name: str, attr: Callable[[str, Any], Any]) -> Activation | None:
     }
     return table.get(name) or {
         "Shrink": lambda s, x: s.select(
-            x < -lambd, x + bias, s.select(x > lambd, x - bias, s.const(0, x.dtype))),
+            x < -lambd, x + bias, s.select(x > lambd, x - bias, s.const(0, x.dtype))
+        ),
     }.get(name)
 
 
@@ -147,13 +156,13 @@ def _gelu(ctx: Context) -> Value:
 
         return ctx.b.elementwise(approximate, ctx.input(0))
     return ctx.b.elementwise(
-        lambda s, x: x * 0.5 * (s.erf(x * 0.7071067811865476) + 1.0), ctx.input(0))
+        lambda s, x: x * 0.5 * (s.erf(x * 0.7071067811865476) + 1.0), ctx.input(0)
+    )
 
 
 @lowering("IsNaN")
 def _is_nan(ctx: Context) -> Value:
-    return ctx.b.elementwise(
-        lambda s, x: s.is_nan(_standard(s, x)), ctx.input(0), dtype="bool")
+    return ctx.b.elementwise(lambda s, x: s.is_nan(_standard(s, x)), ctx.input(0), dtype="bool")
 
 
 @lowering("IsInf")
@@ -218,7 +227,8 @@ def convert(ctx: Context, target: str) -> Value:
         from rcompiler.frontend.small_floats import to_power_of_two
 
         return ctx.b.elementwise(
-            lambda s, a: to_power_of_two(s, s.cast(a, "float32"), saturate, mode), x, dtype=target)
+            lambda s, a: to_power_of_two(s, s.cast(a, "float32"), saturate, mode), x, dtype=target
+        )
     return ctx.b.cast(x, target, saturate)
 
 

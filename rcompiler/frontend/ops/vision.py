@@ -59,8 +59,9 @@ def _col2im(ctx: Context) -> Value:
         for i in range(rank):
             tap = s.index(2 + rank + i)
             at = s.index(2 + i) + pads[i] - tap * dilations[i]
-            inside = inside & (at >= 0) & s.rem(at, strides[i]).eq(0) \
-                & (at < blocks[i] * strides[i])
+            inside = (
+                inside & (at >= 0) & s.rem(at, strides[i]).eq(0) & (at < blocks[i] * strides[i])
+            )
             taps.append(tap)
             where.append(s.clamp(at / strides[i], 0, blocks[i] - 1))
         value = s.extract(columns, [s.index(0), s.index(1), *taps, *where])
@@ -68,8 +69,12 @@ def _col2im(ctx: Context) -> Value:
 
     shape = [n, channels, *image]
     own = ", ".join(dims(2 + rank))
-    return b.generic([(b.empty(block, x.dtype), ", ".join(dims(rank, 2 + rank)))],
-                     [(b.fill(shape, x.dtype, 0), own)], "p" * (2 + rank) + "r" * rank, body)[0]
+    return b.generic(
+        [(b.empty(block, x.dtype), ", ".join(dims(rank, 2 + rank)))],
+        [(b.fill(shape, x.dtype, 0), own)],
+        "p" * (2 + rank) + "r" * rank,
+        body,
+    )[0]
 
 
 # -- GridSample ----------------------------------------------------------------------------------
@@ -167,8 +172,11 @@ def _grid_sample(ctx: Context) -> Value:
     mode = ctx.attr("mode", "linear")
     mode = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     padding = ctx.attr("padding_mode", "zeros")
-    if mode not in ("linear", "nearest", "cubic") or \
-            padding not in ("zeros", "border", "reflection"):
+    if mode not in ("linear", "nearest", "cubic") or padding not in (
+        "zeros",
+        "border",
+        "reflection",
+    ):
         raise ctx.shape_error(f"mode '{mode}' or padding '{padding}' is unknown")
     if mode != "nearest":
         ctx.need_float(0)
@@ -200,5 +208,6 @@ def _grid_sample(ctx: Context) -> Value:
 
     points = dims(rank, 2)
     reads = [(grid, ", ".join(["d0", *points, str(i)])) for i in range(rank)]
-    return b.generic(reads, [(b.empty(shape, x.dtype), ", ".join(dims(x.rank)))],
-                     "p" * x.rank, body)[0]
+    return b.generic(
+        reads, [(b.empty(shape, x.dtype), ", ".join(dims(x.rank)))], "p" * x.rank, body
+    )[0]
