@@ -73,7 +73,7 @@ def compile_onnx(
     """
     if tune != "off":
         raise CompilerError(
-            f"tune={tune!r} is not available: this version chooses tiles by its model; use tune='off'"
+            f"tune={tune!r} is not available: tiles are chosen by the cost model; use tune='off'"
         )
     if not deterministic:
         raise CompilerError(
@@ -189,7 +189,7 @@ class _Compilation:
 
     @contextmanager
     def boundary(self) -> Iterator[None]:
-        """Only CompilerErrors leave: whatever else happens inside is a defect, and is called one."""
+        """Only CompilerErrors leave: whatever else happens inside is called a defect."""
         try:
             yield
         except CompilerError:
@@ -204,8 +204,8 @@ class _Compilation:
             ) from None
         except Exception as error:
             raise CompilerError(
-                f"{self._step}: {type(error).__name__}: {error}; this is a defect of the compiler, report it with "
-                "the model"
+                f"{self._step}: {type(error).__name__}: {error}; this is a defect of the compiler, "
+                "report it with the model"
             ) from error
 
     def from_linalg(self, module: ir.Module, constants: dict[str, np.ndarray]) -> Artifact:

@@ -79,8 +79,8 @@ def _failure(folder: Path, status: int) -> CompilerError:
     except (OSError, ValueError):
         what = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
         return InvalidModel(
-            f"the schedule is not valid: compiling it ended the compiler's process ({what}); undo the last "
-            "change of the text, and look at it with rc-opt"
+            f"the schedule is not valid: compiling it ended the compiler's process ({what}); "
+            "undo the last change of the text, and look at it with rc-opt"
         )
     kind = getattr(errors, error["kind"], CompilerError)
     if kind is ScheduleError:

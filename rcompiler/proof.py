@@ -35,7 +35,7 @@ _MOST = 1 << 46  # of any number in the notes: sums and products of a few stay e
 
 
 def describe(programs: Sequence[Program], kernels: Iterable[Kernel]) -> Json:
-    """What `prove` needs beside the streams, as JSON data; kernels in the order of their numbers."""
+    """What `prove` needs beside the streams, as JSON; kernels in the order of their numbers."""
     numbers: dict[Buffer, int] = {}
     launches = []
     for program in programs:

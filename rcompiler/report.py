@@ -67,13 +67,16 @@ class Report:
             tile = "x".join(map(str, op.tile)) or "-"
             registers = "x".join(map(str, op.register_tile)) or "-"
             lines.append(
-                f"{op.name[:32]:32} {op.kind:12} {op.tasks:6} {op.estimated_ns / 1e3:9.1f}  {tile} ({registers}): {op.reason}"
+                f"{op.name[:32]:32} {op.kind:12} {op.tasks:6} {op.estimated_ns / 1e3:9.1f}  "
+                f"{tile} ({registers}): {op.reason}"
             )
         idle = ", ".join(f"{t / 1e3:.0f}" for t in self.idle_ns)
         lines.append(
-            f"schedule: {self.launches} launch(es) on {self.eus} EUs, makespan {self.makespan_ns / 1e3:.1f} us, bounds: "
-            f"work {self.work_bound_ns / 1e3:.1f}, path {self.path_bound_ns / 1e3:.1f} us; idle per EU [{idle}] us; "
-            f"arena {self.arena_bytes} bytes (lower bound {self.arena_bound_bytes}), constants {self.constant_bytes} bytes"
+            f"schedule: {self.launches} launch(es) on {self.eus} EUs, "
+            f"makespan {self.makespan_ns / 1e3:.1f} us, bounds: "
+            f"work {self.work_bound_ns / 1e3:.1f}, path {self.path_bound_ns / 1e3:.1f} us; "
+            f"idle per EU [{idle}] us; arena {self.arena_bytes} bytes "
+            f"(lower bound {self.arena_bound_bytes}), constants {self.constant_bytes} bytes"
         )
         return "\n".join(lines)
 

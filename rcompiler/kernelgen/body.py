@@ -311,7 +311,7 @@ class BodyEvaluator:
         return self._narrow(value, "bf16") if element == "bf16" else value
 
     def _widen(self, value: Val) -> Val:
-        """f16 and bf16 are computed in f32 and rounded after each op, as the ONNX reference does."""
+        """f16 and bf16 are computed in f32 and rounded after each op, as ONNX's reference does."""
         e = self._e
         if value.element == "f16":
             kind = Val("", "f32", value.lanes).type

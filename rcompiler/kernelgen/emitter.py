@@ -61,7 +61,7 @@ class Emitter:
     """Writes the body of one function."""
 
     def __init__(self, lanes: int, *, has_fma: bool) -> None:
-        """`lanes`: f32 lanes of one hardware vector; `has_fma`: the target fuses multiply and add."""
+        """`lanes`: f32 lanes of a hardware vector; `has_fma`: the target fuses multiply and add."""
         self.native_lanes = lanes
         self.has_fma = has_fma
         self.guard = 0
@@ -388,9 +388,8 @@ class Emitter:
             kind = Val("", "i8", value.lanes).type
             value = self.op(f"arith.extui {value.name} : {value.type} to {kind}", [value], "i8")
         address = self.address(pointer, element, offset)
-        self.line(
-            f"llvm.store {value.name}, {address} {{alignment = {item_bytes(element)} : i64}} : {value.type}, !llvm.ptr"
-        )
+        aligned = f"{{alignment = {item_bytes(element)} : i64}}"
+        self.line(f"llvm.store {value.name}, {address} {aligned} : {value.type}, !llvm.ptr")
 
 
 def _literal(value: float | int | bool, element: str) -> str:

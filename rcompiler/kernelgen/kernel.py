@@ -107,9 +107,9 @@ class KernelWriter:
         else:
             e.loop(Linear(0), Linear.of("%count_end"), 1, [], task)
         lines = "\n".join("  " + text for text in e.text())
-        head = f"func.func @{self._name}(%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64) {{"
-        zero = "  %zero = arith.constant 0 : i64"
-        return f"{head}\n{zero}\n{lines}\n  return\n}}", e.externals
+        signature = "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64"
+        head = f"func.func @{self._name}({signature}) {{\n  %zero = arith.constant 0 : i64"
+        return f"{head}\n{lines}\n  return\n}}", e.externals
 
     def _buffer(self, index: int, value: ir.Value, *, readonly: bool) -> Buffer:
         e = self._e

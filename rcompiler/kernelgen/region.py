@@ -139,7 +139,8 @@ class Generic:
             dims.append(expression.position if isinstance(expression, ir.AffineDimExpr) else -1)
             if dims[-1] < 0 and not isinstance(expression, ir.AffineConstantExpr):
                 raise CompilerError(
-                    f"{self.op.location}: result indexing {self.maps[-1]} is not a projected permutation"
+                    f"{self.op.location}: result indexing {self.maps[-1]} is not a projected "
+                    "permutation"
                 )
         return dims
 
@@ -217,7 +218,7 @@ class Piece:
 
 
 def pieces_of(value: ir.Value) -> list[Piece]:
-    """Split a yielded value at its outer pads and concatenations into disjoint boxes that cover it."""
+    """Split a yielded value at its outer pads and concatenations: disjoint boxes that cover it."""
     shape = shape_of(value)
     owner = value.owner
     if not isinstance(owner, ir.Block):

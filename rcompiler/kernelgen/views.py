@@ -34,7 +34,7 @@ def contiguous_offset(op: ir.Operation) -> int | None:
 
 
 def view_coordinates(op: ir.Operation, at: list[Linear], split: Split) -> list[Linear]:
-    """Source coordinates of the element `at` of one of VIEWS; `split` gives quotient and remainder."""
+    """Source coordinates of the element `at` of one of VIEWS; `split`: quotient and remainder."""
     if op.name == "tensor.extract_slice":
         return _sliced(op, at)
     return _collapsed(op, at, split) if op.name == "tensor.collapse_shape" else _expanded(op, at)

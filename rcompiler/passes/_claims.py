@@ -68,6 +68,6 @@ def _boxes(attribute: ir.Attribute) -> Boxes:
 
 def _wrong(kernel: str, key: str, said: object, meant: str) -> InvalidModel:
     return InvalidModel(
-        f"rKernel @{kernel}: '{key}' is {said}, and should be {meant}; undo the edit, or make the kernels "
-        "again from stage rtask with roller-tile"
+        f"rKernel @{kernel}: '{key}' is {said}, and should be {meant}; undo the edit, or make the "
+        "kernels again from stage rtask with roller-tile"
     )

@@ -289,7 +289,7 @@ class Fusion:
         return stitched and (len(users) == 1 or math.prod(result) >= ENOUGH_ROWS)
 
     def _is_gemm_like(self, generic: Generic) -> bool:
-        """More than one input carries the reduction: each element of an input is used many times."""
+        """More than one input carries the reduction: elements of an input are used many times."""
         return sum(1 for m in generic.maps[: len(generic.inputs)] if len(m.results) < m.n_dims) > 0
 
     def _stitches(self, group: Group, generic: Generic, operand: int) -> bool:

@@ -158,14 +158,15 @@ class GraphBuilder:
             if self._values[name].kind != "temp":
                 raise PassFailure(
                     op,
-                    f"output {index} is an input, a constant or another output; run rtask-form first",
+                    f"output {index} is an input, a constant or another output; "
+                    "run rtask-form first",
                 )
             self._values[name] = replace(self._values[name], kind="output", index=index)
 
     def _write_in_place(
         self, operator: Operator, concats: list[tuple[Operator, ir.Operation]]
     ) -> bool:
-        """Turn a concatenation of contiguous parts into views that their producers write directly."""
+        """Turn a concatenation of contiguous parts into views that their producers write."""
         op = next((o for known, o in concats if known is operator), None)
         if op is None:
             return False

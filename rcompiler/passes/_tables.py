@@ -69,7 +69,8 @@ def read_tables(module: ir.Operation) -> Tables:
     device = next((o for o in operations if o.name == "vdevice.device"), None)
     if main is None or device is None:
         raise InvalidModel(
-            "the module has no vdevice.device or no @main with rtask.inputs: it is not a schedule (S4)"
+            "the module has no vdevice.device or no @main with rtask.inputs: it is not a "
+            "schedule (S4)"
         )
     kernels, programs = read_kernels(module), read_programs(module)
     inputs, outputs = (_signature(main.attributes[n]) for n in ("rtask.inputs", "rtask.outputs"))
@@ -115,8 +116,8 @@ def constant_arena(module: ir.Operation, constants: Mapping[str, np.ndarray]) ->
                 if raw.size != size:
                     name = ir.StringAttr(op.attributes["sym_name"]).value
                     raise ArtifactError(
-                        f"constant @{name} has {size} bytes in the schedule, but {raw.size} came with it; pass the "
-                        "weights that were saved with this schedule"
+                        f"constant @{name} has {size} bytes in the schedule, but {raw.size} came with "
+                        "it; pass the weights that were saved with this schedule"
                     )
                 arena[offset : offset + raw.size] = raw
     return np.zeros(0, np.uint8) if arena is None else arena
@@ -128,7 +129,8 @@ def _bytes_of(attribute: ir.Attribute, constants: Mapping[str, np.ndarray]) -> n
         key = text.partition("<")[2].partition(">")[0]
         if key not in constants:
             raise ArtifactError(
-                f"constant {key} is not among the weights that came with the schedule; pass its .npz file"
+                f"constant {key} is not among the weights that came with the schedule; "
+                "pass its .npz file"
             )
         return np.ascontiguousarray(constants[key]).reshape(-1).view(np.uint8)
     return dense_array(ir.DenseElementsAttr(attribute)).reshape(-1).view(np.uint8)

@@ -63,7 +63,7 @@ def axis(position: int) -> Linear:
 
 
 def core_of(result: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
-    """(what is computed, number of elements padded below per dim) of a result that may end in pads."""
+    """(what is computed, elements padded below per dim) of a result that may end in pads."""
     low = [0] * len(shape_of(result))
     while not isinstance(result.owner, ir.Block) and result.owner.operation.name == "tensor.pad":
         op = result.owner.operation
