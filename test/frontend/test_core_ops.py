@@ -1,0 +1,110 @@
+"""Operators on inputs that the standard's cases do not have, against the naive runner."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+from naive_linalg import Runner
+
+from rcompiler.frontend import import_onnx
+from rcompiler.frontend.dtypes import numpy_dtype
+
+
+@pytest.fixture(scope="module")
+def run():
+    runner = Runner()
+
+    def call(op, *arrays, values=None, **attributes):
+        names = [f"i{i}" for i in range(len(arrays))]
+        kinds = [helper.np_dtype_to_tensor_dtype(a.dtype) for a in arrays]
+        infos = [
+            helper.make_tensor_value_info(n, k, a.shape)
+            for n, k, a in zip(names, kinds, arrays, strict=True)
+        ]
+        out = helper.make_empty_tensor_value_info("y")
+        out.type.tensor_type.elem_type = kinds[0]
+        graph = helper.make_graph([helper.make_node(op, names, ["y"], **attributes)], "g", infos,
+                                  [out])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+        fixed = {names[i]: arrays[i] for i in values or ()}
+        got = import_onnx(model, values=fixed)
+        feeds = [a for n, a in zip(names, arrays, strict=True) if n not in fixed]
+        raw = runner.run(got.module_text, got.constants, feeds)[0]
+        return raw.view(numpy_dtype(got.outputs[0].dtype)), got.module_text
+
+    yield call
+    runner.close()
+
+
+def test_integer_division_never_traps(run):
+    low = np.iinfo(np.int32).min
+    a = np.array([7, -7, low, 5, low], np.int32)
+    b = np.array([2, 2, -1, 0, 0], np.int32)
+    assert run("Div", a, b)[0].tolist() == [3, -3, low, 0, 0]
+    assert run("Mod", a, b)[0].tolist()[:3] == [1, 1, 0]
+    assert run("Mod", a, b, fmod=1)[0].tolist()[:3] == [1, -1, 0]
+
+
+def test_integer_powers(run):
+    base = np.array([2, -3, -1, 1, 0, 2], np.int64)
+    power = np.array([10, 3, -5, -9, 0, -1], np.int64)
+    assert run("Pow", base, power)[0].tolist() == [1024, -27, -1, 1, 1, 0]
+
+
+def test_shifts_by_the_width_or_more(run):
+    a, n = np.array([255, 255, 1], np.uint8), np.array([8, 200, 7], np.uint8)
+    assert run("BitShift", a, n, direction="LEFT")[0].tolist() == [0, 0, 128]
+    assert run("BitShift", a, n, direction="RIGHT")[0].tolist() == [0, 0, 0]
+
+
+def test_nan_wins_in_maxima(run):
+    a = np.array([np.nan, 1, 2], np.float32)
+    b = np.array([0, np.nan, 3], np.float32)
+    np.testing.assert_array_equal(run("Max", a, b)[0], np.maximum(a, b))
+    np.testing.assert_array_equal(run("ReduceMax", a, keepdims=0)[0], np.nan)
+
+
+def test_softmax_is_four_ops_and_does_not_overflow(run):
+    x = np.array([[1e4, 1e4, -1e4], [0, 1, 2]], np.float32)
+    got, text = run("Softmax", x)
+    assert text.count("linalg.generic") == 4
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(got, e / e.sum(1, keepdims=True), rtol=1e-6)
+
+
+def test_half_precision_sums_are_kept_in_f32(run):
+    x = np.full((1, 4096), 1.0, np.float16)
+    w = np.full((4096, 1), 1.0, np.float16)
+    assert run("MatMul", x, w)[0].item() == 4096  # in f16 the sum sticks at 2048
+    assert run("ReduceSum", x, keepdims=0)[0].item() == 4096
+
+
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_pads_beyond_the_size(run, mode):
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    got = run("Pad", x, np.array([3, 4, 2, 5]), values=[1], mode=mode)[0]
+    np.testing.assert_array_equal(got, np.pad(x, [(3, 2), (4, 5)], mode=mode))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint16", "bool"])
+def test_empty_tensors(run, dtype):
+    x = np.zeros((2, 0, 3), dtype)
+    assert run("Transpose", x)[0].shape == (3, 0, 2)
+    assert run("Concat", x, x, axis=1)[0].shape == (2, 0, 3)
+    assert run("Reshape", x, np.array([0, -1, 6]), values=[1], allowzero=0)[0].shape == (2, 0, 6)
+
+
+def test_depthwise_convolution_has_one_channel_iterator(run):
+    x = np.random.default_rng(0).standard_normal((1, 4, 5, 5)).astype("f")
+    w = np.random.default_rng(1).standard_normal((4, 1, 3, 3)).astype("f")
+    got, text = run("Conv", x, w, group=4, pads=[1, 1, 1, 1])
+    assert "(d0, d1, d2, d3, d4, d5)" in text and "(d0, d1, d2, d3, d4, d5, d6)" not in text
+    padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)])
+    want = sum(padded[:, :, i : i + 5, j : j + 5] * w[:, 0, i, j, None, None]
+               for i in range(3) for j in range(3))
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
