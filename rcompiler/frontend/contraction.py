@@ -95,23 +95,17 @@ class ContractionOps(LayoutOps):
             for i in range(rank)
         ]
         n, co, ci = x.shape[0], w.shape[0] // groups, w.shape[1]
-        lead, x_lead, w_lead, reduce = [n], ["d0"], [], []
-        if groups > 1:  # a dimension of size one per group is left out: depthwise has only g
-            keep_co, keep_ci = co > 1, ci > 1
-            x_shape = [n, groups] + [ci] * keep_ci
-            x = self.reshape(x, [*x_shape, *x.shape[2:]])
-            w = self.reshape(w, [groups] + [co] * keep_co + [ci] * keep_ci + [*kernel])
-            lead += [groups] + [co] * keep_co
-            x_lead.append("d1")
-            w_lead.append("d1")
-        else:
-            keep_co = keep_ci = True
-            lead.append(co)
-        if keep_co:
-            w_lead.append(f"d{len(lead) - 1}")
+        # A dimension of size one per group is left out: depthwise has only g.
+        keep_co, keep_ci = groups == 1 or co > 1, groups == 1 or ci > 1
+        group, outer, inner = [groups] * (groups > 1), [co] * keep_co, [ci] * keep_ci
+        if groups > 1:
+            x = self.reshape(x, [n, *group, *inner, *x.shape[2:]])
+            w = self.reshape(w, [*group, *outer, *inner, *kernel])
+        lead = [n, *group, *outer]
+        x_lead = ["d0"] + ["d1"] * len(group)
+        w_lead = ["d1"] * len(group) + [f"d{len(lead) - 1}"] * keep_co
         first = len(lead) + rank  # first reduction dimension
-        if keep_ci:
-            reduce = [f"d{first}"]
+        reduce = [f"d{first}"] * keep_ci
         taps = [f"d{first + len(reduce) + i}" for i in range(rank)]
         window = [
             _window(f"d{len(lead) + i}", strides[i], taps[i], dilations[i]) for i in range(rank)
