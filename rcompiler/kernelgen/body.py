@@ -8,7 +8,8 @@ from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.emitter import BITS, Emitter, Val
+from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.value import BITS, Val
 from rcompiler.kernelgen.vector_math import VectorMath
 
 _CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")

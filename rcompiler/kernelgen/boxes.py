@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rcompiler.kernelgen.affine import LANE, Linear
-from rcompiler.kernelgen.emitter import Emitter, Val
+from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.value import Val
 
 
 def lane_cover(extent: int, lanes: int) -> list[int]:

@@ -8,53 +8,19 @@ spills the accumulators).
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-
-import ml_dtypes
-import numpy as np
+from typing import Any, TypeVar
 
 from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.value import Val, item_bytes, literal
 
-BITS = {
-    "i1": 1,
-    "i8": 8,
-    "i16": 16,
-    "i32": 32,
-    "i64": 64,
-    "f16": 16,
-    "bf16": 16,
-    "f32": 32,
-    "f64": 64,
-}
-
-
-def item_bytes(element: str) -> int:
-    """Bytes of one element in memory; i1 takes a whole byte."""
-    return max(8, BITS[element]) // 8
-
-
-@dataclass(frozen=True)
-class Val:
-    """An SSA value: its name, element type and number of lanes (0: a scalar). `linear` is its
-    symbolic value, if any.
-    """
-
-    name: str
-    element: str
-    lanes: int = 0
-    linear: Linear | None = None
-
-    @property
-    def type(self) -> str:
-        return f"vector<{self.lanes}x{self.element}>" if self.lanes else self.element
+_T = TypeVar("_T")
 
 
 class _Scope:
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.known: dict[object, object] = {}
+        self.known: dict[object, Any] = {}
 
 
 class Emitter:
@@ -73,7 +39,6 @@ class Emitter:
         self.externals: dict[str, str] = {}
 
     # -- names, scopes
-    # -------------------------------------------------------------------------------
     @property
     def depth(self) -> int:
         return len(self._scopes) - 1
@@ -109,7 +74,7 @@ class Emitter:
         for scope in self._scopes[: depth + 1]:
             known = scope.known.get(text)
             if known is not None:
-                return known  # type: ignore[return-value]
+                return known
         name = self.define(self.fresh(prefix), depth)
         self._scopes[depth].lines.append(f"{name} = {text}")
         self._scopes[depth].known[text] = name
@@ -118,7 +83,8 @@ class Emitter:
     def remember(self, key: object, value: object, depth: int | None = None) -> None:
         self._scopes[self.depth if depth is None else depth].known[key] = value
 
-    def recall(self, key: object) -> object | None:
+    def recall(self, key: object) -> Any:
+        """What an open scope remembers under `key`; None if nothing."""
         for scope in reversed(self._scopes):
             known = scope.known.get(key)
             if known is not None:
@@ -137,7 +103,7 @@ class Emitter:
         """
         return [scope for scopes in (self._scopes, *reversed(self._hidden)) for scope in scopes]
 
-    def at_depth(self, depth: int, write: Callable[[], object]) -> object:
+    def at_depth(self, depth: int, write: Callable[[], _T]) -> _T:
         """Run `write` as if the scopes deeper than `depth` were not open yet: its code precedes
         them.
         """
@@ -150,7 +116,6 @@ class Emitter:
             self._scopes.extend(self._hidden.pop())
 
     # -- loops
-    # ---------------------------------------------------------------------------------------
     def loop(
         self,
         low: Linear,
@@ -230,7 +195,6 @@ class Emitter:
         return [Val(self.define(f"{name}#{k}"), v.element, v.lanes) for k, v in enumerate(values)]
 
     # -- values
-    # --------------------------------------------------------------------------------------
     def index(self, value: Linear) -> str:
         """The i64 SSA name of a linear expression (no lane term)."""
         if not value.terms:
@@ -257,14 +221,14 @@ class Emitter:
 
     def constant(self, value: float | int | bool, element: str, lanes: int = 0) -> Val:
         """A scalar or splat constant, bit-exact."""
-        literal = _literal(value, element)
+        number = literal(value, element)
         if lanes:
-            literal = f"dense<{literal}>"
+            number = f"dense<{number}>"
         kind = Val("", element, lanes).type
         text = (
-            f"arith.constant {literal} : {kind}"
-            if literal not in ("true", "false")
-            else f"arith.constant {literal}"
+            f"arith.constant {number} : {kind}"
+            if number not in ("true", "false")
+            else f"arith.constant {number}"
         )
         return Val(self.pure(text, [], "k"), element, lanes)
 
@@ -335,7 +299,6 @@ class Emitter:
         return self.op(f"arith.addf {product.name}, {c.name} : {a.type}", [product, c], a.element)
 
     # -- memory
-    # --------------------------------------------------------------------------------------
     def address(self, pointer: str, element: str, offset: Linear) -> str:
         """Pointer to the element at `offset` (in elements): constant displacement last, so that it
         folds into the access.
@@ -390,19 +353,3 @@ class Emitter:
         address = self.address(pointer, element, offset)
         aligned = f"{{alignment = {item_bytes(element)} : i64}}"
         self.line(f"llvm.store {value.name}, {address} {aligned} : {value.type}, !llvm.ptr")
-
-
-def _literal(value: float | int | bool, element: str) -> str:
-    if element == "i1":
-        return "true" if value else "false"
-    if element[0] == "i":
-        bits = BITS[element]
-        number = int(value) & ((1 << bits) - 1)
-        return str(number - (1 << bits) if number >> (bits - 1) else number)
-    if element == "f64":
-        return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
-    kind = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}[element]
-    digits = BITS[element] // 4
-    with np.errstate(over="ignore"):
-        raw = np.array(value).astype(kind).tobytes()
-    return f"0x{int.from_bytes(raw, 'little'):0{digits}X}"

@@ -11,9 +11,10 @@ from torch_mlir import ir
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.body import BodyEvaluator
-from rcompiler.kernelgen.emitter import Emitter, Val
+from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.region import Generic, element_of, integers, pad_value, shape_of
 from rcompiler.kernelgen.scratch import Scratch
+from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.views import kept_dims, view_coordinates
 
 

@@ -18,10 +18,11 @@ from torch_mlir import ir
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover
-from rcompiler.kernelgen.emitter import Emitter, Val
+from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator, NeedsScalars
 from rcompiler.kernelgen.region import Piece, element_of, integers, pieces_of, shape_of, yielded
 from rcompiler.kernelgen.sequential import SequentialWriter
+from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.views import VIEWS
 
 

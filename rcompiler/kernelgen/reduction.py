@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rcompiler.kernelgen.affine import LANE, Linear
-from rcompiler.kernelgen.emitter import Emitter, Val
+from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import NeedsScalars
 from rcompiler.kernelgen.region import COMBINERS, Generic, element_of
+from rcompiler.kernelgen.value import Val
 
 if TYPE_CHECKING:
     from rcompiler.kernelgen.evaluate import Evaluator

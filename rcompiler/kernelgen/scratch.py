@@ -16,8 +16,8 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import for_each
-from rcompiler.kernelgen.emitter import Val, item_bytes
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
+from rcompiler.kernelgen.value import Val, item_bytes
 
 if TYPE_CHECKING:
     from rcompiler.kernelgen.evaluate import Buffer, Evaluator

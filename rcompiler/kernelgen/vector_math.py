@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 
-from rcompiler.kernelgen.emitter import Emitter, Val
+from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.vector_math_coefficients import ERF_LARGE, ERF_SMALL, EXP, LOG, TANH
 
 

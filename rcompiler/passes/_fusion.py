@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import LANE, Linear
-from rcompiler.kernelgen.emitter import item_bytes
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
+from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import contiguous_offset
 
 FREE = ("tensor.empty", "linalg.fill")

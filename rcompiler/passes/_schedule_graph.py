@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from torch_mlir import ir
 
 from rcompiler.dialects.rtask import CAST, captures
-from rcompiler.kernelgen.emitter import item_bytes
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
+from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import contiguous_offset
 from rcompiler.passes import PassFailure
 from rcompiler.passes._empty_tensors import is_empty

@@ -12,7 +12,7 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler.errors import ArtifactError, InvalidModel
-from rcompiler.kernelgen.emitter import item_bytes
+from rcompiler.kernelgen.value import item_bytes
 from rcompiler.passes._program_ir import read_kernels, read_programs
 from rcompiler.rammer.encode import encode, event_ids
 from rcompiler.rammer.graph import Kernel

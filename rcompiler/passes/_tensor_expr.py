@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.emitter import item_bytes
 from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of, yielded
+from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import VIEWS, view_coordinates
 from rcompiler.roller import expr as roller
 

@@ -1,0 +1,61 @@
+"""Scalar and vector values of the generated code: element types, sizes, literals."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import ml_dtypes
+import numpy as np
+
+from rcompiler.kernelgen.affine import Linear
+
+BITS = {
+    "i1": 1,
+    "i8": 8,
+    "i16": 16,
+    "i32": 32,
+    "i64": 64,
+    "f16": 16,
+    "bf16": 16,
+    "f32": 32,
+    "f64": 64,
+}
+
+
+def item_bytes(element: str) -> int:
+    """Bytes of one element in memory; i1 takes a whole byte."""
+    return max(8, BITS[element]) // 8
+
+
+@dataclass(frozen=True)
+class Val:
+    """An SSA value: its name, element type and number of lanes (0: a scalar). `linear` is its
+    symbolic value, if any.
+    """
+
+    name: str
+    element: str
+    lanes: int = 0
+    linear: Linear | None = None
+
+    @property
+    def type(self) -> str:
+        return f"vector<{self.lanes}x{self.element}>" if self.lanes else self.element
+
+
+def literal(value: float | int | bool, element: str) -> str:
+    """A constant in MLIR's syntax, exact: floats by their bits, integers cut to their width."""
+    if element == "i1":
+        return "true" if value else "false"
+    if element[0] == "i":
+        bits = BITS[element]
+        number = int(value) & ((1 << bits) - 1)
+        return str(number - (1 << bits) if number >> (bits - 1) else number)
+    if element == "f64":
+        return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
+    kind = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}[element]
+    digits = BITS[element] // 4
+    with np.errstate(over="ignore"):
+        raw = np.array(value).astype(kind).tobytes()
+    return f"0x{int.from_bytes(raw, 'little'):0{digits}X}"
