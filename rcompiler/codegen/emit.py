@@ -184,8 +184,8 @@ class _Worker:
         if frame is None:
             raise CompilerError(
                 f"code generation: LLVM ended with status {self._process.wait()} on a module of "
-                f"{len(job.text)} characters for {job.cpu}{self._last_words()}; this is a defect of "
-                "the compiler, report it with the model"
+                f"{len(job.text)} characters for {job.cpu}{self._last_words()}; this is a defect "
+                "of the compiler, report it with the model"
             )
         status, reply = frame
         if status:

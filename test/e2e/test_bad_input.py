@@ -1,65 +1,25 @@
 """Everything that can be wrong with what a user gives: a typed error with reason and remedy."""
 
-import hashlib
-import json
 import os
 import resource
-import signal
-import subprocess
-import sys
 import time
-import warnings
-import zipfile
 
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper, numpy_helper
+from bad_models import external, graph_model, relu
+from onnx import helper, numpy_helper
 
 import rcompiler
-from rcompiler.codegen.cpu import CacheWarning
 from rcompiler.errors import (
-    ArtifactError,
     CompilerError,
     DeviceError,
     InvalidModel,
-    ScheduleError,
     ShapeError,
     UnsupportedOp,
 )
 from rcompiler.model import CompiledModel
-from rcompiler.runtime import container
 from rcompiler.tools import models, rc_compile, rc_run
-
-F = TensorProto.FLOAT
-
-
-def graph_model(nodes, inputs=(("x", (2, 3)),), outputs=(("y", (2, 3)),), weights=(), domain=""):
-    """A model without any check."""
-    ports = [
-        [helper.make_tensor_value_info(name, F, shape) for name, shape in side]
-        for side in (inputs, outputs)
-    ]
-    graph = helper.make_graph(nodes, "g", *ports, initializer=list(weights))
-    opsets = [helper.make_opsetid("", 17)]
-    if domain:
-        opsets.append(helper.make_opsetid(domain, 1))
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
-
-
-def relu(shape=(2, 3)):
-    return graph_model(
-        [helper.make_node("Relu", ["x"], ["y"], "act")], [("x", shape)], [("y", shape)]
-    )
-
-
-def external(folder, location="weights.bin"):
-    """y = x + w, with w in a file that may be missing."""
-    weight = numpy_helper.from_array(np.ones((2, 3), np.float32), "w")
-    proto = graph_model([helper.make_node("Add", ["x", "w"], ["y"], "sum")], weights=[weight])
-    path = folder / "m.onnx"
-    onnx.save(proto, path, save_as_external_data=True, location=location, size_threshold=0)
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -236,7 +196,7 @@ X = np.linspace(-1, 1, 64 * 32, dtype=np.float32).reshape(64, 32)
     "args, kwargs, words",
     [
         ((), {}, "'input' is missing"),
-        ((X, X), {}, "2 arguments for 1 inputs"),
+        ((X, X), {}, "for 1 inputs"),
         ((), {"z": X}, "no input 'z'"),
         ((X,), {"input": X}, "by position and by name"),
         ((X[:2],), {}, "has shape"),
@@ -262,232 +222,6 @@ def test_views_and_special_values_are_data(model):
     odd[0, 0], odd[1, 0], odd[2, 0] = np.nan, np.inf, -np.inf
     (found,) = model(odd)
     assert np.isnan(found[0]).all() and np.array_equal(found[3:], expected[3:])
-
-
-# -- compiled files -----------------------------------------------------------------------------
-def rewrite(path, change=lambda header: None, words=None):
-    """Change header and tables and make all hashes right again: what a stranger can do."""
-    header, sections = container.read(path)
-    sections = {name: np.array(data) for name, data in sections.items()}
-    if words is not None:
-        words(sections["tables"].view("<i8"))
-    header.pop("sections")
-    change(header)
-    facts = {
-        name: container.describe(sections[name])["sha256"] for name in ("code", "tables", "weights")
-    }
-    decisive = {k: v for k, v in header.items() if k not in ("certificate", "provenance")}
-    text = json.dumps([decisive, facts], sort_keys=True, separators=(",", ":"))
-    header["certificate"] = hashlib.sha256(text.encode()).hexdigest()
-    container.write(path, header, dict(sorted(sections.items())))
-
-
-def test_truncated_and_damaged_files(saved):
-    good = saved.read_bytes()
-    for size in (0, 3, 64, 500, len(good) // 2, len(good) - 1):
-        saved.write_bytes(good[:size])
-        with pytest.raises(ArtifactError, match="m.rcx: "):
-            rcompiler.load(saved)
-    rng = np.random.default_rng(0)
-    for position in rng.integers(0, len(good), 40):
-        changed = bytearray(good)
-        changed[position] ^= 0x10
-        saved.write_bytes(changed)
-        try:
-            assert np.isfinite(rcompiler.load(saved)(X)[0]).all()  # a byte of padding
-        except CompilerError as error:
-            assert "m.rcx: " in str(error)
-
-
-def test_foreign_files(tmp_path):
-    with zipfile.ZipFile(tmp_path / "zip.rcx", "w") as archive:
-        archive.writestr("model.json", "{}")
-    np.save(tmp_path / "array.npy", X)
-    onnx.save(relu(), tmp_path / "m.onnx")
-    for name in ("zip.rcx", "array.npy", "m.onnx"):
-        with pytest.raises(ArtifactError, match=f"{name}: it is no compiled model; "):
-            rcompiler.load(tmp_path / name)
-    with pytest.raises(ArtifactError, match="cannot be read"):
-        rcompiler.load(tmp_path / "nowhere.rcx")
-    with pytest.raises(ArtifactError, match="cannot be read"):
-        rcompiler.load(tmp_path)
-    with pytest.raises(ArtifactError, match="a path"):
-        rcompiler.load(None)
-
-
-def test_another_version_says_so(saved):
-    data = saved.read_bytes()
-    saved.write_bytes(data[:4] + (99).to_bytes(4, "little") + data[8:])
-    with pytest.raises(ArtifactError, match="version 99.*compile the model again"):
-        rcompiler.load(saved)
-
-
-def test_unchanged_content_is_accepted(saved):
-    rewrite(saved)
-    assert rcompiler.load(saved)(X)[0].shape == (64, 32)
-
-
-def racing(model):
-    """The notes and words of a schedule in which left reads what right writes, without a wait."""
-    (program,) = model.artifact.programs
-    runs = [w for stream in program.streams for w in [list(stream)] if len(w) > 1]
-    return program, runs
-
-
-def test_a_proof_is_needed(saved):
-    rewrite(saved, lambda header: header.update(proof={}))
-    with pytest.raises(ArtifactError, match="no proof of its schedule; compile the model again"):
-        rcompiler.load(saved)
-    rewrite(saved, lambda header: header.pop("proof"))
-    with pytest.raises(ArtifactError, match="no proof|not of this content"):
-        rcompiler.load(saved)
-
-
-def test_edited_tables_that_race_are_refused(tmp_path):
-    """Two EUs and a wait; the wait becomes one for a signal that comes too early."""
-    proto = models.build("tiny_chain", ops=6, width=512)
-    chain = rcompiler.compile_onnx(proto, eus=2, cache=False)
-    path = tmp_path / "chain.rcx"
-    chain.save(path)
-    waits = [
-        (position, words)
-        for program in chain.artifact.programs
-        for words in program.streams
-        for position in waits_of(words)
-    ]
-    assert waits, "the schedule of this model is expected to have waits"
-
-    def earlier(words):
-        """Every wait waits for the first event only: all later hand-offs are unordered."""
-        at = 0
-        for program in chain.artifact.programs:
-            for stream in program.streams:
-                for position in waits_of(stream):
-                    words[at + position + 1] = 0
-                    words[at + position + 2] = 1
-                at += len(stream)
-
-    rewrite(path, words=earlier)
-    with pytest.raises((ScheduleError, ArtifactError)) as caught:
-        rcompiler.load(path)
-    assert "chain.rcx: " in str(caught.value)
-    assert isinstance(caught.value, ScheduleError) and caught.value.rule in ("race", "deadlock")
-
-
-def waits_of(stream):
-    from rcompiler.runtime import tables
-
-    return [position for position, code, _ in tables.instructions(stream) if code == tables.WAIT]
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda p: p["buffers"].pop(),
-        lambda p: p["buffers"][0].__setitem__(2, 64),
-        lambda p: p["buffers"][0].__setitem__(3, -5),
-        lambda p: p["buffers"][0].__setitem__(1, "moon"),
-        lambda p: p["kernels"].pop(),
-        lambda p: p["kernels"][0].__setitem__(0, [7, 7]),
-        lambda p: p["kernels"][0][1].pop(),
-        lambda p: p["kernels"][0][2][0].__setitem__(0, [1 << 60, 1 << 60]),
-        lambda p: p["kernels"][0].__setitem__(3, [[0, 99]]),
-        lambda p: p["programs"][0]["operands"].clear(),
-        lambda p: p["programs"][0]["buffers"].append(1 << 40),
-        lambda p: p["programs"].append({}),
-        lambda p: p.update(buffers=None),
-        lambda p: p.update(kernels="x"),
-    ],
-)
-def test_notes_that_do_not_fit_are_refused(saved, change):
-    rewrite(saved, lambda header: change(header["proof"]))
-    with pytest.raises((ArtifactError, ScheduleError), match="m.rcx: "):
-        rcompiler.load(saved)
-
-
-# -- folders ------------------------------------------------------------------------------------
-def compile_into(folder):
-    """Compiles with a cache that cannot be used: the model works, one warning says why."""
-    with warnings.catch_warnings(record=True) as seen:
-        warnings.simplefilter("always")
-        found = rcompiler.compile_onnx(
-            models.build("two_branch", rows=64, width=32), eus=2, cache=folder
-        )
-    assert [w.category for w in seen if issubclass(w.category, CacheWarning)] == [CacheWarning]
-    assert str(folder) in str(seen[0].message)
-    return found
-
-
-def test_a_cache_folder_that_cannot_be_made_or_is_a_file(model, tmp_path):
-    (tmp_path / "file").write_text("")
-    assert np.array_equal(compile_into(tmp_path / "file")(X)[0], model(X)[0])
-    assert np.array_equal(compile_into(tmp_path / "file" / "below")(X)[0], model(X)[0])
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_a_read_only_cache_folder(model, tmp_path):
-    tmp_path.chmod(0o500)
-    assert np.array_equal(compile_into(tmp_path)(X)[0], model(X)[0])
-
-
-def test_a_read_only_or_full_file_system(model):
-    """/proc takes no files, whoever asks."""
-    assert np.array_equal(compile_into("/proc/rcompiler-cache")(X)[0], model(X)[0])
-
-
-_LIMITED = """
-import resource, signal, sys, warnings
-import numpy as np
-import rcompiler
-from rcompiler.tools import models
-signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-proto = models.build("two_branch", rows=64, width=32)
-import rcompiler.compile
-resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))  # a disk with 200 bytes left
-with warnings.catch_warnings(record=True) as seen:
-    warnings.simplefilter("always")
-    model = rcompiler.compile_onnx(proto, eus=1, cache=sys.argv[1])
-print(len(seen), np.isfinite(model(np.ones((64, 32), np.float32))[0]).all())
-try:
-    model.save(sys.argv[2])
-except rcompiler.CompilerError as error:
-    print(type(error).__name__, error)
-"""
-
-
-def test_a_full_disk(tmp_path):
-    (tmp_path / "m.rcx").write_text("what was there")
-    command = [sys.executable, "-c", _LIMITED, str(tmp_path / "cache"), str(tmp_path / "m.rcx")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    first, second = done.stdout.splitlines()
-    assert first == "1 True"
-    assert second.startswith("ArtifactError") and "m.rcx: cannot be written" in second
-    assert (tmp_path / "m.rcx").read_text() == "what was there"
-    assert sorted(os.listdir(tmp_path)) == ["cache", "m.rcx"] and not os.listdir(tmp_path / "cache")
-
-
-_SAVE_FOREVER = """
-import sys
-import rcompiler
-model = rcompiler.load(sys.argv[1])
-print("ready", flush=True)
-while True:
-    model.save(sys.argv[2])
-"""
-
-
-def test_a_save_that_is_killed_leaves_the_old_file_whole(saved, tmp_path):
-    target = tmp_path / "target.rcx"
-    for delay in (0.0, 0.003, 0.01, 0.02):
-        command = [sys.executable, "-c", _SAVE_FOREVER, str(saved), str(target)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            assert process.stdout and process.stdout.readline() == "ready\n"
-            deadline = time.monotonic() + 20
-            while not target.exists() and time.monotonic() < deadline:
-                time.sleep(0.001)
-            time.sleep(delay)
-            process.send_signal(signal.SIGKILL)
-        assert target.read_bytes() == saved.read_bytes()
 
 
 # -- the command line ---------------------------------------------------------------------------
