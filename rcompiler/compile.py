@@ -29,10 +29,10 @@ from rcompiler.explain import make_report
 from rcompiler.frontend import import_onnx
 from rcompiler.isolate import isolated
 from rcompiler.model import REPORT, STAGES, CompiledModel
-from rcompiler.options import CompileOptions, default_cache
+from rcompiler.options import CompileOptions, Policy, default_cache
+from rcompiler.passes import PassFailure
 from rcompiler.passes._claims import check_claims
 from rcompiler.passes._fold import fold_constants
-from rcompiler.passes import PassFailure
 from rcompiler.passes._pipeline_text import build
 from rcompiler.passes._tables import Tables, constant_arena, read_tables
 from rcompiler.proof import describe
@@ -52,7 +52,7 @@ def compile_onnx(
     target: str = "cpu",
     shapes: Mapping[str, Any] | None = None,
     eus: int | None = None,
-    policy: str = "rammer",
+    policy: Policy = "rammer",
     fusion: bool = True,
     tune: str = "off",
     deterministic: bool = True,
@@ -79,7 +79,6 @@ def compile_onnx(
         raise CompilerError(
             "deterministic=False has no meaning here: every program is deterministic"
         )
-    # type: ignore[arg-type]
     options = CompileOptions(target, _eus(eus), policy, fusion, _cache(cache))
     run = _Compilation(options, _cpu(target), progress)
     emit.prepare()  # a process that runs LLVM, so that it is there when code is to be generated

@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -40,8 +41,8 @@ def isolated(
     with tempfile.TemporaryDirectory(prefix="rc-schedule-") as name:
         folder = Path(name)
         (folder / _TEXT).write_text(text)
-        # type: ignore[arg-type]
-        np.savez(folder / _WEIGHTS, **{k: np.asarray(v) for k, v in constants.items()})
+        arrays: dict[str, Any] = {k: np.asarray(v) for k, v in constants.items()}
+        np.savez(folder / _WEIGHTS, **arrays)
         home = str(Path(__file__).parents[1])
         paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
         child = subprocess.Popen(

@@ -138,7 +138,8 @@ class _Rebuilt:
                         f"program '{self._launch.name}', EU {eu}: a run of operator "
                         f"'{operator}' is not on the buffers that the notes name"
                     )
-                yield Run(kernels[operands[0]].name, operator, *operands[1:4], buffers)
+                kernel, first, count, stride = operands[:4]
+                yield Run(kernels[kernel].name, operator, first, count, stride, buffers)
             elif opcode == tables.WAIT:
                 yield Wait(events[operands[0]], operands[1])
             elif opcode == tables.SIGNAL:

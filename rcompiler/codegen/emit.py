@@ -225,6 +225,10 @@ class _Workers:
     """Idle workers of this process; a forked child begins with none."""
 
     def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Know no workers; for a forked child, where a thread that is gone may hold the lock."""
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._pid = os.getpid()
@@ -264,9 +268,7 @@ class _Workers:
 
 
 _WORKERS = _Workers()
-os.register_at_fork(
-    after_in_child=_WORKERS.__init__
-)  # its lock may be held by a thread that is gone
+os.register_at_fork(after_in_child=_WORKERS.reset)
 atexit.register(_WORKERS.close)
 
 

@@ -69,7 +69,7 @@ class Evaluator:
         key = ("read", value, tuple(at), lanes)
         known = self.emitter.recall(key)
         if known is not None:
-            return known  # type: ignore[return-value]
+            return known
         try:
             result = self._read(value, at, lanes)
         except NeedsScalars:
@@ -154,7 +154,7 @@ class Evaluator:
         if known is None:
             known = self._operand(generic, k, dims, lanes)
             e.remember(key, known, max(e.depth_of(known.name), e.guard))
-        return known  # type: ignore[return-value]
+        return known
 
     def _operand(self, generic: Generic, k: int, dims: list[Linear], lanes: int) -> Val:
         try:
@@ -167,7 +167,6 @@ class Evaluator:
         return self.read(generic.operands[k], where, lanes)
 
     # -- region ops
-    # ----------------------------------------------------------------------------------
     def _linalg_fill(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
         return self.body.scalar(op.operands[0])
 

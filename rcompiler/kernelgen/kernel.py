@@ -69,6 +69,10 @@ class _Range:
     end: Linear
 
 
+# What a piece of a result is read from: a value of the region, or None for the piece's fill.
+_Source = tuple[ir.Value | None, Piece]
+
+
 class KernelWriter:
     """Writes the function of one rtask.kernel."""
 
@@ -220,8 +224,15 @@ class KernelWriter:
         return shape[dim] if dim < len(shape) else high
 
     # -- loops over register tiles
-    # -------------------------------------------------------------------
-    def _loops(self, order, ranges, base, steps, sources, outputs):  # type: ignore[no-untyped-def]
+    def _loops(
+        self,
+        order: list[int],
+        ranges: list[_Range],
+        base: list[Linear],
+        steps: list[int],
+        sources: list[_Source],
+        outputs: list[Buffer],
+    ) -> None:
         if not order:
             self._register_tile(base, steps, sources, outputs)
             return
@@ -270,7 +281,13 @@ class KernelWriter:
             left %= lanes
         return chunks + lane_cover(left, lanes // 2 or 1)
 
-    def _register_tile(self, base, steps, sources, outputs):  # type: ignore[no-untyped-def]
+    def _register_tile(
+        self,
+        base: list[Linear],
+        steps: list[int],
+        sources: list[_Source],
+        outputs: list[Buffer],
+    ) -> None:
         """All positions of one register tile: reductions together, then the elementwise rest, then
         the stores.
         """

@@ -9,6 +9,7 @@ tile, so every tiling gives the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rcompiler.kernelgen.affine import LANE, Linear
@@ -26,6 +27,9 @@ UNROLLED_UPDATES = 256
 # Independent partial sums of a reduction that runs along the lanes: FMA latency 4 x 2 ports, halved
 # for the loads.
 LANE_CHAINS = 4
+
+# The accumulators after one step: from the coordinates of the reduction dims and their values.
+_Update = Callable[[dict[int, Linear], list[Val]], list[Val]]
 
 
 class Reducer:
@@ -52,9 +56,9 @@ class Reducer:
             depth = max(e.depth_of(*symbols), e.guard)
             wanted = [positions[k] for k in missing]
             found = e.at_depth(depth, lambda: self._compute(generic, wanted, lanes))
-            for k, values in zip(missing, found, strict=True):  # type: ignore[call-overload]
+            for k, values in zip(missing, found, strict=True):
                 e.remember(keys[k], values, depth)
-        return [e.recall(key) for key in keys]  # type: ignore[misc]
+        return [e.recall(key) for key in keys]
 
     def _compute(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
@@ -72,7 +76,7 @@ class Reducer:
         points = [self._evaluator.loop_dims(generic, p) for p in positions]
         accumulators: list[Val] = []
         for at in positions:
-            for k, init in enumerate(generic.inits):
+            for init in generic.inits:
                 value = self._evaluator.read(init, at, lanes)
                 accumulators.append(self._accumulator(generic, value, element_of(init), lanes))
         unroll = self._unrolls(generic, len(positions) * count)
@@ -177,7 +181,15 @@ class Reducer:
             unroll[dim] = max(factor, 1)
         return unroll
 
-    def _nest(self, generic, unroll, level, point, values, update):  # type: ignore[no-untyped-def]
+    def _nest(
+        self,
+        generic: Generic,
+        unroll: dict[int, int],
+        level: int,
+        point: dict[int, Linear],
+        values: list[Val],
+        update: _Update,
+    ) -> list[Val]:
         """The reduction loops from `level` inwards; dims keep the order of the op."""
         if level == len(generic.reduction_dims):
             return update(point, values)
@@ -221,71 +233,74 @@ class Reducer:
         """Partial results in LANE_CHAINS vectors, then one fixed tree, then the tail with narrower
         vectors.
         """
-        e = self._e
         assert generic.combiner is not None
-        kind, identity = COMBINERS[generic.combiner]
         element = element_of(generic.inits[0])
-        wide = "f32" if element in ("f16", "bf16") else element
-        base = self._evaluator.loop_dims(generic, at)
+        dims = self._evaluator.loop_dims(generic, at)
         total = self._accumulator(
             generic, self._evaluator.read(generic.inits[0], at, 0), element, 0
         )
-        start, size = 0, generic.sizes[dim]
-        width = e.native_lanes
-        others = [d for d in generic.reduction_dims if d != dim]
+        start, size, width = 0, generic.sizes[dim], self._e.native_lanes
         while start < size:
             while width > size - start:
                 width //= 2
-            lanes = width if width > 1 else 0
-            count = (size - start) // width
-            chains = min(LANE_CHAINS, count) if width == e.native_lanes else 1
-            neutral = [e.constant(identity, wide, lanes) for _ in range(chains)]
-
-            def body(
-                i: Linear,
-                carried: list[Val],
-                *,
-                start=start,
-                width=width,
-                chains=chains,
-                lanes=lanes,
-            ):  # type: ignore[no-untyped-def]
-                out = []
-                for chain, value in enumerate(carried):
-                    where = i * (width * chains) + (start + chain * width)
-                    dims = list(base)
-                    dims[dim] = where + Linear.of(LANE) if lanes else where
-                    out += self._others(generic, others, dims, [value], lanes)
-                return out
-
-            values = e.loop(Linear(0), Linear(count // chains), 1, neutral, body)
-            for extra in range(count // chains * chains, count):
-                dims = list(base)
-                dims[dim] = Linear(start + extra * width) + (Linear.of(LANE) if lanes else 0)
-                values[0] = self._others(generic, others, dims, [values[0]], lanes)[0]
-            while len(values) > 1:
-                values = [
-                    self._combine(generic.combiner, values[k], values[k + 1])
-                    if k + 1 < len(values)
-                    else values[k]
-                    for k in range(0, len(values), 2)
-                ]
-            part = values[0]
-            if lanes:
-                flags = " fastmath<reassoc>" if kind == "add" and wide[0] == "f" else ""
-                if wide[0] == "f" and kind == "mul":
-                    flags = " fastmath<reassoc>"
-                part = e.op(
-                    f"vector.reduction <{kind}>, {part.name}{flags} : {part.type} into {wide}",
-                    [part],
-                    wide,
-                    0,
-                )
+            end = start + (size - start) // width * width
+            part = self._span(generic, dims, dim, range(start, end, width), total.element)
             total = self._combine(generic.combiner, total, part)
-            start += count * width
-        return self._round(e, total, element)
+            start = end
+        return self._round(self._e, total, element)
 
-    def _others(self, generic, others, dims, values, lanes):  # type: ignore[no-untyped-def]
+    def _span(
+        self, generic: Generic, base: list[Linear], dim: int, span: range, element: str
+    ) -> Val:
+        """The coordinates of `span` along `dim` combined: vectors of `span.step` lanes."""
+        e, width, count = self._e, span.step, len(span)
+        assert generic.combiner is not None
+        lanes = width if width > 1 else 0
+        chains = min(LANE_CHAINS, count) if width == e.native_lanes else 1
+        others = [d for d in generic.reduction_dims if d != dim]
+
+        def step(where: Linear, value: Val) -> Val:
+            dims = list(base)
+            dims[dim] = where + Linear.of(LANE) if lanes else where
+            return self._others(generic, others, dims, [value], lanes)[0]
+
+        def body(i: Linear, carried: list[Val]) -> list[Val]:
+            return [
+                step(i * (width * chains) + (span.start + chain * width), value)
+                for chain, value in enumerate(carried)
+            ]
+
+        neutral = e.constant(COMBINERS[generic.combiner][1], element, lanes)
+        values = e.loop(Linear(0), Linear(count // chains), 1, [neutral] * chains, body)
+        for extra in range(count // chains * chains, count):
+            values[0] = step(Linear(span.start + extra * width), values[0])
+        while len(values) > 1:
+            values = [
+                self._combine(generic.combiner, values[k], values[k + 1])
+                if k + 1 < len(values)
+                else values[k]
+                for k in range(0, len(values), 2)
+            ]
+        return self._across(generic.combiner, values[0])
+
+    def _across(self, combiner: str, value: Val) -> Val:
+        """The lanes of a vector combined."""
+        if not value.lanes:
+            return value
+        kind, _ = COMBINERS[combiner]
+        free = value.element[0] == "f" and kind in ("add", "mul")
+        flags = " fastmath<reassoc>" if free else ""
+        text = f"vector.reduction <{kind}>, {value.name}{flags} : {value.type} into {value.element}"
+        return self._e.op(text, [value], value.element, 0)
+
+    def _others(
+        self,
+        generic: Generic,
+        others: list[int],
+        dims: list[Linear],
+        values: list[Val],
+        lanes: int,
+    ) -> list[Val]:
         """The remaining reduction loops around one lane-wise update."""
 
         def update(point: dict[int, Linear], carried: list[Val]) -> list[Val]:

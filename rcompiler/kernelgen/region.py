@@ -184,8 +184,10 @@ class Generic:
             or other.owner.operation.name != "arith.mulf"
         ):
             return None
-        # type: ignore[return-value]
-        return tuple(other.owner.operation.operands) if len(list(other.uses)) == 1 else None
+        if len(list(other.uses)) != 1:
+            return None
+        a, b = other.owner.operation.operands
+        return a, b
 
 
 # combining op -> (vector.reduction kind, identity)

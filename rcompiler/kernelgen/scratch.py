@@ -95,7 +95,6 @@ class Scratch:
                 return None
             e.at_depth(depth, lambda: self._fill(generic, columns, at, buffer))
             e.remember(key, buffer, depth)
-        # type: ignore[arg-type]
         return self._evaluator.load(buffer, [at[d] for d in columns], lanes)
 
     def _slot(self, generic: Generic, columns: list[int], key: object, depth: int) -> Buffer | None:

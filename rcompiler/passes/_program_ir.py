@@ -116,7 +116,6 @@ def _shift(before: tuple[Instruction, ...], after: tuple[Instruction, ...]) -> l
 
 
 # -- reading
-# -------------------------------------------------------------------------------------------
 def read_kernels(module: ir.Operation) -> dict[str, Kernel]:
     """All rKernels of a module by name."""
     ops = [v.operation for v in module.regions[0].blocks[0].operations]

@@ -17,6 +17,7 @@ from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of, 
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import VIEWS, view_coordinates
 from rcompiler.roller import expr as roller
+from rcompiler.roller.index import Atom
 
 # Scalar operations of one element, in units of an addition, for the cost model.
 COSTLY = {
@@ -308,7 +309,7 @@ def _access(value: ir.Value, at: tuple[Linear, ...] | None, traced: Traced) -> r
 
 
 def _index(value: Linear, traced: Traced) -> roller.Index:
-    terms = []
+    terms: list[tuple[int, Atom]] = []
     for symbol, coefficient in value.terms:
         if symbol in traced.atoms:
             kind, inner, divisor = traced.atoms[symbol]
