@@ -21,7 +21,6 @@ import secrets
 import struct
 import zlib
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
@@ -96,10 +95,9 @@ def read(path: Path, full: bool = False) -> tuple[Json, dict[str, np.ndarray]]:
     if len(text) != size or hashlib.sha256(text).digest() != digest:
         raise _damaged(path, "the header")
     header, sections = decoded(str(path), lambda: _sections(json.loads(text), data, size))
-    with ThreadPoolExecutor(min(4, len(os.sched_getaffinity(0)))) as pool:
-        for name, (entry, content) in sections.items():
-            if not _intact(entry, content, full, pool):
-                raise _damaged(path, f"section '{name}'")
+    for name, (entry, content) in sections.items():
+        if not _intact(entry, content, full):
+            raise _damaged(path, f"section '{name}'")
     return header, {name: content for name, (_, content) in sections.items()}
 
 
@@ -140,12 +138,16 @@ def _sections(
     return header, sections
 
 
-def _intact(entry: Json, data: np.ndarray, full: bool, pool: ThreadPoolExecutor) -> bool:
+def _intact(entry: Json, data: np.ndarray, full: bool) -> bool:
     large = data.size > _STRONG_UP_TO
     if large:
         chunks = [data[i : i + _CHUNK].data for i in range(0, data.size, _CHUNK)]
-        if list(pool.map(zlib.crc32, chunks)) != entry.get("crc32"):
-            return False
+        # Imported here: it takes 5 ms, and small models have no large section.
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(min(4, len(os.sched_getaffinity(0)))) as pool:
+            if list(pool.map(zlib.crc32, chunks)) != entry.get("crc32"):
+                return False
     return (large and not full) or hashlib.sha256(data.data).hexdigest() == entry.get("sha256")
 
 
