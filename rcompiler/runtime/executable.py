@@ -1,30 +1,23 @@
 """A loaded model: numpy arrays in, a list of numpy arrays out."""
 
-import ctypes
 import os
-import threading
-from collections.abc import Callable, Mapping, Sequence
+import struct
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from rcompiler.errors import DeviceError, ShapeError
+from rcompiler.errors import DeviceError
 from rcompiler.runtime import tables
+from rcompiler.runtime.arguments import Arrays, Parameter, arrange
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.binding import Binding
 from rcompiler.runtime.cpuinfo import require_flags
 from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import Results, address, arena
-from rcompiler.runtime.program import Tensor
 from rcompiler.runtime.schedule import combine
-from rcompiler.runtime.threads import Team, Waiting
-
-
-class _Process:
-    """The threads of one process; a forked child makes its own at the first call."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.team: Team | None = None
+from rcompiler.runtime.threads import Launcher, Team, Waiting
 
 
 class Executable:
@@ -70,21 +63,21 @@ class Executable:
         self.artifact = artifact
         self.inputs, self.outputs = artifact.inputs, artifact.outputs
         self.eus = _threads(artifact, eus)
-        self._waiting = Waiting(limit_s=wait_limit_s)
-        self._pin = pin
-        self._schedule = combine(artifact.programs, self.eus)
-        self._code = LoadedImage(artifact.image)
         self._arena = arena(artifact.arena_bytes, "temporary tensors of the model")
-        self._input_types = [(t, t.numpy_dtype()) for t in self.inputs]
-        self._results = [Results(t.shape, t.numpy_dtype()) for t in self.outputs]
-        self._bases = (ctypes.c_void_p * (tables.EXTERNAL + len(self.inputs + self.outputs)))()
-        self._bases[tables.ARENA] = address(self._arena)
-        self._bases[tables.CONSTANTS] = address(artifact.constants)
-        self._bases_address = ctypes.addressof(self._bases)
-        self._closed = False
-        self._processes: dict[int, _Process] = {}
-        with self._process().lock:
-            self._team()
+        self._parameters = [Parameter(tensor, "input") for tensor in self.inputs]
+        self._takes = list(enumerate(parameter.take for parameter in self._parameters))
+        self._outputs = [Parameter(tensor, "output") for tensor in self.outputs]
+        self._makes = [Results(p.shape, p.dtype).new for p in self._outputs]
+        bases = tables.EXTERNAL + len(self.inputs + self.outputs)
+        own = {tables.ARENA: self._arena, tables.CONSTANTS: artifact.constants}
+        self._table = partial(
+            struct.Struct(f"{bases}Q").pack, *(address(own[base]) for base in sorted(own))
+        )
+        code = LoadedImage(artifact.image)
+        kernels = [kernel.name for kernel in artifact.kernels]
+        schedule = combine(artifact.programs, self.eus)
+        waiting = Waiting(limit_s=wait_limit_s)
+        self._launcher = Launcher(partial(Team, code, kernels, schedule, waiting, pin))
 
     def __call__(self, *args: object, **kwargs: object) -> list[np.ndarray]:
         """Run one inference.
@@ -99,26 +92,45 @@ class Executable:
             ShapeError: an argument is missing, unknown, twice there, or of another shape or dtype.
             DeviceError: the model is closed, or the schedule stopped (see `Waiting.limit_s`).
         """
-        arrays = self._bind(args, kwargs)
-        results = [result.new() for result in self._results]
-        process = self._processes.get(os.getpid()) or self._process()
-        with process.lock:
-            team = process.team or self._team()
-            self._bases[tables.EXTERNAL :] = [
-                *[address(array) for array in arrays],
-                *[start for _, start in results],
-            ]
-            team.launch(self._bases_address)
-        return [array for array, _ in results]
+        # Loops, as a comprehension is one more call; arrays are kept because some are copies.
+        if kwargs or len(args) != len(self._takes):
+            args = tuple(arrange(self.inputs, args, kwargs, "input"))
+        arrays, results, bases = [], [], []
+        for index, take in self._takes:
+            array, start = take(args[index])
+            arrays.append(array)
+            bases.append(start)
+        for new in self._makes:
+            array, start = new()
+            results.append(array)
+            bases.append(start)
+        self._launcher.run(self._table(*bases))
+        return results
+
+    def bind(self, inputs: Arrays | None = None, outputs: Arrays | None = None) -> Binding:
+        """Fix the memory of inputs and outputs: no check and no allocation is left for the calls.
+
+            binding = model.bind()
+            binding.inputs[0][...] = x
+            binding()
+            y = binding.outputs[0]            # the next call writes here again
+
+        Args:
+            inputs: arrays in order, or by name; C-contiguous and of exactly the declared shape and
+                dtype. None: new ones, zeroed.
+            outputs: the same; they must be writable, start at a multiple of 64 bytes and share no
+                memory with other arrays of the binding. None: new ones.
+
+        Raises:
+            ShapeError: an array is missing, unknown, or cannot be used where it lies.
+            DeviceError: there is no memory for new ones.
+        """
+        sides = self._parameters, self._outputs
+        return Binding(self, self._launcher.run, self._table, *sides, inputs, outputs)
 
     def close(self) -> None:
         """Stop the threads. Idempotent; also happens when the model is collected."""
-        process = self._process()
-        with process.lock:
-            self._closed = True
-            if process.team is not None:
-                process.team.close()
-                process.team = None
+        self._launcher.close()
 
     def stage(self, name: str) -> str:
         """Text of a compilation stage, when the artifact carries it (see `Artifact.stage`)."""
@@ -127,45 +139,6 @@ class Executable:
     def save(self, path: str | Path) -> None:
         """Write the artifact (see `Artifact.save`)."""
         self.artifact.save(path)
-
-    def _process(self) -> _Process:
-        # setdefault is atomic: two threads of a new child agree on one lock.
-        pid = os.getpid()
-        return self._processes.get(pid) or self._processes.setdefault(pid, _Process())
-
-    def _team(self) -> Team:
-        if self._closed:
-            raise DeviceError("the model is closed; load it again")
-        kernels = [kernel.name for kernel in self.artifact.kernels]
-        team = Team(self._code, kernels, self._schedule, self._waiting, self._pin)
-        self._process().team = team
-        return team
-
-    def _bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> list[np.ndarray]:
-        types = self._input_types
-        if len(args) == len(types) and not kwargs:
-            return [_accept(v, t, d) for v, (t, d) in zip(args, types, strict=True)]
-        names = [tensor.name for tensor, _ in types]
-        listed = ", ".join(names) or "none"
-        if len(args) > len(names):
-            raise ShapeError(
-                f"call: {len(args)} arguments for {len(names)} inputs; the inputs are: {listed}"
-            )
-        given = dict(zip(names, args, strict=False))
-        for name, value in kwargs.items():
-            if name not in names:
-                raise ShapeError(f"call: there is no input '{name}'; the inputs are: {listed}")
-            if name in given:
-                raise ShapeError(f"call: input '{name}' is given by position and by name")
-            given[name] = value
-        for name in names:
-            if name not in given:
-                raise ShapeError(f"call: input '{name}' is missing; the inputs are: {listed}")
-        return [_accept(given[tensor.name], tensor, dtype) for tensor, dtype in types]
-
-
-# Bits of the types that take a whole byte each in memory.
-_NARROW = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
 
 
 def load(path: str | Path, eus: int | None = None, **options: object) -> Executable:
@@ -178,34 +151,6 @@ def load(path: str | Path, eus: int | None = None, **options: object) -> Executa
     Errors as for `Artifact.load` and `Executable`.
     """
     return Executable(Artifact.load(path), eus, **options)  # type: ignore[arg-type]
-
-
-def _accept(value: object, tensor: Tensor, dtype: np.dtype) -> np.ndarray:
-    try:
-        array = np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"call: input '{tensor.name}' is not an array: {error}") from None
-    if array.shape != tensor.shape:
-        raise ShapeError(
-            f"call: input '{tensor.name}' has shape {list(array.shape)}, the model wants "
-            f"{list(tensor.shape)}; compile it for that shape or reshape the argument"
-        )
-    if array.dtype != dtype:
-        raise ShapeError(
-            f"call: input '{tensor.name}' is {array.dtype}, the model wants {dtype}; "
-            f"convert it with .astype('{dtype}')"
-        )
-    if not (array.flags.c_contiguous and array.flags.aligned):
-        array = np.array(array, order="C", copy=True)
-    return _extended(array) if dtype.name in _NARROW else array
-
-
-def _extended(array: np.ndarray) -> np.ndarray:
-    """Numbers of less than 8 bits with their byte filled up, as kernels expect it; numpy lets the
-    high bits be anything."""
-    unused = 8 - _NARROW[array.dtype.name]
-    raw = array.view(np.uint8 if array.dtype.name[0] in "uf" else np.int8)
-    return ((raw << unused) >> unused).view(array.dtype)
 
 
 def _threads(artifact: Artifact, asked: int | None) -> int:

@@ -4,6 +4,7 @@ import ctypes
 import math
 import mmap
 import os
+from typing import Any
 
 import numpy as np
 
@@ -52,7 +53,10 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 class Results:
-    """Makes new 64-byte aligned arrays of one shape and dtype, in 0.8 us where numpy needs 4."""
+    """Makes new 64-byte aligned arrays of one shape and dtype, faster than `aligned_empty`."""
+
+    # ctypes zeroes its blocks: a quarter of numpy's time up to here, far more beyond.
+    _ZEROED = 16 << 10
 
     def __init__(self, shape: tuple[int, ...], dtype: np.dtype) -> None:
         self._shape, self._dtype = shape, dtype
@@ -65,15 +69,20 @@ class Results:
         Raises:
             DeviceError: there is no memory for it.
         """
+        block: Any
         try:
-            block = self._block()
+            if self._bytes <= self._ZEROED:
+                block = self._block()
+                start = ctypes.addressof(block)
+            else:
+                block = np.empty(self._bytes + ALIGNMENT, np.uint8)
+                start = address(block)
         except MemoryError:
             raise DeviceError(
                 f"call: no memory for a result of {self._bytes} bytes; free some memory"
             ) from None
-        start = ctypes.addressof(block)
         skip = -start % ALIGNMENT
-        return np.ndarray(self._shape, self._dtype, block, skip), start + skip  # type: ignore[arg-type]
+        return np.ndarray(self._shape, self._dtype, block, skip), start + skip
 
 
 def address(array: np.ndarray) -> int:

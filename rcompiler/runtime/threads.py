@@ -11,6 +11,9 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from os import getpid
+from typing import NoReturn
 
 import numpy as np
 
@@ -51,7 +54,12 @@ class Waiting:
 
 
 class Team:
-    """Threads that run one schedule, launch after launch. Not thread-safe: hold a lock."""
+    """Threads that run one schedule, launch after launch. Not thread-safe: hold a lock.
+
+    Attributes:
+        start: runs once; takes the table of base addresses, or the address of one. What it returns
+            goes to `failed` unless it is OK.
+    """
 
     def __init__(
         self,
@@ -71,31 +79,29 @@ class Team:
         self._limit_s = waiting.limit_s
         self.threads = len(schedule.streams)
         self._shared = _Shared(code, kernels, schedule, waiting)
-        self._launch = _Launch(code.function("veu_launch"))
-        self._control = self._shared.control_address
-        self.broken = ""
+        # Foreign: bases -> OK, or what `failed` explains.
+        self.start: Callable[[int | bytes], int] = partial(
+            _Launch(code.function("veu_launch")), self._shared.control_address
+        )
         workers = _start(self._shared, code, self.threads, pin)
         # Runs at close, at collection, and at interpreter exit, whichever comes first.
         stop = _Stop(code.function("veu_stop"))
         self.close = weakref.finalize(self, _shut_down, self._shared, stop, workers)
 
-    def launch(self, bases: int) -> None:
-        """Run once. `bases`: address of the table of base addresses.
+    def failed(self, result: int) -> NoReturn:
+        """Say who waited for whom when `start` did not return OK. The next launch starts afresh,
+        unless a worker did not come back.
 
         Raises:
-            DeviceError: a wait expired; says who waits for whom. The next launch starts afresh,
-                unless a worker did not come back.
+            DeviceError: always.
         """
-        if self.broken:
-            raise DeviceError(self.broken)
-        result = self._launch(self._control, bases)
-        if result != at.OK:
-            message = self._post_mortem()
-            if result == at.LOST:
-                self.broken = f"{message}; a worker never came back, so load the model again"
-                raise DeviceError(self.broken)
-            self._shared.reset()
-            raise DeviceError(f"{message}; this is a defect of the schedule: compile again")
+        message = self._post_mortem()
+        if result == at.LOST:
+            message = f"{message}; a worker never came back, so load the model again"
+            self.start = partial(_refuse, message)
+            raise DeviceError(message)
+        self._shared.reset()
+        raise DeviceError(f"{message}; this is a defect of the schedule: compile again")
 
     def _post_mortem(self) -> str:
         parts = []
@@ -137,6 +143,67 @@ class Team:
                 if op == tables.SIGNAL and operands[0] == event and place >= position:
                     late.append(f"EU {eu} at word {place}")
         return f" (still to come from {', '.join(late[:4])})" if late else " (nobody is left to)"
+
+
+class _Process:
+    """The team of one process."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.team: Team | None = None
+
+
+class Launcher:
+    """Runs inferences one after the other, whatever threads and processes they come from.
+
+    A forked child has none of the threads: it makes its own at its first launch.
+    """
+
+    def __init__(self, make: Callable[[], Team]) -> None:
+        """Start the threads of this process. Raises as `Team`."""
+        self._make = make
+        self._closed = False
+        self._processes: dict[int, _Process] = {}
+        process = self._process()
+        with process.lock:
+            self._team(process)
+
+    def run(self, bases: int | bytes) -> None:
+        """Run once. bases: the table of base addresses, or the address of one.
+
+        Raises:
+            DeviceError: closed, or the schedule stopped (see `Waiting.limit_s`).
+        """
+        process = self._processes.get(getpid()) or self._process()
+        with process.lock:
+            team = process.team or self._team(process)
+            result = team.start(bases)
+            if result:
+                team.failed(result)
+
+    def close(self) -> None:
+        """Stop the threads of this process. Idempotent."""
+        process = self._process()
+        with process.lock:
+            self._closed = True
+            if process.team is not None:
+                process.team.close()
+                process.team = None
+
+    def _process(self) -> _Process:
+        # setdefault is atomic: two threads of a new child agree on one lock.
+        pid = getpid()
+        return self._processes.get(pid) or self._processes.setdefault(pid, _Process())
+
+    def _team(self, process: _Process) -> Team:
+        if self._closed:
+            raise DeviceError("the model is closed; load it again")
+        process.team = self._make()
+        return process.team
+
+
+def _refuse(message: str, bases: int | bytes) -> int:
+    raise DeviceError(message)
 
 
 class _Shared:

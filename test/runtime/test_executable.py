@@ -198,7 +198,7 @@ def test_the_validator_is_asked_before_anything_is_loaded():
 
 
 def test_an_arena_that_no_machine_has_is_refused():
-    with pytest.raises(DeviceError, match="temporary tensors of the model: it needs"):
+    with pytest.raises(DeviceError, match=r"temporary tensors of the model: \d+ bytes"):
         Executable(sm.artifact([sm.two_steps(1)], arena_bytes=1 << 45))
 
 

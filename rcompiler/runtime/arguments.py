@@ -1,0 +1,143 @@
+"""What callers hand to a model: found by position or name, checked, turned into addresses."""
+
+import ctypes
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from rcompiler.errors import ShapeError
+from rcompiler.runtime.memory import address
+from rcompiler.runtime.program import Tensor
+
+Arrays = Sequence[np.ndarray] | Mapping[str, np.ndarray]
+
+# Bits of the types that take a whole byte each in memory.
+_NARROW = {"int4": 4, "uint4": 4, "float4_e2m1fn": 4, "int2": 2, "uint2": 2}
+# Names that the path of every call looks up.
+_address_of, _window = ctypes.addressof, ctypes.c_char.from_buffer
+_Array = np.ndarray
+
+
+def arrange(
+    tensors: Sequence[Tensor], args: Sequence[object], named: Mapping[str, object], kind: str
+) -> list[object]:
+    """One value per tensor, in their order.
+
+    kind: "input" or "output", for messages.
+
+    Raises:
+        ShapeError: a value is missing, unknown, or given twice.
+    """
+    if len(args) == len(tensors) and not named:
+        return list(args)
+    names = [tensor.name for tensor in tensors]
+    listed = ", ".join(names) or "none"
+    if len(args) > len(names):
+        raise ShapeError(
+            f"{len(args)} arguments for {len(names)} {kind}s; the {kind}s are: {listed}"
+        )
+    given = dict(zip(names, args, strict=False))
+    for name, value in named.items():
+        if name not in names:
+            raise ShapeError(f"there is no {kind} '{name}'; the {kind}s are: {listed}")
+        if name in given:
+            raise ShapeError(f"{kind} '{name}' is given by position and by name")
+        given[name] = value
+    for name in names:
+        if name not in given:
+            raise ShapeError(f"{kind} '{name}' is missing; the {kind}s are: {listed}")
+    return [given[name] for name in names]
+
+
+class Parameter:
+    """An input or output of a model, with what its checks need kept at hand.
+
+    Attributes:
+        tensor, shape, dtype: what is declared; dtype as numpy has it.
+        filled: (256,) each byte with the bits above a number of less than 8 bits as kernels expect
+            them, which numpy lets be anything; None for all other types.
+    """
+
+    def __init__(self, tensor: Tensor, kind: str) -> None:
+        """kind: "input" or "output", for messages."""
+        self.tensor, self.shape, self.dtype = tensor, tensor.shape, tensor.numpy_dtype()
+        self._what = f"{kind} '{tensor.name}'"
+        self._misaligned = self.dtype.alignment - 1
+        self.filled = _filled(self.dtype)
+
+    def take(self, value: object) -> tuple[np.ndarray, int]:
+        """An array that a kernel may read, and its address; a copy only where it must be.
+
+        Raises:
+            ShapeError: another shape or dtype.
+        """
+        if (
+            type(value) is _Array
+            and value.dtype is self.dtype
+            and value.shape == self.shape
+            and self.filled is None
+        ):
+            try:  # refuses what is not C-contiguous, too
+                start = _address_of(_window(value))  # type: ignore[arg-type]
+            except (TypeError, ValueError, BufferError):
+                pass
+            else:
+                if not start & self._misaligned:
+                    return value, start
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError) as error:  # such as lists of different lengths
+            raise ShapeError(f"{self._what} is not an array: {error}") from None
+        self._check(array)
+        if not (array.flags.c_contiguous and array.flags.aligned):
+            array = np.array(array, order="C", copy=True)
+        if self.filled is not None:
+            array = np.asarray(self.filled[array.view(np.uint8)]).view(self.dtype)
+        return array, address(array)
+
+    def fixed(self, value: object, alignment: int = 1, write: bool = False) -> np.ndarray:
+        """An array that kernels use where it lies.
+
+        Args:
+            alignment: of the first byte; at least that of the type is needed.
+            write: whether the array must be writable.
+
+        Raises:
+            ShapeError: not an array of the declared shape and dtype in one piece of memory.
+        """
+        if not isinstance(value, np.ndarray):
+            raise ShapeError(
+                f"{self._what} is a {type(value).__name__}; memory to be bound is a numpy array"
+            )
+        self._check(value)
+        least = max(alignment, self.dtype.alignment)
+        wrong = ""
+        if not value.flags.c_contiguous:
+            wrong = "is not C-contiguous"
+        elif value.size and value.__array_interface__["data"][0] % least:
+            wrong = f"does not start at a multiple of {least} bytes"
+        elif write and not value.flags.writeable:
+            wrong = "is read-only"
+        if wrong:
+            raise ShapeError(f"{self._what} {wrong}; bind an array that bind() has made")
+        return value
+
+    def _check(self, array: np.ndarray) -> None:
+        if array.shape != self.shape:
+            raise ShapeError(
+                f"{self._what} has shape {list(array.shape)}, the model wants "
+                f"{list(self.shape)}; compile it for that shape or reshape the argument"
+            )
+        if array.dtype != self.dtype:
+            raise ShapeError(
+                f"{self._what} is {array.dtype}, the model wants {self.dtype}; "
+                f"convert it with .astype('{self.dtype}')"
+            )
+
+
+def _filled(dtype: np.dtype) -> np.ndarray | None:
+    if dtype.name not in _NARROW:
+        return None
+    unused = 8 - _NARROW[dtype.name]
+    raw = np.arange(256, dtype=np.uint8).view(np.uint8 if dtype.name[0] in "uf" else np.int8)
+    return ((raw << unused) >> unused).view(np.uint8)

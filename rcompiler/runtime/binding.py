@@ -1,0 +1,111 @@
+"""Inputs and outputs at fixed places in memory: a call is one foreign call and nothing else."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from rcompiler.errors import DeviceError, ShapeError
+from rcompiler.runtime.arguments import Arrays, Parameter, arrange
+from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty
+
+
+class Binding:
+    """Runs a model on the same arrays again and again; see `Executable.bind`.
+
+    Calls from several threads, of this binding, of others and of the model, are safe: they run one
+    after the other. All calls of one binding write the same outputs.
+
+    Attributes:
+        inputs: arrays in the order of the model; write to them between calls.
+        outputs: arrays in the order of the model; each call overwrites them.
+    """
+
+    __slots__ = ("__weakref__", "_bases", "_narrow", "_owner", "_run", "inputs", "outputs")
+
+    def __init__(
+        self,
+        owner: object,
+        run: Callable[[bytes], None],
+        table: Callable[..., bytes],
+        inputs: Sequence[Parameter],
+        outputs: Sequence[Parameter],
+        given_inputs: Arrays | None,
+        given_outputs: Arrays | None,
+    ) -> None:
+        """owner: keeps alive what the table points to, besides inputs and outputs; run: one
+        inference with a table of base addresses; table: makes one from those of inputs and outputs.
+
+        Errors as for `Executable.bind`.
+        """
+        self.inputs = _arrays(inputs, given_inputs, "input")
+        self.outputs = _arrays(outputs, given_outputs, "output")
+        _disjoint(inputs, self.inputs, outputs, self.outputs)
+        read = list(self.inputs)
+        # (table of bytes, what the user writes, what kernels read) of types of less than 8 bits.
+        self._narrow: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+        for index, parameter in enumerate(inputs):
+            if parameter.filled is not None:
+                read[index] = aligned_empty(parameter.shape, parameter.dtype)
+                raw = self.inputs[index].view(np.uint8), read[index].view(np.uint8)
+                self._narrow.append((parameter.filled, *raw))
+        self._bases = table(*(address(array) for array in (*read, *self.outputs)))
+        self._owner, self._run = owner, run
+
+    def __call__(self) -> None:
+        """Run one inference: reads `inputs`, writes `outputs`.
+
+        Raises:
+            DeviceError: the model is closed, or the schedule stopped (see `Waiting.limit_s`).
+        """
+        if self._narrow:
+            for filled, raw, read in self._narrow:
+                np.take(filled, raw, out=read, mode="clip")  # the other modes use a buffer
+        self._run(self._bases)
+
+
+def _arrays(
+    parameters: Sequence[Parameter], given: Arrays | None, kind: str
+) -> tuple[np.ndarray, ...]:
+    if given is None:
+        return tuple(_new(parameter, kind) for parameter in parameters)
+    tensors = [parameter.tensor for parameter in parameters]
+    args: Any = () if isinstance(given, Mapping) else given
+    if not isinstance(args, Sequence):
+        raise ShapeError(
+            f"bind: the {kind}s are a {type(given).__name__}; give a list of arrays or a dict"
+        )
+    values = arrange(tensors, args, given if isinstance(given, Mapping) else {}, kind)
+    alignment, write = (ALIGNMENT, True) if kind == "output" else (1, False)
+    pairs = zip(parameters, values, strict=True)
+    return tuple(parameter.fixed(value, alignment, write) for parameter, value in pairs)
+
+
+def _new(parameter: Parameter, kind: str) -> np.ndarray:
+    try:
+        array = aligned_empty(parameter.shape, parameter.dtype)
+    except MemoryError:
+        raise DeviceError(
+            f"bind: no memory for {kind} '{parameter.tensor.name}' of {parameter.tensor.nbytes} "
+            "bytes; free some memory"
+        ) from None
+    array[...] = np.zeros((), parameter.dtype)
+    return array
+
+
+def _disjoint(
+    inputs: Sequence[Parameter],
+    read: Sequence[np.ndarray],
+    outputs: Sequence[Parameter],
+    written: Sequence[np.ndarray],
+) -> None:
+    """Schedules are proved for tensors in memory of their own; inputs may be the same array."""
+    names = [parameter.tensor.name for parameter in (*inputs, *outputs)]
+    arrays = [*read, *written]
+    for index in range(len(read), len(arrays)):
+        for other in range(index):
+            if np.may_share_memory(arrays[index], arrays[other]):  # exact: each is one piece
+                raise ShapeError(
+                    f"bind: output '{names[index]}' shares memory with '{names[other]}'; "
+                    "give it an array of its own"
+                )
