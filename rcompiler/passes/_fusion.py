@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
@@ -64,6 +64,7 @@ class Group:
     mapping: Mapping
     open: bool = True  # no value has been used outside yet, so joining cannot make a cycle
     sealed: bool = False  # ends in a pad or a loop: nothing may follow it
+    borrowed: list[ir.Operation] = field(default_factory=list)  # copies: no reader outside
     rows: tuple[int, ...] | None = None  # result shape of the reductions of a row operator
 
 
@@ -165,6 +166,7 @@ class Fusion:
             "linalg.generic",
             "tensor.concat",
             "tensor.pad",
+            "tensor.extract_slice",
         ):
             return
         view = owner.operation
@@ -179,6 +181,8 @@ class Fusion:
             self._include_views(group, source, view)
             group.ops.append(view)
             producer = self._group(source)
+            if producer is not group:
+                group.borrowed.append(view)
             if producer is not None and producer is not group:
                 producer.open = False
 
@@ -309,19 +313,34 @@ class Fusion:
         """A slice that something else than a group reads (a reshape, the return) is a movement
         operator of its own.
         """
-        for op in self._ops:
-            if op.name != "tensor.extract_slice" or is_free_view(op):
-                continue
-            outside = [
-                use.owner.operation
-                for use in op.results[0].uses
-                if use.owner.operation not in self.group_of
-                and use.owner.operation.name != "tensor.extract_slice"
-            ]
-            if outside:
-                group = Group([op], Mapping.REORGANIZE)
+        for op in reversed(self._ops):
+            if op.name == "tensor.extract_slice" and not is_free_view(op) and self._is_alone(op):
+                group = Group([], Mapping.REORGANIZE)
+                self._include_views(group, op.operands[0], op)
+                group.ops.append(op)
                 self.groups.append(group)
                 self.group_of[op] = group
+
+    def _is_alone(self, view: ir.Operation) -> bool:
+        """Some reader of a slice has no copy of it, and no group yields it with its source."""
+        source = self._group(view.operands[0])
+        if source is not None and view in source.ops:
+            return False
+        for use in view.results[0].uses:
+            user = top_level(use.owner.operation)
+            reader = self.group_of.get(user)
+            if reader is not None and view not in reader.ops:
+                return True
+            if reader is None and (user.name != "tensor.extract_slice" or is_free_view(user)):
+                return True
+        return False
+
+
+def top_level(op: ir.Operation) -> ir.Operation:
+    """The op of the function's block that `op` is or is nested in."""
+    while op.parent.operation.name != "func.func":
+        op = op.parent.operation
+    return op
 
 
 def is_free_view(op: ir.Operation) -> bool:
