@@ -79,7 +79,7 @@ class Linear:
         return self.without(LANE) + self.coefficient(LANE) * lane
 
     def lowest(self, ranges: Mapping[str, int]) -> int:
-        """A lower bound; a symbol without a known range counts as 0, for no coordinate subtracts one."""
+        """A lower bound; a symbol without a known range counts as 0 (none is subtracted)."""
         falls = (c * (ranges[s] - 1) for s, c in self.terms if c < 0 and s in ranges)
         return self.constant + sum(falls)
 

@@ -300,16 +300,16 @@ class KernelWriter:
             for d, step in enumerate(steps)
         ]
         positions = []
-        for offset in itertools.product(*offsets):
-            at = [c + o for c, o in zip(base, offset, strict=True)]
+        for steps_in in itertools.product(*offsets):
+            at = [c + o for c, o in zip(base, steps_in, strict=True)]
             if lanes:
                 at[vector] = at[vector] + Linear.of(LANE)
             positions.append(at)
         for value, piece in sources:
             if value is not None:
-                inner = [[c + -s for c, s in zip(p, piece.shift, strict=True)] for p in positions]
+                shifted = [[c + -s for c, s in zip(p, piece.shift, strict=True)] for p in positions]
                 with contextlib.suppress(NeedsScalars):  # then each lane is prepared on its own
-                    self._prepare(value, inner, lanes)
+                    self._prepare(value, shifted, lanes)
         for at in positions:
             values = []
             for value, piece in sources:

@@ -308,7 +308,6 @@ class Fusion:
         return shape_of(value) == group.rows and (rows >= ENOUGH_ROWS or total <= TINY_ELEMENTS)
 
     # -- slices nobody took
-    # --------------------------------------------------------------------------
     def _lone_slices(self) -> None:
         """A slice that something else than a group reads (a reshape, the return) is a movement
         operator of its own.

@@ -116,8 +116,8 @@ def constant_arena(module: ir.Operation, constants: Mapping[str, np.ndarray]) ->
                 if raw.size != size:
                     name = ir.StringAttr(op.attributes["sym_name"]).value
                     raise ArtifactError(
-                        f"constant @{name} has {size} bytes in the schedule, but {raw.size} came with "
-                        "it; pass the weights that were saved with this schedule"
+                        f"constant @{name} has {size} bytes in the schedule, but {raw.size} came "
+                        "with it; pass the weights that were saved with this schedule"
                     )
                 arena[offset : offset + raw.size] = raw
     return np.zeros(0, np.uint8) if arena is None else arena

@@ -22,6 +22,7 @@ from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.passes import Pass
+from rcompiler.passes._clone import copy_block
 from rcompiler.passes._tensor_expr import (
     Traced,
     Tracer,
@@ -113,40 +114,19 @@ def _build_kernel(
     pairs = in_place_pairs(block, traced)
     if pairs:
         attributes["in_place"] = ir.DenseI64ArrayAttr.get(pairs)
-    _copy_body(block, kernel.body, list(block.arguments))
+    copy_block(block, kernel.body, list(block.arguments))
 
 
 def _prototype(op: ir.Operation, body: ir.Block) -> rtask.KernelOp:
     """A kernel without a tiling: the operator's body with its captures as arguments."""
     with ir.InsertionPoint.at_block_begin(body), op.location:
         kernel = rtask.KernelOp.build(
-            sym_name="prototype", kind="sequential", grid=(), tile=(), register_tile=(), vector_dim=-1, lanes=1,
-            on_chip_bytes=0, registers=0, estimated_ns=0.0, source="roller", reads=[], writes=[],
+            sym_name="prototype", kind="sequential", grid=(), tile=(), register_tile=(),
+            vector_dim=-1, lanes=1, on_chip_bytes=0, registers=0, estimated_ns=0.0, source="roller",
+            reads=[], writes=[],
         )  # fmt: skip
-    _copy_body(op.regions[0].blocks[0], kernel.body, rtask.captures(op))
+    copy_block(op.regions[0].blocks[0], kernel.body, rtask.captures(op))
     return kernel
-
-
-def _copy_body(source: ir.Block, region: ir.Region, arguments: list[ir.Value]) -> None:
-    unknown = ir.Location.unknown(source.owner.context)
-    copy = region.blocks.append(*(a.type for a in arguments), arg_locs=[unknown] * len(arguments))
-    mapped = dict(zip(arguments, copy.arguments, strict=True))
-    with ir.InsertionPoint(copy):
-        for view in source.operations:
-            clone = view.operation.clone()
-            _remap(clone, mapped)
-            for old, new in zip(view.operation.results, clone.results, strict=True):
-                mapped[old] = new
-
-
-def _remap(op: ir.Operation, mapped: dict[ir.Value, ir.Value]) -> None:
-    for k, value in enumerate(op.operands):
-        if value in mapped:
-            op.operands[k] = mapped[value]
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                _remap(inner.operation, mapped)
 
 
 class _Tiles:

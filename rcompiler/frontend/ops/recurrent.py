@@ -202,19 +202,7 @@ def _direction(ctx: Context, values: dict[str, Value | None], d: int) -> Directi
     rb = None
     before_reset = bool(ctx.attr("linear_before_reset", 0))
     if bias is not None:
-        n = gates * hidden
-        wb, rb = b.slice(bias, [0], [n]), b.slice(bias, [n], [n])
-        inner = rb
-        if ctx.op == "GRU" and before_reset:  # the last gate's Rb is multiplied by the reset gate
-            zeros = b.splat([hidden], bias.dtype, 0)
-            inner = b.concat([b.slice(rb, [0], [2 * hidden]), zeros], 0)
-        if wb.const is not None and inner.const is not None:
-            xw = b.elementwise(
-                lambda s, a, c: a + c, xw, b.constant(wb.const + inner.const, wb.dtype)
-            )
-        else:
-            xw = b.elementwise(lambda s, a, c, e: a + c + e, xw, wb, inner)
-        rb = b.slice(rb, [2 * hidden], [hidden]) if ctx.op == "GRU" else None
+        xw, rb = _add_bias(ctx, xw, bias, hidden, before_reset)
     count = len(DEFAULTS[ctx.op])
     functions = _functions(ctx)[d * count : (d + 1) * count]
     xw, peephole = b.reshape(xw, [steps, batch, gates, hidden]), part("peephole")
@@ -235,6 +223,23 @@ def _direction(ctx: Context, values: dict[str, Value | None], d: int) -> Directi
         bool(ctx.attr("input_forget", 0)),
         before_reset,
     )
+
+
+def _add_bias(
+    ctx: Context, xw: Value, bias: Value, hidden: int, before_reset: bool
+) -> tuple[Value, Value | None]:
+    """The inputs' products with both biases added; the GRU's recurrent bias of its last gate."""
+    b, n = ctx.b, GATES[ctx.op] * hidden
+    wb, rb = b.slice(bias, [0], [n]), b.slice(bias, [n], [n])
+    inner = rb
+    if ctx.op == "GRU" and before_reset:  # the last gate's Rb is multiplied by the reset gate
+        zeros = b.splat([hidden], bias.dtype, 0)
+        inner = b.concat([b.slice(rb, [0], [2 * hidden]), zeros], 0)
+    if wb.const is not None and inner.const is not None:
+        xw = b.elementwise(lambda s, a, c: a + c, xw, b.constant(wb.const + inner.const, wb.dtype))
+    else:
+        xw = b.elementwise(lambda s, a, c, e: a + c + e, xw, wb, inner)
+    return xw, b.slice(rb, [2 * hidden], [hidden]) if ctx.op == "GRU" else None
 
 
 def _functions(ctx: Context) -> list[Function]:

@@ -95,8 +95,7 @@ def _roi_align(ctx: Context) -> Value:
             points = s.maximum(s.cast(s.cast(args[5 + i], "int32"), wide), 1.0)
             place = s.cast(s.cast(tap, "int32"), wide) + 0.5
             at = start + s.cast(s.cast(cell, "int32"), wide) * step + place * step / points
-            pair, good = _bilinear(s, at, x.shape[2 + i])
-            axes.append((pair, good))
+            axes.append(_bilinear(s, at, x.shape[2 + i]))
         image = s.clamp(s.cast(args[4], "index"), 0, x.shape[0] - 1)
         on_image = axes[0][1] & axes[1][1]
         parts = [
@@ -180,18 +179,32 @@ def _half_away(s: Body, x: Scalar) -> Scalar:
 def _deform_conv(ctx: Context) -> Value:
     """Samples at shifted positions [n, c, kernel..., out...], then one contraction."""
     ctx.need_float()
-    b, x, w, offset = ctx.b, ctx.input(0), ctx.input(1), ctx.input(2)
-    bias, mask = ctx.optional(3), ctx.optional(4)
-    rank, groups, shifts = x.rank - 2, ctx.attr("group", 1), ctx.attr("offset_group", 1)
-    kernel = list(w.shape[2:])
+    b, x, w, groups = ctx.b, ctx.input(0), ctx.input(1), ctx.attr("group", 1)
     if (
-        rank < 1
+        x.rank < 3
         or w.rank != x.rank
         or w.shape[1] * groups != x.shape[1]
         or w.shape[0] % groups
-        or x.shape[1] % shifts
+        or x.shape[1] % ctx.attr("offset_group", 1)
     ):
         raise ctx.shape_error("the input and weight do not fit the groups")
+    columns, out = _shifted_samples(ctx)
+    n, depth, pixels = x.shape[0], w.shape[1] * math.prod(w.shape[2:]), math.prod(out)
+    columns = b.reshape(columns, [n, groups, depth, pixels])
+    weights = b.reshape(w, [groups, w.shape[0] // groups, depth])
+    total = b.contract(
+        (weights, "d1, d2, d4"),
+        (columns, "d0, d1, d4, d3"),
+        ([n, groups, w.shape[0] // groups, pixels], "d0, d1, d2, d3"),
+        "ppppr",
+    )
+    return add_channels(b, b.reshape(total, [n, w.shape[0], *out]), ctx.optional(3))
+
+
+def _shifted_samples(ctx: Context) -> tuple[Value, list[int]]:
+    """What every tap of the kernel sees at every place of the result, and the result's sizes."""
+    b, x, offset, mask = ctx.b, ctx.input(0), ctx.input(2), ctx.optional(4)
+    rank, shifts, kernel = x.rank - 2, ctx.attr("offset_group", 1), list(ctx.input(1).shape[2:])
     strides, dilations, pads = window(ctx, x.shape[2:], kernel)
     out = [
         (x.shape[2 + i] + pads[i] + pads[rank + i] - (kernel[i] - 1) * dilations[i] - 1)
@@ -227,19 +240,9 @@ def _deform_conv(ctx: Context) -> Value:
     if mask is not None:
         reads.append((mask, ", ".join(["d0", "d1", *kernels, *places])))
     shape = [n, shifts, per, *kernel, *out]
-    columns = b.generic(
-        reads, [(b.empty(shape, x.dtype), ", ".join(dims(len(shape))))], "p" * len(shape), body
-    )[0]
-    depth, pixels = x.shape[1] // groups * taps, math.prod(out)
-    columns = b.reshape(columns, [n, groups, depth, pixels])
-    weights = b.reshape(w, [groups, w.shape[0] // groups, depth])
-    total = b.contract(
-        (weights, "d1, d2, d4"),
-        (columns, "d0, d1, d4, d3"),
-        ([n, groups, w.shape[0] // groups, pixels], "d0, d1, d2, d3"),
-        "ppppr",
-    )
-    return add_channels(b, b.reshape(total, [n, w.shape[0], *out]), bias)
+    start = b.empty(shape, x.dtype)
+    columns = b.generic(reads, [(start, ", ".join(dims(len(shape))))], "p" * len(shape), body)[0]
+    return columns, out
 
 
 def _around(s: Body, at: Scalar, size: int) -> list[Tap]:

@@ -1,0 +1,36 @@
+"""Copies of ops with their operands, also those of nested ops, taken from a mapping of values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from torch_mlir import ir
+
+Values = dict[ir.Value, ir.Value]
+
+
+def clone(op: ir.Operation, mapped: Values) -> None:
+    """Copy `op` to the current insertion point; `mapped` then leads to the copy's results."""
+    copy = op.clone()
+    _remap(copy, mapped)
+    mapped.update(zip(op.results, copy.results, strict=True))
+
+
+def copy_block(source: ir.Block, region: ir.Region, arguments: Sequence[ir.Value]) -> None:
+    """Append a copy of `source` to `region`; its arguments stand for `arguments` of the original."""
+    unknown = ir.Location.unknown(source.owner.context)
+    copy = region.blocks.append(*(a.type for a in arguments), arg_locs=[unknown] * len(arguments))
+    mapped = dict(zip(arguments, copy.arguments, strict=True))
+    with ir.InsertionPoint(copy):
+        for view in source.operations:
+            clone(view.operation, mapped)
+
+
+def _remap(op: ir.Operation, mapped: Values) -> None:
+    for k, value in enumerate(op.operands):
+        if value in mapped:
+            op.operands[k] = mapped[value]
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                _remap(inner.operation, mapped)
