@@ -17,7 +17,7 @@ def clone(op: ir.Operation, mapped: Values) -> None:
 
 
 def copy_block(source: ir.Block, region: ir.Region, arguments: Sequence[ir.Value]) -> None:
-    """Append a copy of `source` to `region`; its arguments stand for `arguments` of the original."""
+    """Append a copy of `source` to `region`; its arguments stand for `arguments` inside."""
     unknown = ir.Location.unknown(source.owner.context)
     copy = region.blocks.append(*(a.type for a in arguments), arg_locs=[unknown] * len(arguments))
     mapped = dict(zip(arguments, copy.arguments, strict=True))
