@@ -24,6 +24,7 @@ SMALL = {
     "resnext29": {"image": 16, "cardinality": 2, "width": 4, "blocks": (1, 1)},
     "squeezenet1_1": {"image": 64, "fires": (4, 0, 8), "classes": 10},
     "tiny_chain": {},
+    "tiny_matmul_chain": {},
     "tiny_llama": {"sequence": 8, "layers": 2, "hidden": 32, "inner": 48, "vocabulary": 64},
     "two_branch": {},
     "unet": {"image": 16, "width": 4, "depth": 2},
@@ -81,8 +82,29 @@ def test_published_sizes(name, parameters, convolutions):
     assert sum(node.op_type == "Conv" for node in graph.node) == convolutions
 
 
-def test_tiny_chain_has_as_many_nodes_as_asked_for():
-    assert len(models.build("tiny_chain").graph.node) == 100
+def test_chains_have_as_many_nodes_as_asked_for(tmp_path):
+    assert len(models.build("tiny_matmul_chain").graph.node) == 100
+    options = onnxruntime.SessionOptions()
+    options.optimized_model_filepath = str(tmp_path / "optimized.onnx")
+    options.log_severity_level = 3
+    onnxruntime.InferenceSession(models.build("tiny_chain").SerializeToString(), options)
+    assert len(onnx.load(tmp_path / "optimized.onnx").graph.node) == 100
+
+
+def test_every_operator_of_tiny_chain_counts():
+    model = models.build("tiny_chain")
+    for node in model.graph.node[:-1]:
+        model.graph.output.append(onnx.helper.make_empty_tensor_value_info(node.output[0]))
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    rng = np.random.default_rng(0)
+    steps = []
+    for _ in range(64):
+        x = rng.standard_normal((1, 64), dtype=np.float32)
+        last, *inner = session.run(None, {"input": x})
+        steps.append(np.concatenate([x, *inner, last]))
+    values = np.array(steps)  # (inputs, operators + 1, width)
+    assert (values[:, 1:] != values[:, :-1]).any(axis=(0, 2)).all()
+    assert min(len(np.unique(column)) for column in values[:, -1].T) > 8
 
 
 @pytest.mark.parametrize(
