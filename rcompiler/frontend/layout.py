@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from rcompiler.shapes import reassociation
+
 from . import dtypes
 from .core import Core, Value
 from .scalar import Number, literal
@@ -18,33 +20,6 @@ FOLD_BYTES = 1 << 30  # constants up to this size are re-laid out while compilin
 
 def _foldable(value: Value) -> bool:
     return value.const is not None and value.const.nbytes <= FOLD_BYTES
-
-
-def reassociation(source: Sequence[int], target: Sequence[int]) -> list[tuple[list, list]]:
-    """Smallest groups of dimensions with equal products, e.g. (2,3,4)->(6,4): ([0,1],[0]),
-    ([2],[1]). Unit dimensions join a neighbouring group. Shapes hold no zero."""
-    groups: list[tuple[list, list]] = []
-    i = j = 0
-    while i < len(source) or j < len(target):
-        a, b = [], []
-        size_a = size_b = 1
-        if i < len(source):
-            a, size_a, i = [i], source[i], i + 1
-        if j < len(target):
-            b, size_b, j = [j], target[j], j + 1
-        while size_a != size_b:
-            if size_a < size_b:
-                a.append(i)
-                size_a, i = size_a * source[i], i + 1
-            else:
-                b.append(j)
-                size_b, j = size_b * target[j], j + 1
-        if groups and (not a or not b):
-            groups[-1][0].extend(a)
-            groups[-1][1].extend(b)
-        else:
-            groups.append((a, b))
-    return groups
 
 
 class LayoutOps(Core):

@@ -196,7 +196,7 @@ class Evaluator:
 
     def inline(self, generic: Generic, at: list[Linear], lanes: int) -> list[Val]:
         """All results of an elementwise generic at the result coordinates `at`."""
-        dims = self.loop_dims(generic, at)
+        dims = generic.loop_dims(at)
         arguments = []
         for k, operand in enumerate(generic.op.operands):
             init = k - len(generic.inputs)
@@ -205,14 +205,6 @@ class Evaluator:
             else:
                 arguments.append(self.operand(generic, k, dims, lanes))
         return self.body.run(generic.block, arguments, dims, lanes)
-
-    @staticmethod
-    def loop_dims(generic: Generic, at: list[Linear]) -> list[Linear]:
-        dims = [Linear()] * len(generic.sizes)
-        for position, dim in enumerate(generic.result_dims):
-            if dim >= 0:
-                dims[dim] = at[position]
-        return dims
 
     def _tensor_extract_slice(
         self, op: ir.Operation, index: int, at: list[Linear], lanes: int

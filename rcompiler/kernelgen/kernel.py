@@ -356,9 +356,7 @@ class KernelWriter:
         for k, operand in enumerate(generic.op.operands):
             if k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]:
                 inner = [
-                    self._evaluator.coordinates(
-                        generic, k, self._evaluator.loop_dims(generic, p), lanes
-                    )
+                    self._evaluator.coordinates(generic, k, generic.loop_dims(p), lanes)
                     for p in positions
                 ]
                 self._prepare(operand, inner, lanes)

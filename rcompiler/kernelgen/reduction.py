@@ -73,7 +73,7 @@ class Reducer:
         self, generic: Generic, positions: list[list[Linear]], lanes: int
     ) -> list[list[Val]]:
         e, count = self._e, generic.outputs
-        points = [self._evaluator.loop_dims(generic, p) for p in positions]
+        points = [generic.loop_dims(p) for p in positions]
         accumulators: list[Val] = []
         for at in positions:
             for init in generic.inits:
@@ -235,7 +235,7 @@ class Reducer:
         """
         assert generic.combiner is not None
         element = element_of(generic.inits[0])
-        dims = self._evaluator.loop_dims(generic, at)
+        dims = generic.loop_dims(at)
         total = self._accumulator(
             generic, self._evaluator.read(generic.inits[0], at, 0), element, 0
         )

@@ -170,6 +170,14 @@ class Generic:
         name = last.operation.name
         return name if name in COMBINERS else None
 
+    def loop_dims(self, at: list[Linear]) -> list[Linear]:
+        """Loop coordinates from result coordinates; reduction dims stay 0."""
+        dims = [Linear()] * len(self.sizes)
+        for position, dim in enumerate(self.result_dims):
+            if dim >= 0:
+                dims[dim] = at[position]
+        return dims
+
     @cached_property
     def product(self) -> tuple[ir.Value, ir.Value] | None:
         """(a, b) if the body is acc + a * b on floats: the multiplication has no other use."""

@@ -139,7 +139,7 @@ class Tracer:
         seen.add(key)
         if op.name == "linalg.generic":
             generic = self._generic(op)
-            dims = loop_dims(generic, at)
+            dims = generic.loop_dims(at)
             if generic.reduction_dims:
                 used = self._axes_of(at)
                 rank = len(shape_of(core_of(self._results[0])[0]))
@@ -202,7 +202,7 @@ class Tracer:
 
     def _read_generic(self, generic: Generic, at: list[Linear]) -> None:
         found = self._found
-        dims = loop_dims(generic, at)
+        dims = generic.loop_dims(at)
         for dim in generic.reduction_dims:
             dims[dim] = axis(self._reduction_axis(generic, dim))
         cost = body_cost(generic.block)
@@ -252,15 +252,6 @@ class Tracer:
             self._found.reads[argument] = Read(at)
         elif known.at is not None and known.at != at:
             known.exact = False
-
-
-def loop_dims(generic: Generic, at: list[Linear]) -> list[Linear]:
-    """Loop coordinates of a generic from result coordinates; reduction dims stay 0."""
-    dims = [Linear()] * len(generic.sizes)
-    for position, dim in enumerate(generic.result_dims):
-        if dim >= 0:
-            dims[dim] = at[position]
-    return dims
 
 
 def body_cost(block: ir.Block) -> float:

@@ -13,6 +13,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
 from rcompiler.kernelgen.region import shape_of
+from rcompiler.shapes import reassociation
 
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
@@ -85,33 +86,6 @@ def extract_slice(
     return tensor.ExtractSliceOp(
         kind, value, [], [], [], list(offsets), list(sizes), list(strides)
     ).result
-
-
-def reassociation(
-    source: Sequence[int], target: Sequence[int]
-) -> list[tuple[list[int], list[int]]]:
-    """Smallest groups of source and target dims with equal products; unit dims join a neighbour."""
-    groups: list[tuple[list[int], list[int]]] = []
-    i = j = 0
-    while i < len(source) or j < len(target):
-        a, b, size_a, size_b = [], [], 1, 1
-        if i < len(source):
-            a, size_a, i = [i], source[i], i + 1
-        if j < len(target):
-            b, size_b, j = [j], target[j], j + 1
-        while size_a != size_b:
-            if size_a < size_b:
-                a.append(i)
-                size_a, i = size_a * source[i], i + 1
-            else:
-                b.append(j)
-                size_b, j = size_b * target[j], j + 1
-        if groups and (not a or not b):
-            groups[-1][0].extend(a)
-            groups[-1][1].extend(b)
-        else:
-            groups.append((a, b))
-    return groups
 
 
 def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:

@@ -12,8 +12,8 @@ from torch_mlir import ir
 
 from rcompiler.frontend.builder import Builder, broadcast_shapes
 from rcompiler.frontend.core import splat
-from rcompiler.frontend.layout import reassociation
 from rcompiler.frontend.scalar import literal
+from rcompiler.shapes import reassociation
 
 
 def verified(builder, results):
