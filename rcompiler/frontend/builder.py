@@ -8,7 +8,6 @@ array kept beside the module in ``Builder.constants``.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 
@@ -131,8 +130,9 @@ class Builder(ContractionOps):
 
 
 def _quote(text: str) -> str:
-    """An MLIR string literal."""
-    return json.dumps(text.encode("ascii", "backslashreplace").decode())
+    """A string of MLIR: UTF-8, with all but plain ASCII as two hexadecimal digits."""
+    plain = (chr(b) if 32 <= b < 127 and b not in b'"\\' else f"\\{b:02X}" for b in text.encode())
+    return '"' + "".join(plain) + '"'
 
 
 def _attributes(name: str, value: Value) -> str:

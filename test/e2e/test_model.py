@@ -7,6 +7,8 @@ import threading
 
 import numpy as np
 import pytest
+from bad_models import graph_model
+from onnx import helper
 
 import rcompiler
 from rcompiler.tools import models
@@ -153,3 +155,17 @@ def test_a_saved_model_loads_without_the_compiler(saved):
     compilers, ours = done.stdout.strip().split("] ", 1)
     assert compilers == "["
     assert set(json.loads(ours.replace("'", '"'))) <= NEEDED
+
+
+def test_names_of_any_text(tmp_path):
+    odd = 'é "x"\\ \n\x01/ünder→'
+    node = helper.make_node("Relu", [odd], ["y" + odd], "n" + odd)
+    proto = graph_model([node], [(odd, (2, 3))], [("y" + odd, (2, 3))])
+    model = rcompiler.compile_onnx(proto, cache=False)
+    assert (model.inputs[0].name, model.outputs[0].name) == (odd, "y" + odd)
+    x = np.float32([[-1, 2, -3], [4, -5, 6]])
+    assert np.array_equal(model(**{odd: x})[0], np.maximum(x, 0))
+    model.save(tmp_path / "odd.rcx")
+    assert rcompiler.load(tmp_path / "odd.rcx").inputs == model.inputs
+    again = rcompiler.compile_schedule(model.stage("vdevice"), model.constants(), cache=False)
+    assert again.artifact.certificate == model.artifact.certificate
