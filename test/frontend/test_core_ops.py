@@ -28,8 +28,9 @@ def run():
         ]
         out = helper.make_empty_tensor_value_info("y")
         out.type.tensor_type.elem_type = kinds[0]
-        graph = helper.make_graph([helper.make_node(op, names, ["y"], **attributes)], "g", infos,
-                                  [out])
+        graph = helper.make_graph(
+            [helper.make_node(op, names, ["y"], **attributes)], "g", infos, [out]
+        )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
         fixed = {names[i]: arrays[i] for i in values or ()}
         got = import_onnx(model, values=fixed)
@@ -105,6 +106,9 @@ def test_depthwise_convolution_has_one_channel_iterator(run):
     got, text = run("Conv", x, w, group=4, pads=[1, 1, 1, 1])
     assert "(d0, d1, d2, d3, d4, d5)" in text and "(d0, d1, d2, d3, d4, d5, d6)" not in text
     padded = np.pad(x, [(0, 0), (0, 0), (1, 1), (1, 1)])
-    want = sum(padded[:, :, i : i + 5, j : j + 5] * w[:, 0, i, j, None, None]
-               for i in range(3) for j in range(3))
+    want = sum(
+        padded[:, :, i : i + 5, j : j + 5] * w[:, 0, i, j, None, None]
+        for i in range(3)
+        for j in range(3)
+    )
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
