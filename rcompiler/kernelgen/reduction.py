@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 # Unrolled updates per loop body: enough to hide loop overhead, small enough for the instruction
 # cache (~8 bytes each).
 UNROLLED_UPDATES = 256
+# Of one element at a time: where vectors are not possible, every lane has such a loop of its own.
+UNROLLED_SCALARS = 16
 # Independent partial sums of a reduction that runs along the lanes: FMA latency 4 x 2 ports, halved
 # for the loads.
 LANE_CHAINS = 4
@@ -79,7 +81,7 @@ class Reducer:
             for init in generic.inits:
                 value = self._evaluator.read(init, at, lanes)
                 accumulators.append(self._accumulator(generic, value, element_of(init), lanes))
-        unroll = self._unrolls(generic, len(positions) * count)
+        unroll = self._unrolls(generic, len(positions) * count, lanes)
         visit = self._visiting_order(generic, points, lanes)
 
         def update(point: dict[int, Linear], values: list[Val]) -> list[Val]:
@@ -165,9 +167,10 @@ class Reducer:
         text = f"{generic.combiner} {accumulator.name}, {value.name} : {accumulator.type}"
         return e.op(text, [accumulator, value], accumulator.element)
 
-    def _unrolls(self, generic: Generic, accumulators: int) -> dict[int, int]:
+    def _unrolls(self, generic: Generic, accumulators: int, lanes: int) -> dict[int, int]:
         """Unroll factor of each reduction dim: innermost first, while the body stays small."""
-        budget = max(UNROLLED_UPDATES // max(accumulators, 1), 1)
+        updates = UNROLLED_UPDATES if lanes else UNROLLED_SCALARS
+        budget = max(updates // max(accumulators, 1), 1)
         unroll = {}
         for dim in reversed(generic.reduction_dims):
             size = max(generic.sizes[dim], 1)  # a sum of nothing has no steps
