@@ -92,7 +92,9 @@ class Reducer:
                 out[mine] = self._step(generic, dims, values[mine], lanes)
             return out
 
+        self._evaluator.prefetching = bool(lanes) and generic.factors is not None
         final = self._nest(generic, unroll, 0, {}, accumulators, update)
+        self._evaluator.prefetching = False
         results = []
         for k in range(len(positions)):
             values = final[k * count : (k + 1) * count]
