@@ -344,6 +344,15 @@ class Emitter:
             )
         return value
 
+    def prefetch(self, pointer: str, element: str, offset: Linear, ahead: int) -> None:
+        """Ask for the line `ahead` bytes beyond the element at `offset`.
+
+        The address may lie outside of the buffer: a prefetch never faults.
+        """
+        address = self.address(pointer, element, offset + ahead // item_bytes(element))
+        how = "<{rw = 0 : i32, hint = 3 : i32, cache = 1 : i32}>"
+        self.line(f'"llvm.intr.prefetch"({address}) {how} : (!llvm.ptr) -> ()')
+
     def store(self, value: Val, pointer: str, offset: Linear) -> None:
         """Write a scalar or a vector to a flat buffer."""
         element = value.element

@@ -4,6 +4,7 @@ to the operands.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -12,10 +13,18 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.body import BodyEvaluator
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.region import Generic, element_of, integers, pad_value, shape_of
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.views import kept_dims, view_coordinates
+
+
+# A weight panel is read as one stream. The hardware prefetcher stops at every 4 KiB page, so asking for
+# the lines this many bytes ahead hides the memory latency of weights that are not in a cache
+# (measured on a network of 102 MB of weights: 8 % of its time; 512 to 4096 bytes are alike).
+PREFETCH_AHEAD = 1024
+PREFETCH_FROM = 1 << 16  # bytes; a smaller operand stays in the caches
 
 
 class NeedsScalars(Exception):
@@ -30,6 +39,11 @@ class Buffer:
     shape: tuple[int, ...]
     element: str
     readonly: bool
+
+    @property
+    def bytes(self) -> int:
+        """Size of the tensor."""
+        return math.prod(self.shape) * item_bytes(self.element)
 
     def offset(self, coordinates: list[Linear]) -> Linear:
         total, stride = Linear(), 1
@@ -53,6 +67,8 @@ class Evaluator:
         self.reducer = Reducer(self)
         self._generics: dict[ir.Operation, Generic] = {}
         self._scratch = Scratch(self)
+
+        self.prefetching = False  # whether vector loads belong to a stream: set around reductions
 
     def generic(self, op: ir.Operation) -> Generic:
         if op not in self._generics:
@@ -103,6 +119,8 @@ class Evaluator:
                 buffer.pointer, buffer.element, plain, 0, readonly=buffer.readonly
             )
         if stride == 1:
+            if self.prefetching and buffer.bytes >= PREFETCH_FROM:
+                self.emitter.prefetch(buffer.pointer, buffer.element, plain, PREFETCH_AHEAD)
             return self.emitter.load(
                 buffer.pointer, buffer.element, plain, lanes, readonly=buffer.readonly
             )
