@@ -13,14 +13,13 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.body import BodyEvaluator
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.region import Generic, element_of, integers, pad_value, shape_of
 from rcompiler.kernelgen.scratch import Scratch
-from rcompiler.kernelgen.value import Val
+from rcompiler.kernelgen.value import Val, item_bytes
 from rcompiler.kernelgen.views import kept_dims, view_coordinates
 
-
-# A weight panel is read as one stream. The hardware prefetcher stops at every 4 KiB page, so asking for
+# A weight panel is read as one stream. The hardware prefetcher stops at every 4 KiB page, so asking
+# for
 # the lines this many bytes ahead hides the memory latency of weights that are not in a cache
 # (measured on a network of 102 MB of weights: 8 % of its time; 512 to 4096 bytes are alike).
 PREFETCH_AHEAD = 1024
