@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +23,10 @@ from rcompiler.tools._sources import Source, resolve
 class Case:
     """Result of one measurement.
 
-    latency_ms: per engine p50, p90, p99, min and the number of calls. ratio: how many times faster
-    than onnxruntime, from paired rounds. error: why there are no figures, or what is wrong.
+    latency_ms: per engine what `_measure.percentiles` gives. ratio: how many times faster than
+    onnxruntime, from paired rounds. difference: largest error of our result, as a share of the
+    root mean square of onnxruntime's. load: processes that wanted a CPU in the minute that ends
+    with the measurement, this one included. error: why there are no figures, or what is wrong.
     """
 
     model: str
@@ -30,6 +34,8 @@ class Case:
     compile_s: float | None = None
     latency_ms: dict[str, dict[str, float]] = field(default_factory=dict)
     ratio: float | None = None
+    difference: float | None = None
+    load: float | None = None
     error: str = ""
 
     def record(self) -> dict[str, Any]:
@@ -54,21 +60,25 @@ def _measure_case(case: Case, source: Source, options: argparse.Namespace) -> No
     model = source.executable(options)
     case.compile_s = time.perf_counter() - start
     feeds = random_inputs(model.inputs, options.seed)
-    arrays = [feeds[tensor.name] for tensor in model.inputs]
-    engines: dict[str, _measure.Engine] = {"rcompiler": lambda: model(*arrays)}
+    binding = model.bind(feeds)
+    binding()
+    engines: dict[str, _measure.Engine] = {"rcompiler": binding}
     if source.proto is not None and options.baseline == "onnxruntime" and has_onnxruntime():
-        bound = _Bound(session(source.proto, case.threads), feeds)
-        _same(model(*arrays), bound.outputs(), [tensor.name for tensor in model.outputs])
-        engines["onnxruntime"] = bound
+        engine, outputs = bound(session(source.proto, case.threads), feeds)
+        names = [tensor.name for tensor in model.outputs]
+        case.difference = _same(binding.outputs, outputs, names)
+        engines["onnxruntime"] = engine
     block_s = options.seconds / options.rounds
     times = _measure.interleaved(engines, options.rounds, block_s)
-    case.latency_ms = {name: _measure.percentiles(blocks) for name, blocks in times.items()}
+    case.load = os.getloadavg()[0]
+    case.latency_ms = {name: _measure.percentiles(timing) for name, timing in times.items()}
     if "onnxruntime" in times:
         case.ratio = _measure.ratio(times["rcompiler"], times["onnxruntime"])
 
 
-def _same(ours: list[np.ndarray], theirs: list[np.ndarray], names: list[str]) -> None:
-    """A fast wrong answer is not measured."""
+def _same(ours: Sequence[np.ndarray], theirs: list[np.ndarray], names: list[str]) -> float:
+    """The largest difference. A fast wrong answer is not measured: CompilerError."""
+    largest = 0.0
     for name, actual, expected in zip(names, ours, theirs, strict=True):
         found = compare(actual, expected)
         if not found.right:
@@ -76,22 +86,26 @@ def _same(ours: list[np.ndarray], theirs: list[np.ndarray], names: list[str]) ->
                 f"output '{name}' differs from onnxruntime by {found.absolute:.3g} at "
                 f"{list(found.where)}"
             )
+        finite = expected.astype(np.float64)[np.isfinite(expected.astype(np.float64))]
+        scale = np.sqrt(np.mean(finite * finite)) if finite.any() else 1.0
+        largest = max(largest, float(found.absolute / scale))
+    return largest
 
 
-class _Bound:
-    """An onnxruntime session with inputs and outputs bound to memory once (I/O binding)."""
-
-    def __init__(self, session: Any, feeds: Mapping[str, np.ndarray]) -> None:
-        self._session = session
-        self._binding = session.io_binding()
-        for value in session.get_inputs():
-            self._binding.bind_cpu_input(value.name, np.ascontiguousarray(feeds[value.name]))
-        for value in session.get_outputs():
-            self._binding.bind_output(value.name, "cpu")
-
-    def __call__(self) -> None:
-        self._session.run_with_iobinding(self._binding)
-
-    def outputs(self) -> list[np.ndarray]:
-        self()
-        return self._binding.copy_outputs_to_cpu()
+def bound(
+    session: Any, feeds: Mapping[str, np.ndarray]
+) -> tuple[_measure.Engine, list[np.ndarray]]:
+    """An onnxruntime session as one call that allocates nothing (I/O binding), and its outputs."""
+    binding = session.io_binding()
+    for value in session.get_inputs():
+        binding.bind_cpu_input(value.name, np.ascontiguousarray(feeds[value.name]))
+    names = [value.name for value in session.get_outputs()]
+    for name in names:
+        binding.bind_output(name, "cpu")
+    session.run_with_iobinding(binding)
+    # What the first run has allocated is the memory of all others.
+    for name, value in zip(names, binding.get_outputs(), strict=True):
+        binding.bind_ortvalue_output(name, value)
+    engine = partial(session.run_with_iobinding, binding)
+    engine()
+    return engine, binding.copy_outputs_to_cpu()

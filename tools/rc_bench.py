@@ -2,8 +2,9 @@
 
     rc-bench --models=resnet50,model.onnx --threads=1,2 --json=result.json
 
-Both engines take turns in short rounds, with equal numbers of threads; onnxruntime runs with I/O
-binding. ratio: how many times faster than onnxruntime (median over rounds); above 1 we are faster.
+Both engines take turns in short rounds, with equal numbers of threads and with inputs and outputs
+bound to memory, so neither allocates. Results are compared before. ratio: how many times faster
+than onnxruntime (median over rounds of the ratio of medians); above 1 we are faster.
 """
 
 from __future__ import annotations
@@ -70,10 +71,19 @@ def _print(cases: list[Case]) -> None:
         row.append("-" if case.compile_s is None else f"{case.compile_s:.1f}")
         for engine in engines:
             times = case.latency_ms.get(engine, {})
-            row += [f"{times[p]:.3f}" if p in times else "-" for p in _COLUMNS]
+            row += [_time(times[p]) if p in times else "-" for p in _COLUMNS]
         rows.append([*row, "-" if case.ratio is None else f"{case.ratio:.2f}"])
     table([*columns, "ratio"], rows)
-    print("latencies in ms; ort: onnxruntime; ratio: how many times faster than onnxruntime")
+    loads = [case.load for case in cases if case.load is not None]
+    busy = f"; load of the machine: {max(loads):.1f}" if loads else ""
+    print(f"ort: onnxruntime; ratio: how many times faster than onnxruntime{busy}")
+
+
+def _time(ms: float) -> str:
+    """Three digits or more, with the unit."""
+    return (
+        f"{ms:.3g} ms" if 1 <= ms < 100 else f"{ms:.0f} ms" if ms >= 100 else f"{ms * 1e3:.3g} us"
+    )
 
 
 def _list(text: str) -> list[str]:

@@ -162,15 +162,23 @@ def test_interleaved_rounds_alternate_and_count():
     order = []
     engines = {"a": lambda: order.append("a"), "b": lambda: order.append("b")}
     times = _measure.interleaved(engines, rounds=3, block_s=1e-9)
-    assert [len(blocks) for blocks in times.values()] == [3, 3]
+    assert [len(timing.blocks) for timing in times.values()] == [3, 3]
     assert order[-12:] == ["a", "a", "b", "b", "b", "b", "a", "a", "a", "a", "b", "b"]
     assert _measure.percentiles(times["a"])["calls"] == 3
 
 
 def test_ratio_is_paired_by_round():
-    ours = [np.array([10, 11, 10]), np.array([100])]
-    theirs = [np.array([20]), np.array([200])]
+    ours = _measure.Timing(1, [np.array([10, 11, 10]), np.array([100])])
+    theirs = _measure.Timing(1, [np.array([20]), np.array([200])])
     assert _measure.ratio(ours, theirs) == 2.0
+
+
+def test_short_calls_are_timed_in_batches():
+    calls = []
+    (timing,) = _measure.interleaved({"a": lambda: calls.append(0)}, 2, block_s=0.01).values()
+    assert timing.batch > 100 and len(timing.blocks) == 2
+    assert 0 < _measure.percentiles(timing)["min"] < 1e-2
+    assert len(calls) >= _measure.percentiles(timing)["calls"] >= 2 * timing.batch
 
 
 def test_record_names_its_circumstances(tmp_path):
