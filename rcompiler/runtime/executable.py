@@ -29,7 +29,7 @@ class Executable:
     Attributes:
         artifact: what is run.
         inputs, outputs: name, shape, dtype of each, in the order of the call and of the result.
-        eus: threads that an inference uses, the calling one included.
+        eus: EUs that the model runs on. EUs without any work get no thread.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Executable:
         )
         code = LoadedImage(artifact.image)
         kernels = [kernel.name for kernel in artifact.kernels]
-        schedule = combine(artifact.programs, self.eus)
+        schedule = combine(artifact.programs, min(self.eus, _busy(artifact)))
         waiting = Waiting(limit_s=wait_limit_s)
         self._launcher = Launcher(partial(Team, code, kernels, schedule, waiting, pin))
 
@@ -160,3 +160,15 @@ def _threads(artifact: Artifact, asked: int | None) -> int:
     if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
         raise DeviceError(f"eus={asked!r}: give a whole number from 1 to {most}")
     return min(asked, most)
+
+
+def _busy(artifact: Artifact) -> int:
+    """EUs up to the last that does more than meet the others: a thread that is woken for nothing
+    costs microseconds."""
+    most = 1
+    for program in artifact.programs:
+        for eu, stream in enumerate(program.streams, 1):
+            steps = tables.instructions(stream)
+            if eu > most and any(op not in (tables.BARRIER, tables.END) for _, op, _ in steps):
+                most = eu
+    return most

@@ -111,7 +111,9 @@ class LoadedImage:
         size = -(-image.memory // PAGE) * PAGE
         addresses = [_external(name) for name in image.externals]
         try:
-            self._memory = mmap.mmap(-1, size, prot=mmap.PROT_READ | mmap.PROT_WRITE)
+            # Private: a forked child must not write into the data of its parent.
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            self._memory = mmap.mmap(-1, size, flags, mmap.PROT_READ | mmap.PROT_WRITE)
         except OSError as error:
             raise DeviceError(
                 f"code image: no memory for {size} bytes ({error.strerror}); free some memory"

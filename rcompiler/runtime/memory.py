@@ -21,7 +21,9 @@ def arena(size: int, what: str) -> np.ndarray:
     """
     require(size, what)
     try:
-        return np.frombuffer(mmap.mmap(-1, max(size, 1)), np.uint8)[:size]
+        # Private: a forked child must not write into the tensors of its parent.
+        memory = mmap.mmap(-1, max(size, 1), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return np.frombuffer(memory, np.uint8)[:size]
     except OSError as error:
         raise _too_much(size, what, error.strerror or str(error)) from None
 

@@ -130,6 +130,17 @@ def test_a_forked_child_makes_threads_of_its_own():
     assert np.array_equal(model(X)[0], sm.expected(X))
 
 
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_parent_and_child_share_no_memory():
+    model = Executable(sm.artifact([sm.two_steps(1)]))
+    model(X)
+    if not (child := os.fork()):
+        model._arena[:] = 1
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert np.array_equal(model._arena.view(np.float32), X * sm.WEIGHTS)
+
+
 def eu_threads() -> list[str]:
     return [thread.name for thread in threading.enumerate() if "rcompiler EU" in thread.name]
 
@@ -149,6 +160,16 @@ def test_threads_end_with_close_and_with_collection():
     del other
     gc.collect()
     assert len(eu_threads()) == before
+
+
+def test_eus_without_work_get_no_thread():
+    before = len(eu_threads())
+    idle = sm.stream_of(("barrier",))
+    (work,) = sm.two_steps(1, "barrier").streams
+    program = Program("main_0", (work, idle, idle), (), (("mul", "add"), (), ()))
+    model = Executable(sm.artifact([program]), 3)
+    assert model.eus == 3 and len(eu_threads()) == before
+    assert np.array_equal(model(X)[0], sm.expected(X))
 
 
 def test_the_interpreter_ends_cleanly_with_threads_parked(tmp_path: Path):
