@@ -19,8 +19,7 @@ from rcompiler.kernelgen.value import Val, item_bytes
 from rcompiler.kernelgen.views import kept_dims, view_coordinates
 
 # A weight panel is read as one stream. The hardware prefetcher stops at every 4 KiB page, so asking
-# for
-# the lines this many bytes ahead hides the memory latency of weights that are not in a cache
+# for the lines this many bytes ahead hides the memory latency of weights that are not in a cache
 # (measured on a network of 102 MB of weights: 8 % of its time; 512 to 4096 bytes are alike).
 PREFETCH_AHEAD = 1024
 PREFETCH_FROM = 1 << 16  # bytes; a smaller operand stays in the caches
