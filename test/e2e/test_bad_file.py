@@ -114,7 +114,7 @@ def test_a_proof_is_needed(saved):
 
 def test_edited_tables_that_race_are_refused(tmp_path):
     """Two EUs and a wait; the wait becomes one for a signal that comes too early."""
-    proto = models.build("tiny_chain", ops=6, width=512)
+    proto = models.build("tiny_matmul_chain", ops=6, width=512)
     chain = rcompiler.compile_onnx(proto, eus=2, cache=False)
     path = tmp_path / "chain.rcx"
     chain.save(path)

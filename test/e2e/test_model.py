@@ -32,7 +32,7 @@ def steps():
 @pytest.fixture(scope="module")
 def model(cache, steps):
     return rcompiler.compile_onnx(
-        models.build("tiny_chain", ops=8, width=96),
+        models.build("tiny_matmul_chain", ops=8, width=96),
         eus=2,
         cache=cache,
         progress=lambda *step: steps.append(step),
