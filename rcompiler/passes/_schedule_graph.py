@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from torch_mlir import ir
 
@@ -119,9 +120,9 @@ class GraphBuilder:
             number, found = number + 1, f"{name}.{number}"
         return found
 
-    def _add(self, value: ir.Value, name: str, **fields: object) -> None:
+    def _add(self, value: ir.Value, name: str, **fields: Any) -> None:
         self._names[value] = name
-        self._values[name] = Value(name, tensor_size(value), **fields)  # type: ignore[arg-type]
+        self._values[name] = Value(name, tensor_size(value), **fields)
         self._types[name] = value.type
 
     def _operator(self, op: ir.Operation) -> Operator:

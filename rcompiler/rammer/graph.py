@@ -146,8 +146,8 @@ class Value:
 def _named(items: tuple, what: str) -> dict:
     named = {item.name: item for item in items}
     if len(named) != len(items):
-        seen: set[str] = set()
-        twice = next(i.name for i in items if i.name in seen or seen.add(i.name))  # type: ignore
+        names = [item.name for item in items]
+        twice = next(name for name in names if names.count(name) > 1)
         raise ScheduleError(f"two {what}s are called {twice!r}: names must be unique")
     return named
 
