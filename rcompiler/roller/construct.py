@@ -175,7 +175,12 @@ def _efficient(
 
 
 def _faster(device: Device, costs: TaskCosts, first: int) -> list[int]:
-    """Pareto candidates with a clearly shorter makespan on a wide device, most efficient first."""
+    """Pareto candidates with a clearly shorter makespan on a wide device, most efficient first.
+
+    None for an operator that is too short for a second EU as a whole.
+    """
+    if costs.ns[0] < device.costs.min_task_ns:
+        return []
     hand_off = device.costs.hand_off_ns
     eus = max(max(_EUS), device.eus)
     span = makespan(costs.tasks, costs.ns, eus, hand_off)

@@ -204,6 +204,15 @@ def test_small_operators_are_one_task():
     assert first(gemm(4, 10, 64), "v4").tasks == 1
 
 
+def test_short_operators_are_not_split_for_speed_either():
+    device = cpu_device("v4", eus=8)
+    for length in (2048, 4096, 8192, 16384):
+        whole, *faster = construct(elementwise(1, length), device)
+        assert whole.tasks == 1
+        assert bool(faster) == (whole.estimated_ns >= device.costs.min_task_ns)
+    assert faster
+
+
 def test_faster_decisions_cost_more():
     device = cpu_device("v4", eus=64)
     decisions = construct(gemm(1024, 1024, 1024), device)
