@@ -174,6 +174,12 @@ class _Worker:
         self._stderr.close()
         self._process.wait()
 
+    def abandon(self) -> None:
+        """Close a forked child's copies of the pipes: the worker is its parent's."""
+        self._process.returncode = 0  # nothing to wait for
+        for stream in (self._stdin, self._stdout, self._stderr):
+            stream.close()
+
     def run(self, job: Job) -> bytes:
         payload = json.dumps(asdict(job)).encode()
         frame = self._exchange(payload)
@@ -225,13 +231,15 @@ class _Workers:
     """Idle workers of this process; a forked child begins with none."""
 
     def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        """Know no workers; for a forked child, where a thread that is gone may hold the lock."""
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
-        self._pid = os.getpid()
+
+    def forget(self) -> None:
+        """Know no workers; for a forked child, where a thread that is gone may hold the lock."""
+        self._lock = threading.Lock()
+        for worker in self._idle:
+            worker.abandon()
+        self._idle = []
 
     def prepare(self) -> None:
         with self._lock:
@@ -262,13 +270,13 @@ class _Workers:
             worker.close()
 
     def _drop_dead(self) -> None:
-        if self._pid != os.getpid():  # they belong to the parent
-            self._pid, self._idle = os.getpid(), []
-        self._idle = [worker for worker in self._idle if worker.alive()]
+        for worker in [worker for worker in self._idle if not worker.alive()]:
+            self._idle.remove(worker)
+            worker.close()
 
 
 _WORKERS = _Workers()
-os.register_at_fork(after_in_child=_WORKERS.reset)
+os.register_at_fork(after_in_child=_WORKERS.forget)
 atexit.register(_WORKERS.close)
 
 

@@ -1,5 +1,7 @@
 """codegen/cpu.py: targets, worker processes, the object cache and its failures."""
 
+import subprocess
+import sys
 import warnings
 from pathlib import Path
 
@@ -110,3 +112,21 @@ def test_a_crash_of_llvm_ends_the_worker_only():
     with pytest.raises(CompilerError, match="LLVM ended with status -6.*Cannot select"):
         compile_objects([foreign, MODULE], Target.named("x86-64"))
     assert compile_objects([MODULE], Target.named("x86-64"))  # the next one gets another worker
+
+
+_FORK = """
+import os, sys
+from rcompiler.codegen.cpu import Target, compile_objects
+before = compile_objects([sys.argv[1]], Target.named("x86-64"))
+child = os.fork()
+if not child:
+    os._exit(compile_objects([sys.argv[1]], Target.named("x86-64")) != before)
+assert os.waitpid(child, 0)[1] == 0
+assert compile_objects([sys.argv[1]], Target.named("x86-64")) == before
+"""
+
+
+def test_a_forked_child_has_workers_of_its_own_and_all_are_cleaned_up():
+    command = [sys.executable, "-W", "error", "-c", _FORK, MODULE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
