@@ -3,4 +3,22 @@
 import sys
 from pathlib import Path
 
+import pytest
+
+import rcompiler
+from rcompiler.tools import models
+
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Two EUs and one input x of 64 x 32 numbers."""
+    return rcompiler.compile_onnx(models.build("two_branch", rows=64, width=32), eus=2, cache=False)
+
+
+@pytest.fixture
+def saved(model, tmp_path):
+    """The file of `model`, which a test may damage."""
+    model.save(tmp_path / "m.rcx")
+    return tmp_path / "m.rcx"

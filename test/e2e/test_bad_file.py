@@ -25,18 +25,6 @@ from rcompiler.errors import (
 from rcompiler.runtime import container
 from rcompiler.tools import models
 
-
-@pytest.fixture(scope="module")
-def model():
-    return rcompiler.compile_onnx(models.build("two_branch", rows=64, width=32), eus=2, cache=False)
-
-
-@pytest.fixture
-def saved(model, tmp_path):
-    model.save(tmp_path / "m.rcx")
-    return tmp_path / "m.rcx"
-
-
 X = np.linspace(-1, 1, 64 * 32, dtype=np.float32).reshape(64, 32)
 
 

@@ -22,17 +22,6 @@ from rcompiler.model import CompiledModel
 from rcompiler.tools import models, rc_compile, rc_run
 
 
-@pytest.fixture(scope="module")
-def model():
-    return rcompiler.compile_onnx(models.build("two_branch", rows=64, width=32), eus=2, cache=False)
-
-
-@pytest.fixture
-def saved(model, tmp_path):
-    model.save(tmp_path / "m.rcx")
-    return tmp_path / "m.rcx"
-
-
 def refused(kind, *words, **options):
     """Compiles options["model"] and checks kind and words of the error, here and on the CLI."""
     proto = options.pop("model")

@@ -1,6 +1,7 @@
 """Small models for the runtime tests: hand-written kernels, streams and artifacts."""
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import numpy as np
@@ -111,3 +112,12 @@ def stream_of(*steps: tuple) -> np.ndarray:
 
 def expected(x: np.ndarray) -> np.ndarray:
     return 2 * (x * WEIGHTS)
+
+
+def in_threads(number: int, work: Callable[[int], None]) -> None:
+    """Run `work(0)`, `work(1)`, ... at the same time, to their ends."""
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(number)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()

@@ -2,7 +2,6 @@
 
 import gc
 import os
-import threading
 
 import ml_dtypes
 import numpy as np
@@ -131,11 +130,7 @@ def test_many_threads_on_bindings_of_one_model():
             if not np.array_equal(binding.outputs[0], sm.expected(x)):
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    sm.in_threads(4, work)
     assert not wrong
 
 

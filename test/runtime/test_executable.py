@@ -107,11 +107,7 @@ def test_calls_from_many_threads_do_not_mix():
             if not np.array_equal(model(x)[0], sm.expected(x)):
                 wrong.append(seed)
 
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
+    sm.in_threads(6, work)
     assert not wrong
 
 
