@@ -65,10 +65,18 @@ class Reducer:
     def _compute(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
     ) -> list[list[Val]]:
+        e = self._e
         width = lanes if any(c.coefficient(LANE) for p in positions for c in p) else 0
-        if not width and (dim := self._lane_dim(generic, positions[0])) is not None:
+        dim = generic.lane_dim
+        if dim is None:
+            return self._register_tile(generic, positions, width)
+        if not width:
             return [[self._along_lanes(generic, p, dim)] for p in positions]
-        return self._register_tile(generic, positions, width)
+        results = []
+        for p in positions:
+            each = [[c.at_lane(k) for c in p] for k in range(width)]
+            results.append([e.gather_lanes([self._along_lanes(generic, at, dim) for at in each])])
+        return results
 
     # -- accumulators over parallel positions -----------------------------------------------------
     def _register_tile(
@@ -216,24 +224,6 @@ class Reducer:
         return values
 
     # -- lanes along a reduction dim --------------------------------------------------------------
-    def _lane_dim(self, generic: Generic, at: list[Linear]) -> int | None:
-        """A reduction dim that vectors can run along: some operand is contiguous in it and none is
-        strided.
-        """
-        if generic.combiner is None or element_of(generic.inits[0]) == "i1":
-            return None
-        if not generic.init_used[0]:
-            return None
-        best = None
-        for dim in generic.reduction_dims:
-            if generic.sizes[dim] < 4:
-                continue
-            last = [m.results[-1] for m in generic.maps[: len(generic.inputs)] if len(m.results)]
-            positions = [getattr(r.maybe_downcast(), "position", -1) for r in last]
-            if dim in positions:
-                best = dim
-        return best
-
     def _along_lanes(self, generic: Generic, at: list[Linear], dim: int) -> Val:
         """Partial results in LANE_CHAINS vectors, then one fixed tree, then the tail with narrower
         vectors.

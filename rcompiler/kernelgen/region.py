@@ -67,6 +67,16 @@ def compile_expression(expression: ir.AffineExpr) -> Expression:
     raise CompilerError(f"indexing expression {expression} is not supported")
 
 
+def dims_of(expression: ir.AffineExpr) -> set[int]:
+    """All loop dims in an expression."""
+    expression = expression.maybe_downcast()
+    if isinstance(expression, ir.AffineDimExpr):
+        return {expression.position}
+    if isinstance(expression, ir.AffineBinaryExpr):
+        return dims_of(expression.lhs) | dims_of(expression.rhs)
+    return set()
+
+
 @dataclass
 class Generic:
     """One linalg.generic: maps as functions, which loop dims reduce, how results address the loop
@@ -177,6 +187,30 @@ class Generic:
             if dim >= 0:
                 dims[dim] = at[position]
         return dims
+
+    @cached_property
+    def lane_dim(self) -> int | None:
+        """A reduction dim that vectors run along: an input is contiguous in it, and none in the
+        result's last dim. That depends on the op alone, so every tiling adds in the same order.
+        """
+        if self.combiner is None or element_of(self.inits[0]) == "i1" or not self.init_used[0]:
+            return None
+        inputs = [self._innermost(k) for k in range(len(self.inputs))]
+        result = self._innermost(len(self.inputs))
+        if any(result & used for used in inputs):
+            return None
+        long = [d for d in self.reduction_dims if self.sizes[d] >= 4 and {d} in inputs]
+        return long[-1] if long else None
+
+    def _innermost(self, operand: int) -> set[int]:
+        """Loop dims in the last index of an operand of more than one element."""
+        shape = shape_of(self.op.operands[operand])
+        for extent, expression in reversed(
+            list(zip(shape, self.maps[operand].results, strict=True))
+        ):
+            if extent != 1:
+                return dims_of(expression)
+        return set()
 
     @cached_property
     def product(self) -> tuple[ir.Value, ir.Value] | None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, element_of, shape_of
+from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
 
 _CASTS = ("arith.extf", "arith.extsi", "arith.extui")
 
@@ -16,16 +16,6 @@ def dim_of(expression: ir.AffineExpr) -> int:
     """The loop dim that an expression is, or -1."""
     expression = expression.maybe_downcast()
     return expression.position if isinstance(expression, ir.AffineDimExpr) else -1
-
-
-def dims_of(expression: ir.AffineExpr) -> set[int]:
-    """All loop dims in an expression."""
-    expression = expression.maybe_downcast()
-    if isinstance(expression, ir.AffineDimExpr):
-        return {expression.position}
-    if isinstance(expression, ir.AffineBinaryExpr):
-        return dims_of(expression.lhs) | dims_of(expression.rhs)
-    return set()
 
 
 def operations(op: ir.Operation) -> Iterator[ir.Operation]:

@@ -1,0 +1,299 @@
+"""Kernels on random shapes and tilings against numpy, for every vector length, with and without
+fused multiply-add."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kernel_cases import FEATURES, Kernel, Tile, elementwise, type_of
+
+from rcompiler.kernelgen.kernel import CpuFeatures
+
+few = settings(
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+extents = st.integers(1, 37)
+
+
+def random(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
+
+
+@st.composite
+def tilings(draw: st.DrawFn, shape: tuple[int, ...], lanes: int, fixed: tuple[int, ...] = ()):
+    """Any tiling of `shape`; the dims in `fixed` are not cut."""
+    rank = len(shape)
+    tile = [n if d in fixed else draw(st.integers(1, n)) for d, n in enumerate(shape)]
+    register_tile = [draw(st.integers(1, 4)) for _ in shape]
+    vector_dim = draw(st.sampled_from([-1, *range(rank)]))
+    if vector_dim >= 0:
+        register_tile[vector_dim] = draw(st.integers(1, 3 * lanes))
+    order = draw(st.permutations(range(rank)))
+    return Tile(shape, tile, register_tile, order, vector_dim, lanes if vector_dim >= 0 else 1)
+
+
+def contraction(m: int, n: int, k: int, right: str = "k, n") -> str:
+    shapes = {"k, n": (k, n), "n, k": (n, k)}
+    out, b = type_of((m, n)), type_of(shapes[right])
+    maps = ", ".join(f"affine_map<(m, n, k) -> ({r})>" for r in ("m, k", right, "m, n"))
+    return f"""%zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : {out}
+      %f = linalg.fill ins(%zero : f32) outs(%e : {out}) -> {out}
+      %r = linalg.generic {{indexing_maps = [{maps}],
+           iterator_types = ["parallel", "parallel", "reduction"]}}
+           ins(%a0, %a1 : {type_of((m, k))}, {b}) outs(%f : {out}) {{
+      ^bb0(%x: f32, %y: f32, %acc: f32):
+        %p = arith.mulf %x, %y : f32
+        %s = arith.addf %acc, %p : f32
+        linalg.yield %s : f32
+      }} -> {out}"""
+
+
+@pytest.mark.parametrize("features", FEATURES, ids=str)
+@given(data=st.data())
+@few
+def test_contraction(features: CpuFeatures, data: st.DataObject):
+    m, n, k = (data.draw(extents) for _ in "mnk")
+    right = data.draw(st.sampled_from(["k, n", "n, k"]))
+    a, b = random((m, k)), random((k, n), 1)
+    tile = data.draw(tilings((m, n), features.lanes))
+    given_b = b if right == "k, n" else b.T
+    kernel = Kernel(
+        contraction(m, n, k, right), ["%r"], [a, given_b], [((m, n), "float32")], tile, features
+    )
+    np.testing.assert_allclose(kernel.run()[0], a @ b, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("features", FEATURES[:2], ids=str)
+def test_a_tiling_does_not_change_a_bit(features: CpuFeatures):
+    m, n, k = 7, 37, 19
+    a, b = random((m, k)), random((k, n), 1)
+    for right, given_b in (("k, n", b), ("n, k", b.T)):
+        tiles = [
+            Tile((m, n), [m, n], [1, features.lanes], [0, 1], 1, features.lanes),
+            Tile((m, n), [3, 13], [3, 2 * features.lanes], [1, 0], 1, features.lanes),
+            Tile((m, n), [2, 5], [2, 4], [1, 0], 1, 4),
+            Tile((m, n), [2, 5], [2, 1], [0, 1]),
+        ]
+        body = contraction(m, n, k, right)
+        results = [
+            Kernel(body, ["%r"], [a, given_b], [((m, n), "float32")], tile, features).run()[0]
+            for tile in tiles
+        ]
+        for other in results[1:]:
+            assert np.array_equal(results[0], other)
+
+
+@pytest.mark.parametrize("features", FEATURES, ids=str)
+@given(data=st.data())
+@few
+def test_softmax_over_any_axis(features: CpuFeatures, data: st.DataObject):
+    shape = tuple(data.draw(st.lists(st.integers(1, 19), min_size=2, max_size=3)))
+    axis = data.draw(st.integers(0, len(shape) - 1))
+    x = random(shape)
+    rest = tuple(n for d, n in enumerate(shape) if d != axis)
+    dims = ", ".join(f"d{d}" for d in range(len(shape)))
+    row = ", ".join(f"d{d}" for d in range(len(shape)) if d != axis)
+    whole, some = f"affine_map<({dims}) -> ({dims})>", f"affine_map<({dims}) -> ({row})>"
+    kinds = ", ".join('"reduction"' if d == axis else '"parallel"' for d in range(len(shape)))
+    parallel = ", ".join(['"parallel"'] * len(shape))
+    t, r = type_of(shape), type_of(rest)
+
+    def reduce(name: str, source: str, init: str, op: str) -> str:
+        return f"""%{name} = linalg.generic {{indexing_maps = [{whole}, {some}],
+          iterator_types = [{kinds}]}} ins(%{source} : {t}) outs(%{init} : {r}) {{
+        ^bb0(%u: f32, %acc: f32):
+          %v = arith.{op} %acc, %u : f32
+          linalg.yield %v : f32
+        }} -> {r}"""
+
+    def combine(name: str, source: str, other: str, ops: str) -> str:
+        return f"""%{name} = linalg.generic {{indexing_maps = [{whole}, {some}, {whole}],
+          iterator_types = [{parallel}]}} ins(%{source}, %{other} : {t}, {r}) outs(%e : {t}) {{
+        ^bb0(%u: f32, %w: f32, %o: f32):
+          {ops}
+          linalg.yield %y : f32
+        }} -> {t}"""
+
+    shifted = "%d = arith.subf %u, %w : f32\n%y = math.exp %d : f32"
+    body = f"""%zero = arith.constant 0.0 : f32
+      %low = arith.constant 0xFF800000 : f32
+      %e = tensor.empty() : {t}
+      %er = tensor.empty() : {r}
+      %f0 = linalg.fill ins(%low : f32) outs(%er : {r}) -> {r}
+      %f1 = linalg.fill ins(%zero : f32) outs(%er : {r}) -> {r}
+      {reduce("max", "a0", "f0", "maximumf")}
+      {combine("exp", "a0", "max", shifted)}
+      {reduce("sum", "exp", "f1", "addf")}
+      {combine("r", "exp", "sum", "%y = arith.divf %u, %w : f32")}"""
+    tile = data.draw(tilings(shape, features.lanes, (axis,)))
+    found = Kernel(body, ["%r"], [x], [(shape, "float32")], tile, features, "reduction").run()[0]
+    powers = np.exp(x.astype(np.float64) - x.max(axis, keepdims=True))
+    np.testing.assert_allclose(found, powers / powers.sum(axis, keepdims=True), rtol=2e-6)
+
+
+@pytest.mark.parametrize("features", FEATURES, ids=str)
+@given(data=st.data())
+@few
+def test_windows(features: CpuFeatures, data: st.DataObject):
+    """A strided, dilated convolution of two channels with an input in NCHW."""
+    size, stride, dilation = (data.draw(st.integers(1, 3)) for _ in range(3))
+    out, maps = data.draw(st.integers(1, 20)), data.draw(st.integers(1, 5))
+    width = (out - 1) * stride + (size - 1) * dilation + 1
+    x, w = random((2, width, width)), random((maps, 2, size, size), 1)
+    shape = (maps, out, out)
+    at = ", ".join(f"{a} * {stride} + {b} * {dilation}" for a, b in ("hp", "wq"))
+    reads = f"affine_map<(o, h, w, c, p, q) -> (c, {at})>"
+    dims = "affine_map<(o, h, w, c, p, q) -> "
+    body = f"""%zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : {type_of(shape)}
+      %f = linalg.fill ins(%zero : f32) outs(%e : {type_of(shape)}) -> {type_of(shape)}
+      %r = linalg.generic {{indexing_maps = [{reads}, {dims}(o, c, p, q)>, {dims}(o, h, w)>],
+           iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction",
+                             "reduction"]}}
+           ins(%a0, %a1 : {type_of(x.shape)}, {type_of(w.shape)}) outs(%f : {type_of(shape)}) {{
+      ^bb0(%x: f32, %y: f32, %acc: f32):
+        %p = arith.mulf %x, %y : f32
+        %s = arith.addf %acc, %p : f32
+        linalg.yield %s : f32
+      }} -> {type_of(shape)}"""
+    tile = data.draw(tilings(shape, features.lanes))
+    found = Kernel(body, ["%r"], [x, w], [(shape, "float32")], tile, features).run()[0]
+    span = (size - 1) * dilation + 1
+    windows = np.lib.stride_tricks.sliding_window_view(x, (span, span), (1, 2))
+    windows = windows[:, ::stride, ::stride, ::dilation, ::dilation]
+    expected = np.einsum("chwpq,ocpq->ohw", windows.astype(np.float64), w)
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("features", FEATURES[::2], ids=str)
+@given(data=st.data())
+@few
+def test_movement(features: CpuFeatures, data: st.DataObject):
+    """pad, concat, strided slice, strided insert, reshape and transpose of one another."""
+    rows, columns = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 23))
+    low, high, step = data.draw(st.integers(0, 3)), data.draw(st.integers(0, 3)), 2
+    x, y = random((rows, columns)), random((rows, columns), 1)
+    padded = np.pad(x, [(0, 0), (low, high)], constant_values=7.0)
+    joined = np.concatenate([padded, y], 1)
+    sliced = joined[:, 1::step] if joined.shape[1] > 1 else joined
+    start, stride = data.draw(st.integers(0, 3)), data.draw(st.integers(1, 3))
+    n = sliced.shape[1]
+    spread = np.full((rows, start + n * stride + 1), 5.0, np.float32)
+    spread[:, start : start + n * stride : stride] = sliced
+    shape = spread.T.shape
+    first = 1 if joined.shape[1] > 1 else 0
+    body = f"""%seven = arith.constant 7.0 : f32
+      %p = tensor.pad %a0 low[0, {low}] high[0, {high}] {{
+      ^bb0(%i: index, %j: index):
+        tensor.yield %seven : f32
+      }} : {type_of(x.shape)} to {type_of(padded.shape)}
+      %c = tensor.concat dim(1) %p, %a1 : ({type_of(padded.shape)}, {type_of(y.shape)})
+           -> {type_of(joined.shape)}
+      %s = tensor.extract_slice %c[0, {first}] [{rows}, {n}] [1, {step if first else 1}]
+           : {type_of(joined.shape)} to {type_of(sliced.shape)}
+      %five = arith.constant 5.0 : f32
+      %e = tensor.empty() : {type_of(spread.shape)}
+      %f = linalg.fill ins(%five : f32) outs(%e : {type_of(spread.shape)})
+           -> {type_of(spread.shape)}
+      %t = tensor.insert_slice %s into %f[0, {start}] [{rows}, {n}] [1, {stride}]
+           : {type_of(sliced.shape)} into {type_of(spread.shape)}
+      %flat = tensor.collapse_shape %t [[0, 1]] : {type_of(spread.shape)}
+           into {type_of((spread.size,))}
+      %back = tensor.expand_shape %flat [[0, 1]] output_shape [{rows}, {spread.shape[1]}]
+           : {type_of((spread.size,))} into {type_of(spread.shape)}
+      %o = tensor.empty() : {type_of(shape)}
+      %r = linalg.generic {{indexing_maps = [affine_map<(a, b) -> (b, a)>,
+           affine_map<(a, b) -> (a, b)>], iterator_types = ["parallel", "parallel"]}}
+           ins(%back : {type_of(spread.shape)}) outs(%o : {type_of(shape)}) {{
+      ^bb0(%u: f32, %v: f32):
+        linalg.yield %u : f32
+      }} -> {type_of(shape)}"""
+    tile = data.draw(tilings(shape, features.lanes))
+    found = Kernel(body, ["%r"], [x, y], [(shape, "float32")], tile, features, "movement").run()[0]
+    np.testing.assert_array_equal(found, spread.T)
+
+
+@pytest.mark.parametrize("features", FEATURES[::2], ids=str)
+@given(data=st.data())
+@few
+def test_yielded_pieces(features: CpuFeatures, data: st.DataObject):
+    """A pad of a concatenation is written box by box, whatever the tile."""
+    rows, columns = data.draw(st.integers(1, 9)), data.draw(st.integers(1, 23))
+    x, y = random((rows, columns)), random((rows, columns), 1)
+    joined = np.concatenate([x, y], 0)
+    expected = np.pad(joined, [(1, 2), (3, 1)], constant_values=-1.0)
+    shape = expected.shape
+    body = f"""%minus = arith.constant -1.0 : f32
+      %c = tensor.concat dim(0) %a0, %a1 : ({type_of(x.shape)}, {type_of(y.shape)})
+           -> {type_of(joined.shape)}
+      %r = tensor.pad %c low[1, 3] high[2, 1] {{
+      ^bb0(%i: index, %j: index):
+        tensor.yield %minus : f32
+      }} : {type_of(joined.shape)} to {type_of(shape)}"""
+    tile = data.draw(tilings(shape, features.lanes))
+    found = Kernel(body, ["%r"], [x, y], [(shape, "float32")], tile, features, "movement").run()[0]
+    np.testing.assert_array_equal(found, expected)
+
+
+INTEGERS = {
+    "divsi": lambda a, b: np.where(b == 0, a, np.trunc(a / np.where(b == 0, 1, b))).astype(a.dtype),
+    "remsi": lambda a, b: np.where(b == 0, 0, np.fmod(a, np.where(b == 0, 1, b))).astype(a.dtype),
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
+@pytest.mark.parametrize("op", INTEGERS)
+def test_integer_division_never_traps(op: str, dtype: str):
+    lowest = np.iinfo(dtype).min
+    a = np.array([7, -7, lowest, lowest, lowest, 0, 5, -1, 100], dtype)
+    b = np.array([2, 2, -1, 0, 1, 0, 0, lowest, -3], dtype)
+    kind = f"i{np.iinfo(dtype).bits}"
+    body = elementwise(f"%y = arith.{op} %x0, %x1 : {kind}", [a, b], dtype, ["%a0", "%a1"])
+    tile = Tile(a.shape, register_tile=[4], vector_dim=0, lanes=4)
+    found = Kernel(body, ["%r"], [a, b], [(a.shape, dtype)], tile, FEATURES[0]).run()[0]
+    sure = ~((a == lowest) & (b == -1))
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(found[sure], INTEGERS[op](a, b)[sure])
+    assert found[2] == (lowest if op == "divsi" else 0)
+
+
+def test_two_results_of_different_types():
+    x = random((5, 21))
+    body = elementwise("%y = math.absf %x0 : f32", [x], "float32", ["%a0"])
+    test = elementwise(
+        "%zero = arith.constant 0.0 : f32\n%y = arith.cmpf ogt, %x0, %zero : f32",
+        [x], "bool", ["%a0"],
+    )  # fmt: skip
+    test = test.replace("%e ", "%e2 ").replace("%e :", "%e2 :").replace("%r ", "%r2 ")
+    outputs = [((5, 21), "float32"), ((5, 21), "bool")]
+    tile = Tile((5, 21), [2, 21], [2, 16], [0, 1], 1, 16)
+    kernel = Kernel(f"{body}\n{test}", ["%r", "%r2"], [x], outputs, tile, FEATURES[0])
+    first, second = kernel.run()
+    np.testing.assert_array_equal(first, np.abs(x))
+    np.testing.assert_array_equal(second, x > 0)
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (3, 0)])
+def test_scalars_and_empty_sums(shape: tuple[int, ...]):
+    """A sum over everything; of nothing it is the initial value."""
+    x = random(shape)
+    dims = ", ".join(f"d{d}" for d in range(len(shape)))
+    kinds = ", ".join(['"reduction"'] * len(shape))
+    body = f"""%one = arith.constant 1.0 : f32
+      %e = tensor.empty() : tensor<f32>
+      %f = linalg.fill ins(%one : f32) outs(%e : tensor<f32>) -> tensor<f32>
+      %r = linalg.generic {{indexing_maps = [affine_map<({dims}) -> ({dims})>,
+        affine_map<({dims}) -> ()>], iterator_types = [{kinds}]}}
+        ins(%a0 : {type_of(shape)}) outs(%f : tensor<f32>) {{
+      ^bb0(%u: f32, %acc: f32):
+        %v = arith.addf %acc, %u : f32
+        linalg.yield %v : f32
+      }} -> tensor<f32>"""
+    found = Kernel(body, ["%r"], [x], [((), "float32")], Tile(()), FEATURES[0]).run()[0]
+    assert math.isclose(found, 1 + x.sum(), rel_tol=1e-6)
