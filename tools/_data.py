@@ -129,7 +129,11 @@ def read_arrays(path: Path) -> dict[str, np.ndarray]:
 def save_outputs(path: Path, outputs: Mapping[str, np.ndarray]) -> None:
     """Write outputs: ``.npz`` by output name, ``.npy`` when there is only one."""
     if path.suffix == ".npz":
-        np.savez(path, **outputs)  # type: ignore[arg-type]
+        # Not savez, whose keyword arguments clash with outputs called "file" or "allow_pickle".
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, array in outputs.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as file:
+                    np.lib.format.write_array(file, array)
     elif path.suffix == ".npy" and len(outputs) == 1:
         np.save(path, next(iter(outputs.values())))
     else:

@@ -100,9 +100,12 @@ def test_missing_and_surplus_inputs(tmp_path):
 
 
 def test_save_outputs(tmp_path):
-    outputs = {"a/b": np.arange(3), "c": np.ones(2)}
+    outputs = {"a/b": np.arange(3), "file": np.ones(2), "scalar": np.float32(4)}
     _data.save_outputs(tmp_path / "y.npz", outputs)
-    assert set(np.load(tmp_path / "y.npz").files) == {"a/b", "c"}
+    saved = np.load(tmp_path / "y.npz")
+    assert {name: saved[name].tolist() for name in saved.files} == {
+        name: value.tolist() for name, value in outputs.items()
+    }
     with pytest.raises(CompilerError, match="saved as .npz"):
         _data.save_outputs(tmp_path / "y.npy", outputs)
 
