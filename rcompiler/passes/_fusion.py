@@ -1,13 +1,12 @@
 """Which ops of S1 become one rOperator: the DNNFusion mapping types as legality and prior.
 
-An op's mapping type (DNNFusion, PLDI'21, table 2; see `Mapping`) decides with its producer's type
-whether the two share an rOperator. Because rTask bodies are pulled (rcompiler.kernelgen), every
-grouping is correct; the table keeps out those that recompute heavy work or lose contiguous vectors.
+An op's mapping type decides with its producer's type whether the two share an rOperator (`TABLE`).
+Because rTask bodies are pulled (rcompiler.kernelgen), every grouping is correct; the table keeps
+out those that recompute heavy work or lose contiguous vectors.
 """
 
 from __future__ import annotations
 
-import enum
 import math
 from dataclasses import dataclass, field
 
@@ -17,6 +16,7 @@ from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import contiguous_offset
+from rcompiler.passes._mapping import TABLE, Mapping, Verdict
 
 FREE = ("tensor.empty", "linalg.fill")
 ALIGNMENT = 64  # bytes; of every operand of a kernel in the arenas
@@ -25,35 +25,6 @@ RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 # remain, or the work is tiny.
 ENOUGH_ROWS = 4
 TINY_ELEMENTS = 1 << 14
-
-
-class Mapping(enum.Enum):
-    """How the elements of an op's result map to those of its inputs."""
-
-    ONE_TO_ONE = "one-to-one"  # elementwise
-    ONE_TO_MANY = "one-to-many"  # broadcast, gather
-    MANY_TO_MANY = "many-to-many"  # contraction, convolution, reduction, pooling
-    REORGANIZE = "reorganize"  # reshape, pad, concat, slice
-    SHUFFLE = "shuffle"  # transpose
-
-
-class Verdict(enum.Enum):
-    """A cell of the table: fuse always, never, or if the structure test of `Fusion` passes."""
-
-    FUSE = "fuse"
-    NEVER = "never"
-    TEST = "test"
-
-
-_O, _B, _M, _R, _S = Mapping
-_F, _N, _T = Verdict.FUSE, Verdict.NEVER, Verdict.TEST
-TABLE: dict[tuple[Mapping, Mapping], Verdict] = {  # (producer, consumer)
-    **{(_O, _O): _F, (_O, _B): _T, (_O, _M): _T, (_O, _R): _T, (_O, _S): _T},
-    **{(_B, _O): _F, (_B, _B): _T, (_B, _M): _N, (_B, _R): _T, (_B, _S): _T},
-    **{(_M, _O): _F, (_M, _B): _T, (_M, _M): _T, (_M, _R): _T, (_M, _S): _T},
-    **{(_R, _O): _T, (_R, _B): _T, (_R, _M): _N, (_R, _R): _N, (_R, _S): _N},
-    **{(_S, _O): _F, (_S, _B): _T, (_S, _M): _T, (_S, _R): _N, (_S, _S): _N},
-}
 
 
 @dataclass
@@ -74,6 +45,7 @@ class Fusion:
     def __init__(self, block: ir.Block, *, fuse: bool = True) -> None:
         """`fuse=False`: one group for each op (views still go with their consumers)."""
         self._fuse = fuse
+        self._block = block
         self._ops = [view.operation for view in block.operations]
         self.group_of: dict[ir.Operation, Group] = {}
         self.groups: list[Group] = []
@@ -99,7 +71,8 @@ class Fusion:
                 self.groups.append(group)
             self._add(group, op)
         self._lone_slices()
-        position = {op: k for k, op in enumerate(self._ops)}
+        self._sink_views()
+        position = {view.operation: k for k, view in enumerate(self._block.operations)}
         return sorted(self.groups, key=lambda g: position[g.ops[-1]])
 
     @staticmethod
@@ -319,6 +292,22 @@ class Fusion:
                 group.ops.append(op)
                 self.groups.append(group)
                 self.group_of[op] = group
+
+    def _sink_views(self) -> None:
+        """Put views behind the last op of the group that computes their source, where its rOperator
+        will stand: nothing reads them earlier, or the group would have been closed.
+        """
+        ends: dict[int, ir.Operation] = {}
+        for op in self._ops:
+            if op.name not in (*RESHAPES, "tensor.extract_slice"):
+                continue
+            group = self._group(op.operands[0])
+            if group is None or op in group.ops:
+                continue
+            end = ends.get(id(group), group.ops[-1])
+            if op.is_before_in_block(end):
+                op.move_after(end)
+                ends[id(group)] = op
 
     def _is_alone(self, view: ir.Operation) -> bool:
         """Some reader of a slice has no copy of it, and no group yields it with its source."""

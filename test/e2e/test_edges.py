@@ -1,0 +1,134 @@
+"""Odd graphs that the back end must carry through: nothing to compute, nothing to read, sharing."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from onnx import TensorProto, helper
+
+import rcompiler
+
+FLOAT, INT64 = TensorProto.FLOAT, TensorProto.INT64
+
+
+def model(nodes, inputs, outputs, **constants):
+    """A compiled model; inputs and outputs: name -> (type, shape)."""
+
+    def infos(tensors):
+        return [helper.make_tensor_value_info(n, t, s) for n, (t, s) in tensors.items()]
+
+    weights = [
+        helper.make_tensor(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape, a.ravel())
+        for n, a in constants.items()
+    ]
+    graph = helper.make_graph(nodes, "g", infos(inputs), infos(outputs), weights)
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+    return rcompiler.compile_onnx(proto, eus=1, cache=False)
+
+
+def node(op, inputs, outputs, **attributes):
+    return helper.make_node(op, inputs.split(), outputs.split(), **attributes)
+
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4) - 5
+
+
+def test_an_output_that_is_an_input_a_constant_or_another_output():
+    weight = np.float32([1, 2, 3])
+    run = model(
+        [node("Identity", "x", "a"), node("Identity", "w", "b"), node("Relu", "x", "c"),
+         node("Identity", "c", "d"), node("Reshape", "c flat", "e")],
+        {"x": (FLOAT, [3, 4])},
+        {"a": (FLOAT, [3, 4]), "b": (FLOAT, [3]), "c": (FLOAT, [3, 4]), "d": (FLOAT, [3, 4]),
+         "e": (FLOAT, [12])},
+        w=weight, flat=np.array([12]),
+    )  # fmt: skip
+    a, b, c, d, e = run(X)
+    relu = np.maximum(X, 0)
+    for found, expected in zip((a, b, c, d, e), (X, weight, relu, relu, relu.ravel()), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    assert len({array.ctypes.data for array in (a, b, c, d, e)}) == 5
+    a[:] = 0  # the caller's own
+    np.testing.assert_array_equal(run(X)[0], X)
+
+
+def test_an_input_that_nobody_reads():
+    run = model(
+        [node("Relu", "x", "y")],
+        {"unused": (FLOAT, [7]), "x": (FLOAT, [3, 4])},
+        {"y": (FLOAT, [3, 4])},
+    )
+    np.testing.assert_array_equal(run(np.zeros(7, np.float32), X)[0], np.maximum(X, 0))
+
+
+def test_tensors_without_elements():
+    nothing = np.zeros((0, 4), np.float32)
+    run = model(
+        [node("Relu", "n", "y"), node("Concat", "n x", "z", axis=0),
+         node("ReduceSum", "n axes", "s", keepdims=0)],
+        {"n": (FLOAT, [0, 4]), "x": (FLOAT, [3, 4])},
+        {"y": (FLOAT, [0, 4]), "z": (FLOAT, [3, 4]), "s": (FLOAT, [4])},
+        axes=np.array([0]),
+    )  # fmt: skip
+    y, z, s = run(nothing, X)
+    assert y.shape == (0, 4)
+    np.testing.assert_array_equal(z, X)
+    np.testing.assert_array_equal(s, np.zeros(4))
+
+
+def test_nothing_at_all_to_compute():
+    run = model([node("Relu", "n", "y")], {"n": (FLOAT, [2, 0])}, {"y": (FLOAT, [2, 0])})
+    assert run(np.zeros((2, 0), np.float32))[0].shape == (2, 0)
+
+
+def test_two_results_of_different_types():
+    run = model(
+        [node("TopK", "x k", "v i", axis=1)],
+        {"x": (FLOAT, [3, 4])},
+        {"v": (FLOAT, [3, 2]), "i": (INT64, [3, 2])},
+        k=np.array([2]),
+    )
+    values, indices = run(X)
+    np.testing.assert_array_equal(values, X[:, :1:-1])
+    np.testing.assert_array_equal(indices, [[3, 2]] * 3)
+
+
+@pytest.mark.parametrize("name", ["int4", "uint4"])
+def test_the_unused_bits_of_a_4_bit_input_may_be_anything(name: str):
+    raw = np.arange(256, dtype=np.uint8)
+    x = raw.view(getattr(ml_dtypes, name))
+    run = model(
+        [node("Cast", "x", "y", to=TensorProto.INT32)],
+        {"x": (getattr(TensorProto, name.upper()), [256])},
+        {"y": (TensorProto.INT32, [256])},
+    )
+    expected = (raw & 15).astype(np.int32)
+    expected = np.where(expected > 7, expected - 16, expected) if name == "int4" else expected
+    np.testing.assert_array_equal(run(x)[0], expected)
+
+
+def test_a_slice_that_is_reshaped_and_returned():
+    run = model(
+        [node("Slice", "x start end axes", "s"), node("Reshape", "s flat", "r"),
+         node("Relu", "s", "y")],
+        {"x": (FLOAT, [3, 4])},
+        {"r": (FLOAT, [6]), "y": (FLOAT, [3, 2]), "s": (FLOAT, [3, 2])},
+        start=np.array([1]), end=np.array([3]), axes=np.array([1]), flat=np.array([6]),
+    )  # fmt: skip
+    r, y, s = run(X)
+    np.testing.assert_array_equal(s, X[:, 1:3])
+    np.testing.assert_array_equal(r, X[:, 1:3].ravel())
+    np.testing.assert_array_equal(y, np.maximum(X[:, 1:3], 0))
+
+
+def test_two_pads_of_one_value():
+    run = model(
+        [node("Relu", "x", "c"), node("Pad", "c one", "p"), node("Pad", "c two", "q"),
+         node("Neg", "c", "n")],
+        {"x": (FLOAT, [3, 4])},
+        {"p": (FLOAT, [5, 6]), "q": (FLOAT, [7, 8]), "n": (FLOAT, [3, 4])},
+        one=np.array([1, 1, 1, 1]), two=np.array([2, 2, 2, 2]),
+    )  # fmt: skip
+    p, q, n = run(X)
+    np.testing.assert_array_equal(p, np.pad(np.maximum(X, 0), 1))
+    np.testing.assert_array_equal(q, np.pad(np.maximum(X, 0), 2))
+    np.testing.assert_array_equal(n, -np.maximum(X, 0))
