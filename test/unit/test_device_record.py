@@ -132,7 +132,7 @@ def test_files_that_are_no_records(tmp_path):
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(DeviceError, match="not text"):
         load_device(tmp_path / "binary.json")
-    with pytest.raises(DeviceError, match="'[[]1]' where an object|list where an object"):
+    with pytest.raises(DeviceError, match="list where an object"):
         from_json("[1]")
 
 
