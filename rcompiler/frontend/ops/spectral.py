@@ -1,10 +1,10 @@
-"""DFT and STFT as products with constant matrices, and MelWeightMatrix."""
+"""DFT (fast where its length allows), STFT as a product with a matrix, and MelWeightMatrix."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from rcompiler.frontend import dtypes
+from rcompiler.frontend import dtypes, fft
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context, lowering
 
@@ -72,13 +72,17 @@ def _dft(ctx: Context) -> Value:
     order = [i for i in range(x.rank) if i not in (axis, x.rank - 1)]
     moved = b.transpose(x, [*order, axis, x.rank - 1])
     lead = moved.shape[:-2]
+    back = [*order, axis, x.rank - 1]
+    restore = [back.index(i) for i in range(x.rank)]
+    plain = x.shape[-1] == 2 and not onesided and points == length
+    if plain and fft.factors(length) is not None and x.dtype in ("float32", "float64"):
+        return b.transpose(fft.transform(b, moved, inverse), restore)
     matrix = transform(ctx, points, length, x.shape[-1], inverse, onesided)
     parts = 1 if inverse and onesided else 2
     rows = b.reshape(moved, [*lead, points * x.shape[-1]])
     out = _product(ctx, rows, b.constant(matrix.astype(dtypes.numpy_dtype(_wide(x.dtype)))))
     out = b.reshape(out, [*lead, matrix.shape[1] // parts, parts])
-    back = [*order, axis, x.rank - 1]
-    return b.transpose(out, [back.index(i) for i in range(x.rank)])
+    return b.transpose(out, restore)
 
 
 def _wide(dtype: str) -> str:
