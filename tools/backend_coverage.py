@@ -3,7 +3,8 @@
     python -m rcompiler.tools.backend_coverage --only='softmax|conv' --json=coverage.json
 
 pass: right; wrong: another result; refused: a CompilerError says why not; crash: anything else (a
-traceback, a signal, no result in time). Every case runs in one of a few worker processes.
+traceback, a signal, no result in time); excluded: the standard does not say which random numbers
+are right, so no result can be compared. Every case runs in one of a few worker processes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,9 @@ from rcompiler.tools._case_pool import Outcome, Report, run_cases
 from rcompiler.tools._console import Parser, guard, positive, table
 from rcompiler.tools._record import provenance
 
-STATUSES = ("pass", "wrong", "crash", "refused")
+STATUSES = ("pass", "wrong", "crash", "refused", "excluded")
+# The cases record the numbers of one generator; onnx's own evaluator is not held to them either.
+_RANDOM = re.compile("test_bernoulli")
 _WIDTH = 100  # of a reason in the table
 Test = Callable[[unittest.TestCase], None]
 
@@ -107,7 +110,10 @@ def _run(options: argparse.Namespace) -> int:
 
     def job(case: str, report: Report) -> tuple[str, str]:
         current[:] = [report]
-        return run_test(tests[case])
+        status, reason = run_test(tests[case])
+        if status == "wrong" and _RANDOM.match(case):
+            return "excluded", "random numbers"
+        return status, reason
 
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
