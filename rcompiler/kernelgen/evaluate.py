@@ -259,21 +259,22 @@ class Evaluator:
     def _concat_from(
         self, operands: list[ir.Value], axis: int, at: list[Linear], lanes: int
     ) -> Val:
-        first = shape_of(operands[0])[axis]
         if len(operands) == 1:
             return self.read(operands[0], at, lanes)
+        left, right = operands[: len(operands) // 2], operands[len(operands) // 2 :]
+        first = sum(shape_of(operand)[axis] for operand in left)
         rest = list(at)
         rest[axis] = at[axis] + -first
         condition = self._below(at[axis], first)
         if condition is True:
-            return self.read(operands[0], at, lanes)
+            return self._concat_from(left, axis, at, lanes)
         if condition is False:
-            return self._concat_from(operands[1:], axis, rest, lanes)
+            return self._concat_from(right, axis, rest, lanes)
         e = self.emitter
         return e.branch(
             condition,
-            lambda: [e.splat(self.read(operands[0], at, lanes), lanes)],
-            lambda: [e.splat(self._concat_from(operands[1:], axis, rest, lanes), lanes)],
+            lambda: [e.splat(self._concat_from(left, axis, at, lanes), lanes)],
+            lambda: [e.splat(self._concat_from(right, axis, rest, lanes), lanes)],
         )[0]
 
     def _tensor_insert_slice(

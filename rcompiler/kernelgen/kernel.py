@@ -84,6 +84,8 @@ class KernelWriter:
         self._e = Emitter(features.lanes, has_fma=features.has_fma)
         self._results = yielded(self._block)
         self._buffers: dict[ir.Value, Buffer] = {}
+        self._reducing: dict[ir.Value, bool] = {}
+        self._prepared: set[tuple[ir.Value, tuple[tuple[Linear, ...], ...]]] = set()
 
     def write(self) -> tuple[str, dict[str, str]]:
         """The function's text and the declarations of the external functions it calls."""
@@ -305,6 +307,7 @@ class KernelWriter:
             if lanes:
                 at[vector] = at[vector] + Linear.of(LANE)
             positions.append(at)
+        self._prepared.clear()
         for value, piece in sources:
             if value is not None:
                 shifted = [[c + -s for c, s in zip(p, piece.shift, strict=True)] for p in positions]
@@ -339,10 +342,13 @@ class KernelWriter:
         """Compute the reductions below `value` for all positions at once, so that they share their
         loops.
         """
-        owner = value.owner
-        if isinstance(owner, ir.Block) or value in self._buffers:
+        if not self._reduces(value):
             return
-        op = owner.operation
+        key = (value, tuple(tuple(p) for p in positions))
+        if key in self._prepared:
+            return
+        self._prepared.add(key)
+        op = value.owner.operation
         if op.name != "linalg.generic":
             if op.name in VIEWS:
                 inner = [self._evaluator.view_coordinates(op, p, lanes) for p in positions]
@@ -360,3 +366,18 @@ class KernelWriter:
                     for p in positions
                 ]
                 self._prepare(operand, inner, lanes)
+
+    def _reduces(self, value: ir.Value) -> bool:
+        """Whether there is a reduction below `value`, as far as `_prepare` looks."""
+        if value not in self._reducing:
+            owner = value.owner
+            found = False
+            if not isinstance(owner, ir.Block) and value not in self._buffers:
+                op = owner.operation
+                if op.name == "linalg.generic":
+                    reduces = bool(self._evaluator.generic(op).reduction_dims)
+                    found = reduces or any(self._reduces(v) for v in op.operands)
+                elif op.name in VIEWS:
+                    found = self._reduces(op.operands[0])
+            self._reducing[value] = found
+        return self._reducing[value]

@@ -25,6 +25,14 @@ RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 # remain, or the work is tiny.
 ENOUGH_ROWS = 4
 TINY_ELEMENTS = 1 << 14
+# Each op of a chain nests the evaluation of one element deeper, and each part of a concatenation
+# that is read in place is one more test: beyond these the code grows more than the traffic falls.
+MOST_OPS = 32
+MOST_PARTS = 8
+# Each op of a chain nests the evaluation of one element deeper, and each part of a concatenation
+# that is read in place is one more test: beyond these the code grows more than the traffic falls.
+MOST_OPS = 32
+MOST_PARTS = 8
 
 
 @dataclass
@@ -174,7 +182,9 @@ class Fusion:
         candidates: list[tuple[int, Group]] = []
         for k, value in enumerate(op.operands):
             group = self._group(value)
-            if group is None or not group.open or group.sealed:
+            if group is None or not group.open or group.sealed or len(group.ops) >= MOST_OPS:
+                continue
+            if any(o.name == "tensor.concat" and len(o.operands) > MOST_PARTS for o in group.ops):
                 continue
             verdict = TABLE[group.mapping, self.mapping(op)]
             if verdict is Verdict.NEVER or not self._structure_allows(group, op, k):

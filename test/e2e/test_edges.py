@@ -132,3 +132,29 @@ def test_two_pads_of_one_value():
     np.testing.assert_array_equal(p, np.pad(np.maximum(X, 0), 1))
     np.testing.assert_array_equal(q, np.pad(np.maximum(X, 0), 2))
     np.testing.assert_array_equal(n, -np.maximum(X, 0))
+
+
+def test_a_long_chain():
+    """Longer than one rOperator may nest."""
+    chain = [node("Neg", f"v{k}", f"v{k + 1}") for k in range(150)]
+    run = model(chain, {"v0": (FLOAT, [3, 4])}, {"v150": (FLOAT, [3, 4])})
+    np.testing.assert_array_equal(run(X)[0], X)
+
+
+def test_a_graph_with_very_many_paths():
+    """v(k+1) = v(k) + v(k-1): as many paths from end to start as the Fibonacci number."""
+    nodes = [node("Add", f"v{k} v{max(k - 1, 0)}", f"v{k + 1}") for k in range(60)]
+    run = model(nodes, {"v0": (FLOAT, [4])}, {"v60": (FLOAT, [4])})
+    a, b = np.float32(1), np.float32(1)
+    for _ in range(60):
+        a, b = b, np.float32(a + b)
+    np.testing.assert_allclose(run(np.ones(4, np.float32))[0], b, rtol=1e-5)
+
+
+def test_many_parts():
+    """A concatenation of many small parts, some read twice, and what follows it."""
+    nodes = [node("Concat", " ".join(["x", "n"] * 40), "c", axis=1), node("Relu", "c", "y")]
+    nodes.insert(0, node("Neg", "x", "n"))
+    run = model(nodes, {"x": (FLOAT, [3, 4])}, {"y": (FLOAT, [3, 320])})
+    expected = np.maximum(np.concatenate([X, -X] * 40, 1), 0)
+    np.testing.assert_array_equal(run(X)[0], expected)

@@ -19,7 +19,7 @@ from rcompiler.runtime.memory import aligned_empty
 HOST = Target.named("host")
 HAS_FMA = "fma" in HOST.required
 FEATURES = [CpuFeatures(lanes, fma) for lanes in (16, 8, 4) for fma in {HAS_FMA, False}]
-NAMES = {"float32": "f32", "float64": "f64", "float16": "f16", "bool": "i1"}
+NAMES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "bool": "i1"}
 GUARD = 64  # elements around every result that a kernel must leave alone
 
 
