@@ -21,7 +21,7 @@ Complex = tuple[Scalar, Scalar]
 
 
 def factors(length: int) -> list[int] | None:
-    """Radices 4, 2, 3 and 5 whose product is ``length``, a single 2 first; None if there are none."""
+    """Radices 4, 2, 3 and 5 whose product is ``length``, a 2 first; None if there are none."""
     found = []
     for radix in (4, 2, 3, 5):
         while length % radix == 0:
