@@ -33,6 +33,9 @@ LANE_CHAINS = 4
 # The accumulators after one step: from the coordinates of the reduction dims and their values.
 _Update = Callable[[dict[int, Linear], list[Val]], list[Val]]
 
+# Of each reduction dim, outermost first: where its loop starts, and how many steps it takes.
+_Spans = dict[int, tuple[Linear, int]]
+
 
 class Reducer:
     """Computes reduction generics at given result coordinates."""
@@ -62,6 +65,10 @@ class Reducer:
                 e.remember(keys[k], values, depth)
         return [e.recall(key) for key in keys]
 
+    def preset(self, generic: Generic, position: list[Linear], lanes: int, value: Val) -> None:
+        """Make the result at `position` known in the open scope."""
+        self._e.remember(("reduce", generic.op, tuple(position), lanes), [value])
+
     def _compute(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
     ) -> list[list[Val]]:
@@ -82,14 +89,40 @@ class Reducer:
     def _register_tile(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
     ) -> list[list[Val]]:
-        e, count = self._e, generic.outputs
+        values = self.begin(generic, positions, lanes)
+        values = self.advance(generic, positions, lanes, values)
+        count, inits = generic.outputs, generic.inits
+        return [
+            [
+                self._round(self._e, value, element_of(init))
+                for value, init in zip(values[k : k + count], inits, strict=True)
+            ]
+            for k in range(0, len(values), count)
+        ]
+
+    def begin(self, generic: Generic, positions: list[list[Linear]], lanes: int) -> list[Val]:
+        """The accumulators of all positions before the first step, position after position."""
+        return [
+            self._accumulator(
+                generic, self._evaluator.read(init, at, lanes), element_of(init), lanes
+            )
+            for at in positions
+            for init in generic.inits
+        ]
+
+    def advance(
+        self,
+        generic: Generic,
+        positions: list[list[Linear]],
+        lanes: int,
+        values: list[Val],
+        part: tuple[Linear, int] | None = None,
+    ) -> list[Val]:
+        """The accumulators after all steps, or after those of `part`: start and number of steps of
+        the outermost reduction dim.
+        """
+        count = generic.outputs
         points = [generic.loop_dims(p) for p in positions]
-        accumulators: list[Val] = []
-        for at in positions:
-            for init in generic.inits:
-                value = self._evaluator.read(init, at, lanes)
-                accumulators.append(self._accumulator(generic, value, element_of(init), lanes))
-        unroll = self._unrolls(generic, len(positions) * count, lanes)
         visit = self._visiting_order(generic, points, lanes)
 
         def update(point: dict[int, Linear], values: list[Val]) -> list[Val]:
@@ -100,19 +133,14 @@ class Reducer:
                 out[mine] = self._step(generic, dims, values[mine], lanes)
             return out
 
+        spans = {d: (Linear(), generic.sizes[d]) for d in generic.reduction_dims}
+        if part is not None:
+            spans[generic.reduction_dims[0]] = part
+        unroll = self._unrolls(spans, len(positions) * count, lanes)
         self._evaluator.prefetching = bool(lanes) and generic.factors is not None
-        final = self._nest(generic, unroll, 0, {}, accumulators, update)
+        final = self._nest(spans, unroll, {}, values, update)
         self._evaluator.prefetching = False
-        results = []
-        for k in range(len(positions)):
-            values = final[k * count : (k + 1) * count]
-            results.append(
-                [
-                    self._round(e, v, element_of(i))
-                    for v, i in zip(values, generic.inits, strict=True)
-                ]
-            )
-        return results
+        return final
 
     def _visiting_order(
         self, generic: Generic, points: list[list[Linear]], lanes: int
@@ -177,13 +205,13 @@ class Reducer:
         text = f"{generic.combiner} {accumulator.name}, {value.name} : {accumulator.type}"
         return e.op(text, [accumulator, value], accumulator.element)
 
-    def _unrolls(self, generic: Generic, accumulators: int, lanes: int) -> dict[int, int]:
+    def _unrolls(self, spans: _Spans, accumulators: int, lanes: int) -> dict[int, int]:
         """Unroll factor of each reduction dim: innermost first, while the body stays small."""
         updates = UNROLLED_UPDATES if lanes else UNROLLED_SCALARS
         budget = max(updates // max(accumulators, 1), 1)
         unroll = {}
-        for dim in reversed(generic.reduction_dims):
-            size = max(generic.sizes[dim], 1)  # a sum of nothing has no steps
+        for dim in reversed(spans):
+            size = max(spans[dim][1], 1)  # a sum of nothing has no steps
             factor = min(size, budget)
             if factor < size:
                 divisors = [f for f in range(factor, 0, -1) if size % f == 0]
@@ -196,31 +224,27 @@ class Reducer:
 
     def _nest(
         self,
-        generic: Generic,
+        spans: _Spans,
         unroll: dict[int, int],
-        level: int,
         point: dict[int, Linear],
         values: list[Val],
         update: _Update,
     ) -> list[Val]:
-        """The reduction loops from `level` inwards; dims keep the order of the op."""
-        if level == len(generic.reduction_dims):
+        """The reduction loops over `spans`, the first one outermost: the order of the op's dims."""
+        if len(point) == len(spans):
             return update(point, values)
-        dim = generic.reduction_dims[level]
-        size, step = generic.sizes[dim], unroll[dim]
+        dim = list(spans)[len(point)]
+        (start, size), step = spans[dim], unroll[dim]
 
         def body(i: Linear, carried: list[Val]) -> list[Val]:
             for j in range(step):
-                carried = self._nest(
-                    generic, unroll, level + 1, {**point, dim: i * step + j}, carried, update
-                )
+                at = {**point, dim: start + i * step + j}
+                carried = self._nest(spans, unroll, at, carried, update)
             return carried
 
         values = self._e.loop(Linear(0), Linear(size // step), 1, values, body)
         for j in range(size // step * step, size):
-            values = self._nest(
-                generic, unroll, level + 1, {**point, dim: Linear(j)}, values, update
-            )
+            values = self._nest(spans, unroll, {**point, dim: start + j}, values, update)
         return values
 
     # -- lanes along a reduction dim --------------------------------------------------------------

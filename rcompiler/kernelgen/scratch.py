@@ -20,6 +20,7 @@ from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.value import Val, item_bytes
 
 if TYPE_CHECKING:
+    from rcompiler.kernelgen.emitter import Emitter
     from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 
 ROW_LIMIT = 32 * 1024  # bytes of one row
@@ -116,10 +117,7 @@ class Scratch:
         if self._bytes + size > STACK_LIMIT:
             return None
         self._bytes += size
-        stored = "i8" if element == "i1" else element
-        count = e.index(Linear(math.prod(shape)))
-        text = f"llvm.alloca {count} x {stored} {{alignment = 64 : i64}} : (i64) -> !llvm.ptr"
-        pointer = e.pure(f"{text} // {len(self._slots)}", [], "s")
+        pointer = stack_memory(e, math.prod(shape), element)
         self._slots.append(
             _Slot(op, Buffer(pointer, shape, element, False), key, [path[: depth + 1]])
         )
@@ -136,6 +134,14 @@ class Scratch:
             e.store(value, buffer.pointer, buffer.offset(inner).without(LANE))
 
         for_each(e, buffer.shape, element)
+
+
+def stack_memory(e: Emitter, count: int, element: str) -> str:
+    """Pointer to new, uninitialised memory for `count` elements, reserved once per call."""
+    stored = "i8" if element == "i1" else element
+    size = e.index(Linear(count))
+    text = f"llvm.alloca {size} x {stored} {{alignment = 64 : i64}} : (i64) -> !llvm.ptr"
+    return e.pure(f"{text} // {e.fresh('s')[1:]}", [], "s")
 
 
 def _common(a: list[object], b: list[object]) -> int:

@@ -14,6 +14,7 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of, yielded
+from rcompiler.kernelgen.running_sums import reduction_root
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import VIEWS, view_coordinates
 from rcompiler.roller import expr as roller
@@ -291,6 +292,7 @@ def tensor_expr(block: ir.Block, kind: str, traced: Traced) -> roller.TensorExpr
         kind=kind,
         ops=traced.reduced_ops if traced.has_reduction else max(traced.pointwise_ops, 1.0),
         epilogue_ops=traced.pointwise_ops if traced.has_reduction else 0.0,
+        in_parts=reduction_root(block) is not None,
     )
 
 

@@ -13,6 +13,7 @@ Operators with equal bodies share their kernels. Needs: static shapes.
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -100,7 +101,8 @@ def _build_kernel(
             lanes=decision.lanes,
             on_chip_bytes=decision.on_chip_bytes,
             registers=decision.registers,
-            estimated_ns=decision.estimated_ns,
+            # padding may leave fewer and larger tasks than decided
+            estimated_ns=round(decision.estimated_ns * decision.tasks / math.prod(shape.grid), 1),
             source=decision.source,
             reads=[
                 read_box(v, traced.reads[k], shape.tile, shape.grid, traced, shape.low)
@@ -110,6 +112,8 @@ def _build_kernel(
         )
     attributes = kernel.operation.attributes
     attributes["order"] = ir.DenseI64ArrayAttr.get(shape.order)
+    if decision.reduction_tile:
+        attributes["reduction_tile"] = ir.DenseI64ArrayAttr.get(decision.reduction_tile)
     attributes["reason"] = ir.StringAttr.get(decision.reason)
     pairs = in_place_pairs(block, traced)
     if pairs:

@@ -11,6 +11,7 @@ makespan on a wide device, and cost more EU time: a Pareto set for the scheduler
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -29,6 +30,7 @@ _TASKS = 256  # tasks of one operator, or 4 per EU on a wider device
 _SPACE = 8192  # task tiles that are evaluated
 _SHARE = 96  # a large operator has about this many tasks: enough to balance, few to place
 _REGISTERS = 3  # register tiles whose task tiles are compared
+_SUMS = 32 << 10  # bytes of the running sums of a task, which stay in the first two levels
 _CUT = 0.05  # every axis that is cut makes rows shorter and dependences more
 _FAST = 3  # decisions besides the efficient one
 
@@ -40,7 +42,9 @@ class Decision:
     `tile`, `grid`, `register_tile`: per parallel axis. `vector_dim`: position among the parallel
     axes, or -1; then `vector_reduction` is the position among the reduction axes, or -1 for
     scalar code. `reduction_unroll`: elements per reduction axis. `order`: positions of the
-    parallel axes, outermost loop of a task first. `estimated_ns`, `on_chip_bytes`: of one rTask.
+    parallel axes, outermost loop of a task first. `reduction_tile`: () or how many loops of `order`
+    are around the loop over parts of the reduction, and the steps of its outermost axis in one
+    part. `estimated_ns`, `on_chip_bytes`: of one rTask.
     """
 
     tile: tuple[int, ...]
@@ -51,6 +55,7 @@ class Decision:
     lanes: int
     reduction_unroll: tuple[int, ...]
     order: tuple[int, ...]
+    reduction_tile: tuple[int, ...]
     tasks: int
     estimated_ns: float
     on_chip_bytes: int
@@ -72,21 +77,27 @@ def construct(expr: TensorExpr, device: Device) -> list[Decision]:
         if best is None or plan.score < 0.95 * best.score:
             best = plan
         # bound by arithmetic: a register tile with less traffic cannot help
-        if plan.limit == "compute" or not model.broadcasts:
+        if plan.limit == "compute" or not model.space.broadcasts:
             break
     assert best is not None  # candidates() is never empty
-    chosen = [best.first, *_faster(device, best.costs, best.first)]
+    chosen = [best.first, *_faster(device, best.costs, best.first, best.allowed)]
     return [_decide(model, best, i) for i in chosen]
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """The task tiles of one register tile with their costs; `first` is the efficient one."""
+    """The task tiles of one register tile with their costs; `first` is the efficient one.
+
+    `around`: loops of `order` around the loop over parts of the reduction. `allowed`: the tiles
+    whose running sums fit.
+    """
 
     register: RegisterTile
     order: tuple[int, ...]
+    around: int
     tiles: Array
     costs: TaskCosts
+    allowed: Array
     first: int
     score: float
 
@@ -100,33 +111,41 @@ def _plan(model: RegisterModel, register: RegisterTile) -> _Plan:
     order = loop_order(model, register)
     tiles = task_tiles(expr, device, model.vector, register)
     costs = task_costs(expr, device, register, tiles, order)
-    first, score = _efficient(expr, device, tiles, costs)
-    return _Plan(register, order, tiles, costs, first, score)
+    allowed = costs.tasks >= 1
+    around = panel_loops(model, register)
+    if register.part:
+        fits = _sums(expr, register, order[around:], tiles) <= _SUMS
+        allowed = fits if fits.any() else allowed
+    first, score = _efficient(expr, device, tiles, costs, allowed)
+    return _Plan(register, order, around, tiles, costs, allowed, first, score)
 
 
 def loop_order(model: RegisterModel, register: RegisterTile) -> tuple[int, ...]:
-    """Positions of the parallel axes, outermost loop first: batch, weight panel, pixels.
+    """Positions of the parallel axes, outermost loop first: batch, weight panel, pixels."""
+    count = len(model.expr.parallel)
+    return tuple(sorted(range(count), key=lambda p: (_rank(model, register, p), p)))
 
-    An axis every operand moves along comes first, one that moves the vector operand (the weight
-    panel) next, then pixels, which use a panel again while it is in the cache. Axes that one
-    register tile covers come last.
+
+def panel_loops(model: RegisterModel, register: RegisterTile) -> int:
+    """How many of the outermost loops move the vector operand (the weight panel)."""
+    return sum(_rank(model, register, p) < 2 for p in range(len(model.expr.parallel)))
+
+
+def _rank(model: RegisterModel, register: RegisterTile, position: int) -> int:
+    """An axis every operand moves along comes first, one that moves the vector operand next, then
+    pixels, which use a panel again while it is in the cache. Axes that one register tile covers
+    come last.
     """
     expr, axis = model.expr, model.vector.axis
-
-    def rank(position: int) -> tuple[int, int]:
-        this = expr.parallel[position]
-        if register.sizes[position] >= expr.axes[this].size:
-            return 3, position
-        if len(model.streams) < 2 or not expr.reduction:
-            return 0, position
-        moved = [this in access.axes() for access in model.streams]
-        panel = any(this in a.axes() for a in model.streams if axis in a.axes())
-        if all(moved) and this != axis:
-            return 0, position
-        pixel = expr.windowed(this) or not panel
-        return (2 if pixel else 1), position
-
-    return tuple(sorted(range(len(expr.parallel)), key=rank))
+    this, streams = expr.parallel[position], model.space.streams
+    if register.sizes[position] >= expr.axes[this].size:
+        return 3
+    if len(streams) < 2 or not expr.reduction:
+        return 0
+    if all(this in access.axes() for access in streams) and this != axis:
+        return 0
+    panel = any(this in a.axes() for a in streams if axis in a.axes())
+    return 2 if expr.windowed(this) or not panel else 1
 
 
 def task_tiles(
@@ -161,12 +180,13 @@ def task_tiles(
 
 
 def _efficient(
-    expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts
+    expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts, allowed: Array
 ) -> tuple[int, float]:
     """The candidate with the least EU time over 1 to 8 EUs among those with long enough tasks."""
     whole = float(costs.ns[0])
     floor = max(device.costs.min_task_ns, whole / _SHARE)
-    enough = (costs.ns >= floor) | (costs.tasks == 1)
+    enough = allowed & ((costs.ns >= floor) | (costs.tasks == 1))
+    enough = enough if enough.any() else allowed
     score = balance(costs.tasks, costs.ns, _EUS, device.costs.hand_off_ns)
     score = np.where(enough, score * (1 + _CUT * cuts(expr, tiles)), np.inf).round(1)
     # equal scores: fewer tasks, then the first tile
@@ -174,7 +194,7 @@ def _efficient(
     return best, float(score[best])
 
 
-def _faster(device: Device, costs: TaskCosts, first: int) -> list[int]:
+def _faster(device: Device, costs: TaskCosts, first: int, allowed: Array) -> list[int]:
     """Pareto candidates with a clearly shorter makespan on a wide device, most efficient first.
 
     None for an operator that is too short for a second EU as a whole.
@@ -185,7 +205,7 @@ def _faster(device: Device, costs: TaskCosts, first: int) -> list[int]:
     eus = max(max(_EUS), device.eus)
     span = makespan(costs.tasks, costs.ns, eus, hand_off)
     spent = costs.tasks * (costs.ns + hand_off)
-    worth = costs.ns >= 5 * hand_off
+    worth = allowed & (costs.ns >= 5 * hand_off)
     chosen: list[int] = []
     best = float(span[first])
     for i in np.lexsort((np.arange(len(span)), span, spent)):
@@ -222,12 +242,29 @@ def _decide(model: RegisterModel, plan: _Plan, i: int) -> Decision:
         lanes=vector.lanes,
         reduction_unroll=register.unroll,
         order=plan.order,
+        reduction_tile=_parts(model.expr, plan, plan.tiles[i]),
         tasks=tasks,
         estimated_ns=round(float(costs.ns[i]), 1),
         on_chip_bytes=sum(expr.footprint(tile)),
         registers=register.registers,
         reason=reason,
     )
+
+
+def _parts(expr: TensorExpr, plan: _Plan, tile: Array) -> tuple[int, ...]:
+    """The loop over parts of the reduction, if several register tiles inside of it share a part."""
+    register, inside = plan.register, plan.order[plan.around :]
+    shared = math.prod(math.ceil(tile[p] / register.sizes[p]) for p in inside)
+    if not register.part or shared == 1 or _sums(expr, register, inside, tile) > _SUMS:
+        return ()
+    return plan.around, register.part
+
+
+def _sums(expr: TensorExpr, register: RegisterTile, inside: Sequence[int], tiles: Array) -> Array:
+    """Bytes of the running sums of a task: its tile along `inside`, else a register tile."""
+    outside = math.prod(size for p, size in enumerate(register.sizes) if p not in inside)
+    covered = tiles[..., list(inside)].prod(axis=-1)
+    return covered * outside * max(access.itemsize for access in expr.outputs)
 
 
 def _position(axes: tuple[int, ...], axis: int) -> int:

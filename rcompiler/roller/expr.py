@@ -7,7 +7,7 @@ statically what a tile of the axes reads and writes.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -221,7 +221,8 @@ class TensorExpr:
 
     `ops`: scalar operations per point of the whole space (a multiply-add counts 2);
     `epilogue_ops`: per point of the parallel space (what is fused before or after the root).
-    `compute_bytes`: bytes of the widest element held in registers.
+    `compute_bytes`: bytes of the widest element held in registers. `in_parts`: the running sums of
+    a tile may wait in memory between two parts of the outermost reduction axis.
     """
 
     axes: tuple[Axis, ...]
@@ -231,6 +232,7 @@ class TensorExpr:
     ops: float
     epilogue_ops: float
     compute_bytes: int
+    in_parts: bool = False
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -293,6 +295,7 @@ def tensor_expr(
     ops: float = 2.0,
     epilogue_ops: float = 0.0,
     compute_bytes: int | None = None,
+    in_parts: bool = False,
 ) -> TensorExpr:
     """A TensorExpr from plain data; ExpressionError names what does not fit together.
 
@@ -313,9 +316,10 @@ def tensor_expr(
     if kind is not None and kind not in KINDS:
         raise ExpressionError(f"kind {kind!r}; one of {', '.join(KINDS)}")
     wide = max(access.itemsize for access in ins + outs)
-    draft = TensorExpr(built, ins, outs, "sequential", ops, epilogue_ops, compute_bytes or wide)
-    named = kind or _infer_kind(draft)
-    return TensorExpr(built, ins, outs, named, ops, epilogue_ops, compute_bytes or wide)
+    draft = TensorExpr(
+        built, ins, outs, "sequential", ops, epilogue_ops, compute_bytes or wide, in_parts
+    )
+    return replace(draft, kind=kind or _infer_kind(draft))
 
 
 def _check_access(access: Access, rank: int) -> None:

@@ -39,6 +39,7 @@ class Tile:
     order: Sequence[int] = ()
     vector_dim: int = -1
     lanes: int = 1
+    reduction_tile: Sequence[int] = ()
     grid: list[int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,7 +60,8 @@ class Tile:
             array([d, t, 0, t]) if g > 1 else whole
             for d, (t, g) in enumerate(zip(self.tile, self.grid, strict=True))
         )
-        return (
+        parts = f"reduction_tile = {array(self.reduction_tile)}, " if self.reduction_tile else ""
+        return parts + (
             f"grid = {array(self.grid)}, tile = {array(self.tile)}, order = {array(self.order)}, "
             f"register_tile = {array(self.register_tile)}, vector_dim = {self.vector_dim} : i64, "
             f"lanes = {self.lanes} : i64, tasks = {math.prod(self.grid)} : i64, "

@@ -2,6 +2,7 @@
 fused multiply-add."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kernel_cases import FEATURES, Kernel, Tile, elementwise, type_of
 
+from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.kernel import CpuFeatures
 
 few = settings(
@@ -25,8 +27,15 @@ def random(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
 
 
 @st.composite
-def tilings(draw: st.DrawFn, shape: tuple[int, ...], lanes: int, fixed: tuple[int, ...] = ()):
-    """Any tiling of `shape`; the dims in `fixed` are not cut."""
+def tilings(
+    draw: st.DrawFn,
+    shape: tuple[int, ...],
+    lanes: int,
+    fixed: tuple[int, ...] = (),
+    *,
+    in_parts: bool = False,
+):
+    """Any tiling of `shape`; the dims in `fixed` are not cut; `in_parts`: the reduction may be."""
     rank = len(shape)
     tile = [n if d in fixed else draw(st.integers(1, n)) for d, n in enumerate(shape)]
     register_tile = [draw(st.integers(1, 4)) for _ in shape]
@@ -34,7 +43,9 @@ def tilings(draw: st.DrawFn, shape: tuple[int, ...], lanes: int, fixed: tuple[in
     if vector_dim >= 0:
         register_tile[vector_dim] = draw(st.integers(1, 3 * lanes))
     order = draw(st.permutations(range(rank)))
-    return Tile(shape, tile, register_tile, order, vector_dim, lanes if vector_dim >= 0 else 1)
+    parts = st.tuples(st.integers(0, rank), st.integers(1, 40)) if in_parts else st.just(())
+    lanes = lanes if vector_dim >= 0 else 1
+    return Tile(shape, tile, register_tile, order, vector_dim, lanes, draw(parts))
 
 
 def contraction(m: int, n: int, k: int, right: str = "k, n") -> str:
@@ -61,7 +72,8 @@ def test_contraction(features: CpuFeatures, data: st.DataObject):
     m, n, k = (data.draw(extents) for _ in "mnk")
     right = data.draw(st.sampled_from(["k, n", "n, k"]))
     a, b = random((m, k)), random((k, n), 1)
-    tile = data.draw(tilings((m, n), features.lanes))
+    parts = right == "k, n" and data.draw(st.booleans())
+    tile = data.draw(tilings((m, n), features.lanes, in_parts=parts))
     given_b = b if right == "k, n" else b.T
     kernel = Kernel(
         contraction(m, n, k, right), ["%r"], [a, given_b], [((m, n), "float32")], tile, features
@@ -80,6 +92,13 @@ def test_a_tiling_does_not_change_a_bit(features: CpuFeatures):
             Tile((m, n), [2, 5], [2, 4], [1, 0], 1, 4),
             Tile((m, n), [2, 5], [2, 1], [0, 1]),
         ]
+        if right == "k, n":  # otherwise vectors run along the reduction
+            tiles += [
+                replace(tiles[0], reduction_tile=(0, 5)),
+                replace(tiles[1], reduction_tile=(1, 19)),
+                replace(tiles[2], reduction_tile=(1, 4)),
+                replace(tiles[3], reduction_tile=(2, 1)),
+            ]
         body = contraction(m, n, k, right)
         results = [
             Kernel(body, ["%r"], [a, given_b], [((m, n), "float32")], tile, features).run()[0]
@@ -162,7 +181,7 @@ def test_windows(features: CpuFeatures, data: st.DataObject):
         %s = arith.addf %acc, %p : f32
         linalg.yield %s : f32
       }} -> {type_of(shape)}"""
-    tile = data.draw(tilings(shape, features.lanes))
+    tile = data.draw(tilings(shape, features.lanes, in_parts=data.draw(st.booleans())))
     found = Kernel(body, ["%r"], [x, w], [(shape, "float32")], tile, features).run()[0]
     span = (size - 1) * dilation + 1
     windows = np.lib.stride_tricks.sliding_window_view(x, (span, span), (1, 2))
@@ -297,3 +316,55 @@ def test_scalars_and_empty_sums(shape: tuple[int, ...]):
       }} -> tensor<f32>"""
     found = Kernel(body, ["%r"], [x], [((), "float32")], Tile(()), FEATURES[0]).run()[0]
     assert math.isclose(found, 1 + x.sum(), rel_tol=1e-6)
+
+
+@pytest.mark.parametrize("features", FEATURES[::2], ids=str)
+@given(data=st.data())
+@few
+def test_parts_under_an_epilogue_and_a_pad(features: CpuFeatures, data: st.DataObject):
+    """The sums of a padded result wait on the stack; the epilogue sees only whole ones."""
+    m, n, k = (data.draw(extents) for _ in "mnk")
+    low, high = ([data.draw(st.integers(0, 2)) for _ in range(2)] for _ in range(2))
+    shape = (m + low[0] + high[0], n + low[1] + high[1])
+    out, padded, turned = type_of((m, n)), type_of(shape), "affine_map<(i, j) -> (j, i)>"
+    body = f"""{contraction(m, n, k)}
+      %y = linalg.generic {{indexing_maps = [{turned}, affine_map<(i, j) -> (i, j)>, {turned}],
+           iterator_types = ["parallel", "parallel"]}}
+           ins(%r, %a2 : {out}, {type_of((n, m))}) outs(%e : {out}) {{
+      ^bb0(%u: f32, %v: f32, %w: f32):
+        %s = arith.addf %u, %v : f32
+        %z = arith.maximumf %s, %zero : f32
+        linalg.yield %z : f32
+      }} -> {out}
+      %p = tensor.pad %y low[{low[0]}, {low[1]}] high[{high[0]}, {high[1]}] {{
+      ^bb0(%i: index, %j: index):
+        tensor.yield %zero : f32
+      }} : {out} to {padded}"""
+    a, b, c = random((m, k)), random((k, n), 1), random((n, m), 2)
+    tile = data.draw(tilings(shape, features.lanes, in_parts=True))
+    found = Kernel(body, ["%p"], [a, b, c], [(shape, "float32")], tile, features).run()[0]
+    expected = np.pad(np.maximum(a @ b + c.T, 0), list(zip(low, high, strict=True)))
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_parts_need_a_product_reduction():
+    body = f"""%e = tensor.empty() : {type_of((8,))}
+      %r = linalg.generic {{indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>],
+           iterator_types = ["parallel"]}}
+           ins(%a0 : {type_of((8,))}) outs(%e : {type_of((8,))}) {{
+      ^bb0(%u: f32, %w: f32):
+        %s = arith.negf %u : f32
+        linalg.yield %s : f32
+      }} -> {type_of((8,))}"""
+    tile = Tile((8,), reduction_tile=(0, 4))
+    with pytest.raises(CompilerError, match="no product reduction"):
+        Kernel(body, ["%r"], [random((8,))], [((8,), "float32")], tile, FEATURES[0])
+
+
+def test_sums_that_do_not_fit_the_stack_are_refused():
+    a, b = random((200, 8)), random((8, 200), 1)
+    tile = Tile((200, 200), [200, 200], [4, 16], [0, 1], 1, 16, (0, 4))
+    with pytest.raises(CompilerError, match="160000 bytes of stack"):
+        Kernel(
+            contraction(200, 200, 8), ["%r"], [a, b], [((200, 200), "float32")], tile, FEATURES[0]
+        )

@@ -107,3 +107,27 @@ func.func @scalar(%x: tensor<f32>) -> tensor<f32> {
   }) {kind = "elementwise", sym_name = "abs"} : () -> tensor<f32>
   return %r : tensor<f32>
 }
+
+// -----
+
+// A weight panel of 256 KiB: the reduction runs in parts that stay in the first cache, all rows of a task inside of the
+// loop over parts.
+// CHECK:       "rtask.kernel"()
+// CHECK:       order = array<i64: 1, 0>
+// CHECK-SAME:  reduction_tile = array<i64: 1, {{[0-9]+}}>
+// CHECK-LABEL: func.func @long
+func.func @long(%x: tensor<96x4096xf32>, %w: tensor<4096x64xf32>) -> tensor<96x64xf32> {
+  %r = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<96x64xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<96x64xf32>) -> tensor<96x64xf32>
+    %a = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<96x4096xf32>, tensor<4096x64xf32>) outs(%f : tensor<96x64xf32>) {
+    ^bb0(%l: f32, %s: f32, %acc: f32):
+      %m = arith.mulf %l, %s : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<96x64xf32>
+    "rtask.yield"(%a) : (tensor<96x64xf32>) -> ()
+  }) {kind = "contraction", sym_name = "long"} : () -> tensor<96x64xf32>
+  return %r : tensor<96x64xf32>
+}

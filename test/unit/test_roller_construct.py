@@ -2,6 +2,7 @@
 
 import math
 import time
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 from roller_cases import CASES, conv, depthwise, elementwise, first_conv, gemm, softmax
 
 from rcompiler.device.cpu import cpu_device
-from rcompiler.roller.construct import construct
+from rcompiler.kernelgen.scratch import STACK_LIMIT
+from rcompiler.roller.construct import Decision, construct
 from rcompiler.roller.cost import balance, makespan, task_costs
-from rcompiler.roller.expr import Access, floordiv, index, mod, tensor_expr
+from rcompiler.roller.expr import Access, TensorExpr, floordiv, index, mod, tensor_expr
 from rcompiler.roller.register import RegisterModel
 from rcompiler.roller.vectors import choose_vector_axis
 
@@ -245,6 +247,39 @@ def test_weights_that_stay_in_the_cache_are_loaded_once():
     tiles = np.array([[1024, 32], [512, 32]])
     whole, half = task_costs(expr, device, register, tiles, (1, 0)).ns
     assert half < 0.55 * whole
+
+
+def in_parts(expr: TensorExpr) -> Decision:
+    return construct(replace(expr, in_parts=True), cpu_device("v4"))[0]
+
+
+def test_long_panels_run_in_parts():
+    """A 3x3 convolution over 512 channels: 2 panels of 288 KiB, and 18 KiB of them per 16 channels.
+    With L1 = 32 KiB a part is one block of channels; rows and columns run inside of it."""
+    decision = in_parts(conv(512, 7, 512, 3))
+    assert decision.register_tile[1] == 2
+    around, steps = decision.reduction_tile
+    assert steps == 1
+    assert set(decision.order[around:]) >= {2, 3}
+
+
+def test_short_panels_and_single_passes_run_whole():
+    assert in_parts(conv(64, 28, 64, 1)).reduction_tile == ()  # 2 panels of 4 KiB stay in L1
+    assert in_parts(gemm(1, 512, 4096)).reduction_tile == ()  # no row uses a panel again
+    assert construct(conv(512, 7, 512, 3), cpu_device("v4"))[0].reduction_tile == ()
+
+
+@given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 5000))
+@settings(max_examples=60, deadline=None)
+def test_a_part_and_its_sums_fit(m: int, n: int, k: int):
+    decision = in_parts(gemm(m, n, k))
+    if decision.reduction_tile:
+        around, steps = decision.reduction_tile
+        vectors = decision.register_tile[1]
+        assert 1 <= steps < k
+        assert steps * vectors * 4 <= 0.75 * cpu_device("v4").memory[0].capacity
+        rows = decision.tile[0] if 0 in decision.order[around:] else decision.register_tile[0]
+        assert rows * vectors * 4 <= STACK_LIMIT
 
 
 def test_construction_is_fast():

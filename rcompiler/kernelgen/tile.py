@@ -1,0 +1,313 @@
+"""The tile of one task: loops over register tiles, with reductions, epilogue and stores in each."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+from collections.abc import Callable
+
+from torch_mlir import ir
+
+from rcompiler.errors import CompilerError
+from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.boxes import lane_cover
+from rcompiler.kernelgen.evaluate import Buffer, Evaluator, NeedsScalars
+from rcompiler.kernelgen.region import Generic, Piece
+from rcompiler.kernelgen.running_sums import RunningSums
+from rcompiler.kernelgen.tiling import Range, Tiling
+from rcompiler.kernelgen.value import Val
+from rcompiler.kernelgen.views import VIEWS
+
+# What a piece of a result is read from: a value of the region, or None for the piece's fill.
+_Source = tuple[ir.Value | None, Piece]
+# Writes a register tile from its first coordinates and its steps.
+_Leaf = Callable[[list[Linear], list[int]], None]
+
+
+class TileWriter:
+    """Writes boxes of results as loops over register tiles."""
+
+    def __init__(
+        self, name: str, tiling: Tiling, evaluator: Evaluator, root: ir.Operation | None
+    ) -> None:
+        """`root`: the reduction that may run in parts, see `reduction_root`.
+
+        Raises CompilerError when the tiling asks for parts of a body without such a reduction.
+        """
+        if tiling.reduction_tile is not None and root is None:
+            raise CompilerError(
+                f"kernel {name} has a reduction_tile, but its body has no product reduction whose "
+                "sums are results of its own; remove the attribute"
+            )
+        self._name = name
+        self._tiling = tiling
+        self._evaluator = evaluator
+        self._e = evaluator.emitter
+        self._root = root
+        self._reducing: dict[ir.Value, bool] = {}
+        self._prepared: set[tuple[ir.Value, tuple[tuple[Linear, ...], ...]]] = set()
+
+    def write(
+        self, piece: Piece, ranges: list[Range], results: list[ir.Value], outputs: list[Buffer]
+    ) -> None:
+        """The coordinates `ranges` of `results`, which lie in `piece`."""
+        rank = len(ranges)
+        order = [d for d in self._tiling.order if d < rank]
+        order += [d for d in range(rank) if d not in order]
+        values = [piece.value] if len(results) == 1 else results
+        sources = [(v, piece) for v in values]
+
+        def whole(base: list[Linear], steps: list[int]) -> None:
+            self._register_tile(base, steps, sources, outputs)
+
+        start, ones, parts = [Linear()] * rank, [1] * rank, self._tiling.reduction_tile
+        if parts is None or piece.value is None:
+            self._loops(order, ranges, start, ones, whole)
+            return
+        outer = [d for d in self._tiling.order[: parts[0]] if d < rank]
+        inner = order[len(outer) :]
+
+        def in_parts(base: list[Linear], steps: list[int]) -> None:
+            self._in_parts(inner, ranges, base, steps, sources[0], whole)
+
+        self._loops(outer, ranges, start, ones, in_parts)
+
+    def _in_parts(
+        self,
+        inner: list[int],
+        ranges: list[Range],
+        base: list[Linear],
+        steps: list[int],
+        source: _Source,
+        whole: _Leaf,
+    ) -> None:
+        """The register tiles of `inner` for one part of the reduction after the other."""
+        assert self._root is not None and self._tiling.reduction_tile is not None
+        e, root = self._e, self._evaluator.generic(self._root)
+        origin, extents = list(base), list(steps)
+        for d in inner:
+            extent = ranges[d].extent
+            origin[d] = ranges[d].start
+            extents[d] = self._tiling.tile[d] if extent is None else extent
+        vector = self._tiling.vector_dim
+        sums = RunningSums.of(self._evaluator, root, origin, extents, vector)
+
+        def each(visit: Callable[[list[list[Linear]], list[list[Linear]], int], None]) -> None:
+            def leaf(at: list[Linear], size: list[int]) -> None:
+                positions, lanes = self._positions(at, size)
+                visit(positions, self._root_positions(source, positions, lanes), lanes)
+
+            self._loops(inner, ranges, base, steps, leaf)
+
+        size, step = root.sizes[root.reduction_dims[0]], self._tiling.reduction_tile[1]
+
+        def part(start: Linear, count: int) -> None:
+            each(lambda at, roots, lanes: sums.advance(at, roots, lanes, (start, count)))
+
+        def body(i: Linear, _: list) -> None:
+            part(i * step, step)
+
+        each(sums.begin)
+        e.loop(Linear(0), Linear(size // step), 1, [], body)
+        if size % step:
+            part(Linear(size // step * step), size % step)
+
+        def finish(at: list[Linear], size: list[int]) -> None:
+            positions, lanes = self._positions(at, size)
+            sums.finish(positions, self._root_positions(source, positions, lanes), lanes)
+            whole(at, size)
+
+        self._loops(inner, ranges, base, steps, finish)
+
+    def _root_positions(
+        self, source: _Source, positions: list[list[Linear]], lanes: int
+    ) -> list[list[Linear]]:
+        """Which element of the reduction each result element comes from."""
+        value, piece = source
+        assert value is not None and self._root is not None
+        found: list[list[Linear]] = []
+
+        def visit(generic: Generic, at: list[list[Linear]]) -> None:
+            found.extend(at)
+
+        shifted = [[c + -s for c, s in zip(p, piece.shift, strict=True)] for p in positions]
+        self._prepared.clear()
+        self._walk(value, shifted, lanes, visit)
+        assert len(found) == len(positions)  # `reduction_root` promises it
+        return found
+
+    # -- loops over register tiles
+    def _loops(
+        self,
+        order: list[int],
+        ranges: list[Range],
+        base: list[Linear],
+        steps: list[int],
+        leaf: _Leaf,
+    ) -> None:
+        if not order:
+            leaf(base, steps)
+            return
+        dim, rest = order[0], order[1:]
+        span = ranges[dim]
+        vector = self._tiling.vector_dim
+
+        def go(at: Linear, step: int) -> None:
+            self._loops(
+                rest,
+                ranges,
+                [at if d == dim else c for d, c in enumerate(base)],
+                [step if d == dim else s for d, s in enumerate(steps)],
+                leaf,
+            )
+
+        if span.extent is None:
+            self._e.loop(span.start, span.end, 1, [], lambda i, _: go(i, 1))
+            return
+        position = 0
+        for step in self._chunks(span.extent, dim, dim == vector):
+            count = (span.extent - position) // step
+            start = span.start + position
+
+            def body(i: Linear, _: list, *, step: int = step, start: Linear = start) -> None:
+                go(i * step + start, step)
+
+            self._e.loop(Linear(0), Linear(count), 1, [], body)
+            position += count * step
+
+    def _chunks(self, extent: int, dim: int, is_vector: bool) -> list[int]:
+        """Register-tile steps that cover `extent`: the full step, then remainders."""
+        registers = self._tiling.register_tile
+        if not is_vector:
+            step = max(min(registers[dim] if dim < len(registers) else 1, extent), 1)
+            return [step] + ([extent % step] if extent % step else [])
+        lanes = max(self._tiling.lanes, 1)
+        step = registers[dim] // lanes * lanes  # whole vectors
+        chunks, left = [], extent
+        if step and extent >= step:
+            chunks.append(step)
+            left %= step
+        if left >= lanes:
+            chunks.append(left // lanes * lanes)
+            left %= lanes
+        return chunks + lane_cover(left, lanes // 2 or 1)
+
+    def _register_tile(
+        self,
+        base: list[Linear],
+        steps: list[int],
+        sources: list[_Source],
+        outputs: list[Buffer],
+    ) -> None:
+        """All positions of one register tile: reductions together, then the elementwise rest, then
+        the stores.
+        """
+        e = self._e
+        positions, lanes = self._positions(base, steps)
+        self._prepared.clear()
+        for value, piece in sources:
+            if value is not None:
+                shifted = [[c + -s for c, s in zip(p, piece.shift, strict=True)] for p in positions]
+                with contextlib.suppress(NeedsScalars):  # then each lane is prepared on its own
+                    self._prepare(value, shifted, lanes)
+        for at in positions:
+            values = []
+            for value, piece in sources:
+                if value is None:
+                    values.append(self._evaluator.body.scalar(piece.fill))
+                else:
+                    inner = [c + -s for c, s in zip(at, piece.shift, strict=True)]
+                    values.append(self._evaluator.read(value, inner, lanes))
+            for value, output in zip(values, outputs, strict=True):
+                offset = output.offset(at)
+                self._store(e.splat(value, lanes), output, offset, lanes)
+
+    def _positions(self, base: list[Linear], steps: list[int]) -> tuple[list[list[Linear]], int]:
+        """Coordinates of the vectors (or elements) of a register tile, and their lanes."""
+        tiling = self._tiling
+        vector = tiling.vector_dim
+        lanes = min(tiling.lanes, steps[vector]) if vector >= 0 else 0
+        lanes = 0 if lanes <= 1 else lanes
+        offsets = [
+            range(0, step, lanes) if d == vector and lanes else range(step)
+            for d, step in enumerate(steps)
+        ]
+        positions = []
+        for steps_in in itertools.product(*offsets):
+            at = [c + o for c, o in zip(base, steps_in, strict=True)]
+            if lanes:
+                at[vector] = at[vector] + Linear.of(LANE)
+            positions.append(at)
+        return positions, lanes
+
+    def _store(self, value: Val, output: Buffer, offset: Linear, lanes: int) -> None:
+        stride = offset.coefficient(LANE)
+        last = offset.highest(self._e.ranges | {LANE: max(lanes, 1)})
+        if last is not None and last >= math.prod(output.shape):
+            raise CompilerError(
+                f"kernel {self._name} would write element {last} of {math.prod(output.shape)}"
+            )
+        if not lanes or stride == 1:
+            self._e.store(value, output.pointer, offset.without(LANE))
+            return
+        for lane in range(lanes):
+            self._e.store(self._e.lane(value, lane), output.pointer, offset.at_lane(lane))
+
+    def _prepare(self, value: ir.Value, positions: list[list[Linear]], lanes: int) -> None:
+        """Compute the reductions below `value` for all positions at once, so that they share their
+        loops.
+        """
+
+        def compute(generic: Generic, at: list[list[Linear]]) -> None:
+            unique = list({tuple(p): p for p in at}.values())
+            self._evaluator.reducer.reduce(generic, unique, lanes)
+
+        self._walk(value, positions, lanes, compute)
+
+    def _walk(
+        self,
+        value: ir.Value,
+        positions: list[list[Linear]],
+        lanes: int,
+        visit: Callable[[Generic, list[list[Linear]]], None],
+    ) -> None:
+        """Visit each reduction below `value` with the elements of it that `positions` need."""
+        if not self._reduces(value):
+            return
+        key = (value, tuple(tuple(p) for p in positions))
+        if key in self._prepared:
+            return
+        self._prepared.add(key)
+        op = value.owner.operation
+        if op.name != "linalg.generic":
+            if op.name in VIEWS:
+                inner = [self._evaluator.view_coordinates(op, p, lanes) for p in positions]
+                self._walk(op.operands[0], inner, lanes, visit)
+            return
+        generic = self._evaluator.generic(op)
+        if generic.reduction_dims:
+            visit(generic, positions)
+            return
+        for k, operand in enumerate(generic.op.operands):
+            if k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]:
+                inner = [
+                    self._evaluator.coordinates(generic, k, generic.loop_dims(p), lanes)
+                    for p in positions
+                ]
+                self._walk(operand, inner, lanes, visit)
+
+    def _reduces(self, value: ir.Value) -> bool:
+        """Whether there is a reduction below `value`, as far as `_prepare` looks."""
+        if value not in self._reducing:
+            owner = value.owner
+            found = False
+            if not isinstance(owner, ir.Block) and value not in self._evaluator.buffers:
+                op = owner.operation
+                if op.name == "linalg.generic":
+                    reduces = bool(self._evaluator.generic(op).reduction_dims)
+                    found = reduces or any(self._reduces(v) for v in op.operands)
+                elif op.name in VIEWS:
+                    found = self._reduces(op.operands[0])
+            self._reducing[value] = found
+        return self._reducing[value]

@@ -1,0 +1,52 @@
+"""How a kernel is cut: the rTile of its tasks, and ranges of result coordinates."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.region import integers
+
+
+@dataclass(frozen=True)
+class Tiling:
+    """The rTile of a kernel over the dims of its first result.
+
+    `reduction_tile`: how many loops of `order` are around the loop over parts of the reduction, and
+    the steps of the outermost reduction dim in one part; None: the reduction is one part.
+    """
+
+    grid: tuple[int, ...]
+    tile: tuple[int, ...]
+    register_tile: tuple[int, ...]
+    order: tuple[int, ...]
+    vector_dim: int
+    lanes: int
+    reduction_tile: tuple[int, int] | None
+
+    @staticmethod
+    def of(kernel: ir.Operation) -> Tiling:
+        vector_dim, lanes = (
+            ir.IntegerAttr(kernel.attributes[n]).value for n in ("vector_dim", "lanes")
+        )
+        grid, tile, register_tile, order = (
+            integers(kernel, n) for n in ("grid", "tile", "register_tile", "order")
+        )
+        parts = None
+        if "reduction_tile" in kernel.attributes:
+            around, steps = integers(kernel, "reduction_tile")
+            parts = around, steps
+        return Tiling(grid, tile, register_tile, order, vector_dim, lanes, parts)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Coordinates [start, start + extent) of one result dim; extent None: up to the SSA bound
+    `end`.
+    """
+
+    start: Linear
+    extent: int | None
+    end: Linear
