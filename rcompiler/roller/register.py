@@ -17,7 +17,9 @@ from rcompiler.roller.register_space import RegisterSpace
 from rcompiler.roller.vectors import VectorAxis, load_slots
 
 _LONG = 32  # reduction steps from which the FMA latency of one tile is no longer overlapped
-_PART = 0.5  # of the first level is for the part of the vector operand that register tiles share
+_LINE_CYCLES = 5.0  # per line out of the second level beside arithmetic (measured: 13 B a cycle)
+_PART = 0.75  # of the first level is for the part of the vector operand that register tiles share
+_PART_CYCLES = 40.0  # of one register tile per part, besides loading and storing its sums
 _TILE_CYCLES = 10.0  # loop control and addresses of one register tile
 _BODY = 128  # vector operations of one unrolled loop body; a window may take twice as many
 _SHORT = 4  # steps of a reduction axis that are unrolled whole
@@ -85,20 +87,14 @@ class RegisterModel:
         partial = max(1, unroll[horizontal[0]] // lanes) if horizontal else 1
         block = max(1, math.prod(unroll) // (lanes if horizontal else 1))
         whole = self._full(sizes, unroll)
-        step = self._full(sizes, self._one_step())
+        one = self._full(sizes, self._one_step())
         loads = sum(self._instructions(access, whole) for access in self.space.streams) / block
-        held = sorted(self._vectors(access, step) for access in self.space.streams)
+        held = sorted(self._vectors(access, one) for access in self.space.streams)
         registers = accumulators * partial + math.ceil(sum(held[:-1])) + self._temporaries
         macs = accumulators * max(1.0, self.expr.ops / 2)
-        chains = accumulators * partial
-        streamed, part = self._streamed(whole, block), 0
-        if streamed and (part := self._part(sizes)):
-            streamed = 0.0
-        cycles = self._step_cycles(macs, loads, chains, streamed) * self._steps
+        step = self._step_cycles(macs, loads, accumulators * partial)
+        cycles, part = self._reduction_cycles(sizes, step, self._streamed(whole, block))
         cycles += self._edge_cycles(accumulators)
-        if part:
-            parts = math.ceil(self.expr.axes[self.expr.reduction[0]].size / part)
-            cycles += parts * (accumulators * 1.5 + _TILE_CYCLES)
         return RegisterTile(
             tuple(sizes), unroll, accumulators * partial, registers, loads, macs, cycles, part
         )
@@ -172,23 +168,50 @@ class RegisterModel:
         return elements / per_vector * min(self._slots(access), per_vector)
 
     def _streamed(self, sizes: Sequence[int], block: int) -> float:
-        """Bytes per reduction step out of the second level: operands too long for the first."""
+        """Bytes per reduction step of vector operands that the first level does not keep.
+
+        Read over and over, the share of a panel that exceeds the level is loaded again.
+        """
         if not self.expr.reduction or len(self.space.streams) < 2:
             return 0.0
-        step = 0.0
-        for access in self.space.streams:
-            lanes = self.vector.lanes if self.vector.axis in access.axes() else 1
-            step += self._instructions(access, sizes) * access.itemsize * lanes / block
-        return step if step * self._steps > 0.75 * self.device.memory[0].capacity else 0.0
+        vectors = [a for a in self.space.streams if self.vector.axis in a.axes()]
+        step = sum(
+            self._instructions(access, sizes) * access.itemsize * self.vector.lanes / block
+            for access in vectors
+        )
+        panel = step * self._steps
+        return step * max(0.0, 1 - _PART * self.device.memory[0].capacity / max(panel, 1.0))
+
+    def _reduction_cycles(
+        self, sizes: Sequence[int], step: float, streamed: float
+    ) -> tuple[float, int]:
+        """Cycles of all reduction steps of one tile, and the steps of a part if parts are faster.
+
+        In one part the tile waits for the second level; in several it pays for every part.
+        """
+        outer = self.device.memory[min(1, len(self.device.memory) - 1)]
+        byte = max(self.device.compute.ghz / outer.bandwidth, _LINE_CYCLES / outer.line)
+        wait = streamed * byte if self._passes(sizes) > 1 else 0.0
+        whole = max(step, wait) * self._steps
+        part = self._part(sizes) if wait > step else 0
+        if not part:
+            return whole, 0
+        parts = math.ceil(self.expr.axes[self.expr.reduction[0]].size / part)
+        vectors = math.ceil(math.prod(sizes) / self.vector.lanes)
+        in_parts = step * self._steps + parts * (_PART_CYCLES + 4 * vectors)
+        return (in_parts, part) if in_parts < whole else (whole, 0)
+
+    def _passes(self, sizes: Sequence[int]) -> int:
+        """How many register tiles read the same vector operands."""
+        return math.prod(math.ceil(self.space.extents[p] / sizes[p]) for p in self.space.pixels)
 
     def _part(self, sizes: Sequence[int]) -> int:
         """Steps of the outermost reduction axis that a part of the reduction takes; 0: no parts.
 
         A part of the vector operand stays in the first level while all register tiles of the task
-        that share it pass by; they share it when there are pixels.
+        that share it pass by.
         """
-        trips = math.prod(math.ceil(self.space.extents[p] / sizes[p]) for p in self.space.pixels)
-        if not self.expr.in_parts or self.space.horizontal or trips == 1:
+        if not self.expr.in_parts or self.space.horizontal:
             return 0
         outermost, *inner = (self.expr.axes[r].size for r in self.expr.reduction)
         step = self._full(sizes, (1, *inner))
@@ -200,16 +223,14 @@ class RegisterModel:
         room = _PART * self.device.memory[0].capacity
         least = math.ceil(_LONG / math.prod(inner))
         part = min(max(int(room / panel), least), outermost)
-        if part * panel > 0.75 * self.device.memory[0].capacity or part == outermost:
+        if part * panel > room or part == outermost:
             return 0
         parts = math.ceil(outermost / part)
         return math.ceil(outermost / parts)
 
-    def _step_cycles(self, macs: float, loads: float, chains: int, streamed: float) -> float:
+    def _step_cycles(self, macs: float, loads: float, chains: int) -> float:
         unit = self.device.compute
-        outer = self.device.memory[min(1, len(self.device.memory) - 1)]
         times = [macs / unit.fma_ports, loads / unit.load_ports]
-        times.append(streamed * unit.ghz / outer.bandwidth)
         # the slowest hides the others, but not perfectly
         cycles = 0.85 * max(times) + 0.15 * sum(times)
         if self.expr.reduction and self._steps >= _LONG:
@@ -240,7 +261,7 @@ class RegisterModel:
         (measured: 28 accumulators of 32 registers run at 85 % of the speed of 24 or 21).
         """
         fused = self.device.kind != "cpu" or "fma" in self.device.features
-        ahead = 2 if self.space.broadcasts and self.device.vector_registers > 16 else 0
+        ahead = 3 if self.space.broadcasts and self.device.vector_registers > 16 else 0
         return (1 if fused else 2) + ahead
 
     @cached_property

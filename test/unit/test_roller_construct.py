@@ -121,8 +121,8 @@ def vectors(decision):
     ("level", "tiles"),
     [
         ("v4", {(13, 32), (12, 32), (14, 32), (8, 48), (6, 64)}),
-        ("v3", {(4, 24), (6, 16)}),
-        ("x86-64", {(6, 8), (5, 8), (4, 12)}),
+        ("v3", {(4, 24), (6, 16), (3, 32)}),
+        ("x86-64", {(6, 8), (5, 8), (4, 12), (3, 12)}),
     ],
 )
 @pytest.mark.parametrize("shape", [(128, 768, 768), (1024, 1024, 1024), (256, 256, 256)])
@@ -136,17 +136,17 @@ def test_matrix_products_take_proven_register_tiles(level, tiles, shape):
 
 
 def test_the_register_rule():
-    """MR*NV accumulators, NV vectors, the broadcast of the step and 2 that LLVM loads ahead."""
+    """MR*NV accumulators, NV vectors, the broadcast of the step and 3 that LLVM loads ahead."""
     device = cpu_device("v4")
     expr = gemm(1024, 1024, 1024)
     model = RegisterModel(expr, device, choose_vector_axis(expr, device))
     for mr, nv in ((13, 2), (12, 2), (8, 3), (6, 4)):
         tile = model.tile((mr, 16 * nv))
-        assert tile.registers == mr * nv + min(mr, nv) + 3
+        assert tile.registers == mr * nv + min(mr, nv) + 4
         assert tile.loads == mr + nv
         assert tile.accumulators == tile.macs == mr * nv
     assert all(t.registers <= 32 for t in model.candidates())
-    assert (14, 32) not in [t.sizes for t in model.candidates()]  # 33 registers spill
+    assert (14, 32) not in [t.sizes for t in model.candidates()]  # 34 registers spill
 
 
 def test_a_vector_times_a_matrix_hides_the_latency_with_vectors():
@@ -157,7 +157,7 @@ def test_a_vector_times_a_matrix_hides_the_latency_with_vectors():
 @pytest.mark.parametrize("expr", [conv(64, 56, 64, 3), conv(128, 28, 128, 3)])
 def test_convolutions_take_a_strip_of_pixels(expr):
     decision = first(expr, "v4")
-    assert decision.register_tile in ((1, 2, 1, 7, 16), (1, 2, 1, 8, 16))
+    assert decision.register_tile in [(1, 2, 1, pixels, 16) for pixels in (7, 8, 10)]
     assert decision.vector_dim == 4
     assert decision.order.index(1) < decision.order.index(2) < decision.order.index(3)
 
