@@ -11,6 +11,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -23,10 +24,11 @@ from rcompiler.codegen import emit, veu
 from rcompiler.codegen.cpu import ObjectCache, Target, compile_objects
 from rcompiler.codegen.link import link
 from rcompiler.device.model import Device
-from rcompiler.device.target import find_device
+from rcompiler.device.record import to_option
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel
 from rcompiler.explain import make_report
 from rcompiler.frontend import import_onnx
+from rcompiler.host import given_device, measured_device, target_device
 from rcompiler.isolate import isolated
 from rcompiler.model import REPORT, STAGES, CompiledModel
 from rcompiler.options import CompileOptions, Policy, default_cache
@@ -50,6 +52,7 @@ def compile_onnx(
     model: Any,
     *,
     target: str = "cpu",
+    device: Device | str | os.PathLike[str] | None = None,
     shapes: Mapping[str, Any] | None = None,
     eus: int | None = None,
     policy: Policy = "rammer",
@@ -62,12 +65,14 @@ def compile_onnx(
     """Compile an ONNX model for a device.
 
     model: path, bytes or onnx.ModelProto. target: "cpu" (this host), "cpu:v3", "cpu:x86-64", or a
-    device file. shapes: static shapes of inputs by name, or sizes of symbolic dims. eus: execution
-    units, None for all of the device. policy: "rammer", "wave" or "base". fusion: group ops into
-    rOperators. tune: "off" is all that exists. deterministic: always the case (static choices,
-    fixed order of every sum). cache: folder of compiled objects, None for the default one, False
-    for none. progress: called with (stage, seconds since the start) when a stage begins: import,
-    the passes, object, link.
+    device file. device: the figures that tiles are chosen by: a device record, the path of one, or
+    "default"; None for $RC_DEVICE, else this machine's, which are measured once and kept in the
+    cache (default figures without a cache). shapes: static shapes of inputs by name, or sizes of
+    symbolic dims. eus: execution units, None for all of the device. policy: "rammer", "wave" or
+    "base". fusion: group ops into rOperators. tune: "off" is all that exists. deterministic: always
+    the case (static choices for a device record, fixed order of every sum). cache: folder of
+    compiled objects, None for the default one, False for none. progress: called with (stage,
+    seconds since the start) when a stage begins: import, device, the passes, object, link.
 
     Raises CompilerError kinds: InvalidModel, UnsupportedOp, ShapeError, DeviceError, ScheduleError.
     """
@@ -80,11 +85,15 @@ def compile_onnx(
             "deterministic=False has no meaning here: every program is deterministic"
         )
     options = CompileOptions(target, _eus(eus), policy, fusion, _cache(cache))
-    run = _Compilation(options, _cpu(target), progress)
+    base = target_device(target)
+    chosen = given_device(target, base, device)
+    run = _Compilation(options, base, progress)
     emit.prepare()  # a process that runs LLVM, so that it is there when code is to be generated
     with run.boundary():
         run.begin("import")
         imported = import_onnx(model, shapes)
+        run.begin("device")
+        run.device = chosen or measured_device(base, options.cache)
         with dialects.load(ir.Context()) as context, ir.Location.unknown():
             context.enable_multithreading(False)
             artifact = run.from_linalg(imported.parse(context), dict(imported.constants))
@@ -109,7 +118,7 @@ def compile_schedule(
     right.
     """
     options = CompileOptions(target, cache=_cache(cache))
-    _cpu(target)
+    target_device(target)
     return CompiledModel(isolated(text, constants or {}, options, progress))
 
 
@@ -120,7 +129,7 @@ def schedule_artifact(
     progress: Progress | None = None,
 ) -> Artifact:
     """What compile_schedule does, in this process."""
-    run = _Compilation(options, _cpu(options.target), progress)
+    run = _Compilation(options, target_device(options.target), progress)
     emit.prepare()
     with run.boundary(), dialects.load(ir.Context()) as context, ir.Location.unknown():
         context.enable_multithreading(False)
@@ -156,25 +165,15 @@ def _cache(cache: str | os.PathLike[str] | bool | None) -> Path | None:
     return Path(cache)
 
 
-def _cpu(target: str) -> Device:
-    if not isinstance(target, str) or not target:
-        raise DeviceError(f"target={target!r}: give the name of a target, such as 'cpu'")
-    device = find_device(target)
-    if device.kind != "cpu":
-        raise DeviceError(
-            f"target {target!r} is a {device.kind} device; this version compiles for CPUs only"
-        )
-    return device
-
-
 class _Compilation:
-    """One compilation: keeps the stage texts."""
+    """One compilation: keeps the stage texts. device: whose figures decide."""
 
-    def __init__(self, options: CompileOptions, device: Device, progress: Progress | None) -> None:
+    def __init__(self, options: CompileOptions, target: Device, progress: Progress | None) -> None:
         if progress is not None and not callable(progress):
             raise CompilerError(f"progress={progress!r}: give a function of (stage, seconds)")
         self._options = options
-        self._device = device
+        self._level = target.level_name
+        self.device = target
         self._progress = progress
         self._start = time.perf_counter()
         self._step = ""
@@ -208,21 +207,19 @@ class _Compilation:
             ) from error
 
     def from_linalg(self, module: ir.Module, constants: dict[str, np.ndarray]) -> Artifact:
-        options, device = self._options, self._device
+        options = self._options
         self._keep("linalg", module)
-        lanes = device.lanes(4)
+        lanes = self.device.lanes(4)
         self._run(
             module, f"rtask-block-channels{{lanes={lanes}}},rtask-pack-weights{{lanes={lanes}}},cse"
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, f"rc-linalg-to-rtask{{fusion={str(options.fusion).lower()}}}")
         self._keep("rtask", module)
-        self._run(module, f"roller-tile{{device={options.target}}}")
+        record = f"device='{to_option(self.device)}'"
+        self._run(module, f"roller-tile{{{record}}}")
         self._keep("rkernel", module)
-        self._run(
-            module,
-            f"rammer-schedule{{policy={options.policy} eus={options.eus} device={options.target}}}",
-        )
+        self._run(module, f"rammer-schedule{{policy={options.policy} eus={options.eus} {record}}}")
         return self.from_schedule(module, constants)
 
     def from_schedule(self, module: ir.Module, constants: Mapping[str, np.ndarray]) -> Artifact:
@@ -237,8 +234,8 @@ class _Compilation:
         total = sum((*tables.memory(), *inputs, *outputs))
         require(total, "inputs, outputs, weights and temporary tensors of the model")
         arena = constant_arena(module.operation, constants)
-        report = make_report(module.operation, tables, self._device)
-        self._run(module, f"vdevice-to-cpu{{device={self._options.target}}}")
+        report = make_report(module.operation, tables, self.device)
+        self._run(module, f"vdevice-to-cpu{{device='{to_option(self.device)}'}}")
         self._keep("llvm", module)
         self._stages[REPORT] = report.to_json()
         return self._artifact(module, tables, arena)
@@ -275,11 +272,13 @@ class _Compilation:
     def _target(self) -> Target:
         if self._options.target == "cpu":
             return Target.named("host")
-        return Target.named(_LEVELS[self._device.level_name])
+        return Target.named(_LEVELS[self._level])
 
     def _provenance(self, target: Target) -> dict[str, str]:
         found = {"policy": self._options.policy, "target": self._options.target}
         found |= {"cpu": target.cpu, "features": target.features}
+        # as it decided: without the date of the measurement, which decides nothing
+        found["device"] = to_option(replace(self.device, measurement=None))
         found["schedule"] = hashlib.sha256(self._stages["vdevice"].encode()).hexdigest()
         for package in ("rcompiler", "torch-mlir", "llvmlite", "onnx"):
             try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from rcompiler.device.measure import summary
 from rcompiler.device.model import Device
 from rcompiler.passes._tables import Tables
 from rcompiler.rammer.placement import derive_graph
@@ -28,6 +29,7 @@ def make_report(module: ir.Operation, tables: Tables, device: Device) -> Report:
     graph = derive_graph(tables.programs, list(tables.kernels.values()))
     timeline = simulate(tables.programs, graph, device.costs)
     return Report(
+        device=summary(device),
         operators=tuple(seen.values()),
         eus=tables.eus,
         launches=len(tables.programs),

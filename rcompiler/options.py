@@ -38,6 +38,11 @@ class CompileOptions:
             )
 
 
+def default_device() -> str | None:
+    """The device record to compile for where none is given: $RC_DEVICE, a file or "default"."""
+    return os.environ.get("RC_DEVICE") or None
+
+
 def default_cache() -> Path | None:
     """Folder of compiled objects: $RC_CACHE_DIR ("" turns it off), else below the user's cache
     folder.

@@ -27,8 +27,12 @@ class OperatorReport:
 
 @dataclass(frozen=True)
 class Report:
-    """Operators in launch order and the schedule's figures; times in ns, memory in bytes."""
+    """Operators in launch order and the schedule's figures; times in ns, memory in bytes.
 
+    device: the figures that the estimates follow from, measured or not.
+    """
+
+    device: str
     operators: tuple[OperatorReport, ...]
     eus: int
     launches: int
@@ -70,6 +74,7 @@ class Report:
                 f"{op.name[:32]:32} {op.kind:12} {op.tasks:6} {op.estimated_ns / 1e3:9.1f}  "
                 f"{tile} ({registers}): {op.reason}"
             )
+        lines.append(f"device: {self.device}")
         idle = ", ".join(f"{t / 1e3:.0f}" for t in self.idle_ns)
         lines.append(
             f"schedule: {self.launches} launch(es) on {self.eus} EUs, "

@@ -33,7 +33,7 @@ class Source:
             return rcompiler.compile_onnx(self.proto, **compile_options(options, self), **more)
         assert self.path is not None
         schedule = self.path.suffix == ".mlir"
-        for option in ("shapes", "policy", "eus" if schedule else "target"):
+        for option in ("shapes", "device", "policy", "eus" if schedule else "target"):
             if getattr(options, option):
                 raise ArtifactError(
                     f"{self.path}: --{option} no longer applies, it was decided when the ONNX "
@@ -77,10 +77,18 @@ def resolve(text: str) -> Source:
 
 
 def add_compile_options(parser: Parser) -> None:
-    """--target, --policy, --eus, --shapes: the options of compile_onnx that a command line has."""
+    """--target, --device, --policy, --eus, --shapes: the options of compile_onnx that a command
+    line has.
+    """
     group = parser.add_argument_group("compilation")
     group.add_argument(
         "--target", metavar="NAME", help="cpu (default), cpu:v3, cpu:x86-64 or a device file"
+    )
+    group.add_argument(
+        "--device",
+        metavar="FILE",
+        help="a device record (rc-tune --device -o FILE) or default: the figures that tiles are "
+        "chosen by; default: this machine, measured once",
     )
     group.add_argument(
         "--policy", metavar="NAME", help="scheduling: rammer (default), wave or base"
@@ -98,7 +106,7 @@ def add_compile_options(parser: Parser) -> None:
 
 def compile_options(options: argparse.Namespace, source: Source) -> dict[str, Any]:
     """The keywords for compile_onnx that were chosen on the command line."""
-    chosen = {key: getattr(options, key) for key in ("target", "policy", "eus")}
+    chosen = {key: getattr(options, key) for key in ("target", "device", "policy", "eus")}
     chosen["shapes"] = shapes_of(options, source)
     return {key: value for key, value in chosen.items() if value}
 

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rcompiler.tools._console import Parser, complain, guard, positive, table
+from rcompiler.tools._console import Parser, complain, guard, positive, seconds, table
 
 if TYPE_CHECKING:
     from rcompiler.tools._bench import Case
@@ -97,16 +97,6 @@ def _positives(text: str) -> list[int]:
     return [positive(item) for item in _list(text)]
 
 
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0.0 < value < 1e6:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a positive number of seconds")
-    return value
-
-
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("rc-bench", "Latency of models, with onnxruntime beside them in the same run.")
     parser.add_argument(
@@ -123,12 +113,13 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     parser.add_argument("--rounds", type=positive, default=20, metavar="N", help="default: 20")
     parser.add_argument(
-        "--seconds", type=_seconds, default=2.0, metavar="S",
+        "--seconds", type=seconds, default=2.0, metavar="S",
         help="timed seconds per engine, model and number of threads; default: 2",
     )  # fmt: skip
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the input data")
     parser.add_argument("--json", metavar="FILE", help="write figures and their circumstances")
     parser.add_argument("--target", metavar="NAME", help="cpu (default) or another device")
+    parser.add_argument("--device", metavar="FILE", help="device record, as for rc-compile")
     parser.add_argument("--policy", metavar="NAME", help="scheduling policy")
     parser.add_argument(
         "--shapes", action="append", default=[], metavar="NAME=DIMS", help="as for rc-compile"

@@ -139,6 +139,17 @@ def host_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
     return frozenset()
 
 
+def host_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """Maker, family, model, stepping and name of the first processor listed; "unknown CPU"."""
+    try:
+        lines = cpuinfo.read_text(errors="replace").partition("\n\n")[0].splitlines()
+    except OSError:
+        lines = []
+    facts = {key.strip(): value.strip() for key, _, value in (li.partition(":") for li in lines)}
+    keys = ("vendor_id", "cpu family", "model", "stepping", "model name")
+    return " ".join(facts[key] for key in keys if facts.get(key)) or "unknown CPU"
+
+
 def best_level(features: frozenset[str]) -> str:
     """The highest feature level whose features are all there."""
     return next(level for level, needs in LEVELS.items() if needs <= features)
@@ -163,15 +174,28 @@ def host_caches(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict
     return caches
 
 
-def with_figures(device: Device, peaks: dict[str, float], bandwidth: dict[str, float]) -> Device:
-    """`device` with measured peaks (operations/ns by type) and GB/s of one core by level."""
-    compute = replace(device.compute, peaks=tuple(sorted(peaks.items())))
+def with_figures(
+    device: Device,
+    ghz: float,
+    peaks: dict[str, float],
+    bandwidth: dict[str, float],
+    shared: dict[str, float],
+) -> Device:
+    """`device` with measured figures; what was not measured keeps its value.
+
+    peaks: operations/ns of one EU by type. bandwidth: GB/s of one EU by level. shared: GB/s of one
+    instance by level, with all EUs of the device drawing at once.
+    """
+    compute = replace(device.compute, ghz=ghz, peaks=tuple(sorted(peaks.items())))
     memory = []
     for level in device.memory:
         alone = bandwidth.get(level.name, level.bandwidth)
-        # what one core can draw, the instance can deliver; more was not measured
-        shared = max(level.shared_bandwidth, alone) if level.shared_by > 1 else alone
-        memory.append(replace(level, bandwidth=alone, shared_bandwidth=shared))
+        together, sharers = level.shared_bandwidth, level.shared_by
+        if level.name in shared:  # the sharers that count are those that drew
+            together, sharers = shared[level.name], min(sharers, device.eus)
+        # what one core can draw, the instance can deliver
+        together = max(together, alone) if level.shared_by > 1 else alone
+        memory.append(replace(level, bandwidth=alone, shared_bandwidth=together, shared_by=sharers))
     return replace(device, compute=compute, memory=tuple(memory), measured=True)
 
 

@@ -5,14 +5,20 @@ This package generates no code. Whoever can compile hands in a `Bench`: a callab
 is measured once per machine.
 """
 
+import datetime
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 from rcompiler.device.cpu import with_figures
-from rcompiler.device.model import Device
+from rcompiler.device.model import Device, Measurement, MemoryLevel
 from rcompiler.errors import DeviceError
+
+# Of what is measured and how: raise it when figures are no longer comparable with older ones.
+VERSION = 1
+TYPES = {"f32": 4, "f64": 8}  # bytes of the types whose peak is measured
 
 
 @dataclass(frozen=True)
@@ -20,24 +26,145 @@ class Bench:
     """Compiled micro-benchmark. `run(n)` does `n * work` operations (or bytes) and returns.
 
     A peak kernel keeps at least `compute.accumulators` independent accumulators in registers and
-    touches no memory; `work` = operations per repetition. A bandwidth kernel reads a buffer of
-    `work` bytes once per repetition.
+    touches no memory; `work` = operations per repetition. A clock kernel is bound by `work` cycles
+    per repetition, whatever runs on the same core. A bandwidth kernel reads a buffer of `work`
+    bytes once per repetition.
     """
 
     run: Callable[[int], object]
     work: int
 
 
-# builds the benchmarks: peak_kernel("f32") and stream_kernel(bytes of the buffer)
-PeakKernel = Callable[[str], Bench]
-StreamKernel = Callable[[int], Bench]
+class Kernels(Protocol):
+    """Who can compile builds the benchmarks."""
+
+    def clock(self) -> Bench: ...
+
+    def peak(self, name: str) -> Bench:
+        """name: "f32" or "f64"."""
+
+    def stream(self, size: int, eus: int) -> Bench:
+        """`eus` EUs read at the same time, each its part of a buffer of `size` bytes."""
 
 
-def rate(bench: Bench, *, seconds: float = 0.01, repeats: int = 7) -> float:
-    """Best operations (bytes) per ns over `repeats` runs of about `seconds` each.
+def rates(benches: dict[str, Bench], *, seconds: float, rounds: int) -> dict[str, float]:
+    """Best operations (bytes) per ns of each over `rounds` runs of about `seconds` each.
 
-    The best, not the mean: noise of other programs only ever slows a run down.
+    The best, not the mean: noise of other programs only ever slows a run down. All of them take
+    turns, so that a change of the frequency does not hit one of them only. One repetition before
+    each run brings back into the caches what the others drove out.
     """
+    counts = {name: _repetitions(bench, seconds) for name, bench in benches.items()}
+    best = dict.fromkeys(benches, math.inf)
+    for _ in range(max(1, rounds)):
+        for name, bench in benches.items():
+            bench.run(1)
+            best[name] = min(best[name], _nanoseconds(bench, counts[name]))
+    return {name: b.work * counts[name] / max(best[name], 1) for name, b in benches.items()}
+
+
+def measure_device(
+    device: Device,
+    kernels: Kernels,
+    *,
+    machine: str = "",
+    seconds: float = 0.01,
+    rounds: int = 7,
+    most: int = 1 << 62,
+) -> Device:
+    """`device` with its frequency, peaks and bandwidths replaced by measured ones, of two digits.
+
+    A level that several EUs share is measured with one EU and with all of them at once. What needs
+    a buffer of more than `most` bytes is not measured and keeps its value. machine: for the
+    `Measurement`.
+    """
+    benches = {f"peak {name}": kernels.peak(name) for name in TYPES}
+    benches["clock"] = kernels.clock()  # after the peaks: at the frequency that they leave
+    for name, size, eus in streams(device):
+        if size <= most:
+            benches[name] = kernels.stream(size, eus)
+    found = rates(benches, seconds=seconds, rounds=rounds)
+    bandwidth, floor = {}, 0.0
+    for level in reversed(device.memory):
+        if (name := f"bandwidth {level.name}") in found:
+            # a level cannot be slower than one behind it: where noise says so, believe the faster
+            floor = bandwidth[level.name] = max(floor, found[name])
+    shared = {
+        level.name: found[name] / instances(device, level)
+        for level in device.memory
+        if (name := f"shared bandwidth {level.name}") in found
+    }
+    peaks = {name: found[f"peak {name}"] for name in TYPES}
+    rounded = [_rounded(values) for values in (peaks, bandwidth, shared)]
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+    noted = Measurement(
+        machine, date, VERSION, tuple(name for name in figures(device) if name in found)
+    )
+    return replace(with_figures(device, two_digits(found["clock"]), *rounded), measurement=noted)
+
+
+def streams(device: Device) -> list[tuple[str, int, int]]:
+    """The bandwidths to measure: name, bytes of the buffer, EUs that read at once."""
+    sizes = stream_sizes(device)
+    found = [(f"bandwidth {name}", size, 1) for name, size in sizes.items()]
+    caches = 1  # instances that a buffer has to fill, or for main memory to overflow
+    for level in device.memory:
+        if min(level.shared_by, device.eus) > 1:
+            caches = max(caches, instances(device, level))
+            found.append((f"shared bandwidth {level.name}", sizes[level.name] * caches, device.eus))
+    return found
+
+
+def figures(device: Device) -> dict[str, float]:
+    """What measuring decides, by name: GHz, peaks in operations/ns, bandwidths in GB/s."""
+    found = {"clock": device.compute.ghz}
+    found |= {f"peak {name}": device.compute.peak(size) for name, size in TYPES.items()}
+    found |= {f"bandwidth {level.name}": level.bandwidth for level in device.memory}
+    shared = [level for level in device.memory if min(level.shared_by, device.eus) > 1]
+    return found | {f"shared bandwidth {level.name}": level.shared_bandwidth for level in shared}
+
+
+def summary(device: Device) -> str:
+    """The figures of a device in one line, and whether they were measured."""
+    values = {name: f"{value:g}" for name, value in figures(device).items()}
+
+    def some(kind: str) -> str:
+        start = f"{kind} "
+        return ", ".join(f"{n[len(start) :]} {v}" for n, v in values.items() if n.startswith(start))
+
+    shared = some("shared bandwidth")
+    return (
+        f"{device.name} {device.level_name}, {device.eus} EU(s), "
+        f"{'measured' if device.measured else 'default'} figures: {values['clock']} GHz; "
+        f"{some('peak')} Gop/s; {some('bandwidth')} GB/s"
+        + (f"; of all EUs: {shared} GB/s" if shared else "")
+    )
+
+
+def stream_sizes(device: Device) -> dict[str, int]:
+    """Buffer bytes that live in each level: well past the level before, at most half of its own.
+
+    No more than needed: a last cache is often shared with others, who do not say so. Main memory
+    is read through a buffer of twice the largest cache; of what is read in turn, nothing stays.
+    """
+    sizes = {}
+    below = 0
+    for level in device.memory:
+        last = level is device.memory[-1]
+        size = min((2 if last else 4) * below or level.capacity, level.capacity)
+        size = size if last and below else min(size, level.capacity // 2)
+        sizes[level.name] = max(size, min(2 * below, level.capacity)) // level.line * level.line
+        below = level.capacity
+    return sizes
+
+
+def instances(device: Device, level: MemoryLevel) -> int:
+    """How many of a level the EUs of a device have."""
+    return math.ceil(device.eus / level.shared_by)
+
+
+def _repetitions(bench: Bench, seconds: float) -> int:
+    """How many take about `seconds`."""
     if bench.work <= 0:
         raise DeviceError(f"micro-benchmark does {bench.work} work; it must be above 0")
     count = 1
@@ -45,44 +172,16 @@ def rate(bench: Bench, *, seconds: float = 0.01, repeats: int = 7) -> float:
         # grow at most tenfold per step: the first runs are cold and look too long
         wanted = 1.2 * seconds * 1e9 / max(taken, 1)
         count = math.ceil(count * min(10.0, max(1.5, wanted)))
-    best = min(_nanoseconds(bench, count) for _ in range(max(1, repeats)))
-    return bench.work * count / max(best, 1)
+    return count
 
 
-def measure_device(
-    device: Device,
-    peak_kernel: PeakKernel,
-    stream_kernel: StreamKernel,
-    *,
-    types: tuple[str, ...] = ("f32", "f64"),
-    seconds: float = 0.01,
-) -> Device:
-    """`device` with its peaks and its per-level bandwidth replaced by measured ones."""
-    peaks = {name: rate(peak_kernel(name), seconds=seconds) for name in types}
-    bandwidth = {}
-    for name, size in stream_sizes(device).items():
-        bandwidth[name] = rate(stream_kernel(size), seconds=seconds)
-    # a level cannot be faster than the one above it: where noise says so, believe the faster run
-    floor = 0.0
-    for level in reversed(device.memory):
-        if level.name in bandwidth:
-            floor = bandwidth[level.name] = max(floor, bandwidth[level.name])
-    return with_figures(device, peaks, bandwidth)
+def two_digits(value: float) -> float:
+    """Rounded to two significant digits: more of a measured figure is noise."""
+    return float(f"{value:.1e}")
 
 
-def stream_sizes(device: Device) -> dict[str, int]:
-    """Buffer bytes that live in each level: half of it, and well past the level before.
-
-    Main memory is read through a buffer of four times the largest cache.
-    """
-    sizes = {}
-    below = 0
-    for level in device.memory:
-        last = level is device.memory[-1]
-        size = min(4 * below, level.capacity) if last and below else level.capacity // 2
-        sizes[level.name] = max(size, min(2 * below, level.capacity)) // level.line * level.line
-        below = level.capacity
-    return sizes
+def _rounded(values: dict[str, float]) -> dict[str, float]:
+    return {name: two_digits(value) for name, value in values.items()}
 
 
 def _nanoseconds(bench: Bench, count: int) -> int:

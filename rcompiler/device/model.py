@@ -40,7 +40,7 @@ class MemoryLevel:
     `capacity`: bytes of one instance. `line`: bytes of one cache line, or of one memory
     transaction. `ways`: associativity of a cache, or the number of banks of a scratchpad.
     `bandwidth`: GB/s one EU draws when it is alone. `shared_bandwidth`: GB/s of one instance when
-    all EUs that share it draw at once. `shared_by`: EUs per instance.
+    all EUs that share it draw at once. `shared_by`: EUs of the device per instance.
     """
 
     name: str
@@ -160,13 +160,28 @@ class Costs:
 
 
 @dataclass(frozen=True)
+class Measurement:
+    """Where the measured figures of a device come from.
+
+    `machine`: what identifies the machine, see `store.fingerprint`. `date`: UTC, ISO 8601.
+    `version`: of the micro-benchmarks. `figures`: what was measured ("peak f32", "bandwidth L2").
+    """
+
+    machine: str
+    date: str
+    version: int
+    figures: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Device:
     """One machine. `memory` goes from the fastest level to the slowest.
 
     `features`: instruction-set names that code generation may use. `level_name`: the x86-64
     feature level ("x86-64", "v3", "v4"), or the compute capability ("sm_90a"). `measured`: whether
-    the figures come from measurements on the machine, or are the conservative defaults.
-    Raises DeviceError when a field is out of range.
+    the figures come from measurements on the machine, or are the conservative defaults;
+    `measurement`: which, where and when, if that is known. Raises DeviceError when a field is out
+    of range.
     """
 
     name: str
@@ -178,6 +193,7 @@ class Device:
     level_name: str = ""
     features: frozenset[str] = frozenset()
     measured: bool = False
+    measurement: Measurement | None = None
 
     def __post_init__(self) -> None:
         _require(bool(self.name), "a device without a name", "give it one")

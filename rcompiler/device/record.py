@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from rcompiler.device.gpu import GPUS, gpu_device
-from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
+from rcompiler.device.model import ComputeUnit, Costs, Device, Measurement, MemoryLevel
 from rcompiler.errors import DeviceError
 
 FORMAT = "rcompiler-device-1"
@@ -19,18 +19,30 @@ _T = TypeVar("_T")
 
 def to_json(device: Device) -> str:
     """The record as text; equal devices give equal text."""
+    return json.dumps(_plain(device), indent=1, sort_keys=True) + "\n"
+
+
+def to_option(device: Device) -> str:
+    """The record as one line without single quotes: `device='...'` of a pass or pipeline."""
+    text = json.dumps(_plain(device), sort_keys=True, separators=(",", ":"))
+    return text.replace("'", "\\u0027")  # they occur inside of JSON strings only
+
+
+def _plain(device: Device) -> dict[str, Any]:
     record = asdict(device)
     record["features"] = sorted(device.features)
     for table in ("peaks", "matrix"):
         record["compute"][table] = dict(record["compute"][table])
-    return json.dumps({"format": FORMAT, **record}, indent=1, sort_keys=True) + "\n"
+    if device.measurement is None:
+        del record["measurement"]
+    return {"format": FORMAT, **record}
 
 
 def from_json(text: str, origin: str = "device record") -> Device:
     """The device a record describes; DeviceError, naming `origin`, for anything odd in it."""
     try:
         record = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DeviceError(f"{origin}: not JSON: {error}; write it with save_device") from None
     record = _object(record, origin)
     if record.pop("format", None) != FORMAT:
@@ -42,10 +54,9 @@ def from_json(text: str, origin: str = "device record") -> Device:
     )
     if "costs" in record:
         record["costs"] = _build(Costs, record["costs"], f"{origin}: costs")
-    features = _list(record.get("features", []), f"{origin}: features")
-    if not all(isinstance(feature, str) for feature in features):
-        raise DeviceError(f"{origin}: features {features!r}; every feature is a string")
-    record["features"] = frozenset(features)
+    record["features"] = frozenset(_strings(record.get("features", []), f"{origin}: features"))
+    if "measurement" in record:
+        record["measurement"] = _measurement(record["measurement"], f"{origin}: measurement")
     return _build(Device, record, origin)
 
 
@@ -87,6 +98,19 @@ def _list(value: Any, where: str) -> list[Any]:
     if not isinstance(value, list):
         raise DeviceError(f"{where}: {_kind(value)} where a list belongs")
     return value
+
+
+def _strings(value: Any, where: str) -> list[str]:
+    found = _list(value, where)
+    if not all(isinstance(text, str) for text in found):
+        raise DeviceError(f"{where} {found!r}; every one is a string")
+    return found
+
+
+def _measurement(value: Any, where: str) -> Measurement:
+    record = _object(value, where)
+    record["figures"] = tuple(_strings(record.get("figures"), f"{where}: figures"))
+    return _build(Measurement, record, where)
 
 
 def _compute(value: Any, where: str) -> ComputeUnit:

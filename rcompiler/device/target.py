@@ -6,21 +6,20 @@ from pathlib import Path
 
 from rcompiler.device.cpu import LEVELS, detect_cpu
 from rcompiler.device.model import Device
-from rcompiler.device.record import builtin_device, builtin_names, load_device
+from rcompiler.device.record import builtin_device, builtin_names, from_json, load_device
 from rcompiler.errors import DeviceError
 
 
 def find_device(target: str) -> Device:
     """The device of a target: "cpu" (this host), "cpu:v3" (this host, only that feature level), a
-    record's name or a file.
+    record's name, a file, or a record itself as text (`record.to_option`).
 
     Raises DeviceError for an unknown name, with the names that exist.
     """
-    if target == "cpu":
-        return detect_cpu()
-    kind, _, level = target.partition(":")
-    if kind == "cpu" and level in LEVELS:
-        return detect_cpu(level=level)
+    if is_host(target):
+        return detect_cpu(level=target.partition(":")[2] or None)
+    if target.startswith("{"):
+        return from_json(target)
     if target in builtin_names():
         return builtin_device(target)
     if Path(target).suffix == ".json" or Path(target).exists():
@@ -29,3 +28,9 @@ def find_device(target: str) -> Device:
     raise DeviceError(
         f"unknown target {target!r}: give one of {known}, or the path of a device file (.json)"
     )
+
+
+def is_host(target: str) -> bool:
+    """Whether a target is this machine: "cpu", "cpu:v3" and the like."""
+    kind, colon, level = target.partition(":")
+    return kind == "cpu" and (not colon or level in LEVELS)

@@ -1,14 +1,20 @@
-"""Devices: validation, JSON records, detection of the host from its files, measuring."""
+"""Devices: validation, JSON records, detection of the host from its files."""
 
 import json
 from dataclasses import replace
 
 import pytest
 
-from rcompiler.device.cpu import LEVELS, best_level, cpu_device, detect_cpu, host_caches
+from rcompiler.device.cpu import (
+    LEVELS,
+    best_level,
+    cpu_device,
+    detect_cpu,
+    host_caches,
+    host_name,
+)
 from rcompiler.device.gpu import GPUS, gpu_device
-from rcompiler.device.measure import Bench, measure_device, rate, stream_sizes
-from rcompiler.device.model import ComputeUnit, MemoryLevel
+from rcompiler.device.model import ComputeUnit, Measurement, MemoryLevel
 from rcompiler.device.record import (
     builtin_device,
     builtin_names,
@@ -16,7 +22,9 @@ from rcompiler.device.record import (
     load_device,
     save_device,
     to_json,
+    to_option,
 )
+from rcompiler.device.target import find_device, is_host
 from rcompiler.errors import DeviceError
 
 ZEN = "fpu sse sse2 avx avx2 bmi1 bmi2 f16c fma abm movbe"
@@ -108,7 +116,7 @@ def broken(change):
         (lambda r: r.update(eus=0), "must be a number above 0"),
         (lambda r: r.update(eus=True), "eus is True"),
         (lambda r: r.update(kind="abacus"), "abacus"),
-        (lambda r: r.update(features=[1]), "every feature is a string"),
+        (lambda r: r.update(features=[1]), "features .1.; every one is a string"),
         (lambda r: r.update(memory=[]), "no memory level"),
         (lambda r: r["memory"].reverse(), "shrink"),
         (lambda r: r["memory"][1].update(line=-64), r"memory\[1\].*line is -64"),
@@ -160,38 +168,50 @@ def test_figures_by_hand():
     assert l3.sets * l3.ways * l3.line == l3.capacity
 
 
-def test_rate_takes_the_best_run():
-    clock = []
-
-    def run(count):
-        clock.append(count)
-        sum(range(200 * count))
-
-    measured = rate(Bench(run, work=200), seconds=0.002, repeats=3)
-    assert measured > 0 and clock[-1] == clock[-3]
-    with pytest.raises(DeviceError, match="must be above 0"):
-        rate(Bench(run, work=0))
+def test_a_record_says_what_was_measured():
+    noted = Measurement("that machine's CPU", "2026-01-02T03:04:05+00:00", 1, ("clock", "peak f32"))
+    device = replace(cpu_device("v3"), measured=True, measurement=noted)
+    assert from_json(to_json(device)) == device
+    assert "measurement" not in json.loads(to_json(cpu_device("v3")))
+    line = to_option(device)
+    assert "\n" not in line and "'" not in line and find_device(line) == device
 
 
-def test_measuring_fills_a_record():
-    device = cpu_device("v3", eus=2)
-    asked = []
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda m: m.pop("machine"), "'machine' is missing"),
+        (lambda m: m.update(version="1"), "version is a string"),
+        (lambda m: m.update(figures="clock"), "figures: a string where a list"),
+        (lambda m: m.update(figures=[1]), "every one is a string"),
+        (lambda m: m.update(place="here"), "no field 'place'"),
+    ],
+)
+def test_odd_measurements_are_refused(change, message):
+    device = replace(cpu_device("v3"), measurement=Measurement("m", "d", 1, ("clock",)))
+    record = json.loads(to_json(device))
+    change(record["measurement"])
+    with pytest.raises(DeviceError, match=message):
+        from_json(json.dumps(record))
 
-    def kernel(work):
-        asked.append(work)
-        return Bench(lambda count: sum(range(50 * count)), work=1000)
 
-    measured = measure_device(device, kernel, kernel, seconds=0.001)
-    assert measured.measured and asked == ["f32", "f64", *stream_sizes(device).values()]
-    assert {name for name, _ in measured.compute.peaks} == {"f32", "f64"}
-    speeds = [level.bandwidth for level in measured.memory]
-    assert speeds == sorted(speeds, reverse=True)
-    assert from_json(to_json(measured)) == measured
+def test_nesting_without_end_is_no_record():
+    with pytest.raises(DeviceError, match="not JSON"):
+        from_json("[" * 100_000)
 
 
-def test_stream_sizes_live_in_their_level():
-    device = cpu_device("v4")
-    sizes = list(stream_sizes(device).values())
-    for size, level, above in zip(sizes[1:-1], device.memory[1:], device.memory, strict=False):
-        assert above.capacity < size <= level.capacity
-    assert sizes[-1] == 4 * device.level("L3").capacity
+def test_what_identifies_a_host(tmp_path):
+    (tmp_path / "cpuinfo").write_text(
+        "processor : 0\nvendor_id : Maker\ncpu family : 6\nmodel : 85\nmodel name : Fast: 2 GHz\n"
+        "stepping : 7\n\nprocessor : 1\nvendor_id : Other\n"
+    )
+    assert host_name(tmp_path / "cpuinfo") == "Maker 6 85 7 Fast: 2 GHz"
+    assert host_name(tmp_path / "none") == "unknown CPU"
+
+
+@pytest.mark.parametrize(
+    ("target", "expected"),
+    [("cpu", True), ("cpu:v3", True), ("cpu:v9", False), ("cpu.json", False), ("h200", False)],
+)
+def test_which_targets_are_this_machine(target, expected):
+    assert is_host(target) is expected

@@ -1,0 +1,121 @@
+"""Measured records of this machine in a folder: measured once, then found again.
+
+One file for each machine and feature level, named by a digest of what identifies them, so that
+machines that share a home folder do not share records. A file that is damaged, of another machine
+or of another version of the micro-benchmarks counts as absent.
+"""
+
+import fcntl
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from rcompiler.device.cpu import host_name
+from rcompiler.device.measure import VERSION
+from rcompiler.device.model import Device
+from rcompiler.device.record import load_device, to_json
+from rcompiler.errors import DeviceError
+
+_PATIENCE_S = 5.0  # for a process that measures right now
+
+
+def fingerprint(device: Device, cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+    """What identifies this machine, as one line; `device` is the host as it was detected.
+
+    Not the affinity mask: the figures of one EU do not depend on it.
+    """
+    caches = " ".join(
+        f"{level.name}={level.capacity}/{level.ways}/{level.line}" for level in device.memory[:-1]
+    )
+    features = " ".join(sorted(device.features))
+    cores = os.cpu_count()
+    return f"{host_name(cpuinfo)}; {cores} CPUs; {device.level_name}: {features}; {caches}"
+
+
+def record_path(device: Device, folder: Path) -> Path:
+    """The file of the record of this machine."""
+    facts = f"{VERSION} {fingerprint(device)}"
+    return folder / f"device-{hashlib.sha256(facts.encode()).hexdigest()[:16]}.json"
+
+
+def find_record(device: Device, folder: Path) -> Device | None:
+    """The stored record of this machine with as many EUs as `device`; None without a valid one."""
+    try:
+        found = load_device(record_path(device, folder))
+    except DeviceError:
+        return None
+    noted = found.measurement
+    valid = (
+        noted is not None
+        and (noted.machine, noted.version) == (fingerprint(device), VERSION)
+        and (found.kind, found.level_name, found.features)
+        == (device.kind, device.level_name, device.features)
+    )
+    return found.with_eus(device.eus) if valid else None
+
+
+def store_record(device: Device, folder: Path) -> Path:
+    """Write the record of this machine, by renaming. Raises OSError."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = record_path(device, folder)
+    handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(to_json(device))
+        os.replace(temporary, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise
+    return path
+
+
+def recorded(device: Device, folder: Path, measure: Callable[[Device], Device]) -> Device:
+    """The measured record of this machine: the stored one, else measured now and stored.
+
+    `device` itself where nothing can be stored: figures that change from build to build would be
+    worse than defaults. Of several processes one measures and the others wait for it.
+    """
+    found = find_record(device, folder)
+    if found is not None:
+        return found
+    try:
+        with _alone(folder):
+            found = find_record(device, folder)
+            if found is None:
+                _try_to_write(folder)
+                found = measure(device)
+                store_record(found, folder)
+    except OSError:
+        return device
+    return found
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder; go on without it where locks do not work or never come free."""
+    folder.mkdir(parents=True, exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        end = time.monotonic() + _PATIENCE_S
+        while time.monotonic() < end:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.02)
+            except OSError:  # some network file systems
+                break
+        yield
+    finally:
+        os.close(handle)
+
+
+def _try_to_write(folder: Path) -> None:
+    """Raises OSError when a record could not be stored."""
+    with tempfile.TemporaryFile(dir=folder):
+        pass

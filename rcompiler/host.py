@@ -1,0 +1,92 @@
+"""Which device record a compilation uses: the one that is given, else the measured one of this
+machine, else the default figures of its feature level.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from pathlib import Path
+
+from rcompiler.codegen.microbench import measure_host
+from rcompiler.device.cpu import LEVELS
+from rcompiler.device.model import Device
+from rcompiler.device.record import load_device
+from rcompiler.device.store import recorded
+from rcompiler.device.target import find_device, is_host
+from rcompiler.errors import CompilerError, DeviceError
+from rcompiler.options import default_device
+
+DEFAULT = "default"  # the device that is not measured
+
+
+class DeviceWarning(UserWarning):
+    """This machine could not be measured; the default figures are used."""
+
+
+def target_device(target: str) -> Device:
+    """The CPU that a target names, with default figures if it is this host.
+
+    Raises DeviceError.
+    """
+    if not isinstance(target, str) or not target:
+        raise DeviceError(f"target={target!r}: give the name of a target, such as 'cpu'")
+    device = find_device(target)
+    if device.kind != "cpu":
+        raise DeviceError(
+            f"target {target!r} is a {device.kind} device; this version compiles for CPUs only"
+        )
+    return device
+
+
+def given_device(
+    target: str, base: Device, device: Device | str | os.PathLike[str] | None
+) -> Device | None:
+    """The device whose figures are chosen by the caller, $RC_DEVICE or the target; None: by nobody.
+
+    base: `target_device(target)`. Raises DeviceError for a record that cannot be read, or that
+    needs what the target does not have.
+    """
+    if device is None:
+        if not is_host(target):
+            return base
+        device = default_device()
+        if device is None:
+            return None
+    if isinstance(device, str) and device == DEFAULT:
+        return base
+    if isinstance(device, str | os.PathLike) and str(device):
+        found, where = load_device(Path(device)), f"{os.fspath(device)}: "
+    elif isinstance(device, Device):
+        found, where = device, f"device {device.name}: "
+    else:
+        raise DeviceError(
+            f"device={device!r}: give a device record, the path of one, {DEFAULT!r} or None"
+        )
+    if found.kind != "cpu":
+        raise DeviceError(f"{where}a {found.kind} device; target {target!r} is a CPU")
+    missing = sorted((found.features | LEVELS.get(found.level_name, frozenset())) - base.features)
+    if missing:
+        raise DeviceError(
+            f"{where}the record is for a CPU with {', '.join(missing)}, which target {target!r} "
+            "does not have; measure this machine with rc-tune --device, or choose another target"
+        )
+    return found
+
+
+def measured_device(base: Device, cache: Path | None) -> Device:
+    """The measured record of this machine from the folder `cache`, measured now if it has none.
+
+    `base` itself without a folder, or where it cannot be written or measured.
+    """
+    if cache is None:
+        return base
+    try:
+        return recorded(base, cache, measure_host)
+    except (CompilerError, MemoryError, RuntimeError) as error:
+        warnings.warn(
+            f"this machine cannot be measured, default figures are used: {error}",
+            DeviceWarning,
+            stacklevel=3,
+        )
+        return base

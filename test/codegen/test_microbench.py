@@ -1,0 +1,135 @@
+"""Micro-benchmarks: they do the work that they claim, on every feature level of this host."""
+
+import math
+
+import numpy as np
+import pytest
+
+from rcompiler.codegen import microbench
+from rcompiler.codegen.assembly import assembly
+from rcompiler.codegen.microbench import (
+    ACCUMULATORS,
+    CHAIN,
+    STREAMS,
+    UNROLL,
+    WINDOWS,
+    Kernels,
+    measure_host,
+    module_text,
+)
+from rcompiler.device.cpu import LEVELS, cpu_device, detect_cpu, host_features
+from rcompiler.device.measure import figures, stream_sizes
+from rcompiler.device.record import from_json, to_json
+from rcompiler.device.store import fingerprint
+
+HERE = [level for level, needs in LEVELS.items() if needs <= host_features()]
+
+
+@pytest.fixture(scope="module", params=HERE)
+def kernels(request):
+    # small caches: small buffers
+    with Kernels(cpu_device(request.param, eus=2)) as found:
+        yield found
+
+
+@pytest.mark.parametrize("name", ["f32", "f64"])
+def test_every_accumulator_counts_every_multiply_add(kernels, name):
+    bench = kernels.peak(name)
+    _, found = bench.run(25)
+    assert found.shape[0] == ACCUMULATORS and (found == 25 * UNROLL).all()
+    _, found = bench.run(1)
+    assert (found == 26 * UNROLL).all()
+    assert bench.work == 2 * found.size * UNROLL  # a multiplication and an addition each
+
+
+def test_the_chain_takes_every_step(kernels):
+    bench = kernels.clock()
+    total, found = bench.run(1000)
+    assert total == 1000 * CHAIN // 2 and bench.work == CHAIN
+    assert np.unique(found) in (1000.0, 2000.0)  # and multiply-adds run beside it
+
+
+@pytest.mark.parametrize("eus", [1, 2])
+def test_a_stream_reads_every_word_every_time(kernels, eus):
+    for size in (8192, 1 << 20, 4 << 20):
+        bench = kernels.stream(size, eus)
+        parts = [int(sums.sum()) for sums in bench.run(3)]
+        pages = np.arange(1, size // 4096 + 1, dtype=np.uint64)  # in the first word of each
+        part = bench.work // eus
+        assert part * eus == bench.work and size <= bench.work <= 2 * size
+        first, last = pages[: math.ceil(part / 4096)], pages[-math.ceil(part / 4096) :]
+        assert parts == [3 * int(p.sum()) for p in (first, last)][:eus]
+        assert len(parts) == eus and min(parts) > 0
+
+
+def test_what_no_cache_holds_is_read_in_turn(kernels):
+    size = stream_sizes(cpu_device("v3"))["DRAM"]
+    bench = kernels.stream(size, 1)
+    assert bench.work == size // WINDOWS
+    [sums] = bench.run(1)
+    firsts = [int(sums.sum())]
+    for _ in range(WINDOWS):
+        bench.run(1)
+        firsts.append(int(sums.sum()))
+    assert firsts == sorted(set(firsts[:-1])) + [firsts[0]]  # onwards, then from the start
+    pages = size // 4096
+    assert sum(firsts[:-1]) == pages * (pages + 1) // 2
+
+
+def test_two_eus_read_different_halves_of_main_memory(kernels):
+    size = stream_sizes(cpu_device("v3"))["DRAM"]
+    bench = kernels.stream(size, 2)
+    totals = np.zeros(2, int)
+    for _ in range(WINDOWS):
+        totals += [int(sums.sum()) for sums in bench.run(1)]
+    pages = size // 4096
+    assert bench.work * WINDOWS == size and totals.sum() == pages * (pages + 1) // 2
+    assert totals[1] > totals[0]
+
+
+@pytest.mark.parametrize(
+    ("cpu", "vector_bytes", "multiply_add", "register"),
+    [
+        ("x86-64-v4", 64, "vfmadd", "zmm"),
+        ("x86-64-v3", 32, "vfmadd", "ymm"),
+        ("x86-64", 16, "mulps", "xmm"),
+    ],
+)
+def test_the_loop_of_a_peak_kernel_touches_no_memory(cpu, vector_bytes, multiply_add, register):
+    text = assembly(module_text(vector_bytes, fused=cpu != "x86-64"), cpu, "")
+    body = text.partition("peak_f32:")[2].partition("peak_f64:")[0]
+    lines = [line for line in body.splitlines() if multiply_add in line]
+    assert len(lines) == ACCUMULATORS * UNROLL
+    assert all(register in line for line in lines)
+    loop = body[body.index(lines[0]) : body.index(lines[-1])]
+    assert "(%r" not in loop  # no spills
+    stream = text.partition("\nstream:")[2]
+    assert sum("(%r" in line and "add" in line for line in stream.splitlines()) >= STREAMS
+
+
+@pytest.mark.parametrize("level", HERE)
+def test_a_measured_record(level):
+    """Only that figures are there and plausible by orders of magnitude: the machine may be busy."""
+    base = detect_cpu(level, eus=2)
+    found = measure_host(base, seconds=1e-4, rounds=2)
+    values = figures(found)
+    assert all(0.01 < value < 1e5 for value in values.values())
+    assert 0.1 < values["clock"] < 10
+    speeds = [memory.bandwidth for memory in found.memory]
+    assert speeds == sorted(speeds, reverse=True)
+    assert found.measured and found.measurement.figures == tuple(values)
+    assert found.measurement.machine == fingerprint(base)
+    assert from_json(to_json(found)) == found
+
+
+def test_threads_and_buffers_are_given_back():
+    with Kernels(cpu_device("x86-64", eus=2)) as kernels:
+        bench = kernels.stream(1 << 20, 2)
+        bench.run(1)
+    with pytest.raises(RuntimeError, match="shutdown"):
+        bench.run(1)
+
+
+def test_pages_are_written_before_they_are_read():
+    words = microbench._touched(5 * 4096 + 512).view(np.uint64)
+    assert list(words[::512]) == [1, 2, 3, 4, 5, 6] and int(words.sum()) == 21

@@ -1,0 +1,102 @@
+"""rc-tune: measure this machine, for the choice of tiles.
+
+rc-tune --device                    keep the record where compile_onnx finds it
+rc-tune --device=cpu:v3 -o v3.json  write it elsewhere: for rc-compile --device=v3.json
+
+compile_onnx does the same in a quarter of a second, at its first use on a machine; this takes more
+time and so is less disturbed by other programs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, TYPE_CHECKING
+
+from rcompiler.errors import CompilerError, DeviceError
+from rcompiler.tools._console import Parser, guard, seconds, table
+
+if TYPE_CHECKING:
+    from rcompiler.device.model import Device
+
+_ROUNDS = 7
+_MOST = 1 << 62  # bytes: as large as the caches ask for
+_RUNS = 9 * (_ROUNDS + 2)  # of about nine kernels; two rounds go into finding how often to repeat
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 success, 1 failure, 2 wrong arguments, 130 interrupted."""
+    options = _options(argv)
+    return guard("rc-tune", lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
+    from rcompiler.codegen.microbench import measure_host
+    from rcompiler.device.record import to_json
+    from rcompiler.device.store import store_record
+    from rcompiler.device.target import is_host
+    from rcompiler.host import target_device
+    from rcompiler.options import default_cache
+
+    default = target_device(options.device)
+    if not is_host(options.device):
+        raise DeviceError(f"--device={options.device}: only this machine can be measured: give cpu")
+    to_stdout = options.output == "-"
+    folder = None if options.output else default_cache()
+    if folder is None and not options.output:
+        raise CompilerError("there is no cache folder (RC_CACHE_DIR is empty); give -o FILE")
+    if folder is None and not to_stdout:
+        Path(options.output).open("a").close()  # refuse before measuring, not after
+    each = options.seconds / _RUNS
+    found = measure_host(default, seconds=each, rounds=_ROUNDS, most=_MOST)
+    _print(default, found, sys.stderr if to_stdout else sys.stdout)
+    if to_stdout:
+        sys.stdout.write(to_json(found))
+        return 0
+    if folder is not None:
+        path = store_record(found, folder)
+    else:
+        path = Path(options.output)
+        path.write_text(to_json(found))
+    print(f"record: {path}")
+    return 0
+
+
+def _print(default: Device, found: Device, stream: IO[str]) -> None:
+    from rcompiler.device.measure import figures
+
+    measured = figures(found)
+    rows = [
+        (name, _unit(name), f"{value:g}", f"{measured[name]:g}", f"{measured[name] / value:.2f}")
+        for name, value in figures(default).items()
+    ]
+    table(("figure", "unit", "default", "measured", "ratio"), rows, stream)
+    assert found.measurement is not None
+    print(f"machine: {found.measurement.machine}", file=stream)
+
+
+def _unit(name: str) -> str:
+    kind = name.partition(" ")[0]
+    return {"clock": "GHz", "peak": "Gop/s"}.get(kind, "GB/s")
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser("rc-tune", "Measure this machine, for the choice of tiles.")
+    parser.add_argument(
+        "--device", nargs="?", const="cpu", required=True, metavar="TARGET",
+        help="measure a device: cpu (default), or a feature level of it such as cpu:v3",
+    )  # fmt: skip
+    parser.add_argument(
+        "-o", "--output", metavar="FILE",
+        help="write the record there (- for standard output) instead of into the cache folder",
+    )  # fmt: skip
+    parser.add_argument(
+        "--seconds", type=seconds, default=1.0, metavar="S", help="to measure; default: 1"
+    )
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
