@@ -1,4 +1,5 @@
 // RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json}' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s --check-prefix=WIDE
 
 // A product: vectors along the columns, a tile of accumulators in registers, nothing of which depends on the host. The
 // columns of w that a task reads follow its place in the grid.
@@ -111,11 +112,10 @@ func.func @scalar(%x: tensor<f32>) -> tensor<f32> {
 // -----
 
 // A weight panel of 256 KiB: the reduction runs in parts that stay in the first cache, all rows of a task inside of the
-// loop over parts.
-// CHECK:       "rtask.kernel"()
-// CHECK:       order = array<i64: 1, 0>
-// CHECK-SAME:  reduction_tile = array<i64: 1, {{[0-9]+}}>
-// CHECK-LABEL: func.func @long
+// loop over parts. That pays where the vectors are wide.
+// WIDE:        order = array<i64: 1, 0>
+// WIDE-SAME:   reduction_tile = array<i64: 1, {{[0-9]+}}>
+// WIDE-LABEL:  func.func @long
 func.func @long(%x: tensor<96x4096xf32>, %w: tensor<4096x64xf32>) -> tensor<96x64xf32> {
   %r = "rtask.operator"() ({
     %zero = arith.constant 0.0 : f32
