@@ -111,23 +111,24 @@ func.func @scalar(%x: tensor<f32>) -> tensor<f32> {
 
 // -----
 
-// A weight panel of 256 KiB: the reduction runs in parts that stay in the first cache, all rows of a task inside of the
-// loop over parts. That pays where the vectors are wide.
-// WIDE:        order = array<i64: 1, 0>
-// WIDE-SAME:   reduction_tile = array<i64: 1, {{[0-9]+}}>
+// Panels of 288 KiB, 7 pixels in a row: the reduction runs in parts that stay in the first cache, all rows of a task
+// inside of the loop over parts. That pays where the vectors are wide.
+// WIDE:        ^bb0(%{{.*}}: tensor<32x9x9x16xf32>
+// WIDE:        order = array<i64: 0, 1, 2, 3>
+// WIDE-SAME:   reduction_tile = array<i64: {{[01]}}, 1>
 // WIDE-LABEL:  func.func @long
-func.func @long(%x: tensor<96x4096xf32>, %w: tensor<4096x64xf32>) -> tensor<96x64xf32> {
+func.func @long(%x: tensor<32x9x9x16xf32>, %w: tensor<32x32x3x3x16x16xf32>) -> tensor<32x7x7x16xf32> {
   %r = "rtask.operator"() ({
     %zero = arith.constant 0.0 : f32
-    %e = tensor.empty() : tensor<96x64xf32>
-    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<96x64xf32>) -> tensor<96x64xf32>
-    %a = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<96x4096xf32>, tensor<4096x64xf32>) outs(%f : tensor<96x64xf32>) {
+    %e = tensor.empty() : tensor<32x7x7x16xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<32x7x7x16xf32>) -> tensor<32x7x7x16xf32>
+    %a = linalg.generic {indexing_maps = [affine_map<(o, h, w, l, c, p, q, i) -> (c, h + p, w + q, i)>, affine_map<(o, h, w, l, c, p, q, i) -> (o, c, p, q, i, l)>, affine_map<(o, h, w, l, c, p, q, i) -> (o, h, w, l)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<32x9x9x16xf32>, tensor<32x32x3x3x16x16xf32>) outs(%f : tensor<32x7x7x16xf32>) {
     ^bb0(%l: f32, %s: f32, %acc: f32):
       %m = arith.mulf %l, %s : f32
       %t = arith.addf %acc, %m : f32
       linalg.yield %t : f32
-    } -> tensor<96x64xf32>
-    "rtask.yield"(%a) : (tensor<96x64xf32>) -> ()
-  }) {kind = "contraction", sym_name = "long"} : () -> tensor<96x64xf32>
-  return %r : tensor<96x64xf32>
+    } -> tensor<32x7x7x16xf32>
+    "rtask.yield"(%a) : (tensor<32x7x7x16xf32>) -> ()
+  }) {kind = "convolution", sym_name = "long"} : () -> tensor<32x7x7x16xf32>
+  return %r : tensor<32x7x7x16xf32>
 }
