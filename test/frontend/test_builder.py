@@ -83,6 +83,14 @@ def test_equal_constants_have_one_key_and_types_matter():
     assert len(b.constants) == 2
 
 
+def test_constants_with_equal_checksums_stay_apart(monkeypatch):
+    monkeypatch.setattr("rcompiler.frontend.core.zlib.crc32", lambda data: 0xFFFFFFFF)
+    b = Builder()
+    keys = [b.ref(b.constant(np.arange(80) + k)) for k in (0, 1, 0)]
+    assert keys[0] == keys[2] != keys[1]
+    assert [array[0] for array in b.constants.values()] == [0, 1]
+
+
 @pytest.mark.parametrize("value", [0.1, -0.0, 1e-45, 3.4e38, float("inf"), float("nan")])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "bfloat16"])
 def test_literals_are_exact(value, dtype):
