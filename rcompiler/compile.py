@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -245,7 +246,7 @@ class _Compilation:
         cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
         kernels = tables.kernels.values()
         self.begin("object")
-        objects = compile_objects([*_split(module), veu.module_text()], target, cache=cache)
+        objects = compile_objects(chain(_split(module), [veu.module_text()]), target, cache=cache)
         self.begin("link")
         return Artifact(
             image=link(objects),
@@ -309,18 +310,36 @@ def _typed(failures: list[CompilerError], text: str) -> CompilerError:
     return failure
 
 
-def _split(module: ir.Module) -> list[str]:
+def _split(module: ir.Module) -> Iterator[ir.Module]:
     """One module per kernel, so that equal kernels of different models share cached objects."""
-    declarations: list[str] = []
-    bodies: list[str] = []
-    for view in module.body.operations:
-        text = view.operation.get_asm(use_local_scope=True)
-        (bodies if len(view.operation.regions[0].blocks) else declarations).append(text)
-    return ["\n".join([*(d for d in declarations if _called(d) in body), body]) for body in bodies]
+    functions = [view.operation for view in module.body.operations]
+    declared = {_symbol(f): f for f in functions if not len(f.regions[0].blocks)}
+    for function in functions:
+        if _symbol(function) in declared:
+            continue
+        alone = ir.Module.create(ir.Location.unknown(module.context))
+        with ir.InsertionPoint(alone.body):
+            for name in sorted(_callees(function) & declared.keys()):
+                declared[name].clone()
+            function.clone()
+        yield alone
 
 
-def _called(declaration: str) -> str:
-    return declaration.partition("@")[2].partition("(")[0].join(("@", "("))
+def _symbol(function: ir.Operation) -> str:
+    return ir.StringAttr(function.attributes["sym_name"]).value
+
+
+def _callees(function: ir.Operation) -> set[str]:
+    """Names of the functions that `function` calls directly."""
+    found: set[str] = set()
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if "callee" in op.attributes:
+            found.add(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
+        return ir.WalkResult.ADVANCE
+
+    function.walk(visit)
+    return found
 
 
 __all__ = ["STAGES", "compile_onnx", "compile_schedule", "schedule_artifact"]

@@ -10,8 +10,9 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 import llvmlite.binding as llvm
@@ -55,8 +56,6 @@ _V2 = "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3".split()
 _V3 = [*_V2, *"abm avx avx2 bmi1 bmi2 f16c fma movbe xsave".split()]
 _V4 = [*_V3, *"avx512f avx512bw avx512cd avx512dq avx512vl".split()]
 _LEVELS = {"x86-64": ["sse", "sse2"], "x86-64-v3": _V3, "x86-64-v4": _V4}
-# One more worker (0.15 s to start) for so many characters of IR (0.3 s of code generation).
-_WORTH_A_PROCESS = 800_000
 
 
 class CacheWarning(UserWarning):
@@ -172,7 +171,7 @@ def compile_object(
 
 
 def compile_objects(
-    modules: Sequence[str | ir.Module | ir.Operation],
+    modules: Iterable[str | ir.Module | ir.Operation],
     target: Target,
     *,
     optimize: bool | Sequence[bool] = False,
@@ -182,22 +181,31 @@ def compile_objects(
     """Compile several modules in worker processes, as many as are worth it.
 
     Args:
+        modules: taken one by one; those before are compiled meanwhile.
         optimize: one flag for all modules, or one for each.
         jobs: number of worker processes; None = as many as useful, 0 = none, in this process.
     Errors as for `compile_object`.
     """
-    flags = [optimize] * len(modules) if isinstance(optimize, bool) else list(optimize)
-    work = [
-        Job(llvm_ir(module), target.cpu, target.features, flag)
-        for module, flag in zip(modules, flags, strict=True)
-    ]
-    keys = [_key(job) for job in work]
-    objects = {key: code for key in set(keys) if cache and (code := cache.get(key)) is not None}
-    missing = {key: job for key, job in zip(keys, work, strict=True) if key not in objects}
-    if jobs is None:
-        useful = 1 + sum(len(job.text) for job in missing.values()) // _WORTH_A_PROCESS
-        jobs = min(useful, len(os.sched_getaffinity(0)))
-    for key, code in zip(missing, emit_all(list(missing.values()), jobs), strict=True):
+    flags = repeat(optimize) if isinstance(optimize, bool) else iter(optimize)
+    keys: list[str] = []
+    objects: dict[str, bytes] = {}
+    missing: list[str] = []
+
+    def compile_now() -> Iterator[Job]:
+        for module in modules:
+            job = Job(llvm_ir(module), target.cpu, target.features, next(flags))
+            keys.append(key := _key(job))
+            if key in objects or key in missing:
+                continue
+            if cache and (code := cache.get(key)) is not None:
+                objects[key] = code
+                continue
+            missing.append(key)
+            yield job
+
+    processes = len(os.sched_getaffinity(0)) if jobs is None else jobs
+    codes = emit_all(compile_now(), processes)
+    for key, code in zip(missing, codes, strict=True):
         objects[key] = code
         if cache:
             cache.put(key, code)

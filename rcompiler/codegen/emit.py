@@ -19,13 +19,13 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import IO
 
 import llvmlite
@@ -38,6 +38,8 @@ TRIPLE = "x86_64-unknown-linux-gnu"
 VERSION = "2"
 _FRAME = struct.Struct("<qq")
 _IDLE_S = 30.0
+# One more worker (0.15 s to start) for so many characters of IR (0.3 s of code generation).
+_WORTH_A_PROCESS = 800_000
 
 
 @dataclass(frozen=True)
@@ -88,30 +90,39 @@ def emit(job: Job) -> bytes:
     return bytes(machine.emit_object(module))
 
 
-def emit_all(jobs: Sequence[Job], processes: int) -> list[bytes]:
-    """Compile the modules in `processes` worker processes, 0: in this one; results in order."""
+def emit_all(jobs: Iterable[Job], processes: int) -> list[bytes]:
+    """Compile the modules in up to `processes` worker processes, 0: in this one; results in order.
+
+    A module is on its way as soon as `jobs` yields it, so that making the modules and compiling
+    them overlap. Another process starts only when there is enough text for it.
+    """
     if processes < 1 or not sys.executable:
         return [emit(job) for job in jobs]
-    # The longest first, so that no worker is left with a big module at the end.
-    todo: SimpleQueue[int] = SimpleQueue()
-    for index in sorted(range(len(jobs)), key=lambda i: (-len(jobs[i].text), i)):
-        todo.put(index)
-    results: list[bytes] = [b""] * len(jobs)
+    todo: SimpleQueue[tuple[int, Job] | None] = SimpleQueue()
+    results: dict[int, bytes] = {}
 
-    def drain(_: int) -> None:
+    def drain() -> None:
         with _WORKERS.borrow() as worker:
-            while True:
-                try:
-                    index = todo.get_nowait()
-                except Empty:
-                    return
-                results[index] = worker.run(jobs[index])
+            while (item := todo.get()) is not None:
+                results[item[0]] = worker.run(item[1])
 
-    workers = min(processes, len(jobs))
-    if workers:
-        with ThreadPoolExecutor(workers) as pool:
-            list(pool.map(drain, range(workers)))
-    return results
+    drains: list[Future[None]] = []
+    with ThreadPoolExecutor(processes) as pool:
+        try:
+            total = 0
+            for number, job in enumerate(jobs):
+                todo.put((number, job))
+                total += len(job.text)
+                if len(drains) < min(processes, 1 + total // _WORTH_A_PROCESS):
+                    drains.append(pool.submit(drain))
+                if any(done.done() for done in drains):
+                    break  # a worker failed: it ends before its queue does
+        finally:
+            for _ in drains:
+                todo.put(None)
+    for done in drains:
+        done.result()
+    return [results[number] for number in range(len(results))]
 
 
 def prepare() -> None:
