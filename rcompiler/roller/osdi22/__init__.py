@@ -65,7 +65,7 @@ def emit(
     if not 0 <= options.eps_cap <= 8:
         raise CompilerError(f"padding of at most {options.eps_cap}; between 0 and 8")
     if expr.tensor_core and hal.matrix_gflops is None:
-        raise DeviceError("tiles of matrix fragments on a device without matrix units; leave it off")
+        raise DeviceError("the device has no matrix units; leave tensor_core off")
     rules = rules_of(expr)
     found = Search(expr, hal, rules, options).run()
     if rules.shrink:

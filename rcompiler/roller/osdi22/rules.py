@@ -1,7 +1,7 @@
 """The numbers of the two published policies, as data: contractions and everything else.
 
-Source: microsoft/nnfusion, branch osdi22_artifact, artifacts/roller/policy: ConstructionPolicyRT and
-ConstructionPolicyPlainRT.
+Source: microsoft/nnfusion, branch osdi22_artifact, artifacts/roller/policy: the classes
+ConstructionPolicyRT and ConstructionPolicyPlainRT.
 """
 
 from dataclasses import dataclass

@@ -157,9 +157,9 @@ class Search:
     def padding(self, node: _Node, tile: Tile) -> Tile:
         """Bank padding of `tile` at the node's level: shared tiles only, and only when asked for.
 
-        Quirk (parity): every published run has it off.
+        Quirk (parity): every published run has it off, and the plain policy never pads.
         """
-        if node.shared is None or not self.options.pad_banks:
+        if node.shared is None or not (self.options.pad_banks and self.rules.scored):
             return ()
         return bank_padding(self.expr, self.hal, node.register, tile)
 
