@@ -8,7 +8,9 @@ are those of the paper's artifact, tile by tile and in the same order, which
 "quirk (parity)" where it is. The compiler's own policy is `rcompiler.roller.construct`.
 
 Where the artifact does not end (an output smaller than the device) or loses a tile (one accepted
-before it ever grew), this one goes on sensibly; no published run met either.
+before it ever grew), this one goes on sensibly; no published run met either. It also stops a round
+after `Options.visits` tiles. An operator may get no tile at all (a gather counts its whole table as
+its footprint): the caller then has its own policy.
 """
 
 from rcompiler.device.model import Device
