@@ -1,7 +1,8 @@
-"""NVIDIA GPUs: one execution unit is a streaming multiprocessor (SM).
+"""GPUs: one execution unit is a streaming multiprocessor (SM), of AMD a compute unit (CU).
 
-A vector register is one 32-bit register of a warp: 32 lanes x 4 bytes. `fma_ports` are the warps
-whose FMA starts per cycle. Shared memory is the level L1; its ways are the 32 banks.
+A vector register is one 32-bit register of a warp: 32 lanes x 4 bytes (AMD: 64 lanes). `fma_ports`
+are the warps whose FMA starts per cycle. Shared memory is the level L1; its ways are the 32 banks.
+None of these records is measured.
 
 Sources. SM counts, FP32 lanes per SM, shared memory, L2, DRAM, clocks and dense matrix rates:
 NVIDIA Tesla V100 architecture whitepaper (WP-08608, tables 1 and 2), NVIDIA A100 architecture
@@ -10,6 +11,11 @@ and the H200 datasheet. FMA latency 4: Jia et al., "Dissecting the NVIDIA Volta 
 via Microbenchmarking", 2018, table 4.1. Shared memory moves 32 banks x 4 bytes per cycle and SM,
 and 64 bytes per cycle and SM come out of L2 (CUDA programming guide; A100 whitepaper); L2 of
 all SMs together: V100 2155 GB/s (Jia et al., table 3.1), the others estimated at 5500 GB/s.
+K80, one of its two dies: NVIDIA Tesla K80 board specification (BD-07317, boost clock) and
+Kepler GK110/210 whitepaper (table 1; 8-byte banks, 4 blocks of issue per SMX); latency 9: Jia et
+al., table 4.1. MI50: AMD Radeon Instinct MI50 datasheet and the "Vega 7nm" ISA manual (4 SIMDs per
+CU, 256 registers, a wave issues over 4 cycles, 64 KiB of local memory in 32 banks); L2 of both:
+estimates. The figures that Roller's evaluation used instead are in rcompiler/roller/osdi22/hal.py.
 Hand-off and barrier: estimates for atomics at GPU scope through L2, to be measured.
 """
 
@@ -32,32 +38,70 @@ def _gpu(
     l2: tuple[int, float],
     dram: tuple[int, float],
     matrix: dict[str, float],
+    kind: str = "cuda",
+    warp: int = 32,
+    registers: int = 255,
+    latency: int = 4,
+    bank: int = 4,
+    transaction: int = 32,
 ) -> Device:
-    """`l2`, `dram`: bytes and GB/s of the device; `matrix`: TFLOPS of the device by type."""
+    """`l2`, `dram`: bytes and GB/s of the device; `matrix`: TFLOPS of the device by type.
+
+    `bank`: bytes per cycle of each of the 32 banks; `transaction`: bytes of one L2 or DRAM access.
+    """
     per_sm = 64 * ghz
+    row = 32 * bank
     levels = (
-        MemoryLevel("L1", shared, 128, 32, 128 * ghz, 128 * ghz),
-        MemoryLevel("L2", l2[0], 32, 16, per_sm, l2[1], shared_by=sms),
-        MemoryLevel("DRAM", dram[0], 32, 1, min(per_sm, dram[1]), dram[1], shared_by=sms),
+        MemoryLevel("L1", shared, row, 32, row * ghz, row * ghz),
+        MemoryLevel("L2", l2[0], transaction, 16, per_sm, l2[1], shared_by=sms),
+        MemoryLevel("DRAM", dram[0], transaction, 1, min(per_sm, dram[1]), dram[1], shared_by=sms),
     )
     compute = ComputeUnit(
-        vector_bytes=128,
-        registers=255,
+        vector_bytes=4 * warp,
+        registers=registers,
         fma_ports=warps_per_cycle,
-        fma_latency=4,
+        fma_latency=latency,
         load_ports=1,
         ghz=ghz,
-        warp=32,
+        warp=warp,
         partitions=4,
         matrix=tuple(sorted((t, 1000 * rate / sms) for t, rate in matrix.items())),
     )
-    return Device(name, "cuda", sms, compute, levels, _COSTS, level_name=capability)
+    return Device(name, kind, sms, compute, levels, _COSTS, level_name=capability)
 
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 GPUS = {
     device.name: device
     for device in (
+        _gpu(
+            "k80",
+            "sm_37",
+            13,
+            0.875,
+            warps_per_cycle=6,
+            shared=48 * _KIB,
+            l2=(1536 * _KIB, 500.0),
+            dram=(12 * _GIB, 240.0),
+            matrix={},
+            latency=9,
+            bank=8,
+        ),
+        _gpu(
+            "mi50",
+            "gfx906",
+            60,
+            1.725,
+            warps_per_cycle=1,
+            shared=64 * _KIB,
+            l2=(4 * _MIB, 3500.0),
+            dram=(16 * _GIB, 1024.0),
+            matrix={},
+            kind="rocm",
+            warp=64,
+            registers=256,
+            transaction=64,
+        ),
         _gpu(
             "v100",
             "sm_70",

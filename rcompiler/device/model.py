@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from rcompiler.errors import DeviceError
 
-KINDS = ("cpu", "cuda")
+KINDS = ("cpu", "cuda", "rocm")
 
 
 def _require(condition: bool, what: str, remedy: str) -> None:
@@ -178,10 +178,10 @@ class Device:
     """One machine. `memory` goes from the fastest level to the slowest.
 
     `features`: instruction-set names that code generation may use. `level_name`: the x86-64
-    feature level ("x86-64", "v3", "v4"), or the compute capability ("sm_90a"). `measured`: whether
-    the figures come from measurements on the machine, or are the conservative defaults;
-    `measurement`: which, where and when, if that is known. Raises DeviceError when a field is out
-    of range.
+    feature level ("x86-64", "v3", "v4"), or the instruction set of a GPU ("sm_90a", "gfx906").
+    `measured`: whether the figures come from measurements on the machine, or are the conservative
+    defaults; `measurement`: which, where and when, if that is known. Raises DeviceError when a
+    field is out of range.
     """
 
     name: str

@@ -144,13 +144,17 @@ def test_files_that_are_no_records(tmp_path):
         from_json("[1]")
 
 
-@pytest.mark.parametrize(("name", "tflops"), [("v100", 15.7), ("a100", 19.5), ("h200", 66.9)])
+@pytest.mark.parametrize(
+    ("name", "tflops"),
+    [("k80", 4.37), ("mi50", 13.3), ("v100", 15.7), ("a100", 19.5), ("h200", 66.9)],
+)
 def test_gpus_reach_their_published_peak(name, tflops):
     device = gpu_device(name)
     assert gpu_device(device.level_name) is device is GPUS[name]
     assert device.eus * device.compute.peak(4) == pytest.approx(1000 * tflops, rel=0.01)
     assert name in builtin_names() and builtin_device(name) == device
     assert from_json(to_json(device)) == device
+    assert not device.measured
 
 
 def test_unknown_gpus_are_refused():

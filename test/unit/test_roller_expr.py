@@ -39,7 +39,7 @@ def touched(access, tile, origin):
     return {e for e in found if all(0 <= x < n for x, n in zip(e, access.shape, strict=True))}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(shapes, st.data(), sizes, origins)
 def test_footprint_of_linear_maps_is_exact(shape, data, tile, origin):
     dims = tuple(data.draw(linear) for _ in shape)
@@ -47,7 +47,7 @@ def test_footprint_of_linear_maps_is_exact(shape, data, tile, origin):
     assert access.elements(tile, origin) == len(touched(access, tile, origin))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=1000, deadline=None)
 @given(shapes, st.data(), sizes, origins)
 def test_footprint_with_floordiv_and_mod_is_exact(shape, data, tile, origin):
     dims = tuple(data.draw(anything) for _ in shape)
@@ -163,6 +163,39 @@ def test_fused_footprints_are_equal():
     fused, _ = fuse_axes(expr)
     assert fused.footprint((prod((2, 4, 5)),)) == expr.footprint((2, 4, 5))
     assert fuse_axes(gemm(4, 16, 8))[0] == gemm(4, 16, 8)
+
+
+def position(access, point):
+    """Row-major position of the element that `access` touches at `point`."""
+    flat = 0
+    for dim, size in zip(access.dims, access.shape, strict=True):
+        flat = flat * size + dim.at(point)
+    return flat
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data())
+def test_fused_axes_split_back_into_the_old_ones(shape, data):
+    """Every point of the fused space names the elements of the point it stands for."""
+    kinds = [data.draw(st.sampled_from(["parallel", "parallel", "reduction"])) for _ in shape]
+    axes = [(f"a{i}", size, kind) for i, (size, kind) in enumerate(zip(shape, kinds, strict=True))]
+    accesses = []
+    for _ in range(data.draw(st.integers(1, 3))):
+        order = data.draw(st.permutations(range(len(shape))))
+        named = order[: data.draw(st.integers(0, len(order)))]
+        if data.draw(st.booleans()):
+            named = sorted(named)
+        accesses.append(Access(tuple(shape[a] for a in named), 4, tuple(at(a) for a in named)))
+    expr = tensor_expr(axes, accesses[1:], accesses[:1])
+    fused, groups = fuse_axes(expr)
+    assert [old for group in groups for old in group] == list(range(len(shape)))
+    for point in product(*map(range, fused.sizes)):
+        old_point = [0] * len(shape)
+        for value, group in zip(point, groups, strict=True):
+            for axis in reversed(group):
+                value, old_point[axis] = divmod(value, shape[axis])
+        for before, after in zip(expr.accesses, fused.accesses, strict=True):
+            assert position(before, old_point) == position(after, point)
 
 
 def test_bad_expressions_are_refused():
