@@ -9,6 +9,14 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
 
+_MOVES = (
+    "tensor.collapse_shape",
+    "tensor.concat",
+    "tensor.expand_shape",
+    "tensor.extract_slice",
+    "tensor.pad",
+    "linalg.generic",
+)
 _CASTS = ("arith.extf", "arith.extsi", "arith.extui")
 
 
@@ -54,6 +62,36 @@ def _uncast(value: ir.Value) -> ir.Value:
     if not isinstance(owner, ir.Block) and owner.operation.name in _CASTS:
         return owner.operation.operands[0]
     return value
+
+
+def is_constant(value: ir.Value) -> bool:
+    """Whether a tensor comes from constants through data movement only."""
+    op = None if isinstance(value.owner, ir.Block) else value.owner.operation
+    if op is None or op.name not in _MOVES:
+        return op is not None and op.name == "arith.constant"
+    if op.name == "linalg.generic" and (Generic(op).reduction_dims or len(Generic(op).inputs) != 1):
+        return False
+    parts = list(op.operands) if op.name == "tensor.concat" else [op.operands[0]]
+    return all(is_constant(part) for part in parts)
+
+
+def alike(a: ir.Block, b: ir.Block) -> bool:
+    """Whether two bodies do the same to their arguments; values from outside must be the same."""
+    matched = dict(zip(a.arguments, b.arguments, strict=False))
+    ours, theirs = list(a.operations), list(b.operations)
+    if len(a.arguments) != len(b.arguments) or len(ours) != len(theirs):
+        return False
+    for one, other in zip((o.operation for o in ours), (o.operation for o in theirs), strict=True):
+        if (
+            one.name != other.name
+            or len(one.regions)
+            or dict(one.attributes.items()) != dict(other.attributes.items())
+            or [r.type for r in one.results] != [r.type for r in other.results]
+            or [matched.get(v, v) for v in one.operands] != list(other.operands)
+        ):
+            return False
+        matched.update(zip(one.results, other.results, strict=True))
+    return all(matched[v].type == v.type for v in a.arguments)
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,8 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, shape_of
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes._linalg_form import dim_of, is_multiply_add
-from rcompiler.passes._tensor_ir import affine_map, block_axes, defining, generic, transpose
-
-_VIEWS = (
-    "tensor.collapse_shape",
-    "tensor.expand_shape",
-    "tensor.extract_slice",
-    "tensor.pad",
-    "linalg.generic",
-)
+from rcompiler.passes._linalg_form import dim_of, is_constant, is_multiply_add
+from rcompiler.passes._tensor_ir import affine_map, block_axes, generic, transpose
 
 
 @dataclass(frozen=True)
@@ -101,19 +93,7 @@ class RTaskPackWeights(Pass):
             if (
                 columns >= 2 * self.lanes
                 and 0 not in shape_of(old.inputs[weights])
-                and _is_constant(old.inputs[weights])
+                and is_constant(old.inputs[weights])
             ):
                 return weights
         return None
-
-
-def _is_constant(value: ir.Value) -> bool:
-    """Whether a tensor comes from a constant through data movement only."""
-    op = defining(value)
-    while op is not None and op.name in _VIEWS:
-        if op.name == "linalg.generic" and (
-            Generic(op).reduction_dims or len(Generic(op).inputs) != 1
-        ):
-            return False
-        op = defining(op.operands[0])
-    return op is not None and op.name == "arith.constant"

@@ -1,0 +1,111 @@
+"""Which products of one tensor to merge: grouping and profitability, without the IR."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+
+from rcompiler.device.model import Device
+from rcompiler.roller.construct import construct
+from rcompiler.roller.expr import Access, TensorExpr, floordiv, index, mod, tensor_expr
+
+MAX_BYTES = 1 << 26  # of merged weights: the constants are concatenated in memory once
+LEAST_GAIN = 1.1  # predicted; below it, measurements show no gain (docstring of the pass)
+
+
+@dataclass(frozen=True)
+class Product:
+    """x [rows, depth] times constant weights: [depth, columns], or [columns, depth] if `by_rows`.
+
+    `itemsize`: bytes of an element of the widest operand.
+    """
+
+    rows: int
+    columns: int
+    depth: int
+    itemsize: int
+    by_rows: bool = False
+
+    @property
+    def bytes(self) -> int:
+        """Of the weights."""
+        return self.columns * self.depth * self.itemsize
+
+
+def merged(products: Sequence[Product]) -> Product:
+    """The product with the weights of all of `products`, which differ in `columns` only."""
+    first = products[0]
+    columns = sum(p.columns for p in products)
+    return Product(first.rows, columns, first.depth, first.itemsize, first.by_rows)
+
+
+def groups(keys: Iterable[tuple[int, Hashable]]) -> list[list[int]]:
+    """Numbers with equal keys, two or more, in the order of their first one."""
+    found: dict[Hashable, list[int]] = {}
+    for number, key in keys:
+        found.setdefault(key, []).append(number)
+    return [members for members in found.values() if len(members) > 1]
+
+
+@dataclass
+class Profit:
+    """Decides by the cost model for one device; remembers what a product takes."""
+
+    device: Device
+
+    def __post_init__(self) -> None:
+        self._known: dict[Product, float] = {}
+
+    def narrow(self, product: Product) -> bool:
+        """At most two vectors of columns: too few for the register tile of a product.
+
+        A wider one fills it alone; what the model then sees in a merger is another cut into tasks.
+        """
+        return product.columns <= 2 * self.device.lanes(4)
+
+    def worth(self, products: Sequence[Product]) -> bool:
+        """Whether one product with all columns takes less EU time than `products`, by LEAST_GAIN.
+
+        An operator more is charged to the merged form: epilogues that differ among the siblings
+        leave it.
+        """
+        if len(products) < 2:
+            return False
+        whole = merged(products)
+        if whole.bytes > MAX_BYTES or 0 in (whole.rows, whole.columns, whole.depth):
+            return False
+        apart = sum(self.ns(p) for p in products)
+        return apart >= LEAST_GAIN * (self.ns(whole) + self.device.costs.task_ns)
+
+    def ns(self, product: Product) -> float:
+        """EU time of all rTasks of a product, by the tile that Roller makes for it."""
+        if product not in self._known:
+            decision = construct(expression(product, self.device.lanes(4)), self.device)[0]
+            self._known[product] = decision.tasks * decision.estimated_ns
+        return self._known[product]
+
+
+def expression(product: Product, lanes: int) -> TensorExpr:
+    """The tensor expression of a product with an epilogue of one operation per element.
+
+    Weights of 2 * lanes columns or more are in panels, as rtask-pack-weights stores them.
+    """
+    m, n, k = index((1, 0)), index((1, 1)), index((1, 2))
+    rows, columns, depth = product.rows, product.columns, product.depth
+    if columns >= 2 * lanes:
+        shape: tuple[int, ...] = (-(-columns // lanes), depth, lanes)
+        weights = Access(
+            shape, product.itemsize, (index((1, floordiv(n, lanes))), k, index((1, mod(n, lanes))))
+        )
+    elif product.by_rows:
+        weights = Access((columns, depth), product.itemsize, (n, k))
+    else:
+        weights = Access((depth, columns), product.itemsize, (k, n))
+    return tensor_expr(
+        axes=[("m", rows, "parallel"), ("n", columns, "parallel"), ("k", depth, "reduction")],
+        inputs=[Access((rows, depth), product.itemsize, (m, k)), weights],
+        outputs=[Access((rows, columns), product.itemsize, (m, n))],
+        kind="contraction",
+        ops=2.0,
+        epilogue_ops=1.0,
+    )

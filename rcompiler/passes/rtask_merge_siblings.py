@@ -1,0 +1,195 @@
+"""rtask-merge-siblings: one product instead of several narrow ones of the same tensor.
+
+Before:
+    %a = linalg.generic {acc + x * w} ins(%x, %wa : tensor<1x64xf32>, tensor<64x8xf32>) -> 1x8
+    %b = linalg.generic {acc + x * w} ins(%x, %wb : tensor<1x64xf32>, tensor<64x8xf32>) -> 1x8
+    %c = linalg.generic {relu(a + bias)} ins(%a, %p)    %d = linalg.generic {..} ins(%b, %q)
+After:
+    %w = tensor.concat dim(1) %wa, %wb                  %r = tensor.concat dim(0) %p, %q
+    %y = linalg.generic {acc + x * w} ins(%x, %w : tensor<1x64xf32>, tensor<64x16xf32>) -> 1x16
+    %z = linalg.generic {relu(a + bias)} ins(%y, %r)
+    %c = tensor.extract_slice %z[0, 0] [1, 8]           %d = tensor.extract_slice %z[0, 8] [1, 8]
+The slices sink through epilogues that are the same for all siblings (_sink_slices), so that these
+stay fused; fold_constants evaluates the concatenations, and the old weights are gone.
+
+Merged: products with the same x, indexing, element types and depth, of at most two vectors of
+columns each, whose weights are constants, if Roller's cost model predicts a gain of 10 % in EU
+time (_siblings). Such a sibling is too narrow to fill the vectors or to hide the latency of its
+additions: the gates of a small cell, several small heads. Wider ones take as long together as
+apart: Rammer runs siblings side by side anyway (OSDI'20, section 3), so that the Q, K and V of a
+transformer gain nothing, and would lose the transposes in their epilogues. Measured, thread time
+apart / merged: 64 rows of 256 x 8 four times 1.9; an LSTM cell of 32 in 8 products 1.4; 1 row of
+64 x 16 four times 1.1; but 1 row of 256 x 64 four times 0.9; 128 rows of 768 x 768 three times
+0.98. The rule does not depend on the number of EUs, as Roller's tiles do not.
+
+A result that ends in a concatenation, a pad, a reshape or an output stays: it is built in place
+there, and a slice would be a copy. So do 1x1 convolutions, whose results end so. Every
+element is the sum of the same terms as before. Also their order is the same, and results are
+equal to the bit, unless weights of [columns, depth] have fewer than two vectors of columns: alone
+they are summed across the lanes of a vector, in a merged panel one after the other.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.device.target import find_device
+from rcompiler.kernelgen.region import Generic, element_of, shape_of
+from rcompiler.kernelgen.value import item_bytes
+from rcompiler.passes import Pass
+from rcompiler.passes._linalg_form import alike, dim_of, extent_of, is_constant, is_multiply_add
+from rcompiler.passes._siblings import Product, Profit, groups
+from rcompiler.passes._sink_slices import (
+    Parts,
+    concatenate,
+    cut,
+    identity_operand,
+    read_by_loops,
+    sink_slices,
+)
+from rcompiler.passes._tensor_ir import defining, erase_dead, fill, generic
+
+
+@dataclass(frozen=True)
+class RTaskMergeSiblings(Pass):
+    """Merge narrow products of one tensor with constant weights."""
+
+    device: str = "cpu"
+
+    def run(self, module: ir.Operation) -> None:
+        profit = Profit(find_device(self.device))
+        for view in module.regions[0].blocks[0].operations:
+            if view.operation.name == "func.func" and view.operation.regions[0].blocks:
+                _merge_in(view.operation.regions[0].blocks[0], profit)
+
+
+@dataclass(frozen=True)
+class _Sibling:
+    """A product of operand `x` with constant weights."""
+
+    generic: Generic
+    x: int
+    axis: int  # of the columns in the weights
+    product: Product
+
+    @property
+    def weights(self) -> ir.Value:
+        return self.generic.inputs[1 - self.x]
+
+    @property
+    def key(self) -> Hashable:
+        """Equal for products that may be merged, up to their bodies."""
+        old = self.generic
+        types = tuple(element_of(v) for v in old.op.operands)
+        maps = tuple(map(str, old.maps))
+        start = defining(old.inits[0])
+        assert start is not None
+        number = defining(start.operands[0])
+        zero = start.operands[0] if number is None else str(number.attributes.get("value"))
+        return old.inputs[self.x], self.x, maps, types, self.product.depth, zero
+
+
+def _merge_in(block: ir.Block, profit: Profit) -> None:
+    found = [s for s in (_sibling(view.operation) for view in block.operations) if s is not None]
+    parts: list[Parts] = []
+    for numbers in groups((n, s.key) for n, s in enumerate(found)):
+        members: list[_Sibling] = []
+        for sibling in (found[n] for n in numbers):
+            again = any(s.weights == sibling.weights for s in members)
+            if again or not profit.narrow(sibling.product):
+                continue
+            if alike(found[numbers[0]].generic.block, sibling.generic.block):
+                members.append(sibling)
+        if profit.worth([s.product for s in members]):
+            parts.append(_merge(members))
+    sink_slices(parts)
+    if parts:
+        erase_dead(block)
+
+
+def _sibling(op: ir.Operation) -> _Sibling | None:
+    """`op` as a product that may be merged with others."""
+    if op.name != "linalg.generic":
+        return None
+    old = Generic(op)
+    if not is_multiply_add(old) or not old.reduction_dims:
+        return None
+    start = defining(old.inits[0])
+    if start is None or start.name != "linalg.fill" or not _parts_in_loops(op.results[0]):
+        return None
+    for x in (0, 1):
+        reads = [[dim_of(e) for e in old.maps[k].results] for k in (x, 1 - x, 2)]
+        if _is_row_product(old, *reads) and is_constant(old.inputs[1 - x]):
+            return None if is_constant(old.inputs[x]) else _described(old, x, *reads[1:])
+    return None
+
+
+def _is_row_product(
+    old: Generic, of_x: list[int], of_weights: list[int], of_result: list[int]
+) -> bool:
+    """result [rows .., column] = x [rows .., depth ..] . weights, loop dims without the column."""
+    everything = set(range(old.maps[0].n_dims))
+    column = of_result[-1] if of_result else -1
+    return (
+        sorted(of_x) == sorted(everything - {column})
+        and sorted(of_weights) == sorted({column, *old.reduction_dims})
+        and sorted(of_result) == sorted(everything - set(old.reduction_dims))
+    )
+
+
+def _described(old: Generic, x: int, of_weights: list[int], of_result: list[int]) -> _Sibling:
+    column, result = of_result[-1], old.op.results[0]
+    product = Product(
+        rows=math.prod(shape_of(result)[:-1]),
+        columns=extent_of(old, column),
+        depth=math.prod(extent_of(old, d) for d in old.reduction_dims),
+        itemsize=max(item_bytes(element_of(v)) for v in old.op.operands),
+        by_rows=of_weights[-1] != column,
+    )
+    return _Sibling(old, x, of_weights.index(column), product)
+
+
+def _parts_in_loops(value: ir.Value) -> bool:
+    """Whether a chain of ops on one element of `value` and constants ends in loops that combine it.
+
+    A loop reads a slice of a larger tensor at no cost. If the chain ends in anything else, its
+    result is built in place there, and its ops would have to leave the product for that.
+    """
+    while read_by_loops(value):
+        users = list(dict.fromkeys(use.owner.operation for use in value.uses))
+        reader = Generic(users[0])
+        others = [v for v in reader.inputs if v != value]
+        if (
+            len(users) > 1
+            or identity_operand(reader, value) is None
+            or not all(is_constant(v) for v in others)
+        ):
+            return True
+        value = users[0].results[0]
+    return False
+
+
+def _merge(members: list[_Sibling]) -> Parts:
+    """One product at the place of the first, and slices of it for all."""
+    first = members[0]
+    old = first.generic
+    start = defining(old.inits[0])
+    assert start is not None
+    where = ir.Location.fused([s.generic.op.location for s in members], context=old.op.context)
+    with ir.InsertionPoint(old.op), where:
+        operands = list(old.op.operands)[:2]  # as they are now: x may be a part of a merged product
+        operands[1 - first.x] = concatenate([s.weights for s in members], first.axis, old.op)
+        sizes = [s.product.columns for s in members]
+        init = fill(start.operands[0], [*shape_of(old.op.results[0])[:-1], sum(sizes)])
+        kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
+        new = generic(operands, [init], old.maps, kinds)
+        parts = cut(new.results[0], sizes)
+    old.block.append_to(new.regions[0])
+    for sibling, part in zip(members, parts.slices, strict=True):
+        sibling.generic.op.results[0].replace_all_uses_with(part)
+        sibling.generic.op.erase()
+    return parts
