@@ -74,11 +74,14 @@ def test_a_worker_that_never_comes_back_breaks_the_model():
 
 
 def test_progress_of_others_is_not_a_hang():
-    """EU 1 waits far longer than the limit in all, while EU 0 goes on and on."""
-    many = [RUN] * 60_000
+    """EU 1 waits longer than the limit in all, while EU 0 goes on and on.
+
+    200,000 steps take three times the limit, which is longer than a usual turn of another program.
+    """
+    many = [RUN] * 200_000
     streams = (sm.stream_of(*many, ("signal", 0)), sm.stream_of(("wait", 0, 1)))
     program = Program("p", streams, ("done",), (("op",) * len(many), ()))
-    model = Executable(sm.artifact([program]), 2, wait_limit_s=0.001)
+    model = Executable(sm.artifact([program]), 2, wait_limit_s=0.004)
     model._launcher._process().team._shared.control[control.SLICE] = 200_000
     assert np.array_equal(model(X)[0], 2 * X)
 

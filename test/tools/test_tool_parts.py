@@ -176,11 +176,13 @@ def test_ratio_is_paired_by_round():
     assert _measure.ratio(ours, theirs) == 2.0
 
 
-def test_short_calls_are_timed_in_batches():
+def test_short_calls_are_timed_in_batches(monkeypatch):
     calls = []
+    # a clock that only calls move: 1 us each
+    monkeypatch.setattr(_measure.time, "perf_counter_ns", lambda: 1000 * len(calls))
     (timing,) = _measure.interleaved({"a": lambda: calls.append(0)}, 2, block_s=0.01).values()
-    assert timing.batch > 100 and len(timing.blocks) == 2
-    assert 0 < _measure.percentiles(timing)["min"] < 1e-2
+    assert timing.batch == 100 and len(timing.blocks) == 2  # batches of 100 us
+    assert _measure.percentiles(timing)["min"] == pytest.approx(1e-3)  # ms
     assert len(calls) >= _measure.percentiles(timing)["calls"] >= 2 * timing.batch
 
 
