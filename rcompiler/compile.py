@@ -51,6 +51,7 @@ def compile_onnx(
     *,
     target: str = "cpu",
     shapes: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
     eus: int | None = None,
     policy: Policy = "rammer",
     fusion: bool = True,
@@ -62,7 +63,8 @@ def compile_onnx(
     """Compile an ONNX model for a device.
 
     model: path, bytes or onnx.ModelProto. target: "cpu" (this host), "cpu:v3", "cpu:x86-64", or a
-    device file. shapes: static shapes of inputs by name, or sizes of symbolic dims. eus: execution
+    device file. shapes: static shapes of inputs by name, or sizes of symbolic dims. values: arrays
+    by the names of inputs that are to be constants (they are no longer inputs). eus: execution
     units, None for all of the device. policy: "rammer", "wave" or "base". fusion: group ops into
     rOperators. tune: "off" is all that exists. deterministic: always the case (static choices,
     fixed order of every sum). cache: folder of compiled objects, None for the default one, False
@@ -84,7 +86,7 @@ def compile_onnx(
     emit.prepare()  # a process that runs LLVM, so that it is there when code is to be generated
     with run.boundary():
         run.begin("import")
-        imported = import_onnx(model, shapes)
+        imported = import_onnx(model, shapes, values)
         with dialects.load(ir.Context()) as context, ir.Location.unknown():
             context.enable_multithreading(False)
             artifact = run.from_linalg(imported.parse(context), dict(imported.constants))

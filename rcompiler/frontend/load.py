@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnx
@@ -16,11 +16,12 @@ from onnx import (
     GraphProto,
     ModelProto,
     NodeProto,
+    SparseTensorProto,
     TensorProto,
     numpy_helper,
 )
 
-from rcompiler.errors import InvalidModel, ShapeError, UnsupportedOp
+from rcompiler.errors import Gap, InvalidModel, ShapeError, UnsupportedOp
 
 from . import dtypes
 
@@ -81,8 +82,14 @@ def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
                 yield from _tensors(attribute.g)
 
 
-def array_of(tensor: TensorProto) -> np.ndarray:
-    """A tensor's values; InvalidModel when dims and data disagree."""
+def array_of(tensor: TensorProto | SparseTensorProto) -> np.ndarray:
+    """A tensor's values, zeros for those that a sparse one leaves out.
+
+    Raises InvalidModel when dims and data disagree, UnsupportedOp for strings and the like,
+    ShapeError when a sparse tensor would be huge.
+    """
+    if isinstance(tensor, SparseTensorProto):
+        return _dense(tensor)
     name = tensor.name or "unnamed"
     dtype = dtypes.from_onnx(tensor.data_type)
     if tensor.data_location == TensorProto.EXTERNAL and not tensor.HasField("raw_data"):
@@ -91,7 +98,7 @@ def array_of(tensor: TensorProto) -> np.ndarray:
             "Pass the path of the model, or load the data first"
         )
     if not dtypes.is_supported(dtype):
-        raise UnsupportedOp(f"tensor '{name}' has element type {dtype}, which is not translated")
+        raise UnsupportedOp(Gap(name, "", *untranslated(dtype, list(tensor.dims)), kind="tensor"))
     if any(d < 0 for d in tensor.dims) or math.prod(tensor.dims) > MAX_TENSOR_BYTES:
         raise InvalidModel(f"tensor '{name}' has impossible dims {list(tensor.dims)}")
     try:
@@ -190,6 +197,11 @@ def node_reads(node: NodeProto) -> Iterator[str]:
             yield from captured(attribute.g)
 
 
+def reader_of(graph: GraphProto, name: str) -> str:
+    """Operator of the first node that reads a value; "" when none does."""
+    return next((node.op_type for node in graph.node if name in node_reads(node)), "")
+
+
 def sort_nodes(graph: GraphProto) -> None:
     """Put the nodes in topological order (stable); InvalidModel for a cycle."""
     made = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
@@ -221,71 +233,39 @@ def sort_nodes(graph: GraphProto) -> None:
     graph.node.extend(nodes)
 
 
-def input_spec(
-    value: onnx.ValueInfoProto, shapes: Mapping[str, Any]
-) -> tuple[tuple[int, ...], str]:
-    """(shape, dtype) of a graph input; ``shapes`` fills in unknown dimensions.
+def _dense(sparse: SparseTensorProto) -> np.ndarray:
+    """A sparse tensor as an array; ShapeError when it would be huge."""
+    values, indices = array_of(sparse.values), array_of(sparse.indices)
+    check_size(sparse.dims, dtypes.name_of(values), sparse.values.name, "", "tensor")
+    out = np.zeros(tuple(sparse.dims), values.dtype)
+    if indices.ndim == 1:
+        out.reshape(-1)[indices] = values
+    else:
+        out[tuple(indices.T)] = values
+    return out
 
-    ``shapes`` maps an input's name to a shape, or the name of a symbolic dimension to a number.
+
+def untranslated(dtype: str, shape: Sequence[Any] | None = None) -> tuple[str, str, str]:
+    """Reason, remedy and detail for an element type that tensors are not compiled of."""
+    if dtype == "string":
+        remedy = "Do what is done with text outside of the model, and feed it numbers such as ids"
+    elif dtype.startswith("complex"):
+        remedy = "Keep the real and the imaginary part in a last dimension of 2, as DFT does"
+    else:
+        remedy = "Export the model again with an element type that ONNX knows"
+    dims = "" if shape is None else f"[{','.join(map(str, shape))}]"
+    return f"element type {dtype} is not translated", remedy, dtype + dims
+
+
+def check_size(
+    shape: Sequence[int], dtype: str, node: str, op: str, kind: Literal["node", "input", "tensor"]
+) -> None:
+    """Refuse tensors beyond any memory before something tries to allocate them.
+
+    node, op and kind: what has the tensor, as in a Gap.
     """
-    kind = value.type.WhichOneof("value")
-    if kind != "tensor_type":
-        what = (kind or "unknown type").replace("_type", "")
-        raise UnsupportedOp(f"input '{value.name}' is a {what}; only tensors are compiled")
-    tensor = value.type.tensor_type
-    dtype = dtypes.from_onnx(tensor.elem_type)
-    if not dtypes.is_supported(dtype):
-        raise UnsupportedOp(
-            f"input '{value.name}' has element type {dtype}, which is not translated"
-        )
-    given = shapes.get(value.name)
-    declared = list(tensor.shape.dim) if tensor.HasField("shape") else None
-    if given is not None:
-        shape = _given_shape(value.name, given)
-        if declared is not None and len(declared) != len(shape):
-            raise ShapeError(
-                f"input '{value.name}' has rank {len(declared)}, the given shape "
-                f"{list(shape)} does not"
-            )
-        for have, want in zip(declared or [], shape, strict=False):
-            if have.HasField("dim_value") and have.dim_value not in (want, 0, -1):
-                raise ShapeError(
-                    f"input '{value.name}': the model fixes a dimension to "
-                    f"{have.dim_value}, the given shape {list(shape)} does not fit"
-                )
-        return shape, dtype
-    if declared is None:
-        raise ShapeError(
-            f"input '{value.name}' has no shape. Pass shapes={{'{value.name}': (...)}}"
-        )
-    return tuple(_dimension(value.name, d, shapes) for d in declared), dtype
-
-
-def _given_shape(name: str, given: Any) -> tuple[int, ...]:
-    try:
-        shape = tuple(int(d) for d in given)
-    except (TypeError, ValueError):
-        raise ShapeError(f"shapes['{name}'] is {given!r}; a sequence of ints is expected") from None
-    if any(d < 0 for d in shape):
-        raise ShapeError(f"shapes['{name}'] is {list(shape)}; dimensions are not negative")
-    return shape
-
-
-def _dimension(name: str, dim: Any, shapes: Mapping[str, Any]) -> int:
-    if dim.HasField("dim_value") and dim.dim_value >= 0:
-        return int(dim.dim_value)
-    if dim.dim_param and isinstance(shapes.get(dim.dim_param), int):
-        return int(shapes[dim.dim_param])
-    what = f"dimension '{dim.dim_param}'" if dim.dim_param else "a dimension"
-    raise ShapeError(
-        f"input '{name}': {what} is not known. Pass shapes={{'{name}': (...)}}"
-        + (f" or shapes={{'{dim.dim_param}': ...}}" if dim.dim_param else "")
-    )
-
-
-def check_size(what: str, shape: Sequence[int], dtype: str) -> None:
-    """Refuse tensors beyond any memory before something tries to allocate them."""
     if math.prod(shape) * dtypes.storage_dtype(dtype).itemsize > MAX_TENSOR_BYTES:
-        raise ShapeError(
-            f"{what} of shape {list(shape)} ({dtype}) is larger than {MAX_TENSOR_BYTES >> 30} GiB"
-        )
+        what = "a tensor" if kind != "node" else "a result"
+        reason = f"{what} is larger than {MAX_TENSOR_BYTES >> 30} GiB"
+        detail = f"{dtype}[{','.join(map(str, shape))}]"
+        raise ShapeError(Gap(node, op, reason, "Use smaller shapes", detail, (), kind))

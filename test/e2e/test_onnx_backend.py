@@ -116,6 +116,16 @@ def test_cross_section(tmp_path):
     assert len(record["cases"]) > 50 and not failed
 
 
+def test_random_cases_are_refused_with_operator_and_reason(tmp_path):
+    record = counts_of(tmp_path, "--only=test_bernoulli|test_dropout_default_cpu")
+    found = {c["case"]: c for c in record["cases"]}
+    assert found.pop("test_dropout_default")["status"] == "pass"
+    assert len(found) == 6
+    for case in found.values():
+        assert case["status"] == "refused" and "random numbers" in case["reason"]
+        assert case["subject"] in ("Bernoulli", "RandomUniformLike")
+
+
 @pytest.mark.slow
 def test_nothing_is_wrong_and_nothing_crashes(tmp_path):
     record = counts_of(tmp_path)

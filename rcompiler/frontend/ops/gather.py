@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rcompiler.frontend import dtypes, load
+from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Value, dims
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar
@@ -147,7 +147,7 @@ def _gather_nd(ctx: Context) -> Value:
 @lowering("Compress")
 def _compress(ctx: Context) -> Value:
     b, x = ctx.b, ctx.input(0)
-    kept = np.flatnonzero(ctx.const(1, "the condition, which decides the result's shape"))
+    kept = np.flatnonzero(ctx.const(1, "it decides the result's shape"))
     axis = ctx.attr("axis")
     if axis is None:
         x, axis = b.reshape(x, [x.size]), 0
@@ -159,7 +159,7 @@ def _compress(ctx: Context) -> Value:
 
 @lowering("NonZero")
 def _non_zero(ctx: Context) -> Value:
-    array = ctx.const(0, "the input, which decides the result's shape")
+    array = ctx.const(0, "it decides the result's shape")
     array = dtypes.to_storage(array, ctx.input(0).dtype)
     rows = np.nonzero(array.reshape(-1) if array.ndim == 0 else array)
     return ctx.b.constant(np.array(rows, np.int64).reshape(array.ndim, -1))
@@ -167,7 +167,7 @@ def _non_zero(ctx: Context) -> Value:
 
 @lowering("Unique")
 def _unique(ctx: Context) -> list[Value | None]:
-    b, array = ctx.b, ctx.const(0, "the input, which decides the result's shape")
+    b, array = ctx.b, ctx.const(0, "it decides the result's shape")
     axis = ctx.attr("axis")
     if axis is not None:
         axis = ctx.axis(axis, array.ndim)
@@ -240,7 +240,8 @@ def _eye_like(ctx: Context) -> Value:
 @lowering("Range")
 def _range(ctx: Context) -> Value:
     """``start + i * delta`` below ``limit``; its length decides shapes, so all are constants."""
-    start, limit, delta = (ctx.const(i, "start, limit or delta").reshape(()) for i in range(3))
+    why = "it decides the result's shape"
+    start, limit, delta = (ctx.const(i, why).reshape(()) for i in range(3))
     if delta == 0:
         raise ctx.shape_error("delta is zero")
     dtype = ctx.input(0).dtype
@@ -250,7 +251,7 @@ def _range(ctx: Context) -> Value:
         count = max(0, -(int(first - last) // int(step)))
     else:
         count = max(0, int(np.ceil((last - first) / step)))
-    load.check_size(f"node '{ctx.name}': the range", [count], dtype)
+    ctx.check_size([count], dtype)
     values = first + np.arange(count).astype(wide) * step
     return ctx.b.constant(values.astype(dtypes.numpy_dtype(dtype)), dtype)
 

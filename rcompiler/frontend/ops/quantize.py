@@ -114,7 +114,7 @@ def _dequantize(ctx: Context) -> Value:
     if zero is not None and (not _fit(zero, scale) or zero.dtype != x.dtype):
         raise ctx.shape_error("the zero point has the scale's shape and the input's type")
     if not (dtypes.is_integer(x.dtype) or x.dtype in FLOAT8):
-        raise ctx.refuse(f"element type {x.dtype} is not translated")
+        raise ctx.refuse(f"element type {x.dtype} is not translated", "Use int8 or uint8")
     wide = "float64" if dtype == "float64" else "float32"
     own = ", ".join(dims(x.rank))
     inputs = [(x, own), _parameter(ctx, scale, x)]

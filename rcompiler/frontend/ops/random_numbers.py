@@ -12,7 +12,7 @@ import struct
 import zlib
 from collections.abc import Sequence
 
-from rcompiler.frontend import dtypes, load
+from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Value, dims
 from rcompiler.frontend.ops.scan import prefix
 from rcompiler.frontend.registry import Context, lowering
@@ -51,7 +51,7 @@ def _random(ctx: Context) -> Value:
     dtype = dtypes.from_onnx(number) if number else ctx.input(0).dtype if like else "float32"
     if not dtypes.is_float(dtype):
         raise ctx.refuse(f"random numbers of {dtype} are not translated", "Set dtype to float32")
-    load.check_size(f"node '{ctx.name}': the result", shape, dtype)
+    ctx.check_size(shape, dtype)
     wide, seed = ("float64" if dtype == "float64" else "float32"), _seed(ctx)
 
     def uniform(s: Body, _: Scalar) -> Scalar:

@@ -41,11 +41,7 @@ def _grids(ctx: Context, rois: Value, half: bool, scale: float, sizes: list[int]
     if ratio > 0:
         return np.full((2, rois.shape[0]), ratio, np.int64)
     if rois.const is None:
-        raise ctx.gap(
-            "with sampling_ratio 0 the work depends on run-time regions",
-            "Set sampling_ratio, or make the regions constant",
-            tuple(sorted(rois.inputs)),
-        )
+        raise ctx.run_time(1, "with sampling_ratio 0 the regions decide how much work there is")
     # In the regions' own type: a rounding difference here would change the number of points.
     number = rois.const.dtype.type
     edges = rois.const * number(scale) - number(0.5 if half else 0.0)

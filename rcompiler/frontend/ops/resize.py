@@ -49,7 +49,7 @@ class Taps:
 def _upsample(ctx: Context) -> Value:
     x, scales = ctx.input(0), ctx.attr("scales")
     if ctx.has(1):
-        scales = ctx.const(1, "the scales").tolist()
+        scales = ctx.const(1).tolist()
     elif scales is None:  # opset 1
         scales = [1.0, 1.0, ctx.attr("height_scale", 1.0), ctx.attr("width_scale", 1.0)]
     return _resampled(ctx, x, _scaled(ctx, x, scales, range(x.rank)), "asymmetric", "floor")
@@ -59,13 +59,10 @@ def _upsample(ctx: Context) -> Value:
 def _resize(ctx: Context) -> Value:
     x = ctx.input(0)
     if ctx.opset < 11:
-        plan = _scaled(ctx, x, ctx.const(1, "the scales"), range(x.rank))
+        plan = _scaled(ctx, x, ctx.const(1), range(x.rank))
         return _resampled(ctx, x, plan, "asymmetric", "outward")
     axes = ctx.axes(ctx.attr("axes") or range(x.rank), x.rank)
-    scales, sizes = (
-        ctx.const(i, name) if ctx.has(i) and ctx.input(i).size else None
-        for i, name in ((2, "the scales"), (3, "the sizes"))
-    )
+    scales, sizes = (ctx.const(i) if ctx.has(i) and ctx.input(i).size else None for i in (2, 3))
     if scales is not None and sizes is None:
         plan = _scaled(ctx, x, scales, axes)
     elif sizes is not None and scales is None:
@@ -74,7 +71,7 @@ def _resize(ctx: Context) -> Value:
         raise ctx.shape_error("either scales or sizes are given")
     mode = ctx.attr("coordinate_transformation_mode", "half_pixel")
     if mode == "tf_crop_and_resize":
-        region = ctx.const(1, "the region").astype(np.float64).reshape(-1)
+        region = ctx.const(1).astype(np.float64).reshape(-1)
         if region.size != 2 * len(axes):
             raise ctx.shape_error("the region has a start and an end per axis")
         for i, axis in enumerate(plan):

@@ -160,14 +160,14 @@ def _tile(ctx: Context) -> Value:
 
 @lowering("ConstantOfShape")
 def _constant_of_shape(ctx: Context) -> Value:
-    from rcompiler.frontend.load import array_of, check_size
+    from rcompiler.frontend.load import array_of
 
     shape = ctx.ints(0, "shape")
     tensor = ctx.attr("value")
     one = np.zeros(1, np.float32) if tensor is None else array_of(tensor)
     if any(d < 0 for d in shape) or one.size != 1:
         raise ctx.shape_error(f"shape {shape}, {one.size} values")
-    check_size(f"node '{ctx.name}': a result", shape, dtypes.name_of(one))
+    ctx.check_size(shape, dtypes.name_of(one))
     return ctx.b.constant_view(np.broadcast_to(one.reshape(()), shape), dtypes.name_of(one))
 
 
