@@ -64,7 +64,7 @@ class Prepared(BackendRep):
         feeds = self._named(inputs)
         while True:
             key = tuple(
-                (name, array.shape, array.tobytes() if name in self._fixed else b"")
+                (name, array.shape, array.tobytes() if self._is_fixed(name) else b"")
                 for name, array in feeds.items()
             )
             try:
@@ -74,8 +74,11 @@ class Prepared(BackendRep):
             except CompilerError as error:
                 self._fixed += self._needed(error, feeds)
         model = self._compiled[key]
-        arguments = {n: x for n, x in feeds.items() if n not in self._fixed}
-        return self._outputs(*model(*(arguments[t.name] for t in model.inputs)))
+        return self._outputs(*model(*(feeds[t.name] for t in model.inputs)))
+
+    def _is_fixed(self, name: str) -> bool:
+        """Is this input a constant of the compiled model? Given weights are, too."""
+        return name in self._fixed or name not in self._required
 
     def _named(self, inputs: Any) -> dict[str, np.ndarray]:
         if isinstance(inputs, Mapping):
@@ -91,7 +94,10 @@ class Prepared(BackendRep):
             if name not in self._all:
                 raise ShapeError(f"the model has no input '{name}'; it has: {self._all}")
             if isinstance(value, list | tuple) and not _uniform(value) or value is None:
-                raise ShapeError(f"input '{name}' is a sequence; only tensors are compiled")
+                for gap in check(self._model):
+                    if gap.kind == "input" and gap.node == name and not gap.needs:
+                        raise UnsupportedOp(gap)
+                raise ShapeError(f"input '{name}' is no array, but the model wants a tensor")
             feeds[name] = np.asarray(value)
         missing = [name for name in self._required if name not in feeds]
         if missing:
@@ -99,9 +105,9 @@ class Prepared(BackendRep):
         return feeds
 
     def _compile(self, feeds: Mapping[str, np.ndarray]) -> Any:
-        shapes = {n: x.shape for n, x in feeds.items() if n not in self._fixed}
+        shapes = {n: x.shape for n, x in feeds.items() if not self._is_fixed(n)}
         options = {**self._options, "shapes": {**shapes, **self._options.get("shapes", {})}}
-        values = {name: feeds[name] for name in self._fixed}
+        values = {n: x for n, x in feeds.items() if self._is_fixed(n)}
         return rcompiler.compile_onnx(
             self._model, values=values, target=self._target, cache=False, **options
         )

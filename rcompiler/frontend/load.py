@@ -268,4 +268,6 @@ def check_size(
         what = "a tensor" if kind != "node" else "a result"
         reason = f"{what} is larger than {MAX_TENSOR_BYTES >> 30} GiB"
         detail = f"{dtype}[{','.join(map(str, shape))}]"
-        raise ShapeError(Gap(node, op, reason, "Use smaller shapes", detail, (), kind))
+        raise ShapeError(
+            Gap(node, op, reason, "Use smaller shapes, such as a smaller batch", detail, (), kind)
+        )
