@@ -197,11 +197,6 @@ def node_reads(node: NodeProto) -> Iterator[str]:
             yield from captured(attribute.g)
 
 
-def reader_of(graph: GraphProto, name: str) -> str:
-    """Operator of the first node that reads a value; "" when none does."""
-    return next((node.op_type for node in graph.node if name in node_reads(node)), "")
-
-
 def sort_nodes(graph: GraphProto) -> None:
     """Put the nodes in topological order (stable); InvalidModel for a cycle."""
     made = {name: i for i, node in enumerate(graph.node) for name in node.output if name}

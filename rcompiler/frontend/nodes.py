@@ -54,6 +54,16 @@ def qualified(node: NodeProto) -> str:
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
 
 
+def reader_of(graph: GraphProto, name: str) -> str:
+    """Operator of the first node that reads a value; "" when none does."""
+    return next((qualified(n) for n in graph.node if name in load.node_reads(n)), "")
+
+
+def maker_of(graph: GraphProto, name: str) -> str:
+    """Operator of the node that makes a value; "" when none does."""
+    return next((qualified(n) for n in graph.node if name in n.output), "")
+
+
 def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
     """The graphs among a node's attributes: branches and loop bodies."""
     for item in node.attribute:

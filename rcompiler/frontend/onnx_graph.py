@@ -12,7 +12,7 @@ from onnx import GraphProto, ModelProto, ValueInfoProto
 
 from rcompiler.errors import Gap, ShapeError, UnsupportedOp
 
-from . import load, registry, signature
+from . import load, nodes, registry, signature
 from .builder import Value
 from .control import Unknown
 from .interpret import Frame, Interpreter
@@ -124,7 +124,7 @@ def _input(
             return interpreter.b.constant_view(array, dtype)
         shape = signature.input_shape(value, dtype, shapes)
     except (UnsupportedOp, ShapeError) as error:
-        return interpreter.note(error, load.reader_of(graph, value.name))
+        return interpreter.note(error, nodes.reader_of(graph, value.name))
     return interpreter.b.argument(value.name, shape, dtype)
 
 
@@ -135,9 +135,10 @@ def _refuse_output(
     if isinstance(value, Unknown):
         interpreter.reveal(value)
         return
-    op = next((n.op_type for n in graph.node if declared.name in n.output), "")
     reason = f"its type is {registry.describe(value)}; only tensors are compiled"
     remedy = "Return its elements as outputs of their own (SequenceAt, OptionalGetElement)"
     detail = signature.type_text(declared.type)
-    gap = Gap(declared.name, op, reason, remedy, detail, kind="output")
+    gap = Gap(
+        declared.name, nodes.maker_of(graph, declared.name), reason, remedy, detail, kind="output"
+    )
     interpreter.note(UnsupportedOp(gap))
