@@ -24,6 +24,7 @@ from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty
 from rcompiler.runtime.program import (
     MAX_BYTES,
+    MAX_OPERANDS,
     KernelEntry,
     Limits,
     Program,
@@ -93,6 +94,7 @@ class Artifact:
                 not 0 <= self.image.symbols.get(kernel.name, -1) < self.image.text
                 or not 0 <= kernel.outputs <= len(kernel.operand_bytes)
                 or min(kernel.operand_bytes, default=0) < 0
+                or len(kernel.operand_bytes) > MAX_OPERANDS
             ):
                 raise ArtifactError(
                     f"artifact: kernel '{kernel.name}' is not in the code or has impossible "
@@ -132,16 +134,16 @@ class Artifact:
         container.write(Path(path), header, dict(sorted(sections.items())))
 
     @staticmethod
-    def load(path: str | Path, verify: str = "fast") -> "Artifact":
+    def load(path: str | Path, *, full: bool = False, mapped: bool = True) -> "Artifact":
         """Read a file, check that it is whole and consistent. Nothing of it is executed.
 
         Args:
-            verify: "fast" or "full"; see `runtime.container`.
+            full, mapped: see `container.read`.
 
         Raises:
             ArtifactError: naming the file, the reason and what to do.
         """
-        header, sections = container.read(Path(path), full=verify == "full")
+        header, sections = container.read(Path(path), full, mapped)
         artifact, claimed = container.decoded(str(path), lambda: _decode(header, sections))
         described: Any = header["sections"]
         if claimed != _certificate(artifact._encoded()[0], described):
