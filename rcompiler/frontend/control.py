@@ -187,42 +187,29 @@ def _stack(it: Interpreter, values: Sequence[Value], axis: int) -> Value:
 def _scan(
     it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
 ) -> list[Any]:
-    body: GraphProto = attribute(node, "body")
-    count = attribute(node, "num_scan_inputs")
-    if opset_of(frame.opsets, "") < 9:
-        return _scan8(it, node, inputs, name, frame, body, count)
-    return _scan_one(it, node, inputs, name, frame, body, count)
-
-
-def _scan8(
-    it: Interpreter,
-    node: NodeProto,
-    inputs: list[Any],
-    name: str,
-    frame: Frame,
-    body: GraphProto,
-    count: int,
-) -> list[Any]:
-    """Scan of opset 8: a batch axis in front, and optional sequence lengths (not translated)."""
+    if opset_of(frame.opsets, "") >= 9:
+        return _scanned(it, node, inputs, name, frame, "scan_input_directions")
+    # Opset 8: a batch axis in front, and optional sequence lengths.
     if inputs[0] is not None:
         raise _refuse(name, node, "sequence_lens is not translated", "Use opset 9 or later")
-    batches = []
-    for n in range(inputs[1].shape[0]):
-        one = [_take(it, v, n, 0) for v in inputs[1:]]
-        batches.append(_scan_one(it, node, one, name, frame, body, count, "directions"))
-    return [_stack(it, [b[i] for b in batches], 0) for i in range(len(batches[0]))]
+    batches = [
+        _scanned(it, node, [_take(it, v, n, 0) for v in inputs[1:]], name, frame, "directions")
+        for n in range(inputs[1].shape[0])
+    ]
+    return [_stack(it, column, 0) for column in zip(*batches, strict=True)]
 
 
-def _scan_one(
+def _scanned(
     it: Interpreter,
     node: NodeProto,
     inputs: list[Any],
     name: str,
     frame: Frame,
-    body: GraphProto,
-    count: int,
-    directions_name: str = "scan_input_directions",
+    directions_name: str,
 ) -> list[Any]:
+    """The body once per position of the scanned axes."""
+    body: GraphProto = attribute(node, "body")
+    count = attribute(node, "num_scan_inputs")
     carried, xs = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
     outs = len(body.output) - len(carried)
     axes = list(attribute(node, "scan_input_axes", [0] * count))

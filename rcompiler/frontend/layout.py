@@ -100,9 +100,7 @@ class LayoutOps(Core):
 
     def _copy(self, value: Value, read: str, shape: Sequence[int]) -> Value:
         """A generic that yields ``value[read]`` at every position of ``shape``."""
-        own = ", ".join(f"d{i}" for i in range(len(shape)))
-        out = [(self.empty(shape, value.dtype), own)]
-        return self.generic([(value, read)], out, "p" * len(shape), lambda s, a, o: a)[0]
+        return self.tabulate(shape, value.dtype, lambda s, a: a, (value, read))
 
     def broadcast_to(self, value: Value, shape: Sequence[int]) -> Value:
         """numpy's ``broadcast_to``."""

@@ -67,19 +67,13 @@ def take(ctx: Context, x: Value, at: Value, axis: int) -> Value:
             starts[axis], sizes[axis], steps[axis] = int(flat[0]), flat.size, step
             return b.reshape(b.slice(x, starts, sizes, steps), shape)
 
-    def body(s: Body, position: Scalar, _: Scalar) -> Scalar:
+    def body(s: Body, position: Scalar) -> Scalar:
         where = [s.index(i) for i in range(axis)]
         where.append(resolved(s, position, extent, at.const is not None))
         where += [s.index(i) for i in range(axis + at.rank, len(shape))]
         return s.extract(x, where)
 
-    own = ", ".join(dims(len(shape)))
-    return b.generic(
-        [(at, ", ".join(dims(at.rank, axis)))],
-        [(b.empty(shape, x.dtype), own)],
-        "p" * len(shape),
-        body,
-    )[0]
+    return b.tabulate(shape, x.dtype, body, (at, ", ".join(dims(at.rank, axis))))
 
 
 @lowering("GatherElements")
@@ -102,10 +96,7 @@ def _gather_elements(ctx: Context) -> Value:
         where[axis] = resolved(s, position, x.shape[axis], at.const is not None)
         return s.extract(x, where)
 
-    own = ", ".join(dims(x.rank))
-    return b.generic(
-        [(at, own)], [(b.empty(at.shape, x.dtype), own)], "p" * x.rank, lambda s, p, _: body(s, p)
-    )[0]
+    return b.tabulate(at.shape, x.dtype, body, (at, ", ".join(dims(x.rank))))
 
 
 @lowering("GatherND")
@@ -129,19 +120,13 @@ def _gather_nd(ctx: Context) -> Value:
     def body(s: Body, *args: Scalar) -> Scalar:
         where = [s.index(i) for i in range(batch)]
         where += [
-            resolved(s, p, e, at.const is not None)
-            for p, e in zip(args[:count], extents, strict=True)
+            resolved(s, p, e, at.const is not None) for p, e in zip(args, extents, strict=True)
         ]
         where += [s.index(i) for i in range(rank - 1, len(shape))]
         return s.extract(x, where)
 
     reads = [", ".join([*dims(rank - 1), str(i)]) for i in range(count)]
-    return b.generic(
-        [(at, r) for r in reads],
-        [(b.empty(shape, x.dtype), ", ".join(dims(len(shape))))],
-        "p" * len(shape),
-        body,
-    )[0]
+    return b.tabulate(shape, x.dtype, body, *((at, read) for read in reads))
 
 
 @lowering("Compress")
@@ -193,19 +178,13 @@ def _one_hot(ctx: Context) -> Value:
     kind = at.dtype if dtypes.is_float(at.dtype) else "int64"
     shape = [*at.shape[:axis], depth, *at.shape[axis:]]
 
-    def body(s: Body, position: Scalar, off: Scalar, on: Scalar, *_: Scalar) -> Scalar:
+    def body(s: Body, position: Scalar, off: Scalar, on: Scalar) -> Scalar:
         position = s.cast(position, kind)
         position = s.select(position < 0, position + depth, position)
         return s.select(position.eq(s.cast(s.cast(s.index(axis), "int64"), kind)), on, off)
 
-    own = dims(len(shape))
-    read = ", ".join(d for i, d in enumerate(own) if i != axis)
-    return b.generic(
-        [(at, read), (values, "0"), (values, "1")],
-        [(b.empty(shape, values.dtype), ", ".join(own))],
-        "p" * len(shape),
-        body,
-    )[0]
+    read = ", ".join(d for i, d in enumerate(dims(len(shape))) if i != axis)
+    return b.tabulate(shape, values.dtype, body, (at, read), (values, "0"), (values, "1"))
 
 
 @lowering("Trilu")
@@ -266,16 +245,13 @@ def _reverse_sequence(ctx: Context) -> Value:
     if not x.size:
         return x
 
-    def body(s: Body, length: Scalar, _: Scalar) -> Scalar:
+    def body(s: Body, length: Scalar) -> Scalar:
         where = [s.index(i) for i in range(x.rank)]
         end = s.minimum(s.cast(length, "index"), x.shape[time])
         where[time] = s.select(where[time] < end, end - 1 - where[time], where[time])
         return s.extract(x, where)
 
-    own = ", ".join(dims(x.rank))
-    return b.generic([(lens, f"d{batch}")], [(b.empty(x.shape, x.dtype), own)], "p" * x.rank, body)[
-        0
-    ]
+    return b.tabulate(x.shape, x.dtype, body, (lens, f"d{batch}"))
 
 
 @lowering("TensorScatter")
@@ -296,7 +272,7 @@ def _tensor_scatter(ctx: Context) -> Value:
     if at.shape != past.shape[:1]:
         raise ctx.shape_error("there is one write index per batch entry")
 
-    def body(s: Body, old: Scalar, first: Scalar, _: Scalar) -> Scalar:
+    def body(s: Body, old: Scalar, first: Scalar) -> Scalar:
         where = [s.index(i) for i in range(past.rank)]
         step = where[axis] - s.cast(first, "index")
         if mode == "circular":
@@ -305,7 +281,4 @@ def _tensor_scatter(ctx: Context) -> Value:
         where[axis] = s.clamp(step, 0, steps - 1)
         return s.select((step >= 0) & (step < steps), s.extract(update, where), old)
 
-    own = ", ".join(dims(past.rank))
-    return b.generic(
-        [(past, own), (at, "d0")], [(b.empty(past.shape, past.dtype), own)], "p" * past.rank, body
-    )[0]
+    return b.tabulate(past.shape, past.dtype, body, (past, ", ".join(dims(past.rank))), (at, "d0"))

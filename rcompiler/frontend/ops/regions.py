@@ -236,9 +236,7 @@ def _shifted_samples(ctx: Context) -> tuple[Value, list[int]]:
     if mask is not None:
         reads.append((mask, ", ".join(["d0", "d1", *kernels, *places])))
     shape = [n, shifts, per, *kernel, *out]
-    start = b.empty(shape, x.dtype)
-    columns = b.generic(reads, [(start, ", ".join(dims(len(shape))))], "p" * len(shape), body)[0]
-    return columns, out
+    return b.tabulate(shape, x.dtype, body, *reads), out
 
 
 def _around(s: Body, at: Scalar, size: int) -> list[Tap]:

@@ -236,9 +236,7 @@ def _along(ctx: Context, x: Value, a: Axis, taps: Taps) -> Value:
                 total = total + element(s, args[t]) * args[count + t]
             return s.select(args[2 * count], fill, total) if mask else total
 
-        return b.generic(
-            [*columns, *mask], [(b.empty(shape, x.dtype), ", ".join(own))], "p" * x.rank, body
-        )[0]
+        return b.tabulate(shape, x.dtype, body, *columns, *mask)
     table = f"{own[a.axis]}, d{x.rank}"
     out = b.generic(
         [(b.constant(taps.at), table), (b.constant(weights), table)],
@@ -279,25 +277,20 @@ def _nearest(
     own = dims(x.rank)
     read = [f"{d} floordiv {_times(tables[i])}" if i in tables else d for i, d in enumerate(own)]
     if not masks and all(_times(t) for t in tables.values()):
-        return b.generic(
-            [(x, ", ".join(read))],
-            [(b.empty(shape, x.dtype), ", ".join(own))],
-            "p" * x.rank,
-            lambda s, v, _: v,
-        )[0]
-    inputs = [(b.constant(t), own[i]) for i, t in tables.items()]
-    inputs += [(b.constant(m), own[i]) for i, m in masks.items()]
+        return b.tabulate(shape, x.dtype, lambda s, v: v, (x, ", ".join(read)))
+    reads = [(b.constant(t), own[i]) for i, t in tables.items()]
+    reads += [(b.constant(m), own[i]) for i, m in masks.items()]
 
     def body(s: Body, *args: Scalar) -> Scalar:
         where = [s.index(i) for i in range(x.rank)]
         for i, at in zip(tables, args, strict=False):
             where[i] = s.cast(at, "index")
         value = s.extract(x, where)
-        for mask in args[len(tables) : len(tables) + len(masks)]:
+        for mask in args[len(tables) :]:
             value = s.select(mask, ctx.attr("extrapolation_value", 0.0), value)
         return value
 
-    return b.generic(inputs, [(b.empty(shape, x.dtype), ", ".join(own))], "p" * x.rank, body)[0]
+    return b.tabulate(shape, x.dtype, body, *reads)
 
 
 def _step(table: np.ndarray) -> int:

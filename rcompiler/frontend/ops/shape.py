@@ -228,13 +228,11 @@ def _pad_from_data(
 
     def body(s: Body, *args: Scalar) -> Scalar:
         at: list[Scalar] = [s.index(i) for i in range(x.rank)]
-        for i, position in zip(moved, args, strict=False):
+        for i, position in zip(moved, args, strict=True):
             at[i] = s.cast(position, "index")
         return s.extract(x, at)
 
-    own = ", ".join(f"d{i}" for i in range(x.rank))
-    inputs = [(maps[i], f"d{i}") for i in moved]
-    return ctx.b.generic(inputs, [(ctx.b.empty(shape, x.dtype), own)], "p" * x.rank, body)[0]
+    return ctx.b.tabulate(shape, x.dtype, body, *((maps[i], f"d{i}") for i in moved))
 
 
 def _source(position: int, size: int, mode: str) -> int:
