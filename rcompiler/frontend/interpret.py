@@ -256,6 +256,10 @@ class Interpreter:
         )
         try:
             made = fn(context)
+        except MemoryError as error:
+            reason = f"there is not enough memory to compile it: {error}"
+            remedy = "Use smaller shapes, such as a smaller batch"
+            raise ShapeError(context.gap(reason, remedy)) from error
         except _MISFITS as error:
             raise context.shape_error(
                 f"the node does not fit its operator: {type(error).__name__}: {error}"

@@ -26,6 +26,7 @@ from rcompiler.errors import Gap, InvalidModel, ShapeError, UnsupportedOp
 from . import dtypes
 
 MAX_TENSOR_BYTES = 1 << 36
+MAX_RANK = 64  # of a numpy array
 _CHECKED_BYTES = 1 << 16  # larger initializers are left out of what onnx.checker sees
 
 
@@ -259,10 +260,17 @@ def check_size(
 
     node, op and kind: what has the tensor, as in a Gap.
     """
-    if math.prod(shape) * dtypes.storage_dtype(dtype).itemsize > MAX_TENSOR_BYTES:
-        what = "a tensor" if kind != "node" else "a result"
-        reason = f"{what} is larger than {MAX_TENSOR_BYTES >> 30} GiB"
-        detail = f"{dtype}[{','.join(map(str, shape))}]"
-        raise ShapeError(
-            Gap(node, op, reason, "Use smaller shapes, such as a smaller batch", detail, (), kind)
+    what = "a result" if kind == "node" else "a tensor"
+    detail = f"{dtype}[{','.join(map(str, shape))}]"
+    if len(shape) > MAX_RANK:
+        reason, remedy = (
+            f"{what} has more than {MAX_RANK} dimensions",
+            "Join some of its dimensions",
         )
+        raise ShapeError(Gap(node, op, reason, remedy, detail, (), kind))
+    # Of an empty tensor the other extents count, too: numpy wants it so.
+    elements = math.prod(max(extent, 1) for extent in shape)
+    if elements * dtypes.storage_dtype(dtype).itemsize > MAX_TENSOR_BYTES:
+        reason = f"{what} is larger than {MAX_TENSOR_BYTES >> 30} GiB"
+        remedy = "Use smaller shapes, such as a smaller batch"
+        raise ShapeError(Gap(node, op, reason, remedy, detail, (), kind))

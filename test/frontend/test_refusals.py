@@ -1,7 +1,10 @@
 """What cannot be compiled is refused before compiling, with all that is needed to mend it."""
 
 import re
+import resource
 import warnings
+from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -184,6 +187,43 @@ def test_huge_tensors_are_refused_by_name():
     assert gap.node == "add" and "GiB" in gap.reason and "float32[262144,262144]" in gap.detail
     made.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 1 << 40
     assert check(made)[0].node == "x"
+
+
+@pytest.mark.parametrize(
+    "shape, words",
+    [([0, 1 << 61], "larger than 64 GiB"), ([1] * 65, "more than 64 dimensions")],
+)
+def test_shapes_that_numpy_cannot_hold_are_refused(shape, words):
+    made = model([node("Relu", ["x"], ["y"])], [tensor("x", F, shape)], [tensor("y", F, None)])
+    with pytest.raises(ShapeError, match=f"input 'x' .Relu.: a tensor .*{words}"):
+        import_onnx(made)
+
+
+def test_what_cannot_be_allocated_is_refused_as_such():
+    """Sizes beyond 64 bits must not wrap around, and running out of memory is no misfit."""
+    weights = [numpy_helper.from_array(np.array([1 << 62]), "s")]
+    made = model(
+        [node("Tile", ["x", "s"], ["y"])], [tensor("x", F, [2])], [tensor("y", F, None)], weights
+    )
+    with pytest.raises(ShapeError, match="Tile.*larger than 64 GiB"):
+        import_onnx(made)
+    nodes = [node("EyeLike", ["x"], ["y"])]
+    made = model(nodes, [tensor("x", F, [1 << 17, 1 << 16])], [tensor("y", F, None)])
+    with pytest.raises(ShapeError, match="EyeLike.*not enough memory to compile it"), limited():
+        import_onnx(made)
+
+
+@contextmanager
+def limited():
+    """At most 1 GB more memory than now."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + (1 << 30)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 def test_a_model_that_is_not_valid_is_not_listed_but_raised():
