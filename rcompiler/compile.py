@@ -35,6 +35,12 @@ from rcompiler.passes._claims import check_claims
 from rcompiler.passes._fold import fold_constants
 from rcompiler.passes._pipeline_text import build
 from rcompiler.passes._tables import Tables, constant_arena, read_tables
+from rcompiler.passes.rammer_schedule import RammerSchedule
+from rcompiler.passes.roller_tile import RollerTile
+from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
+from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
+from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
+from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.proof import describe
 from rcompiler.rammer.validate import validate
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
@@ -213,18 +219,13 @@ class _Compilation:
         options, device = self._options, self._device
         self._keep("linalg", module)
         lanes = device.lanes(4)
-        self._run(
-            module, f"rtask-block-channels{{lanes={lanes}}},rtask-pack-weights{{lanes={lanes}}},cse"
-        )
+        self._run(module, f"{RTaskBlockChannels(lanes)},{RTaskPackWeights(lanes)},cse")
         constants = fold_constants(module.operation, constants)
-        self._run(module, f"rc-linalg-to-rtask{{fusion={str(options.fusion).lower()}}}")
+        self._run(module, str(RcLinalgToRtask(options.fusion)))
         self._keep("rtask", module)
-        self._run(module, f"roller-tile{{device={options.target}}}")
+        self._run(module, str(RollerTile(options.target)))
         self._keep("rkernel", module)
-        self._run(
-            module,
-            f"rammer-schedule{{policy={options.policy} eus={options.eus} device={options.target}}}",
-        )
+        self._run(module, str(RammerSchedule(options.policy, options.eus, options.target)))
         return self.from_schedule(module, constants)
 
     def from_schedule(self, module: ir.Module, constants: Mapping[str, np.ndarray]) -> Artifact:
@@ -240,7 +241,7 @@ class _Compilation:
         require(total, "inputs, outputs, weights and temporary tensors of the model")
         arena = constant_arena(module.operation, constants)
         report = make_report(module.operation, tables, self._device)
-        self._run(module, f"vdevice-to-cpu{{device={self._options.target}}}")
+        self._run(module, str(VdeviceToCpu(self._options.target)))
         self._keep("llvm", module)
         self._stages[REPORT] = report.to_json()
         return self._artifact(module, tables, arena)

@@ -11,6 +11,8 @@ from bad_models import external, graph_model, relu
 from onnx import helper, numpy_helper
 
 import rcompiler
+from rcompiler.device.cpu import cpu_device
+from rcompiler.device.record import save_device
 from rcompiler.errors import (
     CompilerError,
     DeviceError,
@@ -168,6 +170,8 @@ def test_a_model_larger_than_this_machine(monkeypatch):
         ({"fusion": "no"}, CompilerError, "fusion"),
         ({"cache": 7}, CompilerError, "cache"),
         ({"shapes": 7}, ShapeError, "shapes"),
+        ({"values": 7}, ShapeError, "values"),
+        ({"values": {"nothing": 7}}, ShapeError, "no input 'nothing'"),
         ({"progress": 7}, CompilerError, "progress"),
     ],
 )
@@ -175,6 +179,14 @@ def test_unknown_options(options, kind, word):
     with pytest.raises(kind) as caught:
         rcompiler.compile_onnx(relu(), **{"cache": False, **options})
     assert word in str(caught.value) and "defect" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a b", "a}b", "a{b", "a'b", 'a"b', "a,b", "a=b", "ü"])
+def test_a_device_file_may_have_any_name(tmp_path, name):
+    """The name goes through the text of a pipeline."""
+    path = tmp_path / f"{name}.json"
+    save_device(cpu_device("x86-64", 1), path)
+    assert rcompiler.compile_onnx(relu(), target=str(path), cache=False).eus == 1
 
 
 # -- calls --------------------------------------------------------------------------------------
