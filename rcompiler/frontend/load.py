@@ -62,7 +62,8 @@ def _read(path: Path) -> ModelProto:
     except OSError as error:
         raise InvalidModel(f"{path}: {error.strerror or error}") from None
     proto = _parse(data, str(path))
-    if any(t.data_location == TensorProto.EXTERNAL for t in _tensors(proto.graph)):
+    holders = (proto.graph, *proto.functions)
+    if any(t.data_location == TensorProto.EXTERNAL for holder in holders for t in _tensors(holder)):
         try:
             onnx.load_external_data_for_model(proto, str(path.parent))
         except Exception as error:  # onnx raises several kinds, also from C++
@@ -73,8 +74,9 @@ def _read(path: Path) -> ModelProto:
     return proto
 
 
-def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
-    yield from graph.initializer
+def _tensors(graph: GraphProto | FunctionProto) -> Iterator[TensorProto]:
+    if isinstance(graph, GraphProto):
+        yield from graph.initializer
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == AttributeProto.TENSOR:
@@ -108,11 +110,21 @@ def array_of(tensor: TensorProto | SparseTensorProto) -> np.ndarray:
         raise InvalidModel(f"tensor '{name}' of dims {list(tensor.dims)}: {error}") from None
 
 
-def check(model: ModelProto) -> None:
-    """onnx.checker on all but the weights, then cycles. Raises InvalidModel."""
+def check(model: ModelProto) -> ModelProto:
+    """The model with its nodes in order, after onnx.checker has seen all but the weights.
+
+    Raises InvalidModel, also for cycles. The caller's model is never changed.
+    """
     for graph in (model.graph, *(function for function in model.functions)):
         _check_text(graph)
-    sort_nodes(model.graph)
+    order = _order(model.graph)
+    if order is not None:
+        nodes = [model.graph.node[i] for i in order]
+        copy = ModelProto()
+        copy.CopyFrom(model)
+        del copy.graph.node[:]
+        copy.graph.node.extend(nodes)
+        model = copy
     for entry in model.opset_import:
         known = onnx.defs.onnx_opset_version()
         if entry.domain in ("", "ai.onnx") and entry.version > known:
@@ -126,6 +138,7 @@ def check(model: ModelProto) -> None:
         onnx.checker.check_model(light)
     except Exception as error:  # ValidationError and C++ errors
         raise InvalidModel(f"the model is not valid ONNX: {error}") from None
+    return model
 
 
 def _check_text(graph: GraphProto | FunctionProto) -> None:
@@ -198,12 +211,12 @@ def node_reads(node: NodeProto) -> Iterator[str]:
             yield from captured(attribute.g)
 
 
-def sort_nodes(graph: GraphProto) -> None:
-    """Put the nodes in topological order (stable); InvalidModel for a cycle."""
+def _order(graph: GraphProto) -> list[int] | None:
+    """Numbers of the nodes in topological order (stable); None when they are in order."""
     made = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
     needs = [{made[name] for name in node_reads(node) if name in made} for node in graph.node]
     if all(not n or max(n) < i for i, n in enumerate(needs)):
-        return
+        return None
     readers: dict[int, list[int]] = {}
     for i, before in enumerate(needs):
         for j in before:
@@ -224,9 +237,7 @@ def sort_nodes(graph: GraphProto) -> None:
             f"node '{node.name or node.op_type}' is part of a cycle, or reads from "
             "one. A graph has to be acyclic"
         )
-    nodes = [NodeProto.FromString(graph.node[i].SerializeToString()) for i in order]
-    del graph.node[:]
-    graph.node.extend(nodes)
+    return order
 
 
 def _dense(sparse: SparseTensorProto) -> np.ndarray:

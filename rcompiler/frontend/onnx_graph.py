@@ -85,7 +85,7 @@ def translate(
 
     gaps: a list that what cannot be translated is added to; without it the first is raised.
     """
-    load.check(model)
+    model = load.check(model)
     shapes, values = {} if shapes is None else shapes, {} if values is None else values
     signature.check_given(model, shapes, values)
     graph = model.graph
