@@ -62,11 +62,6 @@ def to_python(attribute: ir.Attribute) -> Any:
     return attribute
 
 
-def to_python_dict(op: ir.Operation | ir.OpView) -> dict[str, Any]:
-    """All attributes of `op` as Python values."""
-    return {name: to_python(op.attributes[name]) for name in op.attributes}
-
-
 def enclosing_module(op: ir.OpView) -> ir.Operation | None:
     """The nearest builtin.module around `op`; None while `op` stands in none."""
     parent = op.operation.parent

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from rcompiler.passes import Pipeline
+from rcompiler.passes.rtask_form import RtaskForm
 
 
 @dataclass(frozen=True)
@@ -12,4 +13,4 @@ class RcLinalgToRtask(Pipeline):
     fusion: bool = True
 
     def text(self) -> str:
-        return f"cse,rtask-form{{fusion={str(self.fusion).lower()}}}"
+        return f"cse,{RtaskForm(fusion=self.fusion)}"

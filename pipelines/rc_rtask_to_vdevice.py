@@ -1,8 +1,11 @@
 """rc-rtask-to-vdevice: S2 -> S4."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 from rcompiler.passes import Pipeline
+from rcompiler.passes.rammer_schedule import RammerSchedule
+from rcompiler.passes.roller_tile import RollerTile
 
 
 @dataclass(frozen=True)
@@ -10,11 +13,8 @@ class RcRtaskToVdevice(Pipeline):
     """Construct rKernels and schedule their rTasks on a device."""
 
     device: str = "cpu"
-    policy: str = "rammer"
+    policy: Literal["base", "wave", "rammer"] = "rammer"
     eus: int = 0
 
     def text(self) -> str:
-        return (
-            f"roller-tile{{device={self.device}}},"
-            f"rammer-schedule{{policy={self.policy} eus={self.eus} device={self.device}}}"
-        )
+        return f"{RollerTile(self.device)},{RammerSchedule(self.policy, self.eus, self.device)}"

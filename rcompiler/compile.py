@@ -38,6 +38,13 @@ from rcompiler.passes._claims import check_claims
 from rcompiler.passes._fold import fold_constants
 from rcompiler.passes._pipeline_text import build
 from rcompiler.passes._tables import Tables, constant_arena, read_tables
+from rcompiler.passes.rammer_schedule import RammerSchedule
+from rcompiler.passes.roller_tile import RollerTile
+from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
+from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
+from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
+from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
+from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.proof import describe
 from rcompiler.rammer.validate import validate
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
@@ -55,6 +62,7 @@ def compile_onnx(
     target: str = "cpu",
     device: Device | str | os.PathLike[str] | None = None,
     shapes: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
     eus: int | None = None,
     policy: Policy = "rammer",
     fusion: bool = True,
@@ -69,7 +77,8 @@ def compile_onnx(
     device file. device: the figures that tiles are chosen by: a device record, the path of one, or
     "default"; None for $RC_DEVICE, else this machine's, which are measured once and kept in the
     cache (default figures without a cache). shapes: static shapes of inputs by name, or sizes of
-    symbolic dims. eus: execution units, None for all of the device. policy: "rammer", "wave" or
+    symbolic dims. values: arrays by the names of inputs that are to be constants (they are no
+    longer inputs). eus: execution units, None for all of the device. policy: "rammer", "wave" or
     "base". fusion: group ops into rOperators. tune: "off" is all that exists. deterministic: always
     the case (static choices for a device record, fixed order of every sum). cache: folder of
     compiled objects, None for the default one, False for none. progress: called with (stage,
@@ -92,7 +101,7 @@ def compile_onnx(
     emit.prepare()  # a process that runs LLVM, so that it is there when code is to be generated
     with run.boundary():
         run.begin("import")
-        imported = import_onnx(model, shapes)
+        imported = import_onnx(model, shapes, values)
         run.begin("device")
         run.device = chosen or measured_device(base, options.cache)
         with dialects.load(ir.Context()) as context, ir.Location.unknown():
@@ -210,19 +219,18 @@ class _Compilation:
     def from_linalg(self, module: ir.Module, constants: dict[str, np.ndarray]) -> Artifact:
         options = self._options
         self._keep("linalg", module)
-        lanes = self.device.lanes(4)
+        lanes, record = self.device.lanes(4), to_option(self.device)
         self._run(
             module,
-            f"cse,rtask-merge-siblings{{device={options.target}}},"
-            f"rtask-block-channels{{lanes={lanes}}},rtask-pack-weights{{lanes={lanes}}},cse",
+            f"cse,{RTaskMergeSiblings(record)},"
+            f"{RTaskBlockChannels(lanes)},{RTaskPackWeights(lanes)},cse",
         )
         constants = fold_constants(module.operation, constants)
-        self._run(module, f"rc-linalg-to-rtask{{fusion={str(options.fusion).lower()}}}")
+        self._run(module, str(RcLinalgToRtask(options.fusion)))
         self._keep("rtask", module)
-        record = f"device='{to_option(self.device)}'"
-        self._run(module, f"roller-tile{{{record}}}")
+        self._run(module, str(RollerTile(record)))
         self._keep("rkernel", module)
-        self._run(module, f"rammer-schedule{{policy={options.policy} eus={options.eus} {record}}}")
+        self._run(module, str(RammerSchedule(options.policy, options.eus, record)))
         return self.from_schedule(module, constants)
 
     def from_schedule(self, module: ir.Module, constants: Mapping[str, np.ndarray]) -> Artifact:
@@ -238,7 +246,7 @@ class _Compilation:
         require(total, "inputs, outputs, weights and temporary tensors of the model")
         arena = constant_arena(module.operation, constants)
         report = make_report(module.operation, tables, self.device)
-        self._run(module, f"vdevice-to-cpu{{device='{to_option(self.device)}'}}")
+        self._run(module, str(VdeviceToCpu(to_option(self.device))))
         self._keep("llvm", module)
         self._stages[REPORT] = report.to_json()
         return self._artifact(module, tables, arena)

@@ -4,9 +4,47 @@ A message is one paragraph for the person who can fix it: what was being looked 
 the file, the option), the reason, and what to do about it.
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Why a part of a model cannot be compiled.
+
+    kind and node: the part and its name. op: the node's operator; for an input or a tensor the
+    first operator that reads it, for an output the one that makes it ("" when there is none).
+    detail: the types, shapes or attributes in question. needs: graph inputs whose shapes or values
+    would have to be known.
+    """
+
+    node: str
+    op: str
+    reason: str
+    remedy: str
+    detail: str = ""
+    needs: tuple[str, ...] = ()
+    kind: Literal["node", "input", "output", "tensor"] = "node"
+
+    def __str__(self) -> str:
+        op = f" ({self.op})" if self.op else ""
+        detail = f" ({self.detail})" if self.detail else ""
+        return f"{self.kind} '{self.node}'{op}: {self.reason}{detail}. {self.remedy}"
+
 
 class CompilerError(Exception):
-    """Base: anything the user can fix. Tools print it without a traceback."""
+    """Base: anything the user can fix. Tools print it without a traceback.
+
+    Made of a message, or of the Gap that it reports.
+    """
+
+    @property
+    def gap(self) -> Gap | None:
+        """The part of the model that is refused, where one is known."""
+        first = self.args[0] if self.args else None
+        return first if isinstance(first, Gap) else None
 
 
 class InvalidModel(CompilerError):

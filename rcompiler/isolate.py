@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +55,9 @@ def isolated(
                 str(options.cache or ""),
             ],
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE if progress is None else None,
+            # What MLIR says about bad text comes back as the error. (A pipe that nobody reads
+            # would stop the child once it is full.)
+            stderr=subprocess.DEVNULL if progress is None else None,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
         )
@@ -67,10 +68,8 @@ def isolated(
                 if progress is not None:
                     progress(step, float(seconds))
         if child.returncode == 0:
-            artifact = Artifact.load(folder / _MODEL)
-            # A copy: the file goes when this returns, and a mapping would keep its blocks on the
-            # disk.
-            return replace(artifact, constants=artifact.constants.copy())
+            # Not mapped: the file goes when this returns, and would keep its blocks on the disk.
+            return Artifact.load(folder / _MODEL, mapped=False)
         raise _failure(folder, child.returncode)
 
 

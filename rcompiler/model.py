@@ -93,12 +93,15 @@ class CompiledModel(Executable):
         return assembly(self.artifact.stages["llvm"], facts["cpu"], facts.get("features", ""))
 
 
-def load(path: str | Path, eus: int | None = None, **options: Any) -> CompiledModel:
+def load(
+    path: str | Path, eus: int | None = None, *, full: bool = False, **options: Any
+) -> CompiledModel:
     """Load a saved model, prove its schedule and make it ready to run.
 
     Args:
         path: an `.rcx` file.
         eus, options: as for `Executable`.
+        full: check the sha256 of large weights, too, which takes as long as reading them.
 
     Raises:
         ArtifactError: the file is no compiled model, is damaged, or breaks a law of schedules.
@@ -106,7 +109,7 @@ def load(path: str | Path, eus: int | None = None, **options: Any) -> CompiledMo
     """
     if not isinstance(path, str | os.PathLike):
         raise ArtifactError(f"load: {path!r} is not a path; give that of an .rcx file")
-    artifact = Artifact.load(Path(path))
+    artifact = Artifact.load(Path(path), full=full)
     try:
         return CompiledModel(artifact, eus, **options)
     except ScheduleError as error:

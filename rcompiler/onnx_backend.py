@@ -7,6 +7,8 @@
 The interface hands over inputs only at run time; a static schedule needs their shapes and, for
 operands such as the target shape of a Reshape, their values. So a model is compiled when it first
 sees such shapes and values, and the result is kept for the next call with the same ones.
+
+The interface is there to compare results, so that a model whose results are random is refused.
 """
 
 from __future__ import annotations
@@ -29,9 +31,10 @@ from onnx import (
 from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupledict
 
 import rcompiler
-from rcompiler.errors import CompilerError, DeviceError, InvalidModel, ShapeError
+from rcompiler.errors import CompilerError, DeviceError, InvalidModel, ShapeError, UnsupportedOp
 from rcompiler.frontend.check import check
 from rcompiler.frontend.load import load
+from rcompiler.frontend.randomness import find_draw
 
 _OPTIONS = ("eus", "policy", "fusion", "shapes")
 _MAX_BAKED_BYTES = 1 << 16  # a larger operand is data, not a shape or an axis
@@ -61,7 +64,7 @@ class Prepared(BackendRep):
         feeds = self._named(inputs)
         while True:
             key = tuple(
-                (name, array.shape, array.tobytes() if name in self._fixed else b"")
+                (name, array.shape, array.tobytes() if self._is_fixed(name) else b"")
                 for name, array in feeds.items()
             )
             try:
@@ -71,8 +74,11 @@ class Prepared(BackendRep):
             except CompilerError as error:
                 self._fixed += self._needed(error, feeds)
         model = self._compiled[key]
-        arguments = {n: x for n, x in feeds.items() if n not in self._fixed}
-        return self._outputs(*model(*(arguments[t.name] for t in model.inputs)))
+        return self._outputs(*model(*(feeds[t.name] for t in model.inputs)))
+
+    def _is_fixed(self, name: str) -> bool:
+        """Is this input a constant of the compiled model? Given weights are, too."""
+        return name in self._fixed or name not in self._required
 
     def _named(self, inputs: Any) -> dict[str, np.ndarray]:
         if isinstance(inputs, Mapping):
@@ -88,7 +94,10 @@ class Prepared(BackendRep):
             if name not in self._all:
                 raise ShapeError(f"the model has no input '{name}'; it has: {self._all}")
             if isinstance(value, list | tuple) and not _uniform(value) or value is None:
-                raise ShapeError(f"input '{name}' is a sequence; only tensors are compiled")
+                for gap in check(self._model):
+                    if gap.kind == "input" and gap.node == name and not gap.needs:
+                        raise UnsupportedOp(gap)
+                raise ShapeError(f"input '{name}' is no array, but the model wants a tensor")
             feeds[name] = np.asarray(value)
         missing = [name for name in self._required if name not in feeds]
         if missing:
@@ -96,17 +105,17 @@ class Prepared(BackendRep):
         return feeds
 
     def _compile(self, feeds: Mapping[str, np.ndarray]) -> Any:
-        shapes = {n: x.shape for n, x in feeds.items() if n not in self._fixed}
+        shapes = {n: x.shape for n, x in feeds.items() if not self._is_fixed(n)}
         options = {**self._options, "shapes": {**shapes, **self._options.get("shapes", {})}}
-        model = self._model
-        if self._fixed:
-            model = _with_values(model, {name: feeds[name] for name in self._fixed})
-        return rcompiler.compile_onnx(model, target=self._target, cache=False, **options)
+        values = {n: x for n, x in feeds.items() if self._is_fixed(n)}
+        return rcompiler.compile_onnx(
+            self._model, values=values, target=self._target, cache=False, **options
+        )
 
     def _needed(self, error: CompilerError, feeds: Mapping[str, np.ndarray]) -> list[str]:
         """Inputs that the front end asked the values of; raises the error when it asked none."""
-        gap = getattr(error, "gap", None)
-        names = [n for n in getattr(gap, "needs", ()) if n in feeds and n not in self._fixed]
+        needs = error.gap.needs if error.gap is not None else ()
+        names = [n for n in needs if n in feeds and n not in self._fixed]
         if not names or any(feeds[name].nbytes > _MAX_BAKED_BYTES for name in names):
             raise error
         return names
@@ -129,9 +138,8 @@ class RCompilerBackend(Backend):
         if not cls.supports_device(device):
             return False
         try:
-            return not any(not gap.needs for gap in check(model))
-        except ShapeError:
-            return True  # a shape that the inputs will tell
+            model = load(model)
+            return find_draw(model) is None and all(gap.needs for gap in check(model))
         except CompilerError:
             return False
 
@@ -139,12 +147,17 @@ class RCompilerBackend(Backend):
     def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
         """A handle to run the model with. kwargs: options of compile_onnx; others are ignored.
 
-        Raises DeviceError, InvalidModel; what cannot be compiled is raised by the first run.
+        Raises DeviceError, InvalidModel, and UnsupportedOp for a model whose results are random;
+        what else cannot be compiled is raised by the first run.
         """
         if not cls.supports_device(device):
             raise DeviceError(f"device '{device}' is not supported; use 'CPU'")
         options = {key: value for key, value in kwargs.items() if key in _OPTIONS}
-        return Prepared(load(model), "cpu", options)
+        loaded = load(model)
+        draw = find_draw(loaded)
+        if draw is not None:
+            raise UnsupportedOp(draw)
+        return Prepared(loaded, "cpu", options)
 
     @classmethod
     def run_node(
@@ -177,19 +190,6 @@ def _uniform(value: Sequence[Any]) -> bool:
         all(isinstance(x, list | tuple) and _uniform(x) for x in value)
         and len({len(x) for x in value}) <= 1
     )
-
-
-def _with_values(model: ModelProto, values: Mapping[str, np.ndarray]) -> ModelProto:
-    """A copy of the model in which some inputs are constants."""
-    fixed = ModelProto()
-    fixed.CopyFrom(model)
-    graph = fixed.graph
-    for tensors in (graph.input, graph.initializer):
-        kept = [item for item in tensors if item.name not in values]
-        del tensors[:]
-        tensors.extend(kept)
-    graph.initializer.extend(numpy_helper.from_array(a, name) for name, a in values.items())
-    return fixed
 
 
 def _node_model(

@@ -29,6 +29,7 @@ from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.program import KernelEntry
 from rcompiler.runtime.program import Program as Launch
+from rcompiler.runtime.untrusted import integer, string
 
 Json = dict[str, Any]
 _MOST = 1 << 46  # of any number in the notes: sums and products of a few stay exact in int64
@@ -192,9 +193,9 @@ def _buffer(
     name: Any, kind: Any, offset: Any, size: Any, index: Any, alias_of: Any, key: Any
 ) -> Buffer:
     if alias_of is not None:
-        alias_of = _str(alias_of)
+        alias_of = string(alias_of)
     return Buffer(
-        _str(name), _str(kind), _int(offset), _int(size), _int(index), alias_of, _str(key)
+        string(name), string(kind), _int(offset), _int(size), _int(index), alias_of, string(key)
     )
 
 
@@ -205,15 +206,7 @@ def _index(number: Any, items: Sequence[object]) -> int:
 
 
 def _int(value: Any) -> int:
-    if type(value) is not int or not -_MOST <= value <= _MOST:
-        raise TypeError
-    return value
-
-
-def _str(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError
-    return value
+    return integer(value, _MOST)
 
 
 def _unfit(what: str) -> ArtifactError:

@@ -3,7 +3,7 @@
 rc-compile model.onnx -o model.rcx
 rc-compile model.onnx --emit=vdevice -o s.mlir    the schedule as text, its weights in s.npz
 rc-compile s.mlir -o model.rcx                that schedule, perhaps edited, compiled
-rc-compile model.onnx --check                 every operator that cannot be compiled
+rc-compile model.onnx --check                 everything that cannot be compiled, and why
 """
 
 from __future__ import annotations
@@ -64,9 +64,9 @@ def _check(options: argparse.Namespace, source: object) -> int:
     if not gaps:
         print(f"{source.name}: all {nodes} nodes can be compiled")
         return 0
-    rows = [(gap.node, gap.op, gap.reason, gap.remedy) for gap in gaps]
-    table(("node", "op", "reason", "remedy"), rows)
-    print(f"{source.name}: {len(gaps)} of {nodes} nodes cannot be compiled")
+    rows = [(f"{g.kind} {g.node}", g.op, g.detail, g.reason, g.remedy) for g in gaps]
+    table(("where", "op", "types", "reason", "remedy"), rows)
+    print(f"{source.name}: cannot be compiled, {len(gaps)} parts of it are refused")
     return 1
 
 
@@ -113,7 +113,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--emit", metavar="STAGE", help=f"print one stage instead: {_STAGES}")
     what.add_argument(
-        "--check", action="store_true", help="list every operator that cannot be compiled, and stop"
+        "--check",
+        action="store_true",
+        help="list all inputs, nodes and outputs that cannot be compiled, and stop",
     )
     parser.add_argument("--report", action="store_true", help="print tiles, schedule and estimates")
     parser.add_argument("--timing", action="store_true", help="print the time of each step")

@@ -149,12 +149,9 @@ def _initialize() -> None:
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
     # Loop strength reduction may give every address of a register tile a register of its own, and
-    # then
-    # spills addresses and accumulators alike (measured: a 14x14 convolution at a quarter of its
-    # speed).
-    # Our loops need no help: addresses are a base in the loop plus constants. llvmlite offers the
-    # switch
-    # for the whole process only.
+    # then spills addresses and accumulators alike (measured: a 14x14 convolution at a quarter of
+    # its speed). Our loops need no help: addresses are a base in the loop plus constants. llvmlite
+    # offers the switch for the whole process only.
     llvm.set_option("rcompiler", "-disable-lsr")
 
 

@@ -167,7 +167,7 @@ def host_caches(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict
             line = int((folder / "coherency_line_size").read_text())
             ways = int((folder / "ways_of_associativity").read_text()) or capacity // line
             sharers = _count((folder / "shared_cpu_list").read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, ZeroDivisionError):
             continue
         if name in DEFAULT_CACHES and min(capacity, line, ways, sharers) > 0:
             caches[name] = Cache(capacity, ways, line, sharers)

@@ -10,7 +10,7 @@ for one EU unless a field says otherwise.
 """
 
 import math
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from rcompiler.errors import DeviceError
 
@@ -229,7 +229,3 @@ class Device:
     @property
     def vector_registers(self) -> int:
         return self.compute.registers
-
-    def with_eus(self, eus: int) -> "Device":
-        """The same machine with `eus` execution units."""
-        return replace(self, eus=eus)

@@ -142,12 +142,13 @@ def _build(cls: type[_T], value: Any, where: str) -> _T:
         wrong_bool = isinstance(record[name], bool) and f.type is not bool
         if allowed and (wrong_bool or not isinstance(record[name], allowed)):
             raise DeviceError(f"{where}: {name} is {_kind(record[name])}, not {_NAMES[f.type]}")
-        if f.type is float:
-            record[name] = float(record[name])
     try:
-        return cls(**record)
+        floats = {name: float(record[name]) for name in record if known[name].type is float}
+        return cls(**{**record, **floats})
     except DeviceError as error:
         raise DeviceError(f"{where}: {error}") from None
+    except OverflowError:
+        raise DeviceError(f"{where}: a number is beyond any machine") from None
 
 
 def _kind(value: Any) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from .onnx_graph import Model, list_gaps
-from .registry import Gap
+from rcompiler.errors import Gap
+
+from .load import load
+from .onnx_graph import Model, translate
 
 
 def check(
@@ -14,8 +16,13 @@ def check(
     shapes: Mapping[str, Any] | None = None,
     values: Mapping[str, Any] | None = None,
 ) -> list[Gap]:
-    """All nodes that cannot be translated, each with reason and remedy, in graph order.
+    """All that cannot be translated: inputs, weights, nodes and outputs, in graph order.
 
-    Raises InvalidModel when the model cannot be read, ShapeError when an input's shape is unknown.
+    After a gap the walk goes on with the types that ONNX infers; what reads a value of unknown type
+    is only looked up by name. shapes, values: as for import_onnx.
+    Raises InvalidModel when the model is not valid ONNX, ShapeError when ``shapes`` or ``values``
+    do not fit it.
     """
-    return list_gaps(model, shapes, values)
+    gaps: list[Gap] = []
+    translate(load(model), shapes, values, gaps)
+    return gaps

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, helper
 
-from rcompiler.errors import UnsupportedOp
+from rcompiler.errors import Gap, UnsupportedOp
 
-from . import dtypes, registry
+from . import dtypes, load, registry
 from .builder import Value
-from .registry import Gap
+from .nodes import opset_of
 
 if TYPE_CHECKING:
     from .interpret import Frame, Interpreter
@@ -42,9 +42,10 @@ class OptionalValue:
 
 @dataclass(frozen=True)
 class Unknown:
-    """A value after a gap, about which nothing is known (only while listing gaps)."""
+    """A value about which nothing is known: what follows a gap that is listed already, or with
+    ``gap``, a result that its node's translation does not make, which matters only when read."""
 
-    node: str
+    gap: Gap | None = None
 
 
 _TABLE: dict[str, Handler] = {}
@@ -58,15 +59,9 @@ def _handles(*ops: str) -> Callable[[Handler], Handler]:
     return register
 
 
-def find(node: NodeProto, inputs: Sequence[Any]) -> Handler | None:
+def find(node: NodeProto) -> Handler | None:
     """The handler of a node that is not an op on tensors."""
-    if node.domain not in ("", "ai.onnx"):
-        return None
-    return _TABLE.get(node.op_type)
-
-
-def is_control(node: NodeProto) -> bool:
-    return node.domain in ("", "ai.onnx") and node.op_type in _TABLE
+    return _TABLE.get(node.op_type) if node.domain in ("", "ai.onnx") else None
 
 
 def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
@@ -78,21 +73,14 @@ def attribute(node: NodeProto, name: str, default: Any = None) -> Any:
 
 
 def _refuse(
-    name: str, node: NodeProto, reason: str, remedy: str, value: Any = None
+    name: str, node: NodeProto, reason: str, remedy: str, needs: tuple[str, ...] = ()
 ) -> UnsupportedOp:
-    needs = tuple(sorted(value.inputs)) if isinstance(value, Value) else ()
-    return registry.unsupported(Gap(name, node.op_type, reason, remedy, "", needs))
+    return UnsupportedOp(Gap(name, node.op_type, reason, remedy, needs=needs))
 
 
 def _known(name: str, node: NodeProto, value: Any, what: str) -> np.ndarray:
     if not isinstance(value, Value) or value.const is None:
-        raise _refuse(
-            name,
-            node,
-            f"{what} is only known at run time",
-            "Make it a constant of the model, or pass it in values={...}",
-            value,
-        )
+        raise _refuse(name, node, *registry.run_time_value(what, value))
     return value.const
 
 
@@ -100,12 +88,7 @@ def _sequence(name: str, node: NodeProto, value: Any) -> tuple[Value, ...]:
     if isinstance(value, OptionalValue):
         value = value.item
     if not isinstance(value, SequenceValue):
-        raise _refuse(
-            name,
-            node,
-            "the operand is not a sequence known while compiling",
-            "Build the sequence in the model",
-        )
+        raise _refuse(name, node, "the operand is no sequence", "Build one with SequenceConstruct")
     return value.items
 
 
@@ -120,23 +103,18 @@ def _axis(name: str, node: NodeProto, axis: int, rank: int) -> int:
 def _constant(
     it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
 ) -> list[Any]:
-    from .interpret import dense
-    from .load import array_of
-
     if len(node.attribute) != 1:
         raise _refuse(name, node, "a constant needs one value attribute", "Check the model")
     item = node.attribute[0]
     value = helper.get_attribute_value(item)
-    if item.name == "value":
-        array = array_of(value)
-    elif item.name == "sparse_value":
-        array = dense(value)
+    if item.name in ("value", "sparse_value"):
+        array = load.array_of(value)
     elif item.name in ("value_float", "value_floats"):
         array = np.array(value, np.float32)
     elif item.name in ("value_int", "value_ints"):
         array = np.array(value, np.int64)
     else:
-        raise _refuse(name, node, f"attribute {item.name} is not translated", "Use numbers")
+        raise _refuse(name, node, *load.untranslated("string")[:2])
     return [it.b.constant_view(array, dtypes.name_of(array))]
 
 
@@ -209,44 +187,29 @@ def _stack(it: Interpreter, values: Sequence[Value], axis: int) -> Value:
 def _scan(
     it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
 ) -> list[Any]:
-    from .interpret import opset_of
-
-    body: GraphProto = attribute(node, "body")
-    count = attribute(node, "num_scan_inputs")
-    if opset_of(frame.opsets, "") < 9:
-        return _scan8(it, node, inputs, name, frame, body, count)
-    return _scan_one(it, node, inputs, name, frame, body, count)
-
-
-def _scan8(
-    it: Interpreter,
-    node: NodeProto,
-    inputs: list[Any],
-    name: str,
-    frame: Frame,
-    body: GraphProto,
-    count: int,
-) -> list[Any]:
-    """Scan of opset 8: a batch axis in front, and optional sequence lengths (not translated)."""
+    if opset_of(frame.opsets, "") >= 9:
+        return _scanned(it, node, inputs, name, frame, "scan_input_directions")
+    # Opset 8: a batch axis in front, and optional sequence lengths.
     if inputs[0] is not None:
         raise _refuse(name, node, "sequence_lens is not translated", "Use opset 9 or later")
-    batches = []
-    for n in range(inputs[1].shape[0]):
-        one = [_take(it, v, n, 0) for v in inputs[1:]]
-        batches.append(_scan_one(it, node, one, name, frame, body, count, "directions"))
-    return [_stack(it, [b[i] for b in batches], 0) for i in range(len(batches[0]))]
+    batches = [
+        _scanned(it, node, [_take(it, v, n, 0) for v in inputs[1:]], name, frame, "directions")
+        for n in range(inputs[1].shape[0])
+    ]
+    return [_stack(it, column, 0) for column in zip(*batches, strict=True)]
 
 
-def _scan_one(
+def _scanned(
     it: Interpreter,
     node: NodeProto,
     inputs: list[Any],
     name: str,
     frame: Frame,
-    body: GraphProto,
-    count: int,
-    directions_name: str = "scan_input_directions",
+    directions_name: str,
 ) -> list[Any]:
+    """The body once per position of the scanned axes."""
+    body: GraphProto = attribute(node, "body")
+    count = attribute(node, "num_scan_inputs")
     carried, xs = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
     outs = len(body.output) - len(carried)
     axes = list(attribute(node, "scan_input_axes", [0] * count))

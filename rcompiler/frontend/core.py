@@ -252,6 +252,17 @@ class Core:
             for i, ((o, _), y) in enumerate(pairs)
         ]
 
+    def tabulate(
+        self, shape: Sequence[int], dtype: str, fn: Fn, *reads: tuple[Value, str]
+    ) -> Value:
+        """A tensor whose element at d0, d1, ... is ``fn(s, *scalars)``.
+
+        The scalars are read from tensors by maps of the element's own position; ``fn`` asks for the
+        position with ``s.index``.
+        """
+        out = (self.empty(shape, dtype), ", ".join(dims(len(shape))))
+        return self.generic(reads, [out], "p" * len(shape), lambda s, *a: fn(s, *a[:-1]))[0]
+
     def _operands(self, values: Sequence[Value]) -> str:
         names = ", ".join(self.ref(v) for v in values)
         return names + " : " + ", ".join(v.type for v in values)
@@ -276,9 +287,9 @@ class Core:
             ]
             return fn(s, *scalars)
 
-        inputs = [self.broadcast_operand(v, shape) for v in tensors]
-        own = ", ".join(dims(len(shape)))
-        return self.generic(inputs, [(self.empty(shape, dtype), own)], "p" * len(shape), body)[0]
+        return self.tabulate(
+            shape, dtype, body, *(self.broadcast_operand(v, shape) for v in tensors)
+        )
 
     def broadcast_operand(self, value: Value, shape: Sequence[int]) -> tuple[Value, str]:
         """(value, map) that reads ``value`` broadcast to ``shape`` over dims d0.."""

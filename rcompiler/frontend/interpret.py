@@ -6,21 +6,41 @@ computations vanish, control flow is followed, and no shape inference is needed.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, helper
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    SparseTensorProto,
+    TensorProto,
+    helper,
+)
 
-from rcompiler.errors import CompilerError, InvalidModel, ShapeError, UnsupportedOp
+from rcompiler.errors import CompilerError, Gap, InvalidModel, ShapeError, UnsupportedOp
 
 from . import control, dtypes, fold, functions, load, registry, sequences  # noqa: F401
 from .builder import Builder, Value
 from .control import OptionalValue, SequenceValue, Unknown
-from .registry import Context, Gap
+from .nodes import (
+    at_node,
+    attribute_value,
+    count_uses,
+    kinds,
+    not_made,
+    opset_of,
+    qualified,
+    refusal,
+    remedy,
+    subgraphs,
+)
+from .registry import Context
 
 MAX_DEPTH = 60  # of functions and subgraphs inside each other
 MAX_NODES = 400_000  # executed nodes, loops unrolled
@@ -85,11 +105,18 @@ class Interpreter:
         )
         for tensor in graph.initializer:
             if tensor.name not in bind:
-                frame.names[tensor.name] = self._constant(load.array_of(tensor))
+                frame.names[tensor.name] = self._weight(tensor)
         for sparse in graph.sparse_initializer:
-            frame.names[sparse.values.name] = self._constant(dense(sparse))
+            frame.names[sparse.values.name] = self._weight(sparse)
         self.nodes(graph.node, frame)
         return [frame.find(o.name) for o in graph.output]
+
+    def _weight(self, tensor: TensorProto | SparseTensorProto) -> Value | Unknown:
+        """A constant of the model; one that cannot be translated is refused when it is read."""
+        try:
+            return self._constant(load.array_of(tensor))
+        except (UnsupportedOp, ShapeError) as error:
+            return Unknown(error.gap)
 
     def _constant(self, array: np.ndarray) -> Value:
         return self.b.constant_view(array, dtypes.name_of(array))
@@ -111,15 +138,13 @@ class Interpreter:
             try:
                 results = self.node(node, name, frame)
             except (UnsupportedOp, ShapeError) as error:
-                if self.gaps is None:
-                    raise
-                results = self._after_gap(node, name, frame, error)
-            for output, result in zip(node.output, results, strict=False):
+                results = self._after_gap(node, name, frame, at_node(error, node, name))
+            results += [None] * (len(node.output) - len(results))
+            for i, (output, result) in enumerate(zip(node.output, results, strict=False)):
                 if output:
+                    if result is None:
+                        result = Unknown(not_made(node, name, i))
                     frame.names[output] = result
-            missing = [o for o in node.output[len(results) :] if o]
-            for output in missing:
-                frame.names[output] = Unknown(name)
 
     # -- one node ---------------------------------------------------------------------------
     def node(self, node: NodeProto, name: str, frame: Frame) -> list[Any]:
@@ -130,27 +155,38 @@ class Interpreter:
         if local is not None:
             return self.function(local, node, inputs, name, frame, version)
         if any(isinstance(v, Unknown) for v in inputs):
-            return self._unknown(node, name, version, inputs)
-        handler = control.find(node, inputs)
+            return self._unknown(node, name, frame, version, inputs)
+        handler = control.find(node)
         if handler is not None:
-            try:
-                return handler(self, node, inputs, name, frame)
-            except _MISFITS as error:
-                raise InvalidModel(
-                    f"node '{name}' ({node.op_type}) does not fit its operator: "
-                    f"{type(error).__name__}: {error}"
-                ) from error
+            return self._control(handler, node, inputs, name, frame)
         for value in inputs:
             if isinstance(value, SequenceValue | OptionalValue):
-                raise registry.unsupported(
-                    Gap(
-                        name,
-                        node.op_type,
-                        f"a {registry.describe(value)} as operand is not translated",
-                        "Use tensors",
-                    )
-                )
+                what = registry.describe(value)
+                remedy = f"Take the tensor out of the {what} first"
+                raise refusal(node, name, inputs, f"a {what} as operand is not translated", remedy)
         return self.tensor_node(node, inputs, name, frame, version)
+
+    def _control(
+        self,
+        handler: control.Handler,
+        node: NodeProto,
+        inputs: list[Any],
+        name: str,
+        frame: Frame,
+    ) -> list[Any]:
+        """A node that is decided while compiling."""
+        try:
+            return list(handler(self, node, inputs, name, frame))
+        except UnsupportedOp as error:
+            gap = error.gap
+            if gap is None or gap.detail or gap.node != name:
+                raise
+            raise UnsupportedOp(replace(gap, detail=kinds(inputs))) from None
+        except _MISFITS as error:
+            raise InvalidModel(
+                f"node '{name}' ({node.op_type}) does not fit its operator: "
+                f"{type(error).__name__}: {error}"
+            ) from error
 
     def tensor_node(
         self, node: NodeProto, inputs: list[Value | None], name: str, frame: Frame, version: int
@@ -176,16 +212,7 @@ class Interpreter:
                 return self._folded(node, arrays)
         body = functions.body_of(node, version, inputs)
         if body is None:
-            raise registry.unsupported(
-                Gap(
-                    name,
-                    qualified(node),
-                    "the operator is not translated",
-                    "Express it with other operators, or as a function of the model",
-                    "inputs: "
-                    + ", ".join("-" if v is None else registry.describe(v) for v in inputs),
-                )
-            )
+            raise refusal(node, name, inputs, "the operator is not translated", remedy(node))
         return self.function(body, node, inputs, name, frame, version)
 
     def _folded(self, node: NodeProto, arrays: Sequence[np.ndarray]) -> list[Any]:
@@ -214,27 +241,25 @@ class Interpreter:
         self.b.at(name, node.op_type)
         for value in inputs:
             if value is not None and not dtypes.is_supported(value.dtype):
-                raise registry.unsupported(
-                    Gap(
-                        name,
-                        node.op_type,
-                        f"element type {value.dtype} is not translated",
-                        "Remove it from the model",
-                    )
-                )
+                reason, remedy, _ = load.untranslated(value.dtype)
+                raise refusal(node, name, inputs, reason, remedy)
         context = Context(
             self.b,
             node.op_type,
             name,
-            node.domain,
+            "" if node.domain == "ai.onnx" else node.domain,
             version,
             inputs,
             list(node.output),
-            {a.name: _attribute(a) for a in node.attribute},
+            {a.name: attribute_value(a) for a in node.attribute},
             [frame.uses.get(n, 0) for n in node.input],
         )
         try:
             made = fn(context)
+        except MemoryError as error:
+            reason = f"there is not enough memory to compile it: {error}"
+            remedy = "Use smaller shapes, such as a smaller batch"
+            raise ShapeError(context.gap(reason, remedy)) from error
         except _MISFITS as error:
             raise context.shape_error(
                 f"the node does not fit its operator: {type(error).__name__}: {error}"
@@ -242,7 +267,7 @@ class Interpreter:
         results: list[Value | None] = [made] if isinstance(made, Value) else list(made)
         for value in results:
             if value is not None:
-                load.check_size(f"node '{name}': a result", value.shape, value.dtype)
+                context.check_size(value.shape, value.dtype)
         return results
 
     def function(
@@ -275,39 +300,59 @@ class Interpreter:
         ]
 
     # -- going on after a gap (rc-compile --check) --------------------------------------------
+    def note(self, error: CompilerError, op: str = "") -> Unknown:
+        """List the gap of an error; the error is raised when nothing is listed, or it has none.
+
+        op: the operator, for a gap that does not say it.
+        """
+        gap = error.gap
+        if gap is None:
+            raise error
+        gap = gap if gap.op else replace(gap, op=op)
+        if self.gaps is None:
+            raise type(error)(gap) from None
+        if gap not in self.gaps:
+            self.gaps.append(gap)
+        return Unknown()
+
+    def reveal(self, value: Unknown, op: str = "") -> None:
+        """Note the gap of a value that is read after all, by operator ``op``."""
+        if value.gap is not None:
+            self.note(UnsupportedOp(value.gap), op)
+
     def _after_gap(
         self, node: NodeProto, name: str, frame: Frame, error: CompilerError
     ) -> list[Any]:
-        assert self.gaps is not None
-        gap = getattr(error, "gap", None)
-        if gap is None:
-            gap = Gap(name, qualified(node), str(error), "See the reason")
-        if all(g != gap for g in self.gaps):
-            self.gaps.append(gap)
+        self.note(error, qualified(node))
         inputs = [frame.find(n) if n else None for n in node.input]
+        self._look_inside(node, name, frame)
         return self._inferred(node, name, opset_of(frame.opsets, node.domain), inputs)
 
     def _unknown(
-        self, node: NodeProto, name: str, version: int, inputs: Sequence[Any]
+        self, node: NodeProto, name: str, frame: Frame, version: int, inputs: Sequence[Any]
     ) -> list[Any]:
         """Operands are unknown after an earlier gap: only whether the op exists can be said."""
-        assert self.gaps is not None
-        known = registry.find(node.op_type, node.domain) or control.is_control(node)
+        for value in inputs:
+            if isinstance(value, Unknown):
+                self.reveal(value, qualified(node))
+        known = registry.find(node.op_type, node.domain) or control.find(node)
         if not known and functions.body_of(node, version, [None] * len(inputs)) is None:
-            gap = Gap(
-                name,
-                qualified(node),
-                "the operator is not translated",
-                "Express it with other operators, or as a function of the model",
-            )
-            self.gaps.append(gap)
-        return [Unknown(name) for _ in node.output]
+            reason = "the operator is not translated"
+            self.note(refusal(node, name, inputs, reason, remedy(node)))
+        self._look_inside(node, name, frame)
+        return [Unknown()] * len(node.output)
+
+    def _look_inside(self, node: NodeProto, name: str, frame: Frame) -> None:
+        """The subgraphs of a node that is not run, for the gaps in them."""
+        for graph in subgraphs(node):
+            bind = {value.name: Unknown() for value in graph.input}
+            self.graph(graph, bind, frame, f"{name}/")
 
     def _inferred(
         self, node: NodeProto, name: str, version: int, inputs: Sequence[Any]
     ) -> list[Any]:
         """Stand-ins with the types ONNX infers, so that later nodes can be checked too."""
-        unknown: list[Any] = [Unknown(name) for _ in node.output]
+        unknown: list[Any] = [Unknown()] * len(node.output)
         if not all(v is None or isinstance(v, Value) for v in inputs):
             return unknown
         pairs = [(n, v) for n, v in zip(node.input, inputs, strict=True) if v is not None]
@@ -337,47 +382,3 @@ class Interpreter:
                 if complete and all(d.HasField("dim_value") for d in dims):
                     unknown[i] = self.b.empty([d.dim_value for d in dims], dtype)
         return unknown
-
-
-def count_uses(nodes: Iterable[NodeProto], outputs: Iterable[str]) -> Counter[str]:
-    """How often each name is read."""
-    uses = Counter(outputs)
-    for node in nodes:
-        uses.update(load.node_reads(node))
-    return uses
-
-
-def qualified(node: NodeProto) -> str:
-    """``domain.op``, or the bare op of the standard's own domain."""
-    return f"{node.domain}.{node.op_type}" if node.domain else node.op_type
-
-
-def opset_of(opsets: Mapping[str, int], domain: str) -> int:
-    """Version of a domain in force; the newest known when the model names none."""
-    if domain in ("", "ai.onnx"):
-        found = opsets.get("", opsets.get("ai.onnx"))
-        return found if found is not None else onnx.defs.onnx_opset_version()
-    return opsets.get(domain, 1)
-
-
-def dense(sparse: onnx.SparseTensorProto) -> np.ndarray:
-    """A sparse tensor as an array; ShapeError when it would be huge."""
-    values, indices = load.array_of(sparse.values), load.array_of(sparse.indices)
-    load.check_size(
-        f"sparse tensor '{sparse.values.name}'", list(sparse.dims), dtypes.name_of(values)
-    )
-    out = np.zeros(tuple(sparse.dims), values.dtype)
-    if indices.ndim == 1:
-        out.reshape(-1)[indices] = values
-    else:
-        out[tuple(indices.T)] = values
-    return out
-
-
-def _attribute(attribute: AttributeProto) -> Any:
-    value = helper.get_attribute_value(attribute)
-    if isinstance(value, bytes):
-        return value.decode("utf-8", "replace")
-    if attribute.type == AttributeProto.STRINGS:
-        return [x.decode("utf-8", "replace") for x in value]
-    return list(value) if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value

@@ -5,6 +5,7 @@ All of them fold constants with numpy on the spot.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -28,7 +29,7 @@ class LayoutOps(Core):
     def reshape(self, value: Value, shape: Sequence[int]) -> Value:
         """The same elements in row-major order under another shape (a view: no data moves)."""
         shape = tuple(int(d) for d in shape)
-        assert int(np.prod(shape, dtype=np.int64)) == value.size, (value.shape, shape)
+        assert math.prod(shape) == value.size, (value.shape, shape)
         if shape == value.shape:
             return value
         if value.const is not None:
@@ -57,7 +58,7 @@ class LayoutOps(Core):
         groups = reassociation(value.shape, shape)
         if not value.shape or not shape:
             groups = []
-        middle = tuple(int(np.prod([shape[j] for j in b], dtype=np.int64)) for _, b in groups)
+        middle = tuple(math.prod(shape[j] for j in b) for _, b in groups)
         collapse = "[" + ", ".join(str(a) for a, _ in groups) + "]"
         expand = "[" + ", ".join(str(b) for _, b in groups) + "]"
         if len(middle) != value.rank:
@@ -100,9 +101,7 @@ class LayoutOps(Core):
 
     def _copy(self, value: Value, read: str, shape: Sequence[int]) -> Value:
         """A generic that yields ``value[read]`` at every position of ``shape``."""
-        own = ", ".join(f"d{i}" for i in range(len(shape)))
-        out = [(self.empty(shape, value.dtype), own)]
-        return self.generic([(value, read)], out, "p" * len(shape), lambda s, a, o: a)[0]
+        return self.tabulate(shape, value.dtype, lambda s, a: a, (value, read))
 
     def broadcast_to(self, value: Value, shape: Sequence[int]) -> Value:
         """numpy's ``broadcast_to``."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import onnx
@@ -16,15 +16,17 @@ from onnx import (
     GraphProto,
     ModelProto,
     NodeProto,
+    SparseTensorProto,
     TensorProto,
     numpy_helper,
 )
 
-from rcompiler.errors import InvalidModel, ShapeError, UnsupportedOp
+from rcompiler.errors import Gap, InvalidModel, ShapeError, UnsupportedOp
 
 from . import dtypes
 
 MAX_TENSOR_BYTES = 1 << 36
+MAX_RANK = 64  # of a numpy array
 _CHECKED_BYTES = 1 << 16  # larger initializers are left out of what onnx.checker sees
 
 
@@ -60,7 +62,8 @@ def _read(path: Path) -> ModelProto:
     except OSError as error:
         raise InvalidModel(f"{path}: {error.strerror or error}") from None
     proto = _parse(data, str(path))
-    if any(t.data_location == TensorProto.EXTERNAL for t in _tensors(proto.graph)):
+    holders = (proto.graph, *proto.functions)
+    if any(t.data_location == TensorProto.EXTERNAL for holder in holders for t in _tensors(holder)):
         try:
             onnx.load_external_data_for_model(proto, str(path.parent))
         except Exception as error:  # onnx raises several kinds, also from C++
@@ -71,8 +74,9 @@ def _read(path: Path) -> ModelProto:
     return proto
 
 
-def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
-    yield from graph.initializer
+def _tensors(graph: GraphProto | FunctionProto) -> Iterator[TensorProto]:
+    if isinstance(graph, GraphProto):
+        yield from graph.initializer
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.type == AttributeProto.TENSOR:
@@ -81,8 +85,14 @@ def _tensors(graph: GraphProto) -> Iterator[TensorProto]:
                 yield from _tensors(attribute.g)
 
 
-def array_of(tensor: TensorProto) -> np.ndarray:
-    """A tensor's values; InvalidModel when dims and data disagree."""
+def array_of(tensor: TensorProto | SparseTensorProto) -> np.ndarray:
+    """A tensor's values, zeros for those that a sparse one leaves out.
+
+    Raises InvalidModel when dims and data disagree, UnsupportedOp for strings and the like,
+    ShapeError when a sparse tensor would be huge.
+    """
+    if isinstance(tensor, SparseTensorProto):
+        return _dense(tensor)
     name = tensor.name or "unnamed"
     dtype = dtypes.from_onnx(tensor.data_type)
     if tensor.data_location == TensorProto.EXTERNAL and not tensor.HasField("raw_data"):
@@ -91,7 +101,7 @@ def array_of(tensor: TensorProto) -> np.ndarray:
             "Pass the path of the model, or load the data first"
         )
     if not dtypes.is_supported(dtype):
-        raise UnsupportedOp(f"tensor '{name}' has element type {dtype}, which is not translated")
+        raise UnsupportedOp(Gap(name, "", *untranslated(dtype, list(tensor.dims)), kind="tensor"))
     if any(d < 0 for d in tensor.dims) or math.prod(tensor.dims) > MAX_TENSOR_BYTES:
         raise InvalidModel(f"tensor '{name}' has impossible dims {list(tensor.dims)}")
     try:
@@ -100,11 +110,21 @@ def array_of(tensor: TensorProto) -> np.ndarray:
         raise InvalidModel(f"tensor '{name}' of dims {list(tensor.dims)}: {error}") from None
 
 
-def check(model: ModelProto) -> None:
-    """onnx.checker on all but the weights, then cycles. Raises InvalidModel."""
+def check(model: ModelProto) -> ModelProto:
+    """The model with its nodes in order, after onnx.checker has seen all but the weights.
+
+    Raises InvalidModel, also for cycles. The caller's model is never changed.
+    """
     for graph in (model.graph, *(function for function in model.functions)):
         _check_text(graph)
-    sort_nodes(model.graph)
+    order = _order(model.graph)
+    if order is not None:
+        nodes = [model.graph.node[i] for i in order]
+        copy = ModelProto()
+        copy.CopyFrom(model)
+        del copy.graph.node[:]
+        copy.graph.node.extend(nodes)
+        model = copy
     for entry in model.opset_import:
         known = onnx.defs.onnx_opset_version()
         if entry.domain in ("", "ai.onnx") and entry.version > known:
@@ -118,6 +138,7 @@ def check(model: ModelProto) -> None:
         onnx.checker.check_model(light)
     except Exception as error:  # ValidationError and C++ errors
         raise InvalidModel(f"the model is not valid ONNX: {error}") from None
+    return model
 
 
 def _check_text(graph: GraphProto | FunctionProto) -> None:
@@ -190,12 +211,12 @@ def node_reads(node: NodeProto) -> Iterator[str]:
             yield from captured(attribute.g)
 
 
-def sort_nodes(graph: GraphProto) -> None:
-    """Put the nodes in topological order (stable); InvalidModel for a cycle."""
+def _order(graph: GraphProto) -> list[int] | None:
+    """Numbers of the nodes in topological order (stable); None when they are in order."""
     made = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
     needs = [{made[name] for name in node_reads(node) if name in made} for node in graph.node]
     if all(not n or max(n) < i for i, n in enumerate(needs)):
-        return
+        return None
     readers: dict[int, list[int]] = {}
     for i, before in enumerate(needs):
         for j in before:
@@ -216,76 +237,51 @@ def sort_nodes(graph: GraphProto) -> None:
             f"node '{node.name or node.op_type}' is part of a cycle, or reads from "
             "one. A graph has to be acyclic"
         )
-    nodes = [NodeProto.FromString(graph.node[i].SerializeToString()) for i in order]
-    del graph.node[:]
-    graph.node.extend(nodes)
+    return order
 
 
-def input_spec(
-    value: onnx.ValueInfoProto, shapes: Mapping[str, Any]
-) -> tuple[tuple[int, ...], str]:
-    """(shape, dtype) of a graph input; ``shapes`` fills in unknown dimensions.
+def _dense(sparse: SparseTensorProto) -> np.ndarray:
+    """A sparse tensor as an array; ShapeError when it would be huge."""
+    values, indices = array_of(sparse.values), array_of(sparse.indices)
+    check_size(sparse.dims, dtypes.name_of(values), sparse.values.name, "", "tensor")
+    out = np.zeros(tuple(sparse.dims), values.dtype)
+    if indices.ndim == 1:
+        out.reshape(-1)[indices] = values
+    else:
+        out[tuple(indices.T)] = values
+    return out
 
-    ``shapes`` maps an input's name to a shape, or the name of a symbolic dimension to a number.
+
+def untranslated(dtype: str, shape: Sequence[Any] | None = None) -> tuple[str, str, str]:
+    """Reason, remedy and detail for an element type that tensors are not compiled of."""
+    if dtype == "string":
+        remedy = "Do what is done with text outside of the model, and feed it numbers such as ids"
+    elif dtype.startswith("complex"):
+        remedy = "Keep the real and the imaginary part in a last dimension of 2, as DFT does"
+    else:
+        remedy = "Export the model again with an element type that ONNX knows"
+    dims = "" if shape is None else f"[{','.join(map(str, shape))}]"
+    return f"element type {dtype} is not translated", remedy, dtype + dims
+
+
+def check_size(
+    shape: Sequence[int], dtype: str, node: str, op: str, kind: Literal["node", "input", "tensor"]
+) -> None:
+    """Refuse tensors beyond any memory before something tries to allocate them.
+
+    node, op and kind: what has the tensor, as in a Gap.
     """
-    kind = value.type.WhichOneof("value")
-    if kind != "tensor_type":
-        what = (kind or "unknown type").replace("_type", "")
-        raise UnsupportedOp(f"input '{value.name}' is a {what}; only tensors are compiled")
-    tensor = value.type.tensor_type
-    dtype = dtypes.from_onnx(tensor.elem_type)
-    if not dtypes.is_supported(dtype):
-        raise UnsupportedOp(
-            f"input '{value.name}' has element type {dtype}, which is not translated"
+    what = "a result" if kind == "node" else "a tensor"
+    detail = f"{dtype}[{','.join(map(str, shape))}]"
+    if len(shape) > MAX_RANK:
+        reason, remedy = (
+            f"{what} has more than {MAX_RANK} dimensions",
+            "Join some of its dimensions",
         )
-    given = shapes.get(value.name)
-    declared = list(tensor.shape.dim) if tensor.HasField("shape") else None
-    if given is not None:
-        shape = _given_shape(value.name, given)
-        if declared is not None and len(declared) != len(shape):
-            raise ShapeError(
-                f"input '{value.name}' has rank {len(declared)}, the given shape "
-                f"{list(shape)} does not"
-            )
-        for have, want in zip(declared or [], shape, strict=False):
-            if have.HasField("dim_value") and have.dim_value not in (want, 0, -1):
-                raise ShapeError(
-                    f"input '{value.name}': the model fixes a dimension to "
-                    f"{have.dim_value}, the given shape {list(shape)} does not fit"
-                )
-        return shape, dtype
-    if declared is None:
-        raise ShapeError(
-            f"input '{value.name}' has no shape. Pass shapes={{'{value.name}': (...)}}"
-        )
-    return tuple(_dimension(value.name, d, shapes) for d in declared), dtype
-
-
-def _given_shape(name: str, given: Any) -> tuple[int, ...]:
-    try:
-        shape = tuple(int(d) for d in given)
-    except (TypeError, ValueError):
-        raise ShapeError(f"shapes['{name}'] is {given!r}; a sequence of ints is expected") from None
-    if any(d < 0 for d in shape):
-        raise ShapeError(f"shapes['{name}'] is {list(shape)}; dimensions are not negative")
-    return shape
-
-
-def _dimension(name: str, dim: Any, shapes: Mapping[str, Any]) -> int:
-    if dim.HasField("dim_value") and dim.dim_value >= 0:
-        return int(dim.dim_value)
-    if dim.dim_param and isinstance(shapes.get(dim.dim_param), int):
-        return int(shapes[dim.dim_param])
-    what = f"dimension '{dim.dim_param}'" if dim.dim_param else "a dimension"
-    raise ShapeError(
-        f"input '{name}': {what} is not known. Pass shapes={{'{name}': (...)}}"
-        + (f" or shapes={{'{dim.dim_param}': ...}}" if dim.dim_param else "")
-    )
-
-
-def check_size(what: str, shape: Sequence[int], dtype: str) -> None:
-    """Refuse tensors beyond any memory before something tries to allocate them."""
-    if math.prod(shape) * dtypes.storage_dtype(dtype).itemsize > MAX_TENSOR_BYTES:
-        raise ShapeError(
-            f"{what} of shape {list(shape)} ({dtype}) is larger than {MAX_TENSOR_BYTES >> 30} GiB"
-        )
+        raise ShapeError(Gap(node, op, reason, remedy, detail, (), kind))
+    # Of an empty tensor the other extents count, too: numpy wants it so.
+    elements = math.prod(max(extent, 1) for extent in shape)
+    if elements * dtypes.storage_dtype(dtype).itemsize > MAX_TENSOR_BYTES:
+        reason = f"{what} is larger than {MAX_TENSOR_BYTES >> 30} GiB"
+        remedy = "Use smaller shapes, such as a smaller batch"
+        raise ShapeError(Gap(node, op, reason, remedy, detail, (), kind))

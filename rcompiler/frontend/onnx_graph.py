@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from onnx import ModelProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, ValueInfoProto
 
-from rcompiler.errors import ShapeError, UnsupportedOp
+from rcompiler.errors import Gap, ShapeError, UnsupportedOp
 
-from . import dtypes, load
+from . import load, nodes, registry, signature
 from .builder import Value
 from .control import Unknown
 from .interpret import Frame, Interpreter
-from .registry import Gap
 
 if TYPE_CHECKING:
     from torch_mlir import ir
@@ -64,7 +63,7 @@ def import_onnx(
     values: inputs whose values are fixed while compiling (they are no longer inputs).
     Raises InvalidModel, ShapeError, UnsupportedOp.
     """
-    interpreter, results = _run(load.load(model), shapes, values, None)
+    interpreter, results = translate(load.load(model), shapes, values)
     b = interpreter.b
     text = b.module(results)
     inputs = [(v.shape, v.dtype, name) for v, name in b.arguments]
@@ -76,87 +75,70 @@ def import_onnx(
     )
 
 
-def list_gaps(
-    model: Model,
-    shapes: Mapping[str, Any] | None = None,
-    values: Mapping[str, Any] | None = None,
-) -> list[Gap]:
-    """Every reason why a model cannot be compiled; empty when it can."""
-    gaps: list[Gap] = []
-    _run(load.load(model), shapes, values, gaps)
-    return gaps
-
-
-def _run(
+def translate(
     model: ModelProto,
     shapes: Mapping[str, Any] | None,
     values: Mapping[str, Any] | None,
-    gaps: list[Gap] | None,
+    gaps: list[Gap] | None = None,
 ) -> tuple[Interpreter, list[tuple[str, Value]]]:
-    load.check(model)
-    for name, given in (("shapes", shapes), ("values", values)):
-        if given is not None and not isinstance(given, Mapping):
-            raise ShapeError(f"{name}={given!r}: give a dict by input name")
-    shapes, values = dict(shapes or {}), dict(values or {})
+    """The interpreter after a walk over the model, and the named results.
+
+    gaps: a list that what cannot be translated is added to; without it the first is raised.
+    """
+    model = load.check(model)
+    shapes, values = {} if shapes is None else shapes, {} if values is None else values
+    signature.check_given(model, shapes, values)
     graph = model.graph
-    _check_names(model, shapes, values)
     interpreter = Interpreter(model, gaps)
-    bind: dict[str, Any] = {}
-    initialised = {t.name for t in graph.initializer} | {
+    weights = {t.name for t in graph.initializer} | {
         t.values.name for t in graph.sparse_initializer
     }
-    for value in graph.input:
-        if value.name in values:
-            bind[value.name] = _fixed(interpreter, value, values[value.name])
-        elif value.name not in initialised:
-            shape, dtype = load.input_spec(value, shapes)
-            load.check_size(f"input '{value.name}'", shape, dtype)
-            bind[value.name] = interpreter.b.argument(value.name, shape, dtype)
+    bind = {
+        v.name: _input(interpreter, graph, v, shapes, values)
+        for v in graph.input
+        if v.name in values or v.name not in weights
+    }
     opsets = {o.domain: o.version for o in model.opset_import}
     outputs = interpreter.graph(graph, bind, Frame({}, opsets))
     results = []
     for declared, value in zip(graph.output, outputs, strict=True):
         if isinstance(value, Value):
             results.append((declared.name, value))
-        elif isinstance(value, Unknown):
-            continue  # the gap it comes from is listed
-        elif gaps is None:
-            raise UnsupportedOp(
-                f"output '{declared.name}' is not a tensor; only tensors are "
-                "compiled. Return its elements"
-            )
         else:
-            reason = "only tensors are compiled as outputs"
-            gaps.append(Gap(declared.name, "output", reason, "Return its elements"))
+            _refuse_output(interpreter, graph, declared, value)
     return interpreter, results
 
 
-def _fixed(interpreter: Interpreter, declared: ValueInfoProto, given: Any) -> Value:
-    """An input whose value is given, in the type that the model declares."""
-    dtype = dtypes.from_onnx(declared.type.tensor_type.elem_type)
-    if not dtypes.is_supported(dtype):
-        raise UnsupportedOp(
-            f"input '{declared.name}' has element type {dtype}, which is not translated"
-        )
+def _input(
+    interpreter: Interpreter,
+    graph: GraphProto,
+    value: ValueInfoProto,
+    shapes: Mapping[str, Any],
+    values: Mapping[str, Any],
+) -> Value | Unknown:
+    """A graph input as an argument, or as a constant where its value is given."""
     try:
-        array = np.asarray(given).astype(dtypes.numpy_dtype(dtype))
-    except (TypeError, ValueError) as error:
-        raise ShapeError(f"values['{declared.name}'] is not an array of {dtype}: {error}") from None
-    return interpreter.b.constant_view(array, dtype)
+        dtype = signature.input_dtype(value)
+        if value.name in values:
+            array = signature.input_array(value, dtype, values[value.name])
+            return interpreter.b.constant_view(array, dtype)
+        shape = signature.input_shape(value, dtype, shapes)
+    except (UnsupportedOp, ShapeError) as error:
+        return interpreter.note(error, nodes.reader_of(graph, value.name))
+    return interpreter.b.argument(value.name, shape, dtype)
 
 
-def _check_names(model: ModelProto, shapes: Mapping[str, Any], values: Mapping[str, Any]) -> None:
-    inputs = {v.name for v in model.graph.input}
-    symbols = {
-        d.dim_param for v in model.graph.input for d in v.type.tensor_type.shape.dim if d.dim_param
-    }
-    for name in [*shapes, *values]:
-        if name not in inputs | symbols:
-            raise ShapeError(
-                f"the model has no input or dimension '{name}'; it has: "
-                f"{_listing(inputs | symbols)}"
-            )
-
-
-def _listing(names: Sequence[str] | set[str]) -> str:
-    return ", ".join(sorted(names)) or "none"
+def _refuse_output(
+    interpreter: Interpreter, graph: GraphProto, declared: ValueInfoProto, value: Any
+) -> None:
+    """A result that is no tensor: a sequence, an optional, or not known after an earlier gap."""
+    if isinstance(value, Unknown):
+        interpreter.reveal(value)
+        return
+    reason = f"its type is {registry.describe(value)}; only tensors are compiled"
+    remedy = "Return its elements as outputs of their own (SequenceAt, OptionalGetElement)"
+    detail = signature.type_text(declared.type)
+    gap = Gap(
+        declared.name, nodes.maker_of(graph, declared.name), reason, remedy, detail, kind="output"
+    )
+    interpreter.note(UnsupportedOp(gap))

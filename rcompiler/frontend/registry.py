@@ -10,30 +10,15 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import onnx
 
-from rcompiler.errors import CompilerError, ShapeError, UnsupportedOp
+from rcompiler.errors import Gap, ShapeError, UnsupportedOp
 
-from . import dtypes
+from . import dtypes, load
 from .builder import Builder, Value
 
 Lowering = Callable[["Context"], "Value | Sequence[Value | None]"]
 _TABLE: dict[tuple[str, str], Lowering] = {}
-
-
-@dataclass(frozen=True)
-class Gap:
-    """Why a node cannot be compiled; ``needs``: inputs whose values would have to be known."""
-
-    node: str
-    op: str
-    reason: str
-    remedy: str
-    detail: str = ""
-    needs: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        detail = f" ({self.detail})" if self.detail else ""
-        return f"node '{self.node}' ({self.op}): {self.reason}{detail}. {self.remedy}"
 
 
 def lowering(*ops: str, domain: str = "") -> Callable[[Lowering], Lowering]:
@@ -111,24 +96,17 @@ class Context:
     def optional(self, index: int) -> Value | None:
         return self.inputs[index] if index < len(self.inputs) else None
 
-    def const(self, index: int, what: str = "") -> np.ndarray:
+    def const(self, index: int, why: str = "") -> np.ndarray:
         """Value of an input that has to be known while compiling; refuses otherwise."""
         value = self.input(index)
         if value.const is None:
-            needs = tuple(sorted(value.inputs))
-            given = f"; pass it as values={{'{needs[0]}': ...}}" if len(needs) == 1 else ""
-            what = what or f"input {index}"
-            raise self.gap(
-                f"{what} is only known at run time",
-                f"Make it a constant of the model{given}",
-                needs=needs,
-            )
+            raise self.run_time(index, why)
         return value.const
 
     def ints(self, index: int, attribute: str, default: Any = None) -> list[int] | Any:
         """Integers given as input ``index`` (newer opsets) or as an attribute (older ones)."""
         if self.has(index):
-            return [int(x) for x in self.const(index, attribute).reshape(-1)]
+            return [int(x) for x in self.const(index).reshape(-1)]
         value = self.attr(attribute, default)
         return [int(x) for x in value] if isinstance(value, list | tuple) else value
 
@@ -151,22 +129,34 @@ class Context:
         return [self.axis(int(a), rank) for a in axes]
 
     # -- errors -----------------------------------------------------------------------------
-    def gap(self, reason: str, remedy: str, needs: tuple[str, ...] = ()) -> UnsupportedOp:
-        kinds = ", ".join("-" if v is None else describe(v) for v in self.inputs)
+    def gap(self, reason: str, remedy: str, needs: tuple[str, ...] = ()) -> Gap:
+        """What is wrong with this node, with the types and shapes of its inputs."""
+        kinds = ", ".join(describe(v) for v in self.inputs)
         op = f"{self.domain}.{self.op}" if self.domain else self.op
-        return unsupported(Gap(self.name, op, reason, remedy, f"inputs: {kinds}", needs))
+        return Gap(self.name, op, reason, remedy, f"inputs: {kinds}", needs)
 
-    def refuse(self, reason: str, remedy: str = "Rewrite the model without it") -> CompilerError:
+    def refuse(self, reason: str, remedy: str) -> UnsupportedOp:
         """``raise ctx.refuse(...)``: a valid node that the compiler does not translate."""
-        return self.gap(reason, remedy)
+        return UnsupportedOp(self.gap(reason, remedy))
+
+    def run_time(self, index: int, why: str = "") -> UnsupportedOp:
+        """``raise ctx.run_time(...)``: an input that has to be known while compiling is not."""
+        what = f"input {index}"
+        try:
+            formal = onnx.defs.get_schema(self.op, self.opset, self.domain).inputs
+            what += f" ('{formal[index].name}')"
+        except (onnx.defs.SchemaError, IndexError):
+            pass  # of a variadic operator: its number is all there is
+        reason, remedy, needs = run_time_value(what, self.input(index))
+        return UnsupportedOp(self.gap(f"{reason}: {why}" if why else reason, remedy, needs))
 
     def shape_error(self, reason: str) -> ShapeError:
         """``raise ctx.shape_error(...)``: shapes or types that do not fit the operator."""
-        kinds = ", ".join("-" if v is None else describe(v) for v in self.inputs)
-        return ShapeError(
-            f"node '{self.name}' ({self.op}): {reason} (inputs: {kinds}). "
-            "Check the model, or the shapes given for its inputs"
-        )
+        return ShapeError(self.gap(reason, "Check the model, or the shapes given for its inputs"))
+
+    def check_size(self, shape: Sequence[int], dtype: str) -> None:
+        """Refuse a result beyond any memory before something tries to allocate it."""
+        load.check_size(shape, dtype, self.name, self.op, "node")
 
     def need_float(self, index: int = 0) -> None:
         """Refuse inputs that are not f16, bf16, f32 or f64."""
@@ -178,15 +168,20 @@ class Context:
             )
 
 
+def run_time_value(what: str, value: Any) -> tuple[str, str, tuple[str, ...]]:
+    """Reason, remedy and needed inputs for a value that is only known at run time."""
+    needs = tuple(sorted(value.inputs)) if isinstance(value, Value) else ()
+    remedy = "Make it a constant of the model"
+    if needs:
+        given = ", ".join(f"'{name}': ..." for name in needs)
+        remedy += f", or pass compile_onnx the value it depends on: values={{{given}}}"
+    return f"{what} must be known while compiling", remedy, needs
+
+
 def describe(value: Any) -> str:
-    """``float32[2,3]``."""
+    """``float32[2,3]``; "sequence" and the like for what is no tensor, "-" for an omitted input."""
+    if value is None:
+        return "-"
     if not isinstance(value, Value):
-        return type(value).__name__.lower()
+        return type(value).__name__.removesuffix("Value").lower()
     return f"{value.dtype}[{','.join(map(str, value.shape))}]"
-
-
-def unsupported(gap: Gap) -> UnsupportedOp:
-    """The error of a gap; the gap stays readable as ``error.gap``."""
-    error = UnsupportedOp(str(gap))
-    error.gap = gap  # type: ignore[attr-defined]
-    return error

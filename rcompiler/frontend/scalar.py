@@ -258,20 +258,6 @@ class Body:
     def clamp(self, a: Scalar, low: Operand, high: Operand) -> Scalar:
         return self.minimum(self.maximum(a, low), high)
 
-    def if_(
-        self, condition: Scalar, then: Callable[[], Scalar], otherwise: Callable[[], Scalar]
-    ) -> Scalar:
-        """``scf.if``: only the taken side is evaluated (guards ``tensor.extract``)."""
-        name, at = self.fresh(), len(self.lines)
-        self.lines.append("")
-        x = then()
-        kind = dtypes.mlir_type(x.dtype)
-        self.lines[at] = f"{name} = scf.if {condition.name} -> ({kind}) {{"
-        self.lines += [f"scf.yield {x.name} : {kind}", "} else {"]
-        y = otherwise()
-        self.lines += [f"scf.yield {y.name} : {kind}", "}"]
-        return Scalar(self, name, x.dtype)
-
     # -- conversion -------------------------------------------------------------------------
     def cast(self, a: Scalar, dtype: str, saturate: bool = True) -> Scalar:
         """ONNX ``Cast`` of one element (see casts.py); also from and to ``index``."""

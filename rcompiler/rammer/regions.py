@@ -182,15 +182,6 @@ def intersect_ranges(a: Ints, b: Ints) -> Ints:
     return np.stack([low, np.minimum(a[left, 1], b[right, 1])], axis=1)
 
 
-def boxes_overlap(a: Ints, b: Ints) -> NDArray[np.bool_]:
-    """(n, m): which boxes of a (n, rank, 2) share an element with which of b (m, rank, 2)."""
-    result = np.ones((len(a), len(b)), bool)
-    for dim in range(a.shape[1]):
-        result &= a[:, None, dim, 0] < b[None, :, dim, 1]
-        result &= b[None, :, dim, 0] < a[:, None, dim, 1]
-    return result
-
-
 def covers(grid: Sequence[int], access: Access) -> bool:
     """Whether all tasks together touch every element.
 

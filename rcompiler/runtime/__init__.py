@@ -1,6 +1,6 @@
 """Run compiled models. Imports only numpy and the standard library."""
 
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.executable import Executable, load
+from rcompiler.runtime.executable import Executable
 
-__all__ = ["Artifact", "Executable", "load"]
+__all__ = ["Artifact", "Executable"]

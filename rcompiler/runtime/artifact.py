@@ -24,6 +24,7 @@ from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty
 from rcompiler.runtime.program import (
     MAX_BYTES,
+    MAX_OPERANDS,
     KernelEntry,
     Limits,
     Program,
@@ -31,6 +32,7 @@ from rcompiler.runtime.program import (
     check_program,
     check_tensor,
 )
+from rcompiler.runtime.untrusted import integer, integers, string, strings
 
 __all__ = ["Artifact", "KernelEntry", "Program", "Tensor"]
 
@@ -93,6 +95,7 @@ class Artifact:
                 not 0 <= self.image.symbols.get(kernel.name, -1) < self.image.text
                 or not 0 <= kernel.outputs <= len(kernel.operand_bytes)
                 or min(kernel.operand_bytes, default=0) < 0
+                or len(kernel.operand_bytes) > MAX_OPERANDS
             ):
                 raise ArtifactError(
                     f"artifact: kernel '{kernel.name}' is not in the code or has impossible "
@@ -132,16 +135,16 @@ class Artifact:
         container.write(Path(path), header, dict(sorted(sections.items())))
 
     @staticmethod
-    def load(path: str | Path, verify: str = "fast") -> "Artifact":
+    def load(path: str | Path, *, full: bool = False, mapped: bool = True) -> "Artifact":
         """Read a file, check that it is whole and consistent. Nothing of it is executed.
 
         Args:
-            verify: "fast" or "full"; see `runtime.container`.
+            full, mapped: see `container.read`.
 
         Raises:
             ArtifactError: naming the file, the reason and what to do.
         """
-        header, sections = container.read(Path(path), full=verify == "full")
+        header, sections = container.read(Path(path), full, mapped)
         artifact, claimed = container.decoded(str(path), lambda: _decode(header, sections))
         described: Any = header["sections"]
         if claimed != _certificate(artifact._encoded()[0], described):
@@ -215,7 +218,7 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
     programs = []
     start = 0
     for entry in header["programs"]:
-        lengths = _ints(entry["words"])
+        lengths = integers(entry["words"])
         streams = []
         for length in lengths:
             if length < 1:
@@ -228,26 +231,26 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
     artifact = Artifact(
         image=Image(
             content=sections["code"].tobytes(),
-            text=_int(image["text"]),
-            rodata=_int(image["rodata"]),
-            memory=_int(image["memory"]),
-            symbols={_str(name): _int(at) for name, at in image["symbols"].items()},
-            slots=_int(image["slots"]),
-            externals=_strings(image["externals"]),
-            relatives=tuple((_int(a), _int(b)) for a, b in image["relatives"]),
+            text=integer(image["text"]),
+            rodata=integer(image["rodata"]),
+            memory=integer(image["memory"]),
+            symbols={string(name): integer(at) for name, at in image["symbols"].items()},
+            slots=integer(image["slots"]),
+            externals=strings(image["externals"]),
+            relatives=tuple((integer(a), integer(b)) for a, b in image["relatives"]),
         ),
         kernels=tuple(
-            KernelEntry(_str(name), _int(tasks), _ints(sizes), _int(outputs))
+            KernelEntry(string(name), integer(tasks), integers(sizes), integer(outputs))
             for name, tasks, sizes, outputs in header["kernels"]
         ),
         programs=tuple(programs),
         inputs=_tensors(header["inputs"]),
         outputs=_tensors(header["outputs"]),
-        arena_bytes=_int(header["arena_bytes"]),
+        arena_bytes=integer(header["arena_bytes"]),
         constants=sections["weights"],
-        target=_str(header["target"]),
-        cpu_flags=_strings(header["cpu_flags"]),
-        provenance={_str(k): _str(v) for k, v in header["provenance"].items()},
+        target=string(header["target"]),
+        cpu_flags=strings(header["cpu_flags"]),
+        provenance={string(k): string(v) for k, v in header["provenance"].items()},
         proof=dict(header.get("proof", {})),
         stages=_Texts(
             {
@@ -257,17 +260,19 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
             }
         ),
     )
-    return artifact, _str(header["certificate"])
+    return artifact, string(header["certificate"])
 
 
 def _decode_program(entry: Any, streams: tuple[np.ndarray, ...]) -> Program:
-    names = _strings(entry["names"])
-    operators = tuple(tuple(names[i] for i in _ints(row)) for row in entry["operators"])
-    return Program(_str(entry["name"]), streams, _strings(entry["events"]), operators)
+    names = strings(entry["names"])
+    operators = tuple(tuple(names[i] for i in integers(row)) for row in entry["operators"])
+    return Program(string(entry["name"]), streams, strings(entry["events"]), operators)
 
 
 def _tensors(entries: Any) -> tuple[Tensor, ...]:
-    return tuple(Tensor(_str(name), _ints(shape), _str(dtype)) for name, shape, dtype in entries)
+    return tuple(
+        Tensor(string(name), integers(shape), string(dtype)) for name, shape, dtype in entries
+    )
 
 
 class _Texts(Mapping[str, str]):
@@ -295,23 +300,3 @@ class _Texts(Mapping[str, str]):
     def packed(self, name: str) -> np.ndarray:
         """The compressed text, as it lies in the file."""
         return self._packed[name]
-
-
-def _int(value: Any) -> int:
-    if type(value) is not int or not -(1 << 62) < value < 1 << 62:
-        raise TypeError
-    return value
-
-
-def _str(value: Any) -> str:
-    if type(value) is not str:
-        raise TypeError
-    return value
-
-
-def _ints(values: Any) -> tuple[int, ...]:
-    return tuple(_int(value) for value in values)
-
-
-def _strings(values: Any) -> tuple[str, ...]:
-    return tuple(_str(value) for value in values)

@@ -9,7 +9,7 @@ Equal content gives equal bytes: there is no time, path or random number in the 
 Integrity. Every section has its sha256. Sections of up to 8 MiB (code, tables, texts) are checked
 against it at every load. For the large one, the weights, sha256 would take most of the load time
 (0.27 s for 100 MB on a CPU without SHA instructions), so loading checks CRC-32 sums of 4 MiB chunks
-on several threads instead, and `verify="full"` checks the sha256 as well. Both find damage. Neither
+on several threads instead, and `full=True` checks the sha256 as well. Both find damage. Neither
 is a signature: a file contains machine code, so load only files that you would also execute.
 """
 
@@ -78,13 +78,17 @@ def write(path: Path, header: Json, sections: Mapping[str, np.ndarray]) -> None:
         ) from None
 
 
-def read(path: Path, full: bool = False) -> tuple[Json, dict[str, np.ndarray]]:
+def read(path: Path, full: bool = False, mapped: bool = True) -> tuple[Json, dict[str, np.ndarray]]:
     """Map a file and check it: header and, by name, read-only uint8 views of the sections.
+
+    Args:
+        full: check the sha256 of large sections, too.
+        mapped: False reads the file into memory, so that nothing of it is used later.
 
     Raises:
         ArtifactError: naming the file, the reason and the remedy.
     """
-    data = _map(path)
+    data = _bytes(path, mapped)
     if data.size < _PREFIX.size or bytes(data[:4]) != MAGIC:
         raise _fault(path, "it is no compiled model", "give a file written by save()")
     _, version, size, digest = _PREFIX.unpack(data[: _PREFIX.size].tobytes())
@@ -151,12 +155,12 @@ def _intact(entry: Json, data: np.ndarray, full: bool) -> bool:
     return (large and not full) or hashlib.sha256(data.data).hexdigest() == entry.get("sha256")
 
 
-def _map(path: Path) -> np.ndarray:
+def _bytes(path: Path, mapped: bool) -> np.ndarray:
     try:
         with open(path, "rb") as file:
             size = os.fstat(file.fileno()).st_size
-            if not size:
-                return np.empty(0, np.uint8)
+            if not size or not mapped:
+                return np.frombuffer(file.read(), np.uint8)
             flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE
             memory = mmap.mmap(file.fileno(), size, flags=flags, prot=mmap.PROT_READ)
             return np.frombuffer(memory, np.uint8)

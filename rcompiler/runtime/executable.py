@@ -48,14 +48,17 @@ class Executable:
                 process. Fewer threads than EUs give the same results; more CPUs than EUs are of
                 no use. Asking for more than there are CPUs is possible and slow.
             pin: bind each worker to a CPU. The calling thread is never bound.
-            wait_limit_s: after so long without progress a launch fails instead of hanging.
+            wait_limit_s: after so long without progress a launch fails instead of hanging; up to
+                a day.
             validate: the full proof (no race, no deadlock) over the artifact's programs; raises
                 to refuse. Called after the structural check, before any code is loaded.
 
         Raises:
             ArtifactError: the artifact contradicts itself or needs another CPU.
-            DeviceError: memory, executable memory or threads are refused; `eus` is impossible.
+            DeviceError: memory, executable memory or threads are refused; `eus` or `wait_limit_s`
+                is impossible.
         """
+        waiting = Waiting(limit_s=wait_limit_s)
         artifact.check()
         require_flags(artifact.target, artifact.cpu_flags)
         if validate is not None:
@@ -76,7 +79,6 @@ class Executable:
         code = LoadedImage(artifact.image)
         kernels = [kernel.name for kernel in artifact.kernels]
         schedule = combine(artifact.programs, min(self.eus, _busy(artifact)))
-        waiting = Waiting(limit_s=wait_limit_s)
         self._launcher = Launcher(partial(Team, code, kernels, schedule, waiting, pin))
 
     def __call__(self, *args: object, **kwargs: object) -> list[np.ndarray]:
@@ -139,18 +141,6 @@ class Executable:
     def save(self, path: str | Path) -> None:
         """Write the artifact (see `Artifact.save`)."""
         self.artifact.save(path)
-
-
-def load(path: str | Path, eus: int | None = None, **options: object) -> Executable:
-    """Load a saved model and make it ready to run.
-
-    Args:
-        path: an `.rcx` file.
-        eus, options: as for `Executable`.
-
-    Errors as for `Artifact.load` and `Executable`.
-    """
-    return Executable(Artifact.load(path), eus, **options)  # type: ignore[arg-type]
 
 
 def _threads(artifact: Artifact, asked: int | None) -> int:

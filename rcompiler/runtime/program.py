@@ -25,6 +25,8 @@ _NUMPY_TYPES = frozenset(
 )
 MAX_EUS = 4096
 MAX_BYTES = 1 << 46
+MAX_RANK = 64  # of a numpy array
+MAX_OPERANDS = 1 << 14  # of a kernel: their addresses are on the stack of the thread that runs it
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,10 @@ class Limits:
 
 def check_tensor(tensor: Tensor) -> None:
     """Refuse impossible shapes and types of a signature."""
-    if any(extent < 0 for extent in tensor.shape) or tensor.nbytes > MAX_BYTES:
+    # numpy refuses an empty array, too, whose other extents are beyond any memory.
+    extents = [max(extent, 1) for extent in tensor.shape]
+    too_large = len(extents) > MAX_RANK or math.prod(extents) * tensor.itemsize > MAX_BYTES
+    if any(extent < 0 for extent in tensor.shape) or too_large:
         raise ArtifactError(f"tensor '{tensor.name}': impossible shape {list(tensor.shape)}")
 
 

@@ -27,6 +27,7 @@ from rcompiler.runtime.schedule import Schedule
 _WORD = 8
 _JOIN_S = 5.0
 _BUSY_FACTOR = 30
+_DAY_S = 86400  # in ns and times the factor it is still far from 64 bits
 _Worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _Stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _Launch = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
@@ -45,12 +46,19 @@ class Waiting:
         slice_s: a sleeper looks around this often.
         limit_s: after so long without any progress a wait has failed; 30 times that while an EU
             is inside a kernel.
+
+    Raises DeviceError when ``limit_s`` is no time above 0 and up to a day.
     """
 
     spin: int | None = None
     yields: int = 8
     slice_s: float = 0.05
     limit_s: float = 20.0
+
+    def __post_init__(self) -> None:
+        limit = self.limit_s
+        if not isinstance(limit, int | float) or isinstance(limit, bool) or not 0 < limit <= _DAY_S:
+            raise DeviceError(f"wait_limit_s={limit!r}: give seconds above 0, at most {_DAY_S}")
 
 
 class Team:

@@ -11,6 +11,8 @@ from bad_models import external, graph_model, relu
 from onnx import helper, numpy_helper
 
 import rcompiler
+from rcompiler.device.cpu import cpu_device
+from rcompiler.device.record import save_device
 from rcompiler.errors import (
     CompilerError,
     DeviceError,
@@ -104,6 +106,44 @@ def test_missing_or_short_external_data(tmp_path):
     refused(InvalidModel, "m.onnx", "weight files beside the model", model=path)
 
 
+@pytest.mark.parametrize("location", ["../weights.bin", "{outside}", "link.bin"])
+def test_external_data_stays_beside_the_model(tmp_path, location):
+    """A model must not read other files of the machine into its weights."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    path = external(folder)
+    outside = tmp_path / "weights.bin"
+    os.replace(folder / "weights.bin", outside)
+    (folder / "link.bin").symlink_to(outside)
+    proto = onnx.load(path, load_external_data=False)
+    for entry in proto.graph.initializer[0].external_data:
+        if entry.key == "location":
+            entry.value = location.format(outside=outside)
+    path.write_bytes(proto.SerializeToString())
+    refused(InvalidModel, "m.onnx", "external data cannot be read", model=path)
+
+
+def test_external_data_of_a_function(tmp_path):
+    weight = numpy_helper.from_array(np.full((2, 3), 2, np.float32), "w")
+    nodes = [
+        helper.make_node("Constant", [], ["c"], value=weight),
+        helper.make_node("Mul", ["a", "c"], ["out"]),
+    ]
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("me", 1)]
+    body = helper.make_function("me", "Twice", ["a"], ["out"], nodes, opsets[:1])
+    call = helper.make_node("Twice", ["x"], ["y"], domain="me")
+    info = [helper.make_tensor_value_info(n, 1, [2, 3]) for n in "xy"]
+    graph = helper.make_graph([call], "g", info[:1], info[1:])
+    proto = helper.make_model(graph, functions=[body], opset_imports=opsets, ir_version=8)
+    tensor = proto.functions[0].node[0].attribute[0].t
+    (tmp_path / "w.bin").write_bytes(tensor.raw_data)
+    onnx.external_data_helper.set_external_data(tensor, "w.bin")
+    tensor.ClearField("raw_data")
+    (tmp_path / "m.onnx").write_bytes(proto.SerializeToString())
+    made = rcompiler.compile_onnx(tmp_path / "m.onnx", cache=False)
+    assert made(np.ones((2, 3), np.float32))[0].tolist() == [[2.0] * 3] * 2
+
+
 def test_dynamic_dimensions_without_shapes():
     proto = relu(("batch", 3))
     refused(ShapeError, "'x'", "'batch'", "shapes=", model=proto)
@@ -168,6 +208,8 @@ def test_a_model_larger_than_this_machine(monkeypatch):
         ({"fusion": "no"}, CompilerError, "fusion"),
         ({"cache": 7}, CompilerError, "cache"),
         ({"shapes": 7}, ShapeError, "shapes"),
+        ({"values": 7}, ShapeError, "values"),
+        ({"values": {"nothing": 7}}, ShapeError, "no input 'nothing'"),
         ({"progress": 7}, CompilerError, "progress"),
     ],
 )
@@ -175,6 +217,14 @@ def test_unknown_options(options, kind, word):
     with pytest.raises(kind) as caught:
         rcompiler.compile_onnx(relu(), **{"cache": False, **options})
     assert word in str(caught.value) and "defect" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["a b", "a}b", "a{b", "a'b", 'a"b', "a,b", "a=b", "ü"])
+def test_a_device_file_may_have_any_name(tmp_path, name):
+    """The name goes through the text of a pipeline."""
+    path = tmp_path / f"{name}.json"
+    save_device(cpu_device("x86-64", 1), path)
+    assert rcompiler.compile_onnx(relu(), target=str(path), cache=False).eus == 1
 
 
 # -- calls --------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import json
 import numpy as np
 import onnx
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 
 from rcompiler import onnx_backend
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel, ShapeError, UnsupportedOp
@@ -60,6 +60,15 @@ def test_shapes_and_values_may_change_from_run_to_run():
         np.testing.assert_array_equal(y, x.reshape(target))
 
 
+def test_given_weights_replace_those_of_the_model():
+    model = reshape_model()
+    model.graph.initializer.append(numpy_helper.from_array(np.array([2, 3]), "s"))
+    prepared, x = onnx_backend.prepare(model), np.zeros((2, 3), np.float32)
+    assert [y.shape for y in prepared.run([x])] == [(2, 3)]
+    for shape in [(3, 2), (1, 6)]:
+        assert [y.shape for y in prepared.run([x, np.array(shape)])] == [shape]
+
+
 def test_run_node():
     x = np.float32([[1, -2], [-3, 4]])
     node = helper.make_node("Relu", ["x"], ["y"])
@@ -79,7 +88,7 @@ def test_run_node():
         (lambda: onnx_backend.prepare(reshape_model()).run([]), ShapeError, "'x' is missing"),
         (lambda: onnx_backend.prepare(reshape_model()).run([1] * 3), ShapeError, "the model has 2"),
         (lambda: onnx_backend.prepare(reshape_model()).run({"z": 1}), ShapeError, "no input 'z'"),
-        (lambda: onnx_backend.prepare(reshape_model()).run([None, [1]]), ShapeError, "a sequence"),
+        (lambda: onnx_backend.prepare(reshape_model()).run([None, [1]]), ShapeError, "no array"),
         (lambda: onnx_backend.run_node(helper.make_node("Nop", ["x"], ["y"]), [np.ones(1)]),
          InvalidModel, "node 'Nop' is not valid"),
         (lambda: onnx_backend.run_node(helper.make_node("Add", ["x", "z"], ["y"]), [np.ones(1)]),
@@ -114,6 +123,16 @@ def test_cross_section(tmp_path):
     record = counts_of(tmp_path, f"--only={SUBSET}")
     failed = [(c["case"], c["reason"]) for c in record["cases"] if c["status"] != "pass"]
     assert len(record["cases"]) > 50 and not failed
+
+
+def test_random_cases_are_refused_with_operator_and_reason(tmp_path):
+    record = counts_of(tmp_path, "--only=test_bernoulli|test_dropout_default_cpu")
+    found = {c["case"]: c for c in record["cases"]}
+    assert found.pop("test_dropout_default")["status"] == "pass"
+    assert len(found) == 6
+    for case in found.values():
+        assert case["status"] == "refused" and "random numbers" in case["reason"]
+        assert case["subject"] in ("Bernoulli", "RandomUniformLike")
 
 
 @pytest.mark.slow

@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -233,6 +235,32 @@ def test_bad_edits_are_refused_with_a_reason(model, tmp_path):
     assert len(messages) == len(BAD_EDITS), f"{BAD_EDITS[len(messages)]}: {done.stderr}"
     for edited, message in zip(BAD_EDITS, messages, strict=True):
         assert message and "defect" not in message, (edited, message)
+
+
+_NOISE = """
+import sys
+if "rcompiler.isolate" in " ".join(sys.orig_argv):
+    sys.stderr.write("noise" * 200_000)
+"""
+
+
+def test_a_child_that_prints_a_lot_does_not_hang(model, tmp_path, monkeypatch):
+    """More than a pipe holds; and nothing of the child's folder is kept open."""
+    (tmp_path / "sitecustomize.py").write_text(_NOISE)
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(120)
+    try:
+        made = rcompiler.compile_schedule(model.stage("vdevice"), model.constants(), cache=False)
+    finally:
+        signal.alarm(0)
+    assert made.artifact.certificate == model.artifact.certificate
+    assert "rc-schedule-" not in Path("/proc/self/maps").read_text()
+
+
+def _too_long(*_):
+    raise TimeoutError("the child did not end")
 
 
 def test_two_processes_write_the_same_file(tmp_path):

@@ -217,6 +217,15 @@ def test_check_lists_every_gap():
     assert check(model([node("Relu", ["x"], ["y"])], {"x": [2]}, ["y"])) == []
 
 
+def test_nodes_may_stand_in_any_order_and_the_model_is_not_changed():
+    nodes = [node("Relu", ["a"], ["y"]), node("Neg", ["x"], ["a"])]
+    made = model(nodes, {"x": [2]}, ["y"])
+    before = made.SerializeToString(deterministic=True)
+    straight = import_onnx(model(nodes[::-1], {"x": [2]}, ["y"])).module_text
+    assert import_onnx(made).module_text == straight
+    assert made.SerializeToString(deterministic=True) == before
+
+
 def test_recursive_functions_are_refused():
     imports = [helper.make_opsetid("", 21), helper.make_opsetid("me", 1)]
     f = helper.make_function(

@@ -16,7 +16,8 @@ import small_models as sm
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime import container
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.executable import Executable, load
+from rcompiler.runtime.executable import Executable
+from rcompiler.runtime.program import Tensor, check_tensor
 
 X = np.linspace(-3, 3, sm.N, dtype=np.float32)
 
@@ -32,7 +33,7 @@ def sample() -> Artifact:
 def test_saved_and_loaded_is_the_same_model(tmp_path: Path):
     path = tmp_path / "m.rcx"
     sample().save(path)
-    model = load(path)
+    model = Executable(Artifact.load(path))
     assert np.array_equal(model(X)[0], sm.expected(X))
     assert model.artifact.certificate == sample().certificate
     assert model.artifact.image == sample().image
@@ -169,7 +170,7 @@ def test_missing_cpu_features_are_named(tmp_path: Path):
     path = tmp_path / "m.rcx"
     dataclasses.replace(sample(), target="x86-64-v9", cpu_flags=("sse2", "avx9000")).save(path)
     with pytest.raises(ArtifactError, match="target 'x86-64-v9': this CPU lacks avx9000; compile"):
-        load(path)
+        Executable(Artifact.load(path))
 
 
 def test_files_that_cannot_be_read_or_written(tmp_path: Path):
@@ -221,16 +222,40 @@ def big(path: Path) -> np.ndarray:
 def test_large_weights_are_checked_in_both_ways(tmp_path: Path):
     path = tmp_path / "m.rcx"
     weights = big(path)
-    assert np.array_equal(load(path)(X)[0], sm.expected(X))
-    assert np.array_equal(Artifact.load(path, verify="full").constants, weights)
+    assert np.array_equal(Executable(Artifact.load(path))(X)[0], sm.expected(X))
+    assert np.array_equal(Artifact.load(path, full=True).constants, weights)
     with open(path, "r+b") as file:
         file.seek(-12345, os.SEEK_END)
         byte = file.read(1)
         file.seek(-1, os.SEEK_CUR)
         file.write(bytes([byte[0] ^ 1]))
-    for verify in ("fast", "full"):
+    for full in (False, True):
         with pytest.raises(ArtifactError, match="section 'weights' is damaged"):
-            Artifact.load(path, verify=verify)
+            Artifact.load(path, full=full)
+
+
+def test_a_file_that_is_read_instead_of_mapped_may_go(tmp_path: Path):
+    path = tmp_path / "m.rcx"
+    sample().save(path)
+    loaded = Artifact.load(path, mapped=False)
+    assert str(path) not in Path("/proc/self/maps").read_text()
+    path.unlink()
+    assert loaded.certificate == sample().certificate
+    assert np.array_equal(Executable(loaded)(X)[0], sm.expected(X))
+
+
+@pytest.mark.parametrize("shape", [(0, 1 << 61), (0, 1 << 40, 1 << 40), (1,) * 65, (-1, 0)])
+def test_shapes_that_numpy_cannot_hold_are_refused(shape):
+    with pytest.raises(ArtifactError, match="tensor 'z': impossible shape"):
+        check_tensor(Tensor("z", shape, "float32"))
+
+
+def test_a_kernel_has_a_bounded_number_of_operands():
+    """Their addresses are on the stack of the thread that runs it."""
+    whole = sample()
+    kernel = dataclasses.replace(whole.kernels[0], operand_bytes=(0,) * 1_000_000)
+    with pytest.raises(ArtifactError, match="impossible operands"):
+        dataclasses.replace(whole, kernels=(kernel, *whole.kernels[1:])).check()
 
 
 def test_loading_is_fast_and_copies_no_weights(tmp_path: Path):

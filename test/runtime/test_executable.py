@@ -171,13 +171,20 @@ def test_eus_without_work_get_no_thread():
 def test_the_interpreter_ends_cleanly_with_threads_parked(tmp_path: Path):
     sm.artifact([sm.two_steps(2)]).save(tmp_path / "m.rcx")
     code = (
-        "import numpy as np; from rcompiler.runtime.executable import load\n"
-        f"m = load({str(tmp_path / 'm.rcx')!r}, 2); print(m(np.ones({sm.N}, np.float32))[0][1])"
+        "import numpy as np; from rcompiler.runtime import Artifact, Executable\n"
+        f"m = Executable(Artifact.load({str(tmp_path / 'm.rcx')!r}), 2)\n"
+        f"print(m(np.ones({sm.N}, np.float32))[0][1])"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout, done.stderr) == (0, "2.0\n", "")
+
+
+@pytest.mark.parametrize("limit", [0, -1, float("nan"), float("inf"), 1e12, None, True, "1"])
+def test_impossible_wait_limits_are_refused(limit):
+    with pytest.raises(DeviceError, match="wait_limit_s=.*seconds above 0"):
+        Executable(sm.artifact([sm.two_steps(2)]), wait_limit_s=limit)
 
 
 def test_pinned_threads_give_the_same():

@@ -25,7 +25,7 @@ def tool(tmp_path, monkeypatch, capsys):
 
 @pytest.fixture
 def unheard(tmp_path):
-    """A model with two operators that nobody knows how to compile."""
+    """A model with an operator and types that cannot be compiled."""
     text = onnx.helper.make_tensor_value_info
     nodes = [onnx.helper.make_node("StringNormalizer", ["x"], ["y"], "first")]
     strings = (onnx.TensorProto.STRING, [2])
@@ -88,7 +88,14 @@ def test_check_lists_gaps(tool, unheard):
         0, "two_branch: all 5 nodes can be compiled\n",
     )  # fmt: skip
     code, out, err = tool(rc_compile.main, unheard, "--check")
-    assert code == 1 and "string" in (out + err).lower()
+    header, first, second, last = out.splitlines()
+    assert (code, err) == (1, "") and header.split()[:3] == ["where", "op", "types"]
+    for line, words in [
+        (first, ("input x ", " StringNormalizer ", " string[2] ", "is not translated", "outside")),
+        (second, ("node first ", "the operator is not translated", "outside")),
+        (last, ("unheard: cannot be compiled, 2 parts",)),
+    ]:
+        assert all(word in line for word in words), line
 
 
 @pytest.mark.parametrize(

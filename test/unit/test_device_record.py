@@ -83,6 +83,23 @@ def test_unreadable_hosts_get_the_defaults(tmp_path):
     assert host_caches(tmp_path / "cache") == {}
 
 
+def test_a_cache_that_is_described_badly_is_left_out(tmp_path):
+    (tmp_path / "index0").mkdir()
+    facts = {
+        "type": "Data",
+        "level": "1",
+        "size": "32K",
+        "coherency_line_size": "0",
+        "ways_of_associativity": "0",
+        "shared_cpu_list": "0",
+    }
+    for name, text in facts.items():
+        (tmp_path / "index0" / name).write_text(text)
+    assert host_caches(tmp_path) == {}
+    (tmp_path / "index0" / "coherency_line_size").write_text("64")
+    assert host_caches(tmp_path)["L1"].ways == 512
+
+
 def test_the_host_itself_is_a_device():
     device = detect_cpu()
     assert device.eus >= 1 and best_level(device.features) == device.level_name
@@ -124,6 +141,9 @@ def broken(change):
         (lambda r: r["compute"].pop("registers"), "'registers' is missing"),
         (lambda r: r["compute"].update(peaks={"f32": -1}), "peak f32 is -1"),
         (lambda r: r["costs"].update(barrier_ns=float("nan")), "barrier_ns is nan"),
+        (lambda r: r["compute"].update(ghz=10**400), "compute: a number is beyond any machine"),
+        (lambda r: r["memory"][0].update(capacity=10**400), r"memory\[0\].*beyond any machine"),
+        (lambda r: r.update(eus=10**400), "odd.json: a number is beyond any machine"),
     ],
 )
 def test_odd_records_are_refused(change, message):
@@ -142,6 +162,8 @@ def test_files_that_are_no_records(tmp_path):
         load_device(tmp_path / "binary.json")
     with pytest.raises(DeviceError, match="list where an object"):
         from_json("[1]")
+    with pytest.raises(DeviceError, match="not JSON"):
+        from_json("[" * 100_000)
 
 
 @pytest.mark.parametrize(

@@ -324,9 +324,7 @@ def _single(b: Builder, operand: tuple[Value, str], keep: str, sizes: dict[str, 
     write = ", ".join(f"d{i}" for i in range(count))
     read = _maps(term, order, value, sizes)
     if len(order) == count:
-        return b.generic(
-            [(value, read)], [(b.empty(shape, value.dtype), write)], "p" * count, lambda s, a, _: a
-        )[0]
+        return b.tabulate(shape, value.dtype, lambda s, a: a, (value, read))
     start = b.fill(shape, value.dtype, 0)
     return b.generic(
         [(value, read)],

@@ -14,8 +14,8 @@ from rcompiler.frontend.scalar import Body, Scalar
 @lowering("NonMaxSuppression")
 def _non_max_suppression(ctx: Context) -> Value:
     """Selected [batch, class, box] of constants: how many are selected is the result's shape."""
-    why = "the boxes and scores decide the result's shape; what"
-    boxes, scores = ctx.const(0, f"{why}: the boxes"), ctx.const(1, f"{why}: the scores")
+    why = "boxes and scores decide the result's shape"
+    boxes, scores = ctx.const(0, why), ctx.const(1, why)
     most = int(ctx.scalar(2, 0))
     overlap, least = ctx.scalar(3, 0.0), ctx.scalar(4, None)
     if (

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rcompiler.frontend import dtypes, load
+from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Value, dims
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar
@@ -67,19 +67,13 @@ def take(ctx: Context, x: Value, at: Value, axis: int) -> Value:
             starts[axis], sizes[axis], steps[axis] = int(flat[0]), flat.size, step
             return b.reshape(b.slice(x, starts, sizes, steps), shape)
 
-    def body(s: Body, position: Scalar, _: Scalar) -> Scalar:
+    def body(s: Body, position: Scalar) -> Scalar:
         where = [s.index(i) for i in range(axis)]
         where.append(resolved(s, position, extent, at.const is not None))
         where += [s.index(i) for i in range(axis + at.rank, len(shape))]
         return s.extract(x, where)
 
-    own = ", ".join(dims(len(shape)))
-    return b.generic(
-        [(at, ", ".join(dims(at.rank, axis)))],
-        [(b.empty(shape, x.dtype), own)],
-        "p" * len(shape),
-        body,
-    )[0]
+    return b.tabulate(shape, x.dtype, body, (at, ", ".join(dims(at.rank, axis))))
 
 
 @lowering("GatherElements")
@@ -102,10 +96,7 @@ def _gather_elements(ctx: Context) -> Value:
         where[axis] = resolved(s, position, x.shape[axis], at.const is not None)
         return s.extract(x, where)
 
-    own = ", ".join(dims(x.rank))
-    return b.generic(
-        [(at, own)], [(b.empty(at.shape, x.dtype), own)], "p" * x.rank, lambda s, p, _: body(s, p)
-    )[0]
+    return b.tabulate(at.shape, x.dtype, body, (at, ", ".join(dims(x.rank))))
 
 
 @lowering("GatherND")
@@ -129,25 +120,19 @@ def _gather_nd(ctx: Context) -> Value:
     def body(s: Body, *args: Scalar) -> Scalar:
         where = [s.index(i) for i in range(batch)]
         where += [
-            resolved(s, p, e, at.const is not None)
-            for p, e in zip(args[:count], extents, strict=True)
+            resolved(s, p, e, at.const is not None) for p, e in zip(args, extents, strict=True)
         ]
         where += [s.index(i) for i in range(rank - 1, len(shape))]
         return s.extract(x, where)
 
     reads = [", ".join([*dims(rank - 1), str(i)]) for i in range(count)]
-    return b.generic(
-        [(at, r) for r in reads],
-        [(b.empty(shape, x.dtype), ", ".join(dims(len(shape))))],
-        "p" * len(shape),
-        body,
-    )[0]
+    return b.tabulate(shape, x.dtype, body, *((at, read) for read in reads))
 
 
 @lowering("Compress")
 def _compress(ctx: Context) -> Value:
     b, x = ctx.b, ctx.input(0)
-    kept = np.flatnonzero(ctx.const(1, "the condition, which decides the result's shape"))
+    kept = np.flatnonzero(ctx.const(1, "it decides the result's shape"))
     axis = ctx.attr("axis")
     if axis is None:
         x, axis = b.reshape(x, [x.size]), 0
@@ -159,7 +144,7 @@ def _compress(ctx: Context) -> Value:
 
 @lowering("NonZero")
 def _non_zero(ctx: Context) -> Value:
-    array = ctx.const(0, "the input, which decides the result's shape")
+    array = ctx.const(0, "it decides the result's shape")
     array = dtypes.to_storage(array, ctx.input(0).dtype)
     rows = np.nonzero(array.reshape(-1) if array.ndim == 0 else array)
     return ctx.b.constant(np.array(rows, np.int64).reshape(array.ndim, -1))
@@ -167,7 +152,7 @@ def _non_zero(ctx: Context) -> Value:
 
 @lowering("Unique")
 def _unique(ctx: Context) -> list[Value | None]:
-    b, array = ctx.b, ctx.const(0, "the input, which decides the result's shape")
+    b, array = ctx.b, ctx.const(0, "it decides the result's shape")
     axis = ctx.attr("axis")
     if axis is not None:
         axis = ctx.axis(axis, array.ndim)
@@ -193,19 +178,13 @@ def _one_hot(ctx: Context) -> Value:
     kind = at.dtype if dtypes.is_float(at.dtype) else "int64"
     shape = [*at.shape[:axis], depth, *at.shape[axis:]]
 
-    def body(s: Body, position: Scalar, off: Scalar, on: Scalar, *_: Scalar) -> Scalar:
+    def body(s: Body, position: Scalar, off: Scalar, on: Scalar) -> Scalar:
         position = s.cast(position, kind)
         position = s.select(position < 0, position + depth, position)
         return s.select(position.eq(s.cast(s.cast(s.index(axis), "int64"), kind)), on, off)
 
-    own = dims(len(shape))
-    read = ", ".join(d for i, d in enumerate(own) if i != axis)
-    return b.generic(
-        [(at, read), (values, "0"), (values, "1")],
-        [(b.empty(shape, values.dtype), ", ".join(own))],
-        "p" * len(shape),
-        body,
-    )[0]
+    read = ", ".join(d for i, d in enumerate(dims(len(shape))) if i != axis)
+    return b.tabulate(shape, values.dtype, body, (at, read), (values, "0"), (values, "1"))
 
 
 @lowering("Trilu")
@@ -240,7 +219,8 @@ def _eye_like(ctx: Context) -> Value:
 @lowering("Range")
 def _range(ctx: Context) -> Value:
     """``start + i * delta`` below ``limit``; its length decides shapes, so all are constants."""
-    start, limit, delta = (ctx.const(i, "start, limit or delta").reshape(()) for i in range(3))
+    why = "it decides the result's shape"
+    start, limit, delta = (ctx.const(i, why).reshape(()) for i in range(3))
     if delta == 0:
         raise ctx.shape_error("delta is zero")
     dtype = ctx.input(0).dtype
@@ -250,7 +230,7 @@ def _range(ctx: Context) -> Value:
         count = max(0, -(int(first - last) // int(step)))
     else:
         count = max(0, int(np.ceil((last - first) / step)))
-    load.check_size(f"node '{ctx.name}': the range", [count], dtype)
+    ctx.check_size([count], dtype)
     values = first + np.arange(count).astype(wide) * step
     return ctx.b.constant(values.astype(dtypes.numpy_dtype(dtype)), dtype)
 
@@ -265,16 +245,13 @@ def _reverse_sequence(ctx: Context) -> Value:
     if not x.size:
         return x
 
-    def body(s: Body, length: Scalar, _: Scalar) -> Scalar:
+    def body(s: Body, length: Scalar) -> Scalar:
         where = [s.index(i) for i in range(x.rank)]
         end = s.minimum(s.cast(length, "index"), x.shape[time])
         where[time] = s.select(where[time] < end, end - 1 - where[time], where[time])
         return s.extract(x, where)
 
-    own = ", ".join(dims(x.rank))
-    return b.generic([(lens, f"d{batch}")], [(b.empty(x.shape, x.dtype), own)], "p" * x.rank, body)[
-        0
-    ]
+    return b.tabulate(x.shape, x.dtype, body, (lens, f"d{batch}"))
 
 
 @lowering("TensorScatter")
@@ -295,7 +272,7 @@ def _tensor_scatter(ctx: Context) -> Value:
     if at.shape != past.shape[:1]:
         raise ctx.shape_error("there is one write index per batch entry")
 
-    def body(s: Body, old: Scalar, first: Scalar, _: Scalar) -> Scalar:
+    def body(s: Body, old: Scalar, first: Scalar) -> Scalar:
         where = [s.index(i) for i in range(past.rank)]
         step = where[axis] - s.cast(first, "index")
         if mode == "circular":
@@ -304,7 +281,4 @@ def _tensor_scatter(ctx: Context) -> Value:
         where[axis] = s.clamp(step, 0, steps - 1)
         return s.select((step >= 0) & (step < steps), s.extract(update, where), old)
 
-    own = ", ".join(dims(past.rank))
-    return b.generic(
-        [(past, own), (at, "d0")], [(b.empty(past.shape, past.dtype), own)], "p" * past.rank, body
-    )[0]
+    return b.tabulate(past.shape, past.dtype, body, (past, ", ".join(dims(past.rank))), (at, "d0"))

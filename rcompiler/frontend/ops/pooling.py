@@ -264,7 +264,7 @@ def _max_unpool(ctx: Context) -> Value:
     out = b.reshape(out, implied)
     if not ctx.has(2):
         return out
-    wanted = [int(d) for d in ctx.const(2, "the output shape")]
+    wanted = [int(d) for d in ctx.const(2)]
     if len(wanted) != x.rank or any(a < d for a, d in zip(wanted, implied, strict=True)):
         raise ctx.shape_error(f"the output shape {wanted} is smaller than {implied}")
     extra = [a - d for a, d in zip(wanted, implied, strict=True)]

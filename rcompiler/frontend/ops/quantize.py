@@ -84,10 +84,9 @@ def _quantize(ctx: Context) -> Value:
             f"quantising to {dtype} with precision {precision} is not translated",
             "Use float32 scales and 8-bit integers",
         )
-    own = ", ".join(dims(x.rank))
-    inputs = [(x, own), _parameter(ctx, scale, x)]
+    reads = [(x, ", ".join(dims(x.rank))), _parameter(ctx, scale, x)]
     if zero is not None and not is_zero(zero):
-        inputs.append(_parameter(ctx, zero, x))
+        reads.append(_parameter(ctx, zero, x))
     saturate = bool(ctx.attr("saturate", 1))
 
     def body(s: Body, a: Scalar, k: Scalar, *rest: Scalar) -> Scalar:
@@ -95,12 +94,12 @@ def _quantize(ctx: Context) -> Value:
         if precision in ("float16", "bfloat16"):
             ratio = s.cast(ratio, "float32")
         if dtype in FLOAT8:
-            if len(rest) > 1:
+            if rest:
                 ratio = ratio + s.cast(rest[0], ratio.dtype)
             return s.cast(ratio, dtype, saturate)
-        return round_to(s, ratio, s.cast(rest[0], "int32") if len(rest) > 1 else None, dtype)
+        return round_to(s, ratio, s.cast(rest[0], "int32") if rest else None, dtype)
 
-    return b.generic(inputs, [(b.empty(x.shape, dtype), own)], "p" * x.rank, body)[0]
+    return b.tabulate(x.shape, dtype, body, *reads)
 
 
 @lowering("DequantizeLinear")
@@ -114,21 +113,20 @@ def _dequantize(ctx: Context) -> Value:
     if zero is not None and (not _fit(zero, scale) or zero.dtype != x.dtype):
         raise ctx.shape_error("the zero point has the scale's shape and the input's type")
     if not (dtypes.is_integer(x.dtype) or x.dtype in FLOAT8):
-        raise ctx.refuse(f"element type {x.dtype} is not translated")
+        raise ctx.refuse(f"element type {x.dtype} is not translated", "Use int8 or uint8")
     wide = "float64" if dtype == "float64" else "float32"
-    own = ", ".join(dims(x.rank))
-    inputs = [(x, own), _parameter(ctx, scale, x)]
+    reads = [(x, ", ".join(dims(x.rank))), _parameter(ctx, scale, x)]
     if zero is not None and not is_zero(zero):
-        inputs.append(_parameter(ctx, zero, x))
+        reads.append(_parameter(ctx, zero, x))
     inner = wide if x.dtype in FLOAT8 else "int32"
 
     def body(s: Body, a: Scalar, k: Scalar, *rest: Scalar) -> Scalar:
         a = s.cast(a, inner)
-        if len(rest) > 1:
+        if rest:
             a = a - s.cast(rest[0], inner)
         return s.cast(s.cast(a, wide) * s.cast(k, wide), dtype)
 
-    return b.generic(inputs, [(b.empty(x.shape, dtype), own)], "p" * x.rank, body)[0]
+    return b.tabulate(x.shape, dtype, body, *reads)
 
 
 # -- integer products ---------------------------------------------------------------------------

@@ -12,8 +12,8 @@ import struct
 import zlib
 from collections.abc import Sequence
 
-from rcompiler.frontend import dtypes, load
-from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend import dtypes
+from rcompiler.frontend.builder import Value
 from rcompiler.frontend.ops.scan import prefix
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar
@@ -45,32 +45,27 @@ def _uniform(s: Body, shape: Sequence[int], seed: int, dtype: str) -> Scalar:
 
 @lowering("RandomUniform", "RandomUniformLike", "RandomNormal", "RandomNormalLike")
 def _random(ctx: Context) -> Value:
-    b, like = ctx.b, ctx.op.endswith("Like")
+    like = ctx.op.endswith("Like")
     shape = list(ctx.input(0).shape) if like else [int(d) for d in ctx.attr("shape", [])]
     number = ctx.attr("dtype")
     dtype = dtypes.from_onnx(number) if number else ctx.input(0).dtype if like else "float32"
     if not dtypes.is_float(dtype):
         raise ctx.refuse(f"random numbers of {dtype} are not translated", "Set dtype to float32")
-    load.check_size(f"node '{ctx.name}': the result", shape, dtype)
+    ctx.check_size(shape, dtype)
     wide, seed = ("float64" if dtype == "float64" else "float32"), _seed(ctx)
 
-    def uniform(s: Body, _: Scalar) -> Scalar:
+    def uniform(s: Body) -> Scalar:
         low, high = ctx.attr("low", 0.0), ctx.attr("high", 1.0)
         return s.cast(_uniform(s, shape, seed, wide) * (high - low) + low, dtype)
 
-    def normal(s: Body, _: Scalar) -> Scalar:
+    def normal(s: Body) -> Scalar:
         """The Box-Muller transform of two uniform numbers."""
         radius = s.sqrt(s.log(1.0 - _uniform(s, shape, seed, wide)) * -2.0)
         angle = _uniform(s, shape, zlib.crc32(b"angle", seed), wide) * (2 * math.pi)
         deviate = radius * s.cos(angle)
         return s.cast(deviate * ctx.attr("scale", 1.0) + ctx.attr("mean", 0.0), dtype)
 
-    return b.generic(
-        [],
-        [(b.empty(shape, dtype), ", ".join(dims(len(shape))))],
-        "p" * len(shape),
-        uniform if "Uniform" in ctx.op else normal,
-    )[0]
+    return ctx.b.tabulate(shape, dtype, uniform if "Uniform" in ctx.op else normal)
 
 
 @lowering("Multinomial")

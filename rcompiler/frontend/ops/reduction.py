@@ -49,11 +49,8 @@ def with_reduced(
     b: Builder, x: Value, others: Sequence[Value], axes: Sequence[int], fn: Callable[..., Scalar]
 ) -> Value:
     """``fn(s, x, *others)`` where the others lack ``axes``."""
-    own = ", ".join(dims(x.rank))
-    inputs = [(x, own)] + [(o, along(axes, x.rank)) for o in others]
-    return b.generic(
-        inputs, [(b.empty(x.shape, x.dtype), own)], "p" * x.rank, lambda s, *args: fn(s, *args[:-1])
-    )[0]
+    reads = [(other, along(axes, x.rank)) for other in others]
+    return b.tabulate(x.shape, x.dtype, fn, (x, ", ".join(dims(x.rank))), *reads)
 
 
 @lowering(
@@ -219,10 +216,10 @@ def _hardmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     own, write = ", ".join(dims(flat.rank)), ", ".join(f"d{i}" for i in keep)
     kinds = "".join("r" if i == axis else "p" for i in range(flat.rank))
     first = b.generic([(flat, own), (top, write)], [(first, write)], kinds, body)[0]
-    out = b.generic(
-        [(first, write)],
-        [(b.empty(flat.shape, x.dtype), own)],
-        "p" * flat.rank,
-        lambda s, at, _: s.cast(at.eq(s.cast(s.index(axis), "int64")), x.dtype),
-    )[0]
+    out = b.tabulate(
+        flat.shape,
+        x.dtype,
+        lambda s, at: s.cast(at.eq(s.cast(s.index(axis), "int64")), x.dtype),
+        (first, write),
+    )
     return b.reshape(out, x.shape)

@@ -41,11 +41,7 @@ def _grids(ctx: Context, rois: Value, half: bool, scale: float, sizes: list[int]
     if ratio > 0:
         return np.full((2, rois.shape[0]), ratio, np.int64)
     if rois.const is None:
-        raise ctx.gap(
-            "with sampling_ratio 0 the work depends on run-time regions",
-            "Set sampling_ratio, or make the regions constant",
-            tuple(sorted(rois.inputs)),
-        )
+        raise ctx.run_time(1, "with sampling_ratio 0 the regions decide how much work there is")
     # In the regions' own type: a rounding difference here would change the number of points.
     number = rois.const.dtype.type
     edges = rois.const * number(scale) - number(0.5 if half else 0.0)
@@ -240,9 +236,7 @@ def _shifted_samples(ctx: Context) -> tuple[Value, list[int]]:
     if mask is not None:
         reads.append((mask, ", ".join(["d0", "d1", *kernels, *places])))
     shape = [n, shifts, per, *kernel, *out]
-    start = b.empty(shape, x.dtype)
-    columns = b.generic(reads, [(start, ", ".join(dims(len(shape))))], "p" * len(shape), body)[0]
-    return columns, out
+    return b.tabulate(shape, x.dtype, body, *reads), out
 
 
 def _around(s: Body, at: Scalar, size: int) -> list[Tap]:

@@ -49,7 +49,7 @@ class Taps:
 def _upsample(ctx: Context) -> Value:
     x, scales = ctx.input(0), ctx.attr("scales")
     if ctx.has(1):
-        scales = ctx.const(1, "the scales").tolist()
+        scales = ctx.const(1).tolist()
     elif scales is None:  # opset 1
         scales = [1.0, 1.0, ctx.attr("height_scale", 1.0), ctx.attr("width_scale", 1.0)]
     return _resampled(ctx, x, _scaled(ctx, x, scales, range(x.rank)), "asymmetric", "floor")
@@ -59,13 +59,10 @@ def _upsample(ctx: Context) -> Value:
 def _resize(ctx: Context) -> Value:
     x = ctx.input(0)
     if ctx.opset < 11:
-        plan = _scaled(ctx, x, ctx.const(1, "the scales"), range(x.rank))
+        plan = _scaled(ctx, x, ctx.const(1), range(x.rank))
         return _resampled(ctx, x, plan, "asymmetric", "outward")
     axes = ctx.axes(ctx.attr("axes") or range(x.rank), x.rank)
-    scales, sizes = (
-        ctx.const(i, name) if ctx.has(i) and ctx.input(i).size else None
-        for i, name in ((2, "the scales"), (3, "the sizes"))
-    )
+    scales, sizes = (ctx.const(i) if ctx.has(i) and ctx.input(i).size else None for i in (2, 3))
     if scales is not None and sizes is None:
         plan = _scaled(ctx, x, scales, axes)
     elif sizes is not None and scales is None:
@@ -74,7 +71,7 @@ def _resize(ctx: Context) -> Value:
         raise ctx.shape_error("either scales or sizes are given")
     mode = ctx.attr("coordinate_transformation_mode", "half_pixel")
     if mode == "tf_crop_and_resize":
-        region = ctx.const(1, "the region").astype(np.float64).reshape(-1)
+        region = ctx.const(1).astype(np.float64).reshape(-1)
         if region.size != 2 * len(axes):
             raise ctx.shape_error("the region has a start and an end per axis")
         for i, axis in enumerate(plan):
@@ -239,9 +236,7 @@ def _along(ctx: Context, x: Value, a: Axis, taps: Taps) -> Value:
                 total = total + element(s, args[t]) * args[count + t]
             return s.select(args[2 * count], fill, total) if mask else total
 
-        return b.generic(
-            [*columns, *mask], [(b.empty(shape, x.dtype), ", ".join(own))], "p" * x.rank, body
-        )[0]
+        return b.tabulate(shape, x.dtype, body, *columns, *mask)
     table = f"{own[a.axis]}, d{x.rank}"
     out = b.generic(
         [(b.constant(taps.at), table), (b.constant(weights), table)],
@@ -282,25 +277,20 @@ def _nearest(
     own = dims(x.rank)
     read = [f"{d} floordiv {_times(tables[i])}" if i in tables else d for i, d in enumerate(own)]
     if not masks and all(_times(t) for t in tables.values()):
-        return b.generic(
-            [(x, ", ".join(read))],
-            [(b.empty(shape, x.dtype), ", ".join(own))],
-            "p" * x.rank,
-            lambda s, v, _: v,
-        )[0]
-    inputs = [(b.constant(t), own[i]) for i, t in tables.items()]
-    inputs += [(b.constant(m), own[i]) for i, m in masks.items()]
+        return b.tabulate(shape, x.dtype, lambda s, v: v, (x, ", ".join(read)))
+    reads = [(b.constant(t), own[i]) for i, t in tables.items()]
+    reads += [(b.constant(m), own[i]) for i, m in masks.items()]
 
     def body(s: Body, *args: Scalar) -> Scalar:
         where = [s.index(i) for i in range(x.rank)]
         for i, at in zip(tables, args, strict=False):
             where[i] = s.cast(at, "index")
         value = s.extract(x, where)
-        for mask in args[len(tables) : len(tables) + len(masks)]:
+        for mask in args[len(tables) :]:
             value = s.select(mask, ctx.attr("extrapolation_value", 0.0), value)
         return value
 
-    return b.generic(inputs, [(b.empty(shape, x.dtype), ", ".join(own))], "p" * x.rank, body)[0]
+    return b.tabulate(shape, x.dtype, body, *reads)
 
 
 def _step(table: np.ndarray) -> int:

@@ -172,18 +172,13 @@ def _from_constant(ctx: Context, x: Value, updates: Value, rows: np.ndarray, cou
     flat = b.reshape(updates, [rows.size, *x.shape[count:]])
     taken = b.constant(source.reshape(x.shape[:count]))
 
-    def body(s: Body, old: Scalar, row: Scalar, _: Scalar) -> Scalar:
+    def body(s: Body, old: Scalar, row: Scalar) -> Scalar:
         rest = [s.index(i) for i in range(count, x.rank)]
         new = s.extract(flat, [s.cast(s.maximum(row, 0), "index"), *rest])
         return s.select(row >= 0, new, old)
 
-    own = ", ".join(dims(x.rank))
-    return b.generic(
-        [(x, own), (taken, ", ".join(dims(count)))],
-        [(b.empty(x.shape, x.dtype), own)],
-        "p" * x.rank,
-        body,
-    )[0]
+    reads = [(x, ", ".join(dims(x.rank))), (taken, ", ".join(dims(count)))]
+    return b.tabulate(x.shape, x.dtype, body, *reads)
 
 
 def _box(source: np.ndarray) -> tuple[list[int], list[int]] | None:

@@ -160,14 +160,14 @@ def _tile(ctx: Context) -> Value:
 
 @lowering("ConstantOfShape")
 def _constant_of_shape(ctx: Context) -> Value:
-    from rcompiler.frontend.load import array_of, check_size
+    from rcompiler.frontend.load import array_of
 
     shape = ctx.ints(0, "shape")
     tensor = ctx.attr("value")
     one = np.zeros(1, np.float32) if tensor is None else array_of(tensor)
     if any(d < 0 for d in shape) or one.size != 1:
         raise ctx.shape_error(f"shape {shape}, {one.size} values")
-    check_size(f"node '{ctx.name}': a result", shape, dtypes.name_of(one))
+    ctx.check_size(shape, dtypes.name_of(one))
     return ctx.b.constant_view(np.broadcast_to(one.reshape(()), shape), dtypes.name_of(one))
 
 
@@ -228,13 +228,11 @@ def _pad_from_data(
 
     def body(s: Body, *args: Scalar) -> Scalar:
         at: list[Scalar] = [s.index(i) for i in range(x.rank)]
-        for i, position in zip(moved, args, strict=False):
+        for i, position in zip(moved, args, strict=True):
             at[i] = s.cast(position, "index")
         return s.extract(x, at)
 
-    own = ", ".join(f"d{i}" for i in range(x.rank))
-    inputs = [(maps[i], f"d{i}") for i in moved]
-    return ctx.b.generic(inputs, [(ctx.b.empty(shape, x.dtype), own)], "p" * x.rank, body)[0]
+    return ctx.b.tabulate(shape, x.dtype, body, *((maps[i], f"d{i}") for i in moved))
 
 
 def _source(position: int, size: int, mode: str) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from rcompiler.frontend import dtypes
+from rcompiler.frontend import dtypes, load
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar
@@ -189,8 +189,7 @@ def _standard(s: Body, x: Scalar) -> Scalar:
 def _dropout(ctx: Context) -> list[Value | None]:
     """Inference: the input, and a mask of ones. Training mode is refused."""
     x = ctx.input(0)
-    ratio = ctx.scalar(1, 0.5) if ctx.has(1) and ctx.has(2) else ctx.attr("ratio", 0.5)
-    if ctx.has(2) and ctx.scalar(2) and ratio:
+    if ctx.has(2) and ctx.scalar(2) and ctx.scalar(1, 0.5):
         raise ctx.refuse("training mode draws random numbers", "Export the model for inference")
     if ctx.opset < 7 and not ctx.attr("is_test", 0):
         raise ctx.refuse("training mode draws random numbers", "Set is_test=1")
@@ -218,7 +217,7 @@ def _cast_like(ctx: Context) -> Value:
 def convert(ctx: Context, target: str) -> Value:
     """The first input converted to ``target`` with the node's saturate and round_mode."""
     if not dtypes.is_supported(target):
-        raise ctx.refuse(f"element type {target} is not translated", "Remove the cast")
+        raise ctx.refuse(*load.untranslated(target)[:2])
     x, saturate = ctx.input(0), bool(ctx.attr("saturate", 1))
     mode = ctx.attr("round_mode", "up")
     if x.dtype == target:
@@ -237,7 +236,7 @@ def _bit_cast(ctx: Context) -> Value:
     """The same bytes as another type of the same width."""
     x, target = ctx.input(0), dtypes.from_onnx(ctx.attr("to"))
     if not dtypes.is_supported(target):
-        raise ctx.refuse(f"element type {target} is not translated")
+        raise ctx.refuse(*load.untranslated(target)[:2])
     widths = [8 if t == "bool" else dtypes.bits(t) for t in (x.dtype, target)]
     if widths[0] != widths[1]:
         raise ctx.shape_error(f"{x.dtype} and {target} differ in width")

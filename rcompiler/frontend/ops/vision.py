@@ -208,6 +208,4 @@ def _grid_sample(ctx: Context) -> Value:
 
     points = dims(rank, 2)
     reads = [(grid, ", ".join(["d0", *points, str(i)])) for i in range(rank)]
-    return b.generic(
-        reads, [(b.empty(shape, x.dtype), ", ".join(dims(x.rank)))], "p" * x.rank, body
-    )[0]
+    return b.tabulate(shape, x.dtype, body, *reads)

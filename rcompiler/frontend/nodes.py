@@ -1,0 +1,105 @@
+"""What a node says: its operator, its attributes, the opset it is of; and how to refuse it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import onnx
+from onnx import AttributeProto, GraphProto, NodeProto, helper
+
+from rcompiler.errors import CompilerError, Gap, UnsupportedOp
+
+from . import load, registry
+
+
+def refusal(
+    node: NodeProto, name: str, inputs: Sequence[Any], reason: str, remedy: str
+) -> UnsupportedOp:
+    """The error of a node that the compiler does not translate."""
+    return UnsupportedOp(Gap(name, qualified(node), reason, remedy, kinds(inputs)))
+
+
+def kinds(inputs: Sequence[Any]) -> str:
+    """Types and shapes of a node's operands, for a message."""
+    return f"inputs: {', '.join(map(registry.describe, inputs))}"
+
+
+def at_node(error: CompilerError, node: NodeProto, name: str) -> CompilerError:
+    """The error with its node, where it is about a tensor in one of the node's attributes."""
+    gap = error.gap
+    if gap is None or gap.kind != "tensor" or gap.op:
+        return error
+    return type(error)(replace(gap, node=name, op=qualified(node), kind="node"))
+
+
+def not_made(node: NodeProto, name: str, index: int) -> Gap:
+    """What is wrong with reading a result that the translation of a node leaves out."""
+    reason = f"its result {index} ('{node.output[index]}') is not translated"
+    return Gap(name, qualified(node), reason, "Remove what reads that result")
+
+
+def count_uses(nodes: Iterable[NodeProto], outputs: Iterable[str]) -> Counter[str]:
+    """How often each name is read."""
+    uses = Counter(outputs)
+    for node in nodes:
+        uses.update(load.node_reads(node))
+    return uses
+
+
+def qualified(node: NodeProto) -> str:
+    """``domain.op``, or the bare op of the standard's own domain."""
+    return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+
+
+def reader_of(graph: GraphProto, name: str) -> str:
+    """Operator of the first node that reads a value; "" when none does."""
+    return next((qualified(n) for n in graph.node if name in load.node_reads(n)), "")
+
+
+def maker_of(graph: GraphProto, name: str) -> str:
+    """Operator of the node that makes a value; "" when none does."""
+    return next((qualified(n) for n in graph.node if name in n.output), "")
+
+
+def subgraphs(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs among a node's attributes: branches and loop bodies."""
+    for item in node.attribute:
+        if item.type == AttributeProto.GRAPH:
+            yield item.g
+        yield from item.graphs
+
+
+def opset_of(opsets: Mapping[str, int], domain: str) -> int:
+    """Version of a domain in force; the newest known when the model names none."""
+    if domain in ("", "ai.onnx"):
+        found = opsets.get("", opsets.get("ai.onnx"))
+        return found if found is not None else onnx.defs.onnx_opset_version()
+    return opsets.get(domain, 1)
+
+
+def attribute_value(attribute: AttributeProto) -> Any:
+    """An attribute as int, float, str, list, TensorProto or GraphProto."""
+    value = helper.get_attribute_value(attribute)
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if attribute.type == AttributeProto.STRINGS:
+        return [x.decode("utf-8", "replace") for x in value]
+    return list(value) if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
+
+
+_TEXT = "Do what is done with text outside of the model, and feed it numbers such as ids"
+_REMEDIES = {
+    "ImageDecoder": "Decode the image before the model, and feed it the pixels",
+    "Gradient": "Export the model with its gradients written out, as training tools do",
+    **dict.fromkeys(("RegexFullMatch", "StringConcat", "StringNormalizer", "StringSplit"), _TEXT),
+}
+
+
+def remedy(node: NodeProto) -> str:
+    """What to do about an operator that is not translated."""
+    return _REMEDIES.get(
+        node.op_type, "Express it with other operators, or as a function of the model"
+    )
