@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 from rcompiler.device.cpu import host_name
@@ -55,7 +56,7 @@ def find_record(device: Device, folder: Path) -> Device | None:
         and (found.kind, found.level_name, found.features)
         == (device.kind, device.level_name, device.features)
     )
-    return found.with_eus(device.eus) if valid else None
+    return replace(found, eus=device.eus) if valid else None
 
 
 def store_record(device: Device, folder: Path) -> Path:
