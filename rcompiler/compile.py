@@ -246,8 +246,6 @@ class _Compilation:
         require(total, "inputs, outputs, weights and temporary tensors of the model")
         arena = constant_arena(module.operation, constants)
         report = make_report(module.operation, tables, self.device)
-        self._run(module, str(VdeviceToCpu(to_option(self.device))))
-        self._keep("llvm", module)
         self._stages[REPORT] = report.to_json()
         return self._artifact(module, tables, arena)
 
@@ -255,8 +253,8 @@ class _Compilation:
         target = self._target()
         cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
         kernels = tables.kernels.values()
-        self.begin("object")
-        objects = compile_objects(chain(_split(module), [veu.module_text()]), target, cache=cache)
+        modules = chain([veu.module_text()], self._code(module))
+        objects = compile_objects(modules, target, cache=cache)
         self.begin("link")
         return Artifact(
             image=link(objects),
@@ -298,13 +296,41 @@ class _Compilation:
                 found[package] = "unknown"
         return found
 
+    def _code(self, module: ir.Module) -> Iterator[ir.Module]:
+        """One llvm module for each rKernel of S4: LLVM compiles it while the next is generated, and
+        equal kernels of different models share cached objects.
+        """
+        generate = self._pipeline(str(VdeviceToCpu(to_option(self.device))), module.context)
+        functions: dict[str, str] = {}
+        for view in module.body.operations:
+            if view.operation.name != "rtask.kernel":
+                continue
+            alone = ir.Module.create(ir.Location.unknown(module.context))
+            with ir.InsertionPoint(alone.body):
+                view.operation.clone()
+            generate(alone)
+            for function in alone.body.operations:
+                functions.setdefault(str(function.attributes["sym_name"]), str(function))
+            yield alone
+        self._stages["llvm"] = "\n".join(["module {", *functions.values(), "}\n"])
+        self.begin("object")
+
     def _run(self, module: ir.Module, pipeline: str) -> None:
-        self.begin(pipeline.partition("{")[0])
+        self._pipeline(pipeline, module.context)(module)
+
+    def _pipeline(self, text: str, context: ir.Context) -> Callable[[ir.Module], None]:
+        """A pipeline that can run on several modules; errors come in their own kind."""
+        self.begin(text.partition("{")[0])
         failures: list[CompilerError] = []
-        try:
-            build(pipeline, module.context, failures=failures).run(module.operation)
-        except ir.MLIRError as error:
-            raise _typed(failures, str(error)) from error
+        manager = build(text, context, failures=failures)
+
+        def run(module: ir.Module) -> None:
+            try:
+                manager.run(module.operation)
+            except ir.MLIRError as error:
+                raise _typed(failures, str(error)) from error
+
+        return run
 
     def _keep(self, stage: str, module: ir.Module) -> None:
         self._stages[stage] = str(module)
@@ -318,38 +344,6 @@ def _typed(failures: list[CompilerError], text: str) -> CompilerError:
     if isinstance(failure, PassFailure) and isinstance(failure.__cause__, CompilerError):
         return failure.__cause__
     return failure
-
-
-def _split(module: ir.Module) -> Iterator[ir.Module]:
-    """One module per kernel, so that equal kernels of different models share cached objects."""
-    functions = [view.operation for view in module.body.operations]
-    declared = {_symbol(f): f for f in functions if not len(f.regions[0].blocks)}
-    for function in functions:
-        if _symbol(function) in declared:
-            continue
-        alone = ir.Module.create(ir.Location.unknown(module.context))
-        with ir.InsertionPoint(alone.body):
-            for name in sorted(_callees(function) & declared.keys()):
-                declared[name].clone()
-            function.clone()
-        yield alone
-
-
-def _symbol(function: ir.Operation) -> str:
-    return ir.StringAttr(function.attributes["sym_name"]).value
-
-
-def _callees(function: ir.Operation) -> set[str]:
-    """Names of the functions that `function` calls directly."""
-    found: set[str] = set()
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
-        if "callee" in op.attributes:
-            found.add(ir.FlatSymbolRefAttr(op.attributes["callee"]).value)
-        return ir.WalkResult.ADVANCE
-
-    function.walk(visit)
-    return found
 
 
 __all__ = ["STAGES", "compile_onnx", "compile_schedule", "schedule_artifact"]
