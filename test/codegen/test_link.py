@@ -86,6 +86,8 @@ def test_an_object_with_absolute_addresses_is_refused():
     text = """@g = dso_local global [9 x i32] zeroinitializer
     define i32 @f(i64 %i) { %p = getelementptr i32, ptr @g, i64 %i
       %v = load i32, ptr %p ret i32 %v }"""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
     machine = llvm.Target.from_default_triple().create_target_machine(
         reloc="static", codemodel="small"
     )
