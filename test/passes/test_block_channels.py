@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from torch_mlir import ir
 
+from rcompiler import dialects
 from rcompiler.frontend.builder import Builder
 from rcompiler.passes import _pipeline_text
 
@@ -249,11 +250,11 @@ def test_phases_of_a_transposed_convolution_stay_blocked():
     b = Builder()
     x = b.argument("x", (1, 32, 6, 6), "float32")
     text = b.module([("y", conv(b, transposed(b, conv(b, x, 32), 16), 16))])
-    with ir.Context() as context:
+    with dialects.load(ir.Context()) as context:
         module = ir.Module.parse(text)
-        _pipeline_text.build("rtask-block-channels{lanes=16},rtask-form", context).run(
+        _pipeline_text.build("rtask-block-channels{lanes=16},cse,rtask-form", context).run(
             module.operation
         )
         kinds = [line for line in str(module).splitlines() if "sym_name" in line]
-    assert sum('"movement"' in line for line in kinds) == 2  # into blocks, out of blocks
+    assert sum('"movement"' in line for line in kinds) == 7  # pack, unpack, 2 pads, 3 weights
     assert sum('"convolution"' in line for line in kinds) == 3
