@@ -212,7 +212,9 @@ class _Compilation:
         self._keep("linalg", module)
         lanes = self.device.lanes(4)
         self._run(
-            module, f"rtask-block-channels{{lanes={lanes}}},rtask-pack-weights{{lanes={lanes}}},cse"
+            module,
+            f"rtask-block-channels{{lanes={lanes}}},rtask-sink-reshapes,"
+            f"rtask-pack-weights{{lanes={lanes}}},cse",
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, f"rc-linalg-to-rtask{{fusion={str(options.fusion).lower()}}}")
