@@ -43,6 +43,7 @@ from rcompiler.passes.roller_tile import RollerTile
 from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
+from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.proof import describe
@@ -222,8 +223,8 @@ class _Compilation:
         lanes, record = self.device.lanes(4), to_option(self.device)
         self._run(
             module,
-            f"cse,{RTaskMergeSiblings(record)},"
-            f"{RTaskBlockChannels(lanes)},{RTaskPackWeights(lanes)},cse",
+            f"cse,{RTaskMergeSiblings(record)},{RTaskBlockChannels(lanes)},"
+            f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},cse",
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(options.fusion)))

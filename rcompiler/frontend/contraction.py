@@ -94,31 +94,68 @@ class ContractionOps(LayoutOps):
             (x.shape[2 + i] - (kernel[i] - 1) * dilations[i] - 1) // strides[i] + 1
             for i in range(rank)
         ]
+        return self._windows(x, w, sizes, strides, dilations, [False] * rank, groups, dtype)
+
+    def conv_phases(
+        self,
+        x: Value,
+        w: Value,
+        sizes: Sequence[int],
+        dilations: Sequence[int],
+        phased: Sequence[bool],
+        groups: int = 1,
+    ) -> Value:
+        """Convolutions of stride 1 that read the same windows of ``x`` [n, c, spatial...].
+
+        w: [co, c/groups, then per spatial axis phases (only where ``phased``) and taps]. The result
+        is [n, co, then per axis sizes[i] and phases]; it is the sub-pixel form of a transposed
+        convolution (Shi et al., CVPR'16): a reshape interleaves the phases.
+        """
+        return self._windows(x, w, sizes, [1] * len(sizes), dilations, phased, groups, None)
+
+    def _windows(
+        self,
+        x: Value,
+        w: Value,
+        sizes: Sequence[int],
+        strides: Sequence[int],
+        dilations: Sequence[int],
+        phased: Sequence[bool],
+        groups: int,
+        dtype: str | None,
+    ) -> Value:
+        """The generic of ``conv`` and ``conv_phases``; ``x`` is padded already."""
         n, co, ci = x.shape[0], w.shape[0] // groups, w.shape[1]
+        kernel = list(w.shape[2:])
         # A dimension of size one per group is left out: depthwise has only g.
         keep_co, keep_ci = groups == 1 or co > 1, groups == 1 or ci > 1
         group, outer, inner = [groups] * (groups > 1), [co] * keep_co, [ci] * keep_ci
         if groups > 1:
             x = self.reshape(x, [n, *group, *inner, *x.shape[2:]])
             w = self.reshape(w, [*group, *outer, *inner, *kernel])
-        lead = [n, *group, *outer]
-        x_lead = ["d0"] + ["d1"] * len(group)
-        w_lead = ["d1"] * len(group) + [f"d{len(lead) - 1}"] * keep_co
-        first = len(lead) + rank  # first reduction dimension
+        shape = [n, *group, *outer]
+        w_lead = ["d1"] * len(group) + [f"d{len(shape) - 1}"] * keep_co
+        positions, phases, whole = [], [], [n, groups * co]
+        extents = iter(kernel)
+        for size, own in zip(sizes, phased, strict=True):
+            positions.append(f"d{len(shape)}")
+            phases.append([f"d{len(shape) + 1}"] if own else [])
+            box = [size, next(extents)] if own else [size]
+            next(extents)  # the taps
+            shape, whole = shape + box, whole + box
+        first = len(shape)  # first reduction dimension
         reduce = [f"d{first}"] * keep_ci
-        taps = [f"d{first + len(reduce) + i}" for i in range(rank)]
-        window = [
-            _window(f"d{len(lead) + i}", strides[i], taps[i], dilations[i]) for i in range(rank)
-        ]
-        shape = [*lead, *sizes]
+        taps = [f"d{first + len(reduce) + i}" for i in range(len(sizes))]
+        window = map(_window, positions, strides, taps, dilations)
+        w_window = [d for own, tap in zip(phases, taps, strict=True) for d in (*own, tap)]
         out = self.contract(
-            (x, ", ".join([*x_lead, *reduce, *window])),
-            (w, ", ".join([*w_lead, *reduce, *taps])),
-            (shape, ", ".join(f"d{i}" for i in range(len(shape)))),
-            "p" * len(shape) + "r" * (len(reduce) + rank),
+            (x, ", ".join(["d0", *["d1"] * len(group), *reduce, *window])),
+            (w, ", ".join([*w_lead, *reduce, *w_window])),
+            (shape, ", ".join(f"d{i}" for i in range(first))),
+            "p" * first + "r" * (len(reduce) + len(taps)),
             dtype,
         )
-        return self.reshape(out, [n, groups * co, *sizes])
+        return self.reshape(out, whole)
 
     def window_reduce(
         self,

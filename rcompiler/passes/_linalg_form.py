@@ -134,7 +134,11 @@ def _as_convolution(generic: Generic, image: int, weights: int) -> Convolution |
     reduced = set(generic.reduction_dims)
     outputs = [d for d in of_weights if d in of_result and d not in used]
     inputs = [d for d in of_weights if d in reduced and d in of_image and d not in in_window]
-    if len(outputs) != 1 or len(inputs) != 1 or of_image.count(inputs[0]) != 1:
+    if len(inputs) != 1 or of_image.count(inputs[0]) != 1:
+        return None
+    if len(outputs) > 1:  # phases of a transposed convolution; its channels lie as the image's
+        outputs = [d for d in outputs if of_result.index(d) == of_image.index(inputs[0])]
+    if len(outputs) != 1:
         return None
     if len(set(of_weights)) != len(of_weights) or len(set(of_result)) != len(of_result):
         return None

@@ -173,7 +173,7 @@ class GraphBuilder:
             return False
         inner = list(op.regions[0].blocks[0].operations)[0].operation
         dim = ir.IntegerAttr(inner.attributes["dim"]).value
-        parts = [self._values[self._names[v]] for v in inner.operands]
+        parts = [self._unshaped(self._values[self._names[v]]) for v in inner.operands]
         leading = shape_of(op.results[0])[:dim]
         free = all(
             p.kind == "temp" and p.alias_of is None and not self._is_viewed_output(p) for p in parts
@@ -188,8 +188,20 @@ class GraphBuilder:
             offset += part.bytes
         return True
 
+    def _unshaped(self, value: Value) -> Value:
+        """The value that a reshape is a view of: the one that its producer writes."""
+        while value.alias_of is not None and value.alias_offset == 0:
+            source = self._values[value.alias_of]
+            if source.bytes != value.bytes:
+                break
+            value = source
+        return value
+
     def _is_viewed_output(self, part: Value) -> bool:
-        return any(v.kind == "output" and v.alias_of == part.name for v in self._values.values())
+        return any(
+            v.kind == "output" and (v.alias_of == part.name or self._unshaped(v) == part)
+            for v in self._values.values()
+        )
 
 
 def _results(op: ir.Operation) -> list[ir.Value]:

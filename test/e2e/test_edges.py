@@ -158,3 +158,23 @@ def test_many_parts():
     run = model(nodes, {"x": (FLOAT, [3, 4])}, {"y": (FLOAT, [3, 320])})
     expected = np.maximum(np.concatenate([X, -X] * 40, 1), 0)
     np.testing.assert_array_equal(run(X)[0], expected)
+
+
+def test_parts_of_a_concatenation_are_written_in_place():
+    """Also through a reshape, and with the padding around what is concatenated."""
+    nodes = [node("Neg", "x", "a"), node("Reshape", "a rows", "r"), node("Abs", "x", "b")]
+    nodes += [node("Reshape", "b rows", "s"), node("Concat", "r s", "c", axis=0)]
+    nodes += [node("Pad", "c around", "p"), node("Exp", "p", "y"), node("Sqrt", "b", "z")]
+    run = model(
+        nodes,
+        {"x": (FLOAT, [2, 16])},
+        {"y": (FLOAT, [8, 11]), "z": (FLOAT, [2, 16])},
+        rows=np.array([4, 8]),
+        around=np.array([0, 1, 0, 2]),
+    )
+    x = np.arange(32, dtype=np.float32).reshape(2, 16) / 8 - 2
+    joined = np.concatenate([-x.reshape(4, 8), abs(x).reshape(4, 8)])
+    y, z = run(x)
+    np.testing.assert_allclose(y, np.exp(np.pad(joined, ((0, 0), (1, 2)))), rtol=1e-6)
+    np.testing.assert_allclose(z, np.sqrt(abs(x)), rtol=1e-6)
+    assert not [o.name for o in run.report().operators if "Concat" in o.name]

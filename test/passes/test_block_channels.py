@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from torch_mlir import ir
 
+from rcompiler import dialects
 from rcompiler.frontend.builder import Builder
 from rcompiler.passes import _pipeline_text
 
@@ -201,6 +202,27 @@ def batched_product_is_no_convolution(b, x, y):
     return [b.matmul(x, y)]
 
 
+def transposed(b, x, co, groups=1):
+    """The sub-pixel form of a 2x2 transposed convolution of stride 2."""
+    n, c, height, width = x.shape
+    w = weights(b, co, 2, 1, 2, 1, c // groups)
+    w = b.transpose(w, [0, 5, 1, 2, 3, 4])
+    y = b.conv_phases(x, w, [height, width], [1, 1], [True, True], groups)
+    return b.reshape(y, [n, co, 2 * height, 2 * width])
+
+
+@network((1, 16, 5, 4))
+def transposed_convolutions(b, x):
+    skip = conv(b, x, 32)
+    x = relu(b, transposed(b, max_pool(b, skip), 24))
+    return [conv(b, transposed(b, x, 32), 16)]
+
+
+@network((2, 64, 4, 3))
+def grouped_transposed_convolution(b, x):
+    return [conv(b, transposed(b, conv(b, x, 64), 32, groups=2), 16)]
+
+
 @pytest.mark.parametrize(
     ("name", "lanes"), [*((name, 16) for name in NETWORKS), ("ragged_channels", 8), ("mobile", 4)]
 )
@@ -222,3 +244,17 @@ def test_same_numbers(name, lanes):
     for a, c in zip(expected, found, strict=True):
         assert np.isfinite(a).all()
         np.testing.assert_allclose(c, a, rtol=1e-4, atol=1e-5)
+
+
+def test_phases_of_a_transposed_convolution_stay_blocked():
+    b = Builder()
+    x = b.argument("x", (1, 32, 6, 6), "float32")
+    text = b.module([("y", conv(b, transposed(b, conv(b, x, 32), 16), 16))])
+    with dialects.load(ir.Context()) as context:
+        module = ir.Module.parse(text)
+        _pipeline_text.build("rtask-block-channels{lanes=16},cse,rtask-form", context).run(
+            module.operation
+        )
+        kinds = [line for line in str(module).splitlines() if "sym_name" in line]
+    assert sum('"movement"' in line for line in kinds) == 7  # pack, unpack, 2 pads, 3 weights
+    assert sum('"convolution"' in line for line in kinds) == 3

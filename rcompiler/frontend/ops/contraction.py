@@ -1,4 +1,4 @@
-"""Sums of products: MatMul, Gemm, Conv, ConvTranspose, Einsum."""
+"""Sums of products: MatMul, Gemm, Conv, Einsum."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def _gemm(ctx: Context) -> Value:
         channels = (n, 1) if trans_b else (1, n)
 
         def refold(scale: np.ndarray, shift: np.ndarray) -> Value:
-            weight = _scaled(ctx.b, w, scale.reshape(channels))
+            weight = scaled(ctx.b, w, scale.reshape(channels))
             start = 0 if c is None else c.const
             return build(weight, ctx.b.constant(start * scale + shift, w.dtype))
 
@@ -90,7 +90,8 @@ def _gemm(ctx: Context) -> Value:
     return out
 
 
-def _scaled(b: Builder, w: Value, scale: np.ndarray) -> Value:
+def scaled(b: Builder, w: Value, scale: np.ndarray) -> Value:
+    """The constant ``w`` times ``scale``, which broadcasts to it."""
     return b.constant((w.array * scale).astype(w.array.dtype), w.dtype)
 
 
@@ -146,91 +147,12 @@ def _conv(ctx: Context) -> Value:
     if w.const is not None and (bias is None or bias.const is not None):
 
         def refold(scale: np.ndarray, shift: np.ndarray) -> Value:
-            weight = _scaled(ctx.b, w, scale.reshape([-1, *[1] * (w.rank - 1)]))
+            weight = scaled(ctx.b, w, scale.reshape([-1, *[1] * (w.rank - 1)]))
             start = 0 if bias is None else bias.const
             return build(weight, ctx.b.constant(start * scale + shift, w.dtype))
 
         out.refold = refold
     return out
-
-
-@lowering("ConvTranspose")
-def _conv_transpose(ctx: Context) -> Value:
-    """A convolution of the input spread out by the strides with the flipped weights."""
-    x, w, bias = ctx.input(0), ctx.input(1), ctx.optional(2)
-    ctx.need_float()
-    rank, groups = x.rank - 2, ctx.attr("group", 1)
-    if x.rank < 3 or w.rank != x.rank or w.shape[0] != x.shape[1] or x.shape[1] % groups:
-        raise ctx.shape_error("the weight does not fit the input's channels")
-    strides, dilations, extra, pads = _transposed_window(ctx, x, w)
-    wide = _spread(ctx.b, x, strides)
-
-    def build(weight: Value, shift: Value | None) -> Value:
-        flipped = _flip(ctx.b, weight, groups)
-        reach = [(k - 1) * d for k, d in zip(w.shape[2:], dilations, strict=True)]
-        around = [r - p for r, p in zip(reach, pads[:rank], strict=True)]
-        around += [r - p + e for r, p, e in zip(reach, pads[rank:], extra, strict=True)]
-        out = ctx.b.conv(wide, flipped, [1] * rank, dilations, around, groups)
-        return add_channels(ctx.b, out, shift)
-
-    out = build(w, bias)
-    if w.const is not None and (bias is None or bias.const is not None) and groups == 1:
-
-        def refold(scale: np.ndarray, shift: np.ndarray) -> Value:
-            weight = _scaled(ctx.b, w, scale.reshape([1, -1, *[1] * rank]))
-            start = 0 if bias is None else bias.const
-            return build(weight, ctx.b.constant(start * scale + shift, w.dtype))
-
-        out.refold = refold
-    return out
-
-
-def _transposed_window(
-    ctx: Context, x: Value, w: Value
-) -> tuple[list[int], list[int], list[int], list[int]]:
-    """(strides, dilations, output padding, pads); ``output_shape`` and auto_pad set the pads."""
-    rank = x.rank - 2
-    strides = ctx.attr("strides", [1] * rank)
-    dilations = ctx.attr("dilations", [1] * rank)
-    extra = ctx.attr("output_padding", [0] * rank)
-    pads = ctx.attr("pads", [0] * 2 * rank)
-    auto, wanted = ctx.attr("auto_pad", "NOTSET"), ctx.attr("output_shape")
-    if not len(strides) == len(dilations) == len(extra) == rank or len(pads) != 2 * rank:
-        raise ctx.shape_error("strides, dilations, pads or output_padding have the wrong length")
-    if wanted is None and auto in ("SAME_UPPER", "SAME_LOWER"):
-        wanted = [d * s for d, s in zip(x.shape[2:], strides, strict=True)]
-    if wanted is not None:
-        full = [
-            (d - 1) * s + e + (k - 1) * g + 1
-            for d, s, e, k, g in zip(
-                x.shape[2:], strides, extra, w.shape[2:], dilations, strict=True
-            )
-        ]
-        cut = [f - o for f, o in zip(full, wanted[-rank:], strict=True)]
-        small, large = [c // 2 for c in cut], [c - c // 2 for c in cut]
-        pads = small + large if auto == "SAME_UPPER" else large + small
-    elif auto == "VALID":
-        pads = [0] * 2 * rank
-    return strides, dilations, extra, pads
-
-
-def _spread(b: Builder, x: Value, strides: Sequence[int]) -> Value:
-    """``strides[i] - 1`` zeros between neighbouring elements."""
-    if all(s == 1 for s in strides):
-        return x
-    shape = [*x.shape[:2]] + [(d - 1) * s + 1 for d, s in zip(x.shape[2:], strides, strict=True)]
-    return b.insert_slice(x, b.fill(shape, x.dtype, 0), [0] * x.rank, [1, 1, *strides])
-
-
-def _flip(b: Builder, w: Value, groups: int) -> Value:
-    """[ci, co/g, k...] -> [co, ci/g, k...] with the kernel reversed."""
-    rank = w.rank - 2
-    starts = [0, 0] + [k - 1 for k in w.shape[2:]]
-    w = b.slice(w, starts, w.shape, [1, 1] + [-1] * rank)
-    ci, co, kernel = w.shape[0] // groups, w.shape[1], w.shape[2:]
-    w = b.reshape(w, [groups, ci, co, *kernel])
-    w = b.transpose(w, [0, 2, 1, *range(3, 3 + rank)])
-    return b.reshape(w, [groups * co, ci, *kernel])
 
 
 @lowering("Einsum")

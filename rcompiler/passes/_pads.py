@@ -1,0 +1,97 @@
+"""Where the tensor.pads of a function stand, so that padding costs no copy of its own."""
+
+from __future__ import annotations
+
+import math
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.region import integers, pad_value, shape_of
+from rcompiler.passes._tensor_ir import type_like
+
+
+def hoist_pads(block: ir.Block) -> None:
+    """Put every pad right behind the producer of what it pads, so that it can join the producer's
+    rOperator; behind those of the parts where they are joined in place."""
+    pads = [view.operation for view in block.operations if view.operation.name == "tensor.pad"]
+    while pads:
+        pad = pads.pop()
+        if not _hoist(pad):
+            continue
+        _read_inside_of_pad(pad)
+        if _pads_joined_parts(pad):
+            pads += _pad_parts(pad)
+
+
+def _hoist(pad: ir.Operation) -> bool:
+    """Whether the pad could be moved to the producer."""
+    source = pad.operands[0].owner
+    if isinstance(source, ir.Block):
+        return False
+    fill = pad_value(pad).owner
+    if not isinstance(fill, ir.Block) and source.operation.is_before_in_block(fill.operation):
+        return False  # its number is computed later
+    pad.move_after(source.operation)
+    return True
+
+
+def _pads_joined_parts(pad: ir.Operation) -> bool:
+    """Whether the pad widens different, contiguous parts that are concatenated for it alone."""
+    concat = pad.operands[0].owner.operation
+    if concat.name != "tensor.concat" or len(list(concat.results[0].uses)) != 1:
+        return False
+    dim = ir.IntegerAttr(concat.attributes["dim"]).value
+    if integers(pad, "static_low")[dim] or integers(pad, "static_high")[dim]:
+        return False
+    different = len(set(concat.operands)) == len(list(concat.operands))
+    return different and math.prod(shape_of(pad.results[0])[:dim]) == 1
+
+
+def _pad_parts(pad: ir.Operation) -> list[ir.Operation]:
+    """pad(concat(a, b)) becomes concat(pad(a), pad(b)): the parts' producers write the padding."""
+    concat = pad.operands[0].owner.operation
+    dim = ir.IntegerAttr(concat.attributes["dim"]).value
+    parts = []
+    with ir.InsertionPoint(pad), pad.location:
+        for value in concat.operands:
+            shape = list(shape_of(pad.results[0]))
+            shape[dim] = shape_of(value)[dim]
+            part = pad.clone()
+            part.operands[0] = value
+            part.results[0].set_type(type_like(value, shape))
+            parts.append(part)
+        joined = ir.Operation.create(
+            "tensor.concat",
+            results=[pad.results[0].type],
+            operands=[part.results[0] for part in parts],
+            attributes={"dim": concat.attributes["dim"]},
+            loc=concat.location,
+        )
+    pad.results[0].replace_all_uses_with(joined.results[0])
+    pad.erase()
+    concat.erase()
+    return parts
+
+
+def _read_inside_of_pad(pad: ir.Operation) -> None:
+    """Other readers of the padded value see the inside of the padded tensor: one buffer, no second
+    store.
+    """
+    core, padded = pad.operands[0], pad.results[0]
+    others = [use for use in core.uses if use.owner.operation != pad]
+    if not others or any(use.owner.operation.name == "func.return" for use in others):
+        return
+    low, shape = integers(pad, "static_low"), shape_of(core)
+    numbers = {
+        "static_offsets": list(low),
+        "static_sizes": list(shape),
+        "static_strides": [1] * len(shape),
+    }
+    attributes = {name: ir.DenseI64ArrayAttr.get(v, pad.context) for name, v in numbers.items()}
+    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([1, 0, 0, 0], pad.context)
+    with ir.InsertionPoint.after(pad), pad.location:
+        inside = ir.Operation.create(
+            "tensor.extract_slice", results=[core.type], operands=[padded], attributes=attributes
+        )
+    for use in others:
+        use.owner.operation.operands[use.operand_number] = inside.results[0]

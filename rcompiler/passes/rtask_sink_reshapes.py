@@ -1,0 +1,166 @@
+"""rtask-sink-reshapes: what follows a contraction works on the contraction's own loop dims.
+
+Before:
+    %1 = linalg.generic {grouped convolution} ins(%x, %w) ... -> tensor<1x8x4x32x32x16xf32>
+    %2 = tensor.collapse_shape %1 [[0], [1, 2], [3], [4], [5]] ... into tensor<1x32x32x32x16xf32>
+    %3 = linalg.generic {bias} ins(%2, %b : ..., tensor<32x16xf32>) ... -> 1x32x32x32x16
+After:
+    %v = tensor.expand_shape %b [[0, 1], [2]] ... into tensor<8x4x16xf32>
+    %2 = linalg.generic {bias} ins(%1, %v) ... -> tensor<1x8x4x32x32x16xf32>
+    %3 = tensor.collapse_shape %2 ... into tensor<1x32x32x32x16xf32>
+So an rOperator and its tile see the groups, or the phases of a transposed convolution, as they are:
+along a collapsed dim no two neighbours could share a register tile, for the operands are indexed
+by its quotients. Only elementwise ops and pads are passed. Needs: static shapes. A reshaped
+constant is left to fold_constants.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.region import Generic, integers, shape_of
+from rcompiler.passes import Pass
+from rcompiler.passes._linalg_form import dim_of, operations
+from rcompiler.passes._tensor_ir import (
+    affine_map,
+    defining,
+    empty,
+    erase_dead,
+    generic,
+    reshape,
+    type_like,
+)
+
+
+@dataclass(frozen=True)
+class RtaskSinkReshapes(Pass):
+    """Move reshapes of contractions behind their epilogues."""
+
+    def run(self, module: ir.Operation) -> None:
+        for view in module.regions[0].blocks[0].operations:
+            if view.operation.name == "func.func" and view.operation.regions[0].blocks:
+                block = view.operation.regions[0].blocks[0]
+                walk = _Walk()
+                for inner in list(block.operations):
+                    walk.visit(inner.operation)
+                erase_dead(block)
+
+
+class _Walk:
+    """One walk in SSA order; `grown`: results of contractions and of what joins them."""
+
+    def __init__(self) -> None:
+        self.grown: set[ir.Value] = set()
+
+    def visit(self, op: ir.Operation) -> None:
+        """Rewrite one op if it reads a collapsed value; the op itself is then dead."""
+        if op.name == "tensor.pad":
+            collapse = self._collapse(op.operands[0])
+            if collapse is not None and not _pads_split_dims(op, collapse):
+                self._move(op, _padded(op, collapse))
+        elif op.name == "linalg.generic":
+            old = Generic(op)
+            if old.reduction_dims:
+                if old.product is not None:
+                    self.grown.update(op.results)
+                return
+            collapse = next(filter(None, map(self._collapse, old.inputs)), None)
+            if collapse is not None and _can_split(old, collapse):
+                self._move(op, _split(old, collapse))
+            elif any(v in self.grown for v in old.inputs) and _is_elementwise(old):
+                self.grown.update(op.results)
+
+    def _collapse(self, value: ir.Value) -> ir.Operation | None:
+        op = defining(value)
+        if op is None or op.name != "tensor.collapse_shape":
+            return None
+        return op if op.operands[0] in self.grown else None
+
+    def _move(self, old: ir.Operation, new: ir.Value) -> None:
+        self.grown.add(new)
+        with ir.InsertionPoint(old), old.location:
+            collapsed = reshape(new, shape_of(old.results[0]))
+        old.results[0].replace_all_uses_with(collapsed)
+
+
+def _groups(collapse: ir.Operation) -> list[list[int]]:
+    """Per result dim of a collapse the dims of its source."""
+    lists = ir.ArrayAttr(collapse.attributes["reassociation"])
+    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(group)] for group in lists]
+
+
+def _is_elementwise(old: Generic) -> bool:
+    """One result, which every loop dim indexes in order; the body asks for no index."""
+    identity = ir.AffineMap.get_identity(old.maps[-1].n_dims)
+    return (
+        old.outputs == 1
+        and old.maps[-1] == identity
+        and not old.init_used[0]
+        and not any(o.name in ("linalg.index", "tensor.extract") for o in operations(old.op))
+    )
+
+
+def _can_split(old: Generic, collapse: ir.Operation) -> bool:
+    """Whether every operand is indexed by loop dims alone, the collapsed one by all in order."""
+    if not _is_elementwise(old) or not old.maps[-1].results:
+        return False
+    number = list(old.op.operands).index(collapse.results[0])
+    return old.maps[number] == old.maps[-1] and all(m.is_projected_permutation for m in old.maps)
+
+
+def _split(old: Generic, collapse: ir.Operation) -> ir.Value:
+    """The elementwise op on the dims of the collapse's source."""
+    wide, groups = shape_of(collapse.operands[0]), _groups(collapse)
+    with ir.InsertionPoint(old.op), old.op.location:
+        values, maps = [], []
+        for value, map_ in zip(old.op.operands, old.maps, strict=True):
+            dims = [d for e in map_.results for d in groups[dim_of(e)]]
+            values.append(_viewed(value, [wide[d] for d in dims]))
+            maps.append(affine_map(len(wide), [ir.AffineExpr.get_dim(d) for d in dims]))
+        values[-1] = empty(wide, ir.RankedTensorType(old.inits[0].type).element_type)
+        parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+        new = generic(values[:-1], values[-1:], maps, [parallel] * len(wide))
+    old.block.append_to(new.regions[0])
+    return new.results[0]
+
+
+def _viewed(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+    return reshape(value, shape) if shape_of(value) else value
+
+
+def _pads_split_dims(pad: ir.Operation, collapse: ir.Operation) -> bool:
+    amounts = zip(integers(pad, "static_low"), integers(pad, "static_high"), strict=True)
+    return any(
+        len(group) > 1 and any(sides)
+        for group, sides in zip(_groups(collapse), amounts, strict=True)
+    )
+
+
+def _padded(pad: ir.Operation, collapse: ir.Operation) -> ir.Value:
+    """The pad on the dims of the collapse's source."""
+    source, groups = collapse.operands[0], _groups(collapse)
+    low, high = [0] * len(shape_of(source)), [0] * len(shape_of(source))
+    for k, group in enumerate(groups):
+        low[group[0]] += integers(pad, "static_low")[k]
+        high[group[0]] += integers(pad, "static_high")[k]
+    shape = [a + d + b for a, d, b in zip(low, shape_of(source), high, strict=True)]
+    with ir.InsertionPoint(pad), pad.location:
+        new = ir.Operation.create(
+            "tensor.pad",
+            results=[type_like(source, shape)],
+            operands=[source],
+            attributes={
+                "static_low": ir.DenseI64ArrayAttr.get(low),
+                "static_high": ir.DenseI64ArrayAttr.get(high),
+                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0]),
+            },
+            regions=1,
+        )
+    block = pad.regions[0].blocks[0]
+    for _ in range(len(shape) - len(groups)):
+        block.add_argument(ir.IndexType.get(pad.context), pad.location)
+    block.append_to(new.regions[0])
+    return new.results[0]
