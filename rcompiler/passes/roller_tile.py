@@ -14,8 +14,9 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch_mlir import ir
 
@@ -63,8 +64,11 @@ class Body:
 
     kind: str
     prototype: rtask.KernelOp
-    traced: Traced
     signature: str
+
+    @cached_property
+    def traced(self) -> Traced:
+        return Tracer(self.prototype.body.blocks[0]).trace()
 
     def expression(self) -> TensorExpr:
         """The body for the cost model."""
@@ -83,31 +87,45 @@ def tile_operators(module: ir.Operation, decide: Decide) -> None:
 
     It is asked once for operators with equal bodies.
     """
-    body = module.regions[0].blocks[0]
     known: dict[str, list[str]] = {}
+    for op, operator in _bodies(module):
+        if operator.signature not in known:
+            known[operator.signature] = _build_kernels(operator, decide(operator))
+        symbols = [ir.FlatSymbolRefAttr.get(n, op.context) for n in known[operator.signature]]
+        op.attributes["kernels"] = ir.ArrayAttr.get(symbols, op.context)
+
+
+def distinct_bodies(module: ir.Operation) -> Iterator[Body]:
+    """The bodies of all rOperators, equal ones once. Each lives until the next one is asked for."""
+    known = set()
+    for _, operator in _bodies(module):
+        if operator.signature not in known:
+            known.add(operator.signature)
+            yield operator
+
+
+def _bodies(module: ir.Operation) -> Iterator[tuple[ir.Operation, Body]]:
+    body = module.regions[0].blocks[0]
     for function in [v.operation for v in body.operations if v.operation.name == "func.func"]:
         for view in list(function.regions[0].blocks[0].operations):
-            if view.operation.name == "rtask.operator":
-                _tile(view.operation, decide, known, body)
+            op = view.operation
+            if op.name == "rtask.operator":
+                prototype = _prototype(op, body)
+                kind = ir.StringAttr(op.attributes["kind"]).value
+                yield op, Body(kind, prototype, kind + canonical_signature(prototype))
+                prototype.operation.erase()
 
 
-def _tile(op: ir.Operation, decide: Decide, known: dict[str, list[str]], body: ir.Block) -> None:
-    prototype = _prototype(op, body)
-    kind = ir.StringAttr(op.attributes["kind"]).value
-    signature = kind + canonical_signature(prototype)
-    if signature not in known:
-        traced = Tracer(prototype.body.blocks[0]).trace()
-        operator = Body(kind, prototype, traced, signature)
-        names = []
-        for decision in decide(operator):
-            name = "k_" + hashlib.sha256(f"{signature}{decision}".encode()).hexdigest()[:16]
-            if name not in names:
-                names.append(name)
-                operator.build_kernel(name, decision)
-        known[signature] = names
-    prototype.operation.erase()
-    symbols = [ir.FlatSymbolRefAttr.get(n, op.context) for n in known[signature]]
-    op.attributes["kernels"] = ir.ArrayAttr.get(symbols, op.context)
+def _build_kernels(operator: Body, decisions: list[Decision]) -> list[str]:
+    """The names of the kernels."""
+    names = []
+    for decision in decisions:
+        text = f"{operator.signature}{decision}"
+        name = "k_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+        if name not in names:
+            names.append(name)
+            operator.build_kernel(name, decision)
+    return names
 
 
 def canonical_signature(kernel: rtask.KernelOp) -> str:
