@@ -1,8 +1,17 @@
-"""Operators of the built-in models to judge the cost model by: of every kind, large and small."""
+"""Operators of the built-in models to judge the cost model by: of every kind, large and small; and
+a profiler that runs their kernels on this machine.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rcompiler.device.model import Device
+    from rcompiler.profiler.profile import Profiler, Timer
 
 
 @dataclass(frozen=True)
@@ -65,3 +74,17 @@ CASES = (
     Case("gpt2_small", 2, "contraction", "64 rows: weights from memory", _ONE),
     Case("gpt2_small", 13, "elementwise", "tanh GELU", _ONE),
 )
+
+
+@contextmanager
+def profiler(device: Device, jobs: int | None, timer: Timer | None = None) -> Iterator[Profiler]:
+    """One without a lasting index: nothing counts but what it does now."""
+    from rcompiler.codegen.cpu import Target
+    from rcompiler.device.store import fingerprint
+    from rcompiler.profiler.index import ProfileIndex
+    from rcompiler.profiler.profile import Profiler
+
+    index = ProfileIndex(None)
+    found = Profiler(device, Target.named("host"), fingerprint(device), index, jobs=jobs)
+    yield replace(found, timer=timer) if timer else found
+    index.close()

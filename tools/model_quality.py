@@ -17,7 +17,6 @@ import json
 import statistics
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
@@ -28,10 +27,11 @@ import numpy as np
 
 from rcompiler.errors import InvalidModel
 from rcompiler.tools._console import Parser, guard, positive, table
-from rcompiler.tools._operators import CASES, Case
+from rcompiler.tools._operators import CASES, Case, profiler
 from rcompiler.tools._record import provenance
 
 if TYPE_CHECKING:
+    from rcompiler.device.model import Device
     from rcompiler.passes.roller_tile import Body
     from rcompiler.profiler.profile import Candidate, Profiler
 
@@ -88,20 +88,22 @@ def quality(
 
 
 def _run(options: argparse.Namespace) -> int:
+    from rcompiler.profiler.timing import interleaved
+
     cases = [c for c in CASES if options.only in f"{c.model} {c.kind} {c.why}"]
     if not cases:
         raise InvalidModel(f"--only={options.only}: no operator of the list is so called")
     found: list[dict[str, Any]] = []
     wrong = 0
-    with _profiler(options.jobs) as profiler:
-        for case, body in bodies(cases, profiler.device):
-            entry, errors = _measure(profiler, case, body, options.tilings)
+    device = _device()
+    with profiler(device, options.jobs, partial(interleaved, seconds=_SECONDS)) as measuring:
+        for case, body in bodies(cases, device):
+            entry, errors = _measure(measuring, case, body, options.tilings)
             for error in errors:
                 print(f"wrong: {error}", file=sys.stderr)
             wrong += len(errors)
             found.append(entry)
             print(_line(entry), file=sys.stderr, flush=True)
-        device = profiler.device
     _print(found)
     if options.json:
         from rcompiler.device.record import to_json
@@ -117,7 +119,7 @@ def _run(options: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def bodies(cases: Sequence[Case], device: Any) -> Iterator[tuple[Case, Body]]:
+def bodies(cases: Sequence[Case], device: Device) -> Iterator[tuple[Case, Body]]:
     """The operators of the list; each lives until the next one is asked for."""
     from rcompiler.compile import operators_of
     from rcompiler.passes.roller_tile import distinct_bodies
@@ -136,36 +138,24 @@ def bodies(cases: Sequence[Case], device: Any) -> Iterator[tuple[Case, Body]]:
             raise InvalidModel(f"{model}: it has no operator {min(wanted)}")
 
 
-@contextmanager
-def _profiler(jobs: int | None) -> Iterator[Profiler]:
-    """For this machine, without an index: everything is measured."""
-    from rcompiler.codegen.cpu import Target
-    from rcompiler.device.store import fingerprint
+def _device() -> Device:
     from rcompiler.host import measured_device, target_device
     from rcompiler.options import default_cache
-    from rcompiler.profiler.index import ProfileIndex
-    from rcompiler.profiler.profile import Profiler
-    from rcompiler.profiler.timing import interleaved
 
-    base = target_device("cpu")
-    device = measured_device(base, default_cache())
-    index = ProfileIndex(None)
-    timer = partial(interleaved, seconds=_SECONDS)
-    yield Profiler(device, Target.named("host"), fingerprint(base), index, jobs=jobs, timer=timer)
-    index.close()
+    return measured_device(target_device("cpu"), default_cache())
 
 
 def _measure(
-    profiler: Profiler, case: Case, body: Body, tilings: int
+    measuring: Profiler, case: Case, body: Body, tilings: int
 ) -> tuple[dict[str, Any], tuple[Exception, ...]]:
     from rcompiler.roller.ranking import ranked, sampled
 
     expr = body.expression()
-    best = ranked(expr, profiler.device, _TOP)
-    drawn = sampled(expr, profiler.device, tilings)
-    found = profiler.run(body, profiler.candidates(body, [*best, *drawn]))
+    best = ranked(expr, measuring.device, _TOP)
+    drawn = sampled(expr, measuring.device, tilings)
+    found = measuring.run(body, measuring.candidates(body, [*best, *drawn]))
     right = [c for c in found.candidates if c.ns is not None]
-    of_draw = profiler.candidates(body, drawn)
+    of_draw = measuring.candidates(body, drawn)
     among = {c.tiling for c in of_draw}
     estimated = [c.decision.estimated_ns * c.decision.tasks for c in right]
     measured = [c.ns or 0.0 for c in right]

@@ -16,6 +16,7 @@ from rcompiler.passes.roller_tile import Body
 from rcompiler.profiler.index import NAME, ProfileIndex
 from rcompiler.profiler.profile import Profile, Profiler
 from rcompiler.roller.construct import Decision, construct
+from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.ranking import choose, ranked, with_times
 
 TOP = 10  # tilings that are measured
@@ -42,8 +43,7 @@ class Tuner:
         not measured. Raises as `Profiler.profile`, and WrongKernel if all candidates are wrong.
         """
         expr, device = body.expression(), self.profiler.device
-        model = construct(expr, device)
-        best = ranked(expr, device, self.top)
+        best, model = shortlist(expr, device, self.top)
         wanted = [*best, *(d for d in model if d not in best)]
         if len(wanted) == 1:
             return wanted
@@ -57,6 +57,11 @@ class Tuner:
         slow = [t for t, (d, _) in zip(timed, measured, strict=True) if d in best]
         fast = [t for t, (d, _) in zip(timed, measured, strict=True) if d in model[1:]]
         return choose(expr, device, slow or timed, fast)
+
+
+def shortlist(expr: TensorExpr, device: Device, top: int) -> tuple[list[Decision], list[Decision]]:
+    """The `top` best tilings by the model, and those that construction decides for."""
+    return ranked(expr, device, top), construct(expr, device)
 
 
 @contextmanager
