@@ -12,6 +12,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from rcompiler.errors import WrongKernel
@@ -45,7 +46,7 @@ def _run(options: argparse.Namespace) -> int:
     kernels: Counter[str] = Counter()
     wrong = 0
     with profiler(device, options.jobs) as found:
-        for body in _bodies(options.models, device):
+        for body in _bodies(options.models, device, options.operators):
             expr = body.expression()
             best, model = shortlist(expr, device, TOP)
             drawn = sampled(expr, device, options.drawn)
@@ -69,8 +70,10 @@ def _run(options: argparse.Namespace) -> int:
     return 1 if wrong else 0
 
 
-def _bodies(models: Sequence[str], device: Any) -> Iterator[Body]:
-    """Different operators of the models, by turns none of which comes twice."""
+def _bodies(models: Sequence[str], device: Any, count: int) -> Iterator[Body]:
+    """Different operators of the models, at least `count` if there are so many: of the built-in
+    models a few of each.
+    """
     from rcompiler.compile import operators_of
     from rcompiler.passes.roller_tile import distinct_bodies
     from rcompiler.tools._sources import resolve
@@ -79,8 +82,9 @@ def _bodies(models: Sequence[str], device: Any) -> Iterator[Body]:
     known = set()
     for model, options in [(m, {}) for m in models] if models else _MODELS:
         proto = build(model, **options) if options else resolve(model).proto
+        each = count if models else -(-count // len(_MODELS)) + 2  # the smallest have few
         with operators_of(proto, device) as module:
-            for body in distinct_bodies(module.operation):
+            for body in islice(distinct_bodies(module.operation), each):
                 if body.signature not in known:
                     known.add(body.signature)
                     yield body

@@ -1,9 +1,9 @@
 """Interleaved timing of equal work done in several ways, gated against noise.
 
 Every round runs each candidate once, so all of them see the same clock speed and the same
-neighbours on the machine; after one run that does not count, which brings back into the caches
-what the candidate before drove out. Only ratios of one round are compared. Rounds go on until the
-medians of these ratios are known well enough, or the budget is used.
+neighbours on the machine; short ones after a run that does not count, which brings back into the
+caches what the candidate before drove out. Only ratios of one round are compared. Rounds go on
+until the medians of these ratios are known well enough, or the budget is used.
 """
 
 import time
@@ -17,6 +17,7 @@ Run = Callable[[int], object]  # runs the work so many times
 
 _LEAST = 5  # rounds
 _SHORTEST_NS = 100_000  # of one reading: the clock itself takes about a microsecond
+_COLD_NS = 1_000_000  # from here on it does not matter what the caches held before
 _CONTENDER = 1.15  # slower by more than this: its exact time does not matter
 
 
@@ -47,14 +48,16 @@ def interleaved(
     program has the processor does not count.
     """
     start = clock()
-    counts = [_count(run, clock) for run in runs]
+    first = [_first(run, clock) for run in runs]
+    counts = [max(1, int(_SHORTEST_NS / ns)) for ns in first]
     rounds: list[list[float]] = []
     order = list(range(len(runs)))
     found, look = 0.0, _LEAST
     while len(rounds) < most:
         times = [0.0] * len(runs)
         for k in order:
-            runs[k](1)
+            if first[k] < _COLD_NS:
+                runs[k](1)
             times[k] = _time(runs[k], counts[k], clock)
         rounds.append(times)
         order.reverse()
@@ -67,9 +70,9 @@ def interleaved(
     return Times(_settle(np.array(rounds)), len(rounds), found, found <= spread)
 
 
-def _count(run: Run, clock: Clock) -> int:
+def _first(run: Run, clock: Clock) -> float:
     run(1)
-    return max(1, int(_SHORTEST_NS / max(_time(run, 1, clock), 1)))
+    return max(_time(run, 1, clock), 1)
 
 
 def _time(run: Run, count: int, clock: Clock) -> float:

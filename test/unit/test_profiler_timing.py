@@ -70,10 +70,10 @@ def test_a_frequency_that_changes_does_not_favour_a_candidate():
 
 
 def test_noise_asks_for_more_rounds_until_the_ratios_are_known():
-    machine = Machine(noise=0.2)
+    machine = Machine(noise=0.1)
     runs = [machine.work(1_000_000), machine.work(1_050_000)]
-    found = interleaved(runs, clock=machine.clock, seconds=1e9, spread=0.012)
-    assert found.settled and 5 < found.rounds < 200 and found.spread <= 0.012
+    found = interleaved(runs, clock=machine.clock, seconds=1e9, spread=0.008)
+    assert found.settled and 5 < found.rounds < 200 and found.spread <= 0.008
     assert found.ns[1] / found.ns[0] == pytest.approx(1.05, abs=0.025)
 
 
