@@ -15,7 +15,7 @@ import numpy as np
 Clock = Callable[[], int]
 Run = Callable[[int], object]  # runs the work so many times
 
-_LEAST = 5  # rounds
+_LEAST = 7  # rounds: the spread of fewer says little
 _SHORTEST_NS = 100_000  # of one reading: the clock itself takes about a microsecond
 _COLD_NS = 1_000_000  # from here on it does not matter what the caches held before
 _CONTENDER = 1.15  # slower by more than this: its exact time does not matter
@@ -43,7 +43,7 @@ def interleaved(
 ) -> Times:
     """Time the candidates by turns.
 
-    seconds: of `clock` to spend, though never fewer than five rounds. spread: stop below this
+    seconds: of `clock` to spend, though never fewer than seven rounds. spread: stop below this
     standard error. most: rounds. clock: ns; CPU time of this thread, so that time in which another
     program has the processor does not count.
     """

@@ -32,7 +32,7 @@ def test_times_of_equal_rounds_are_exact_after_the_fewest_rounds():
     machine = Machine()
     found = interleaved([machine.work(200_000), machine.work(300_000)], clock=machine.clock)
     assert found.ns == pytest.approx((200_000, 300_000), rel=1e-3)
-    assert (found.rounds, found.settled) == (5, True)
+    assert (found.rounds, found.settled) == (7, True)
 
 
 def test_candidates_take_turns_in_both_orders():
@@ -41,7 +41,7 @@ def test_candidates_take_turns_in_both_orders():
     interleaved(runs, clock=machine.clock)
     # each twice to find how often to repeat; then a run that does not count before each that does
     turns = "".join(name for name, _ in machine.log[4:])
-    assert turns == "aabbbbaaaabbbbaaaabb"
+    assert turns == "aabb" + 3 * "bbaaaabb"
 
 
 def test_short_work_is_repeated_between_two_readings_of_the_clock():
@@ -70,18 +70,18 @@ def test_a_frequency_that_changes_does_not_favour_a_candidate():
 
 
 def test_noise_asks_for_more_rounds_until_the_ratios_are_known():
-    machine = Machine(noise=0.1)
+    machine = Machine(noise=0.3)
     runs = [machine.work(1_000_000), machine.work(1_050_000)]
-    found = interleaved(runs, clock=machine.clock, seconds=1e9, spread=0.008)
-    assert found.settled and 5 < found.rounds < 200 and found.spread <= 0.008
-    assert found.ns[1] / found.ns[0] == pytest.approx(1.05, abs=0.025)
+    found = interleaved(runs, clock=machine.clock, seconds=1e9, spread=0.02)
+    assert found.settled and 7 < found.rounds < 200 and found.spread <= 0.02
+    assert found.ns[1] / found.ns[0] == pytest.approx(1.05, abs=0.06)
 
 
 def test_the_budget_ends_it_and_says_so():
     machine = Machine(noise=0.5)
     runs = [machine.work(10_000_000), machine.work(11_000_000)]
     found = interleaved(runs, clock=machine.clock, seconds=0.5, spread=1e-6)
-    assert not found.settled and 5 <= found.rounds < 30
+    assert not found.settled and 7 <= found.rounds < 30
 
 
 def test_noise_of_a_candidate_that_is_far_slower_does_not_matter():
@@ -94,4 +94,4 @@ def test_noise_of_a_candidate_that_is_far_slower_does_not_matter():
         noisy.now = 0.0
 
     found = interleaved([machine.work(1_000_000), slow], clock=machine.clock)
-    assert found.settled and found.rounds == 5
+    assert found.settled and found.rounds == 7
