@@ -32,20 +32,21 @@ from rcompiler.frontend import import_onnx
 from rcompiler.host import given_device, measured_device, target_device
 from rcompiler.isolate import isolated
 from rcompiler.model import REPORT, STAGES, CompiledModel
-from rcompiler.options import CompileOptions, Policy, default_cache
+from rcompiler.options import CompileOptions, Policy, Tune, default_cache
 from rcompiler.passes import PassFailure
 from rcompiler.passes._claims import check_claims
 from rcompiler.passes._fold import fold_constants
 from rcompiler.passes._pipeline_text import build
 from rcompiler.passes._tables import Tables, constant_arena, read_tables
 from rcompiler.passes.rammer_schedule import RammerSchedule
-from rcompiler.passes.roller_tile import RollerTile
+from rcompiler.passes.roller_tile import RollerTile, tile_operators
 from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
+from rcompiler.profiler.tuner import kernel_tuner
 from rcompiler.proof import describe
 from rcompiler.rammer.validate import validate
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
@@ -67,7 +68,7 @@ def compile_onnx(
     eus: int | None = None,
     policy: Policy = "rammer",
     fusion: bool = True,
-    tune: str = "off",
+    tune: Tune = "off",
     deterministic: bool = True,
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
@@ -80,22 +81,20 @@ def compile_onnx(
     cache (default figures without a cache). shapes: static shapes of inputs by name, or sizes of
     symbolic dims. values: arrays by the names of inputs that are to be constants (they are no
     longer inputs). eus: execution units, None for all of the device. policy: "rammer", "wave" or
-    "base". fusion: group ops into rOperators. tune: "off" is all that exists. deterministic: always
-    the case (static choices for a device record, fixed order of every sum). cache: folder of
-    compiled objects, None for the default one, False for none. progress: called with (stage,
-    seconds since the start) when a stage begins: import, device, the passes, object, link.
+    "base". fusion: group ops into rOperators. tune: "off", tiles are chosen by the cost model
+    alone; "kernels", the fastest of the ten best by the model, measured on this machine once and
+    kept in the cache. deterministic: always the case (static choices for a device record and a
+    profile index, fixed order of every sum). cache: folder of compiled objects, None for the
+    default one, False for none. progress: called with (stage, seconds since the start) when a stage
+    begins: import, device, the passes, object, link.
 
     Raises CompilerError kinds: InvalidModel, UnsupportedOp, ShapeError, DeviceError, ScheduleError.
     """
-    if tune != "off":
-        raise CompilerError(
-            f"tune={tune!r} is not available: tiles are chosen by the cost model; use tune='off'"
-        )
     if not deterministic:
         raise CompilerError(
             "deterministic=False has no meaning here: every program is deterministic"
         )
-    options = CompileOptions(target, _eus(eus), policy, fusion, _cache(cache))
+    options = CompileOptions(target, _eus(eus), policy, fusion, _cache(cache), tune)
     base = target_device(target)
     chosen = given_device(target, base, device)
     run = _Compilation(options, base, progress)
@@ -109,6 +108,24 @@ def compile_onnx(
             context.enable_multithreading(False)
             artifact = run.from_linalg(imported.parse(context), dict(imported.constants))
     return CompiledModel(artifact)
+
+
+@contextmanager
+def operators_of(
+    model: Any, device: Device, *, shapes: Mapping[str, Any] | None = None
+) -> Iterator[ir.Module]:
+    """The S2 module of an ONNX model: its rOperators, for a profiler. `device` as the tiles need.
+
+    The module lives inside of the context. Raises as `compile_onnx`.
+    """
+    run = _Compilation(CompileOptions(), device, None)
+    with dialects.load(ir.Context()) as context, ir.Location.unknown():
+        with run.boundary():
+            context.enable_multithreading(False)
+            imported = import_onnx(model, shapes)
+            module = imported.parse(context)
+            run.to_rtask(module, dict(imported.constants))
+        yield module
 
 
 def compile_schedule(
@@ -183,7 +200,7 @@ class _Compilation:
         if progress is not None and not callable(progress):
             raise CompilerError(f"progress={progress!r}: give a function of (stage, seconds)")
         self._options = options
-        self._level = target.level_name
+        self._base = target
         self.device = target
         self._progress = progress
         self._start = time.perf_counter()
@@ -217,8 +234,10 @@ class _Compilation:
                 "report it with the model"
             ) from error
 
-    def from_linalg(self, module: ir.Module, constants: dict[str, np.ndarray]) -> Artifact:
-        options = self._options
+    def to_rtask(
+        self, module: ir.Module, constants: dict[str, np.ndarray]
+    ) -> dict[str, np.ndarray]:
+        """S1 -> S2, in place; the constants that it then needs."""
         self._keep("linalg", module)
         lanes, record = self.device.lanes(4), to_option(self.device)
         self._run(
@@ -227,9 +246,19 @@ class _Compilation:
             f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},cse",
         )
         constants = fold_constants(module.operation, constants)
-        self._run(module, str(RcLinalgToRtask(options.fusion)))
+        self._run(module, str(RcLinalgToRtask(self._options.fusion)))
         self._keep("rtask", module)
-        self._run(module, str(RollerTile(record)))
+        return constants
+
+    def from_linalg(self, module: ir.Module, constants: dict[str, np.ndarray]) -> Artifact:
+        options, record = self._options, to_option(self.device)
+        constants = self.to_rtask(module, constants)
+        if options.tune == "kernels":
+            self.begin("tune")
+            with kernel_tuner(self.device, self._base, self._target(), options.cache) as tuner:
+                tile_operators(module.operation, tuner.decide)
+        else:
+            self._run(module, str(RollerTile(record)))
         self._keep("rkernel", module)
         self._run(module, str(RammerSchedule(options.policy, options.eus, record)))
         return self.from_schedule(module, constants)
@@ -282,10 +311,11 @@ class _Compilation:
     def _target(self) -> Target:
         if self._options.target == "cpu":
             return Target.named("host")
-        return Target.named(_LEVELS[self._level])
+        return Target.named(_LEVELS[self._base.level_name])
 
     def _provenance(self, target: Target) -> dict[str, str]:
         found = {"policy": self._options.policy, "target": self._options.target}
+        found |= {"tune": self._options.tune}
         found |= {"cpu": target.cpu, "features": target.features}
         # as it decided: without the date of the measurement, which decides nothing
         found["device"] = to_option(replace(self.device, measurement=None))
@@ -347,4 +377,4 @@ def _typed(failures: list[CompilerError], text: str) -> CompilerError:
     return failure
 
 
-__all__ = ["STAGES", "compile_onnx", "compile_schedule", "schedule_artifact"]
+__all__ = ["STAGES", "compile_onnx", "compile_schedule", "operators_of", "schedule_artifact"]

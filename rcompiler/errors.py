@@ -78,5 +78,9 @@ class ScheduleError(CompilerError):
         self.rule = rule
 
 
+class WrongKernel(CompilerError):
+    """Generated code that does not compute its operator: a defect of the compiler."""
+
+
 class ArtifactError(CompilerError):
     """A compiled file that cannot be loaded: damaged, of another version or another machine."""

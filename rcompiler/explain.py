@@ -54,6 +54,9 @@ def _operator(run: Run, kernel: ir.Operation) -> OperatorReport:
         register_tile=tuple(ir.DenseI64ArrayAttr(attributes["register_tile"])),
         tasks=tasks,
         estimated_ns=tasks * ir.FloatAttr(attributes["estimated_ns"]).value,
+        measured_ns=tasks * ir.FloatAttr(attributes["measured_ns"]).value
+        if "measured_ns" in attributes
+        else 0.0,
         reason=ir.StringAttr(attributes["reason"]).value if "reason" in attributes else "",
     )
 

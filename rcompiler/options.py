@@ -10,6 +10,7 @@ from typing import Literal, get_args
 from rcompiler.errors import CompilerError
 
 Policy = Literal["base", "wave", "rammer"]
+Tune = Literal["off", "kernels"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class CompileOptions:
 
     target: "cpu" (this host), "cpu:v3" and the like, or a device file. eus: execution units, 0 for
     all of the device. policy: the scheduler. fusion: group ops into rOperators beyond views. cache:
-    folder of compiled objects, or None.
+    folder of compiled objects, or None. tune: what is chosen by measuring.
     """
 
     target: str = "cpu"
@@ -26,12 +27,15 @@ class CompileOptions:
     policy: Policy = "rammer"
     fusion: bool = True
     cache: Path | None = None
+    tune: Tune = "off"
 
     def __post_init__(self) -> None:
         if not isinstance(self.fusion, bool):
             raise CompilerError(f"fusion={self.fusion!r}: give True or False")
         if self.policy not in get_args(Policy):
             raise CompilerError(f"policy {self.policy!r} is none of {', '.join(get_args(Policy))}")
+        if self.tune not in get_args(Tune):
+            raise CompilerError(f"tune={self.tune!r}: give one of {', '.join(get_args(Tune))}")
         if self.eus < 0:
             raise CompilerError(
                 f"cannot compile for {self.eus} execution units: give 1 or more, or None for all"

@@ -11,8 +11,8 @@ from rcompiler.errors import ArtifactError
 
 @dataclass(frozen=True)
 class OperatorReport:
-    """One rOperator: its rKernel, tile, number of rTasks, estimated time of all of them (ns) and
-    the reason.
+    """One rOperator: its rKernel, tile, number of rTasks, estimated and measured (0: not) time of
+    all of them (ns), and the reason.
     """
 
     name: str
@@ -22,6 +22,7 @@ class OperatorReport:
     register_tile: tuple[int, ...]
     tasks: int
     estimated_ns: float
+    measured_ns: float
     reason: str
 
 
@@ -65,14 +66,16 @@ class Report:
 
     def __str__(self) -> str:
         lines = [
-            f"{'operator':32} {'kind':12} {'tasks':>6} {'est. us':>9}  tile (registers): reason"
+            f"{'operator':32} {'kind':12} {'tasks':>6} {'est. us':>9} {'meas. us':>9}  "
+            "tile (registers): reason"
         ]
         for op in self.operators:
             tile = "x".join(map(str, op.tile)) or "-"
             registers = "x".join(map(str, op.register_tile)) or "-"
+            measured = f"{op.measured_ns / 1e3:.1f}" if op.measured_ns else "-"
             lines.append(
-                f"{op.name[:32]:32} {op.kind:12} {op.tasks:6} {op.estimated_ns / 1e3:9.1f}  "
-                f"{tile} ({registers}): {op.reason}"
+                f"{op.name[:32]:32} {op.kind:12} {op.tasks:6} {op.estimated_ns / 1e3:9.1f} "
+                f"{measured:>9}  {tile} ({registers}): {op.reason}"
             )
         lines.append(f"device: {self.device}")
         idle = ", ".join(f"{t / 1e3:.0f}" for t in self.idle_ns)

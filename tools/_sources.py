@@ -33,7 +33,7 @@ class Source:
             return rcompiler.compile_onnx(self.proto, **compile_options(options, self), **more)
         assert self.path is not None
         schedule = self.path.suffix == ".mlir"
-        for option in ("shapes", "device", "policy", "eus" if schedule else "target"):
+        for option in ("shapes", "device", "policy", "tune", "eus" if schedule else "target"):
             if getattr(options, option):
                 raise ArtifactError(
                     f"{self.path}: --{option} no longer applies, it was decided when the ONNX "
@@ -77,8 +77,8 @@ def resolve(text: str) -> Source:
 
 
 def add_compile_options(parser: Parser) -> None:
-    """--target, --device, --policy, --eus, --shapes: the options of compile_onnx that a command
-    line has.
+    """--target, --device, --policy, --eus, --tune, --shapes: what a command line has of the options
+    of compile_onnx.
     """
     group = parser.add_argument_group("compilation")
     group.add_argument(
@@ -95,6 +95,9 @@ def add_compile_options(parser: Parser) -> None:
     )
     group.add_argument("--eus", type=positive, metavar="N", help="execution units (CPU: threads)")
     group.add_argument(
+        "--tune", metavar="WHAT", help="what to choose by measuring: off (default) or kernels"
+    )
+    group.add_argument(
         "--shapes",
         action="append",
         default=[],
@@ -106,7 +109,7 @@ def add_compile_options(parser: Parser) -> None:
 
 def compile_options(options: argparse.Namespace, source: Source) -> dict[str, Any]:
     """The keywords for compile_onnx that were chosen on the command line."""
-    chosen = {key: getattr(options, key) for key in ("target", "device", "policy", "eus")}
+    chosen = {key: getattr(options, key) for key in ("target", "device", "policy", "eus", "tune")}
     chosen["shapes"] = shapes_of(options, source)
     return {key: value for key, value in chosen.items() if value}
 

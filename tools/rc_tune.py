@@ -1,7 +1,9 @@
-"""rc-tune: measure this machine, for the choice of tiles.
+"""rc-tune: measure this machine, and kernels on it, for the choice of tiles.
 
 rc-tune --device                    keep the record where compile_onnx finds it
 rc-tune --device=cpu:v3 -o v3.json  write it elsewhere: for rc-compile --device=v3.json
+rc-tune model.onnx                  measure the best tilings of every operator: for --tune=kernels
+rc-tune --export=FILE, --import=FILE    the profile index as lines of JSON
 
 compile_onnx does the same in a quarter of a second, at its first use on a machine; this takes more
 time and so is less disturbed by other programs.
@@ -20,6 +22,7 @@ from rcompiler.tools._console import Parser, guard, seconds, table
 
 if TYPE_CHECKING:
     from rcompiler.device.model import Device
+    from rcompiler.profiler.profile import Profile
 
 _ROUNDS = 7
 _MOST = 1 << 62  # bytes: as large as the caches ask for
@@ -33,6 +36,84 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
+    if options.model:
+        return _tune(options)
+    if options.exported or options.imported:
+        return _move(options)
+    return _measure(options)
+
+
+def _tune(options: argparse.Namespace) -> int:
+    """Profile all operators of a model into the index."""
+    from rcompiler.codegen.cpu import Target
+    from rcompiler.compile import operators_of
+    from rcompiler.host import measured_device, target_device
+    from rcompiler.passes.roller_tile import distinct_bodies
+    from rcompiler.profiler.tuner import kernel_tuner
+    from rcompiler.tools._sources import resolve, shapes_of
+
+    source = resolve(options.model)
+    if source.proto is None:
+        raise CompilerError(f"{source.path}: is compiled already; rc-tune reads an ONNX model")
+    folder = _cache()
+    base = target_device("cpu")
+    device = measured_device(base, folder)
+    rows = []
+    with (
+        operators_of(source.proto, device, shapes=shapes_of(options, source)) as module,
+        kernel_tuner(device, base, Target.named("host"), folder) as tuner,
+    ):
+        for number, body in enumerate(distinct_bodies(module.operation)):
+            tuner.decide(body)
+            if body.signature in tuner.profiles:
+                profile = tuner.profiles[body.signature]
+                rows.append((str(number), body.kind, *_figures(profile)))
+    table(("operator", "kind", "tilings", "model us", "best us", "tile", "rounds"), rows)
+    return 0
+
+
+def _figures(profile: Profile) -> tuple[str, ...]:
+    """How many tilings, the time of the model's choice, the fastest and its tile, rounds."""
+    right = [(c.ns, c.decision) for c in profile.candidates if c.ns is not None]
+    first = profile.candidates[0].ns
+    best, decision = min(right, key=lambda pair: pair[0])
+    return (
+        str(len(right)),
+        f"{first / 1e3:.1f}" if first is not None else "wrong",
+        f"{best / 1e3:.1f}",
+        "x".join(map(str, decision.tile)),
+        str(profile.times.rounds) if profile.times else "index",
+    )
+
+
+def _move(options: argparse.Namespace) -> int:
+    """The profile index to a file, or from one."""
+    from rcompiler.profiler.index import NAME, ProfileIndex
+
+    index = ProfileIndex(_cache() / NAME)
+    try:
+        if options.exported:
+            text = "".join(f"{line}\n" for line in index.export())
+            Path(options.exported).write_text(text)
+            print(f"{options.exported}: {text.count(chr(10))} measurements")
+        else:
+            with Path(options.imported).open() as lines:
+                print(f"{options.imported}: {index.load(lines)} measurements")
+    finally:
+        index.close()
+    return 0
+
+
+def _cache() -> Path:
+    from rcompiler.options import default_cache
+
+    folder = default_cache()
+    if folder is None:
+        raise CompilerError("there is no cache folder (RC_CACHE_DIR is empty) for the index")
+    return folder
+
+
+def _measure(options: argparse.Namespace) -> int:
     from rcompiler.codegen.microbench import measure_host
     from rcompiler.device.record import to_json
     from rcompiler.device.store import store_record
@@ -83,11 +164,22 @@ def _unit(name: str) -> str:
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser("rc-tune", "Measure this machine, for the choice of tiles.")
-    parser.add_argument(
-        "--device", nargs="?", const="cpu", required=True, metavar="TARGET",
+    parser = Parser("rc-tune", "Measure this machine, and kernels on it, for the choice of tiles.")
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument(
+        "model", nargs="?", help="an ONNX file, or a built-in model: measure all its operators"
+    )
+    what.add_argument(
+        "--device", nargs="?", const="cpu", metavar="TARGET",
         help="measure a device: cpu (default), or a feature level of it such as cpu:v3",
     )  # fmt: skip
+    what.add_argument("--export", dest="exported", metavar="FILE", help="write the profile index")
+    what.add_argument(
+        "--import", dest="imported", metavar="FILE", help="add measurements to the profile index"
+    )
+    parser.add_argument(
+        "--shapes", action="append", default=[], metavar="NAME=DIMS", help="as for rc-compile"
+    )
     parser.add_argument(
         "-o", "--output", metavar="FILE",
         help="write the record there (- for standard output) instead of into the cache folder",

@@ -30,12 +30,13 @@ def kernel_of(op: ir.Operation) -> Kernel:
     results = yielded(block)
     attributes = op.attributes
     pairs = tuple(ir.DenseI64ArrayAttr(attributes["in_place"])) if "in_place" in attributes else ()
+    time = "measured_ns" if "measured_ns" in attributes else "estimated_ns"
     return Kernel(
         name=ir.StringAttr(attributes["sym_name"]).value,
         grid=tuple(ir.DenseI64ArrayAttr(attributes["grid"])),
         reads=_accesses(attributes["reads"], list(block.arguments)),
         writes=_accesses(attributes["writes"], results),
-        estimated_ns=ir.FloatAttr(attributes["estimated_ns"]).value,
+        estimated_ns=ir.FloatAttr(attributes[time]).value,
         on_chip_bytes=ir.IntegerAttr(attributes["on_chip_bytes"]).value,
         in_place=tuple(zip(pairs[::2], pairs[1::2], strict=True)),
     )

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 from torch_mlir import ir
 
-from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import shape_of, yielded
@@ -34,6 +35,7 @@ from rcompiler.passes._tensor_expr import (
     write_box,
 )
 from rcompiler.roller.construct import Decision, construct
+from rcompiler.roller.expr import TensorExpr
 
 
 @dataclass(frozen=True)
@@ -45,33 +47,85 @@ class RollerTile(Pass):
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
-        body = module.regions[0].blocks[0]
-        known: dict[str, list[str]] = {}
-        for function in [v.operation for v in body.operations if v.operation.name == "func.func"]:
-            for view in list(function.regions[0].blocks[0].operations):
-                if view.operation.name == "rtask.operator":
-                    _tile(view.operation, device, self.candidates, known, body)
+
+        def decide(body: Body) -> list[Decision]:
+            return construct(body.expression(), device)[: self.candidates]
+
+        tile_operators(module, decide)
 
 
-def _tile(
-    op: ir.Operation, device: Device, candidates: int, known: dict[str, list[str]], body: ir.Block
-) -> None:
-    prototype = _prototype(op, body)
-    kind = ir.StringAttr(op.attributes["kind"]).value
-    signature = kind + canonical_signature(prototype)
-    if signature not in known:
-        block = prototype.body.blocks[0]
-        traced = Tracer(block).trace()
-        names = []
-        for decision in construct(tensor_expr(block, kind, traced), device)[:candidates]:
-            name = "k_" + hashlib.sha256(f"{signature}{decision}".encode()).hexdigest()[:16]
-            if name not in names:
-                names.append(name)
-                _build_kernel(name, kind, decision, traced, prototype)
-        known[signature] = names
-    prototype.operation.erase()
-    symbols = [ir.FlatSymbolRefAttr.get(n, op.context) for n in known[signature]]
-    op.attributes["kernels"] = ir.ArrayAttr.get(symbols, op.context)
+@dataclass(frozen=True)
+class Body:
+    """What an rOperator computes, apart from its operands.
+
+    prototype: a kernel without a tiling, with the body on arguments. signature: equal for operators
+    that compute the same.
+    """
+
+    kind: str
+    prototype: rtask.KernelOp
+    signature: str
+
+    @cached_property
+    def traced(self) -> Traced:
+        return Tracer(self.prototype.body.blocks[0]).trace()
+
+    def expression(self) -> TensorExpr:
+        """The body for the cost model."""
+        return tensor_expr(self.prototype.body.blocks[0], self.kind, self.traced)
+
+    def build_kernel(self, name: str, decision: Decision) -> rtask.KernelOp:
+        """A kernel in front of the prototype, with its body and the decision."""
+        return _build_kernel(name, self.kind, decision, self.traced, self.prototype)
+
+
+Decide = Callable[[Body], list[Decision]]
+
+
+def tile_operators(module: ir.Operation, decide: Decide) -> None:
+    """Build the kernels that `decide` wants for every rOperator, the preferred first.
+
+    It is asked once for operators with equal bodies.
+    """
+    known: dict[str, list[str]] = {}
+    for op, operator in _bodies(module):
+        if operator.signature not in known:
+            known[operator.signature] = _build_kernels(operator, decide(operator))
+        symbols = [ir.FlatSymbolRefAttr.get(n, op.context) for n in known[operator.signature]]
+        op.attributes["kernels"] = ir.ArrayAttr.get(symbols, op.context)
+
+
+def distinct_bodies(module: ir.Operation) -> Iterator[Body]:
+    """The bodies of all rOperators, equal ones once. Each lives until the next one is asked for."""
+    known = set()
+    for _, operator in _bodies(module):
+        if operator.signature not in known:
+            known.add(operator.signature)
+            yield operator
+
+
+def _bodies(module: ir.Operation) -> Iterator[tuple[ir.Operation, Body]]:
+    body = module.regions[0].blocks[0]
+    for function in [v.operation for v in body.operations if v.operation.name == "func.func"]:
+        for view in list(function.regions[0].blocks[0].operations):
+            op = view.operation
+            if op.name == "rtask.operator":
+                prototype = _prototype(op, body)
+                kind = ir.StringAttr(op.attributes["kind"]).value
+                yield op, Body(kind, prototype, kind + canonical_signature(prototype))
+                prototype.operation.erase()
+
+
+def _build_kernels(operator: Body, decisions: list[Decision]) -> list[str]:
+    """The names of the kernels."""
+    names = []
+    for decision in decisions:
+        text = f"{operator.signature}{decision}"
+        name = "k_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+        if name not in names:
+            names.append(name)
+            operator.build_kernel(name, decision)
+    return names
 
 
 def canonical_signature(kernel: rtask.KernelOp) -> str:
@@ -84,8 +138,7 @@ def canonical_signature(kernel: rtask.KernelOp) -> str:
 
 def _build_kernel(
     name: str, kind: str, decision: Decision, traced: Traced, prototype: rtask.KernelOp
-) -> None:
-    """A kernel in front of `prototype`, with its body and the decision."""
+) -> rtask.KernelOp:
     block = prototype.body.blocks[0]
     results = yielded(block)
     first = shape_of(results[0])
@@ -115,10 +168,14 @@ def _build_kernel(
     if decision.reduction_tile:
         attributes["reduction_tile"] = ir.DenseI64ArrayAttr.get(decision.reduction_tile)
     attributes["reason"] = ir.StringAttr.get(decision.reason)
+    if decision.measured_ns:
+        ns = round(decision.measured_ns * decision.tasks / math.prod(shape.grid), 1)
+        attributes["measured_ns"] = ir.FloatAttr.get(ir.F64Type.get(), ns)
     pairs = in_place_pairs(block, traced)
     if pairs:
         attributes["in_place"] = ir.DenseI64ArrayAttr.get(pairs)
     copy_block(block, kernel.body, list(block.arguments))
+    return kernel
 
 
 def _prototype(op: ir.Operation, body: ir.Block) -> rtask.KernelOp:

@@ -36,7 +36,7 @@ from rcompiler.passes._tensor_ir import (
 
 
 @dataclass(frozen=True)
-class RtaskSinkReshapes(Pass):
+class RTaskSinkReshapes(Pass):
     """Move reshapes of contractions behind their epilogues."""
 
     def run(self, module: ir.Operation) -> None:

@@ -12,7 +12,7 @@ makespan on a wide device, and cost more EU time: a Pareto set for the scheduler
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 
 import numpy as np
@@ -44,7 +44,7 @@ class Decision:
     scalar code. `reduction_unroll`: elements per reduction axis. `order`: positions of the
     parallel axes, outermost loop of a task first. `reduction_tile`: () or how many loops of `order`
     are around the loop over parts of the reduction, and the steps of its outermost axis in one
-    part. `estimated_ns`, `on_chip_bytes`: of one rTask.
+    part. `estimated_ns`, `measured_ns` (0: not measured), `on_chip_bytes`: of one rTask.
     """
 
     tile: tuple[int, ...]
@@ -62,6 +62,8 @@ class Decision:
     registers: int
     reason: str
     source: str = "roller"
+    # no part of the text that names a kernel: it is another one at each measurement
+    measured_ns: float = field(default=0.0, repr=False)
 
 
 def construct(expr: TensorExpr, device: Device) -> list[Decision]:
@@ -118,6 +120,33 @@ def _plan(model: RegisterModel, register: RegisterTile) -> _Plan:
         allowed = fits if fits.any() else allowed
     first, score = _efficient(expr, device, tiles, costs, allowed)
     return _Plan(register, order, around, tiles, costs, allowed, first, score)
+
+
+class Space:
+    """All aligned tilings of an expression: the task tiles of its best register tiles.
+
+    Candidates are numbered. `scores`: what `construct` minimises for its first decision; infinite
+    for tasks that are too short, or whose running sums do not fit. `spent_ns`: all tasks, one after
+    the other.
+    """
+
+    def __init__(self, expr: TensorExpr, device: Device, registers: int = _REGISTERS) -> None:
+        """registers: how many register tiles, best first."""
+        self._model = RegisterModel(expr, device, choose_vector_axis(expr, device))
+        self._plans = [_plan(self._model, r) for r in self._model.candidates()[:registers]]
+        self.scores = np.concatenate(
+            [_scores(expr, device, p.tiles, p.costs, p.allowed) for p in self._plans]
+        )
+        self.spent_ns = np.concatenate([p.costs.tasks * p.costs.ns for p in self._plans])
+        self._starts = np.cumsum([0, *(len(p.tiles) for p in self._plans)])
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def decision(self, number: int) -> Decision:
+        """The tiling of this number."""
+        k = int(np.searchsorted(self._starts, number, side="right")) - 1
+        return _decide(self._model, self._plans[k], number - int(self._starts[k]))
 
 
 def loop_order(model: RegisterModel, register: RegisterTile) -> tuple[int, ...]:
@@ -183,15 +212,30 @@ def _efficient(
     expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts, allowed: Array
 ) -> tuple[int, float]:
     """The candidate with the least EU time over 1 to 8 EUs among those with long enough tasks."""
+    score = _scores(expr, device, tiles, costs, allowed)
+    # equal scores: fewer tasks, then the first tile
+    best = int(np.lexsort((np.arange(len(score)), costs.tasks, score))[0])
+    return best, float(score[best])
+
+
+def _scores(
+    expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts, allowed: Array
+) -> Array:
     whole = float(costs.ns[0])
     floor = max(device.costs.min_task_ns, whole / _SHARE)
     enough = allowed & ((costs.ns >= floor) | (costs.tasks == 1))
     enough = enough if enough.any() else allowed
-    score = balance(costs.tasks, costs.ns, _EUS, device.costs.hand_off_ns)
-    score = np.where(enough, score * (1 + _CUT * cuts(expr, tiles)), np.inf).round(1)
-    # equal scores: fewer tasks, then the first tile
-    best = int(np.lexsort((np.arange(len(score)), costs.tasks, score))[0])
-    return best, float(score[best])
+    score = eu_time(expr, device, tiles, costs.tasks, costs.ns)
+    return np.where(enough, score, np.inf).round(1)
+
+
+def eu_time(expr: TensorExpr, device: Device, tiles: Array, tasks: Array, ns: Array) -> Array:
+    """EU time in ns, on average over 1 to 8 EUs, of `tasks` rTasks of `ns` each, per candidate.
+
+    tiles: int64 [candidates, parallel axes].
+    """
+    spent = balance(tasks, ns, _EUS, device.costs.hand_off_ns)
+    return spent * (1 + _CUT * cuts(expr, tiles))
 
 
 def _faster(device: Device, costs: TaskCosts, first: int, allowed: Array) -> list[int]:

@@ -1,0 +1,9 @@
+"""The kernel profiler (Roller §3.3): verify and measure candidate rKernels on this machine.
+
+code.py      rKernels -> functions that can be called
+operands.py  arrays for a kernel, with guards around the results
+verify.py    what the results must be, and the check
+timing.py    interleaved timing, gated against noise
+index.py     the profile index: measured times that outlive the process
+tuner.py     all of it for one operator: the choice among the K best tilings
+"""

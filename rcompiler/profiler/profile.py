@@ -1,0 +1,241 @@
+"""Profile one operator: build its candidate kernels, verify every one, measure the right ones."""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from torch_mlir import ir
+
+from rcompiler.codegen.cpu import ObjectCache, Target
+from rcompiler.device.model import Device
+from rcompiler.errors import WrongKernel
+from rcompiler.kernelgen.kernel import CpuFeatures
+from rcompiler.kernelgen.region import element_of, shape_of, yielded
+from rcompiler.kernelgen.tiling import Tiling
+from rcompiler.passes.roller_tile import Body
+from rcompiler.passes.vdevice_to_cpu import cpu_features
+from rcompiler.profiler.code import Code, Loaded, write
+from rcompiler.profiler.index import Measurement, ProfileIndex, code_version, digest
+from rcompiler.profiler.operands import Operands, Tensor, draw
+from rcompiler.profiler.timing import Run, Times, interleaved
+from rcompiler.profiler.verify import check_bits, check_value, untiled, widened
+from rcompiler.roller.construct import Decision
+from rcompiler.roller.expr import TensorExpr
+
+_REFERENCE, _EXACT = "reference", "reference_f64"
+_SEED = 2022
+_OVERFLOW = 1.5  # times the largest private cache is what sets of operands fill
+_MOST_COPIES = 255  # of tiny operands, which nobody waits for
+
+Timer = Callable[[Sequence[Run]], Times]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A decision; `tiling`: digest of all that code generation takes from it. `ns`: of all tasks,
+    one after the other, once measured. `error`: why it was rejected.
+    """
+
+    decision: Decision
+    tiling: str
+    ns: float | None = None
+    error: WrongKernel | None = None
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The candidates of one operator. times: None if they were not measured now."""
+
+    candidates: tuple[Candidate, ...]
+    times: Times | None = None
+
+    @property
+    def errors(self) -> tuple[WrongKernel, ...]:
+        return tuple(c.error for c in self.candidates if c.error is not None)
+
+
+@dataclass(frozen=True)
+class Profiler:
+    """Builds, verifies and times kernels for `device`, with code for `target`.
+
+    machine: `device.store.fingerprint`. cache, jobs: of compiling. timer: measures several runs.
+    writer: makes the code of a kernel.
+    """
+
+    device: Device
+    target: Target
+    machine: str
+    index: ProfileIndex
+    cache: ObjectCache | None = None
+    jobs: int | None = None
+    timer: Timer = interleaved
+    writer: Callable[[ir.Operation, CpuFeatures], Code] = write
+
+    def profile(self, body: Body, decisions: Sequence[Decision]) -> Profile:
+        """The decisions with their times, out of the index if it has all of them.
+
+        Decisions with equal code are one candidate. Raises WrongKernel if the untiled kernel is
+        wrong, CompilerError where code cannot be generated, DeviceError for too little memory.
+        """
+        operator, version = digest(body.signature), code_version()
+        candidates = self.candidates(body, decisions)
+        known = self.index.find(operator, self.machine, version)
+        if all(c.tiling in known for c in candidates):
+            return Profile(
+                tuple(Candidate(c.decision, c.tiling, known[c.tiling].ns) for c in candidates)
+            )
+        found = self.run(body, candidates)
+        if found.times is not None:
+            date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+            spread, rounds = round(found.times.spread, 6), found.times.rounds
+            self.index.record(
+                Measurement(operator, c.tiling, self.machine, version, c.ns, spread, rounds, date)
+                for c in found.candidates
+                if c.ns is not None
+            )
+        return found
+
+    def candidates(self, body: Body, decisions: Sequence[Decision]) -> list[Candidate]:
+        """The decisions without those that lead to the same code as one before."""
+        found: dict[str, Candidate] = {}
+        for decision in decisions:
+            kernel = body.build_kernel("candidate", decision).operation
+            tiling = digest(repr(Tiling.of(kernel)))
+            kernel.erase()
+            found.setdefault(tiling, Candidate(decision, tiling))
+        return list(found.values())
+
+    def run(self, body: Body, candidates: Sequence[Candidate], *, timed: bool = True) -> Profile:
+        """Verify all candidates, and measure those that are right. Raises as `profile`."""
+        expr = body.expression()
+        names = [f"candidate_{k}" for k in range(len(candidates))]
+        codes = [
+            self._code(body, name, c.decision) for name, c in zip(names, candidates, strict=True)
+        ]
+        references = self._references(body, expr)
+        context = body.prototype.context
+        loaded = Loaded(
+            [*codes, *references], context, self.target, cache=self.cache, jobs=self.jobs
+        )
+        operands, expected = _expected(body, expr, loaded, len(references) > 1)
+        errors = {
+            name: _check(loaded, name, c.decision, operands, expected, body.kind)
+            for name, c in zip(names, candidates, strict=True)
+        }
+        right = [name for name in names if errors[name] is None]
+        times = None
+        if timed and right:
+            sets = self._sets(operands)
+            times = self.timer([_Repeated(loaded, name, sets) for name in right])
+        ns = dict(zip(right, times.ns, strict=True)) if times else {}
+        done = zip(names, candidates, strict=True)
+        return Profile(
+            tuple(Candidate(c.decision, c.tiling, ns.get(n), errors[n]) for n, c in done), times
+        )
+
+    def _sets(self, operands: Operands) -> list[Operands]:
+        """As many copies as drive each other out of the caches of one EU: what an operator reads
+        was written by another one, so the cost model takes it from the last cache.
+        """
+        private = [m.capacity for m in self.device.memory[:-2]]
+        copies = min(math.ceil(_OVERFLOW * max(private, default=0) / operands.size), _MOST_COPIES)
+        return [operands, *(operands.copy() for _ in range(copies))]
+
+    def _code(self, body: Body, name: str, decision: Decision) -> Code:
+        kernel = body.build_kernel(name, decision).operation
+        try:
+            return self.writer(kernel, cpu_features(self.device))
+        finally:
+            kernel.erase()
+
+    def _references(self, body: Body, expr: TensorExpr) -> list[Code]:
+        """The untiled kernel, and the same in f64 if there is one."""
+        features = cpu_features(self.device)
+        kernel = body.build_kernel(_REFERENCE, untiled(expr)).operation
+        try:
+            codes = [write(kernel, features)]
+            wide = widened(kernel)
+        finally:
+            kernel.erase()
+        if wide is not None:
+            module = ir.Module.parse(wide, body.prototype.context)
+            [view] = module.body.operations
+            view.operation.attributes["sym_name"] = ir.StringAttr.get(_EXACT)
+            codes.append(write(view.operation, features))
+        return codes
+
+
+class _Repeated:
+    """Runs a kernel so many times, on one set of operands after the other."""
+
+    def __init__(self, loaded: Loaded, name: str, sets: Sequence[Operands]) -> None:
+        self._loaded, self._name, self._sets = loaded, name, sets
+        self._turn = 0
+
+    def __call__(self, times: int) -> None:
+        self._loaded.run(self._name, self._sets, times, self._turn)
+        self._turn = (self._turn + times) % len(self._sets)
+
+
+def _expected(
+    body: Body, expr: TensorExpr, loaded: Loaded, exactly: bool
+) -> tuple[Operands, list[np.ndarray]]:
+    """Operands to run on, and the results: of inputs that give numbers, if there are such.
+
+    exactly: there is a kernel in f64 to check them with.
+    """
+    block = body.prototype.body.blocks[0]
+    inputs = [_tensor(v) for v in block.arguments]
+    results = [_tensor(v) for v in yielded(block)]
+    for positive in (False, True):
+        arrays = draw(inputs, _SEED, positive=positive)
+        operands = Operands(arrays, results)
+        operands.clear()
+        loaded.run(_REFERENCE, [operands])
+        outputs = [o.copy() for o in operands.outputs()]
+        if not any(o.dtype.kind not in "biu" and np.isnan(o).any() for o in outputs):
+            break
+    if exactly:
+        wide = Operands(
+            [a.astype(_wide(t).dtype) for a, t in zip(arrays, inputs, strict=True)],
+            [_wide(t) for t in results],
+        )
+        wide.clear()
+        loaded.run(_EXACT, [wide])
+        check_value(outputs, wide.outputs(), expr, f"{body.kind} kernel, untiled")
+    return operands, outputs
+
+
+def _check(
+    loaded: Loaded,
+    name: str,
+    decision: Decision,
+    operands: Operands,
+    expected: list[np.ndarray],
+    kind: str,
+) -> WrongKernel | None:
+    """Run one candidate; what is wrong with it."""
+    operands.clear()
+    loaded.run(name, [operands])
+    tile, registers = ("x".join(map(str, s)) for s in (decision.tile, decision.register_tile))
+    called = f"{kind} kernel of tile {tile}, {registers} in registers"
+    try:
+        number = operands.overrun()
+        if number is not None:
+            raise WrongKernel(f"{called}: it writes beyond result {number}")
+        check_bits(operands.outputs(), expected, called)
+    except WrongKernel as error:
+        return error
+    return None
+
+
+def _tensor(value: ir.Value) -> Tensor:
+    return Tensor(shape_of(value), str(element_of(value)))
+
+
+def _wide(tensor: Tensor) -> Tensor:
+    return Tensor(tensor.shape, "f64") if tensor.element == "f32" else tensor

@@ -1,0 +1,103 @@
+"""Interleaved timing of equal work done in several ways, gated against noise.
+
+Every round runs each candidate once, so all of them see the same clock speed and the same
+neighbours on the machine; short ones after a run that does not count, which brings back into the
+caches what the candidate before drove out. Only ratios of one round are compared. Rounds go on
+until the medians of these ratios are known well enough, or the budget is used.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+Clock = Callable[[], int]
+Run = Callable[[int], object]  # runs the work so many times
+
+_LEAST = 7  # rounds: the spread of fewer says little
+_SHORTEST_NS = 100_000  # of one reading: the clock itself takes about a microsecond
+_COLD_NS = 1_000_000  # from here on it does not matter what the caches held before
+_CONTENDER = 1.15  # slower by more than this: its exact time does not matter
+
+
+@dataclass(frozen=True)
+class Times:
+    """`ns` of one run of each candidate. `spread`: the largest standard error of the ratios that
+    matter; `settled`: it is small enough.
+    """
+
+    ns: tuple[float, ...]
+    rounds: int
+    spread: float
+    settled: bool
+
+
+def interleaved(
+    runs: Sequence[Run],
+    *,
+    seconds: float = 1.0,
+    spread: float = 0.01,
+    most: int = 200,
+    clock: Clock = time.thread_time_ns,
+) -> Times:
+    """Time the candidates by turns.
+
+    seconds: of `clock` to spend, though never fewer than seven rounds. spread: stop below this
+    standard error. most: rounds. clock: ns; CPU time of this thread, so that time in which another
+    program has the processor does not count.
+    """
+    start = clock()
+    first = [_first(run, clock) for run in runs]
+    counts = [max(1, int(_SHORTEST_NS / ns)) for ns in first]
+    rounds: list[list[float]] = []
+    order = list(range(len(runs)))
+    found, look = 0.0, _LEAST
+    while len(rounds) < most:
+        times = [0.0] * len(runs)
+        for k in order:
+            if first[k] < _COLD_NS:
+                runs[k](1)
+            times[k] = _time(runs[k], counts[k], clock)
+        rounds.append(times)
+        order.reverse()
+        if len(rounds) >= look:
+            look = len(rounds) + 1 + len(rounds) // 4
+            found = _spread(np.array(rounds))
+            if found <= spread or clock() - start >= seconds * 1e9:
+                break
+    found = _spread(np.array(rounds))
+    return Times(_settle(np.array(rounds)), len(rounds), found, found <= spread)
+
+
+def _first(run: Run, clock: Clock) -> float:
+    run(1)
+    return max(_time(run, 1, clock), 1)
+
+
+def _time(run: Run, count: int, clock: Clock) -> float:
+    start = clock()
+    run(count)
+    return (clock() - start) / count
+
+
+def _ratios(times: np.ndarray) -> np.ndarray:
+    """Of each round, the times relative to the candidate that is the fastest in most."""
+    times = np.maximum(times, 1e-3)
+    best = int(np.argmin(np.median(times, axis=0)))
+    return times / times[:, best : best + 1]
+
+
+def _spread(times: np.ndarray) -> float:
+    ratios = _ratios(times)
+    low, medians, high = np.percentile(ratios, (25, 50, 75), axis=0)
+    # of a median: 1.25 standard deviations / sqrt(n), and 1.35 of them lie between the quartiles
+    errors = 0.93 * (high - low) / np.sqrt(len(times))
+    return float(errors[medians - 3 * errors < _CONTENDER].max())
+
+
+def _settle(times: np.ndarray) -> tuple[float, ...]:
+    """The median ratios, times the fastest reading of the candidate that they are relative to."""
+    best = int(np.argmin(np.median(times, axis=0)))
+    ratios = np.median(_ratios(times), axis=0)
+    return tuple(float(r) for r in np.maximum(ratios * times[:, best].min(), 1e-3))

@@ -1,0 +1,87 @@
+"""Top-K with measuring (Roller §3.3): of the K best tilings by the model the fastest, measured."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rcompiler.codegen.cpu import ObjectCache, Target
+from rcompiler.device.model import Device
+from rcompiler.device.store import fingerprint
+from rcompiler.errors import DeviceError
+from rcompiler.passes.roller_tile import Body
+from rcompiler.profiler.index import NAME, ProfileIndex
+from rcompiler.profiler.profile import Profile, Profiler
+from rcompiler.roller.construct import Decision, construct
+from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.ranking import choose, ranked, with_times
+
+TOP = 10  # tilings that are measured
+
+
+class KernelWarning(UserWarning):
+    """A candidate kernel was wrong and was left out: a defect of the compiler, but not of what it
+    compiled.
+    """
+
+
+@dataclass
+class Tuner:
+    """Decides the kernels of operators by measuring; `profiles` are those of them so far."""
+
+    profiler: Profiler
+    top: int = TOP
+    profiles: dict[str, Profile] = field(default_factory=dict)
+
+    def decide(self, body: Body) -> list[Decision]:
+        """The decisions for an operator, the fastest first.
+
+        Those that construction has besides are measured too. An operator with one tiling only is
+        not measured. Raises as `Profiler.profile`, and WrongKernel if all candidates are wrong.
+        """
+        expr, device = body.expression(), self.profiler.device
+        best, model = shortlist(expr, device, self.top)
+        wanted = [*best, *(d for d in model if d not in best)]
+        if len(wanted) == 1:
+            return wanted
+        found = self.profiles[body.signature] = self.profiler.profile(body, wanted)
+        for error in found.errors:
+            warnings.warn(f"a kernel was left out: {error}", KernelWarning, stacklevel=2)
+        measured = [(c.decision, c.ns) for c in found.candidates if c.ns is not None]
+        if not measured:
+            raise found.errors[0]
+        timed = with_times([d for d, _ in measured], [ns for _, ns in measured])
+        slow = [t for t, (d, _) in zip(timed, measured, strict=True) if d in best]
+        fast = [t for t, (d, _) in zip(timed, measured, strict=True) if d in model[1:]]
+        return choose(expr, device, slow or timed, fast)
+
+
+def shortlist(expr: TensorExpr, device: Device, top: int) -> tuple[list[Decision], list[Decision]]:
+    """The `top` best tilings by the model, and those that construction decides for."""
+    return ranked(expr, device, top), construct(expr, device)
+
+
+@contextmanager
+def kernel_tuner(
+    device: Device, base: Device, target: Target, folder: Path | None
+) -> Iterator[Tuner]:
+    """A tuner for this machine, with the index and the objects in the folder `folder`, or without.
+
+    device: whose figures the model uses. base: this machine, as it was detected. Raises DeviceError
+    for a target that does not run here.
+    """
+    missing = sorted({*target.required} - {*Target.named("host").required})
+    if missing:
+        raise DeviceError(
+            f"kernels for {target.name} cannot be measured here: this machine has no "
+            f"{', '.join(missing)}; use tune='off', or a target that this machine can run"
+        )
+    index = ProfileIndex(folder / NAME if folder is not None else None)
+    cache = ObjectCache(folder) if folder is not None else None
+    try:
+        yield Tuner(Profiler(device, target, fingerprint(base), index, cache))
+    finally:
+        index.close()

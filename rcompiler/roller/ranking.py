@@ -1,0 +1,73 @@
+"""The K best tilings by the model, and the choice among them by measured times (Roller §3.3)."""
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rcompiler.device.model import Device
+from rcompiler.roller.construct import Decision, Space, construct, eu_time
+from rcompiler.roller.cost import makespan
+from rcompiler.roller.expr import TensorExpr
+
+_ALL = 1 << 30  # register tiles
+_WIDE = 8  # EUs that the decisions after the first one are for, at least
+
+
+def ranked(expr: TensorExpr, device: Device, count: int) -> list[Decision]:
+    """Up to `count` tilings, best by the model first; the first is `construct`'s.
+
+    Tilings whose tasks are too short to be placed are not among them.
+    """
+    space = Space(expr, device)
+    found = [construct(expr, device)[0]]
+    for number in np.argsort(space.scores, kind="stable"):
+        if len(found) >= count or not math.isfinite(space.scores[number]):
+            break
+        decision = space.decision(int(number))
+        if decision not in found:
+            found.append(decision)
+    return found
+
+
+def sampled(expr: TensorExpr, device: Device, count: int, seed: int = 0) -> list[Decision]:
+    """Up to `count` different tilings, drawn evenly from all register tiles and task tiles."""
+    space = Space(expr, device, registers=_ALL)
+    numbers = random.Random(seed).sample(range(len(space)), min(count, len(space)))
+    return [space.decision(number) for number in numbers]
+
+
+def with_times(decisions: Sequence[Decision], ns: Sequence[float]) -> list[Decision]:
+    """The decisions, measured: `ns` is the time of all tasks of each, one after the other."""
+    return [
+        replace(d, source="measured", measured_ns=round(t / d.tasks, 1))
+        for d, t in zip(decisions, ns, strict=True)
+    ]
+
+
+def choose(
+    expr: TensorExpr, device: Device, best: Sequence[Decision], fast: Sequence[Decision]
+) -> list[Decision]:
+    """What `construct` returns, by measured times: the efficient decision first.
+
+    best: candidates for it; all of them measured. fast: those that may come after it, more tasks
+    last; they stay if their makespan on a wide device is clearly shorter.
+    """
+    tiles = np.array([d.tile for d in best], np.int64).reshape(len(best), -1)
+    tasks = np.array([d.tasks for d in best])
+    ns = np.array([d.measured_ns for d in best])
+    first = best[int(np.argmin(eu_time(expr, device, tiles, tasks, ns)))]
+    chosen, shortest = [first], _span(first, device)
+    for decision in fast:
+        if _span(decision, device) < 0.9 * shortest:
+            chosen.append(decision)
+            shortest = _span(decision, device)
+    return chosen
+
+
+def _span(decision: Decision, device: Device) -> float:
+    eus = max(_WIDE, device.eus)
+    hand_off = device.costs.hand_off_ns
+    return float(makespan(np.array(decision.tasks), decision.measured_ns, eus, hand_off))

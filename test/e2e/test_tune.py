@@ -1,0 +1,177 @@
+"""compile_onnx(tune="kernels"): verified, measured, remembered; and kernels that are wrong."""
+
+import ctypes
+import re
+import warnings
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+
+import rcompiler
+from rcompiler.codegen.cpu import Target
+from rcompiler.compile import operators_of
+from rcompiler.device.store import fingerprint
+from rcompiler.errors import DeviceError, WrongKernel
+from rcompiler.host import target_device
+from rcompiler.passes.roller_tile import distinct_bodies
+from rcompiler.profiler import code, profile
+from rcompiler.profiler.index import NAME, ProfileIndex
+from rcompiler.profiler.operands import Operands, Tensor
+from rcompiler.profiler.profile import Profiler
+from rcompiler.profiler.timing import Times
+from rcompiler.profiler.tuner import KernelWarning, Tuner, kernel_tuner
+from rcompiler.roller.ranking import ranked
+from rcompiler.tools import models
+
+BASE = target_device("cpu")
+
+
+def last_is_best(runs):
+    """A timer: each candidate is faster than the one before."""
+    for run in runs:
+        run(2)
+    ns = tuple(float(1000 * (len(runs) - k)) for k in range(len(runs)))
+    return Times(ns, 5, 0.0, True)
+
+
+@pytest.fixture
+def body():
+    """relu(x @ w + b) on 200 x 100 numbers."""
+    with operators_of(models.build("two_branch", rows=200, width=100), BASE) as module:
+        yield next(islice(distinct_bodies(module.operation), 1, None))
+
+
+def profiler(index, **options):
+    return Profiler(
+        BASE, Target.named("host"), fingerprint(BASE), index, jobs=0, timer=last_is_best, **options
+    )
+
+
+def broken(change, *numbers):
+    """A writer of code that is wrong for some candidates."""
+
+    def write(kernel, features):
+        good = code.write(kernel, features)
+        if good.name not in {f"candidate_{n}" for n in numbers}:
+            return good
+        bad = change(good)
+        assert bad != good
+        return bad
+
+    return write
+
+
+def in_text(pattern, by):
+    return lambda good: replace(good, text=re.sub(pattern, by, good.text, count=1))
+
+
+WRONG = {
+    "another sum": in_text(r"llvm\.load (%\w+) .*: !llvm.ptr -> f32", r"arith.constant 2.0 : f32"),
+    "no epilogue": in_text("arith.maximumf", "arith.minimumf"),
+    "an element is not written": in_text(r"llvm\.store .*", ""),
+    "a task is left out": lambda good: replace(good, tasks=good.tasks - 1),
+}
+
+
+def test_candidates_are_right_measured_and_then_found_in_the_index(body):
+    index = ProfileIndex(None)
+    decisions = ranked(body.expression(), BASE, 6)
+    first = profiler(index).profile(body, decisions)
+    assert len(first.candidates) > 3 and not first.errors and first.times is not None
+    assert [c.ns for c in first.candidates] == list(first.times.ns)
+
+    def never(runs):
+        raise AssertionError("measured again")
+
+    again = replace(profiler(index), timer=never).profile(body, decisions)
+    assert again.times is None and again.candidates == first.candidates
+    other = replace(profiler(index), machine="another")
+    assert other.profile(body, decisions).times is not None
+
+
+@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
+def test_a_wrong_kernel_is_rejected_by_tile_and_element(body, change):
+    index = ProfileIndex(None)
+    decisions = ranked(body.expression(), BASE, 4)
+    found = profiler(index, writer=broken(change, 2)).profile(body, decisions)
+    [error] = found.errors
+    wrong = found.candidates[2]
+    assert isinstance(error, WrongKernel) and wrong.error is error and wrong.ns is None
+    tile = "x".join(map(str, wrong.decision.tile))
+    assert f"tile {tile}" in str(error) and "element [" in str(error)
+    assert all(c.ns for c in found.candidates if c is not wrong)
+    assert len(list(index.export())) == len(found.candidates) - 1
+
+
+def test_a_wrong_kernel_costs_a_warning_and_another_is_chosen(body):
+    found = Tuner(profiler(ProfileIndex(None), writer=broken(WRONG["no epilogue"], 0)), top=3)
+    with pytest.warns(KernelWarning, match="element"):
+        decisions = found.decide(body)
+    assert decisions[0].source == "measured" and decisions[0].measured_ns > 0
+    assert decisions[0].tile != ranked(body.expression(), BASE, 1)[0].tile or (
+        decisions[0].register_tile != ranked(body.expression(), BASE, 1)[0].register_tile
+    )
+
+
+def test_an_operator_without_any_right_kernel_is_an_error(body):
+    writer = broken(WRONG["no epilogue"], *range(20))
+    with pytest.warns(KernelWarning), pytest.raises(WrongKernel, match="defect"):
+        Tuner(profiler(ProfileIndex(None), writer=writer)).decide(body)
+
+
+def test_a_reference_that_is_wrong_is_found_by_computing_in_f64(body, monkeypatch):
+    good = profile.write
+
+    def write(kernel, features):
+        made = good(kernel, features)
+        return made if made.name != "reference" else WRONG["no epilogue"](made)
+
+    monkeypatch.setattr(profile, "write", write)
+    index = ProfileIndex(None)
+    with pytest.raises(WrongKernel, match="untiled"):
+        profiler(index).profile(body, ranked(body.expression(), BASE, 2))
+
+
+def test_a_write_beyond_a_result_is_seen():
+    operands = Operands([], [Tensor((5,), "f32"), Tensor((3, 0), "i64")])
+    operands.clear()
+    assert operands.overrun() is None
+    for output in operands.outputs():
+        output[...] = 1
+    assert operands.overrun() is None
+    [first, _] = operands.outputs()
+    ctypes.memset(first.ctypes.data + first.nbytes, 0, 1)
+    assert operands.overrun() == 0
+
+
+def test_code_for_another_machine_is_not_measured():
+    target = Target("toaster", "x86-64", "", ("bread",))
+    with pytest.raises(DeviceError, match="bread"), kernel_tuner(BASE, BASE, target, None):
+        pass
+
+
+def test_a_tuned_model_computes_the_same_bits_and_says_what_was_measured(tmp_path, monkeypatch):
+    model = models.build("two_branch", rows=48, width=40)
+    plain = rcompiler.compile_onnx(model, eus=2, cache=tmp_path)
+    assert all(op.measured_ns == 0 for op in plain.report().operators)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        tuned = rcompiler.compile_onnx(model, eus=2, cache=tmp_path, tune="kernels")
+    x = np.random.default_rng(0).standard_normal((48, 40)).astype(np.float32)
+    for a, b in zip(plain(x), tuned(x), strict=True):
+        np.testing.assert_array_equal(a, b)
+    report = tuned.report()
+    assert all(op.measured_ns > 0 for op in report.operators)
+    assert "meas. us" in str(report) and 'source = "measured"' in tuned.stage("rkernel")
+    assert tuned.artifact.provenance["tune"] == "kernels" and (tmp_path / NAME).exists()
+
+    def never(*_):
+        raise AssertionError("measured again")
+
+    monkeypatch.setattr(Profiler, "run", never)
+    again = rcompiler.compile_onnx(model, eus=2, cache=tmp_path, tune="kernels")
+    assert again.stage("vdevice") == tuned.stage("vdevice")
+    # the schedule stands for itself: it can be compiled again without the index
+    rcompiler.compile_schedule(tuned.stage("vdevice"), tuned.constants(), cache=False)

@@ -1,0 +1,103 @@
+"""rc-tune MODEL, the index as lines, verify_kernels and model_quality, on tiny models."""
+
+import json
+
+import pytest
+
+from rcompiler.profiler.index import NAME, ProfileIndex
+from rcompiler.tools import _operators, model_quality, rc_compile, rc_tune, verify_kernels
+from rcompiler.tools._operators import CASES, Case
+
+
+@pytest.fixture
+def tool(tmp_path, monkeypatch, capsys):
+    """Runs a tool in an empty folder with a cache: tool(main, *arguments) -> code, out, err."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("RC_CACHE_DIR", str(tmp_path / "cache"))
+
+    def run(main, *arguments):
+        code = main(arguments)
+        return code, *capsys.readouterr()
+
+    return run
+
+
+def test_rc_tune_measures_what_rc_compile_then_finds(tool, tmp_path):
+    code, out, err = tool(rc_tune.main, "two_branch")
+    assert (code, err) == (0, "")
+    header, *rows = out.splitlines()
+    assert header.split()[:3] == ["operator", "kind", "tilings"] and len(rows) == 2
+    lines = list(ProfileIndex(tmp_path / "cache" / NAME).export())
+    assert len(lines) >= 4
+    code, out, _ = tool(rc_tune.main, "two_branch")
+    assert [row.split()[-1] for row in out.splitlines()[1:]] == ["index", "index"]
+    code, out, _ = tool(rc_compile.main, "two_branch", "--tune=kernels", "--report", "-o", "m.rcx")
+    assert code == 0 and "meas. us" in out
+    assert list(ProfileIndex(tmp_path / "cache" / NAME).export()) == lines
+
+
+def test_the_index_moves_as_lines(tool, tmp_path, monkeypatch):
+    tool(rc_tune.main, "two_branch")
+    code, out, _ = tool(rc_tune.main, "--export=lines")
+    count = len((tmp_path / "lines").read_text().splitlines())
+    assert code == 0 and out == f"lines: {count} measurements\n" and count >= 4
+    monkeypatch.setenv("RC_CACHE_DIR", str(tmp_path / "other"))
+    assert tool(rc_tune.main, "--import=lines")[:2] == (0, f"lines: {count} measurements\n")
+    (tmp_path / "lines").write_text("nonsense\n")
+    code, _, err = tool(rc_tune.main, "--import=lines")
+    assert code == 1 and "line 1" in err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "word"),
+    [([], 2, "required"), (["a", "--device"], 2, "not allowed"), (["no.onnx"], 1, "no.onnx")],
+)
+def test_rc_tune_says_what_is_wrong(tool, capsys, arguments, code, word):
+    try:
+        got, _, err = tool(rc_tune.main, *arguments)
+    except SystemExit as stop:
+        got, err = stop.code, capsys.readouterr().err
+    assert got == code and word in err
+
+
+def test_verify_kernels_counts_what_it_verified(tool):
+    code, out, _ = tool(verify_kernels.main, "two_branch", "--drawn=2")
+    assert code == 0 and "of 2 operators verified, 0 wrong" in out
+
+
+@pytest.mark.slow
+def test_all_candidates_of_sixty_operators_are_right(tool):
+    code, out, _ = tool(verify_kernels.main, "--operators=60")
+    assert code == 0 and "of 60 operators verified, 0 wrong" in out
+
+
+def test_quality_by_hand():
+    assert model_quality.spearman([1, 2, 3], [10, 20, 30]) == pytest.approx(1)
+    assert model_quality.spearman([1, 2, 3], [3, 2, 1]) == pytest.approx(-1)
+    assert model_quality.spearman([1, 1, 2, 2], [1, 2, 3, 4]) == pytest.approx(0.8944, abs=1e-4)
+    assert model_quality.spearman([1, 1], [1, 2]) == 0
+    # chosen 30, by estimate 20, 40, 10; drawn: all but the first
+    found = model_quality.quality([4, 1, 3, 2], [30, 20, 10, 40], [False, True, True, True])
+    assert (found.loss1, found.loss3, found.chosen) == (2, 1, 3)
+    assert found.spearman == pytest.approx(model_quality.spearman([1, 3, 2], [20, 10, 40]))
+
+
+def test_model_quality_writes_what_it_measured(tool, tmp_path, monkeypatch):
+    cases = (Case("two_branch", 1, "contraction", "small", (("rows", 64), ("width", 64))),)
+    monkeypatch.setattr(model_quality, "CASES", cases)
+    monkeypatch.setattr(model_quality, "_SECONDS", 0.01)
+    code, out, _ = tool(model_quality.main, "--json=q.json", "--tilings=6", "--jobs=1")
+    assert code == 0 and "median_spearman" in out
+    record = json.loads((tmp_path / "q.json").read_text())
+    [entry] = record["operators"]
+    assert record["summary"]["operators"] == 1 and record["device"]["name"]
+    assert entry["drawn"] == 6 and len(entry["tilings"]) >= 6
+    assert all(t["measured_us"] > 0 and t["estimated_us"] > 0 for t in entry["tilings"])
+
+
+def test_the_list_of_operators_is_long_enough_and_of_every_kind():
+    assert len({(c.model, c.options, c.number) for c in CASES}) == len(CASES) >= 30
+    assert {c.kind for c in CASES} >= {
+        *("convolution", "contraction", "pooling", "reduction", "elementwise", "movement")
+    }
+    assert all(c.why for c in _operators.CASES)

@@ -1,0 +1,152 @@
+"""The profile index: what is kept, what is found again, and files that are no index."""
+
+import sqlite3
+import subprocess
+import sys
+import warnings
+from dataclasses import replace
+
+import pytest
+
+from rcompiler.errors import ArtifactError
+from rcompiler.profiler.index import IndexWarning, Measurement, ProfileIndex, code_version, digest
+
+ONE = Measurement("op", "tile", "machine", "code", 1500.0, 0.01, 5, "2026-01-01T00:00:00+00:00")
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "cache" / "index.sqlite"
+
+
+def test_a_later_process_finds_what_was_recorded(path):
+    first = ProfileIndex(path)
+    first.record([ONE, replace(ONE, tiling="other", ns=7.5)])
+    first.close()
+    found = ProfileIndex(path).find("op", "machine", "code")
+    assert found == {"tile": ONE, "other": replace(ONE, tiling="other", ns=7.5)}
+
+
+@pytest.mark.parametrize(
+    "other", [("x", "machine", "code"), ("op", "x", "code"), ("op", "machine", "x")]
+)
+def test_another_operator_machine_or_code_version_has_no_times(path, other):
+    index = ProfileIndex(path)
+    index.record([ONE])
+    assert index.find(*other) == {}
+
+
+def test_a_new_time_replaces_the_old_one(path):
+    index = ProfileIndex(path)
+    index.record([ONE])
+    index.record([replace(ONE, ns=1.0)])
+    assert index.find("op", "machine", "code")["tile"].ns == 1.0
+
+
+def test_without_a_folder_it_lasts_as_long_as_the_object():
+    index = ProfileIndex(None)
+    index.record([ONE])
+    assert index.find("op", "machine", "code") == {"tile": ONE}
+    assert ProfileIndex(None).find("op", "machine", "code") == {}
+
+
+@pytest.mark.parametrize("kind", ["text", "cut", "overwritten", "foreign", "newer"])
+def test_a_damaged_or_foreign_file_is_put_aside_and_begun_anew(path, kind):
+    index = ProfileIndex(path)
+    index.record([replace(ONE, tiling=f"tile {k}") for k in range(500)])
+    index.close()
+    whole = path.read_bytes()
+    if kind == "text":
+        path.write_text("not a database, but long enough to have a header of one " * 10)
+    elif kind == "cut":
+        path.write_bytes(whole[: len(whole) // 2])
+    elif kind == "overwritten":
+        path.write_bytes(whole[:200] + bytes([0xFF]) * (len(whole) - 200))
+    elif kind == "foreign":
+        path.unlink()
+        with sqlite3.connect(path) as other:
+            other.execute("CREATE TABLE mine (x)")
+        other.close()
+    else:
+        with sqlite3.connect(path) as other:
+            other.execute("PRAGMA user_version = 99")
+        other.close()
+    damaged = path.read_bytes()
+    with pytest.warns(IndexWarning, match="begun anew"):
+        index = ProfileIndex(path)
+        index.find("op", "machine", "code")
+        index.record([ONE])
+    assert index.find("op", "machine", "code") == {"tile": ONE}
+    assert path.with_suffix(".damaged").read_bytes()[:100] == damaged[:100]
+    index.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert ProfileIndex(path).find("op", "machine", "code") == {"tile": ONE}
+
+
+def test_a_folder_that_cannot_be_made_costs_a_warning(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.warns(IndexWarning, match="not kept"):
+        index = ProfileIndex(tmp_path / "file" / "index.sqlite")
+    index.record([ONE])
+    assert index.find("op", "machine", "code") == {"tile": ONE}
+
+
+def test_processes_that_record_at_once_lose_nothing(path):
+    text = """
+import sys
+from pathlib import Path
+from rcompiler.profiler.index import Measurement, ProfileIndex
+index = ProfileIndex(Path(sys.argv[1]))
+for k in range(50):
+    index.record([Measurement("op", f"{sys.argv[2]} {k}", "m", "c", 1.0, 0.0, 5, "")])
+"""
+    command = [sys.executable, "-W", "error", "-c", text, str(path)]
+    running = [subprocess.Popen([*command, str(k)]) for k in range(3)]
+    assert [process.wait(60) for process in running] == [0, 0, 0]
+    assert len(ProfileIndex(path).find("op", "m", "c")) == 150
+
+
+def test_export_and_import(path, tmp_path):
+    index = ProfileIndex(path)
+    index.record([ONE, replace(ONE, machine="other")])
+    lines = list(index.export())
+    other = ProfileIndex(tmp_path / "other.sqlite")
+    assert other.load([*lines, "\n"]) == 2
+    assert list(other.export()) == lines
+
+
+@pytest.mark.parametrize(
+    "line", ["{", "[]", "3", '{"operator": "x"}', '{"ns": -1}', "NaN"]
+)  # fmt: skip
+def test_import_refuses_what_is_no_measurement_and_keeps_nothing(path, line):
+    index = ProfileIndex(path)
+    index.record([ONE])
+    good = next(index.export())
+    fresh = ProfileIndex(None)
+    with pytest.raises(ArtifactError, match="line 2"):
+        fresh.load([good, line])
+    assert list(fresh.export()) == []
+
+
+@pytest.mark.parametrize(
+    "change", [("1500.0", "NaN"), ("1500.0", "-1"), ('"op"', "5"), (": 5", ": 0")]
+)
+def test_import_refuses_figures_that_cannot_be(change):
+    index = ProfileIndex(None)
+    index.record([ONE])
+    line = next(index.export())
+    assert line.replace(*change) != line
+    with pytest.raises(ArtifactError):
+        index.load([line.replace(*change)])
+
+
+def test_versions_are_digests_of_what_decides_the_code(monkeypatch):
+    import rcompiler.profiler.index as module
+
+    before = code_version()
+    code_version.cache_clear()
+    monkeypatch.setattr(module, "toolchain", lambda: "another LLVM")
+    assert code_version() != before
+    code_version.cache_clear()
+    assert digest("a") != digest("b")

@@ -1,0 +1,97 @@
+"""Interleaved timing, with a clock that only the work moves."""
+
+import random
+
+import pytest
+
+from rcompiler.profiler.timing import interleaved
+
+
+class Machine:
+    """A clock in ns, and work that takes some of it; `speed` is a factor for what comes next."""
+
+    def __init__(self, noise=0.0):
+        self.now = 0.0
+        self.speed = 1.0
+        self.log = []
+        self._noise = noise
+        self._random = random.Random(1)
+
+    def clock(self):
+        return int(self.now)
+
+    def work(self, ns, name=""):
+        def run(times):
+            self.log.append((name, times))
+            self.now += times * ns * self.speed * (1 + self._noise * self._random.random())
+
+        return run
+
+
+def test_times_of_equal_rounds_are_exact_after_the_fewest_rounds():
+    machine = Machine()
+    found = interleaved([machine.work(200_000), machine.work(300_000)], clock=machine.clock)
+    assert found.ns == pytest.approx((200_000, 300_000), rel=1e-3)
+    assert (found.rounds, found.settled) == (7, True)
+
+
+def test_candidates_take_turns_in_both_orders():
+    machine = Machine()
+    runs = [machine.work(200_000, "a"), machine.work(200_000, "b")]
+    interleaved(runs, clock=machine.clock)
+    # each twice to find how often to repeat; then a run that does not count before each that does
+    turns = "".join(name for name, _ in machine.log[4:])
+    assert turns == "aabb" + 3 * "bbaaaabb"
+
+
+def test_short_work_is_repeated_between_two_readings_of_the_clock():
+    machine = Machine()
+    interleaved([machine.work(50, "a")], clock=machine.clock)
+    assert max(times for _, times in machine.log) == 2000
+
+
+def test_a_frequency_that_changes_does_not_favour_a_candidate():
+    machine = Machine()
+    count = 0
+
+    def slower(run):
+        def changing(times):
+            nonlocal count
+            count += 1
+            machine.speed = 1.0 if count < 20 else 2.0
+            run(times)
+
+        return changing
+
+    runs = [slower(machine.work(ns)) for ns in (400_000, 200_000, 300_000)]
+    found = interleaved(runs, clock=machine.clock, most=41)
+    assert found.ns[0] / found.ns[1] == pytest.approx(2, rel=0.01)
+    assert found.ns[2] / found.ns[1] == pytest.approx(1.5, rel=0.01)
+
+
+def test_noise_asks_for_more_rounds_until_the_ratios_are_known():
+    machine = Machine(noise=0.3)
+    runs = [machine.work(1_000_000), machine.work(1_050_000)]
+    found = interleaved(runs, clock=machine.clock, seconds=1e9, spread=0.02)
+    assert found.settled and 7 < found.rounds < 200 and found.spread <= 0.02
+    assert found.ns[1] / found.ns[0] == pytest.approx(1.05, abs=0.06)
+
+
+def test_the_budget_ends_it_and_says_so():
+    machine = Machine(noise=0.5)
+    runs = [machine.work(10_000_000), machine.work(11_000_000)]
+    found = interleaved(runs, clock=machine.clock, seconds=0.5, spread=1e-6)
+    assert not found.settled and 7 <= found.rounds < 30
+
+
+def test_noise_of_a_candidate_that_is_far_slower_does_not_matter():
+    machine = Machine()
+    noisy = Machine(noise=1.0)
+
+    def slow(times):
+        noisy.work(3_000_000)(times)
+        machine.now += noisy.now
+        noisy.now = 0.0
+
+    found = interleaved([machine.work(1_000_000), slow], clock=machine.clock)
+    assert found.settled and found.rounds == 7
