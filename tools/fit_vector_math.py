@@ -53,14 +53,14 @@ def coefficients() -> dict[str, tuple[float, ...]]:
     half = 0.5 * math.log(2) * 1.01
     erf_x = _over_x(math.erf, 2 / math.sqrt(math.pi), 2 / (3 * math.sqrt(math.pi)))
     tanh_x = _over_x(math.tanh, 1.0, 1 / 3)
-    minus_log_erfc = np.vectorize(lambda a: -math.log(math.erfc(a)))
+    log2_erfc = np.vectorize(lambda a: math.log2(math.erfc(a)))
     return {
         "EXP": fit(np.exp, -half, half, 6, lambda x: np.exp(-x)),
         "TANH": fit(tanh_x, 0.0, 0.56**2, 5, lambda u: 1 / tanh_x(u)),
         "ERF_SMALL": fit(erf_x, 0.0, 1.0, 6, lambda u: 1 / erf_x(u)),
-        "ERF_LARGE": fit(
-            minus_log_erfc, 0.99, 3.95, 8, lambda a: np.exp(-minus_log_erfc(a)) + 1e-9
-        ),
+        # absolute errors: what is subtracted from 1
+        "ERF_LARGE": fit(log2_erfc, 0.99, 3.95, 5, lambda a: np.exp2(log2_erfc(a)) + 1e-9),
+        "POWER": fit(np.exp2, -0.505, 0.505, 5, lambda x: np.exp2(-x)),
         "LOG": fit(
             _log_remainder, math.sqrt(0.5) - 1, math.sqrt(2) - 1, 8, lambda x: np.abs(x) + 1e-3
         ),

@@ -79,3 +79,13 @@ def test_lanes_do_not_change_a_value():
     for function in RANGES:
         results = [run(function, np.abs(x) + 1e-3, CpuFeatures(n, HAS_FMA)) for n in (16, 8, 4, 1)]
         assert all(np.array_equal(results[0], other) for other in results[1:])
+
+
+@pytest.mark.parametrize("features", FEATURES, ids=str)
+@pytest.mark.parametrize("function", ["erf", "tanh"])
+def test_magnitudes_stay_within_1_and_signs_are_kept(function: str, features: CpuFeatures):
+    x = np.geomspace(1e-3, 20, 200_000).astype(np.float32)
+    up, down = run(function, x, features), run(function, -x, features)
+    np.testing.assert_array_equal(up, -down)
+    assert up.max() == 1
+    assert (up > 0).all()
