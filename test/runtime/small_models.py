@@ -37,12 +37,26 @@ _OPERAND = """
 _BODIES = {
     "scale": [0, 1, 2, "%r = llvm.fmul %v0, %v1 : f32\n llvm.store %r, %e2 : f32, !llvm.ptr"],
     "twice": [0, 1, "%r = llvm.fadd %v0, %v0 : f32\n llvm.store %r, %e1 : f32, !llvm.ptr"],
+    # counts to 100,000 for each of its tasks: some milliseconds for all
+    "slow": [
+        0,
+        1,
+        """llvm.store %v0, %e1 : f32, !llvm.ptr
+  %end = llvm.mlir.constant(100000 : i64) : i64
+  llvm.br ^s(%c0 : i64)
+^s(%j: i64):
+  %j1 = llvm.add %j, %c1 : i64
+  %go = llvm.icmp "slt" %j1, %end : i64
+  llvm.cond_br %go, ^s(%j1 : i64), ^t
+^t:""",
+    ],
 }
 KERNELS = (
     KernelEntry("scale", N, (4 * N, 4 * N, 4 * N), 1),
     KernelEntry("twice", N, (4 * N, 4 * N), 1),
+    KernelEntry("slow", N, (4 * N, 4 * N), 1),
 )
-SCALE, TWICE = range(2)
+SCALE, TWICE, SLOW = range(3)
 X = Tensor("x", (N,), "float32")
 Y = Tensor("y", (N,), "float32")
 WEIGHTS = np.arange(N, dtype=np.float32)

@@ -29,7 +29,7 @@ def run(kernel=sm.TWICE, first=0, count=sm.N, stride=1, operands=(IN, OUT)) -> t
 @pytest.mark.parametrize(
     ("step", "message"),
     [
-        (run(kernel=2), "there is no kernel 2"),
+        (run(kernel=3), "there is no kernel 3"),
         (run(kernel=-1), "there is no kernel -1"),
         (run(first=-1), "tasks -1"),
         (run(first=1), "not all among the 64"),

@@ -64,7 +64,7 @@ def test_work_that_cannot_be_shared_needs_to_be_much_faster():
 
 
 def test_faster_decisions_stay_only_if_they_measure_faster():
-    expr, device = CASES[0], DEVICE.with_eus(64)
+    expr, device = CASES[0], replace(DEVICE, eus=64)
     model = construct(expr, device)
     assert len(model) > 1
     spent = [d.tasks * d.estimated_ns for d in model]
