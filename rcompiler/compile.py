@@ -43,8 +43,8 @@ from rcompiler.passes.roller_tile import RollerTile, tile_operators
 from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
-from rcompiler.passes.rtask_stitch import RtaskStitch
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
+from rcompiler.passes.rtask_stitch import RtaskStitch
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner

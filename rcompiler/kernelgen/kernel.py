@@ -4,7 +4,8 @@
         %operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr)
 
 `operands` points to one pointer per region argument and then one per result; `workspace` is memory
-of the execution unit, for the stages of a task. Every task writes its tile of each result; `tile`, `grid` and `register_tile` count along the dims of the first result.
+of the execution unit for the stages of a task. Every task writes its tile of each result; `tile`,
+`grid` and `register_tile` count along the dims of the first result.
 """
 
 from __future__ import annotations

@@ -17,8 +17,8 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.region import Generic, element_of
-from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.scratch import STACK_LIMIT, stack_memory
+from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import VIEWS
 

@@ -53,7 +53,10 @@ def _check_kernel(op: ir.Operation) -> None:
         if said != meant:
             raise _wrong(name, key, said, f"{meant}, by its body and tile")
     for stage in (v.operation for v in block.operations if v.operation.name == STAGE):
-        said_axes, axes = tuple(ir.DenseI64ArrayAttr(stage.attributes["axes"])), stage_axes(stage, traced)
+        said_axes, axes = (
+            tuple(ir.DenseI64ArrayAttr(stage.attributes["axes"])),
+            stage_axes(stage, traced),
+        )
         if said_axes != axes:
             raise _wrong(name, "axes", said_axes, f"{axes} for this stage, by the body")
     if "in_place" in op.attributes:

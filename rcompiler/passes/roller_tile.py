@@ -25,9 +25,9 @@ from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import shape_of, yielded
+from rcompiler.kernelgen.stages import STAGE
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes._clone import copy_block
-from rcompiler.kernelgen.stages import STAGE
 from rcompiler.passes._staged import StageBody, stage_bodies, stage_expressions
 from rcompiler.passes._task_boxes import in_place_pairs, read_box, write_box
 from rcompiler.passes._tensor_expr import Traced, Tracer, core_of, tensor_expr

@@ -32,7 +32,6 @@ from rcompiler.passes import Pass
 from rcompiler.passes._clone import Values, clone
 from rcompiler.passes.roller_tile import Body, body_of
 
-_GAIN = 0.97  # of the time apart: what the model cannot see must not decide
 _KINDS = ("contraction", "convolution", "reduction", "pooling")
 
 
@@ -83,7 +82,7 @@ class _Stitcher:
         self, joined: ir.Operation, producer: ir.Operation, reader: ir.Operation
     ) -> bool:
         apart = self._time(producer) + self._time(reader)
-        return self._time(joined) < _GAIN * apart
+        return self._time(joined) < apart
 
     def _time(self, operator: ir.Operation) -> float:
         """ns of all tasks, one after the other; infinite if the stages cannot be kept."""
