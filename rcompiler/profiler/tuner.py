@@ -40,7 +40,8 @@ class Tuner:
         """The decisions for an operator, the fastest first.
 
         Those that construction has besides are measured too. An operator with one tiling only is
-        not measured, nor is one with stages. Raises as `Profiler.profile`, and WrongKernel if all candidates are wrong.
+        not measured, nor is one with stages. Raises as `Profiler.profile`, and WrongKernel if all
+        candidates are wrong.
         """
         if body.stages:
             return body.construct(self.profiler.device)

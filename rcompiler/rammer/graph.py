@@ -68,8 +68,8 @@ class Kernel:
     touch; writes must be exact and cover each result. estimated_ns: time of one rTask alone on one
     EU. in_place: pairs (read, write) whose bytes may be the same, because the task reads each
     element only before it writes that very element (an element-wise body; equal boxes are not
-    enough: a transposed square tile has them too). workspace: bytes of the EU's own memory that a task
-    keeps tiles in.
+    enough: a transposed square tile has them too). workspace: bytes of the EU's own memory in which
+    a task keeps tiles.
     """
 
     name: str

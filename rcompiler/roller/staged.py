@@ -1,4 +1,4 @@
-"""rKernels of several stages: a task computes tiles of the values in between and keeps them on chip.
+"""rKernels of several stages: a task keeps tiles of the values in between on chip.
 
 The tile graph of Welder (OSDI'23 §3) for a chain: the tile of the last expression decides the tiles
 of all before it. A stage is cut along the axes that it shares with the result and whole along the
