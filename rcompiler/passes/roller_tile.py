@@ -33,7 +33,7 @@ from rcompiler.passes._task_boxes import in_place_pairs, read_box, write_box
 from rcompiler.passes._tensor_expr import Traced, Tracer, core_of, tensor_expr
 from rcompiler.roller.construct import Decision, construct
 from rcompiler.roller.expr import TensorExpr
-from rcompiler.roller.staged import construct_staged
+from rcompiler.roller.staged import StageExpr, construct_staged
 
 
 @dataclass(frozen=True)
@@ -98,9 +98,12 @@ class Body:
         """Tilings by the cost model, the efficient one first; [] if the stages fit in no way."""
         if not self.stages:
             return construct(self.expression(), device)
+        return construct_staged(*self.stage_expressions(), device)
+
+    def stage_expressions(self) -> tuple[list[StageExpr], TensorExpr]:
+        """The stages for the cost model, and what is left to do after them."""
         block = self.prototype.body.blocks[0]
-        stages, last = stage_expressions(block, self.kind, self.traced, self.stages)
-        return construct_staged(stages, last, device)
+        return stage_expressions(block, self.kind, self.traced, self.stages)
 
     def build_kernel(self, name: str, decision: Decision) -> rtask.KernelOp:
         """A kernel in front of the prototype, with its body and the decision."""
@@ -139,12 +142,17 @@ def distinct_bodies(module: ir.Operation) -> Iterator[Body]:
 @contextmanager
 def body_of(operator: ir.Operation) -> Iterator[Body]:
     """What one rOperator computes; it lives inside of the context."""
+    body = _body(operator)
+    try:
+        yield body
+    finally:
+        body.prototype.operation.erase()
+
+
+def _body(operator: ir.Operation) -> Body:
     prototype = _prototype(operator, _module_block(operator))
     kind = ir.StringAttr(operator.attributes["kind"]).value
-    try:
-        yield Body(kind, prototype, kind + canonical_signature(prototype))
-    finally:
-        prototype.operation.erase()
+    return Body(kind, prototype, kind + canonical_signature(prototype))
 
 
 def _module_block(op: ir.Operation) -> ir.Block:
@@ -159,8 +167,9 @@ def _bodies(module: ir.Operation) -> Iterator[tuple[ir.Operation, Body]]:
         for view in list(function.regions[0].blocks[0].operations):
             op = view.operation
             if op.name == "rtask.operator":
-                with body_of(op) as operator:
-                    yield op, operator
+                operator = _body(op)
+                yield op, operator
+                operator.prototype.operation.erase()
 
 
 def _build_kernels(operator: Body, decisions: list[Decision]) -> list[str]:

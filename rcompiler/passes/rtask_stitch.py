@@ -13,9 +13,11 @@ After:
       %4 = contraction of %3, %v
       "rtask.yield"(%4)
     }) {kind = "contraction", ...}
-An operator joins its only reader if a tile of the reader needs whole rows of it (Welder's tile
-graph, OSDI'23 §3), the kept tiles fit a private cache, and the cost model expects the two together
-to take less time than one after the other. Needs: rOperators (rtask-form), static shapes.
+An operator joins its only reader if its result is too large for the private caches, a tile of the
+reader needs whole rows of it (Welder's tile graph, OSDI'23 §3), the kept tiles fit, and the cost
+model expects the two together to take less time than one after the other. Smaller results stay in
+the caches anyway, and apart the two operators can run beside others.
+Needs: rOperators (rtask-form), static shapes.
 """
 
 from __future__ import annotations
@@ -30,7 +32,9 @@ from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import Generic, yielded
 from rcompiler.passes import Pass
 from rcompiler.passes._clone import Values, clone
+from rcompiler.passes._schedule_graph import tensor_size
 from rcompiler.passes.roller_tile import Body, body_of
+from rcompiler.roller.staged import kept_room
 
 _KINDS = ("contraction", "convolution", "reduction", "pooling")
 
@@ -67,7 +71,7 @@ class _Stitcher:
             if isinstance(value.owner, ir.Block):
                 continue
             producer = value.owner.operation
-            if not _only_reader(producer, reader):
+            if tensor_size(value) <= kept_room(self._device) or not _only_reader(producer, reader):
                 continue
             joined = _joined(producer, reader)
             if self._is_faster(joined, producer, reader):

@@ -50,7 +50,7 @@ def construct_staged(
     order = loop_order(model, register)
     tiles = _tiles(model, register, stages)
     plans = [_StagePlan.of(stage, device) for stage in stages]
-    allowed = sum(plan.kept_bytes(tiles) for plan in plans) <= _ROOM * _private(device)
+    allowed = sum(plan.kept_bytes(tiles) for plan in plans) <= kept_room(device)
     if not np.any(allowed):
         return []
     costs = task_costs(last, device, register, tiles, order)
@@ -108,9 +108,11 @@ class _StagePlan:
         return decide(self.model, self.register, self.order, own, costs, number)
 
 
-def _private(device: Device) -> float:
-    """Bytes of the largest level that an execution unit has for itself."""
-    return max((level.capacity for level in device.memory[:-2]), default=0)
+def kept_room(device: Device) -> float:
+    """Bytes that a task may keep: a share of the largest level that an execution unit has for
+    itself.
+    """
+    return _ROOM * max((level.capacity for level in device.memory[:-2]), default=0)
 
 
 def _tiles(model: RegisterModel, register: RegisterTile, stages: Sequence[StageExpr]) -> Array:
