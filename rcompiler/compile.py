@@ -44,6 +44,7 @@ from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
+from rcompiler.passes.rtask_stitch import RtaskStitch
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner
@@ -247,6 +248,8 @@ class _Compilation:
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))
+        if self._options.fusion:
+            self._run(module, str(RtaskStitch(record)))
         self._keep("rtask", module)
         return constants
 
@@ -290,7 +293,11 @@ class _Compilation:
             image=link(objects),
             kernels=tuple(
                 KernelEntry(
-                    k.name, k.tasks, tuple(a.bytes for a in (*k.reads, *k.writes)), len(k.writes)
+                    k.name,
+                    k.tasks,
+                    tuple(a.bytes for a in (*k.reads, *k.writes)),
+                    len(k.writes),
+                    k.workspace,
                 )
                 for k in kernels
             ),

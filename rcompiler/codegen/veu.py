@@ -57,6 +57,13 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %progress = llvm.load %pprogress : !llvm.ptr -> i64
   %pmost = @@OPERANDS
   %most = llvm.load %pmost : !llvm.ptr -> i64
+  %pworkspaces = @@WORKSPACES
+  %workspaces = llvm.load %pworkspaces : !llvm.ptr -> !llvm.ptr
+  %pworkspace_bytes = @@WORKSPACE
+  %workspace_bytes = llvm.load %pworkspace_bytes : !llvm.ptr -> i64
+  %workspace_start = llvm.mul %eu, %workspace_bytes : i64
+  %workspace = llvm.getelementptr %workspaces[%workspace_start]
+    : (!llvm.ptr, i64) -> !llvm.ptr, i8
   %operands = llvm.alloca %most x !llvm.ptr {alignment = 64 : i64} : (i64) -> !llvm.ptr
   llvm.br ^next(%c0, %progress : i64, i64)
 
@@ -102,8 +109,8 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %function = llvm.load %pfunction : !llvm.ptr -> !llvm.ptr
   %made1 = llvm.add %made, %c1 : i64
   llvm.store %made1, %pprogress atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
-  llvm.call %function(%operands, %first, %count, %stride)
-    : !llvm.ptr, (!llvm.ptr, i64, i64, i64) -> ()
+  llvm.call %function(%operands, %first, %count, %stride, %workspace)
+    : !llvm.ptr, (!llvm.ptr, i64, i64, i64, !llvm.ptr) -> ()
   %made2 = llvm.add %made, %c2 : i64
   llvm.store %made2, %pprogress atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
   %n2 = llvm.shl %n, %c1 : i64

@@ -31,12 +31,13 @@ class NeedsScalars(Exception):
 
 @dataclass(frozen=True)
 class Buffer:
-    """Flat row-major memory of one tensor."""
+    """Flat row-major memory of one tensor, or of its box of `shape` from `origin` on."""
 
     pointer: str
     shape: tuple[int, ...]
     element: str
     readonly: bool
+    origin: tuple[Linear, ...] = ()
 
     @property
     def bytes(self) -> int:
@@ -44,6 +45,10 @@ class Buffer:
         return math.prod(self.shape) * item_bytes(self.element)
 
     def offset(self, coordinates: list[Linear]) -> Linear:
+        """Elements in front of the one at `coordinates` of the tensor."""
+        if self.origin:
+            pairs = zip(coordinates, self.origin, strict=True)
+            coordinates = [c + start * -1 for c, start in pairs]
         total, stride = Linear(), 1
         for extent, coordinate in zip(reversed(self.shape), reversed(coordinates), strict=True):
             total = total + coordinate * stride
@@ -228,6 +233,10 @@ class Evaluator:
         return self.read(op.operands[0], self.view_coordinates(op, at, lanes), lanes)
 
     _tensor_collapse_shape = _tensor_expand_shape = _tensor_extract_slice
+
+    def _rtask_stage(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
+        """A stage that is not computed ahead is the value itself."""
+        return self.read(op.operands[0], at, lanes)
 
     def view_coordinates(self, op: ir.Operation, at: list[Linear], lanes: int) -> list[Linear]:
         """Source coordinates of an element of an extract_slice, collapse_shape or expand_shape."""

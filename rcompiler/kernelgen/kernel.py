@@ -1,9 +1,11 @@
 """One rKernel as a function: task loop, result tile, register tiles, stores.
 
-    func.func @k(%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64)
+    func.func @k(
+        %operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr)
 
-`operands` points to one pointer per region argument and then one per result. Every task writes its
-tile of each result; `tile`, `grid` and `register_tile` count along the dims of the first result.
+`operands` points to one pointer per region argument and then one per result; `workspace` is memory
+of the execution unit for the stages of a task. Every task writes its tile of each result; `tile`,
+`grid` and `register_tile` count along the dims of the first result.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.region import Piece, element_of, pieces_of, shape_of, yielded
 from rcompiler.kernelgen.running_sums import reduction_root
 from rcompiler.kernelgen.sequential import SequentialWriter
+from rcompiler.kernelgen.stages import Stage, stages_of
 from rcompiler.kernelgen.tile import TileWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
 
@@ -43,6 +46,7 @@ class KernelWriter:
         self._e = Emitter(features.lanes, has_fma=features.has_fma)
         self._results = yielded(self._block)
         self._buffers: dict[ir.Value, Buffer] = {}
+        self._stages = stages_of(kernel, self._tiling.tile)
 
     def write(self) -> tuple[str, dict[str, str]]:
         """The function's text and the declarations of the external functions it calls."""
@@ -52,7 +56,7 @@ class KernelWriter:
         base = len(list(self._block.arguments))
         outputs = [self._buffer(base + k, r, readonly=False) for k, r in enumerate(self._results)]
         self._evaluator = Evaluator(e, self._buffers)
-        root = reduction_root(self._block)
+        root = reduction_root(self._results[0]) if len(self._results) == 1 else None
         self._tiles = TileWriter(self._name, tiling, self._evaluator, root)
 
         def task(i: Linear, _: list) -> None:
@@ -73,7 +77,9 @@ class KernelWriter:
         else:
             e.loop(Linear(0), Linear.of("%count_end"), 1, [], task)
         lines = "\n".join("  " + text for text in e.text())
-        signature = "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64"
+        signature = (
+            "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr"
+        )
         head = f"func.func @{self._name}({signature}) {{\n  %zero = arith.constant 0 : i64"
         return f"{head}\n{lines}\n  return\n}}", e.externals
 
@@ -110,7 +116,7 @@ class KernelWriter:
     ) -> None:
         e, tiling = self._e, self._tiling
         if dim == len(tiling.tile):
-            self._write_results(ranges, outputs)
+            self._in_stages(ranges, outputs)
             return
         size, tile = outputs[0].shape[dim], min(tiling.tile[dim], outputs[0].shape[dim])
         start = grid[dim] * tile
@@ -121,7 +127,7 @@ class KernelWriter:
         last = size - (tiling.grid[dim] - 1) * tile
         if last == tile:
             go(tile, start + tile)
-        elif tiling.register_tile[dim] == 1 and dim != tiling.vector_dim:
+        elif not self._needs_extent(dim):
             limit, bound = e.index(start + tile), e.index(Linear(size))
             go(None, Linear.of(e.pure(f"arith.minsi {limit}, {bound} : i64", [limit, bound])))
         else:
@@ -133,6 +139,48 @@ class KernelWriter:
                 return []
 
             e.branch(is_last, lambda: side(last), lambda: side(tile))
+
+    def _needs_extent(self, dim: int) -> bool:
+        """Whether several coordinates of a result dim are computed together."""
+        tiling = self._tiling
+        if tiling.register_tile[dim] > 1 or dim == tiling.vector_dim:
+            return True
+        return any(
+            axis == dim and (s.tiling.register_tile[d] > 1 or d == s.tiling.vector_dim)
+            for s in self._stages
+            for d, axis in enumerate(s.axes)
+        )
+
+    def _in_stages(self, ranges: list[Range], outputs: list[Buffer]) -> None:
+        """The tile of every stage, then the tiles of the results."""
+        if not self._stages:
+            self._write_results(ranges, outputs)
+            return
+        e = self._e
+        # what reads a stage must not move in front of the loops that compute it
+        guard, e.guard = e.guard, e.depth
+        for stage in self._stages:
+            self._buffers[stage.result] = self._stage(stage, ranges)
+        self._write_results(ranges, outputs)
+        e.guard = guard
+
+    def _stage(self, stage: Stage, ranges: list[Range]) -> Buffer:
+        shape, e = shape_of(stage.value), self._e
+        own = [
+            Range(Linear(), size, Linear(size)) if axis < 0 else ranges[axis]
+            for size, axis in zip(shape, stage.axes, strict=True)
+        ]
+        pointer = "%workspace"
+        if stage.offset:
+            text = f"llvm.getelementptr %workspace[{stage.offset}] : (!llvm.ptr) -> !llvm.ptr, i8"
+            pointer = e.pure(text, [], "p")
+        origin = tuple(r.start for r in own)
+        buffer = Buffer(pointer, stage.tiling.tile, element_of(stage.value), False, origin)
+        name = f"{self._name}, stage {stage.offset}"
+        writer = TileWriter(name, stage.tiling, self._evaluator, reduction_root(stage.value))
+        whole = Piece((0,) * len(shape), shape, stage.value, (0,) * len(shape))
+        writer.write(whole, own, [stage.value], [buffer])
+        return buffer
 
     def _write_results(self, ranges: list[Range], outputs: list[Buffer]) -> None:
         first = shape_of(self._results[0])

@@ -18,27 +18,28 @@ from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.region import Generic, element_of
 from rcompiler.kernelgen.scratch import STACK_LIMIT, stack_memory
+from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import VIEWS
 
 Positions = list[list[Linear]]
 
 
-def reduction_root(block: ir.Block) -> ir.Operation | None:
-    """The product reduction of a body whose result elements need one element of it each: an
-    elementwise epilogue, reshapes and a pad may follow. None if there is no such one, or if its
-    sums are wider than its results.
+def reduction_root(result: ir.Value) -> ir.Operation | None:
+    """The product reduction that each element of `result` needs one element of: an elementwise
+    epilogue, reshapes and a pad may follow. None if there is no such one, or if its sums are wider
+    than its results. Earlier stages of the body do not count.
     """
-    roots = [v.operation for v in block.operations if _reduces(v.operation)]
+    roots = [op for op in _ops_below(result) if _reduces(op)]
     if len(roots) != 1 or not _has_plain_sums(Generic(roots[0])):
         return None
     value = roots[0].result
-    while True:
+    while value != result:
         uses = list(value.uses)
         if len(uses) != 1:
             return None
         user = uses[0].owner.operation
-        if user.name in ("rtask.yield", "tensor.pad"):
+        if user.name == "tensor.pad":
             return roots[0]
         if user.name == "linalg.generic":
             map_ = Generic(user).maps[uses[0].operand_number]
@@ -47,6 +48,21 @@ def reduction_root(block: ir.Block) -> ir.Operation | None:
         elif user.name not in VIEWS:
             return None
         value = user.result
+    return roots[0] if len(list(value.uses)) == 1 else None
+
+
+def _ops_below(result: ir.Value) -> list[ir.Operation]:
+    """The ops that compute `result` from arguments and earlier stages."""
+    found: list[ir.Operation] = []
+    pending = [result]
+    while pending:
+        owner = pending.pop().owner
+        if isinstance(owner, ir.Block) or owner.operation.name == STAGE:
+            continue
+        if owner.operation not in found:
+            found.append(owner.operation)
+            pending += owner.operation.operands
+    return found
 
 
 def _reduces(op: ir.Operation) -> bool:

@@ -28,15 +28,18 @@ class Tiling:
 
     @staticmethod
     def of(kernel: ir.Operation) -> Tiling:
+        return Tiling.of_loops(kernel, integers(kernel, "grid"), integers(kernel, "tile"))
+
+    @staticmethod
+    def of_loops(op: ir.Operation, grid: tuple[int, ...], tile: tuple[int, ...]) -> Tiling:
+        """`grid` and `tile`, and the attributes of `op` on how the loops of a task are nested."""
         vector_dim, lanes = (
-            ir.IntegerAttr(kernel.attributes[n]).value for n in ("vector_dim", "lanes")
+            ir.IntegerAttr(op.attributes[n]).value for n in ("vector_dim", "lanes")
         )
-        grid, tile, register_tile, order = (
-            integers(kernel, n) for n in ("grid", "tile", "register_tile", "order")
-        )
+        register_tile, order = (integers(op, n) for n in ("register_tile", "order"))
         parts = None
-        if "reduction_tile" in kernel.attributes:
-            around, steps = integers(kernel, "reduction_tile")
+        if "reduction_tile" in op.attributes:
+            around, steps = integers(op, "reduction_tile")
             parts = around, steps
         return Tiling(grid, tile, register_tile, order, vector_dim, lanes, parts)
 

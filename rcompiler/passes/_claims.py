@@ -10,7 +10,9 @@ from torch_mlir import ir
 
 from rcompiler.errors import InvalidModel
 from rcompiler.kernelgen.region import shape_of, yielded
-from rcompiler.passes._tensor_expr import Tracer, core_of, in_place_pairs, read_box, write_box
+from rcompiler.kernelgen.stages import STAGE
+from rcompiler.passes._task_boxes import in_place_pairs, read_box, stage_axes, write_box
+from rcompiler.passes._tensor_expr import Tracer, core_of
 
 Boxes = list[list[tuple[int, ...]]]
 
@@ -40,7 +42,7 @@ def _check_kernel(op: ir.Operation) -> None:
     for dim, size in enumerate(first):
         if grid[dim] == 1 and tile[dim] < size:
             raise _wrong(name, "tile", tile, f"{size} in dim {dim}, which is not cut into a grid")
-    traced = Tracer(block).trace()
+    traced = Tracer(list(block.arguments), results).trace()
     low = core_of(results[0])[1]
     reads = [
         read_box(v, traced.reads[k], tile, grid, traced, low) for k, v in enumerate(block.arguments)
@@ -50,6 +52,13 @@ def _check_kernel(op: ir.Operation) -> None:
         said = _boxes(op.attributes[key])
         if said != meant:
             raise _wrong(name, key, said, f"{meant}, by its body and tile")
+    for stage in (v.operation for v in block.operations if v.operation.name == STAGE):
+        said_axes, axes = (
+            tuple(ir.DenseI64ArrayAttr(stage.attributes["axes"])),
+            stage_axes(stage, traced),
+        )
+        if said_axes != axes:
+            raise _wrong(name, "axes", said_axes, f"{axes} for this stage, by the body")
     if "in_place" in op.attributes:
         said_pairs = tuple(ir.DenseI64ArrayAttr(op.attributes["in_place"]))
         pairs = in_place_pairs(block, traced)

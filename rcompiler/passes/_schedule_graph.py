@@ -11,6 +11,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects.rtask import CAST, captures
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
+from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import contiguous_offset
 from rcompiler.passes import PassFailure
@@ -39,6 +40,7 @@ def kernel_of(op: ir.Operation) -> Kernel:
         estimated_ns=ir.FloatAttr(attributes[time]).value,
         on_chip_bytes=ir.IntegerAttr(attributes["on_chip_bytes"]).value,
         in_place=tuple(zip(pairs[::2], pairs[1::2], strict=True)),
+        workspace=workspace_bytes(op, tuple(ir.DenseI64ArrayAttr(attributes["tile"]))),
     )
 
 

@@ -7,14 +7,15 @@ reduction axis too: a task covers it whole.
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of, yielded
+from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.running_sums import reduction_root
+from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import VIEWS, view_coordinates
 from rcompiler.roller import expr as roller
@@ -45,13 +46,14 @@ class Read:
 @dataclass
 class Traced:
     """What `trace` found. Axis symbols are "a0", "a1", ...; `atoms` explains quotient and remainder
-    symbols.
+    symbols. `stages`: the coordinates at which each one is read.
     """
 
     sizes: list[int] = field(default_factory=list)
     kinds: list[str] = field(default_factory=list)
     reads: dict[int, Read] = field(default_factory=dict)
     atoms: dict[str, tuple[str, Linear, int]] = field(default_factory=dict)
+    stages: dict[ir.Operation, list[tuple[Linear, ...]]] = field(default_factory=dict)
     columns: set[int] = field(default_factory=set)
     pointwise_ops: float = 0.0
     reduced_ops: float = 0.0
@@ -75,11 +77,12 @@ def core_of(result: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
 
 
 class Tracer:
-    """Walks a body backwards from its results."""
+    """Walks backwards from results to the values that stand in memory."""
 
-    def __init__(self, block: ir.Block) -> None:
-        self._arguments = {argument: k for k, argument in enumerate(block.arguments)}
-        self._results = yielded(block)
+    def __init__(self, leaves: Sequence[ir.Value], results: Sequence[ir.Value]) -> None:
+        """leaves: numbered as `Traced.reads`; a stage that is no leaf is looked through."""
+        self._arguments = {leaf: k for k, leaf in enumerate(leaves)}
+        self._results = list(results)
         self._found = Traced()
         self._seen: set[tuple[ir.Value, tuple[Linear, ...]]] = set()
         self._generics: dict[ir.Operation, Generic] = {}
@@ -155,7 +158,7 @@ class Tracer:
                     )
         elif op.name in VIEWS:
             self._find_columns(op.operands[0], view_coordinates(op, at, self._split), seen)
-        elif op.name in ("tensor.pad", "tensor.concat"):
+        elif op.name in ("tensor.pad", "tensor.concat", STAGE):
             for operand, where in self._parts(op, at):
                 self._find_columns(operand, where, seen)
 
@@ -184,7 +187,9 @@ class Tracer:
             self._read_generic(self._generic(op), at)
         elif op.name in VIEWS:
             self._read(op.operands[0], view_coordinates(op, at, self._split))
-        elif op.name in ("tensor.pad", "tensor.concat"):
+        elif op.name in ("tensor.pad", "tensor.concat", STAGE):
+            if op.name == STAGE:
+                self._found.stages.setdefault(op, []).append(tuple(at))
             for operand, where in self._parts(op, at):
                 self._read(operand, where)
         elif op.name.startswith("scf."):
@@ -195,6 +200,8 @@ class Tracer:
         if op.name == "tensor.pad":
             low = integers(op, "static_low")
             return [(op.operands[0], [c + -n for c, n in zip(at, low, strict=True)])]
+        if op.name == STAGE:
+            return [(op.operands[0], at)]
         dim, offset, parts = ir.IntegerAttr(op.attributes["dim"]).value, 0, []
         for operand in op.operands:
             parts.append((operand, [c + -offset if d == dim else c for d, c in enumerate(at)]))
@@ -267,23 +274,25 @@ def body_cost(block: ir.Block) -> float:
     return total
 
 
-def tensor_expr(block: ir.Block, kind: str, traced: Traced) -> roller.TensorExpr:
-    """The Roller expression of a traced body."""
+def tensor_expr(
+    leaves: Sequence[ir.Value], results: Sequence[ir.Value], kind: str | None, traced: Traced
+) -> roller.TensorExpr:
+    """The Roller expression of results that were traced to `leaves`."""
     axes = [
         (f"a{k}", size, what)
         for k, (size, what) in enumerate(zip(traced.sizes, traced.kinds, strict=True))
     ]
-    inputs = [_access(value, traced.reads[k].at, traced) for k, value in enumerate(block.arguments)]
-    results = [core_of(r)[0] for r in yielded(block)]
+    inputs = [_access(value, traced.reads[k].at, traced) for k, value in enumerate(leaves)]
+    cores = [core_of(r)[0] for r in results]
     outputs = [
         roller.Access(
             shape_of(r),
             item_bytes(element_of(r)),
             tuple(_index(axis(d), traced) for d in range(len(shape_of(r)))),
         )
-        if shape_of(r) == shape_of(results[0])
+        if shape_of(r) == shape_of(cores[0])
         else roller.Access(shape_of(r), item_bytes(element_of(r)), None)
-        for r in results
+        for r in cores
     ]
     return roller.tensor_expr(
         axes=axes,
@@ -292,7 +301,7 @@ def tensor_expr(block: ir.Block, kind: str, traced: Traced) -> roller.TensorExpr
         kind=kind,
         ops=traced.reduced_ops if traced.has_reduction else max(traced.pointwise_ops, 1.0),
         epilogue_ops=traced.pointwise_ops if traced.has_reduction else 0.0,
-        in_parts=reduction_root(block) is not None,
+        in_parts=len(results) == 1 and reduction_root(results[0]) is not None,
     )
 
 
@@ -311,75 +320,3 @@ def _index(value: Linear, traced: Traced) -> roller.Index:
         else:
             terms.append((coefficient, int(symbol[1:])))
     return roller.index(*terms, constant=value.constant)
-
-
-Box = list[tuple[int, int, int, int]]
-
-
-def read_box(
-    value: ir.Value,
-    read: Read,
-    tile: list[int],
-    grid: list[int],
-    traced: Traced,
-    low: tuple[int, ...],
-) -> Box:
-    """(axis, scale, offset, extent) per dim: a superset of what one task reads of an operand.
-
-    `low`: padding of the result in front of each axis; tiles count from there.
-    """
-    rank = len(shape_of(value))
-    if read.at is None or not read.exact:
-        return [(-1, 0, 0, 0)] * rank
-    return [_dim_box(c, tile, grid, traced, low) for c in read.at]
-
-
-def _dim_box(
-    coordinate: Linear, tile: list[int], grid: list[int], traced: Traced, before: tuple[int, ...]
-) -> tuple[int, int, int, int]:
-    whole = (-1, 0, 0, 0)
-    split: tuple[int, int] | None = None
-    low, high = coordinate.constant, coordinate.constant
-    for symbol, coefficient in coordinate.terms:
-        if symbol in traced.atoms:
-            return whole
-        position = int(symbol[1:])
-        steps = traced.sizes[position] - 1
-        if position < len(grid) and grid[position] > 1:
-            if split is not None or coefficient < 0:
-                return whole
-            split, steps = (position, coefficient), tile[position] - 1
-            low, high = low - coefficient * before[position], high - coefficient * before[position]
-        reach = coefficient * steps
-        low, high = low + min(reach, 0), high + max(reach, 0)
-    if split is None:
-        return whole
-    return split[0], split[1] * tile[split[0]], low, high - low + 1
-
-
-def write_box(value: ir.Value, first: tuple[int, ...], tile: list[int], grid: list[int]) -> Box:
-    """(axis, scale, offset, extent) per dim of what one task writes of a result; `first`: the first
-    result's shape.
-    """
-    box: Box = []
-    for d, size in enumerate(shape_of(value)):
-        shared = d < len(first) and first[d] == size and grid[d] > 1
-        box.append((d, tile[d], 0, tile[d]) if shared else (-1, 0, 0, 0))
-    return box
-
-
-def in_place_pairs(block: ir.Block, traced: Traced) -> tuple[int, ...]:
-    """Flat (operand, result) pairs that may share memory: each element is read only to compute that
-    very element.
-    """
-    results = yielded(block)
-    pairs: list[int] = []
-    if traced.has_reduction or traced.columns or len(results) != 1:
-        return ()
-    shape, element = shape_of(results[0]), element_of(results[0])
-    for k, value in enumerate(block.arguments):
-        read = traced.reads[k]
-        same = shape_of(value) == shape and item_bytes(element_of(value)) == item_bytes(element)
-        if same and read.exact and read.at == tuple(axis(d) for d in range(len(shape))):
-            pairs += [k, 0]
-    return tuple(pairs) if math.prod(shape) else ()

@@ -15,27 +15,25 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 
 from torch_mlir import ir
 
+from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import shape_of, yielded
-from rcompiler.passes import Pass
+from rcompiler.kernelgen.stages import STAGE
+from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes._clone import copy_block
-from rcompiler.passes._tensor_expr import (
-    Traced,
-    Tracer,
-    core_of,
-    in_place_pairs,
-    read_box,
-    tensor_expr,
-    write_box,
-)
+from rcompiler.passes._staged import StageBody, stage_bodies, stage_expressions
+from rcompiler.passes._task_boxes import in_place_pairs, read_box, write_box
+from rcompiler.passes._tensor_expr import Traced, Tracer, core_of, tensor_expr
 from rcompiler.roller.construct import Decision, construct
 from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.staged import StageExpr, construct_staged
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class RollerTile(Pass):
         device = find_device(self.device)
 
         def decide(body: Body) -> list[Decision]:
-            return construct(body.expression(), device)[: self.candidates]
+            return body.construct(device)[: self.candidates]
 
         tile_operators(module, decide)
 
@@ -68,15 +66,52 @@ class Body:
 
     @cached_property
     def traced(self) -> Traced:
-        return Tracer(self.prototype.body.blocks[0]).trace()
+        block = self.prototype.body.blocks[0]
+        return Tracer(list(block.arguments), yielded(block)).trace()
+
+    @cached_property
+    def _stages(self) -> list[StageBody] | None:
+        return stage_bodies(self.prototype.body.blocks[0], self.traced)
+
+    @property
+    def stages_fit(self) -> bool:
+        """Whether a task can compute its tile of every stage."""
+        return self._stages is not None
+
+    @property
+    def stages(self) -> list[StageBody]:
+        """What a task computes first and keeps on chip. Raises PassFailure unless `stages_fit`."""
+        if self._stages is None:
+            raise PassFailure(
+                self.prototype.operation,
+                "a stage is read along an axis that is neither whole nor one of the first result; "
+                "remove the rtask.stage",
+            )
+        return self._stages
 
     def expression(self) -> TensorExpr:
-        """The body for the cost model."""
-        return tensor_expr(self.prototype.body.blocks[0], self.kind, self.traced)
+        """The body for the cost model, as if it had no stages."""
+        block = self.prototype.body.blocks[0]
+        return tensor_expr(list(block.arguments), yielded(block), self.kind, self.traced)
+
+    def construct(self, device: Device) -> list[Decision]:
+        """Tilings by the cost model, the efficient one first; [] if the stages fit in no way."""
+        if not self.stages:
+            return construct(self.expression(), device)
+        return construct_staged(*self.stage_expressions(), device)
+
+    def stage_expressions(self) -> tuple[list[StageExpr], TensorExpr]:
+        """The stages for the cost model, and what is left to do after them."""
+        block = self.prototype.body.blocks[0]
+        return stage_expressions(block, self.kind, self.traced, self.stages)
 
     def build_kernel(self, name: str, decision: Decision) -> rtask.KernelOp:
         """A kernel in front of the prototype, with its body and the decision."""
-        return _build_kernel(name, self.kind, decision, self.traced, self.prototype)
+        kernel = _build_kernel(name, self.kind, decision, self.traced, self.prototype)
+        ops = [v.operation for v in kernel.body.blocks[0].operations if v.operation.name == STAGE]
+        for op, stage, tiling in zip(ops, self.stages, decision.stages, strict=True):
+            _tile_stage(op, stage, tiling)
+        return kernel
 
 
 Decide = Callable[[Body], list[Decision]]
@@ -104,16 +139,37 @@ def distinct_bodies(module: ir.Operation) -> Iterator[Body]:
             yield operator
 
 
+@contextmanager
+def body_of(operator: ir.Operation) -> Iterator[Body]:
+    """What one rOperator computes; it lives inside of the context."""
+    body = _body(operator)
+    try:
+        yield body
+    finally:
+        body.prototype.operation.erase()
+
+
+def _body(operator: ir.Operation) -> Body:
+    prototype = _prototype(operator, _module_block(operator))
+    kind = ir.StringAttr(operator.attributes["kind"]).value
+    return Body(kind, prototype, kind + canonical_signature(prototype))
+
+
+def _module_block(op: ir.Operation) -> ir.Block:
+    while op.name != "builtin.module":
+        op = op.parent.operation
+    return op.regions[0].blocks[0]
+
+
 def _bodies(module: ir.Operation) -> Iterator[tuple[ir.Operation, Body]]:
-    body = module.regions[0].blocks[0]
-    for function in [v.operation for v in body.operations if v.operation.name == "func.func"]:
+    block = module.regions[0].blocks[0]
+    for function in [v.operation for v in block.operations if v.operation.name == "func.func"]:
         for view in list(function.regions[0].blocks[0].operations):
             op = view.operation
             if op.name == "rtask.operator":
-                prototype = _prototype(op, body)
-                kind = ir.StringAttr(op.attributes["kind"]).value
-                yield op, Body(kind, prototype, kind + canonical_signature(prototype))
-                prototype.operation.erase()
+                operator = _body(op)
+                yield op, operator
+                operator.prototype.operation.erase()
 
 
 def _build_kernels(operator: Body, decisions: list[Decision]) -> list[str]:
@@ -176,6 +232,19 @@ def _build_kernel(
         attributes["in_place"] = ir.DenseI64ArrayAttr.get(pairs)
     copy_block(block, kernel.body, list(block.arguments))
     return kernel
+
+
+def _tile_stage(op: ir.Operation, stage: StageBody, decision: Decision) -> None:
+    shape = _Tiles(decision, stage.traced, stage.shape, [op.operands[0]])
+    for name, values in (
+        ("axes", stage.axes),
+        ("register_tile", shape.register_tile),
+        ("order", shape.order),
+    ):
+        op.attributes[name] = ir.DenseI64ArrayAttr.get(values, op.context)
+    for name, value in (("vector_dim", shape.vector_dim), ("lanes", decision.lanes)):
+        type_ = ir.IntegerType.get_signless(64, op.context)
+        op.attributes[name] = ir.IntegerAttr.get(type_, value)
 
 
 def _prototype(op: ir.Operation, body: ir.Block) -> rtask.KernelOp:

@@ -11,11 +11,16 @@ A kernel that vectorises along n then reads consecutive memory for consecutive k
 order of the dims of %w was (also transposed). The repacking is IR on constants: fold_constants
 evaluates it. Batch dims of the weights stay in front.
 
-Leaves alone: convolutions (windows), operands that are not constant, fewer than 2 * lanes columns.
+A right-hand side that is computed at run time is packed where that costs nothing, because it is
+copied anyway (the transposed keys of attention), or where many rows share it.
+
+Leaves alone: convolutions (windows), fewer than 2 * lanes columns, and at run time columns that are
+no multiple of lanes.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -23,7 +28,19 @@ from torch_mlir import ir
 from rcompiler.kernelgen.region import Generic, shape_of
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes._linalg_form import dim_of, is_constant, is_multiply_add
-from rcompiler.passes._tensor_ir import affine_map, block_axes, generic, transpose
+from rcompiler.passes._tensor_ir import (
+    affine_map,
+    defining,
+    generic,
+    pad_high,
+    reshape,
+    transpose,
+)
+
+# Rows of the other operand from which a packed one is worth a copy of its own, and one that is made
+# anyway (measured on attention of 128 and 512 tokens: rows of 2 KiB share few sets of a cache).
+_ENOUGH_ROWS = 256
+_SOME_ROWS = 32
 
 
 @dataclass(frozen=True)
@@ -47,37 +64,48 @@ class RTaskPackWeights(Pass):
         weights = self._weights(old)
         if weights is None:
             return
-        dims = [dim_of(e) for e in old.maps[weights].results]
+        value, reads = _uncopied(old.inputs[weights], list(old.maps[weights].results))
+        dims = [dim_of(e) for e in reads]
         column = dims.index(dim_of(old.maps[-1].results[-1]))
         depth = [i for i in sorted(range(len(dims)), key=dims.__getitem__)
                  if dims[i] in old.reduction_dims]  # fmt: skip
         batch = [i for i in range(len(dims)) if i != column and i not in depth]
-        value = old.inputs[weights]
         order = (*batch, column, *depth)
         with ir.InsertionPoint(old.op), old.op.location:
             if (value, order) not in packed:
-                blocks = block_axes(value, [column], self.lanes)
-                packed[value, order] = transpose(blocks, [*order, len(dims)])
+                packed[value, order] = self._panels(value, column, order)
             operands = list(old.inputs)
             operands[weights] = packed[value, order]
             maps = list(old.maps)
-            maps[weights] = self._panel_map(maps[weights], column, order)
+            maps[weights] = self._panel_map(old.maps[weights].n_dims, reads, column, order)
             kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
             new = generic(operands, old.inits, maps, kinds)
         old.block.append_to(new.regions[0])
         old.op.results[0].replace_all_uses_with(new.results[0])
         old.op.erase()
 
-    def _panel_map(self, map_: ir.AffineMap, column: int, order: tuple[int, ...]) -> ir.AffineMap:
+    def _panels(self, value: ir.Value, column: int, order: tuple[int, ...]) -> ir.Value:
+        """[batch.., ceil(n / lanes), k.., lanes], zero-padded, by one copy."""
+        sizes = shape_of(value)
+        value = pad_high(
+            value, [-n % self.lanes if i == column else 0 for i, n in enumerate(sizes)]
+        )
+        split = list(shape_of(value))
+        split[column : column + 1] = [split[column] // self.lanes, self.lanes]
+        place = [i if i <= column else i + 1 for i in range(len(sizes))]
+        return transpose(reshape(value, split), [*(place[i] for i in order), column + 1])
+
+    def _panel_map(
+        self, dims: int, reads: list[ir.AffineExpr], column: int, order: tuple[int, ...]
+    ) -> ir.AffineMap:
         """(batch.., n floordiv lanes, k.., n mod lanes)."""
-        results = list(map_.results)
-        panel = ir.AffineExpr.get_floor_div(results[column], self.lanes)
-        lane = ir.AffineExpr.get_mod(results[column], self.lanes)
-        read = [panel if i == column else results[i] for i in order]
-        return affine_map(map_.n_dims, [*read, lane])
+        panel = ir.AffineExpr.get_floor_div(reads[column], self.lanes)
+        lane = ir.AffineExpr.get_mod(reads[column], self.lanes)
+        read = [panel if i == column else reads[i] for i in order]
+        return affine_map(dims, [*read, lane])
 
     def _weights(self, old: Generic) -> int | None:
-        """Number of the constant operand to pack, if `old` is a product that has one."""
+        """Number of the operand to pack, if `old` is a product that has one."""
         if not is_multiply_add(old) or not old.reduction_dims:
             return None
         for weights, other in ((1, 0), (0, 1)):
@@ -89,11 +117,41 @@ class RTaskPackWeights(Pass):
             column = result[-1]
             if column not in dims or column in outer:
                 continue
-            columns = shape_of(old.inputs[weights])[dims.index(column)]
-            if (
-                columns >= 2 * self.lanes
-                and 0 not in shape_of(old.inputs[weights])
-                and is_constant(old.inputs[weights])
-            ):
+            value = old.inputs[weights]
+            columns = shape_of(value)[dims.index(column)]
+            if columns < 2 * self.lanes or 0 in shape_of(value):
+                continue
+            rows = math.prod(old.sizes[d] for d in result if d not in dims)
+            if is_constant(value) or (columns % self.lanes == 0 and _pays(value, rows)):
                 return weights
         return None
+
+
+def _pays(value: ir.Value, rows: int) -> bool:
+    """Whether an operand of the run time is copied anyway, or has enough rows to read it."""
+    return rows >= _ENOUGH_ROWS or (rows >= _SOME_ROWS and _copied(value) is not None)
+
+
+def _copied(value: ir.Value) -> Generic | None:
+    """The copy in another order of dims that makes `value` for one reader."""
+    op = defining(value)
+    if op is None or op.name != "linalg.generic" or len(list(value.uses)) != 1:
+        return None
+    copy = Generic(op)
+    moves = len(copy.inputs) == 1 and not copy.reduction_dims and len(copy.maps) == 2
+    last = list(copy.block.operations)[-1].operation
+    if not moves or last.operands[0] != copy.block.arguments[0]:
+        return None
+    return (
+        copy
+        if copy.maps[0].is_permutation and copy.result_dims == sorted(copy.result_dims)
+        else None
+    )
+
+
+def _uncopied(value: ir.Value, reads: list[ir.AffineExpr]) -> tuple[ir.Value, list[ir.AffineExpr]]:
+    """What a copy copies, and how the reader would read that."""
+    copy = None if is_constant(value) else _copied(value)
+    if copy is None:
+        return value, reads
+    return copy.inputs[0], [reads[dim_of(e)] for e in copy.maps[0].results]

@@ -13,16 +13,19 @@ from rcompiler.codegen.cpu import ObjectCache, Target, compile_objects
 from rcompiler.codegen.link import link
 from rcompiler.kernelgen.kernel import CpuFeatures, KernelWriter
 from rcompiler.kernelgen.lower import lower_to_llvm
+from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.profiler.operands import Operands
 from rcompiler.runtime.image import LoadedImage
+from rcompiler.runtime.memory import address, arena
 
-_REPEAT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, *[ctypes.c_int64] * 4)
+_REPEAT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 4)
 # Calls all tasks of a kernel so many times, on one set of operands after the other. A call from
 # Python takes a microsecond, these calls take none.
 _MODULE = """
 llvm.func @repeat(
-    %kernel: !llvm.ptr, %tables: !llvm.ptr, %sets: i64, %first: i64, %tasks: i64, %times: i64) {
+    %kernel: !llvm.ptr, %tables: !llvm.ptr, %workspace: !llvm.ptr,
+    %sets: i64, %first: i64, %tasks: i64, %times: i64) {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
   llvm.br ^head(%zero : i64)
@@ -34,7 +37,8 @@ llvm.func @repeat(
   %set = llvm.urem %turn, %sets : i64
   %place = llvm.getelementptr %tables[%set] : (!llvm.ptr, i64) -> !llvm.ptr, !llvm.ptr
   %table = llvm.load %place : !llvm.ptr -> !llvm.ptr
-  llvm.call %kernel(%table, %zero, %tasks, %one) : !llvm.ptr, (!llvm.ptr, i64, i64, i64) -> ()
+  llvm.call %kernel(%table, %zero, %tasks, %one, %workspace)
+    : !llvm.ptr, (!llvm.ptr, i64, i64, i64, !llvm.ptr) -> ()
   %next = llvm.add %done, %one : i64
   llvm.br ^head(%next : i64)
 ^end:
@@ -45,11 +49,14 @@ llvm.func @repeat(
 
 @dataclass(frozen=True)
 class Code:
-    """A kernel as text of one module, with the name of its function and its number of tasks."""
+    """A kernel as text of one module, with the name of its function, its number of tasks and the
+    bytes of workspace of each.
+    """
 
     name: str
     tiling: Tiling
     tasks: int
+    workspace: int
     text: str
 
 
@@ -58,7 +65,9 @@ def write(kernel: ir.Operation, features: CpuFeatures) -> Code:
     name = ir.StringAttr(kernel.attributes["sym_name"]).value
     text, externals = KernelWriter(kernel, features).write()
     tasks = ir.IntegerAttr(kernel.attributes["tasks"]).value
-    return Code(name, Tiling.of(kernel), tasks, "\n".join([*externals.values(), text]))
+    tiling = Tiling.of(kernel)
+    workspace = workspace_bytes(kernel, tiling.tile)
+    return Code(name, tiling, tasks, workspace, "\n".join([*externals.values(), text]))
 
 
 class Loaded:
@@ -81,6 +90,7 @@ class Loaded:
             modules.append(module)
         self._image = LoadedImage(link(compile_objects(modules, target, cache=cache, jobs=jobs)))
         self._repeat = _REPEAT(self._image.function("repeat"))
+        self._workspace = arena(max([1, *(c.workspace for c in codes)]), "workspace of a kernel")
         self._kernels = {c.name: (self._image.function(c.name), c.tasks) for c in codes}
 
     def run(self, name: str, sets: Sequence[Operands], times: int = 1, first: int = 0) -> None:
@@ -89,4 +99,5 @@ class Loaded:
         """
         kernel, tasks = self._kernels[name]
         tables = (ctypes.c_uint64 * len(sets))(*(s.table for s in sets))
-        self._repeat(kernel, ctypes.addressof(tables), len(sets), first, tasks, times)
+        place, workspace = ctypes.addressof(tables), address(self._workspace)
+        self._repeat(kernel, place, workspace, len(sets), first, tasks, times)

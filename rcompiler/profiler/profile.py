@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from torch_mlir import ir
@@ -155,7 +155,9 @@ class Profiler:
     def _references(self, body: Body, expr: TensorExpr) -> list[Code]:
         """The untiled kernel, and the same in f64 if there is one."""
         features = cpu_features(self.device)
-        kernel = body.build_kernel(_REFERENCE, untiled(expr)).operation
+        stages = body.stage_expressions()[0] if body.stages else []
+        decision = replace(untiled(expr), stages=tuple(untiled(s.expr) for s in stages))
+        kernel = body.build_kernel(_REFERENCE, decision).operation
         try:
             codes = [write(kernel, features)]
             wide = widened(kernel)

@@ -40,8 +40,11 @@ class Tuner:
         """The decisions for an operator, the fastest first.
 
         Those that construction has besides are measured too. An operator with one tiling only is
-        not measured. Raises as `Profiler.profile`, and WrongKernel if all candidates are wrong.
+        not measured, nor is one with stages. Raises as `Profiler.profile`, and WrongKernel if all
+        candidates are wrong.
         """
+        if body.stages:
+            return body.construct(self.profiler.device)
         expr, device = body.expression(), self.profiler.device
         best, model = shortlist(expr, device, self.top)
         wanted = [*best, *(d for d in model if d not in best)]

@@ -68,7 +68,8 @@ class Kernel:
     touch; writes must be exact and cover each result. estimated_ns: time of one rTask alone on one
     EU. in_place: pairs (read, write) whose bytes may be the same, because the task reads each
     element only before it writes that very element (an element-wise body; equal boxes are not
-    enough: a transposed square tile has them too).
+    enough: a transposed square tile has them too). workspace: bytes of the EU's own memory in which
+    a task keeps tiles.
     """
 
     name: str
@@ -78,6 +79,7 @@ class Kernel:
     estimated_ns: float
     on_chip_bytes: int = 0
     in_place: tuple[tuple[int, int], ...] = ()
+    workspace: int = 0
 
     def __post_init__(self) -> None:
         if min(self.grid, default=0) < 0 or not self.estimated_ns >= 0:

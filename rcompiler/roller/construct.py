@@ -44,7 +44,8 @@ class Decision:
     scalar code. `reduction_unroll`: elements per reduction axis. `order`: positions of the
     parallel axes, outermost loop of a task first. `reduction_tile`: () or how many loops of `order`
     are around the loop over parts of the reduction, and the steps of its outermost axis in one
-    part. `estimated_ns`, `measured_ns` (0: not measured), `on_chip_bytes`: of one rTask.
+    part. `estimated_ns`, `measured_ns` (0: not measured), `on_chip_bytes`: of one rTask. `stages`:
+    how a task computes what it keeps on chip first, see `roller.staged`.
     """
 
     tile: tuple[int, ...]
@@ -62,6 +63,7 @@ class Decision:
     registers: int
     reason: str
     source: str = "roller"
+    stages: "tuple[Decision, ...]" = ()
     # no part of the text that names a kernel: it is another one at each measurement
     measured_ns: float = field(default=0.0, repr=False)
 
@@ -82,8 +84,8 @@ def construct(expr: TensorExpr, device: Device) -> list[Decision]:
         if plan.limit == "compute" or not model.space.broadcasts:
             break
     assert best is not None  # candidates() is never empty
-    chosen = [best.first, *_faster(device, best.costs, best.first, best.allowed)]
-    return [_decide(model, best, i) for i in chosen]
+    chosen = [best.first, *faster(device, best.costs, best.first, best.allowed)]
+    return [_decided(model, best, i) for i in chosen]
 
 
 @dataclass(frozen=True)
@@ -118,7 +120,7 @@ def _plan(model: RegisterModel, register: RegisterTile) -> _Plan:
     if register.part:
         fits = _sums(expr, register, order[around:], tiles) <= _SUMS
         allowed = fits if fits.any() else allowed
-    first, score = _efficient(expr, device, tiles, costs, allowed)
+    first, score = efficient(expr, device, tiles, costs, allowed)
     return _Plan(register, order, around, tiles, costs, allowed, first, score)
 
 
@@ -146,7 +148,7 @@ class Space:
     def decision(self, number: int) -> Decision:
         """The tiling of this number."""
         k = int(np.searchsorted(self._starts, number, side="right")) - 1
-        return _decide(self._model, self._plans[k], number - int(self._starts[k]))
+        return _decided(self._model, self._plans[k], number - int(self._starts[k]))
 
 
 def loop_order(model: RegisterModel, register: RegisterTile) -> tuple[int, ...]:
@@ -208,7 +210,7 @@ def task_tiles(
     return tiles[tasks <= max(_TASKS, 4 * device.eus)]
 
 
-def _efficient(
+def efficient(
     expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts, allowed: Array
 ) -> tuple[int, float]:
     """The candidate with the least EU time over 1 to 8 EUs among those with long enough tasks."""
@@ -238,7 +240,7 @@ def eu_time(expr: TensorExpr, device: Device, tiles: Array, tasks: Array, ns: Ar
     return spent * (1 + _CUT * cuts(expr, tiles))
 
 
-def _faster(device: Device, costs: TaskCosts, first: int, allowed: Array) -> list[int]:
+def faster(device: Device, costs: TaskCosts, first: int, allowed: Array) -> list[int]:
     """Pareto candidates with a clearly shorter makespan on a wide device, most efficient first.
 
     None for an operator that is too short for a second EU as a whole.
@@ -262,11 +264,28 @@ def _faster(device: Device, costs: TaskCosts, first: int, allowed: Array) -> lis
     return chosen
 
 
-def _decide(model: RegisterModel, plan: _Plan, i: int) -> Decision:
+def _decided(model: RegisterModel, plan: _Plan, i: int) -> Decision:
+    tile = plan.tiles[i]
+    parts = _parts(model.expr, plan, tile)
+    return decide(model, plan.register, plan.order, tile, plan.costs, i, parts)
+
+
+def decide(
+    model: RegisterModel,
+    register: RegisterTile,
+    order: tuple[int, ...],
+    tiles: Array,
+    costs: TaskCosts,
+    i: int,
+    parts: tuple[int, ...] = (),
+) -> Decision:
+    """The tiling with task tile `tiles` (int64 [parallel axes]), number `i` of `costs`.
+
+    parts: its `reduction_tile`.
+    """
     expr, vector = model.expr, model.vector
-    register, costs = plan.register, plan.costs
     sizes = tuple(expr.axes[p].size for p in expr.parallel)
-    tile = tuple(int(step) for step in plan.tiles[i])
+    tile = tuple(int(step) for step in tiles)
     grid = grid_of(sizes, tile)
     limit = costs.parts[int(costs.limit[i])]
     tasks = math.prod(grid)
@@ -285,8 +304,8 @@ def _decide(model: RegisterModel, plan: _Plan, i: int) -> Decision:
         vector_reduction=_position(expr.reduction, vector.axis),
         lanes=vector.lanes,
         reduction_unroll=register.unroll,
-        order=plan.order,
-        reduction_tile=_parts(model.expr, plan, plan.tiles[i]),
+        order=order,
+        reduction_tile=parts,
         tasks=tasks,
         estimated_ns=round(float(costs.ns[i]), 1),
         on_chip_bytes=sum(expr.footprint(tile)),

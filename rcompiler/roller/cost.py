@@ -141,7 +141,8 @@ class _Nest:
                         inner = outer = depth + 1
                     break
                 outer += 1
-            total = total + self.bytes[inner][number] * self.outside[outer]
+            if not access.kept:
+                total = total + self.bytes[inner][number] * self.outside[outer]
         return total
 
 

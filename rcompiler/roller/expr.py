@@ -64,11 +64,13 @@ class Access:
     for a dimension whose position depends on data (the rows of a gather, which are taken not to
     depend on the vector axis), or None for all when every element may lie anywhere. Elements
     outside of `shape` (the halo of a padded convolution) do not exist and are not counted.
+    `kept`: in the workspace of the execution unit, where it takes room and no traffic.
     """
 
     shape: tuple[int, ...]
     itemsize: int
     dims: tuple[Index | None, ...] | None
+    kept: bool = False
 
     def axes(self) -> frozenset[int]:
         """Positions of all axes the access names."""

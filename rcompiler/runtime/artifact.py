@@ -25,6 +25,7 @@ from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty
 from rcompiler.runtime.program import (
     MAX_BYTES,
     MAX_OPERANDS,
+    MAX_WORKSPACE,
     KernelEntry,
     Limits,
     Program,
@@ -96,6 +97,7 @@ class Artifact:
                 or not 0 <= kernel.outputs <= len(kernel.operand_bytes)
                 or min(kernel.operand_bytes, default=0) < 0
                 or len(kernel.operand_bytes) > MAX_OPERANDS
+                or not 0 <= kernel.workspace <= MAX_WORKSPACE
             ):
                 raise ArtifactError(
                     f"artifact: kernel '{kernel.name}' is not in the code or has impossible "
@@ -170,7 +172,10 @@ class Artifact:
                 "externals": list(image.externals),
                 "relatives": [list(pair) for pair in image.relatives],
             },
-            "kernels": [[k.name, k.tasks, list(k.operand_bytes), k.outputs] for k in self.kernels],
+            "kernels": [
+                [k.name, k.tasks, list(k.operand_bytes), k.outputs, k.workspace]
+                for k in self.kernels
+            ],
             "programs": [_encode_program(program) for program in self.programs],
             "inputs": [[t.name, list(t.shape), t.dtype] for t in self.inputs],
             "outputs": [[t.name, list(t.shape), t.dtype] for t in self.outputs],
@@ -240,8 +245,10 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
             relatives=tuple((integer(a), integer(b)) for a, b in image["relatives"]),
         ),
         kernels=tuple(
-            KernelEntry(string(name), integer(tasks), integers(sizes), integer(outputs))
-            for name, tasks, sizes, outputs in header["kernels"]
+            KernelEntry(
+                string(name), integer(tasks), integers(sizes), integer(outputs), integer(workspace)
+            )
+            for name, tasks, sizes, outputs, workspace in header["kernels"]
         ),
         programs=tuple(programs),
         inputs=_tensors(header["inputs"]),

@@ -29,7 +29,7 @@ import numpy as np
 from rcompiler.errors import ArtifactError
 
 MAGIC = b"\x93RCX"
-VERSION = 1
+VERSION = 2
 _PREFIX = struct.Struct("<4sIQ32s16x")
 _ALIGNMENT = 64
 _STRONG_UP_TO = 8 << 20

@@ -27,6 +27,8 @@ EVENTS = THREADS + 9  # address of the event counters, one cache line each
 TOTALS = THREADS + 10  # address of the number of signals per launch of each event
 UNITS = THREADS + 11  # address of the EU blocks
 OPERANDS = THREADS + 12  # most operands of any RUN
+WORKSPACES = THREADS + 14  # address of the workspace of EU 0; those of the others follow
+WORKSPACE = THREADS + 15  # bytes of one workspace
 BASES = THREADS + 13  # address of the base addresses of this launch, set by the launch
 WORDS = THREADS + 2 * LINE
 

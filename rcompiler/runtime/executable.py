@@ -77,9 +77,8 @@ class Executable:
             struct.Struct(f"{bases}Q").pack, *(address(own[base]) for base in sorted(own))
         )
         code = LoadedImage(artifact.image)
-        kernels = [kernel.name for kernel in artifact.kernels]
         schedule = combine(artifact.programs, min(self.eus, _busy(artifact)))
-        self._launcher = Launcher(partial(Team, code, kernels, schedule, waiting, pin))
+        self._launcher = Launcher(partial(Team, code, artifact.kernels, schedule, waiting, pin))
 
     def __call__(self, *args: object, **kwargs: object) -> list[np.ndarray]:
         """Run one inference.

@@ -26,6 +26,7 @@ _NUMPY_TYPES = frozenset(
 MAX_EUS = 4096
 MAX_BYTES = 1 << 46
 MAX_RANK = 64  # of a numpy array
+MAX_WORKSPACE = 1 << 30  # bytes; on-chip memory of a real device is far below
 MAX_OPERANDS = 1 << 14  # of a kernel: their addresses are on the stack of the thread that runs it
 
 
@@ -78,12 +79,14 @@ class KernelEntry:
         tasks: number of rTasks; task indices are below it.
         operand_bytes: bytes that the kernel may touch behind each operand pointer.
         outputs: so many of the last operands are written.
+        workspace: bytes of memory of the EU that a task may use, undefined before and after it.
     """
 
     name: str
     tasks: int
     operand_bytes: tuple[int, ...]
     outputs: int
+    workspace: int = 0
 
 
 @dataclass(frozen=True, eq=False)

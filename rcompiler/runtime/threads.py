@@ -22,9 +22,11 @@ from rcompiler.runtime import control as at
 from rcompiler.runtime import tables
 from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
+from rcompiler.runtime.program import KernelEntry
 from rcompiler.runtime.schedule import Schedule
 
 _WORD = 8
+_PAGE = 4096
 _JOIN_S = 5.0
 _BUSY_FACTOR = 30
 _DAY_S = 86400  # in ns and times the factor it is still far from 64 bits
@@ -72,7 +74,7 @@ class Team:
     def __init__(
         self,
         code: LoadedImage,
-        kernels: Sequence[str],
+        kernels: Sequence[KernelEntry],
         schedule: Schedule,
         waiting: Waiting,
         pin: bool = False,
@@ -218,7 +220,11 @@ class _Shared:
     """All memory that compiled code reads; the threads keep it alive."""
 
     def __init__(
-        self, code: LoadedImage, kernels: Sequence[str], schedule: Schedule, waiting: Waiting
+        self,
+        code: LoadedImage,
+        kernels: Sequence[KernelEntry],
+        schedule: Schedule,
+        waiting: Waiting,
     ) -> None:
         self.code = code
         threads, events = len(schedule.streams), len(schedule.events)
@@ -231,7 +237,11 @@ class _Shared:
         self.totals = np.array([*schedule.totals, 0], np.int64)
         self.streams = schedule.streams
         self._stream_table = np.array([address(s) for s in schedule.streams], np.int64)
-        self._kernel_table = np.array([*map(code.function, kernels), 0], np.int64)
+        self._kernel_table = np.array([*(code.function(k.name) for k in kernels), 0], np.int64)
+        workspace = max((k.workspace for k in kernels), default=0)
+        # pages of its own for each EU: no line of one is near a line of another
+        workspace = -(-workspace // _PAGE) * _PAGE
+        self.workspaces = arena(max(1, threads * workspace), "workspaces of the EUs")
         self.control[at.THREADS] = threads
         alone = threads <= len(os.sched_getaffinity(0))
         self.control[at.SPIN] = (500 if alone else 50) if waiting.spin is None else waiting.spin
@@ -245,6 +255,8 @@ class _Shared:
         self.control[at.TOTALS] = address(self.totals)
         self.control[at.UNITS] = self.units.__array_interface__["data"][0]
         self.control[at.OPERANDS] = schedule.operands
+        self.control[at.WORKSPACES] = address(self.workspaces)
+        self.control[at.WORKSPACE] = workspace
 
     def reset(self) -> None:
         """After an aborted launch: all counters as if it had gone well. No worker may run."""

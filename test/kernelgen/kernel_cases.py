@@ -13,6 +13,8 @@ from rcompiler.codegen.cpu import Target, compile_object
 from rcompiler.codegen.link import link
 from rcompiler.kernelgen.kernel import CpuFeatures, KernelWriter
 from rcompiler.kernelgen.lower import lower_to_llvm
+from rcompiler.kernelgen.stages import workspace_bytes
+from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import aligned_empty
 
@@ -108,7 +110,9 @@ class Kernel:
     def _compile(self, features: CpuFeatures) -> tuple[str, int]:
         with dialects.load(ir.Context()), ir.Location.unknown():
             module = ir.Module.parse(self.text)
-            source, externals = KernelWriter(module.body.operations[0].operation, features).write()
+            kernel = module.body.operations[0].operation
+            source, externals = KernelWriter(kernel, features).write()
+            self.workspace = workspace_bytes(kernel, Tiling.of(kernel).tile)
             generated = ir.Module.parse("\n".join([*externals.values(), source]))
             lower_to_llvm(generated)
             self._image = LoadedImage(link([compile_object(generated, HOST)]))
@@ -124,16 +128,20 @@ class Kernel:
         results = [raw[GUARD : raw.size - GUARD] for raw in buffers]
         arrays = [*self._inputs, *results]
         pointers = (ctypes.c_void_p * len(arrays))(*(a.ctypes.data for a in arrays))
-        function = ctypes.CFUNCTYPE(
-            None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64
-        )(self.address)
+        types = (ctypes.c_void_p, *[ctypes.c_int64] * 3, ctypes.c_void_p)
+        function = ctypes.CFUNCTYPE(None, *types)(self.address)
+        workspace = aligned_empty((self.workspace + 2 * GUARD,), np.dtype(np.uint8))
+        workspace[:] = 0x5A
+        place = workspace.ctypes.data + GUARD
         if tasks is None:  # every second one, then the others
-            function(pointers, 0, (self.tasks + 1) // 2, 2)
+            function(pointers, 0, (self.tasks + 1) // 2, 2, place)
             if self.tasks > 1:
-                function(pointers, 1, self.tasks // 2, 2)
+                function(pointers, 1, self.tasks // 2, 2, place)
         else:
             for task in tasks:
-                function(pointers, task, 1, 1)
+                function(pointers, task, 1, 1, place)
+        edges = (workspace[:GUARD], workspace[workspace.size - GUARD :])
+        assert all((edge == 0x5A).all() for edge in edges), "a kernel wrote beside its workspace"
         for raw in buffers:
             for edge in (raw[:GUARD], raw[raw.size - GUARD :]):
                 assert (edge.view(np.uint8) == 0x5A).all(), "a kernel wrote outside of its result"

@@ -4,7 +4,7 @@
 
 // 20 elements, tasks of 12: the second one has 8. Tasks first, first + stride, ... in a loop; two vectors of eight lanes
 // at most, then four; the last task's tile is another side of a branch.
-// CHECK-LABEL: llvm.func @k_abs(%arg0: !llvm.ptr, %arg1: i64, %arg2: i64, %arg3: i64)
+// CHECK-LABEL: llvm.func @k_abs(%arg0: !llvm.ptr, %arg1: i64, %arg2: i64, %arg3: i64, %arg4: !llvm.ptr)
 // CHECK-NOT:   rtask.
 // CHECK:       %[[IN:.*]] = llvm.load %{{.*}} : !llvm.ptr -> !llvm.ptr
 // CHECK:       %[[SLOT:.*]] = llvm.getelementptr %arg0[1]

@@ -15,7 +15,8 @@ from rcompiler.runtime.tables import ARENA, CONSTANTS, EXTERNAL, Stream
 
 N = 64
 # One rTask = one element. scale: out = in * weight; twice: out = in + in.
-_LOOP = """llvm.func @{name}(%ops: !llvm.ptr, %first: i64, %count: i64, %stride: i64) {{
+_LOOP = """llvm.func @{name}(%ops: !llvm.ptr, %first: i64, %count: i64, %stride: i64,
+  %workspace: !llvm.ptr) {{
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
   llvm.br ^l(%c0, %first : i64, i64)

@@ -88,6 +88,8 @@ def test_streams_that_are_none(words: list[int]):
         {"kernels": (KernelEntry("nothing", 1, (), 0),)},
         {"kernels": (KernelEntry("twice", 1, (4, -4), 1),)},
         {"kernels": (KernelEntry("twice", 1, (4,), 2),)},
+        {"kernels": (KernelEntry("twice", 1, (4, 4), 1, -64),)},
+        {"kernels": (KernelEntry("twice", 1, (4, 4), 1, 1 << 40),)},
         {"inputs": (Tensor("x", (-1,), "float32"),)},
         {"inputs": (Tensor("x", (1 << 60, 8), "float32"),)},
         {"inputs": (Tensor("x", (1,), "object"),)},

@@ -1,0 +1,104 @@
+"""Stages: values of a body whose tile a task computes into on-chip memory before it goes on.
+
+    %s = contraction %q, %k          a task keeps 32 rows of %s,
+    %p = softmax(rtask.stage(%s))    then of %p,
+    %o = contraction rtask.stage(%p), %v    and writes 32 rows of %o
+
+Every execution unit has one workspace for that, which the stages of a kernel share: a tile is given
+up when no later stage and no result reads it any more.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.region import element_of, integers, shape_of
+from rcompiler.kernelgen.tiling import Tiling
+from rcompiler.kernelgen.value import item_bytes
+
+STAGE = "rtask.stage"
+ALIGNMENT = 64  # bytes
+
+
+@dataclass(frozen=True)
+class Stage:
+    """One rtask.stage of a kernel.
+
+    `axes`: as there. `tiling`: along the dims of the value; its `tile` is the largest one that a
+    task keeps. `offset`: of the kept tile in the workspace, in bytes.
+    """
+
+    op: ir.Operation
+    axes: tuple[int, ...]
+    tiling: Tiling
+    offset: int
+
+    @property
+    def value(self) -> ir.Value:
+        """What the stage computes."""
+        return self.op.operands[0]
+
+    @property
+    def result(self) -> ir.Value:
+        """What later ops read."""
+        return self.op.results[0]
+
+    @property
+    def end(self) -> int:
+        """Byte of the workspace behind the tile."""
+        size = math.prod(self.tiling.tile) * item_bytes(element_of(self.result))
+        return self.offset + -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def stages_of(kernel: ir.Operation, tile: tuple[int, ...]) -> list[Stage]:
+    """The stages of a kernel in order; `tile`: of one task, along the dims of the first result."""
+    block = kernel.regions[0].blocks[0]
+    ops = [v.operation for v in block.operations if v.operation.name == STAGE]
+    ends = [_last_reader(op, ops) for op in ops]
+    stages: list[Stage] = []
+    for number, op in enumerate(ops):
+        axes = integers(op, "axes")
+        cut = zip(shape_of(op.results[0]), axes, strict=True)
+        extents = tuple(size if axis < 0 else min(tile[axis], size) for size, axis in cut)
+        alone = Stage(op, axes, Tiling.of_loops(op, (), extents), 0)
+        live = [s for s, end in zip(stages, ends, strict=False) if end >= number]
+        offset = _first_fit([(s.offset, s.end) for s in live], alone.end)
+        stages.append(replace(alone, offset=offset))
+    return stages
+
+
+def workspace_bytes(kernel: ir.Operation, tile: tuple[int, ...]) -> int:
+    """Bytes of on-chip memory that a task of the kernel needs for its stages."""
+    return max((stage.end for stage in stages_of(kernel, tile)), default=0)
+
+
+def _last_reader(op: ir.Operation, stages: list[ir.Operation]) -> int:
+    """Number of the last stage whose computation reads `op`; len(stages): the results do."""
+    seen, pending, last = {op}, [op], -1
+    while pending:
+        for user in _users(pending.pop()) - seen:
+            seen.add(user)
+            if user.name == "rtask.yield":
+                return len(stages)
+            if user.name == STAGE:
+                last = max(last, stages.index(user))
+            else:
+                pending.append(user)
+    return last
+
+
+def _users(op: ir.Operation) -> set[ir.Operation]:
+    return {use.owner.operation for result in op.results for use in result.uses}
+
+
+def _first_fit(taken: list[tuple[int, int]], size: int) -> int:
+    """The lowest offset at which `size` bytes overlap no taken range."""
+    offset = 0
+    for start, end in sorted(taken):
+        if offset + size <= start:
+            break
+        offset = max(offset, end)
+    return offset

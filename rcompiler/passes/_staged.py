@@ -1,0 +1,100 @@
+"""Bodies with stages: what each stage computes, from what, and along which axes of the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.region import shape_of, yielded
+from rcompiler.kernelgen.stages import STAGE
+from rcompiler.passes._task_boxes import stage_axes
+from rcompiler.passes._tensor_expr import Traced, Tracer, tensor_expr
+from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.staged import StageExpr
+
+
+@dataclass(frozen=True)
+class StageBody:
+    """One stage of a body. traced: its value, from arguments and earlier stages; axes: for each dim
+    the axis of the first result that it goes along with, or -1.
+    """
+
+    op: ir.Operation
+    traced: Traced
+    axes: tuple[int, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the value."""
+        return shape_of(self.op.results[0])
+
+
+def stage_bodies(block: ir.Block, traced: Traced) -> list[StageBody] | None:
+    """The stages of a body in order; None if no tile of some stage can be kept.
+
+    traced: the whole body.
+    """
+    found = []
+    for op in (v.operation for v in block.operations if v.operation.name == STAGE):
+        axes = stage_axes(op, traced)
+        if axes is None:
+            return None
+        value = op.operands[0]
+        found.append(StageBody(op, Tracer(leaves_of([value]), [value]).trace(), axes))
+    return found
+
+
+def stage_expressions(
+    block: ir.Block, kind: str, traced: Traced, stages: list[StageBody]
+) -> tuple[list[StageExpr], TensorExpr]:
+    """The stages for Roller, and what is left to do after them."""
+    results = yielded(block)
+    rank = len(shape_of(results[0]))
+    parallel = [d for d in range(rank) if traced.kinds[d] == "parallel"]
+    expressions = []
+    for stage in stages:
+        expr = _expression([stage.op.operands[0]], None, stage.traced, kept=True)
+        own = [stage.axes[d] for d in expr.parallel]
+        axes = tuple(parallel.index(a) if a in parallel else -1 for a in own)
+        expressions.append(StageExpr(expr, axes))
+    last = Tracer(leaves_of(results), results).trace()
+    return expressions, _expression(results, kind, last, kept=False)
+
+
+def _expression(
+    results: list[ir.Value], kind: str | None, traced: Traced, *, kept: bool
+) -> TensorExpr:
+    leaves = leaves_of(results)
+    expr = tensor_expr(leaves, results, kind, traced)
+    inputs = zip(leaves, expr.inputs, strict=True)
+    return replace(
+        expr,
+        inputs=tuple(replace(access, kept=_is_stage(leaf)) for leaf, access in inputs),
+        outputs=tuple(replace(access, kept=kept) for access in expr.outputs),
+    )
+
+
+def leaves_of(results: list[ir.Value]) -> list[ir.Value]:
+    """Arguments and stages that `results` are computed from, in the order of a walk backwards."""
+    found: dict[ir.Value, None] = {}
+    seen: set[ir.Value] = set()
+    pending = list(reversed(results))
+    while pending:
+        value = pending.pop()
+        if value in seen:
+            continue
+        seen.add(value)
+        if isinstance(value.owner, ir.Block) or _is_stage(value):
+            found.setdefault(value)
+        else:
+            pending += [
+                v
+                for v in reversed(list(value.owner.operation.operands))
+                if isinstance(v.type, ir.RankedTensorType)
+            ]
+    return list(found)
+
+
+def _is_stage(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == STAGE

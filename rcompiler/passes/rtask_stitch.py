@@ -1,0 +1,157 @@
+"""rtask-stitch: S2 -> S2, connect rOperators on chip where that is predicted to be faster.
+
+Before:
+    %s = "rtask.operator"() ({ contraction of %q, %k }) {kind = "contraction", ...}
+    %p = "rtask.operator"() ({ softmax of %s }) {kind = "reduction", ...}
+    %o = "rtask.operator"() ({ contraction of %p, %v }) {kind = "contraction", ...}
+After:
+    %o = "rtask.operator"() ({
+      %0 = contraction of %q, %k
+      %1 = "rtask.stage"(%0)
+      %2 = softmax of %1
+      %3 = "rtask.stage"(%2)
+      %4 = contraction of %3, %v
+      "rtask.yield"(%4)
+    }) {kind = "contraction", ...}
+An operator joins its only reader if its result is too large for the private caches, a tile of the
+reader needs whole rows of it (Welder's tile graph, OSDI'23 §3), the kept tiles fit, and the cost
+model expects the two together to take less time than one after the other. Smaller results stay in
+the caches anyway, and apart the two operators can run beside others.
+Needs: rOperators (rtask-form), static shapes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.device.model import Device
+from rcompiler.device.target import find_device
+from rcompiler.dialects import rtask
+from rcompiler.kernelgen.region import Generic, yielded
+from rcompiler.passes import Pass
+from rcompiler.passes._clone import Values, clone
+from rcompiler.passes._schedule_graph import tensor_size
+from rcompiler.passes.roller_tile import Body, body_of
+from rcompiler.roller.staged import kept_room
+
+_KINDS = ("contraction", "convolution", "reduction", "pooling")
+
+
+@dataclass(frozen=True)
+class RtaskStitch(Pass):
+    """Connect rOperators whose tiles can stay on chip from one to the next."""
+
+    device: str = "cpu"
+
+    def run(self, module: ir.Operation) -> None:
+        device = find_device(self.device)
+        for view in list(module.regions[0].blocks[0].operations):
+            if view.operation.name == "func.func":
+                _Stitcher(view.operation, device).run()
+
+
+class _Stitcher:
+    """Goes through the operators of a function; each takes in the producers that it can."""
+
+    def __init__(self, function: ir.Operation, device: Device) -> None:
+        self._block = function.regions[0].blocks[0]
+        self._device = device
+        self._times: dict[str, float] = {}
+
+    def run(self) -> None:
+        for view in list(self._block.operations):
+            op = view.operation
+            if op.name == "rtask.operator" and _can_stitch(op):
+                self._take_producers(op)
+
+    def _take_producers(self, reader: ir.Operation) -> None:
+        for value in rtask.captures(reader):
+            if isinstance(value.owner, ir.Block):
+                continue
+            producer = value.owner.operation
+            if tensor_size(value) <= kept_room(self._device) or not _only_reader(producer, reader):
+                continue
+            joined = _joined(producer, reader)
+            if self._is_faster(joined, producer, reader):
+                reader.results[0].replace_all_uses_with(joined.results[0])
+                reader.erase()
+                producer.erase()
+                reader = joined
+            else:
+                joined.erase()
+
+    def _is_faster(
+        self, joined: ir.Operation, producer: ir.Operation, reader: ir.Operation
+    ) -> bool:
+        apart = self._time(producer) + self._time(reader)
+        return self._time(joined) < apart
+
+    def _time(self, operator: ir.Operation) -> float:
+        """ns of all tasks, one after the other; infinite if the stages cannot be kept."""
+        with body_of(operator) as body:
+            if body.signature not in self._times:
+                self._times[body.signature] = _estimate(body, self._device)
+            return self._times[body.signature]
+
+
+def _estimate(body: Body, device: Device) -> float:
+    if not body.stages_fit:
+        return float("inf")
+    found = body.construct(device)
+    return found[0].estimated_ns * found[0].tasks if found else float("inf")
+
+
+def _can_stitch(op: ir.Operation) -> bool:
+    """Whether an operator has one result that a reduction computes, without a pad around it."""
+    if ir.StringAttr(op.attributes["kind"]).value not in _KINDS:
+        return False
+    block = op.regions[0].blocks[0]
+    results = yielded(block)
+    names = {v.operation.name for v in block.operations}
+    whole = not names & {"tensor.pad", "tensor.concat", "scf.for"}
+    reduces = any(
+        v.operation.name == "linalg.generic" and Generic(v.operation).reduction_dims
+        for v in block.operations
+    )
+    return len(results) == 1 and whole and reduces
+
+
+def _only_reader(producer: ir.Operation, reader: ir.Operation) -> bool:
+    """Whether `producer` is an operator that can join, and all that reads it is inside `reader`."""
+    if producer.name != "rtask.operator" or not _can_stitch(producer):
+        return False
+    return all(_outermost(use.owner.operation) == reader for use in producer.results[0].uses)
+
+
+def _outermost(op: ir.Operation) -> ir.Operation:
+    while op.parent is not None and op.parent.operation.name != "func.func":
+        op = op.parent.operation
+    return op
+
+
+def _joined(producer: ir.Operation, reader: ir.Operation) -> ir.Operation:
+    """A new operator in front of `reader` that computes both, with a stage in between."""
+    with ir.InsertionPoint(reader), reader.location:
+        operator = rtask.OperatorOp.build(
+            sym_name=ir.StringAttr(reader.attributes["sym_name"]).value,
+            kind=ir.StringAttr(reader.attributes["kind"]).value,
+            outputs=[reader.results[0].type],
+        )
+    mapped: Values = {}
+    with ir.InsertionPoint(operator.body.blocks[0]), reader.location:
+        _copy(producer, mapped)
+        [inner] = yielded(producer.regions[0].blocks[0])
+        stage = rtask.StageOp(value=mapped[inner], output=inner.type)
+        mapped[producer.results[0]] = stage.operation.results[0]
+        _copy(reader, mapped)
+        [result] = yielded(reader.regions[0].blocks[0])
+        rtask.YieldOp(value=mapped[result])
+    return operator.operation
+
+
+def _copy(operator: ir.Operation, mapped: Values) -> None:
+    """The ops of a body but its yield, at the insertion point."""
+    for view in list(operator.regions[0].blocks[0].operations)[:-1]:
+        clone(view.operation, mapped)

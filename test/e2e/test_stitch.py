@@ -1,0 +1,67 @@
+"""Attention, whose scores and weights never leave the execution unit that computes them."""
+
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import rcompiler
+from rcompiler.errors import InvalidModel
+
+HEADS, WIDTH = 4, 32
+
+
+def attention(tokens: int) -> onnx.ModelProto:
+    shape = [1, HEADS, tokens, WIDTH]
+    values = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, shape) for n in "qkvo"]
+    scale = numpy_helper.from_array(np.float32(WIDTH**-0.5).reshape(()), "c")
+    nodes = [
+        helper.make_node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]),
+        helper.make_node("MatMul", ["q", "t"], ["s"]),
+        helper.make_node("Mul", ["s", "c"], ["m"]),
+        helper.make_node("Softmax", ["m"], ["p"], axis=-1),
+        helper.make_node("MatMul", ["p", "v"], ["o"]),
+    ]
+    graph = helper.make_graph(nodes, "attention", values[:3], values[3:], [scale])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def expected(q, k, v):
+    q, k, v = (x.astype(np.float64) for x in (q, k, v))
+    scores = q @ k.swapaxes(2, 3) * WIDTH**-0.5
+    powers = np.exp(scores - scores.max(-1, keepdims=True))
+    return powers / powers.sum(-1, keepdims=True) @ v
+
+
+def tensors(tokens: int):
+    rng = np.random.default_rng(tokens)
+    return [rng.standard_normal((1, HEADS, tokens, WIDTH), dtype=np.float32) for _ in "qkv"]
+
+
+@pytest.mark.parametrize("tokens", [1, 7, 50, 97, 256])
+def test_attention(tokens, tmp_path):
+    arrays = tensors(tokens)
+    model = rcompiler.compile_onnx(attention(tokens), cache=tmp_path)
+    np.testing.assert_allclose(model(*arrays)[0], expected(*arrays), rtol=2e-4, atol=2e-5)
+
+
+def test_tiles_stay_on_chip_and_no_bit_depends_on_it(tmp_path):
+    arrays = tensors(256)
+    model = rcompiler.compile_onnx(attention(256), eus=2, cache=tmp_path)
+    assert "rtask.stage" in model.stage("rtask")
+    assert max(kernel.workspace for kernel in model.artifact.kernels) > 0
+    [result] = model(*arrays)
+    for eus, policy in ((1, "base"), (3, "wave"), (8, "rammer")):
+        other = rcompiler.compile_onnx(attention(256), eus=eus, policy=policy, cache=tmp_path)
+        assert np.array_equal(other(*arrays)[0], result)
+    model.save(tmp_path / "m.rcx")
+    assert np.array_equal(rcompiler.load(tmp_path / "m.rcx")(*arrays)[0], result)
+
+
+def test_a_stage_that_is_cut_otherwise_by_hand_is_refused(tmp_path):
+    model = rcompiler.compile_onnx(attention(256), cache=tmp_path)
+    text = model.stage("vdevice")
+    assert "axes = array<i64: 0, 1, 2, -1>" in text
+    wrong = text.replace("axes = array<i64: 0, 1, 2, -1>", "axes = array<i64: 0, 2, 1, -1>", 1)
+    with pytest.raises(InvalidModel, match="'axes' is .* for this stage, by the body"):
+        rcompiler.compile_schedule(wrong, model.constants(), cache=tmp_path)

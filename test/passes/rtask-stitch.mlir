@@ -1,0 +1,126 @@
+// RUN: rc-opt %s -p 'rtask-stitch{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'rtask-stitch{device=%{inputs}/v4-2.json},roller-tile{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s --check-prefix=TILED
+
+#left = affine_map<(h, m, n, k) -> (h, m, k)>
+#right = affine_map<(h, m, n, k) -> (h, k, n)>
+#out = affine_map<(h, m, n, k) -> (h, m, n)>
+
+// Scores stay on chip: a task needs whole rows of them, and computes rows of its own.
+// CHECK-LABEL: func.func @attention
+// CHECK-COUNT-1: "rtask.operator"
+// CHECK:         %[[S:.*]] = linalg.generic {{.*}} ins(%arg0, %arg1
+// CHECK:         %[[K:.*]] = "rtask.stage"(%[[S]]) : (tensor<4x512x512xf32>) -> tensor<4x512x512xf32>
+// CHECK:         %[[O:.*]] = linalg.generic {{.*}} ins(%[[K]], %arg2
+// CHECK:         "rtask.yield"(%[[O]])
+// CHECK:       kind = "contraction", sym_name = "values"
+// CHECK-NOT:   "rtask.operator"
+// CHECK:       return
+
+// In a kernel the stage is tiled: rows as the result's, columns whole.
+// TILED:       "rtask.kernel"
+// TILED:         "rtask.stage"(%{{.*}}) {axes = array<i64: 0, 1, -1>, lanes = 16 : i64, order = array<i64: 0, {{[12]}}, {{[12]}}>,
+// TILED-SAME:      register_tile = array<i64: 1, {{[0-9]+, (32|48|64)}}>, vector_dim = 2 : i64}
+// TILED-LABEL: func.func @attention
+func.func @attention(%q: tensor<4x512x64xf32>, %k: tensor<4x64x512xf32>, %v: tensor<4x512x64xf32>) -> tensor<4x512x64xf32> {
+  %s = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<4x512x512xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x512x512xf32>) -> tensor<4x512x512xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%q, %k : tensor<4x512x64xf32>, tensor<4x64x512xf32>) outs(%f : tensor<4x512x512xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<4x512x512xf32>
+    "rtask.yield"(%a) : (tensor<4x512x512xf32>) -> ()
+  }) {kind = "contraction", sym_name = "scores"} : () -> tensor<4x512x512xf32>
+  %o = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<4x512x64xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<4x512x64xf32>) -> tensor<4x512x64xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%s, %v : tensor<4x512x512xf32>, tensor<4x512x64xf32>) outs(%f : tensor<4x512x64xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<4x512x64xf32>
+    "rtask.yield"(%a) : (tensor<4x512x64xf32>) -> ()
+  }) {kind = "contraction", sym_name = "values"} : () -> tensor<4x512x64xf32>
+  return %o : tensor<4x512x64xf32>
+}
+
+// -----
+
+#left = affine_map<(m, n, k) -> (m, k)>
+#right = affine_map<(m, n, k) -> (k, n)>
+#out = affine_map<(m, n, k) -> (m, n)>
+
+// The scores are an output too, so they have to be in memory.
+// CHECK-LABEL: func.func @two_readers
+// CHECK-COUNT-2: "rtask.operator"
+// CHECK-NOT:   rtask.stage
+func.func @two_readers(%q: tensor<512x64xf32>, %k: tensor<64x512xf32>, %v: tensor<512x64xf32>) -> (tensor<512x512xf32>, tensor<512x64xf32>) {
+  %s = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<512x512xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<512x512xf32>) -> tensor<512x512xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%q, %k : tensor<512x64xf32>, tensor<64x512xf32>) outs(%f : tensor<512x512xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<512x512xf32>
+    "rtask.yield"(%a) : (tensor<512x512xf32>) -> ()
+  }) {kind = "contraction", sym_name = "scores"} : () -> tensor<512x512xf32>
+  %o = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<512x64xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<512x64xf32>) -> tensor<512x64xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%s, %v : tensor<512x512xf32>, tensor<512x64xf32>) outs(%f : tensor<512x64xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<512x64xf32>
+    "rtask.yield"(%a) : (tensor<512x64xf32>) -> ()
+  }) {kind = "contraction", sym_name = "values"} : () -> tensor<512x64xf32>
+  return %s, %o : tensor<512x512xf32>, tensor<512x64xf32>
+}
+
+// -----
+
+#left = affine_map<(m, n, k) -> (m, k)>
+#right = affine_map<(m, n, k) -> (k, n)>
+#out = affine_map<(m, n, k) -> (m, n)>
+
+// Read both along rows and along columns: no tile of it is enough for a tile of the result.
+// CHECK-LABEL: func.func @squared
+// CHECK-COUNT-2: "rtask.operator"
+// CHECK-NOT:   rtask.stage
+func.func @squared(%q: tensor<512x64xf32>, %k: tensor<64x512xf32>) -> tensor<512x512xf32> {
+  %s = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<512x512xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<512x512xf32>) -> tensor<512x512xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%q, %k : tensor<512x64xf32>, tensor<64x512xf32>) outs(%f : tensor<512x512xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<512x512xf32>
+    "rtask.yield"(%a) : (tensor<512x512xf32>) -> ()
+  }) {kind = "contraction", sym_name = "once"} : () -> tensor<512x512xf32>
+  %o = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<512x512xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<512x512xf32>) -> tensor<512x512xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%s, %s : tensor<512x512xf32>, tensor<512x512xf32>) outs(%f : tensor<512x512xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<512x512xf32>
+    "rtask.yield"(%a) : (tensor<512x512xf32>) -> ()
+  }) {kind = "contraction", sym_name = "twice"} : () -> tensor<512x512xf32>
+  return %o : tensor<512x512xf32>
+}

@@ -1,0 +1,97 @@
+"""Tilings of several stages: the result's tile decides the tiles of what is kept."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from roller_cases import at
+
+from rcompiler.device.cpu import cpu_device
+from rcompiler.roller.construct import construct
+from rcompiler.roller.expr import Access, TensorExpr, tensor_expr
+from rcompiler.roller.staged import StageExpr, construct_staged
+
+PRIVATE = 1 << 20
+
+
+def device(eus: int = 2):
+    return cpu_device("v4", eus=eus)
+
+
+def product(heads: int, m: int, n: int, k: int, left_kept: bool, kept: bool) -> TensorExpr:
+    """C[h, m, n] = A[h, m, k] B[h, k, n]"""
+    return tensor_expr(
+        [("h", heads, "parallel"), ("m", m, "parallel"), ("n", n, "parallel"),
+         ("k", k, "reduction")],
+        [
+            Access((heads, m, k), 4, (at(0), at(1), at(3)), kept=left_kept),
+            Access((heads, k, n), 4, (at(0), at(3), at(2))),
+        ],
+        [Access((heads, m, n), 4, (at(0), at(1), at(2)), kept=kept)],
+    )  # fmt: skip
+
+
+def attention(heads: int, tokens: int, width: int) -> tuple[list[StageExpr], TensorExpr]:
+    """(Q K^T) V without the softmax: scores are kept, whole rows of them."""
+    scores = product(heads, tokens, tokens, width, False, True)
+    return [StageExpr(scores, (0, 1, -1))], product(heads, tokens, width, tokens, True, False)
+
+
+def test_result_axes_that_a_stage_lacks_are_not_cut():
+    stages, last = attention(12, 512, 64)
+    for decision in construct_staged(stages, last, device()):
+        assert decision.tile[2] == 64, "scores would be computed once per part of a row"
+        assert decision.grid == tuple(
+            math.ceil(n / t) for n, t in zip((12, 512, 64), decision.tile, strict=True)
+        )
+
+
+def test_a_stage_is_tiled_as_the_result_and_whole_along_the_rest():
+    stages, last = attention(12, 512, 64)
+    [first, *_] = construct_staged(stages, last, device())
+    [kept] = first.stages
+    assert kept.tile == (*first.tile[:2], 512)
+    assert kept.register_tile[2] % 16 == 0 and kept.reduction_tile == ()
+
+
+def test_kept_tiles_fit_half_of_the_private_cache():
+    stages, last = attention(4, 2048, 64)
+    small = device()
+    room = max(level.capacity for level in small.memory[:-2]) / 2
+    for decision in construct_staged(stages, last, small):
+        assert math.prod(decision.stages[0].tile) * 4 <= room
+    # one row of scores has 2 MiB: no tile of them can be kept
+    stages, last = attention(1, 1 << 19, 16)
+    assert construct_staged(stages, last, small) == []
+
+
+def test_the_time_is_that_of_all_stages():
+    stages, last = attention(12, 256, 64)
+    [first, *_] = construct_staged(stages, last, device())
+    alone = replace(stages[0].expr, outputs=last.outputs)
+    apart = sum(d.estimated_ns * d.tasks for d in (construct(alone, device())[0],
+                                                   construct(last, device())[0]))  # fmt: skip
+    assert 0.7 * apart < first.estimated_ns * first.tasks < 1.3 * apart
+
+
+def test_nothing_of_what_is_kept_moves():
+    """The same expression with its left operand kept is no slower, and faster where data limits."""
+    from rcompiler.roller.construct import Space
+
+    for m, n, k in ((2048, 16, 2048), (512, 64, 512)):
+        far, near = (
+            Space(product(1, m, n, k, kept, False), device(), registers=1).spent_ns
+            for kept in (False, True)
+        )
+        assert (near <= far).all()
+        assert np.any(near < far) or n == 64
+
+
+@pytest.mark.parametrize("eus", [1, 2, 64])
+def test_faster_decisions_have_more_tasks(eus):
+    stages, last = attention(2, 512, 64)
+    found = construct_staged(stages, last, device(eus))
+    tasks = [d.tasks for d in found]
+    assert tasks == sorted(tasks) and len(set(tasks)) == len(tasks)
+    assert all(len(d.stages) == 1 for d in found)
