@@ -109,7 +109,8 @@ def _measure_case(case: Case, source: Source, options: argparse.Namespace) -> No
         names = [tensor.name for tensor in model.outputs]
         beside = _baselines(case, source.proto, feeds, options.baseline)
         engines |= _agreeing(case, binding.outputs, names, beside)
-    times = _measure.interleaved(engines, options.rounds, options.seconds / options.rounds)
+    block_s = options.seconds / options.rounds
+    times = _measure.interleaved(engines, options.rounds, block_s, options.clock)
     case.load = os.getloadavg()[0]
     case.latency_ms = {name: _measure.percentiles(timing) for name, timing in times.items()}
     ours = times.pop("rcompiler")

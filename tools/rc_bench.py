@@ -163,6 +163,11 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--baseline", type=_baselines, metavar="LIST",
         help="what to measure beside: onnxruntime, openvino, or none; default: both, as installed",
     )  # fmt: skip
+    parser.add_argument(
+        "--clock", choices=("wall", "cpu"), default="wall",
+        help="cpu, for one thread: time that it has a processor, so that other programs disturb "
+        "less; default: wall",
+    )  # fmt: skip
     parser.add_argument("--rounds", type=positive, default=20, metavar="N", help="default: 20")
     parser.add_argument(
         "--seconds", type=seconds, default=2.0, metavar="S",

@@ -31,8 +31,8 @@ class Fake:
 
 def options(*baselines):
     return SimpleNamespace(
-        baseline=list(baselines), seed=0, rounds=2, seconds=0.01, target=None, device=None,
-        policy=None, tune=None, shapes=[], eus=None,
+        baseline=list(baselines), seed=0, rounds=2, seconds=0.01, clock="wall", target=None,
+        device=None, policy=None, tune=None, shapes=[], eus=None,
     )  # fmt: skip
 
 
