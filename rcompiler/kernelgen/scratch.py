@@ -133,7 +133,8 @@ class Scratch:
             value = e.splat(self._evaluator.inline(generic, where, lanes)[0], lanes)
             e.store(value, buffer.pointer, buffer.offset(inner).without(LANE))
 
-        for_each(e, buffer.shape, element)
+        with self._evaluator.prefetching(buffer.bytes):
+            for_each(e, buffer.shape, element)
 
 
 def stack_memory(e: Emitter, count: int, element: str) -> str:
