@@ -1,49 +1,91 @@
-"""The work of rc-bench: one case is a model at a number of threads, measured beside onnxruntime."""
+"""The work of rc-bench: one case is a model at a number of threads, measured beside baselines."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import partial
 from typing import Any
 
 import numpy as np
+from onnx import ModelProto
 
 from rcompiler.errors import CompilerError
 from rcompiler.tools import _measure
+from rcompiler.tools._baselines import BASELINES, Bound, Feeds
 from rcompiler.tools._data import random_inputs
-from rcompiler.tools._reference import compare, has_onnxruntime, session
+from rcompiler.tools._reference import compare
 from rcompiler.tools._sources import Source, resolve
+
+FASTEST = "fastest"  # in place of the name of a baseline: the fastest of those measured
 
 
 @dataclass
 class Case:
     """Result of one measurement.
 
-    latency_ms: per engine what `_measure.percentiles` gives. ratio: how many times faster than
-    onnxruntime, from paired rounds. difference: largest error of our result, as a share of the
-    root mean square of onnxruntime's. load: processes that wanted a CPU in the minute that ends
-    with the measurement, this one included. error: why there are no figures, or what is wrong.
+    latency_ms: per engine what `_measure.percentiles` gives. ratios: per baseline how many times
+    faster than it we are, from paired rounds. fastest: the baseline with the smallest median.
+    unmeasured: why there are no figures of a baseline. difference: largest error of our result, as
+    a share of the root mean square of the first baseline's. load: processes that wanted a CPU in
+    the minute that ends with the measurement, this one included. error: why there are no figures,
+    or what is wrong.
     """
 
     model: str
     threads: int
     compile_s: float | None = None
     latency_ms: dict[str, dict[str, float]] = field(default_factory=dict)
-    ratio: float | None = None
+    ratios: dict[str, float] = field(default_factory=dict)
+    fastest: str | None = None
+    unmeasured: dict[str, str] = field(default_factory=dict)
     difference: float | None = None
     load: float | None = None
     error: str = ""
 
+    def ratio(self, baseline: str) -> float | None:
+        """Over a baseline or `FASTEST`; None where it was not measured."""
+        return self.ratios.get((self.fastest or "") if baseline == FASTEST else baseline)
+
     def record(self) -> dict[str, Any]:
-        return asdict(self)
+        """The fields; ratio: over onnxruntime, ratio_fastest: over the fastest baseline."""
+        short = {"ratio": self.ratio("onnxruntime"), "ratio_fastest": self.ratio(FASTEST)}
+        return asdict(self) | short
+
+
+@dataclass(frozen=True)
+class Mean:
+    """Geometric mean of the ratios over a baseline (or `FASTEST`) of all models measured at a
+    number of threads.
+    """
+
+    threads: int
+    baseline: str
+    models: int
+    ratio: float
+
+
+def means(cases: Iterable[Case]) -> list[Mean]:
+    """Over each baseline and over the fastest, per number of threads."""
+    found: dict[tuple[int, str], list[float]] = {}
+    for case in cases:
+        for baseline in (*BASELINES, FASTEST):
+            ratio = case.ratio(baseline)
+            if ratio is not None:
+                found.setdefault((case.threads, baseline), []).append(ratio)
+    return [
+        Mean(threads, baseline, len(ratios), float(np.exp(np.mean(np.log(ratios)))))
+        for (threads, baseline), ratios in found.items()
+    ]
 
 
 def run_case(text: str, threads: int, options: argparse.Namespace) -> Case:
-    """Compile, check the result against onnxruntime, measure. Errors end up in the case."""
+    """Compile, check the result against the baselines, measure. Errors end up in the case.
+
+    options.baseline: names of `BASELINES`.
+    """
     case = Case(text, threads)
     try:
         source = resolve(text)
@@ -63,49 +105,68 @@ def _measure_case(case: Case, source: Source, options: argparse.Namespace) -> No
     binding = model.bind(feeds)
     binding()
     engines: dict[str, _measure.Engine] = {"rcompiler": binding}
-    if source.proto is not None and options.baseline == "onnxruntime" and has_onnxruntime():
-        engine, outputs = bound(session(source.proto, case.threads), feeds)
+    if source.proto is not None:
         names = [tensor.name for tensor in model.outputs]
-        case.difference = _same(binding.outputs, outputs, names)
-        engines["onnxruntime"] = engine
+        beside = _baselines(case, source.proto, feeds, options.baseline)
+        engines |= _agreeing(case, binding.outputs, names, beside)
     block_s = options.seconds / options.rounds
-    times = _measure.interleaved(engines, options.rounds, block_s)
+    times = _measure.interleaved(engines, options.rounds, block_s, options.clock)
     case.load = os.getloadavg()[0]
     case.latency_ms = {name: _measure.percentiles(timing) for name, timing in times.items()}
-    if "onnxruntime" in times:
-        case.ratio = _measure.ratio(times["rcompiler"], times["onnxruntime"])
+    ours = times.pop("rcompiler")
+    case.ratios = {name: _measure.ratio(ours, timing) for name, timing in times.items()}
+    case.fastest = min(times, key=lambda name: case.latency_ms[name]["p50"], default=None)
 
 
-def _same(ours: Sequence[np.ndarray], theirs: list[np.ndarray], names: list[str]) -> float:
-    """The largest difference. A fast wrong answer is not measured: CompilerError."""
+def _baselines(
+    case: Case, model: ModelProto, feeds: Feeds, names: Sequence[str]
+) -> dict[str, Bound]:
+    """The model in each engine that can run it; the others end up in `case.unmeasured`."""
+    found = {}
+    for name in names:
+        try:
+            found[name] = BASELINES[name].bind(model, case.threads, feeds)
+        except CompilerError as error:
+            case.unmeasured[name] = str(error)
+    return found
+
+
+def _agreeing(
+    case: Case, ours: Sequence[np.ndarray], names: Sequence[str], beside: dict[str, Bound]
+) -> dict[str, _measure.Engine]:
+    """The engines whose results are ours. A fast wrong answer is not measured.
+
+    Raises CompilerError when the first engine, the reference, gives another result than we do; an
+    engine that differs from both is left out.
+    """
+    engines: dict[str, _measure.Engine] = {}
+    for name, bound in beside.items():
+        try:
+            difference = _difference(ours, bound.outputs, names, name)
+        except CompilerError as error:
+            if not engines:
+                raise
+            case.unmeasured[name] = str(error)
+            continue
+        if case.difference is None:
+            case.difference = difference
+        engines[name] = bound.run
+    return engines
+
+
+def _difference(
+    ours: Sequence[np.ndarray], theirs: list[np.ndarray], names: Sequence[str], engine: str
+) -> float:
+    """The largest difference of all outputs. Raises CompilerError when it is not allowed."""
     largest = 0.0
     for name, actual, expected in zip(names, ours, theirs, strict=True):
         found = compare(actual, expected)
         if not found.right:
             raise CompilerError(
-                f"output '{name}' differs from onnxruntime by {found.absolute:.3g} at "
+                f"output '{name}' differs from {engine} by {found.absolute:.3g} at "
                 f"{list(found.where)}"
             )
         finite = expected.astype(np.float64)[np.isfinite(expected.astype(np.float64))]
         scale = np.sqrt(np.mean(finite * finite)) if finite.any() else 1.0
         largest = max(largest, float(found.absolute / scale))
     return largest
-
-
-def bound(
-    session: Any, feeds: Mapping[str, np.ndarray]
-) -> tuple[_measure.Engine, list[np.ndarray]]:
-    """An onnxruntime session as one call that allocates nothing (I/O binding), and its outputs."""
-    binding = session.io_binding()
-    for value in session.get_inputs():
-        binding.bind_cpu_input(value.name, np.ascontiguousarray(feeds[value.name]))
-    names = [value.name for value in session.get_outputs()]
-    for name in names:
-        binding.bind_output(name, "cpu")
-    session.run_with_iobinding(binding)
-    # What the first run has allocated is the memory of all others.
-    for name, value in zip(names, binding.get_outputs(), strict=True):
-        binding.bind_ortvalue_output(name, value)
-    engine = partial(session.run_with_iobinding, binding)
-    engine()
-    return engine, binding.copy_outputs_to_cpu()

@@ -10,7 +10,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("rcompiler", "numpy", "onnx", "onnxruntime", "llvmlite", "torch-mlir")
+_PACKAGES = ("rcompiler", "numpy", "onnx", "onnxruntime", "openvino", "llvmlite", "torch-mlir")
 
 
 def provenance() -> dict[str, Any]:

@@ -32,8 +32,9 @@ class Difference:
         return self.relative_to_limit <= 1.0
 
 
-def has_onnxruntime() -> bool:
-    return importlib.util.find_spec("onnxruntime") is not None
+def has(package: str) -> bool:
+    """Whether a package that is not a dependency is installed."""
+    return importlib.util.find_spec(package) is not None
 
 
 def session(model: ModelProto, threads: int) -> Any:
@@ -64,9 +65,9 @@ def reference(
     "auto" is onnxruntime where it is installed and can run the model, else the evaluator of onnx.
     Raises CompilerError when the chosen engine cannot run the model.
     """
-    if engine == "onnxruntime" and not has_onnxruntime():
+    if engine == "onnxruntime" and not has("onnxruntime"):
         raise CompilerError("onnxruntime is not installed; use --reference=onnx")
-    if engine != "onnx" and has_onnxruntime():
+    if engine != "onnx" and has("onnxruntime"):
         import onnxruntime
 
         try:

@@ -1,10 +1,11 @@
-"""rc-bench: latency of compiled models, with onnxruntime beside them in the same run.
+"""rc-bench: latency of compiled models, with other engines beside them in the same run.
 
-    rc-bench --models=resnet50,model.onnx --threads=1,2 --json=result.json
+    rc-bench --models=resnet50,model.onnx --threads=1,2 --baseline=onnxruntime,openvino
 
-Both engines take turns in short rounds, with equal numbers of threads and with inputs and outputs
-bound to memory, so neither allocates. Results are compared before. ratio: how many times faster
-than onnxruntime (median over rounds of the ratio of medians); above 1 we are faster.
+All engines take turns in short rounds, with equal numbers of threads and with inputs and outputs
+bound to memory, so none allocates. Results are compared before. Ratios say how many times faster
+than a baseline we are (median over rounds of the ratio of medians): above 1 we are faster. The
+fastest baseline of a model is the one with the smallest median.
 """
 
 from __future__ import annotations
@@ -35,9 +36,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, coretype: str | None) -> int:
-    from rcompiler.tools._bench import run_case
+    from rcompiler.tools._baselines import BASELINES, installed
+    from rcompiler.tools._bench import means, run_case
     from rcompiler.tools._record import provenance
 
+    options.baseline = installed(options.baseline)
     if options.json:
         Path(options.json).open("a").close()  # refuse before measuring, not after
     cases: list[Case] = []
@@ -46,12 +49,14 @@ def _run(options: argparse.Namespace, coretype: str | None) -> int:
             if sys.stderr.isatty():
                 print(f"{name}, {threads} threads ...", end="\r", file=sys.stderr)
             cases.append(run_case(name, threads, options))
-    _print(cases)
+    _print(cases, options.baseline)
     if options.json:
         record: dict[str, Any] = provenance()
         record["openblas_coretype"] = "unset" if coretype is None else f"unset, was {coretype}"
         record["options"] = {k: v for k, v in vars(options).items() if v not in (None, [])}
+        record["baselines"] = {name: BASELINES[name].settings for name in options.baseline}
         record["results"] = [case.record() for case in cases]
+        record["geomeans"] = [vars(mean) for mean in means(cases)]
         Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
     for case in cases:
         if case.error:
@@ -59,28 +64,61 @@ def _run(options: argparse.Namespace, coretype: str | None) -> int:
     return 1 if any(case.error for case in cases) else 0
 
 
-def _print(cases: list[Case]) -> None:
-    engines = {"rcompiler": "", "onnxruntime": "ort "}
-    if not any("onnxruntime" in case.latency_ms for case in cases):
-        del engines["onnxruntime"]
-    columns = ["model", "threads", "compile s"]
-    columns += [f"{prefix}{p}" for prefix in engines.values() for p in _COLUMNS]
+def _print(cases: list[Case], baselines: list[str]) -> None:
+    from rcompiler.tools._baselines import BASELINES
+    from rcompiler.tools._bench import FASTEST, means
+
+    short = {name: BASELINES[name].short for name in baselines}
+    over = baselines if len(baselines) < 2 else [*baselines, FASTEST]
+    columns = ["model", "threads", "compile s", *_COLUMNS]
+    columns += [f"{prefix} p50" for prefix in short.values()]
+    columns += [f"/{short.get(name, name)}" for name in over]
     rows = []
     for case in cases:
         row = [case.model, str(case.threads)]
         row.append("-" if case.compile_s is None else f"{case.compile_s:.1f}")
-        for engine in engines:
-            times = case.latency_ms.get(engine, {})
-            row += [_time(times[p]) if p in times else "-" for p in _COLUMNS]
-        rows.append([*row, "-" if case.ratio is None else f"{case.ratio:.2f}"])
-    table([*columns, "ratio"], rows)
+        row += [_time(case, "rcompiler", p) for p in _COLUMNS]
+        row += [_time(case, name, "p50") for name in baselines]
+        ratios = [case.ratio(name) for name in over]
+        rows.append([*row, *("-" if ratio is None else f"{ratio:.2f}" for ratio in ratios)])
+    table(columns, rows)
+    _explain(cases, short)
+    for mean in means(cases):
+        if mean.baseline in over:
+            print(
+                f"{_count(mean.threads, 'thread')}: {mean.ratio:.2f} times as fast as "
+                f"{_name(mean.baseline)} (geometric mean of {_count(mean.models, 'model')})"
+            )
+
+
+def _explain(cases: list[Case], short: dict[str, str]) -> None:
+    """What the columns mean, how busy the machine was, and which engine could not take part."""
+    parts = [f"{prefix}: {name}" for name, prefix in short.items()]
+    if short:
+        parts.append("/: ratio, how many times faster than it we are")
     loads = [case.load for case in cases if case.load is not None]
-    busy = f"; load of the machine: {max(loads):.1f}" if loads else ""
-    print(f"ort: onnxruntime; ratio: how many times faster than onnxruntime{busy}")
+    if loads:
+        parts.append(f"load of the machine: {max(loads):.1f}")
+    print("; ".join(parts))
+    for case in cases:
+        for reason in case.unmeasured.values():
+            line = " ".join(reason.split())
+            print(f"{case.model}, {_count(case.threads, 'thread')}: not measured: {line}")
 
 
-def _time(ms: float) -> str:
-    """Three digits or more, with the unit."""
+def _name(baseline: str) -> str:
+    return "the fastest of them" if baseline == "fastest" else baseline
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _time(case: Case, engine: str, percentile: str) -> str:
+    """Three digits or more, with the unit; - where there is none."""
+    ms = case.latency_ms.get(engine, {}).get(percentile)
+    if ms is None:
+        return "-"
     return (
         f"{ms:.3g} ms" if 1 <= ms < 100 else f"{ms:.0f} ms" if ms >= 100 else f"{ms * 1e3:.3g} us"
     )
@@ -93,23 +131,42 @@ def _list(text: str) -> list[str]:
     return items
 
 
+def _baselines(text: str) -> list[str]:
+    from rcompiler.tools._baselines import BASELINES
+
+    names = [] if text == "none" else _list(text)
+    for name in names:
+        if name not in BASELINES:
+            raise argparse.ArgumentTypeError(
+                f"no baseline {name!r}; there are: {', '.join(BASELINES)}, or none alone"
+            )
+    return names
+
+
 def _positives(text: str) -> list[int]:
     return [positive(item) for item in _list(text)]
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser("rc-bench", "Latency of models, with onnxruntime beside them in the same run.")
+    parser = Parser(
+        "rc-bench", "Latency of models, with other engines beside them in the same run."
+    )
     parser.add_argument(
         "--models", type=_list, default=_list(_DEFAULT), metavar="LIST",
         help=f"built-in models, ONNX and .rcx files; default: {_DEFAULT}",
     )  # fmt: skip
     parser.add_argument(
         "--threads", type=_positives, default=[1], metavar="LIST",
-        help="execution units, and threads of onnxruntime; default: 1",
+        help="execution units, and threads of the baselines; default: 1",
     )  # fmt: skip
     parser.add_argument(
-        "--baseline", choices=("onnxruntime", "none"), default="onnxruntime",
-        help="what to measure beside (default: onnxruntime, where it is installed)",
+        "--baseline", type=_baselines, metavar="LIST",
+        help="what to measure beside: onnxruntime, openvino, or none; default: both, as installed",
+    )  # fmt: skip
+    parser.add_argument(
+        "--clock", choices=("wall", "cpu"), default="wall",
+        help="cpu, for one thread: time that it has a processor, so that other programs disturb "
+        "less; default: wall",
     )  # fmt: skip
     parser.add_argument("--rounds", type=positive, default=20, metavar="N", help="default: 20")
     parser.add_argument(

@@ -202,6 +202,10 @@ class Body:
         """Larger operand; NaN wins, as in numpy."""
         return self._by_kind(a, b, "maximumf", "maxsi", "maxui")
 
+    def maximum_number(self, a: Operand, b: Operand) -> Scalar:
+        """Larger operand; a NaN loses."""
+        return self._by_kind(a, b, "maxnumf", "maxsi", "maxui")
+
     def minimum(self, a: Operand, b: Operand) -> Scalar:
         return self._by_kind(a, b, "minimumf", "minsi", "minui")
 

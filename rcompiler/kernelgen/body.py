@@ -95,11 +95,23 @@ class BodyEvaluator:
         """The values yielded by `block` for the given argument values and iteration-space
         coordinates.
         """
+        wanted = list(list(block.operations)[-1].operation.operands)
+        return self.values(block, arguments, dims, lanes, wanted)
+
+    def values(
+        self,
+        block: ir.Block,
+        arguments: list[Val],
+        dims: list[Linear],
+        lanes: int,
+        wanted: list[ir.Value],
+    ) -> list[Val]:
+        """Some values of `block`, and no more of it than they need."""
         env: dict[ir.Value, Val] = dict(zip(block.arguments, arguments, strict=True))
         for view in block.operations:
             op = view.operation
-            if op.name == "linalg.yield":
-                return [self._lookup(env, v) for v in op.operands]
+            if op.name == "linalg.yield" or all(v in env for v in wanted):
+                break
             if op.name == "linalg.index":
                 dim = ir.IntegerAttr(op.attributes["dim"]).value
                 env[op.result] = self._e.materialise(dims[dim], lanes)
@@ -108,7 +120,7 @@ class BodyEvaluator:
             else:
                 operands = [self._lookup(env, v) for v in op.operands]
                 env[op.result] = self.op(op, operands)
-        raise AssertionError("a linalg body ends with linalg.yield")
+        return [self._lookup(env, v) for v in wanted]
 
     def _lookup(self, env: dict[ir.Value, Val], value: ir.Value) -> Val:
         if value in env:

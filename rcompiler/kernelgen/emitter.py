@@ -26,10 +26,13 @@ class _Scope:
 class Emitter:
     """Writes the body of one function."""
 
-    def __init__(self, lanes: int, *, has_fma: bool) -> None:
-        """`lanes`: f32 lanes of a hardware vector; `has_fma`: the target fuses multiply and add."""
+    def __init__(self, lanes: int, *, has_fma: bool, has_scalef: bool = False) -> None:
+        """`lanes`: f32 lanes of a hardware vector; `has_fma`: the target fuses multiply and add;
+        `has_scalef`: it multiplies vectors with powers of two.
+        """
         self.native_lanes = lanes
         self.has_fma = has_fma
+        self.has_scalef = has_scalef
         self.guard = 0
         self._scopes = [_Scope()]
         self._hidden: list[list[_Scope]] = []
@@ -150,6 +153,8 @@ class Emitter:
         scope = self._scopes.pop()
         head = f"scf.for {variable} = {bounds[0]} to {bounds[1]} step {bounds[2]}"
         out: list[Val] = []
+        if not carried and not scope.lines:
+            return out  # all of it was written further out
         if carried:
             name = self.fresh("r")
             pairs = ", ".join(f"{n} = {c.name}" for n, c in zip(names, carried, strict=True))

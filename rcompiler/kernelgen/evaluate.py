@@ -5,6 +5,8 @@ to the operands.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -71,12 +73,19 @@ class Evaluator:
         self._generics: dict[ir.Operation, Generic] = {}
         self._scratch = Scratch(self)
 
-        self.prefetching = False  # whether vector loads belong to a stream: set around reductions
+        self.ahead = 0  # bytes ahead of vector loads to ask for, 0: none
 
     def generic(self, op: ir.Operation) -> Generic:
         if op not in self._generics:
             self._generics[op] = Generic(op)
         return self._generics[op]
+
+    @contextmanager
+    def prefetching(self, ahead: int) -> Iterator[None]:
+        """Vector loads of large operands ask for the memory `ahead` bytes beyond them too."""
+        before, self.ahead = self.ahead, ahead
+        yield
+        self.ahead = before
 
     # -- reading -----------------------------------------------------------------------------------
     def read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
@@ -122,8 +131,8 @@ class Evaluator:
                 buffer.pointer, buffer.element, plain, 0, readonly=buffer.readonly
             )
         if stride == 1:
-            if self.prefetching and buffer.bytes >= PREFETCH_FROM:
-                self.emitter.prefetch(buffer.pointer, buffer.element, plain, PREFETCH_AHEAD)
+            if self.ahead and buffer.bytes >= PREFETCH_FROM:
+                self.emitter.prefetch(buffer.pointer, buffer.element, plain, self.ahead)
             return self.emitter.load(
                 buffer.pointer, buffer.element, plain, lanes, readonly=buffer.readonly
             )

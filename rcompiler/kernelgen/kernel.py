@@ -28,11 +28,12 @@ from rcompiler.kernelgen.tiling import Range, Tiling
 @dataclass(frozen=True)
 class CpuFeatures:
     """What code generation must know of the target: f32 lanes of a vector register, fused
-    multiply-add.
+    multiply-add, multiplication of vectors with powers of two (AVX-512).
     """
 
     lanes: int
     has_fma: bool
+    has_scalef: bool = False
 
 
 class KernelWriter:
@@ -43,7 +44,7 @@ class KernelWriter:
         self._name = ir.StringAttr(kernel.attributes["sym_name"]).value
         self._sequential = ir.StringAttr(kernel.attributes["kind"]).value == "sequential"
         self._tiling = Tiling.of(kernel)
-        self._e = Emitter(features.lanes, has_fma=features.has_fma)
+        self._e = Emitter(features.lanes, has_fma=features.has_fma, has_scalef=features.has_scalef)
         self._results = yielded(self._block)
         self._buffers: dict[ir.Value, Buffer] = {}
         self._stages = stages_of(kernel, self._tiling.tile)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.evaluate import NeedsScalars
+from rcompiler.kernelgen.evaluate import PREFETCH_AHEAD, NeedsScalars
+from rcompiler.kernelgen.extremes import EXTREMES, extreme, extreme_across
 from rcompiler.kernelgen.region import COMBINERS, Generic, element_of
 from rcompiler.kernelgen.value import Val
 
@@ -54,7 +55,8 @@ class Reducer:
         remembered one by one.
         """
         e = self._e
-        keys = [("reduce", generic.op, tuple(p), lanes) for p in positions]
+        lanes = lanes if any(map(_varies, positions)) else 0
+        keys = [_key(generic, p, lanes) for p in positions]
         missing = [k for k, key in enumerate(keys) if e.recall(key) is None]
         if missing:
             symbols = {s for k in missing for c in positions[k] for s, _ in c.terms}
@@ -67,21 +69,20 @@ class Reducer:
 
     def preset(self, generic: Generic, position: list[Linear], lanes: int, value: Val) -> None:
         """Make the result at `position` known in the open scope."""
-        self._e.remember(("reduce", generic.op, tuple(position), lanes), [value])
+        self._e.remember(_key(generic, position, lanes), [value])
 
     def _compute(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
     ) -> list[list[Val]]:
         e = self._e
-        width = lanes if any(c.coefficient(LANE) for p in positions for c in p) else 0
         dim = generic.lane_dim
         if dim is None:
-            return self._register_tile(generic, positions, width)
-        if not width:
+            return self._register_tile(generic, positions, lanes)
+        if not lanes:
             return [[self._along_lanes(generic, p, dim)] for p in positions]
         results = []
         for p in positions:
-            each = [[c.at_lane(k) for c in p] for k in range(width)]
+            each = [[c.at_lane(k) for c in p] for k in range(lanes)]
             results.append([e.gather_lanes([self._along_lanes(generic, at, dim) for at in each])])
         return results
 
@@ -137,10 +138,9 @@ class Reducer:
         if part is not None:
             spans[generic.reduction_dims[0]] = part
         unroll = self._unrolls(spans, len(positions) * count, lanes)
-        self._evaluator.prefetching = bool(lanes) and generic.factors is not None
-        final = self._nest(spans, unroll, {}, values, update)
-        self._evaluator.prefetching = False
-        return final
+        stream = lanes and generic.factors is not None
+        with self._evaluator.prefetching(PREFETCH_AHEAD if stream else 0):
+            return self._nest(spans, unroll, {}, values, update)
 
     def _visiting_order(
         self, generic: Generic, points: list[list[Linear]], lanes: int
@@ -183,27 +183,14 @@ class Reducer:
         if generic.factors is not None and wide in ("f32", "f64"):
             a, b = (evaluator.body._widen(arguments[k]) for k in generic.factors)
             return [e.fma(a, b, values[0])]
-        if generic.combiner is not None and element_of(generic.inits[0]) != wide:
-            return [self._combine_widened(generic, arguments, dims, values[0], lanes)]
+        widened = element_of(generic.inits[0]) != wide
+        if generic.combiner is not None and (widened or generic.combiner in EXTREMES):
+            wanted = [generic.combined]
+            [value] = evaluator.body.values(generic.block, arguments + values, dims, lanes, wanted)
+            value = evaluator.body._widen(value) if widened else value
+            return [self._combine(generic.combiner, values[0], e.splat(value, lanes))]
         results = evaluator.body.run(generic.block, arguments + values, dims, lanes)
         return [e.splat(r, lanes) for r in results]
-
-    def _combine_widened(
-        self,
-        generic: Generic,
-        arguments: list[Val],
-        dims: list[Linear],
-        accumulator: Val,
-        lanes: int,
-    ) -> Val:
-        e, evaluator = self._e, self._evaluator
-        assert generic.combiner is not None
-        _, identity = COMBINERS[generic.combiner]
-        neutral = e.constant(identity, element_of(generic.inits[0]))
-        [value] = evaluator.body.run(generic.block, [*arguments, neutral], dims, lanes)
-        value = e.splat(evaluator.body._widen(value), lanes)
-        text = f"{generic.combiner} {accumulator.name}, {value.name} : {accumulator.type}"
-        return e.op(text, [accumulator, value], accumulator.element)
 
     def _unrolls(self, spans: _Spans, accumulators: int, lanes: int) -> dict[int, int]:
         """Unroll factor of each reduction dim: innermost first, while the body stays small."""
@@ -306,6 +293,8 @@ class Reducer:
         """The lanes of a vector combined."""
         if not value.lanes:
             return value
+        if combiner in EXTREMES:
+            return extreme_across(self._e, combiner, value)
         kind, _ = COMBINERS[combiner]
         free = value.element[0] == "f" and kind in ("add", "mul")
         flags = " fastmath<reassoc>" if free else ""
@@ -342,4 +331,16 @@ class Reducer:
         return nest(0, {}, values)
 
     def _combine(self, name: str, a: Val, b: Val) -> Val:
+        if name in EXTREMES:
+            return extreme(self._e, name, a, b)
         return self._e.op(f"{name} {a.name}, {b.name} : {a.type}", [a, b], a.element)
+
+
+def _varies(position: list[Linear]) -> bool:
+    """Whether each lane is at coordinates of its own."""
+    return any(c.coefficient(LANE) for c in position)
+
+
+def _key(generic: Generic, position: list[Linear], lanes: int) -> tuple[object, ...]:
+    """Under which a result is remembered: one that all lanes share is a scalar."""
+    return ("reduce", generic.op, tuple(position), lanes if _varies(position) else 0)

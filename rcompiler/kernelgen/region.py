@@ -180,6 +180,13 @@ class Generic:
         name = last.operation.name
         return name if name in COMBINERS else None
 
+    @cached_property
+    def combined(self) -> ir.Value:
+        """What `combiner` combines with the accumulator."""
+        accumulator = self.block.arguments[len(self.inputs)]
+        a, b = list(self.block.operations)[-1].operation.operands[0].owner.operands
+        return b if a == accumulator else a
+
     def loop_dims(self, at: list[Linear]) -> list[Linear]:
         """Loop coordinates from result coordinates; reduction dims stay 0."""
         dims = [Linear()] * len(self.sizes)

@@ -7,7 +7,6 @@ keeps several.
 
 from __future__ import annotations
 
-import itertools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -39,10 +38,11 @@ class _Slot:
     filled: list[list[object]]
 
     def is_free_at(self, depth: int, path: list[object]) -> bool:
-        """Whether a row that is written at `depth` of `path` comes after all earlier ones, also in
-        their loops.
+        """Whether a row that is written at `depth` of the open scopes `path` comes after all
+        earlier ones: an open scope further in, which holds one of them, will come after it.
         """
-        return all(depth + 1 >= _common(path, other) for other in self.filled)
+        later = {id(scope) for scope in path[depth + 1 :]}
+        return not any(id(scope) in later for other in self.filled for scope in other)
 
 
 class Scratch:
@@ -133,7 +133,8 @@ class Scratch:
             value = e.splat(self._evaluator.inline(generic, where, lanes)[0], lanes)
             e.store(value, buffer.pointer, buffer.offset(inner).without(LANE))
 
-        for_each(e, buffer.shape, element)
+        with self._evaluator.prefetching(buffer.bytes):
+            for_each(e, buffer.shape, element)
 
 
 def stack_memory(e: Emitter, count: int, element: str) -> str:
@@ -142,12 +143,6 @@ def stack_memory(e: Emitter, count: int, element: str) -> str:
     size = e.index(Linear(count))
     text = f"llvm.alloca {size} x {stored} {{alignment = 64 : i64}} : (i64) -> !llvm.ptr"
     return e.pure(f"{text} // {e.fresh('s')[1:]}", [], "s")
-
-
-def _common(a: list[object], b: list[object]) -> int:
-    """Length of the common head of two paths."""
-    pairs = zip(a, b, strict=False)
-    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] is pair[1], pairs))
 
 
 def _reduced_dims(reducing: Generic, value: ir.Value) -> list[int]:

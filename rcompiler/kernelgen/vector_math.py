@@ -21,6 +21,10 @@ from rcompiler.kernelgen.vector_math_coefficients import (
     TANH,
 )
 
+# Of vscalefps, and the rounding mode that stands for the one that is set.
+_SCALEF_LANES = (4, 8, 16)
+_CURRENT_ROUNDING = 4
+
 
 class VectorMath:
     """Elementary functions of one f32 value (any number of lanes)."""
@@ -70,11 +74,13 @@ class VectorMath:
         return f"vector<{x.lanes}xi32>" if x.lanes else "i32"
 
     def _scaled(self, p: Val, n: Val) -> Val:
-        """p * 2^n for integral n in [-252, 254], in two exact steps so that neither factor
-        overflows or is denormal.
+        """p * 2^n for integral n in [-252, 254], rounded once: one instruction, or two steps so
+        that neither factor overflows or is denormal.
         """
         kind = self._integers(p)
         e = self._e
+        if e.has_scalef and p.lanes in _SCALEF_LANES:
+            return self._scalef(p, n)
         i = e.op(f"arith.fptosi {n.name} : {n.type} to {kind}", [n], "i32")
         one = e.constant(1, "i32", p.lanes)
         half = e.op(f"arith.shrsi {i.name}, {one.name} : {kind}", [i, one], "i32")
@@ -89,6 +95,15 @@ class VectorMath:
             factor = e.op(f"arith.bitcast {raised.name} : {kind} to {p.type}", [raised], "f32")
             p = self._binary("mulf", p, factor)
         return p
+
+    def _scalef(self, p: Val, n: Val) -> Val:
+        operands = [p, n, p, self._e.constant(-1, f"i{max(p.lanes, 8)}")]  # all lanes
+        if p.lanes == 16:
+            operands.append(self._e.constant(_CURRENT_ROUNDING, "i32"))
+        name = f"llvm.x86.avx512.mask.scalef.ps.{32 * p.lanes}"
+        values, types = (", ".join(getattr(v, f) for v in operands) for f in ("name", "type"))
+        text = f'llvm.call_intrinsic "{name}"({values}) : ({types}) -> {p.type}'
+        return self._e.op(text, operands, "f32", p.lanes)
 
     # -- functions
     def exp(self, x: Val) -> Val:

@@ -53,4 +53,5 @@ class VdeviceToCpu(Pass):
 
 def cpu_features(device: Device) -> CpuFeatures:
     """What kernel generation must know of a CPU device."""
-    return CpuFeatures(lanes=device.lanes(4), has_fma=device.level_name != "x86-64")
+    level = device.level_name
+    return CpuFeatures(device.lanes(4), has_fma=level != "x86-64", has_scalef=level == "v4")

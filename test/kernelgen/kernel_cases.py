@@ -20,7 +20,9 @@ from rcompiler.runtime.memory import aligned_empty
 
 HOST = Target.named("host")
 HAS_FMA = "fma" in HOST.required
+HAS_SCALEF = {"avx512f", "avx512vl"} <= set(HOST.required)
 FEATURES = [CpuFeatures(lanes, fma) for lanes in (16, 8, 4) for fma in {HAS_FMA, False}]
+FEATURES += [CpuFeatures(16, HAS_FMA, has_scalef=True)] * HAS_SCALEF
 NAMES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "bool": "i1"}
 GUARD = 64  # elements around every result that a kernel must leave alone
 
@@ -166,3 +168,64 @@ def elementwise(op: str, inputs: Sequence[np.ndarray], dtype: str, names: Sequen
         f"ins({', '.join(names)} : {types}) outs(%e : {result}) {{\n"
         f"^bb0({arguments}, %o: {element}):\n{op}\nlinalg.yield %y : {element}\n}} -> {result}"
     )
+
+
+def reduction(op: str, shape: Sequence[int], axis: int, dtype: str, start: str) -> str:
+    """%a0 reduced along one axis by an arith op of two operands; the result is %r."""
+    rest = [n for d, n in enumerate(shape) if d != axis]
+    dims = [f"d{d}" for d in range(len(shape))]
+    row = ", ".join(x for d, x in enumerate(dims) if d != axis)
+    whole = f"affine_map<({', '.join(dims)}) -> ({', '.join(dims)})>"
+    kinds = ", ".join('"reduction"' if d == axis else '"parallel"' for d in range(len(shape)))
+    kind, result = type_of(shape, dtype), type_of(rest, dtype)
+    element = type_of((), dtype)[7:-1]
+    return f"""%start = arith.constant {start} : {element}
+      %e = tensor.empty() : {result}
+      %f = linalg.fill ins(%start : {element}) outs(%e : {result}) -> {result}
+      %r = linalg.generic {{indexing_maps = [{whole}, affine_map<({", ".join(dims)}) -> ({row})>],
+          iterator_types = [{kinds}]}} ins(%a0 : {kind}) outs(%f : {result}) {{
+      ^bb0(%u: {element}, %acc: {element}):
+        %v = arith.{op} %acc, %u : {element}
+        linalg.yield %v : {element}
+      }} -> {result}"""
+
+
+def softmax(shape: Sequence[int], axis: int) -> str:
+    """Softmax of %a0 (float32) along one axis; the result is %r."""
+    rest = tuple(n for d, n in enumerate(shape) if d != axis)
+    dims = ", ".join(f"d{d}" for d in range(len(shape)))
+    row = ", ".join(f"d{d}" for d in range(len(shape)) if d != axis)
+    whole, some = f"affine_map<({dims}) -> ({dims})>", f"affine_map<({dims}) -> ({row})>"
+    kinds = ", ".join('"reduction"' if d == axis else '"parallel"' for d in range(len(shape)))
+    parallel = ", ".join(['"parallel"'] * len(shape))
+    t, r = type_of(shape), type_of(rest)
+
+    def reduce(name: str, source: str, init: str, op: str) -> str:
+        return f"""%{name} = linalg.generic {{indexing_maps = [{whole}, {some}],
+          iterator_types = [{kinds}]}} ins(%{source} : {t}) outs(%{init} : {r}) {{
+        ^bb0(%u: f32, %acc: f32):
+          %v = arith.{op} %acc, %u : f32
+          linalg.yield %v : f32
+        }} -> {r}"""
+
+    def combine(name: str, source: str, other: str, ops: str) -> str:
+        return f"""%{name} = linalg.generic {{indexing_maps = [{whole}, {some}, {whole}],
+          iterator_types = [{parallel}]}} ins(%{source}, %{other} : {t}, {r}) outs(%e : {t}) {{
+        ^bb0(%u: f32, %w: f32, %o: f32):
+          {ops}
+          linalg.yield %y : f32
+        }} -> {t}"""
+
+    shifted = "%d = arith.subf %u, %w : f32\n%y = math.exp %d : f32"
+    scaled = "%i = arith.divf %one, %w : f32\n%y = arith.mulf %u, %i : f32"
+    return f"""%zero = arith.constant 0.0 : f32
+      %one = arith.constant 1.0 : f32
+      %low = arith.constant 0xFF800000 : f32
+      %e = tensor.empty() : {t}
+      %er = tensor.empty() : {r}
+      %f0 = linalg.fill ins(%low : f32) outs(%er : {r}) -> {r}
+      %f1 = linalg.fill ins(%zero : f32) outs(%er : {r}) -> {r}
+      {reduce("max", "a0", "f0", "maxnumf")}
+      {combine("exp", "a0", "max", shifted)}
+      {reduce("sum", "exp", "f1", "addf")}
+      {combine("r", "exp", "sum", scaled)}"""

@@ -49,6 +49,12 @@ def test_loops_of_no_and_one_iteration_are_not_written():
     assert "scf.for" not in text(e)
 
 
+def test_a_loop_of_nothing_is_not_written():
+    e = Emitter(8, has_fma=True)
+    e.loop(Linear(0), Linear(4), 1, [], lambda i, _: e.pure("f %x", ["%x"]))
+    assert e.text()[-1].endswith("f %x") and "scf.for" not in text(e)
+
+
 def test_a_guarded_load_stays_behind_its_guard():
     e = Emitter(8, has_fma=True)
     zero = e.constant(0.0, "f32")

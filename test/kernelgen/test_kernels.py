@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernel_cases import FEATURES, Kernel, Tile, elementwise, type_of
+from kernel_cases import FEATURES, Kernel, Tile, elementwise, softmax, type_of
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.kernel import CpuFeatures
@@ -115,42 +115,8 @@ def test_softmax_over_any_axis(features: CpuFeatures, data: st.DataObject):
     shape = tuple(data.draw(st.lists(st.integers(1, 19), min_size=2, max_size=3)))
     axis = data.draw(st.integers(0, len(shape) - 1))
     x = random(shape)
-    rest = tuple(n for d, n in enumerate(shape) if d != axis)
-    dims = ", ".join(f"d{d}" for d in range(len(shape)))
-    row = ", ".join(f"d{d}" for d in range(len(shape)) if d != axis)
-    whole, some = f"affine_map<({dims}) -> ({dims})>", f"affine_map<({dims}) -> ({row})>"
-    kinds = ", ".join('"reduction"' if d == axis else '"parallel"' for d in range(len(shape)))
-    parallel = ", ".join(['"parallel"'] * len(shape))
-    t, r = type_of(shape), type_of(rest)
-
-    def reduce(name: str, source: str, init: str, op: str) -> str:
-        return f"""%{name} = linalg.generic {{indexing_maps = [{whole}, {some}],
-          iterator_types = [{kinds}]}} ins(%{source} : {t}) outs(%{init} : {r}) {{
-        ^bb0(%u: f32, %acc: f32):
-          %v = arith.{op} %acc, %u : f32
-          linalg.yield %v : f32
-        }} -> {r}"""
-
-    def combine(name: str, source: str, other: str, ops: str) -> str:
-        return f"""%{name} = linalg.generic {{indexing_maps = [{whole}, {some}, {whole}],
-          iterator_types = [{parallel}]}} ins(%{source}, %{other} : {t}, {r}) outs(%e : {t}) {{
-        ^bb0(%u: f32, %w: f32, %o: f32):
-          {ops}
-          linalg.yield %y : f32
-        }} -> {t}"""
-
-    shifted = "%d = arith.subf %u, %w : f32\n%y = math.exp %d : f32"
-    body = f"""%zero = arith.constant 0.0 : f32
-      %low = arith.constant 0xFF800000 : f32
-      %e = tensor.empty() : {t}
-      %er = tensor.empty() : {r}
-      %f0 = linalg.fill ins(%low : f32) outs(%er : {r}) -> {r}
-      %f1 = linalg.fill ins(%zero : f32) outs(%er : {r}) -> {r}
-      {reduce("max", "a0", "f0", "maximumf")}
-      {combine("exp", "a0", "max", shifted)}
-      {reduce("sum", "exp", "f1", "addf")}
-      {combine("r", "exp", "sum", "%y = arith.divf %u, %w : f32")}"""
     tile = data.draw(tilings(shape, features.lanes, (axis,)))
+    body = softmax(shape, axis)
     found = Kernel(body, ["%r"], [x], [(shape, "float32")], tile, features, "reduction").run()[0]
     powers = np.exp(x.astype(np.float64) - x.max(axis, keepdims=True))
     np.testing.assert_allclose(found, powers / powers.sum(axis, keepdims=True), rtol=2e-6)

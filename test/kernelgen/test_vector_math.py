@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from kernel_cases import FEATURES, HAS_FMA, Kernel, Tile, elementwise
+from kernel_cases import FEATURES, HAS_FMA, HAS_SCALEF, Kernel, Tile, elementwise
 
 from rcompiler.kernelgen.kernel import CpuFeatures
 
@@ -65,6 +65,16 @@ def test_exp_underflows_gradually():
     found = run("exp", x, CpuFeatures(16, HAS_FMA)).astype(np.float64)
     assert np.max(np.abs(found - np.exp(x.astype(np.float64)))) <= 3 * 2.0**-149
     assert (run("exp", np.float32([-104.1, -1e30]), CpuFeatures(4, HAS_FMA)) == 0).all()
+
+
+@pytest.mark.skipif(not HAS_SCALEF, reason="this host has no AVX-512")
+@pytest.mark.parametrize("lanes", [16, 8, 4])
+@pytest.mark.parametrize("function", ["exp", "exp2"])
+def test_one_instruction_for_powers_of_two_changes_no_bit(function: str, lanes: int):
+    x = np.concatenate([np.linspace(-160, 140, 30_001).astype(np.float32), SPECIAL])
+    plain = run(function, x, CpuFeatures(lanes, HAS_FMA))
+    found = run(function, x, CpuFeatures(lanes, HAS_FMA, has_scalef=True))
+    np.testing.assert_array_equal(found.view(np.int32), plain.view(np.int32))
 
 
 def test_log_of_denormals_and_negative_numbers():

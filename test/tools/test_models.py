@@ -22,6 +22,7 @@ SMALL = {
     "mobilenet_v2": {"image": 32, "stages": ((1, 8, 1, 1), (6, 12, 2, 2)), "last": 64},
     "resnet50": {"image": 32, "width": 8, "blocks": (2, 1), "classes": 10},
     "resnext29": {"image": 16, "cardinality": 2, "width": 4, "blocks": (1, 1)},
+    "shufflenet": {"image": 40, "units": (2, 1), "classes": 10},
     "squeezenet1_1": {"image": 64, "fires": (4, 0, 8), "classes": 10},
     "tiny_chain": {},
     "tiny_matmul_chain": {},
@@ -71,6 +72,8 @@ def test_deterministic_by_seed(name):
     [  # parameters without running statistics as published, in thousands
         ("mobilenet_v2", 3505, 52),
         ("resnet50", 25557, 53),
+        ("resnext29", 34427, 31),
+        ("shufflenet", 1866, 49),
         ("squeezenet1_1", 1235, 26),
         ("densenet121", 7979, 120),
     ],
@@ -114,6 +117,7 @@ def test_every_operator_of_tiny_chain_counts():
         ("resnet50", {"size": 3}, "has no option 'size'; it has: seed, batch, image"),
         ("resnet50", {"image": "big"}, "image='big' does not do"),
         ("resnet50", {"image": 0}, "image=0 does not do"),
+        ("shufflenet", {"groups": 5}, "groups=5 is none of the paper's: 1, 2, 3, 4, 8"),
         ("mlp", {"layers": (3, "x")}, "layers=.3, 'x'. does not do"),
     ],
 )

@@ -40,11 +40,14 @@ def resnext29(
     blocks: Sequence[int] = (3, 3, 3),
     classes: int = 10,
 ) -> ModelProto:
-    """ResNeXt-29, ``cardinality`` x ``width``d, for CIFAR images: logits (batch, classes)."""
+    """ResNeXt-29, ``cardinality`` x ``width``d, for CIFAR images: logits (batch, classes).
+
+    Blocks are 256 channels wide in the first stage, whatever the groups inside (section 5.2).
+    """
     g = Graph("resnext29", seed)
     x = g.conv_bn(g.input("input", (batch, 3, image, image)), 64, 3, name="conv1")
     for stage, count in enumerate(blocks):
-        inner, out = cardinality * width << stage, 4 * width << stage
+        inner, out = cardinality * width << stage, 256 << stage
         for block in range(count):
             with g.scope(f"stage{stage + 1}.{block}"):
                 stride = 2 if stage and not block else 1

@@ -171,10 +171,15 @@ def _arg(ctx: Context) -> Value:
 
 
 def softmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
-    """Max, exp of the difference, sum, quotient: the four ops the back end recognises."""
-    top = maximum_over(b, x, axes)
+    """Max, exp of the difference, sum, quotient: the four ops the back end recognises.
+
+    The quotient is a product with the inverse of the sum, which is the same for a whole row. A NaN
+    is no maximum, but its power is one, and so are the sum and all quotients.
+    """
+    start = extreme_start(x.dtype, True)
+    top = b.reduce(x, axes, start, lambda s, a, acc: s.maximum_number(acc, a))
     powers = with_reduced(b, x, [top], axes, lambda s, a, m: s.exp(a - m))
-    return with_reduced(b, powers, [total(b, powers, axes)], axes, lambda s, a, t: a / t)
+    return with_reduced(b, powers, [total(b, powers, axes)], axes, lambda s, a, t: a * (1.0 / t))
 
 
 def log_softmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:

@@ -1,0 +1,169 @@
+"""The operators to measure one by one, as ONNX models: of the shapes of known networks.
+
+A convolution in a network reads and writes what its neighbours do, blocked by channels, so that no
+layout is changed. That cannot be seen of one alone, whose input and output are NCHW. So there are
+three models of it:
+
+    alone      convolution
+    around     depthwise 3x3, 1x1 of one pixel
+    within     depthwise 3x3, convolution, 1x1 of one pixel
+
+within - around: what the convolution adds to a network. The depthwise convolution leaves its result
+in whatever layout the compiler likes, and the last one, whose stride is the image, takes it from
+there; it reads one pixel, so it costs next to nothing. The first convolution of a network does read
+NCHW: nothing is before it, and there is no model around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+
+from onnx import ModelProto
+
+from rcompiler.tools.models.graph import Graph
+
+ALONE, AROUND, WITHIN = "alone", "around", "within"
+Models = Mapping[str, ModelProto]  # by ALONE, and where layout matters by AROUND and WITHIN
+
+_BLOCKED = 16  # channels below which an image is the input of a network
+_PIXEL = 16  # channels of the one pixel
+
+
+@dataclass(frozen=True)
+class Operator:
+    """An operator, or a block of a few, of batch 1.
+
+    flops: of one run, 2 per multiply-add; 0 where that is not what limits it. nbytes: operands and
+    result. models: builds them.
+    """
+
+    kind: str
+    name: str
+    flops: int
+    nbytes: int
+    models: Callable[[], Models]
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """With bias and ReLU, and as much padding as keeps the size of the image."""
+
+    channels: int
+    out: int
+    kernel: int
+    stride: int
+    image: int
+    groups: int = 1
+
+    @property
+    def side(self) -> int:
+        """Of the result."""
+        return -(-self.image // self.stride)
+
+    @property
+    def weights(self) -> int:
+        return self.out * self.channels // self.groups * self.kernel**2
+
+    def add(self, g: Graph, x: str) -> str:
+        """The convolution of x as nodes."""
+        x = g.conv(x, self.out, self.kernel, self.stride, groups=self.groups, bias=True)
+        return g.op("Relu", x)
+
+
+def operators() -> Iterator[Operator]:
+    """All of them, kind by kind."""
+    for m, n, k in [
+        *((256, 256, 256), (512, 512, 512), (1024, 1024, 1024)),
+        *((128, 768, 768), (128, 3072, 768), (128, 768, 3072)),
+    ]:
+        yield _product("gemm", f"{m}x{n}x{k}", m, n, k)
+    yield _product("gemm", "128x768x768 + bias + relu", 128, 768, 768, relu=True)
+    for c in [
+        *(Convolution(64, 64, 1, 1, 56), Convolution(64, 256, 1, 1, 56)),
+        *(Convolution(256, 64, 1, 1, 56), Convolution(512, 128, 1, 1, 28)),
+        *(Convolution(1024, 256, 1, 1, 14), Convolution(512, 2048, 1, 1, 7)),
+        *(Convolution(64, 64, 3, 1, 56), Convolution(128, 128, 3, 1, 28)),
+        *(Convolution(256, 256, 3, 1, 14), Convolution(512, 512, 3, 1, 7)),
+        *(Convolution(128, 128, 3, 2, 56), Convolution(3, 64, 7, 2, 224)),
+    ]:
+        stride = f" s{c.stride}" if c.stride > 1 else ""
+        yield _convolution(
+            "convolution", f"{c.kernel}x{c.kernel}{stride} {c.channels}->{c.out} @{c.image}", c
+        )
+    for channels, image in [(32, 112), (144, 56), (384, 14), (960, 7)]:
+        c = Convolution(channels, channels, 3, 1, image, groups=channels)
+        yield _convolution("depthwise", f"3x3 {channels} @{image}", c)
+    for rows in (128, 512):
+        yield _rowwise("layer norm", rows, 768, lambda g, x: g.layer_norm(x))
+    for rows, width in [(1536, 128), (6144, 512), (128, 768)]:
+        yield _rowwise("softmax", rows, width, lambda g, x: g.op("Softmax", x, axis=-1))
+    yield _rowwise("gelu", 128, 3072, lambda g, x: g.op("Gelu", x, approximate="none"))
+    for tokens in (128, 512):
+        yield _attention(tokens, heads=12, size=64)
+    for k, n in [(768, 768), (768, 3072), (1024, 1000), (4096, 4096)]:
+        yield _product("gemv", f"1x{n}x{k}", 1, n, k)
+
+
+def _product(kind: str, name: str, m: int, n: int, k: int, *, relu: bool = False) -> Operator:
+    """A matrix (m, k) times weights (k, n)."""
+
+    def models() -> Models:
+        g = Graph("product", 0)
+        x = g.input("x", (m, k))
+        y = g.op("Relu", g.gemm(x, n)) if relu else g.matmul(x, n, bias=False, name="product")
+        return {ALONE: g.model(y=(y, (m, n)))}
+
+    return Operator(kind, name, 2 * m * n * k, 4 * (m * k + k * n + m * n), models)
+
+
+def _convolution(kind: str, name: str, c: Convolution) -> Operator:
+    pixels = c.side**2 * c.out
+    nbytes = 4 * (c.image**2 * c.channels + c.weights + pixels)
+    flops = 2 * pixels * c.weights // c.out
+    return Operator(kind, name, flops, nbytes, partial(_convolution_models, c))
+
+
+def _convolution_models(c: Convolution) -> Models:
+    shape = (1, c.channels, c.image, c.image)
+    g = Graph("convolution", 0)
+    x = g.input("x", shape)
+    found = {ALONE: g.model(y=(c.add(g, x), (1, c.out, c.side, c.side)))}
+    first = c.channels < _BLOCKED
+    for name, middle in ((WITHIN, True),) if first else ((AROUND, False), (WITHIN, True)):
+        g = Graph("convolution", 0)
+        x = g.input("x", shape)
+        if not first:
+            x = g.conv(x, c.channels, 3, groups=c.channels, bias=True, name="before")
+        x = c.add(g, x) if middle else x
+        side = c.side if middle else c.image
+        y = g.conv(x, _PIXEL, 1, stride=side, bias=True, name="after")
+        found[name] = g.model(y=(y, (1, _PIXEL, 1, 1)))
+    return found
+
+
+def _rowwise(kind: str, rows: int, width: int, op: Callable[[Graph, str], str]) -> Operator:
+    """Each row of a matrix for itself."""
+
+    def models() -> Models:
+        g = Graph("rowwise", 0)
+        return {ALONE: g.model(y=(op(g, g.input("x", (rows, width))), (rows, width)))}
+
+    return Operator(kind, f"{rows}x{width}", 0, 2 * 4 * rows * width, models)
+
+
+def _attention(tokens: int, heads: int, size: int) -> Operator:
+    """softmax(q k^T / sqrt(size)) v of all heads."""
+    shape = (1, heads, tokens, size)
+
+    def models() -> Models:
+        g = Graph("attention", 0)
+        q, k, v = (g.input(name, shape) for name in "qkv")
+        scores = g.op("MatMul", q, g.op("Transpose", k, perm=[0, 1, 3, 2]))
+        scores = g.op("Mul", scores, float(size) ** -0.5)
+        return {ALONE: g.model(y=(g.op("MatMul", g.op("Softmax", scores, axis=-1), v), shape))}
+
+    flops = 2 * 2 * heads * tokens * tokens * size
+    nbytes = 4 * 4 * heads * tokens * size
+    return Operator("attention", f"{heads} heads, {tokens} tokens", flops, nbytes, models)

@@ -1,0 +1,144 @@
+"""Operators one by one beside onnxruntime, on one thread: time, ratio, share of the FMA peak.
+
+    python -m rcompiler.tools.operator_bench --only='gemm|softmax' --json=operators.json
+
+Each operator is an ONNX model of its own, see _bench_operators.py. Results are compared before;
+then both engines, inputs and outputs bound to memory, and a loop of nothing but multiply-adds take
+turns in short rounds. ratio: how many times faster than onnxruntime we are, the median over rounds.
+The figure of a convolution is what it adds to a network whose tensors are blocked by channels,
+measured alike of both engines; "alone" is the ratio with NCHW on both sides.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rcompiler.tools._console import Parser, complain, guard, positive, seconds, table
+
+if TYPE_CHECKING:
+    from rcompiler.tools._operator_figures import Figure
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 success, 1 an operator failed or is wrong, 2 wrong arguments, 130 interrupted.
+
+    A goal that is missed is no failure.
+    """
+    # Before numpy loads OpenBLAS: the variable pins its kernels to those of another CPU.
+    coretype = os.environ.pop("OPENBLAS_CORETYPE", None)
+    options = _options(argv)
+    return guard("operator_bench", lambda: _run(options, coretype))
+
+
+def _run(options: argparse.Namespace, coretype: str | None) -> int:
+    from rcompiler.errors import InvalidModel
+    from rcompiler.tools._bench_operators import operators
+    from rcompiler.tools._operator_bench import Bench
+    from rcompiler.tools._record import provenance
+
+    if options.json:
+        Path(options.json).open("a").close()  # refuse before measuring, not after
+    cases = [o for o in operators() if options.only.search(f"{o.kind} {o.name}")]
+    if not cases:
+        raise InvalidModel(f"--only={options.only.pattern}: no operator is so called")
+    figures = []
+    with Bench(options.target, options.clock, options.rounds, options.seconds) as bench:
+        for operator in cases:
+            if sys.stderr.isatty():
+                print(f"{operator.kind} {operator.name} ...", end="\033[K\r", file=sys.stderr)
+            figures.append(bench.measure(operator))
+        level, peak = bench.device.level_name, bench.peak_gflops
+    print(f"FMA peak of {level}: {peak:.0f} GFLOP/s; clock: {options.clock}")
+    _print(figures, level)
+    if options.json:
+        record: dict[str, Any] = provenance()
+        record["openblas_coretype"] = "unset" if coretype is None else f"unset, was {coretype}"
+        record["options"] = vars(options) | {"only": options.only.pattern}
+        record["feature_level"], record["peak_gflops"] = level, peak
+        record["operators"] = [vars(f) for f in figures]
+        record["goals"] = _goals(figures, level)
+        Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
+    for f in figures:
+        if f.error:
+            complain("operator_bench", f"{f.kind} {f.name}: {f.error}")
+    return 1 if any(f.error for f in figures) else 0
+
+
+def _print(figures: Sequence[Figure], level: str) -> None:
+    from rcompiler.tools._bench_operators import ALONE
+    from rcompiler.tools._operator_figures import OURS, THEIRS, geomean
+
+    columns = ["kind", "operator", "us ours", "us ort", "ratio", "alone", "GFLOP/s", "% peak"]
+    rows = []
+    for f in figures:
+        row = [f.kind, f.name, *(_number(f.us.get(e), "{:.4g}") for e in (OURS, THEIRS))]
+        ours, theirs = (f.parts.get(e, {}) for e in (OURS, THEIRS))
+        alone = theirs[ALONE] / ours[ALONE] if len(ours) > 1 else None
+        row += [_number(f.ratio, "{:.2f}"), _number(alone, "{:.2f}")]
+        share = None if f.peak_share is None else 100 * f.peak_share
+        rows.append([*row, _number(f.gflops, "{:.0f}"), _number(share, "{:.0f}")])
+    table(columns, rows)
+    for kind in dict.fromkeys(f.kind for f in figures):
+        ratios = [f.ratio for f in figures if f.kind == kind and f.ratio]
+        if ratios:
+            print(f"{kind}: {geomean(ratios):.2f} times as fast as onnxruntime (geometric mean)")
+    for goal in _goals(figures, level):
+        value, met = goal["value"], goal["met"]
+        reached = "not measured" if value is None else f"{value:.3f}, {'met' if met else 'missed'}"
+        print(f"goal: {goal['goal']}: {reached}")
+
+
+def _goals(figures: Sequence[Figure], level: str) -> list[dict[str, Any]]:
+    from rcompiler.tools._operator_figures import GOALS
+
+    found = []
+    for goal in GOALS[level]:
+        value = goal.value(figures)
+        met = None if value is None else value >= goal.least
+        found.append({"goal": str(goal), "value": value, "met": met})
+    return found
+
+
+def _number(value: float | None, form: str) -> str:
+    return "-" if value is None else form.format(value)
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser("operator_bench", "Operators one by one beside onnxruntime, on one thread.")
+    parser.add_argument(
+        "--only", type=_pattern, default=_pattern(""), metavar="REGEX",
+        help="operators whose kind and name it occurs in; default: all",
+    )  # fmt: skip
+    parser.add_argument(
+        "--target", default="cpu", metavar="NAME", help="cpu (default), cpu:v3 or cpu:x86-64"
+    )
+    parser.add_argument(
+        "--clock", choices=("wall", "cpu"), default="cpu",
+        help="cpu (default): time that the thread has a processor, so that other programs disturb "
+        "less; both engines work in the calling thread",
+    )  # fmt: skip
+    parser.add_argument("--rounds", type=positive, default=15, metavar="N", help="default: 15")
+    parser.add_argument(
+        "--seconds", type=seconds, default=0.3, metavar="S",
+        help="timed seconds per model of an operator and engine; default: 0.3",
+    )  # fmt: skip
+    parser.add_argument("--json", metavar="FILE", help="write figures and their circumstances")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
