@@ -39,3 +39,13 @@ def test_the_accumulators_stay_in_registers(features: CpuFeatures, rows: int, ve
     operations = sum(multiply in line for line in loop)
     assert operations and operations % (rows * vectors) == 0
     assert not any("%rsp" in line for line in loop)
+
+
+@pytest.mark.parametrize("features", LEVELS, ids=str)
+def test_one_prefetch_per_line_of_a_large_operand(features: CpuFeatures):
+    k = (1 << 16) // (4 * features.lanes)
+    loop, (_, multiply) = loop_of(features, 4, 1, k), LEVELS[features]
+    steps = sum(multiply in line for line in loop) // 4
+    lines = steps * features.lanes * 4 / 64
+    assert lines == int(lines) and sum("prefetch" in line for line in loop) == lines
+    assert not any("prefetch" in line for line in loop_of(features, 4, 1, k // 2))
