@@ -21,6 +21,7 @@ _LINE_CYCLES = 5.0  # per line out of the second level beside arithmetic (measur
 _PART = 0.75  # of the first level is for the part of the vector operand that register tiles share
 _PART_CYCLES = 40.0  # of one register tile per part, besides loading and storing its sums
 _TILE_CYCLES = 10.0  # loop control and addresses of one register tile
+_BLEND = 5  # norm of arithmetic, loads and latency (measured: half the tiles within 2 to 3 %)
 _BODY = 128  # vector operations of one unrolled loop body; a window may take twice as many
 _SHORT = 4  # steps of a reduction axis that are unrolled whole
 
@@ -231,11 +232,10 @@ class RegisterModel:
     def _step_cycles(self, macs: float, loads: float, chains: int) -> float:
         unit = self.device.compute
         times = [macs / unit.fma_ports, loads / unit.load_ports]
-        # the slowest hides the others, but not perfectly
-        cycles = 0.85 * max(times) + 0.15 * sum(times)
         if self.expr.reduction and self._steps >= _LONG:
-            cycles = max(cycles, unit.fma_latency * macs / max(chains, 1))
-        return cycles
+            times.append(unit.fma_latency * macs / max(chains, 1))
+        # the slowest hides the others, but not perfectly where they are close
+        return sum(time**_BLEND for time in times) ** (1 / _BLEND)
 
     def _edge_cycles(self, accumulators: int) -> float:
         """Once per tile: loads of what does not move, the epilogue, the stores, loop control."""

@@ -149,6 +149,29 @@ def test_the_register_rule():
     assert (14, 32) not in [t.sizes for t in model.candidates()]  # 34 registers spill
 
 
+def step_cycles(level: str, sizes: tuple[int, int]) -> float:
+    """Of a matrix product whose operands stay in the first cache: without what each tile costs."""
+    device, cycles = cpu_device(level), []
+    for depth in (64, 128):
+        expr = gemm(1024, 1024, depth)
+        model = RegisterModel(expr, device, choose_vector_axis(expr, device))
+        cycles.append(model.tile(sizes).cycles)
+    return (cycles[1] - cycles[0]) / 64
+
+
+@pytest.mark.parametrize(
+    ("level", "sizes", "bounds"),  # arithmetic, loads and latency of a step
+    [
+        ("v3", (4, 24), (6, 3.5, 4)),
+        ("v3", (4, 16), (4, 3, 4)),  # just hides the latency: slower than either bound
+        ("v3", (2, 8), (1, 1.5, 4)),
+        ("v4", (24, 16), (12, 12.5, 4)),
+    ],
+)
+def test_bounds_that_are_close_add_up(level, sizes, bounds):
+    assert step_cycles(level, sizes) == pytest.approx(sum(b**5 for b in bounds) ** 0.2)
+
+
 def test_a_vector_times_a_matrix_hides_the_latency_with_vectors():
     decision = first(gemm(1, 256, 256), "v4")
     assert 6 <= vectors(decision) <= 8
