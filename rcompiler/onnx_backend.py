@@ -36,16 +36,16 @@ from rcompiler.frontend.check import check
 from rcompiler.frontend.load import load
 from rcompiler.frontend.randomness import find_draw
 
-_OPTIONS = ("eus", "policy", "fusion", "shapes")
+_OPTIONS = ("target", "eus", "policy", "fusion", "shapes")
 _MAX_BAKED_BYTES = 1 << 16  # a larger operand is data, not a shape or an axis
 
 
 class Prepared(BackendRep):
     """A model that is compiled for the shapes it is called with."""
 
-    def __init__(self, model: ModelProto, target: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, model: ModelProto, options: Mapping[str, Any]) -> None:
+        """options: of compile_onnx."""
         self._model = model
-        self._target = target
         self._options = dict(options)
         self._fixed: list[str] = []  # inputs whose values are needed while compiling
         self._compiled: dict[tuple, Any] = {}
@@ -108,9 +108,7 @@ class Prepared(BackendRep):
         shapes = {n: x.shape for n, x in feeds.items() if not self._is_fixed(n)}
         options = {**self._options, "shapes": {**shapes, **self._options.get("shapes", {})}}
         values = {n: x for n, x in feeds.items() if self._is_fixed(n)}
-        return rcompiler.compile_onnx(
-            self._model, values=values, target=self._target, cache=False, **options
-        )
+        return rcompiler.compile_onnx(self._model, values=values, cache=False, **options)
 
     def _needed(self, error: CompilerError, feeds: Mapping[str, np.ndarray]) -> list[str]:
         """Inputs that the front end asked the values of; raises the error when it asked none."""
@@ -157,7 +155,7 @@ class RCompilerBackend(Backend):
         draw = find_draw(loaded)
         if draw is not None:
             raise UnsupportedOp(draw)
-        return Prepared(loaded, "cpu", options)
+        return Prepared(loaded, options)
 
     @classmethod
     def run_node(

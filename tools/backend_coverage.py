@@ -1,6 +1,7 @@
 """Run ONNX's standard backend tests through rcompiler and count what passes.
 
     python -m rcompiler.tools.backend_coverage --only='softmax|conv' --json=coverage.json
+    python -m rcompiler.tools.backend_coverage --target=cpu:v3
 
 pass: right; wrong: another result; refused: a CompilerError says why not; crash: anything else (a
 traceback, a signal, no result in time). Every case runs in one of a few worker processes. The table
@@ -26,6 +27,7 @@ from typing import Any
 from onnx import ModelProto
 
 from rcompiler.errors import CompilerError
+from rcompiler.host import target_device
 from rcompiler.onnx_backend import Prepared, RCompilerBackend
 from rcompiler.tools._case_pool import Outcome, Report, run_cases
 from rcompiler.tools._console import Parser, guard, positive, table
@@ -50,10 +52,13 @@ def operator_of(model: ModelProto) -> str:
     return f"{nodes[-1].domain}.{nodes[-1].op_type}".lstrip(".")
 
 
-def load_tests(pattern: str = "", observer: Report | None = None) -> dict[str, Test]:
+def load_tests(
+    pattern: str = "", observer: Report | None = None, target: str = "cpu"
+) -> dict[str, Test]:
     """Test functions by case name: node, simple, converted, operator and light model cases.
 
-    observer: called with the operator of a case when its model is known, before it is compiled.
+    target: to compile for, as for compile_onnx. observer: called with the operator of a case when
+    its model is known, before it is compiled.
     """
     from onnx.backend.test import BackendTest
 
@@ -66,7 +71,7 @@ def load_tests(pattern: str = "", observer: Report | None = None) -> dict[str, T
         def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
             if observer is not None:
                 observer(operator_of(model))
-            return super().prepare(model, device, **kwargs)
+            return super().prepare(model, device, target=target, **kwargs)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the generators of the cases overflow on purpose
@@ -109,8 +114,9 @@ def run_test(test: Test, observer: Report | None = None) -> tuple[str, str]:
 
 
 def _run(options: argparse.Namespace) -> int:
+    target_device(options.target)  # refuse a wrong one here, not in every case
     current: list[Report] = []
-    tests = load_tests(options.only, lambda operator: current[0](operator))
+    tests = load_tests(options.only, lambda operator: current[0](operator), options.target)
 
     def job(case: str, report: Report) -> tuple[str, str]:
         current[:] = [report]
@@ -131,7 +137,8 @@ def _run(options: argparse.Namespace) -> int:
     counts = Counter(outcome.status for outcome in outcomes)
     _print(outcomes, counts, options.verbose)
     if options.json:
-        record = provenance() | {"counts": {s: counts[s] for s in STATUSES}}
+        record = provenance() | {"target": options.target}
+        record["counts"] = {s: counts[s] for s in STATUSES}
         record["cases"] = [asdict(outcome) for outcome in outcomes]
         Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
     return 1 if counts["wrong"] or counts["crash"] else 0
@@ -167,6 +174,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("backend_coverage", "Count which standard ONNX backend tests pass.")
     parser.add_argument(
         "--only", type=_pattern, default="", metavar="PATTERN", help="cases whose name matches"
+    )
+    parser.add_argument(
+        "--target", default="cpu", metavar="NAME", help="cpu (default), cpu:v3 or cpu:x86-64"
     )
     parser.add_argument("--workers", type=positive, default=2, metavar="N", help="default: 2")
     parser.add_argument(

@@ -6,7 +6,8 @@ its cache geometry.
 
 Sources: feature levels from the x86-64 psABI §3.1.1; 2 FMA ports, 4 cycles latency and
 2 loads per cycle hold for Intel Skylake-X to Sapphire Rapids and AMD Zen 2 to Zen 5 (Agner Fog,
-instruction tables; uops.info). Plain SSE has no FMA: a multiply and an add take two slots.
+instruction tables; uops.info). Plain SSE has no FMA: an accumulator waits for the addition only,
+and AMD has two multipliers beside two adders (on Intel both share two ports).
 """
 
 import os
@@ -27,7 +28,7 @@ _KERNEL_NAMES |= {"avx512_fp16": "avx512fp16", "avx_vnni": "avxvnni"}
 _COMPUTE = {
     "v4": ComputeUnit(64, 32, fma_ports=2, fma_latency=4, load_ports=2, ghz=3.0),
     "v3": ComputeUnit(32, 16, fma_ports=2, fma_latency=4, load_ports=2, ghz=3.0),
-    "x86-64": ComputeUnit(16, 16, fma_ports=1, fma_latency=8, load_ports=2, ghz=3.0),
+    "x86-64": ComputeUnit(16, 16, fma_ports=2, fma_latency=4, load_ports=2, ghz=3.0),
 }
 
 

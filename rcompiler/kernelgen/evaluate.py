@@ -25,6 +25,7 @@ from rcompiler.kernelgen.views import kept_dims, view_coordinates
 # (measured on a network of 102 MB of weights: 8 % of its time; 512 to 4096 bytes are alike).
 PREFETCH_AHEAD = 1024
 PREFETCH_FROM = 1 << 16  # bytes; a smaller operand stays in the caches
+LINE = 64  # bytes: one request is enough for the shorter vectors of one line
 
 
 class NeedsScalars(Exception):
@@ -45,6 +46,15 @@ class Buffer:
     def bytes(self) -> int:
         """Size of the tensor."""
         return math.prod(self.shape) * item_bytes(self.element)
+
+    def is_streamed_at(self, offset: Linear) -> bool:
+        """Whether to ask for the line of the element at `offset` ahead of time: if the operand is
+        large, and the element the first of its line as far as one can tell.
+        """
+        if self.bytes < PREFETCH_FROM:
+            return False
+        line = LINE // math.gcd(LINE, item_bytes(self.element))
+        return any(c % line for _, c in offset.terms) or offset.constant % line == 0
 
     def offset(self, coordinates: list[Linear]) -> Linear:
         """Elements in front of the one at `coordinates` of the tensor."""
@@ -131,7 +141,7 @@ class Evaluator:
                 buffer.pointer, buffer.element, plain, 0, readonly=buffer.readonly
             )
         if stride == 1:
-            if self.ahead and buffer.bytes >= PREFETCH_FROM:
+            if self.ahead and buffer.is_streamed_at(plain):
                 self.emitter.prefetch(buffer.pointer, buffer.element, plain, self.ahead)
             return self.emitter.load(
                 buffer.pointer, buffer.element, plain, lanes, readonly=buffer.readonly

@@ -145,13 +145,15 @@ class Reducer:
     def _visiting_order(
         self, generic: Generic, points: list[list[Linear]], lanes: int
     ) -> list[int]:
-        """Positions that share a broadcast operand one after the other.
+        """Positions that share an operand one after the other: a broadcast, or a vector where there
+        are fewer broadcasts than vectors.
 
-        Then one broadcast is live at a time beside the few vectors of the other operand; in any
-        other order the broadcasts of a whole row stay live and the accumulators spill.
+        Then one of the many is live at a time beside the few of the other operand; in any other
+        order the many stay live and the accumulators spill.
         """
-        groups: dict[object, int] = {}
-        keys = []
+        broadcasts: dict[object, int] = {}
+        vectors: dict[object, int] = {}
+        numbers = []
         for dims in points:
             try:
                 where = [
@@ -160,9 +162,19 @@ class Reducer:
                 ]
             except NeedsScalars:
                 return list(range(len(points)))
-            uniform = tuple(tuple(w) for w in where if not any(c.coefficient(LANE) for c in w))
-            keys.append(groups.setdefault(uniform, len(groups)))
-        return sorted(range(len(points)), key=keys.__getitem__)
+            wide = [any(c.coefficient(LANE) for c in w) for w in where]
+            keys = (
+                tuple(tuple(w) for w, is_wide in zip(where, wide, strict=True) if is_wide == kind)
+                for kind in (False, True)
+            )
+            numbers.append(
+                tuple(
+                    known.setdefault(key, len(known))
+                    for known, key in zip((broadcasts, vectors), keys, strict=True)
+                )
+            )
+        many = 0 if len(broadcasts) >= len(vectors) else 1
+        return sorted(range(len(points)), key=lambda k: numbers[k][many])
 
     def _accumulator(self, generic: Generic, value: Val, element: str, lanes: int) -> Val:
         """Sums of f16 and bf16 are accumulated in f32 and rounded once."""

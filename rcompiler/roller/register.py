@@ -21,6 +21,7 @@ _LINE_CYCLES = 5.0  # per line out of the second level beside arithmetic (measur
 _PART = 0.75  # of the first level is for the part of the vector operand that register tiles share
 _PART_CYCLES = 40.0  # of one register tile per part, besides loading and storing its sums
 _TILE_CYCLES = 10.0  # loop control and addresses of one register tile
+_BLEND = 5  # norm of arithmetic, loads and latency (measured: half the tiles within 2 to 3 %)
 _BODY = 128  # vector operations of one unrolled loop body; a window may take twice as many
 _SHORT = 4  # steps of a reduction axis that are unrolled whole
 
@@ -92,7 +93,7 @@ class RegisterModel:
         held = sorted(self._vectors(access, one) for access in self.space.streams)
         registers = accumulators * partial + math.ceil(sum(held[:-1])) + self._temporaries
         macs = accumulators * max(1.0, self.expr.ops / 2)
-        step = self._step_cycles(macs, loads, accumulators * partial)
+        step = self._step_cycles(macs, loads, self._shuffles(one), accumulators * partial)
         cycles, part = self._reduction_cycles(sizes, step, self._streamed(whole, block))
         cycles += self._edge_cycles(accumulators)
         return RegisterTile(
@@ -228,14 +229,21 @@ class RegisterModel:
         parts = math.ceil(outermost / part)
         return math.ceil(outermost / parts)
 
-    def _step_cycles(self, macs: float, loads: float, chains: int) -> float:
+    def _shuffles(self, step: Sequence[int]) -> float:
+        """Shuffles per reduction step: without AVX, no load fills a vector with one element."""
+        if not self.space.broadcasts or self.device.kind != "cpu" or "avx" in self.device.features:
+            return 0.0
+        scalars = (a for a in self.space.streams if self.vector.axis not in a.axes())
+        return sum(self._vectors(access, step) for access in scalars)
+
+    def _step_cycles(self, macs: float, loads: float, shuffles: float, chains: int) -> float:
         unit = self.device.compute
-        times = [macs / unit.fma_ports, loads / unit.load_ports]
-        # the slowest hides the others, but not perfectly
-        cycles = 0.85 * max(times) + 0.15 * sum(times)
+        # measured: a shuffle costs the same units as much as a multiplication and an addition
+        times = [(macs + shuffles) / unit.fma_ports, loads / unit.load_ports]
         if self.expr.reduction and self._steps >= _LONG:
-            cycles = max(cycles, unit.fma_latency * macs / max(chains, 1))
-        return cycles
+            times.append(unit.fma_latency * macs / max(chains, 1))
+        # the slowest hides the others, but not perfectly where they are close
+        return sum(time**_BLEND for time in times) ** (1 / _BLEND)
 
     def _edge_cycles(self, accumulators: int) -> float:
         """Once per tile: loads of what does not move, the epilogue, the stores, loop control."""
@@ -254,7 +262,7 @@ class RegisterModel:
 
     @property
     def _temporaries(self) -> int:
-        """Registers for the operand of the running step, and for the product without an FMA.
+        """Registers for the operand of the running step, and for two products without an FMA.
 
         A broadcast operand needs more than the one of the step: LLVM loads the next ones ahead, and
         with none to spare it spills one accumulator and then rotates all others through each other
@@ -262,7 +270,7 @@ class RegisterModel:
         """
         fused = self.device.kind != "cpu" or "fma" in self.device.features
         ahead = 3 if self.space.broadcasts and self.device.vector_registers > 16 else 0
-        return (1 if fused else 2) + ahead
+        return (1 if fused else 3) + ahead
 
     @cached_property
     def _row_output(self) -> bool:

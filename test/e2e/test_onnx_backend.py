@@ -8,12 +8,14 @@ import json
 import numpy as np
 import onnx
 import pytest
+from levels import LOWER
 from onnx import TensorProto, helper, numpy_helper
 
 from rcompiler import onnx_backend
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel, ShapeError, UnsupportedOp
 from rcompiler.tools import backend_coverage, models
 
+TARGETS = ("cpu", *LOWER)
 # One or a few cases of every kind of operator; these pass.
 SUBSET = (
     "test_(abs|add|add_bcast|and2d|argmax_default_axis_random|averagepool_2d_pads"
@@ -119,8 +121,10 @@ def counts_of(tmp_path, *options):
     return json.loads(file.read_text())
 
 
-def test_cross_section(tmp_path):
-    record = counts_of(tmp_path, f"--only={SUBSET}")
+@pytest.mark.parametrize("target", TARGETS)
+def test_cross_section(tmp_path, target):
+    record = counts_of(tmp_path, f"--only={SUBSET}", f"--target={target}")
+    assert record["target"] == target
     failed = [(c["case"], c["reason"]) for c in record["cases"] if c["status"] != "pass"]
     assert len(record["cases"]) > 50 and not failed
 
@@ -136,8 +140,9 @@ def test_random_cases_are_refused_with_operator_and_reason(tmp_path):
 
 
 @pytest.mark.slow
-def test_nothing_is_wrong_and_nothing_crashes(tmp_path):
-    record = counts_of(tmp_path)
+@pytest.mark.parametrize("target", TARGETS)
+def test_nothing_is_wrong_and_nothing_crashes(tmp_path, target):
+    record = counts_of(tmp_path, f"--target={target}")
     failed = [
         (c["case"], c["reason"]) for c in record["cases"] if c["status"] in ("wrong", "crash")
     ]

@@ -2,6 +2,7 @@
 
 import ctypes
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -9,6 +10,7 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler import dialects
+from rcompiler.codegen.assembly import assembly
 from rcompiler.codegen.cpu import Target, compile_object
 from rcompiler.codegen.link import link
 from rcompiler.kernelgen.kernel import CpuFeatures, KernelWriter
@@ -31,6 +33,10 @@ def type_of(shape: Sequence[int], dtype: str = "float32") -> str:
     """Tensor type as text."""
     element = NAMES.get(dtype, dtype.replace("uint", "i").replace("int", "i"))
     return f"tensor<{''.join(f'{n}x' for n in shape)}{element}>"
+
+
+def random(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 @dataclass
@@ -117,8 +123,15 @@ class Kernel:
             self.workspace = workspace_bytes(kernel, Tiling.of(kernel).tile)
             generated = ir.Module.parse("\n".join([*externals.values(), source]))
             lower_to_llvm(generated)
+            self.lowered = str(generated)
             self._image = LoadedImage(link([compile_object(generated, HOST)]))
         return source, self._image.function("k")
+
+    def loop(self, target: Target, operation: str) -> list[str]:
+        """Instructions of the basic block with the most lines that `operation` occurs in."""
+        text = assembly(self.lowered, target.cpu, target.features)
+        blocks = re.split(r"^\S+:.*$", text, flags=re.MULTILINE)
+        return max(blocks, key=lambda block: block.count(operation)).splitlines()
 
     def run(self, tasks: Sequence[int] | None = None) -> list[np.ndarray]:
         """All results; checks that nothing was written outside of them."""
@@ -229,3 +242,21 @@ def softmax(shape: Sequence[int], axis: int) -> str:
       {combine("exp", "a0", "max", shifted)}
       {reduce("sum", "exp", "f1", "addf")}
       {combine("r", "exp", "sum", scaled)}"""
+
+
+def contraction(m: int, n: int, k: int, right: str = "k, n") -> str:
+    """%r of %a0 [m, k] and %a1, whose dims are `right`."""
+    shapes = {"k, n": (k, n), "n, k": (n, k)}
+    out, b = type_of((m, n)), type_of(shapes[right])
+    maps = ", ".join(f"affine_map<(m, n, k) -> ({r})>" for r in ("m, k", right, "m, n"))
+    return f"""%zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : {out}
+      %f = linalg.fill ins(%zero : f32) outs(%e : {out}) -> {out}
+      %r = linalg.generic {{indexing_maps = [{maps}],
+           iterator_types = ["parallel", "parallel", "reduction"]}}
+           ins(%a0, %a1 : {type_of((m, k))}, {b}) outs(%f : {out}) {{
+      ^bb0(%x: f32, %y: f32, %acc: f32):
+        %p = arith.mulf %x, %y : f32
+        %s = arith.addf %acc, %p : f32
+        linalg.yield %s : f32
+      }} -> {out}"""

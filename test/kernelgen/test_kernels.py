@@ -8,7 +8,16 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernel_cases import FEATURES, Kernel, Tile, elementwise, softmax, type_of
+from kernel_cases import (
+    FEATURES,
+    Kernel,
+    Tile,
+    contraction,
+    elementwise,
+    random,
+    softmax,
+    type_of,
+)
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.kernel import CpuFeatures
@@ -20,10 +29,6 @@ few = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 extents = st.integers(1, 37)
-
-
-def random(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    return np.random.default_rng(seed).standard_normal(shape).astype(np.float32)
 
 
 @st.composite
@@ -46,23 +51,6 @@ def tilings(
     parts = st.tuples(st.integers(0, rank), st.integers(1, 40)) if in_parts else st.just(())
     lanes = lanes if vector_dim >= 0 else 1
     return Tile(shape, tile, register_tile, order, vector_dim, lanes, draw(parts))
-
-
-def contraction(m: int, n: int, k: int, right: str = "k, n") -> str:
-    shapes = {"k, n": (k, n), "n, k": (n, k)}
-    out, b = type_of((m, n)), type_of(shapes[right])
-    maps = ", ".join(f"affine_map<(m, n, k) -> ({r})>" for r in ("m, k", right, "m, n"))
-    return f"""%zero = arith.constant 0.0 : f32
-      %e = tensor.empty() : {out}
-      %f = linalg.fill ins(%zero : f32) outs(%e : {out}) -> {out}
-      %r = linalg.generic {{indexing_maps = [{maps}],
-           iterator_types = ["parallel", "parallel", "reduction"]}}
-           ins(%a0, %a1 : {type_of((m, k))}, {b}) outs(%f : {out}) {{
-      ^bb0(%x: f32, %y: f32, %acc: f32):
-        %p = arith.mulf %x, %y : f32
-        %s = arith.addf %acc, %p : f32
-        linalg.yield %s : f32
-      }} -> {out}"""
 
 
 @pytest.mark.parametrize("features", FEATURES, ids=str)

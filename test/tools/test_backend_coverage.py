@@ -60,3 +60,8 @@ def test_wrong_pattern_is_one_line(capsys):
         backend_coverage.main(["--only=("])
     assert caught.value.code == 2
     assert "is no regular expression" in capsys.readouterr().err
+
+
+def test_an_unknown_target_is_refused_before_any_case(capsys):
+    assert backend_coverage.main(["--target=cpu:v9"]) == 1
+    assert "unknown target 'cpu:v9'" in capsys.readouterr().err

@@ -122,7 +122,7 @@ def vectors(decision):
     [
         ("v4", {(13, 32), (12, 32), (14, 32), (8, 48), (6, 64)}),
         ("v3", {(4, 24), (6, 16), (3, 32)}),
-        ("x86-64", {(6, 8), (5, 8), (4, 12), (3, 12)}),
+        ("x86-64", {(2, 16), (4, 8)}),
     ],
 )
 @pytest.mark.parametrize("shape", [(128, 768, 768), (1024, 1024, 1024), (256, 256, 256)])
@@ -147,6 +147,40 @@ def test_the_register_rule():
         assert tile.accumulators == tile.macs == mr * nv
     assert all(t.registers <= 32 for t in model.candidates())
     assert (14, 32) not in [t.sizes for t in model.candidates()]  # 34 registers spill
+
+
+def test_registers_of_products_that_are_not_fused():
+    """Two of them on their way, besides what the fused ones need."""
+    expr = gemm(1024, 1024, 1024)
+    for level, sizes, registers in (("v3", (3, 24), 9 + 3 + 1), ("x86-64", (3, 12), 9 + 3 + 3)):
+        device = cpu_device(level)
+        model = RegisterModel(expr, device, choose_vector_axis(expr, device))
+        assert model.tile(sizes).registers == registers
+
+
+def step_cycles(level: str, sizes: tuple[int, int]) -> float:
+    """Of a matrix product whose operands stay in the first cache: without what each tile costs."""
+    device, cycles = cpu_device(level), []
+    for depth in (64, 128):
+        expr = gemm(1024, 1024, depth)
+        model = RegisterModel(expr, device, choose_vector_axis(expr, device))
+        cycles.append(model.tile(sizes).cycles)
+    return (cycles[1] - cycles[0]) / 64
+
+
+@pytest.mark.parametrize(
+    ("level", "sizes", "bounds"),  # arithmetic, loads and latency of a step
+    [
+        ("v3", (4, 24), (6, 3.5, 4)),
+        ("v3", (4, 16), (4, 3, 4)),  # just hides the latency: slower than either bound
+        ("v3", (2, 8), (1, 1.5, 4)),
+        ("v4", (24, 16), (12, 12.5, 4)),
+        ("x86-64", (2, 16), (5, 3, 4)),  # two broadcasts are shuffled
+        ("x86-64", (4, 8), (6, 3, 4)),
+    ],
+)
+def test_bounds_that_are_close_add_up(level, sizes, bounds):
+    assert step_cycles(level, sizes) == pytest.approx(sum(b**5 for b in bounds) ** 0.2)
 
 
 def test_a_vector_times_a_matrix_hides_the_latency_with_vectors():

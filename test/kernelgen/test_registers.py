@@ -1,0 +1,51 @@
+"""Machine code of register tiles: what the loop over a reduction has to do, and nothing else."""
+
+import pytest
+from kernel_cases import Kernel, Tile, contraction, random
+
+from rcompiler.codegen.cpu import Target
+from rcompiler.kernelgen.kernel import CpuFeatures
+
+V4, V3, BASELINE = CpuFeatures(16, True), CpuFeatures(8, True), CpuFeatures(4, False)
+LEVELS = {
+    V4: (Target.named("x86-64-v4"), "vfmadd"),
+    V3: (Target.named("x86-64-v3"), "vfmadd"),
+    BASELINE: (Target.named("x86-64"), "mulps"),
+}
+
+
+def loop_of(features: CpuFeatures, rows: int, vectors: int, k: int = 64) -> list[str]:
+    """Of a contraction with `rows` x `vectors` accumulators."""
+    n = vectors * features.lanes
+    a, b = random((2 * rows, k)), random((k, n), 1)
+    tile = Tile((2 * rows, n), [2 * rows, n], [rows, n], [1, 0], 1, features.lanes)
+    body = contraction(2 * rows, n, k)
+    kernel = Kernel(body, ["%r"], [a, b], [((2 * rows, n), "float32")], tile, features)
+    return kernel.loop(*LEVELS[features])
+
+
+@pytest.mark.parametrize(
+    ("features", "rows", "vectors"),
+    [
+        *((V4, *tile) for tile in ((12, 2), (8, 3), (6, 4), (4, 6))),
+        *((V3, *tile) for tile in ((6, 2), (4, 3), (3, 4), (2, 5))),
+        *((BASELINE, *tile) for tile in ((4, 2), (2, 3), (2, 4))),
+    ],
+    ids=str,
+)
+def test_the_accumulators_stay_in_registers(features: CpuFeatures, rows: int, vectors: int):
+    """Also where there are fewer rows than vectors: the broadcasts stay then, not the vectors."""
+    loop, (_, multiply) = loop_of(features, rows, vectors), LEVELS[features]
+    operations = sum(multiply in line for line in loop)
+    assert operations and operations % (rows * vectors) == 0
+    assert not any("%rsp" in line for line in loop)
+
+
+@pytest.mark.parametrize("features", LEVELS, ids=str)
+def test_one_prefetch_per_line_of_a_large_operand(features: CpuFeatures):
+    k = (1 << 16) // (4 * features.lanes)
+    loop, (_, multiply) = loop_of(features, 4, 1, k), LEVELS[features]
+    steps = sum(multiply in line for line in loop) // 4
+    lines = steps * features.lanes * 4 / 64
+    assert lines == int(lines) and sum("prefetch" in line for line in loop) == lines
+    assert not any("prefetch" in line for line in loop_of(features, 4, 1, k // 2))

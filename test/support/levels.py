@@ -1,0 +1,7 @@
+"""Feature levels that tests force on this machine."""
+
+from rcompiler.device.cpu import LEVELS, best_level, host_features
+
+_NAMES = list(LEVELS)  # the highest first
+# Targets with fewer features than the machine, which it can run all the same.
+LOWER = tuple(f"cpu:{name}" for name in _NAMES[_NAMES.index(best_level(host_features())) + 1 :])
