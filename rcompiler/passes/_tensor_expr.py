@@ -269,10 +269,7 @@ def body_cost(block: ir.Block) -> float:
 
 def tensor_expr(block: ir.Block, kind: str, traced: Traced) -> roller.TensorExpr:
     """The Roller expression of a traced body."""
-    axes = [
-        (f"a{k}", size, what)
-        for k, (size, what) in enumerate(zip(traced.sizes, traced.kinds, strict=True))
-    ]
+    axes = _axes(yielded(block), traced)
     inputs = [_access(value, traced.reads[k].at, traced) for k, value in enumerate(block.arguments)]
     results = [core_of(r)[0] for r in yielded(block)]
     outputs = [
@@ -294,6 +291,21 @@ def tensor_expr(block: ir.Block, kind: str, traced: Traced) -> roller.TensorExpr
         epilogue_ops=traced.pointwise_ops if traced.has_reduction else 0.0,
         in_parts=reduction_root(block) is not None,
     )
+
+
+def _axes(results: list[ir.Value], traced: Traced) -> list[roller.Axis]:
+    """Tasks cut the padded tensors, so that one of them writes each element of the padding too. A
+    dim that other results do not have is not cut.
+    """
+    shapes = [shape_of(r) for r in results]
+    first, core = shapes[0], shape_of(core_of(results[0])[0])
+    axes = []
+    for d, (size, kind) in enumerate(zip(traced.sizes, traced.kinds, strict=True)):
+        cut = kind == "parallel" and d < len(first)
+        padding = first[d] - core[d] if cut else 0
+        uncut = cut and any(d >= len(s) or s[d] != first[d] for s in shapes)
+        axes.append(roller.Axis(f"a{d}", size, kind, padding, uncut))
+    return axes
 
 
 def _access(value: ir.Value, at: tuple[Linear, ...] | None, traced: Traced) -> roller.Access:
