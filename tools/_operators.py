@@ -57,7 +57,7 @@ CASES = (
     Case("unet", 2, "convolution", "3x3 of 16 channels, 128x128"),
     Case("unet", 3, "pooling", "2x2 max pooling"),
     Case("unet", 5, "convolution", "3x3 of 32 channels, 64x64"),
-    Case("unet", 33, "movement", "concatenation, 128x128"),
+    Case("unet", 24, "movement", "concatenation, 128x128"),
     Case("densenet121", 5, "elementwise", "normalisation and ReLU of 96 channels", _SHORT),
     Case("bert_base", 2, "reduction", "layer normalisation", _ONE),
     Case("bert_base", 4, "contraction", "projection to heads", _ONE),

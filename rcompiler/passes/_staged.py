@@ -24,11 +24,6 @@ class StageBody:
     traced: Traced
     axes: tuple[int, ...]
 
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Of the value."""
-        return shape_of(self.op.results[0])
-
 
 def stage_bodies(block: ir.Block, traced: Traced) -> list[StageBody] | None:
     """The stages of a body in order; None if no tile of some stage can be kept.

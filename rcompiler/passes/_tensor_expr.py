@@ -278,10 +278,7 @@ def tensor_expr(
     leaves: Sequence[ir.Value], results: Sequence[ir.Value], kind: str | None, traced: Traced
 ) -> roller.TensorExpr:
     """The Roller expression of results that were traced to `leaves`."""
-    axes = [
-        (f"a{k}", size, what)
-        for k, (size, what) in enumerate(zip(traced.sizes, traced.kinds, strict=True))
-    ]
+    axes = _axes(results, traced)
     inputs = [_access(value, traced.reads[k].at, traced) for k, value in enumerate(leaves)]
     cores = [core_of(r)[0] for r in results]
     outputs = [
@@ -303,6 +300,21 @@ def tensor_expr(
         epilogue_ops=traced.pointwise_ops if traced.has_reduction else 0.0,
         in_parts=len(results) == 1 and reduction_root(results[0]) is not None,
     )
+
+
+def _axes(results: Sequence[ir.Value], traced: Traced) -> list[roller.Axis]:
+    """Tasks cut the padded tensors, so that one of them writes each element of the padding too. A
+    dim that other results do not have is not cut.
+    """
+    shapes = [shape_of(r) for r in results]
+    first, core = shapes[0], shape_of(core_of(results[0])[0])
+    axes = []
+    for d, (size, kind) in enumerate(zip(traced.sizes, traced.kinds, strict=True)):
+        cut = kind == "parallel" and d < len(first)
+        padding = first[d] - core[d] if cut else 0
+        uncut = cut and any(d >= len(s) or s[d] != first[d] for s in shapes)
+        axes.append(roller.Axis(f"a{d}", size, kind, padding, uncut))
+    return axes
 
 
 def _access(value: ir.Value, at: tuple[Linear, ...] | None, traced: Traced) -> roller.Access:

@@ -13,7 +13,6 @@ Operators with equal bodies share their kernels. Needs: static shapes.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -198,7 +197,7 @@ def _build_kernel(
     block = prototype.body.blocks[0]
     results = yielded(block)
     first = shape_of(results[0])
-    shape = _Tiles(decision, traced, first, results)
+    shape = _Tiles(decision, traced, results[0])
     with ir.InsertionPoint(prototype), prototype.location:
         kernel = rtask.KernelOp.build(
             sym_name=name,
@@ -210,8 +209,7 @@ def _build_kernel(
             lanes=decision.lanes,
             on_chip_bytes=decision.on_chip_bytes,
             registers=decision.registers,
-            # padding may leave fewer and larger tasks than decided
-            estimated_ns=round(decision.estimated_ns * decision.tasks / math.prod(shape.grid), 1),
+            estimated_ns=decision.estimated_ns,
             source=decision.source,
             reads=[
                 read_box(v, traced.reads[k], shape.tile, shape.grid, traced, shape.low)
@@ -225,8 +223,7 @@ def _build_kernel(
         attributes["reduction_tile"] = ir.DenseI64ArrayAttr.get(decision.reduction_tile)
     attributes["reason"] = ir.StringAttr.get(decision.reason)
     if decision.measured_ns:
-        ns = round(decision.measured_ns * decision.tasks / math.prod(shape.grid), 1)
-        attributes["measured_ns"] = ir.FloatAttr.get(ir.F64Type.get(), ns)
+        attributes["measured_ns"] = ir.FloatAttr.get(ir.F64Type.get(), decision.measured_ns)
     pairs = in_place_pairs(block, traced)
     if pairs:
         attributes["in_place"] = ir.DenseI64ArrayAttr.get(pairs)
@@ -235,7 +232,7 @@ def _build_kernel(
 
 
 def _tile_stage(op: ir.Operation, stage: StageBody, decision: Decision) -> None:
-    shape = _Tiles(decision, stage.traced, stage.shape, [op.operands[0]])
+    shape = _Tiles(decision, stage.traced, op.operands[0])
     for name, values in (
         ("axes", stage.axes),
         ("register_tile", shape.register_tile),
@@ -260,16 +257,11 @@ def _prototype(op: ir.Operation, body: ir.Block) -> rtask.KernelOp:
 
 
 class _Tiles:
-    """A decision over the parallel axes, spelled out over all dims of the first result.
+    """A decision over the parallel axes, spelled out over all dims of the first result."""
 
-    The decision counts in the core of a padded result; the tiles of a task cut the padded tensor,
-    so that every element of the padding is written by exactly one task too.
-    """
-
-    def __init__(
-        self, decision: Decision, traced: Traced, first: tuple[int, ...], results: list[ir.Value]
-    ) -> None:
-        core, self.low = core_of(results[0])
+    def __init__(self, decision: Decision, traced: Traced, result: ir.Value) -> None:
+        first = shape_of(result)
+        core, self.low = core_of(result)
         inner = shape_of(core)
         parallel = [d for d in range(len(first)) if traced.kinds[d] == "parallel"]
         self.tile = [max(size, 1) for size in first]
@@ -277,9 +269,7 @@ class _Tiles:
         self.register_tile = [1] * len(first)
         for position, d in enumerate(parallel):
             self.register_tile[d] = min(decision.register_tile[position], max(inner[d], 1))
-            shared = all(d < len(shape_of(r)) and shape_of(r)[d] == first[d] for r in results)
-            if shared and (inner[d] == first[d] or self.register_tile[d] == 1):
-                self._cut(d, decision.tile[position], decision.grid[position], inner[d], first[d])
+            self.tile[d], self.grid[d] = decision.tile[position], decision.grid[position]
         order = [parallel[p] for p in decision.order]
         self.order = order + [d for d in range(len(first)) if d not in order]
         self.vector_dim = parallel[decision.vector_dim] if decision.vector_dim >= 0 else -1
@@ -290,8 +280,3 @@ class _Tiles:
             self.register_tile[columns[-1]] = (
                 width if first[columns[-1]] >= width else max(first[columns[-1]], 1)
             )
-
-    def _cut(self, dim: int, tile: int, grid: int, inner: int, padded: int) -> None:
-        """As many tiles as decided for the core, over the padded extent."""
-        self.tile[dim] = tile if inner == padded else max(-(-padded // max(grid, 1)), 1)
-        self.grid[dim] = max(-(-padded // self.tile[dim]), 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -10,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 from rcompiler.errors import CompilerError
-from rcompiler.runtime.memory import address, aligned_empty
+from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty, arena
 
 _GUARD = 64  # bytes on either side of a result
 _STEPS = 16  # floats are multiples of 1 / 16: sums of many products are exact in f32
@@ -35,6 +36,10 @@ class Tensor:
         except TypeError:
             raise CompilerError(f"profiler: no arrays of element type {self.element}") from None
 
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
 
 def draw(tensors: Sequence[Tensor], seed: int, *, positive: bool = False) -> list[np.ndarray]:
     """Arrays of random numbers in [-1, 1], or in (0, 1].
@@ -58,34 +63,42 @@ def draw(tensors: Sequence[Tensor], seed: int, *, positive: bool = False) -> lis
 
 
 class Operands:
-    """Inputs, and results that one kernel after the other is run into."""
+    """Inputs, and results that one kernel after the other is run into.
 
-    def __init__(self, inputs: Sequence[np.ndarray], results: Sequence[Tensor]) -> None:
+    They lie in one piece of memory, as the tensors of a model do: pages count for the time.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[np.ndarray],
+        results: Sequence[Tensor],
+        memory: np.ndarray | None = None,
+    ) -> None:
+        """Copies the inputs. memory: uint8[size] for all of it; by default memory of its own."""
         self.results = list(results)
-        self._inputs = list(inputs)
-        self._memory = []
-        for tensor in results:
-            size = int(np.prod(tensor.shape, dtype=np.int64)) * tensor.dtype.itemsize
-            self._memory.append(aligned_empty((size + 2 * _GUARD,), np.dtype(np.uint8)))
-        places = [address(a) for a in inputs] + [address(m) + _GUARD for m in self._memory]
+        sizes = [a.nbytes for a in inputs] + [t.bytes + 2 * _GUARD for t in results]
+        ends = np.cumsum([-(-size // ALIGNMENT) * ALIGNMENT for size in sizes])
+        self.size = int(ends[-1]) if sizes else 0
+        memory = arena(self.size, "operands of a kernel") if memory is None else memory
+        starts = [0, *ends[:-1]]
+        parts = [memory[a : a + size] for a, size in zip(starts, sizes, strict=True)]
+        self._inputs = []
+        for array, part in zip(inputs, parts[: len(inputs)], strict=True):
+            self._inputs.append(part.view(array.dtype).reshape(array.shape))
+            self._inputs[-1][...] = array
+        self._memory = parts[len(inputs) :]
+        places = [address(a) for a in self._inputs] + [address(m) + _GUARD for m in self._memory]
         self._table = (ctypes.c_uint64 * len(places))(*places)
         self.table = ctypes.addressof(self._table)
 
-    def copy(self) -> Operands:
-        """The same inputs at other addresses, and results of its own."""
-        copies = []
-        for array in self._inputs:
-            other = aligned_empty(array.shape, array.dtype)
-            other[...] = array
-            copies.append(other)
-        found = Operands(copies, self.results)
-        found.clear()  # nobody wants to measure the first touch of a page
+    def copies(self, count: int) -> list[Operands]:
+        """So many sets of the same inputs, with results of their own."""
+        memory = arena(count * self.size, "operands of a kernel")
+        parts = [memory[k * self.size : (k + 1) * self.size] for k in range(count)]
+        found = [Operands(self._inputs, self.results, part) for part in parts]
+        for operands in found:
+            operands.clear()  # nobody wants to measure the first touch of a page
         return found
-
-    @property
-    def size(self) -> int:
-        """Bytes of all operands."""
-        return sum(a.nbytes for a in self._inputs) + sum(m.nbytes for m in self._memory)
 
     def clear(self) -> None:
         """Overwrite results and guards with a pattern."""

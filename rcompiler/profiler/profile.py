@@ -142,8 +142,8 @@ class Profiler:
         was written by another one, so the cost model takes it from the last cache.
         """
         private = [m.capacity for m in self.device.memory[:-2]]
-        copies = min(math.ceil(_OVERFLOW * max(private, default=0) / operands.size), _MOST_COPIES)
-        return [operands, *(operands.copy() for _ in range(copies))]
+        wanted = math.ceil(_OVERFLOW * max(private, default=0) / max(operands.size, 1))
+        return operands.copies(1 + min(wanted, _MOST_COPIES))
 
     def _code(self, body: Body, name: str, decision: Decision) -> Code:
         kernel = body.build_kernel(name, decision).operation

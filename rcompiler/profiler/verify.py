@@ -32,7 +32,7 @@ _SLACK = 64.0  # operations that are not counted: functions, epilogues
 
 def untiled(expr: TensorExpr) -> Decision:
     """One task, one element at a time."""
-    sizes = tuple(max(expr.axes[p].size, 1) for p in expr.parallel)
+    sizes = expr.extents
     ones = (1,) * len(sizes)
     return Decision(
         tile=sizes, grid=ones, register_tile=ones, vector_dim=-1, vector_reduction=-1, lanes=1,

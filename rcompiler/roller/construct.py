@@ -39,13 +39,14 @@ _FAST = 3  # decisions besides the efficient one
 class Decision:
     """One rKernel: how an operator is cut into rTasks and registers.
 
-    `tile`, `grid`, `register_tile`: per parallel axis. `vector_dim`: position among the parallel
-    axes, or -1; then `vector_reduction` is the position among the reduction axes, or -1 for
-    scalar code. `reduction_unroll`: elements per reduction axis. `order`: positions of the
-    parallel axes, outermost loop of a task first. `reduction_tile`: () or how many loops of `order`
-    are around the loop over parts of the reduction, and the steps of its outermost axis in one
-    part. `estimated_ns`, `measured_ns` (0: not measured), `on_chip_bytes`: of one rTask. `stages`:
-    how a task computes what it keeps on chip first, see `roller.staged`.
+    `tile`, `grid`, `register_tile`: per parallel axis; tiles count the padding of results too.
+    `vector_dim`: position among the parallel axes, or -1; then `vector_reduction` is the position
+    among the reduction axes, or -1 for scalar code. `reduction_unroll`: elements per reduction
+    axis. `order`: positions of the parallel axes, outermost loop of a task first. `reduction_tile`:
+    () or how many loops of `order` are around the loop over parts of the reduction, and the steps
+    of its outermost axis in one part. `estimated_ns`, `measured_ns` (0: not measured),
+    `on_chip_bytes`: of one rTask. `stages`: how a task computes what it keeps on chip first, see
+    `roller.staged`.
     """
 
     tile: tuple[int, ...]
@@ -187,7 +188,7 @@ def task_tiles(
     Every tile is a multiple of the register tile or the whole axis. Only the longest axes (three,
     fewer when there are very many axes) are split anywhere, the others wholly or not at all.
     """
-    sizes = [max(1, expr.axes[p].size) for p in expr.parallel]
+    sizes = expr.extents
     if expr.kind == "sequential" or not sizes:
         return np.array([sizes], np.int64)
     units = list(register.sizes)
@@ -200,7 +201,8 @@ def task_tiles(
     for several in (3, 2, 1):
         choices = []
         for position, (size, unit) in enumerate(zip(sizes, units, strict=True)):
-            found = splits(size, unit, _PARTS)
+            divisible = expr.axes[expr.parallel[position]].divisible(register.sizes[position])
+            found = splits(size, unit, _PARTS) if divisible else (size,)
             anywhere = position in longest[:several]
             choices.append(found if anywhere else (found[0], found[-1])[: len(found)])
         if math.prod(map(len, choices)) <= _SPACE:
@@ -284,9 +286,8 @@ def decide(
     parts: its `reduction_tile`.
     """
     expr, vector = model.expr, model.vector
-    sizes = tuple(expr.axes[p].size for p in expr.parallel)
     tile = tuple(int(step) for step in tiles)
-    grid = grid_of(sizes, tile)
+    grid = grid_of(expr.extents, tile)
     limit = costs.parts[int(costs.limit[i])]
     tasks = math.prod(grid)
     reason = (
@@ -317,7 +318,8 @@ def decide(
 def _parts(expr: TensorExpr, plan: _Plan, tile: Array) -> tuple[int, ...]:
     """The loop over parts of the reduction, if several register tiles inside of it share a part."""
     register, inside = plan.register, plan.order[plan.around :]
-    shared = math.prod(math.ceil(tile[p] / register.sizes[p]) for p in inside)
+    core = _core(expr, tile)
+    shared = math.prod(math.ceil(core[p] / register.sizes[p]) for p in inside)
     if not register.part or shared == 1 or _sums(expr, register, inside, tile) > _SUMS:
         return ()
     return plan.around, register.part
@@ -326,8 +328,13 @@ def _parts(expr: TensorExpr, plan: _Plan, tile: Array) -> tuple[int, ...]:
 def _sums(expr: TensorExpr, register: RegisterTile, inside: Sequence[int], tiles: Array) -> Array:
     """Bytes of the running sums of a task: its tile along `inside`, else a register tile."""
     outside = math.prod(size for p, size in enumerate(register.sizes) if p not in inside)
-    covered = tiles[..., list(inside)].prod(axis=-1)
+    covered = _core(expr, tiles)[..., list(inside)].prod(axis=-1)
     return covered * outside * max(access.itemsize for access in expr.outputs)
+
+
+def _core(expr: TensorExpr, tiles: Array) -> Array:
+    """The most that tiles compute of each parallel axis: they may cover padding as well."""
+    return np.minimum(tiles, [max(1, expr.axes[p].size) for p in expr.parallel])
 
 
 def _position(axes: tuple[int, ...], axis: int) -> int:

@@ -45,8 +45,8 @@ def task_costs(
 ) -> TaskCosts:
     """Costs of the rTask tiles `tiles` (int64, [candidates, parallel axes])."""
     sizes = np.maximum(np.array([expr.axes[p].size for p in expr.parallel], np.int64), 1)
-    grid = -(-sizes // tiles)
-    trips = -(-tiles // np.array(register.sizes, np.int64))
+    grid = -(-np.array(expr.extents, np.int64) // tiles)
+    trips = -(-np.minimum(tiles, sizes) // np.array(register.sizes, np.int64))
     tasks = grid.prod(axis=1)
     compute = trips.prod(axis=1) * register.cycles / device.compute.ghz
     parts = [compute]
@@ -167,7 +167,7 @@ def cuts(expr: TensorExpr, tiles: Array) -> Array:
 
     Every cut makes dependences more; cutting rows of pixels also makes the rows short.
     """
-    sizes = np.array([expr.axes[p].size for p in expr.parallel], np.int64)
+    sizes = np.array(expr.extents, np.int64)
     windows = [i for i, p in enumerate(expr.parallel) if sizes[i] > 1 and expr.windowed(p)]
     weights = np.ones(len(sizes), np.int64)
     weights[windows[1:]] = 3

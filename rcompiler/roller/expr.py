@@ -49,11 +49,30 @@ _ENUMERATE = 1 << 16  # points of a floordiv/mod or clamped access that are coun
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of the iteration space; kind is "parallel" or "reduction"."""
+    """One axis of the iteration space; kind is "parallel" or "reduction".
+
+    `padding`: positions beside the `size` ones that are written, not computed: the results of a
+    parallel axis end in a pad. `uncut`: no task may cut the axis.
+    """
 
     name: str
     size: int
     kind: str
+    padding: int = 0
+    uncut: bool = False
+
+    @property
+    def extent(self) -> int:
+        """Positions that the tasks share out among them."""
+        return max(1, self.size + self.padding)
+
+    def divisible(self, step: int) -> bool:
+        """Whether tasks may cut the axis where register tiles are `step` long along it.
+
+        A cut anywhere in a padded tensor leaves parts of the core whose lengths are not known
+        before the task runs, and those are taken step by step.
+        """
+        return not self.uncut and (step == 1 or not self.padding)
 
 
 @dataclass(frozen=True)
@@ -251,6 +270,11 @@ class TensorExpr:
         return tuple(i for i, axis in enumerate(self.axes) if axis.kind == "reduction")
 
     @cached_property
+    def extents(self) -> tuple[int, ...]:
+        """Per parallel axis the positions that the tasks share out among them."""
+        return tuple(self.axes[p].extent for p in self.parallel)
+
+    @cached_property
     def accesses(self) -> tuple[Access, ...]:
         return self.inputs + self.outputs
 
@@ -289,7 +313,7 @@ class TensorExpr:
 
 
 def tensor_expr(
-    axes: Iterable[tuple[str, int, str]],
+    axes: Iterable[tuple[str, int, str] | Axis],
     inputs: Iterable[Access],
     outputs: Iterable[Access],
     *,
@@ -301,10 +325,11 @@ def tensor_expr(
 ) -> TensorExpr:
     """A TensorExpr from plain data; ExpressionError names what does not fit together.
 
-    `axes`: (name, size, "parallel" | "reduction") in the order that accesses number them.
+    `axes`: an Axis or (name, size, "parallel" | "reduction"), in the order that accesses number
+    them.
     `kind` is inferred from the accesses, and `compute_bytes` is the widest itemsize, unless given.
     """
-    built = tuple(Axis(*axis) for axis in axes)
+    built = tuple(axis if isinstance(axis, Axis) else Axis(*axis) for axis in axes)
     ins, outs = tuple(inputs), tuple(outputs)
     for axis in built:
         if axis.kind not in ("parallel", "reduction"):

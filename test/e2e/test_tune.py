@@ -146,6 +146,16 @@ def test_a_write_beyond_a_result_is_seen():
     assert operands.overrun() == 0
 
 
+def test_copies_of_operands_share_one_piece_of_memory():
+    operands = Operands([np.arange(5, dtype=np.float32)], [Tensor((3,), "f32")])
+    first, second = operands.copies(2)
+    assert operands.size == first.size == 64 + 192  # 20 bytes, 12 bytes and two guards, in lines
+    tables = [np.ctypeslib.as_array(s._table) for s in (first, second)]
+    assert [int(t[1] - t[0]) for t in tables] == [128, 128]
+    assert int(tables[1][0] - tables[0][0]) == operands.size
+    assert all(place % 64 == 0 for table in tables for place in table)
+
+
 def test_code_for_another_machine_is_not_measured():
     target = Target("toaster", "x86-64", "", ("bread",))
     with pytest.raises(DeviceError, match="bread"), kernel_tuner(BASE, BASE, target, None):

@@ -21,6 +21,7 @@ from kernel_cases import (
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.kernel import CpuFeatures
+from rcompiler.kernelgen.reduction import _power_of_two
 
 few = settings(
     max_examples=12,
@@ -322,3 +323,11 @@ def test_sums_that_do_not_fit_the_stack_are_refused():
         Kernel(
             contraction(200, 200, 8), ["%r"], [a, b], [((200, 200), "float32")], tile, FEATURES[0]
         )
+
+
+def test_reductions_are_unrolled_by_powers_of_two():
+    assert _power_of_two(768, 3) == 2
+    assert _power_of_two(768, 12) == 8
+    assert _power_of_two(49, 12) == 8  # and one step after 48
+    assert _power_of_two(12, 8) == 4  # no remainder
+    assert _power_of_two(3, 2) == 1

@@ -13,9 +13,9 @@ from roller_cases import CASES, conv, depthwise, elementwise, first_conv, gemm, 
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.kernelgen.scratch import STACK_LIMIT
-from rcompiler.roller.construct import Decision, construct
+from rcompiler.roller.construct import Decision, construct, task_tiles
 from rcompiler.roller.cost import balance, makespan, task_costs
-from rcompiler.roller.expr import Access, TensorExpr, floordiv, index, mod, tensor_expr
+from rcompiler.roller.expr import Access, Axis, TensorExpr, floordiv, index, mod, tensor_expr
 from rcompiler.roller.register import RegisterModel
 from rcompiler.roller.vectors import choose_vector_axis
 
@@ -23,7 +23,7 @@ LEVELS = ("v4", "v3", "x86-64")
 
 
 def check(expr, device, decision):
-    sizes = tuple(expr.axes[p].size for p in expr.parallel)
+    sizes = expr.extents
     assert decision.grid == tuple(
         math.ceil(size / tile) for size, tile in zip(sizes, decision.tile, strict=True)
     )
@@ -71,6 +71,47 @@ def test_tiles_cover_every_output_once(m, n, k, level):
             (i, j), (ti, tj) = (np.array(g) * decision.tile), decision.tile
             written[i : i + ti, j : j + tj] += 1
         assert (written == 1).all()
+
+
+def with_axis(expr: TensorExpr, position: int, **changes) -> TensorExpr:
+    axes = list(expr.axes)
+    axes[position] = replace(axes[position], **changes)
+    return replace(expr, axes=tuple(axes))
+
+
+def tile_sizes(expr: TensorExpr, register: tuple[int, ...], position: int) -> set[int]:
+    device = cpu_device("v4")
+    model = RegisterModel(expr, device, choose_vector_axis(expr, device))
+    tiles = task_tiles(expr, device, model.vector, model.tile(register))
+    return {int(size) for size in tiles[:, position]}
+
+
+def test_tasks_cut_padded_axes_between_single_steps_only():
+    """14 rows of results in a tensor of 16: tasks of 1 to 16 rows of it, the padding included."""
+    expr = with_axis(conv(64, 14, 64, 1), 2, padding=2)
+    assert expr.extents == (1, 4, 16, 14, 16)
+    assert tile_sizes(expr, (1, 2, 1, 7, 16), 2) == {1, 2, 3, 4, 6, 8, 16}
+    assert tile_sizes(expr, (1, 2, 2, 7, 16), 2) == {16}
+    assert tile_sizes(with_axis(expr, 1, uncut=True), (1, 2, 1, 7, 16), 1) == {4}
+    for decision in construct(expr, cpu_device("v4")):
+        check(expr, cpu_device("v4"), decision)
+
+
+def test_padding_takes_no_time():
+    """16 rows of which 14 are computed: as long as 14, and 5 tasks of 3 rows as long as 5 x 3."""
+    device = cpu_device("v4")
+    plain = conv(64, 14, 64, 1)
+    padded = with_axis(plain, 2, padding=2)
+    model = RegisterModel(plain, device, choose_vector_axis(plain, device))
+    register = model.tile((1, 2, 1, 7, 16))
+    order = (1, 2, 3, 0, 4)
+
+    def costs(expr: TensorExpr, rows: int):
+        return task_costs(expr, device, register, np.array([[1, 4, rows, 14, 16]]), order)
+
+    assert costs(padded, 16).ns[0] == costs(plain, 14).ns[0]
+    assert (costs(padded, 3).tasks[0], costs(plain, 3).tasks[0]) == (6, 5)
+    assert Axis("a", 0, "parallel").extent == 1
 
 
 SIZES = st.sampled_from([0, 1, 2, 3, 7, 8, 16, 17, 100, 1000, 4096])
