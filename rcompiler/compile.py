@@ -77,11 +77,11 @@ def compile_onnx(
     """Compile an ONNX model for a device.
 
     model: path, bytes or onnx.ModelProto. target: "cpu" (this host), "cpu:v3", "cpu:x86-64", or a
-    device file. device: the figures that tiles are chosen by: a device record, the path of one, or
-    "default"; None for $RC_DEVICE, else this machine's, which are measured once and kept in the
-    cache (default figures without a cache). shapes: static shapes of inputs by name, or sizes of
-    symbolic dims. values: arrays by the names of inputs that are to be constants (they are no
-    longer inputs). eus: execution units, None for all of the device. policy: "rammer", "wave" or
+    device file. device: the figures that tiles are chosen by: a device record, the path or the name
+    of one, or "default"; None for $RC_DEVICE, else this machine's, which are measured once and kept
+    in the cache (default figures without a cache). shapes: static shapes of inputs by name, or
+    sizes of symbolic dims. values: arrays by the names of inputs that are to be constants (they are
+    no longer inputs). eus: execution units, None for all of the device. policy: "rammer", "wave" or
     "base". fusion: group ops into rOperators. tune: "off", tiles are chosen by the cost model
     alone; "kernels", the fastest of the ten best by the model, measured on this machine once and
     kept in the cache. deterministic: always the case (static choices for a device record and a

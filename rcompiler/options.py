@@ -43,7 +43,8 @@ class CompileOptions:
 
 
 def default_device() -> str | None:
-    """The device record to compile for where none is given: $RC_DEVICE, a file or "default"."""
+    """The device record to compile for where none is given: $RC_DEVICE, a file, a name or
+    "default"."""
     return os.environ.get("RC_DEVICE") or None
 
 

@@ -87,8 +87,8 @@ def add_compile_options(parser: Parser) -> None:
     group.add_argument(
         "--device",
         metavar="FILE",
-        help="a device record (rc-tune --device -o FILE) or default: the figures that tiles are "
-        "chosen by; default: this machine, measured once",
+        help="a device record (rc-tune --device -o FILE), the name of a built-in one or default: "
+        "the figures that tiles are chosen by; default: this machine, measured once",
     )
     group.add_argument(
         "--policy", metavar="NAME", help="scheduling: rammer (default), wave or base"
