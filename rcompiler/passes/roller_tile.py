@@ -24,6 +24,7 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
+from rcompiler.dialects.attributes import to_attribute
 from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.passes import Pass, PassFailure
@@ -223,7 +224,10 @@ def _build_kernel(
     attributes["order"] = ir.DenseI64ArrayAttr.get(shape.order)
     if decision.reduction_tile:
         attributes["reduction_tile"] = ir.DenseI64ArrayAttr.get(decision.reduction_tile)
-    attributes["reason"] = ir.StringAttr.get(decision.reason)
+    if decision.explanation is not None:
+        attributes["reason"] = to_attribute(decision.reason)
+        with prototype.location:
+            attributes["explanation"] = to_attribute(decision.explanation.plain())
     if decision.measured_ns:
         ns = round(decision.measured_ns * decision.tasks / math.prod(shape.grid), 1)
         attributes["measured_ns"] = ir.FloatAttr.get(ir.F64Type.get(), ns)

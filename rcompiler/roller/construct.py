@@ -12,13 +12,14 @@ makespan on a wide device, and cost more EU time: a Pareto set for the scheduler
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import product
 
 import numpy as np
 
 from rcompiler.device.model import Device
 from rcompiler.roller.cost import Array, TaskCosts, balance, cuts, makespan, task_costs
+from rcompiler.roller.explain import Explanation, RunnerUp, explain
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.rtile import grid_of, line_unit, splits
@@ -61,11 +62,26 @@ class Decision:
     estimated_ns: float
     on_chip_bytes: int
     registers: int
-    reason: str
     source: str = "roller"
     stages: "tuple[Decision, ...]" = ()
     # no part of the text that names a kernel: it is another one at each measurement
     measured_ns: float = field(default=0.0, repr=False)
+    # nor of what a decision is
+    explanation: Explanation | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def reason(self) -> str:
+        """The explanation in a line."""
+        why = self.explanation
+        if why is None:
+            return ""
+        time, form = self.measured_ns or self.estimated_ns, "x".join(map(str, self.register_tile))
+        return (
+            f"{form or 'scalar'} in registers: {why.alignment.accumulators} accumulators, "
+            f"{why.registers[0]} of {why.registers[1]} registers, {why.loads:.2f} loads per "
+            f"operation; {self.tasks} tasks of {time / 1000:.1f} us, bound by {why.limit}, "
+            f"{why.saturation:.0%} of the peak" + (f"; {why.note}" if why.note else "")
+        )
 
 
 def construct(expr: TensorExpr, device: Device) -> list[Decision]:
@@ -74,23 +90,32 @@ def construct(expr: TensorExpr, device: Device) -> list[Decision]:
     Deterministic; never empty. A sequential expression is one task of scalar code.
     """
     model = RegisterModel(expr, device, choose_vector_axis(expr, device))
-    best: _Plan | None = None
+    plans: list[_Plan] = []
+    best = 0
     for register in model.candidates()[:_REGISTERS]:
-        plan = _plan(model, register)
+        plans.append(_plan(model, register))
         # the order of the candidates already knows their cycles: only a clear win counts
-        if best is None or plan.score < 0.95 * best.score:
-            best = plan
+        if plans[-1].score < 0.95 * plans[best].score:
+            best = len(plans) - 1
         # bound by arithmetic: a register tile with less traffic cannot help
-        if plan.limit == "compute" or not model.space.broadcasts:
+        if plans[-1].limit == "compute" or not model.space.broadcasts:
             break
-    assert best is not None  # candidates() is never empty
-    chosen = [best.first, *faster(device, best.costs, best.first, best.allowed)]
-    return [_decided(model, best, i) for i in chosen]
+    plan = plans[best]
+    first = _explained(_decided(model, plan, plan.first), _second(plans, best))
+    others = [
+        _decided(model, plan, i) for i in faster(device, plan.costs, plan.first, plan.allowed)
+    ]
+    return [first, *(_explained(d, _behind(first, d, device)) for d in others)]
+
+
+def decision_of(model: RegisterModel, register: RegisterTile, tile: Sequence[int]) -> Decision:
+    """The decision for this register tile and this tile of the parallel axes."""
+    return _decided(model, _plan(model, register, np.array([tile], np.int64)), 0)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """The task tiles of one register tile with their costs; `first` is the efficient one.
+    """The task tiles of one register tile with their costs; `first` has the best of the `scores`.
 
     `around`: loops of `order` around the loop over parts of the reduction. `allowed`: the tiles
     whose running sums fit.
@@ -102,26 +127,32 @@ class _Plan:
     tiles: Array
     costs: TaskCosts
     allowed: Array
+    scores: Array
     first: int
-    score: float
+
+    @property
+    def score(self) -> float:
+        return float(self.scores[self.first])
 
     @property
     def limit(self) -> str:
         return self.costs.parts[int(self.costs.limit[self.first])]
 
 
-def _plan(model: RegisterModel, register: RegisterTile) -> _Plan:
+def _plan(model: RegisterModel, register: RegisterTile, tiles: Array | None = None) -> _Plan:
+    """tiles: by default all aligned ones."""
     expr, device = model.expr, model.device
     order = loop_order(model, register)
-    tiles = task_tiles(expr, device, model.vector, register)
+    if tiles is None:
+        tiles = task_tiles(expr, device, model.vector, register)
     costs = task_costs(expr, device, register, tiles, order)
     allowed = costs.tasks >= 1
     around = panel_loops(model, register)
     if register.part:
         fits = _sums(expr, register, order[around:], tiles) <= _SUMS
         allowed = fits if fits.any() else allowed
-    first, score = efficient(expr, device, tiles, costs, allowed)
-    return _Plan(register, order, around, tiles, costs, allowed, first, score)
+    first, scores = efficient(expr, device, tiles, costs, allowed)
+    return _Plan(register, order, around, tiles, costs, allowed, scores, first)
 
 
 class Space:
@@ -136,9 +167,7 @@ class Space:
         """registers: how many register tiles, best first."""
         self._model = RegisterModel(expr, device, choose_vector_axis(expr, device))
         self._plans = [_plan(self._model, r) for r in self._model.candidates()[:registers]]
-        self.scores = np.concatenate(
-            [_scores(expr, device, p.tiles, p.costs, p.allowed) for p in self._plans]
-        )
+        self.scores = np.concatenate([p.scores for p in self._plans])
         self.spent_ns = np.concatenate([p.costs.tasks * p.costs.ns for p in self._plans])
         self._starts = np.cumsum([0, *(len(p.tiles) for p in self._plans)])
 
@@ -212,17 +241,19 @@ def task_tiles(
 
 def efficient(
     expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts, allowed: Array
-) -> tuple[int, float]:
-    """The candidate with the least EU time over 1 to 8 EUs among those with long enough tasks."""
-    score = _scores(expr, device, tiles, costs, allowed)
+) -> tuple[int, Array]:
+    """The candidate with the least EU time over 1 to 8 EUs among those with long enough tasks, and
+    the scores of all.
+    """
+    scores = _scores(expr, device, tiles, costs, allowed)
     # equal scores: fewer tasks, then the first tile
-    best = int(np.lexsort((np.arange(len(score)), costs.tasks, score))[0])
-    return best, float(score[best])
+    return int(np.lexsort((np.arange(len(scores)), costs.tasks, scores))[0]), scores
 
 
 def _scores(
     expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts, allowed: Array
 ) -> Array:
+    """EU time over 1 to 8 EUs; infinite for tiles that are not allowed or too short."""
     whole = float(costs.ns[0])
     floor = max(device.costs.min_task_ns, whole / _SHARE)
     enough = allowed & ((costs.ns >= floor) | (costs.tasks == 1))
@@ -287,15 +318,6 @@ def decide(
     sizes = tuple(expr.axes[p].size for p in expr.parallel)
     tile = tuple(int(step) for step in tiles)
     grid = grid_of(sizes, tile)
-    limit = costs.parts[int(costs.limit[i])]
-    tasks = math.prod(grid)
-    reason = (
-        f"{'x'.join(map(str, register.sizes)) or 'scalar'} in registers: "
-        f"{register.accumulators} accumulators, {register.registers} of "
-        f"{model.device.vector_registers} registers, "
-        f"{register.loads / register.macs:.2f} loads per operation; "
-        f"{tasks} tasks of {costs.ns[i] / 1000:.1f} us, bound by {limit}"
-    )
     return Decision(
         tile=tile,
         grid=grid,
@@ -306,11 +328,55 @@ def decide(
         reduction_unroll=register.unroll,
         order=order,
         reduction_tile=parts,
-        tasks=tasks,
+        tasks=math.prod(grid),
         estimated_ns=round(float(costs.ns[i]), 1),
         on_chip_bytes=sum(expr.footprint(tile)),
         registers=register.registers,
-        reason=reason,
+        explanation=explain(model, register, tile, costs, i),
+    )
+
+
+def _explained(decision: Decision, second: RunnerUp | None) -> Decision:
+    assert decision.explanation is not None
+    return replace(decision, explanation=replace(decision.explanation, runner_up=second))
+
+
+def _second(plans: Sequence[_Plan], best: int) -> RunnerUp | None:
+    """The next best tiling by EU time, of all register tiles that were compared."""
+    chosen, found = plans[best], None
+    for plan in plans:
+        scores = plan.scores.copy()
+        if plan is chosen:
+            scores[plan.first] = np.inf
+        number = int(scores.argmin())
+        if np.isfinite(scores[number]) and (found is None or scores[number] < found[0]):
+            found = scores[number], plan, number
+    if found is None:
+        return None
+    score, plan, number = found
+    return RunnerUp(
+        tile=tuple(int(step) for step in plan.tiles[number]),
+        register_tile=plan.register.sizes,
+        tasks=int(plan.costs.tasks[number]),
+        estimated_ns=round(float(plan.costs.ns[number]), 1),
+        by="EU time",
+        ratio=round(float(score) / max(chosen.score, 1e-9), 4),
+    )
+
+
+def _behind(first: Decision, faster: Decision, device: Device) -> RunnerUp:
+    """The efficient decision, by the makespan that a faster one is there for."""
+    eus, hand_off = max(max(_EUS), device.eus), device.costs.hand_off_ns
+    spans = [
+        float(makespan(np.array(d.tasks), d.estimated_ns, eus, hand_off)) for d in (first, faster)
+    ]
+    return RunnerUp(
+        tile=first.tile,
+        register_tile=first.register_tile,
+        tasks=first.tasks,
+        estimated_ns=first.estimated_ns,
+        by=f"makespan on {eus} EUs",
+        ratio=round(spans[0] / max(spans[1], 1e-9), 4),
     )
 
 

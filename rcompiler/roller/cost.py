@@ -27,13 +27,15 @@ _FIT = 0.75  # of a level's capacity is used: the rest holds stacks, code and wh
 class TaskCosts:
     """Per candidate: `ns` of one rTask, `tasks`, and the index of the slowest part in `parts`.
 
-    `parts` names "compute" and then the levels data comes from.
+    `parts` names "compute" and then the levels data comes from; `times`: ns of each of them alone,
+    [parts, candidates].
     """
 
     ns: Array
     tasks: Array
     limit: Array
     parts: tuple[str, ...]
+    times: Array
 
 
 def task_costs(
@@ -62,7 +64,7 @@ def task_costs(
     times = np.stack([np.broadcast_to(part, tasks.shape) for part in parts])
     # the slowest part hides the others, but not perfectly
     ns = 0.8 * times.max(axis=0) + 0.2 * times.sum(axis=0) + device.costs.task_ns
-    return TaskCosts(ns, tasks, times.argmax(axis=0), tuple(names))
+    return TaskCosts(ns, tasks, times.argmax(axis=0), tuple(names), times)
 
 
 class _Nest:

@@ -9,7 +9,8 @@ import numpy as np
 
 from rcompiler.device.model import Device
 from rcompiler.roller.construct import Decision, Space, construct, eu_time
-from rcompiler.roller.cost import makespan
+from rcompiler.roller.cost import Array, makespan
+from rcompiler.roller.explain import RunnerUp
 from rcompiler.roller.expr import TensorExpr
 
 _ALL = 1 << 30  # register tiles
@@ -58,13 +59,30 @@ def choose(
     tiles = np.array([d.tile for d in best], np.int64).reshape(len(best), -1)
     tasks = np.array([d.tasks for d in best])
     ns = np.array([d.measured_ns for d in best])
-    first = best[int(np.argmin(eu_time(expr, device, tiles, tasks, ns)))]
+    times = eu_time(expr, device, tiles, tasks, ns)
+    order = [int(i) for i in np.argsort(times, kind="stable")]
+    first = best[order[0]]
+    if first.explanation is not None:
+        second = _behind(best, times, order) if len(best) > 1 else None
+        first = replace(first, explanation=replace(first.explanation, runner_up=second))
     chosen, shortest = [first], _span(first, device)
     for decision in fast:
         if _span(decision, device) < 0.9 * shortest:
             chosen.append(decision)
             shortest = _span(decision, device)
     return chosen
+
+
+def _behind(best: Sequence[Decision], times: Array, order: Sequence[int]) -> RunnerUp:
+    second = best[order[1]]
+    return RunnerUp(
+        tile=second.tile,
+        register_tile=second.register_tile,
+        tasks=second.tasks,
+        estimated_ns=second.estimated_ns,
+        by="measured EU time",
+        ratio=round(float(times[order[1]] / max(times[order[0]], 1e-9)), 4),
+    )
 
 
 def _span(decision: Decision, device: Device) -> float:

@@ -1,10 +1,12 @@
 // RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json}' --split-input-file | filecheck %s
 // RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s --check-prefix=WIDE
 
-// A product: vectors along the columns, a tile of accumulators in registers, nothing of which depends on the host. The
-// columns of w that a task reads follow its place in the grid.
+// A product: vectors along the columns, a tile of accumulators in registers, nothing of which depends on the host. It
+// says why, and what came second. The columns of w that a task reads follow its place in the grid.
 // CHECK:       "rtask.kernel"()
-// CHECK:       }) {{.*}}grid = array<i64: {{[0-9]+}}, {{[0-9]+}}>, kind = "contraction", lanes = 8 : i64
+// CHECK:       }) {{.*}}explanation = {alignment = {accumulators = 12 : i64, hiding = 8 : i64, lanes = 1.000000e+00 : f64
+// CHECK-SAME:  limit = "compute", loads = {{.*}}, parts_ns = {L2 = {{.*}}, compute = {{.*}}runner_up = {by = "EU time"
+// CHECK-SAME:  grid = array<i64: {{[0-9]+}}, {{[0-9]+}}>, kind = "contraction", lanes = 8 : i64
 // CHECK-SAME:  array<i64: -1, 0, 0, 0>, array<i64: 1, [[N:[0-9]+]], 0, [[N]]>]]
 // CHECK-SAME:  register_tile = array<i64: 4, 24>
 // CHECK-SAME:  sym_name = "[[K:k_[0-9a-f]+]]"
