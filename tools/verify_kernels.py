@@ -2,8 +2,8 @@
 
     python -m rcompiler.tools.verify_kernels --operators=60
 
-Candidates: the tilings that tuning would measure, and some drawn from the whole aligned space. Each
-is compared bit by bit with the untiled kernel, and that one with f64.
+Candidates: the tilings that tuning would measure with each policy, and some drawn from the whole
+aligned space. Each is compared bit by bit with the untiled kernel, and that one with f64.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from rcompiler.host import target_device
-    from rcompiler.profiler.tuner import TOP, shortlist
+    from rcompiler.profiler.tuner import TOP
+    from rcompiler.roller.policy import POLICIES, shortlist
     from rcompiler.roller.ranking import sampled
     from rcompiler.tools._operators import profiler
 
@@ -48,9 +49,11 @@ def _run(options: argparse.Namespace) -> int:
     with profiler(device, options.jobs) as found:
         for body in _bodies(options.models, device, options.operators):
             expr = body.expression()
-            best, model = shortlist(expr, device, TOP)
-            drawn = sampled(expr, device, options.drawn)
-            candidates = found.candidates(body, [*best, *model, *drawn])
+            wanted = sampled(expr, device, options.drawn)
+            for policy in POLICIES:
+                best, model = shortlist(expr, device, TOP, policy)
+                wanted += [*best, *model]
+            candidates = found.candidates(body, wanted)
             try:
                 errors = found.run(body, candidates, timed=False).errors
             except WrongKernel as reference:

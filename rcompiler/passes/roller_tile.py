@@ -7,7 +7,8 @@ After:
     12, 32>, ...,
                                           sym_name = "k_3f09a1b2c4d5e6f7"} : () -> ()
     %0 = "rtask.operator"() ({ ... }) {kernels = [@k_3f09a1b2c4d5e6f7], ...} : ...
-Operators with equal bodies share their kernels. Needs: static shapes.
+Operators with equal bodies share their kernels. policy=osdi22: the published search decides, with
+one kernel per operator. Needs: static shapes.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from torch_mlir import ir
 
@@ -32,8 +34,9 @@ from rcompiler.passes._clone import copy_block
 from rcompiler.passes._staged import StageBody, stage_bodies, stage_expressions
 from rcompiler.passes._task_boxes import in_place_pairs, read_box, write_box
 from rcompiler.passes._tensor_expr import Traced, Tracer, core_of, tensor_expr
-from rcompiler.roller.construct import Decision, construct
+from rcompiler.roller.construct import Decision
 from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.policy import decide
 from rcompiler.roller.staged import StageExpr, construct_staged
 
 
@@ -43,14 +46,15 @@ class RollerTile(Pass):
 
     device: str = "cpu"
     candidates: int = 3
+    policy: Literal["roller", "osdi22"] = "roller"
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
 
-        def decide(body: Body) -> list[Decision]:
-            return body.construct(device)[: self.candidates]
+        def choose(body: Body) -> list[Decision]:
+            return body.construct(device, self.policy)[: self.candidates]
 
-        tile_operators(module, decide)
+        tile_operators(module, choose)
 
 
 @dataclass(frozen=True)
@@ -95,10 +99,12 @@ class Body:
         block = self.prototype.body.blocks[0]
         return tensor_expr(list(block.arguments), yielded(block), self.kind, self.traced)
 
-    def construct(self, device: Device) -> list[Decision]:
-        """Tilings by the cost model, the efficient one first; [] if the stages fit in no way."""
+    def construct(self, device: Device, policy: str = "roller") -> list[Decision]:
+        """Tilings, the preferred first, see `roller.policy`; with stages by the cost model, [] if
+        they fit in no way.
+        """
         if not self.stages:
-            return construct(self.expression(), device)
+            return decide(self.expression(), device, policy)
         return construct_staged(*self.stage_expressions(), device)
 
     def stage_expressions(self) -> tuple[list[StageExpr], TensorExpr]:
@@ -118,15 +124,15 @@ class Body:
 Decide = Callable[[Body], list[Decision]]
 
 
-def tile_operators(module: ir.Operation, decide: Decide) -> None:
-    """Build the kernels that `decide` wants for every rOperator, the preferred first.
+def tile_operators(module: ir.Operation, choose: Decide) -> None:
+    """Build the kernels that `choose` wants for every rOperator, the preferred first.
 
     It is asked once for operators with equal bodies.
     """
     known: dict[str, list[str]] = {}
     for op, operator in _bodies(module):
         if operator.signature not in known:
-            known[operator.signature] = _build_kernels(operator, decide(operator))
+            known[operator.signature] = _build_kernels(operator, choose(operator))
         symbols = [ir.FlatSymbolRefAttr.get(n, op.context) for n in known[operator.signature]]
         op.attributes["kernels"] = ir.ArrayAttr.get(symbols, op.context)
 

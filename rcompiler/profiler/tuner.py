@@ -15,9 +15,9 @@ from rcompiler.errors import DeviceError
 from rcompiler.passes.roller_tile import Body
 from rcompiler.profiler.index import NAME, ProfileIndex
 from rcompiler.profiler.profile import Profile, Profiler
-from rcompiler.roller.construct import Decision, construct
-from rcompiler.roller.expr import TensorExpr
-from rcompiler.roller.ranking import choose, ranked, with_times
+from rcompiler.roller.construct import Decision
+from rcompiler.roller.policy import shortlist
+from rcompiler.roller.ranking import choose, with_times
 
 TOP = 10  # tilings that are measured
 
@@ -30,10 +30,14 @@ class KernelWarning(UserWarning):
 
 @dataclass
 class Tuner:
-    """Decides the kernels of operators by measuring; `profiles` are those of them so far."""
+    """Decides the kernels of operators by measuring; `profiles` are those of them so far.
+
+    policy: whose tilings are measured, see `roller.policy`.
+    """
 
     profiler: Profiler
     top: int = TOP
+    policy: str = "roller"
     profiles: dict[str, Profile] = field(default_factory=dict)
 
     def decide(self, body: Body) -> list[Decision]:
@@ -46,7 +50,7 @@ class Tuner:
         if body.stages:
             return body.construct(self.profiler.device)
         expr, device = body.expression(), self.profiler.device
-        best, model = shortlist(expr, device, self.top)
+        best, model = shortlist(expr, device, self.top, self.policy)
         wanted = [*best, *(d for d in model if d not in best)]
         if len(wanted) == 1:
             return wanted
@@ -62,19 +66,14 @@ class Tuner:
         return choose(expr, device, slow or timed, fast)
 
 
-def shortlist(expr: TensorExpr, device: Device, top: int) -> tuple[list[Decision], list[Decision]]:
-    """The `top` best tilings by the model, and those that construction decides for."""
-    return ranked(expr, device, top), construct(expr, device)
-
-
 @contextmanager
 def kernel_tuner(
-    device: Device, base: Device, target: Target, folder: Path | None
+    device: Device, base: Device, target: Target, folder: Path | None, policy: str = "roller"
 ) -> Iterator[Tuner]:
     """A tuner for this machine, with the index and the objects in the folder `folder`, or without.
 
-    device: whose figures the model uses. base: this machine, as it was detected. Raises DeviceError
-    for a target that does not run here.
+    device: whose figures the model uses. base: this machine, as it was detected. policy: whose
+    tilings are measured. Raises DeviceError for a target that does not run here.
     """
     missing = sorted({*target.required} - {*Target.named("host").required})
     if missing:
@@ -85,6 +84,6 @@ def kernel_tuner(
     index = ProfileIndex(folder / NAME if folder is not None else None)
     cache = ObjectCache(folder) if folder is not None else None
     try:
-        yield Tuner(Profiler(device, target, fingerprint(base), index, cache))
+        yield Tuner(Profiler(device, target, fingerprint(base), index, cache), policy=policy)
     finally:
         index.close()
