@@ -18,5 +18,5 @@ class RcRtaskToVdevice(Pipeline):
     eus: int = 0
 
     def text(self) -> str:
-        tile = RollerTile(self.device, policy=self.roller_policy)
+        tile = RollerTile(self.device, policy=self.roller_policy, eus=self.eus)
         return f"{tile},{RammerSchedule(self.policy, self.eus, self.device)}"

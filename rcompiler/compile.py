@@ -261,11 +261,17 @@ class _Compilation:
         if options.tune == "kernels":
             self.begin("tune")
             with kernel_tuner(
-                self.device, self._base, self._target(), options.cache, options.roller_policy
+                self.device,
+                self._base,
+                self._target(),
+                options.cache,
+                options.roller_policy,
+                options.eus or None,
             ) as tuner:
                 tile_operators(module.operation, tuner.decide)
         else:
-            self._run(module, str(RollerTile(record, policy=options.roller_policy)))
+            tile = RollerTile(record, policy=options.roller_policy, eus=options.eus)
+            self._run(module, str(tile))
         self._keep("rkernel", module)
         self._run(module, str(RammerSchedule(options.policy, options.eus, record)))
         return self.from_schedule(module, constants)

@@ -8,7 +8,7 @@ After:
                                           sym_name = "k_3f09a1b2c4d5e6f7"} : () -> ()
     %0 = "rtask.operator"() ({ ... }) {kernels = [@k_3f09a1b2c4d5e6f7], ...} : ...
 Operators with equal bodies share their kernels. policy=osdi22: the published search decides, with
-one kernel per operator. Needs: static shapes.
+one kernel per operator. eus: how many EUs an operator may get; 0: all. Needs: static shapes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from rcompiler.passes._clone import copy_block
 from rcompiler.passes._staged import StageBody, stage_bodies, stage_expressions
 from rcompiler.passes._task_boxes import in_place_pairs, read_box, write_box
 from rcompiler.passes._tensor_expr import Traced, Tracer, core_of, tensor_expr
-from rcompiler.roller.construct import Decision
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.policy import decide
 from rcompiler.roller.staged import StageExpr, construct_staged
@@ -47,12 +47,14 @@ class RollerTile(Pass):
     device: str = "cpu"
     candidates: int = 3
     policy: Literal["roller", "osdi22"] = "roller"
+    eus: int = 0
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
+        eus = self.eus or None
 
         def choose(body: Body) -> list[Decision]:
-            return body.construct(device, self.policy)[: self.candidates]
+            return body.construct(device, self.policy, eus)[: self.candidates]
 
         tile_operators(module, choose)
 
@@ -99,13 +101,15 @@ class Body:
         block = self.prototype.body.blocks[0]
         return tensor_expr(list(block.arguments), yielded(block), self.kind, self.traced)
 
-    def construct(self, device: Device, policy: str = "roller") -> list[Decision]:
+    def construct(
+        self, device: Device, policy: str = "roller", eus: int | None = None
+    ) -> list[Decision]:
         """Tilings, the preferred first, see `roller.policy`; with stages by the cost model, [] if
         they fit in no way.
         """
         if not self.stages:
-            return decide(self.expression(), device, policy)
-        return construct_staged(*self.stage_expressions(), device)
+            return decide(self.expression(), device, policy, eus)
+        return construct_staged(*self.stage_expressions(), device, eus)
 
     def stage_expressions(self) -> tuple[list[StageExpr], TensorExpr]:
         """The stages for the cost model, and what is left to do after them."""

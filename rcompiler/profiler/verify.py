@@ -22,7 +22,7 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler.errors import WrongKernel
-from rcompiler.roller.construct import Decision
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 
 _HEX = re.compile(r"\b0x([0-9A-F]{8})( : |> : tensor<(?:\d+x)*)f32\b")

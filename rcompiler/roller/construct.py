@@ -7,19 +7,21 @@ results do not depend on the tile.
 
 The first decision does not depend on the number of EUs of the device: it has the least EU time on
 average over 1 to 8 EUs, with tasks long enough to be worth placing. The others have a shorter
-makespan on a wide device, and cost more EU time: a Pareto set for the scheduler.
+makespan on a wide device, and cost more EU time: a Pareto set for the scheduler, up to a budget of
+EUs. An operator with fewer register tiles than EUs gets smaller ones there: it shrinks.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.cost import Array, TaskCosts, balance, cuts, makespan, task_costs
-from rcompiler.roller.explain import Explanation, RunnerUp, explain
+from rcompiler.roller.cost import Array, TaskCosts, balance, cuts, spans, task_costs
+from rcompiler.roller.decision import Decision
+from rcompiler.roller.explain import RunnerUp, explain
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.rtile import grid_of, line_unit, splits
@@ -34,61 +36,17 @@ _REGISTERS = 3  # register tiles whose task tiles are compared
 _SUMS = 32 << 10  # bytes of the running sums of a task, which stay in the first two levels
 _CUT = 0.05  # every axis that is cut makes rows shorter and dependences more
 _FAST = 3  # decisions besides the efficient one
+_WORTH = 5  # times the hand-off that an rTask of a faster decision takes at least
 
 
-@dataclass(frozen=True)
-class Decision:
-    """One rKernel: how an operator is cut into rTasks and registers.
-
-    `tile`, `grid`, `register_tile`: per parallel axis. `vector_dim`: position among the parallel
-    axes, or -1; then `vector_reduction` is the position among the reduction axes, or -1 for
-    scalar code. `reduction_unroll`: elements per reduction axis. `order`: positions of the
-    parallel axes, outermost loop of a task first. `reduction_tile`: () or how many loops of `order`
-    are around the loop over parts of the reduction, and the steps of its outermost axis in one
-    part. `estimated_ns`, `measured_ns` (0: not measured), `on_chip_bytes`: of one rTask. `stages`:
-    how a task computes what it keeps on chip first, see `roller.staged`.
-    """
-
-    tile: tuple[int, ...]
-    grid: tuple[int, ...]
-    register_tile: tuple[int, ...]
-    vector_dim: int
-    vector_reduction: int
-    lanes: int
-    reduction_unroll: tuple[int, ...]
-    order: tuple[int, ...]
-    reduction_tile: tuple[int, ...]
-    tasks: int
-    estimated_ns: float
-    on_chip_bytes: int
-    registers: int
-    source: str = "roller"
-    stages: "tuple[Decision, ...]" = ()
-    # no part of the text that names a kernel: it is another one at each measurement
-    measured_ns: float = field(default=0.0, repr=False)
-    # nor of what a decision is
-    explanation: Explanation | None = field(default=None, repr=False, compare=False)
-
-    @property
-    def reason(self) -> str:
-        """The explanation in a line."""
-        why = self.explanation
-        if why is None:
-            return ""
-        time, form = self.measured_ns or self.estimated_ns, "x".join(map(str, self.register_tile))
-        return (
-            f"{form or 'scalar'} in registers: {why.alignment.accumulators} accumulators, "
-            f"{why.registers[0]} of {why.registers[1]} registers, {why.loads:.2f} loads per "
-            f"operation; {self.tasks} tasks of {time / 1000:.1f} us, bound by {why.limit}, "
-            f"{why.saturation:.0%} of the peak" + (f"; {why.note}" if why.note else "")
-        )
-
-
-def construct(expr: TensorExpr, device: Device) -> list[Decision]:
+def construct(expr: TensorExpr, device: Device, eus: int | None = None) -> list[Decision]:
     """Decisions for `expr` on `device`: the efficient one first, then ever faster ones.
 
-    Deterministic; never empty. A sequential expression is one task of scalar code.
+    eus: how many EUs the operator may get; by default all, and 8 on smaller devices, so that these
+    have equal kernels. Deterministic; never empty. A sequential expression is one task of scalar
+    code.
     """
+    eus = eus_of(device, eus)
     model = RegisterModel(expr, device, choose_vector_axis(expr, device))
     plans: list[_Plan] = []
     best = 0
@@ -101,11 +59,13 @@ def construct(expr: TensorExpr, device: Device) -> list[Decision]:
         if plans[-1].limit == "compute" or not model.space.broadcasts:
             break
     plan = plans[best]
-    first = _explained(_decided(model, plan, plan.first), _second(plans, best))
-    others = [
-        _decided(model, plan, i) for i in faster(device, plan.costs, plan.first, plan.allowed)
-    ]
-    return [first, *(_explained(d, _behind(first, d, device)) for d in others)]
+    first = _explained(_decided(model, plan, plan.first), _second(model, plans, best))
+    return [first, *_faster(model, plan, first, eus)]
+
+
+def eus_of(device: Device, eus: int | None) -> int:
+    """How many EUs faster decisions are for."""
+    return eus or max(max(_EUS), device.eus)
 
 
 def decision_of(model: RegisterModel, register: RegisterTile, tile: Sequence[int]) -> Decision:
@@ -271,18 +231,17 @@ def eu_time(expr: TensorExpr, device: Device, tiles: Array, tasks: Array, ns: Ar
     return spent * (1 + _CUT * cuts(expr, tiles))
 
 
-def faster(device: Device, costs: TaskCosts, first: int, allowed: Array) -> list[int]:
-    """Pareto candidates with a clearly shorter makespan on a wide device, most efficient first.
+def faster(device: Device, costs: TaskCosts, first: int, allowed: Array, eus: int) -> list[int]:
+    """Pareto candidates with a clearly shorter makespan on `eus` EUs, most efficient first.
 
     None for an operator that is too short for a second EU as a whole.
     """
-    if costs.ns[0] < device.costs.min_task_ns:
-        return []
     hand_off = device.costs.hand_off_ns
-    eus = max(max(_EUS), device.eus)
-    span = makespan(costs.tasks, costs.ns, eus, hand_off)
+    if eus == 1 or costs.ns[0] < device.costs.min_task_ns:
+        return []
+    span = spans(costs, device, eus)
     spent = costs.tasks * (costs.ns + hand_off)
-    worth = allowed & (costs.ns >= 5 * hand_off)
+    worth = allowed & (costs.ns >= _WORTH * hand_off)
     chosen: list[int] = []
     best = float(span[first])
     for i in np.lexsort((np.arange(len(span)), span, spent)):
@@ -293,6 +252,43 @@ def faster(device: Device, costs: TaskCosts, first: int, allowed: Array) -> list
     if len(chosen) > _FAST:
         chosen = [chosen[0], chosen[len(chosen) // 2], chosen[-1]]
     return chosen
+
+
+def _faster(model: RegisterModel, plan: _Plan, first: Decision, eus: int) -> list[Decision]:
+    """The decisions for wide devices, compared with the efficient one."""
+    device, costs = model.device, plan.costs
+    span = spans(costs, device, eus)
+    chosen = faster(device, costs, plan.first, plan.allowed, eus)
+    found = [(_decided(model, plan, i), float(span[i])) for i in chosen]
+    found += _shrunk(model, plan, float(span[[plan.first, *chosen]].min()), eus)
+    by, whole = f"makespan on {eus} EUs", float(span[plan.first])
+    return [_explained(d, _runner_up(first, by, whole / max(ns, 1e-9))) for d, ns in found]
+
+
+def _shrunk(
+    model: RegisterModel, plan: _Plan, best: float, eus: int
+) -> list[tuple[Decision, float]]:
+    """The decision with smaller register tiles that is clearly faster than `best`, and its
+    makespan, if there are EUs without a register tile: at most one (Roller §3.2: small operators).
+    """
+    device, found = model.device, []
+    if eus == 1 or plan.costs.ns[0] < device.costs.min_task_ns:
+        return []
+    tiles = model.count(plan.register)
+    for register in model.candidates():
+        if tiles >= eus:
+            break
+        if model.count(register) <= tiles:  # as few, and slower
+            continue
+        tiles = model.count(register)
+        smaller = _plan(model, register)
+        worth = smaller.costs.ns >= _WORTH * device.costs.hand_off_ns
+        span = np.where(worth, spans(smaller.costs, device, eus), np.inf)
+        number = int(span.argmin())
+        if span[number] < 0.9 * best:
+            best = float(span[number])
+            found = [(_decided(model, smaller, number), best)]
+    return found
 
 
 def _decided(model: RegisterModel, plan: _Plan, i: int) -> Decision:
@@ -341,42 +337,28 @@ def _explained(decision: Decision, second: RunnerUp | None) -> Decision:
     return replace(decision, explanation=replace(decision.explanation, runner_up=second))
 
 
-def _second(plans: Sequence[_Plan], best: int) -> RunnerUp | None:
+def _second(model: RegisterModel, plans: Sequence[_Plan], best: int) -> RunnerUp | None:
     """The next best tiling by EU time, of all register tiles that were compared."""
-    chosen, found = plans[best], None
-    for plan in plans:
-        scores = plan.scores.copy()
-        if plan is chosen:
-            scores[plan.first] = np.inf
-        number = int(scores.argmin())
-        if np.isfinite(scores[number]) and (found is None or scores[number] < found[0]):
-            found = scores[number], plan, number
-    if found is None:
+    scores = [plan.scores.copy() for plan in plans]
+    won = plans[best].first
+    least = max(float(scores[best][won]), 1e-9)
+    scores[best][won] = np.inf
+    k = min(range(len(plans)), key=lambda i: (scores[i].min(), i))
+    number = int(scores[k].argmin())
+    if not np.isfinite(scores[k][number]):
         return None
-    score, plan, number = found
-    return RunnerUp(
-        tile=tuple(int(step) for step in plan.tiles[number]),
-        register_tile=plan.register.sizes,
-        tasks=int(plan.costs.tasks[number]),
-        estimated_ns=round(float(plan.costs.ns[number]), 1),
-        by="EU time",
-        ratio=round(float(score) / max(chosen.score, 1e-9), 4),
-    )
+    ratio = float(scores[k][number]) / least
+    return _runner_up(_decided(model, plans[k], number), "EU time", ratio)
 
 
-def _behind(first: Decision, faster: Decision, device: Device) -> RunnerUp:
-    """The efficient decision, by the makespan that a faster one is there for."""
-    eus, hand_off = max(max(_EUS), device.eus), device.costs.hand_off_ns
-    spans = [
-        float(makespan(np.array(d.tasks), d.estimated_ns, eus, hand_off)) for d in (first, faster)
-    ]
+def _runner_up(decision: Decision, by: str, ratio: float) -> RunnerUp:
     return RunnerUp(
-        tile=first.tile,
-        register_tile=first.register_tile,
-        tasks=first.tasks,
-        estimated_ns=first.estimated_ns,
-        by=f"makespan on {eus} EUs",
-        ratio=round(spans[0] / max(spans[1], 1e-9), 4),
+        tile=decision.tile,
+        register_tile=decision.register_tile,
+        tasks=decision.tasks,
+        estimated_ns=decision.estimated_ns,
+        by=by,
+        ratio=round(ratio, 4),
     )
 
 

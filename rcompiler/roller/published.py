@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from rcompiler.device.model import Device
 from rcompiler.errors import CompilerError
-from rcompiler.roller.construct import Decision, decision_of
+from rcompiler.roller.construct import decision_of
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import ExpressionError, TensorExpr
 from rcompiler.roller.osdi22 import Options, RProgram, emit
 from rcompiler.roller.osdi22.expression import expression_of
@@ -28,10 +29,13 @@ class NoTile(CompilerError):
     """The published search has no tile for an operator; the message is the reason."""
 
 
-def published(expr: TensorExpr, device: Device, count: int = 1) -> list[Decision]:
+def published(
+    expr: TensorExpr, device: Device, count: int = 1, eus: int | None = None
+) -> list[Decision]:
     """The first `count` rPrograms of the published search, in its order.
 
-    Raises NoTile for what it cannot express.
+    eus: of how many execution units none should be idle; by default all. Raises NoTile for what it
+    cannot express.
     """
     if expr.kind == "sequential":
         raise NoTile("its steps depend on each other")
@@ -40,7 +44,7 @@ def published(expr: TensorExpr, device: Device, count: int = 1) -> list[Decision
     except ExpressionError as error:
         raise NoTile(str(error)) from None
     ordered, groups = found
-    programs = emit(ordered, hal_of(device), Options(visits=_VISITS))[:count]
+    programs = emit(ordered, hal_of(device), Options(visits=_VISITS), units=eus)[:count]
     if not programs:
         raise NoTile("no tile of it is aligned and fits")
     model = RegisterModel(expr, device, choose_vector_axis(expr, device))

@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.construct import Decision, Space, construct, eu_time
+from rcompiler.roller.construct import Space, construct, eu_time
 from rcompiler.roller.cost import Array, makespan
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.explain import RunnerUp
 from rcompiler.roller.expr import TensorExpr
 
@@ -49,13 +50,18 @@ def with_times(decisions: Sequence[Decision], ns: Sequence[float]) -> list[Decis
 
 
 def choose(
-    expr: TensorExpr, device: Device, best: Sequence[Decision], fast: Sequence[Decision]
+    expr: TensorExpr,
+    device: Device,
+    best: Sequence[Decision],
+    fast: Sequence[Decision],
+    eus: int | None = None,
 ) -> list[Decision]:
     """What `construct` returns, by measured times: the efficient decision first.
 
     best: candidates for it; all of them measured. fast: those that may come after it, more tasks
-    last; they stay if their makespan on a wide device is clearly shorter.
+    last; they stay if their makespan on `eus` EUs (see `construct`) is clearly shorter.
     """
+    eus = eus or max(_WIDE, device.eus)
     tiles = np.array([d.tile for d in best], np.int64).reshape(len(best), -1)
     tasks = np.array([d.tasks for d in best])
     ns = np.array([d.measured_ns for d in best])
@@ -65,11 +71,11 @@ def choose(
     if first.explanation is not None:
         second = _behind(best, times, order) if len(best) > 1 else None
         first = replace(first, explanation=replace(first.explanation, runner_up=second))
-    chosen, shortest = [first], _span(first, device)
+    chosen, shortest = [first], _span(first, device, eus)
     for decision in fast:
-        if _span(decision, device) < 0.9 * shortest:
+        if _span(decision, device, eus) < 0.9 * shortest:
             chosen.append(decision)
-            shortest = _span(decision, device)
+            shortest = _span(decision, device, eus)
     return chosen
 
 
@@ -85,7 +91,6 @@ def _behind(best: Sequence[Decision], times: Array, order: Sequence[int]) -> Run
     )
 
 
-def _span(decision: Decision, device: Device) -> float:
-    eus = max(_WIDE, device.eus)
+def _span(decision: Decision, device: Device, eus: int) -> float:
     hand_off = device.costs.hand_off_ns
     return float(makespan(np.array(decision.tasks), decision.measured_ns, eus, hand_off))

@@ -12,15 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.construct import (
-    Decision,
-    decide,
-    efficient,
-    faster,
-    loop_order,
-    task_tiles,
-)
+from rcompiler.roller.construct import decide, efficient, eus_of, faster, loop_order, task_tiles
 from rcompiler.roller.cost import Array, TaskCosts, task_costs
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.vectors import choose_vector_axis
@@ -39,11 +33,11 @@ class StageExpr:
 
 
 def construct_staged(
-    stages: Sequence[StageExpr], last: TensorExpr, device: Device
+    stages: Sequence[StageExpr], last: TensorExpr, device: Device, eus: int | None = None
 ) -> list[Decision]:
     """Decisions for `last` with those of its stages: the efficient one first, then faster ones.
 
-    [] if no tile lets the kept tiles fit. Deterministic.
+    eus: as for `construct`. [] if no tile lets the kept tiles fit. Deterministic.
     """
     model = RegisterModel(last, device, choose_vector_axis(last, device))
     register = model.candidates()[0]
@@ -64,7 +58,7 @@ def construct_staged(
                 plan.decision(tiles[i], part, i) for plan, part in zip(plans, parts, strict=True)
             ),
         )
-        for i in [first, *faster(device, total, first, allowed)]
+        for i in [first, *faster(device, total, first, allowed, eus_of(device, eus))]
     ]
 
 

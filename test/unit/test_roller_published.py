@@ -154,3 +154,10 @@ def test_ten_are_measured_and_the_first_is_decided():
     assert decide(expr, device) == construct(expr, device)
     with pytest.raises(CompilerError, match="'best' is none of roller, osdi22"):
         decide(expr, device, "best")
+
+
+def test_a_budget_of_eus_needs_less_shrinking():
+    device, expr = GPUS["v100"], matmul(128, 1000, 4032)
+    whole, eight = (published(expr, device, eus=eus)[0] for eus in (None, 8))
+    assert whole.tasks >= 80 > eight.tasks >= 8
+    assert decide(expr, device, "osdi22", 8)[0] == eight
