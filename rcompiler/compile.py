@@ -44,6 +44,7 @@ from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
+from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_stitch import RtaskStitch
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
@@ -246,7 +247,7 @@ class _Compilation:
         self._run(
             module,
             f"cse,{RTaskMergeSiblings(record)},{RTaskBlockChannels(lanes)},"
-            f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},cse",
+            f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},{RTaskSplitK(record)},cse",
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))

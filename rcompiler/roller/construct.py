@@ -46,7 +46,11 @@ def construct(expr: TensorExpr, device: Device, eus: int | None = None) -> list[
     have equal kernels. Deterministic; never empty. A sequential expression is one task of scalar
     code.
     """
-    eus = eus_of(device, eus)
+    return [decision for decision, _ in paced(expr, device, eus_of(device, eus))]
+
+
+def paced(expr: TensorExpr, device: Device, eus: int) -> list[tuple[Decision, float]]:
+    """The decisions for `eus` EUs, each with its makespan on them in ns."""
     model = RegisterModel(expr, device, choose_vector_axis(expr, device))
     plans: list[_Plan] = []
     best = 0
@@ -60,7 +64,7 @@ def construct(expr: TensorExpr, device: Device, eus: int | None = None) -> list[
             break
     plan = plans[best]
     first = _explained(_decided(model, plan, plan.first), _second(model, plans, best))
-    return [first, *_faster(model, plan, first, eus)]
+    return _with_faster(model, plan, first, eus)
 
 
 def eus_of(device: Device, eus: int | None) -> int:
@@ -254,15 +258,19 @@ def faster(device: Device, costs: TaskCosts, first: int, allowed: Array, eus: in
     return chosen
 
 
-def _faster(model: RegisterModel, plan: _Plan, first: Decision, eus: int) -> list[Decision]:
-    """The decisions for wide devices, compared with the efficient one."""
+def _with_faster(
+    model: RegisterModel, plan: _Plan, first: Decision, eus: int
+) -> list[tuple[Decision, float]]:
+    """`first` and the faster decisions, each with its makespan on `eus` EUs and compared by it."""
     device, costs = model.device, plan.costs
     span = spans(costs, device, eus)
     chosen = faster(device, costs, plan.first, plan.allowed, eus)
     found = [(_decided(model, plan, i), float(span[i])) for i in chosen]
     found += _shrunk(model, plan, float(span[[plan.first, *chosen]].min()), eus)
     by, whole = f"makespan on {eus} EUs", float(span[plan.first])
-    return [_explained(d, _runner_up(first, by, whole / max(ns, 1e-9))) for d, ns in found]
+    behind = [_runner_up(first, by, whole / max(ns, 1e-9)) for _, ns in found]
+    compared = [(_explained(d, b), ns) for (d, ns), b in zip(found, behind, strict=True)]
+    return [(first, whole), *compared]
 
 
 def _shrunk(
