@@ -76,8 +76,8 @@ def _verified(runner: Profiler, body: Body, drawn: int) -> dict[str, Any]:
     from rcompiler.roller.ranking import sampled
 
     expr, device = body.expression(), runner.device
-    wanted = sampled(expr, device, drawn)
-    for policy in POLICIES:
+    wanted = body.construct(device) if body.stages else sampled(expr, device, drawn)
+    for policy in () if body.stages else POLICIES:
         best, model = shortlist(expr, device, TOP, policy)
         wanted += [*best, *model]
     candidates = runner.candidates(body, wanted)

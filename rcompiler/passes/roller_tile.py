@@ -36,7 +36,7 @@ from rcompiler.passes._task_boxes import in_place_pairs, read_box, write_box
 from rcompiler.passes._tensor_expr import Traced, Tracer, core_of, tensor_expr
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
-from rcompiler.roller.policy import decide
+from rcompiler.roller.policy import decisions, left_over
 from rcompiler.roller.staged import StageExpr, construct_staged
 
 
@@ -108,8 +108,9 @@ class Body:
         they fit in no way.
         """
         if not self.stages:
-            return decide(self.expression(), device, policy, eus)
-        return construct_staged(*self.stage_expressions(), device, eus)
+            return decisions(self.expression(), device, policy, eus)
+        found = construct_staged(*self.stage_expressions(), device, eus)
+        return found if policy == "roller" else left_over(found, "it has stages")
 
     def stage_expressions(self) -> tuple[list[StageExpr], TensorExpr]:
         """The stages for the cost model, and what is left to do after them."""

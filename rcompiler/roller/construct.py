@@ -13,7 +13,7 @@ EUs. An operator with fewer register tiles than EUs gets smaller ones there: it 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
@@ -63,7 +63,7 @@ def paced(expr: TensorExpr, device: Device, eus: int) -> list[tuple[Decision, fl
         if plans[-1].limit == "compute" or not model.space.broadcasts:
             break
     plan = plans[best]
-    first = _explained(_decided(model, plan, plan.first), _second(model, plans, best))
+    first = _decided(model, plan, plan.first).compared(_second(model, plans, best))
     return _with_faster(model, plan, first, eus)
 
 
@@ -268,8 +268,7 @@ def _with_faster(
     found = [(_decided(model, plan, i), float(span[i])) for i in chosen]
     found += _shrunk(model, plan, float(span[[plan.first, *chosen]].min()), eus)
     by, whole = f"makespan on {eus} EUs", float(span[plan.first])
-    behind = [_runner_up(first, by, whole / max(ns, 1e-9)) for _, ns in found]
-    compared = [(_explained(d, b), ns) for (d, ns), b in zip(found, behind, strict=True)]
+    compared = [(d.compared(first.as_runner_up(by, whole / max(ns, 1e-9))), ns) for d, ns in found]
     return [(first, whole), *compared]
 
 
@@ -340,11 +339,6 @@ def decide(
     )
 
 
-def _explained(decision: Decision, second: RunnerUp | None) -> Decision:
-    assert decision.explanation is not None
-    return replace(decision, explanation=replace(decision.explanation, runner_up=second))
-
-
 def _second(model: RegisterModel, plans: Sequence[_Plan], best: int) -> RunnerUp | None:
     """The next best tiling by EU time, of all register tiles that were compared."""
     scores = [plan.scores.copy() for plan in plans]
@@ -356,18 +350,7 @@ def _second(model: RegisterModel, plans: Sequence[_Plan], best: int) -> RunnerUp
     if not np.isfinite(scores[k][number]):
         return None
     ratio = float(scores[k][number]) / least
-    return _runner_up(_decided(model, plans[k], number), "EU time", ratio)
-
-
-def _runner_up(decision: Decision, by: str, ratio: float) -> RunnerUp:
-    return RunnerUp(
-        tile=decision.tile,
-        register_tile=decision.register_tile,
-        tasks=decision.tasks,
-        estimated_ns=decision.estimated_ns,
-        by=by,
-        ratio=round(ratio, 4),
-    )
+    return _decided(model, plans[k], number).as_runner_up("EU time", ratio)
 
 
 def _parts(expr: TensorExpr, plan: _Plan, tile: Array) -> tuple[int, ...]:

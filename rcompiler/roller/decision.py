@@ -1,8 +1,8 @@
 """Decision: one rKernel as data, which the code generator and the scheduler go by."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from rcompiler.roller.explain import Explanation
+from rcompiler.roller.explain import Explanation, RunnerUp
 
 
 @dataclass(frozen=True)
@@ -50,4 +50,20 @@ class Decision:
             f"{why.registers[0]} of {why.registers[1]} registers, {why.loads:.2f} loads per "
             f"operation; {self.tasks} tasks of {time / 1000:.1f} us, bound by {why.limit}, "
             f"{why.saturation:.0%} of the peak" + (f"; {why.note}" if why.note else "")
+        )
+
+    def compared(self, second: RunnerUp | None) -> "Decision":
+        """The same, which says what came second."""
+        assert self.explanation is not None
+        return replace(self, explanation=replace(self.explanation, runner_up=second))
+
+    def as_runner_up(self, by: str, ratio: float) -> RunnerUp:
+        """This decision as the one that came second; see `RunnerUp`."""
+        return RunnerUp(
+            tile=self.tile,
+            register_tile=self.register_tile,
+            tasks=self.tasks,
+            estimated_ns=self.estimated_ns,
+            by=by,
+            ratio=round(ratio, 4),
         )

@@ -17,7 +17,7 @@ from rcompiler.roller.ranking import ranked
 POLICIES = ("roller", "osdi22")
 
 
-def decide(
+def decisions(
     expr: TensorExpr, device: Device, policy: str = "roller", eus: int | None = None
 ) -> list[Decision]:
     """The decisions for an operator, the preferred first; of the published search its Top-1.
@@ -31,7 +31,7 @@ def decide(
 def shortlist(
     expr: TensorExpr, device: Device, top: int, policy: str = "roller", eus: int | None = None
 ) -> tuple[list[Decision], list[Decision]]:
-    """The `top` tilings to measure, the best by the policy first, and what `decide` returns."""
+    """The `top` tilings to measure, the best by the policy first, and what `decisions` returns."""
     if policy not in POLICIES:
         raise CompilerError(f"policy {policy!r} is none of {', '.join(POLICIES)}")
     if policy == "roller":
@@ -39,14 +39,15 @@ def shortlist(
     try:
         found = published(expr, device, top, eus)
     except NoTile as reason:
-        note = f"published search: {reason}; decided by policy roller"
-        best, decisions = shortlist(expr, device, top, eus=eus)
-        return _noted(best, note), _noted(decisions, note)
+        best, decided = shortlist(expr, device, top, eus=eus)
+        return left_over(best, str(reason)), left_over(decided, str(reason))
     return found, found[:1]
 
 
-def _noted(decisions: list[Decision], note: str) -> list[Decision]:
+def left_over(found: list[Decision], reason: str) -> list[Decision]:
+    """Decisions of the cost model that say why the published search did not decide."""
+    note = f"published search: {reason}; decided by policy roller"
     return [
         replace(d, explanation=replace(d.explanation, note=note)) if d.explanation else d
-        for d in decisions
+        for d in found
     ]

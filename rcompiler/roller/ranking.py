@@ -9,9 +9,8 @@ import numpy as np
 
 from rcompiler.device.model import Device
 from rcompiler.roller.construct import Space, construct, eu_time
-from rcompiler.roller.cost import Array, makespan
+from rcompiler.roller.cost import makespan
 from rcompiler.roller.decision import Decision
-from rcompiler.roller.explain import RunnerUp
 from rcompiler.roller.expr import TensorExpr
 
 _ALL = 1 << 30  # register tiles
@@ -68,27 +67,15 @@ def choose(
     times = eu_time(expr, device, tiles, tasks, ns)
     order = [int(i) for i in np.argsort(times, kind="stable")]
     first = best[order[0]]
-    if first.explanation is not None:
-        second = _behind(best, times, order) if len(best) > 1 else None
-        first = replace(first, explanation=replace(first.explanation, runner_up=second))
+    if first.explanation is not None and len(best) > 1:
+        ratio = float(times[order[1]] / max(times[order[0]], 1e-9))
+        first = first.compared(best[order[1]].as_runner_up("measured EU time", ratio))
     chosen, shortest = [first], _span(first, device, eus)
     for decision in fast:
         if _span(decision, device, eus) < 0.9 * shortest:
             chosen.append(decision)
             shortest = _span(decision, device, eus)
     return chosen
-
-
-def _behind(best: Sequence[Decision], times: Array, order: Sequence[int]) -> RunnerUp:
-    second = best[order[1]]
-    return RunnerUp(
-        tile=second.tile,
-        register_tile=second.register_tile,
-        tasks=second.tasks,
-        estimated_ns=second.estimated_ns,
-        by="measured EU time",
-        ratio=round(float(times[order[1]] / max(times[order[0]], 1e-9)), 4),
-    )
 
 
 def _span(decision: Decision, device: Device, eus: int) -> float:

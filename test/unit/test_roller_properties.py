@@ -13,7 +13,7 @@ from rcompiler.device.cpu import cpu_device
 from rcompiler.device.gpu import GPUS
 from rcompiler.device.record import builtin_device
 from rcompiler.roller.expr import Access, floordiv, index, mod, tensor_expr
-from rcompiler.roller.policy import POLICIES, decide
+from rcompiler.roller.policy import POLICIES, decisions
 from rcompiler.roller.ranking import ranked, sampled
 from rcompiler.roller.rtile import line_unit, splits
 
@@ -60,7 +60,7 @@ def check_cover(expr, decision):
 @settings(max_examples=150, deadline=None)
 @given(expressions(), st.sampled_from(list(DEVICES)), st.sampled_from(POLICIES))
 def test_every_tiling_covers_each_result_once(expr, name, policy):
-    for decision in decide(expr, DEVICES[name], policy):
+    for decision in decisions(expr, DEVICES[name], policy):
         check_cover(expr, decision)
 
 
@@ -97,7 +97,7 @@ def check_alignments(expr, device, decision):
 @settings(max_examples=150, deadline=None)
 @given(expressions(), st.sampled_from(["v4", "v3", "x86-64", "64 cores"]))
 def test_every_tile_of_the_model_is_aligned(expr, name):
-    for decision in decide(expr, DEVICES[name]):
+    for decision in decisions(expr, DEVICES[name]):
         check_alignments(expr, DEVICES[name], decision)
 
 
@@ -105,6 +105,6 @@ def test_every_tile_of_the_model_is_aligned(expr, name):
 @pytest.mark.parametrize("case", CASES)
 def test_every_tile_of_real_operators_is_aligned(case, name):
     expr, device = CASES[case], DEVICES[name]
-    found = [*decide(expr, device), *ranked(expr, device, 10), *sampled(expr, device, 10)]
+    found = [*decisions(expr, device), *ranked(expr, device, 10), *sampled(expr, device, 10)]
     for decision in found:
         check_alignments(expr, device, decision)

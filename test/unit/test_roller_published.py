@@ -15,7 +15,7 @@ from rcompiler.roller.expr import Access, index, tensor_expr
 from rcompiler.roller.osdi22 import emit
 from rcompiler.roller.osdi22.hal import hal_of
 from rcompiler.roller.osdi22.implicit import implicit_product
-from rcompiler.roller.policy import decide, shortlist
+from rcompiler.roller.policy import decisions, shortlist
 from rcompiler.roller.published import NoTile, published
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "Inputs/roller/golden_mi50.json").read_text())
@@ -108,7 +108,7 @@ def test_a_tile_of_fused_axes_is_a_box_of_whole_rows():
 @pytest.mark.parametrize("name", CASES)
 def test_every_tile_on_a_cpu_is_legal(name, level):
     device, expr = cpu_device(level, eus=2), CASES[name]
-    for decision in decide(expr, device, "osdi22"):
+    for decision in decisions(expr, device, "osdi22"):
         sizes = [expr.axes[p].size for p in expr.parallel]
         grid = tuple(math.ceil(n / t) for n, t in zip(sizes, decision.tile, strict=True))
         assert decision.grid == grid and decision.tasks == math.prod(grid)
@@ -133,10 +133,10 @@ def test_what_it_cannot_express_is_decided_by_the_model_and_says_so(name, reason
     device, expr = cpu_device("v4", eus=2), CASES[name]
     with pytest.raises(NoTile, match=reason):
         published(expr, device)
-    decisions = decide(expr, device, "osdi22")
-    assert decisions == construct(expr, device)
-    assert all(f"published search: {reason}" in d.reason for d in decisions)
-    assert {d.source for d in decisions} == {"roller"}
+    found = decisions(expr, device, "osdi22")
+    assert found == construct(expr, device)
+    assert all(f"published search: {reason}" in d.reason for d in found)
+    assert {d.source for d in found} == {"roller"}
 
 
 def test_loops_with_state_are_not_searched():
@@ -150,14 +150,14 @@ def test_ten_are_measured_and_the_first_is_decided():
     device, expr = cpu_device("v4", eus=2), CASES["gemm"]
     best, decided = shortlist(expr, device, 10, "osdi22")
     assert best == published(expr, device, 10) and len(best) == 10
-    assert decided == best[:1] == decide(expr, device, "osdi22")
-    assert decide(expr, device) == construct(expr, device)
+    assert decided == best[:1] == decisions(expr, device, "osdi22")
+    assert decisions(expr, device) == construct(expr, device)
     with pytest.raises(CompilerError, match="'best' is none of roller, osdi22"):
-        decide(expr, device, "best")
+        decisions(expr, device, "best")
 
 
 def test_a_budget_of_eus_needs_less_shrinking():
     device, expr = GPUS["v100"], matmul(128, 1000, 4032)
     whole, eight = (published(expr, device, eus=eus)[0] for eus in (None, 8))
     assert whole.tasks >= 80 > eight.tasks >= 8
-    assert decide(expr, device, "osdi22", 8)[0] == eight
+    assert decisions(expr, device, "osdi22", 8)[0] == eight
