@@ -2,7 +2,7 @@
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,15 +16,17 @@ class Symbol:
     name: str
 
 
-Value: TypeAlias = bool | int | float | str | Symbol | ir.Type | ir.Attribute | Sequence[Any]
+Value: TypeAlias = (
+    bool | int | float | str | Symbol | ir.Type | ir.Attribute | Sequence[Any] | Mapping[str, Any]
+)
 
 
 def to_attribute(value: Value) -> ir.Attribute:
     """The attribute for a Python value, in the current context.
 
     bool: BoolAttr; int: i64; float: f64; str: StringAttr; Symbol: FlatSymbolRefAttr; ir.Type:
-    TypeAttr; a tuple of int (also the empty one): array<i64>; a list of anything: ArrayAttr. An
-    attribute stays as it is.
+    TypeAttr; a tuple of int (also the empty one): array<i64>; a list of anything: ArrayAttr; a
+    dict: DictAttr. An attribute stays as it is.
     """
     match value:
         case ir.Attribute():
@@ -45,6 +47,8 @@ def to_attribute(value: Value) -> ir.Attribute:
             return ir.DenseI64ArrayAttr.get(value)
         case list():
             return ir.ArrayAttr.get([to_attribute(item) for item in value])
+        case dict():
+            return ir.DictAttr.get({key: to_attribute(item) for key, item in value.items()})
     raise TypeError(f"no attribute for a {type(value).__name__}")
 
 
@@ -57,9 +61,20 @@ def to_python(attribute: ir.Attribute) -> Any:
             return tuple(attribute)
         case ir.ArrayAttr():
             return [to_python(item) for item in attribute]
+        case ir.DictAttr():
+            return {item.name: to_python(item.attr) for item in attribute}
         case ir.BoolAttr() | ir.IntegerAttr() | ir.FloatAttr() | ir.StringAttr() | ir.TypeAttr():
             return attribute.value
     return attribute
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a Python value has nothing of MLIR in it: numbers, text, tuples, lists, dicts."""
+    if isinstance(value, dict):
+        return all(map(is_plain, value.values()))
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    return isinstance(value, bool | int | float | str)
 
 
 def enclosing_module(op: ir.OpView) -> ir.Operation | None:

@@ -14,7 +14,9 @@ class RcRtaskToVdevice(Pipeline):
 
     device: str = "cpu"
     policy: Literal["base", "wave", "rammer"] = "rammer"
+    roller_policy: Literal["roller", "osdi22"] = "roller"
     eus: int = 0
 
     def text(self) -> str:
-        return f"{RollerTile(self.device)},{RammerSchedule(self.policy, self.eus, self.device)}"
+        tile = RollerTile(self.device, policy=self.roller_policy, eus=self.eus)
+        return f"{tile},{RammerSchedule(self.policy, self.eus, self.device)}"

@@ -32,7 +32,7 @@ from rcompiler.frontend import import_onnx
 from rcompiler.host import given_device, measured_device, target_device
 from rcompiler.isolate import isolated
 from rcompiler.model import REPORT, STAGES, CompiledModel
-from rcompiler.options import CompileOptions, Policy, Tune, default_cache
+from rcompiler.options import CompileOptions, Policy, RollerPolicy, Tune, default_cache
 from rcompiler.passes import PassFailure
 from rcompiler.passes._claims import check_claims
 from rcompiler.passes._fold import fold_constants
@@ -44,6 +44,7 @@ from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
+from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_stitch import RtaskStitch
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
@@ -68,6 +69,7 @@ def compile_onnx(
     values: Mapping[str, Any] | None = None,
     eus: int | None = None,
     policy: Policy = "rammer",
+    roller_policy: RollerPolicy = "roller",
     fusion: bool = True,
     tune: Tune = "off",
     deterministic: bool = True,
@@ -77,14 +79,15 @@ def compile_onnx(
     """Compile an ONNX model for a device.
 
     model: path, bytes or onnx.ModelProto. target: "cpu" (this host), "cpu:v3", "cpu:x86-64", or a
-    device file. device: the figures that tiles are chosen by: a device record, the path of one, or
-    "default"; None for $RC_DEVICE, else this machine's, which are measured once and kept in the
-    cache (default figures without a cache). shapes: static shapes of inputs by name, or sizes of
-    symbolic dims. values: arrays by the names of inputs that are to be constants (they are no
-    longer inputs). eus: execution units, None for all of the device. policy: "rammer", "wave" or
-    "base". fusion: group ops into rOperators. tune: "off", tiles are chosen by the cost model
-    alone; "kernels", the fastest of the ten best by the model, measured on this machine once and
-    kept in the cache. deterministic: always the case (static choices for a device record and a
+    device file. device: the figures that tiles are chosen by: a device record, the path or the name
+    of one, or "default"; None for $RC_DEVICE, else this machine's, which are measured once and kept
+    in the cache (default figures without a cache). shapes: static shapes of inputs by name, or
+    sizes of symbolic dims. values: arrays by the names of inputs that are to be constants (they are
+    no longer inputs). eus: execution units, None for all of the device. policy: "rammer", "wave" or
+    "base". roller_policy: who decides tiles, "roller" (the cost model) or "osdi22" (the search that
+    was published). fusion: group ops into rOperators. tune: "off", tiles are chosen by the cost
+    model alone; "kernels", the fastest of the ten best by the model, measured on this machine once
+    and kept in the cache. deterministic: always the case (static choices for a device record and a
     profile index, fixed order of every sum). cache: folder of compiled objects, None for the
     default one, False for none. progress: called with (stage, seconds since the start) when a stage
     begins: import, device, the passes, object, link.
@@ -95,7 +98,7 @@ def compile_onnx(
         raise CompilerError(
             "deterministic=False has no meaning here: every program is deterministic"
         )
-    options = CompileOptions(target, _eus(eus), policy, fusion, _cache(cache), tune)
+    options = CompileOptions(target, _eus(eus), policy, roller_policy, fusion, _cache(cache), tune)
     base = target_device(target)
     chosen = given_device(target, base, device)
     run = _Compilation(options, base, progress)
@@ -244,7 +247,7 @@ class _Compilation:
         self._run(
             module,
             f"cse,{RTaskMergeSiblings(record)},{RTaskBlockChannels(lanes)},"
-            f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},cse",
+            f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},{RTaskSplitK(record)},cse",
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))
@@ -258,10 +261,18 @@ class _Compilation:
         constants = self.to_rtask(module, constants)
         if options.tune == "kernels":
             self.begin("tune")
-            with kernel_tuner(self.device, self._base, self._target(), options.cache) as tuner:
+            with kernel_tuner(
+                self.device,
+                self._base,
+                self._target(),
+                options.cache,
+                options.roller_policy,
+                options.eus or None,
+            ) as tuner:
                 tile_operators(module.operation, tuner.decide)
         else:
-            self._run(module, str(RollerTile(record)))
+            tile = RollerTile(record, policy=options.roller_policy, eus=options.eus)
+            self._run(module, str(tile))
         self._keep("rkernel", module)
         self._run(module, str(RammerSchedule(options.policy, options.eus, record)))
         return self.from_schedule(module, constants)
@@ -322,7 +333,7 @@ class _Compilation:
 
     def _provenance(self, target: Target) -> dict[str, str]:
         found = {"policy": self._options.policy, "target": self._options.target}
-        found |= {"tune": self._options.tune}
+        found |= {"roller_policy": self._options.roller_policy, "tune": self._options.tune}
         found |= {"cpu": target.cpu, "features": target.features}
         # as it decided: without the date of the measurement, which decides nothing
         found["device"] = to_option(replace(self.device, measurement=None))

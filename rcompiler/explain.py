@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 from torch_mlir import ir
 
 from rcompiler.device.measure import summary
 from rcompiler.device.model import Device
+from rcompiler.dialects.attributes import to_python
 from rcompiler.passes._tables import Tables
 from rcompiler.rammer.placement import derive_graph
 from rcompiler.rammer.program import Run
 from rcompiler.rammer.simulate import simulate
-from rcompiler.report import OperatorReport, Report
+from rcompiler.report import OperatorReport, Report, is_explanation
 
 
 def make_report(module: ir.Operation, tables: Tables, device: Device) -> Report:
@@ -58,7 +62,17 @@ def _operator(run: Run, kernel: ir.Operation) -> OperatorReport:
         if "measured_ns" in attributes
         else 0.0,
         reason=ir.StringAttr(attributes["reason"]).value if "reason" in attributes else "",
+        source=ir.StringAttr(attributes["source"]).value,
+        explanation=_explanation(kernel),
     )
+
+
+def _explanation(kernel: ir.Operation) -> dict[str, Any]:
+    """As it reads from JSON; empty where there is none, or one that was written by hand."""
+    if "explanation" not in kernel.attributes:
+        return {}
+    found: dict[str, Any] = json.loads(json.dumps(to_python(kernel.attributes["explanation"])))
+    return found if is_explanation(found) else {}
 
 
 def _bound(module: ir.Operation) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from rcompiler.codegen.microbench import measure_host
 from rcompiler.device.cpu import LEVELS
 from rcompiler.device.model import Device
-from rcompiler.device.record import load_device
+from rcompiler.device.record import builtin_device, builtin_names, load_device
 from rcompiler.device.store import recorded
 from rcompiler.device.target import find_device, is_host
 from rcompiler.errors import CompilerError, DeviceError
@@ -44,8 +44,9 @@ def given_device(
 ) -> Device | None:
     """The device whose figures are chosen by the caller, $RC_DEVICE or the target; None: by nobody.
 
-    base: `target_device(target)`. Raises DeviceError for a record that cannot be read, or that
-    needs what the target does not have.
+    device: a record, its path, or the name of one that comes with the compiler. base:
+    `target_device(target)`. Raises DeviceError for a record that cannot be read, or that needs
+    what the target does not have.
     """
     if device is None:
         if not is_host(target):
@@ -55,13 +56,15 @@ def given_device(
             return None
     if isinstance(device, str) and device == DEFAULT:
         return base
-    if isinstance(device, str | os.PathLike) and str(device):
+    if isinstance(device, str) and device in builtin_names():
+        found, where = builtin_device(device), f"device {device}: "
+    elif isinstance(device, str | os.PathLike) and str(device):
         found, where = load_device(Path(device)), f"{os.fspath(device)}: "
     elif isinstance(device, Device):
         found, where = device, f"device {device.name}: "
     else:
         raise DeviceError(
-            f"device={device!r}: give a device record, the path of one, {DEFAULT!r} or None"
+            f"device={device!r}: give a device record, the path or name of one, {DEFAULT!r} or None"
         )
     if found.kind != "cpu":
         raise DeviceError(f"{where}a {found.kind} device; target {target!r} is a CPU")

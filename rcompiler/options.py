@@ -10,6 +10,7 @@ from typing import Literal, get_args
 from rcompiler.errors import CompilerError
 
 Policy = Literal["base", "wave", "rammer"]
+RollerPolicy = Literal["roller", "osdi22"]
 Tune = Literal["off", "kernels"]
 
 
@@ -18,13 +19,15 @@ class CompileOptions:
     """What a compilation may choose.
 
     target: "cpu" (this host), "cpu:v3" and the like, or a device file. eus: execution units, 0 for
-    all of the device. policy: the scheduler. fusion: group ops into rOperators beyond views. cache:
-    folder of compiled objects, or None. tune: what is chosen by measuring.
+    all of the device. policy: the scheduler. roller_policy: who decides tiles, see `roller.policy`.
+    fusion: group ops into rOperators beyond views. cache: folder of compiled objects, or None.
+    tune: what is chosen by measuring.
     """
 
     target: str = "cpu"
     eus: int = 0
     policy: Policy = "rammer"
+    roller_policy: RollerPolicy = "roller"
     fusion: bool = True
     cache: Path | None = None
     tune: Tune = "off"
@@ -32,8 +35,10 @@ class CompileOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.fusion, bool):
             raise CompilerError(f"fusion={self.fusion!r}: give True or False")
-        if self.policy not in get_args(Policy):
-            raise CompilerError(f"policy {self.policy!r} is none of {', '.join(get_args(Policy))}")
+        for name, kind in (("policy", Policy), ("roller_policy", RollerPolicy)):
+            if getattr(self, name) not in get_args(kind):
+                known = ", ".join(get_args(kind))
+                raise CompilerError(f"{name} {getattr(self, name)!r} is none of {known}")
         if self.tune not in get_args(Tune):
             raise CompilerError(f"tune={self.tune!r}: give one of {', '.join(get_args(Tune))}")
         if self.eus < 0:
@@ -43,7 +48,8 @@ class CompileOptions:
 
 
 def default_device() -> str | None:
-    """The device record to compile for where none is given: $RC_DEVICE, a file or "default"."""
+    """The device record to compile for where none is given: $RC_DEVICE, a file, a name or
+    "default"."""
     return os.environ.get("RC_DEVICE") or None
 
 

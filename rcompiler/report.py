@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -13,6 +14,10 @@ from rcompiler.errors import ArtifactError
 class OperatorReport:
     """One rOperator: its rKernel, tile, number of rTasks, estimated and measured (0: not) time of
     all of them (ns), and the reason.
+
+    source: who chose the tile: "roller" or "osdi22" (the policies), "measured", or as the schedule
+    says. explanation: a `roller.explain.Explanation` as plain data (see `is_explanation`), or empty
+    for a schedule written by hand.
     """
 
     name: str
@@ -24,6 +29,8 @@ class OperatorReport:
     estimated_ns: float
     measured_ns: float
     reason: str
+    source: str
+    explanation: dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -59,10 +66,14 @@ class Report:
         """The report that `to_json` wrote. Raises ArtifactError for other text."""
         try:
             data = json.loads(text)
-            operators = tuple(_frozen(OperatorReport, entry) for entry in data.pop("operators"))
+            operators = tuple(_operator(entry) for entry in data.pop("operators"))
             return _frozen(Report, {**data, "operators": operators})
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ArtifactError("the report is damaged; compile the model again") from None
+
+    def explain(self) -> str:
+        """Several lines per operator: which tile won, why, and what came second."""
+        return "\n".join("\n  ".join(_story(op)) for op in self.operators)
 
     def __str__(self) -> str:
         lines = [
@@ -70,8 +81,7 @@ class Report:
             "tile (registers): reason"
         ]
         for op in self.operators:
-            tile = "x".join(map(str, op.tile)) or "-"
-            registers = "x".join(map(str, op.register_tile)) or "-"
+            tile, registers = _sizes(op.tile), _sizes(op.register_tile)
             measured = f"{op.measured_ns / 1e3:.1f}" if op.measured_ns else "-"
             lines.append(
                 f"{op.name[:32]:32} {op.kind:12} {op.tasks:6} {op.estimated_ns / 1e3:9.1f} "
@@ -87,6 +97,87 @@ class Report:
             f"(lower bound {self.arena_bound_bytes}), constants {self.constant_bytes} bytes"
         )
         return "\n".join(lines)
+
+
+_NUMBER = (int, float)
+_ALIGNMENT = {
+    **dict.fromkeys(("lanes", "waste"), _NUMBER),
+    **dict.fromkeys(("accumulators", "hiding", "row_bytes", "line", "rows_per_set", "ways"), int),
+}
+_SECOND = {
+    **{"tile": list, "register_tile": list, "tasks": int, "estimated_ns": _NUMBER},
+    **{"by": str, "ratio": _NUMBER},
+}
+_EXPLANATION = {
+    **{"limit": str, "parts_ns": dict, "saturation": _NUMBER, "registers": list},
+    **{"loads": _NUMBER, "alignment": _ALIGNMENT},
+}
+_OPTIONAL = {"runner_up": _SECOND, "note": str}
+
+
+def is_explanation(found: Any) -> bool:
+    """Whether plain data has the form of an explanation."""
+    if not isinstance(found, dict):
+        return False
+    optional = {key: kind for key, kind in _OPTIONAL.items() if key in found}
+    return (
+        _has_form(found, _EXPLANATION | optional)
+        and all(isinstance(ns, _NUMBER) for ns in found["parts_ns"].values())
+        and len(found["registers"]) == 2
+    )
+
+
+def _has_form(found: Any, form: Any) -> bool:
+    if not isinstance(form, dict):
+        return isinstance(found, form)
+    if not isinstance(found, dict) or set(found) != set(form):
+        return False
+    return all(_has_form(found[key], kind) for key, kind in form.items())
+
+
+def _story(op: OperatorReport) -> list[str]:
+    """The lines about one operator."""
+    each = f"{op.tasks} tasks of {op.estimated_ns / max(op.tasks, 1) / 1e3:.1f} us"
+    if op.measured_ns:
+        each += f", measured {op.measured_ns / max(op.tasks, 1) / 1e3:.1f} us"
+    tile, registers = _sizes(op.tile), _sizes(op.register_tile)
+    found = op.explanation
+    note = f", {found['note']}" if "note" in found else ""
+    lines = [f"{op.name}: {op.kind}", f"tile: {tile}, {each}; chosen by {op.source}{note}"]
+    if not found:
+        return [*lines, f"registers: {registers}"]
+    aligned = found["alignment"]
+    slowest = sorted(found["parts_ns"].items(), key=lambda part: (-part[1], part[0]))
+    parts = ", ".join(f"{name} {ns / 1e3:.1f} us" for name, ns in slowest)
+    used, there = found["registers"]
+    lines += [
+        f"bound by {found['limit']}: {parts}; {found['saturation']:.0%} of the peak of one EU",
+        f"registers: {registers} takes {used} of {there}, {found['loads']:.2f} loads per operation",
+        f"alignment: {aligned['accumulators']} accumulators where {aligned['hiding']} hide the "
+        f"latency, {aligned['lanes']:.0%} of the lanes, rows of {aligned['row_bytes']} bytes on "
+        f"lines of {aligned['line']}, {aligned['rows_per_set']} rows in a set of "
+        f"{aligned['ways']} ways, {aligned['waste']:.1%} beyond the axes",
+        "second: none, there is no other tiling",
+    ]
+    if "runner_up" in found:
+        second = found["runner_up"]
+        lines[-1] = (
+            f"second: {_sizes(second['tile'])} ({_sizes(second['register_tile'])} in registers), "
+            f"{second['tasks']} tasks of {second['estimated_ns'] / 1e3:.1f} us: "
+            f"{second['ratio']:.3f} times the {second['by']}"
+        )
+    return lines
+
+
+def _sizes(tile: Sequence[int]) -> str:
+    return "x".join(map(str, tile)) or "-"
+
+
+def _operator(entry: dict[str, Any]) -> OperatorReport:
+    if entry["explanation"] and not is_explanation(entry["explanation"]):
+        raise ValueError
+    found: OperatorReport = _frozen(OperatorReport, entry)
+    return found
 
 
 def _frozen(kind: Any, entry: dict[str, Any]) -> Any:

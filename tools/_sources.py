@@ -33,11 +33,12 @@ class Source:
             return rcompiler.compile_onnx(self.proto, **compile_options(options, self), **more)
         assert self.path is not None
         schedule = self.path.suffix == ".mlir"
-        for option in ("shapes", "device", "policy", "tune", "eus" if schedule else "target"):
+        decided = ("shapes", "device", "policy", "roller_policy", "tune")
+        for option in (*decided, "eus" if schedule else "target"):
             if getattr(options, option):
                 raise ArtifactError(
-                    f"{self.path}: --{option} no longer applies, it was decided when the ONNX "
-                    "model was compiled. Compile that with it"
+                    f"{self.path}: --{option.replace('_', '-')} no longer applies, it was decided "
+                    "when the ONNX model was compiled. Compile that with it"
                 )
         if not schedule:
             return rcompiler.load(self.path, **({"eus": options.eus} if options.eus else {}))
@@ -77,8 +78,8 @@ def resolve(text: str) -> Source:
 
 
 def add_compile_options(parser: Parser) -> None:
-    """--target, --device, --policy, --eus, --tune, --shapes: what a command line has of the options
-    of compile_onnx.
+    """--target, --device, --policy, --roller-policy, --eus, --tune, --shapes: what a command line
+    has of the options of compile_onnx.
     """
     group = parser.add_argument_group("compilation")
     group.add_argument(
@@ -87,11 +88,16 @@ def add_compile_options(parser: Parser) -> None:
     group.add_argument(
         "--device",
         metavar="FILE",
-        help="a device record (rc-tune --device -o FILE) or default: the figures that tiles are "
-        "chosen by; default: this machine, measured once",
+        help="a device record (rc-tune --device -o FILE), the name of a built-in one or default: "
+        "the figures that tiles are chosen by; default: this machine, measured once",
     )
     group.add_argument(
         "--policy", metavar="NAME", help="scheduling: rammer (default), wave or base"
+    )
+    group.add_argument(
+        "--roller-policy",
+        metavar="NAME",
+        help="tiles: roller (default, by the cost model) or osdi22 (the published search)",
     )
     group.add_argument("--eus", type=positive, metavar="N", help="execution units (CPU: threads)")
     group.add_argument(
@@ -109,7 +115,8 @@ def add_compile_options(parser: Parser) -> None:
 
 def compile_options(options: argparse.Namespace, source: Source) -> dict[str, Any]:
     """The keywords for compile_onnx that were chosen on the command line."""
-    chosen = {key: getattr(options, key) for key in ("target", "device", "policy", "eus", "tune")}
+    names = ("target", "device", "policy", "roller_policy", "eus", "tune")
+    chosen = {key: getattr(options, key) for key in names}
     chosen["shapes"] = shapes_of(options, source)
     return {key: value for key, value in chosen.items() if value}
 

@@ -180,7 +180,7 @@ def _tiling(candidate: Candidate, drawn: bool) -> dict[str, Any]:
     d = candidate.decision
     return {
         "tile": d.tile, "registers": d.register_tile, "parts": d.reduction_tile, "drawn": drawn,
-        "bound": d.reason.rpartition("bound by ")[2],
+        "bound": d.explanation.limit if d.explanation else "",
         "estimated_us": round(d.estimated_ns * d.tasks / 1e3, 3),
         "measured_us": round((candidate.ns or 0.0) / 1e3, 3),
     }  # fmt: skip

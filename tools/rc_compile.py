@@ -4,6 +4,7 @@ rc-compile model.onnx -o model.rcx
 rc-compile model.onnx --emit=vdevice -o s.mlir    the schedule as text, its weights in s.npz
 rc-compile s.mlir -o model.rcx                that schedule, perhaps edited, compiled
 rc-compile model.onnx --check                 everything that cannot be compiled, and why
+rc-compile model.onnx --explain               why each operator is cut as it is
 """
 
 from __future__ import annotations
@@ -47,6 +48,10 @@ def _run(options: argparse.Namespace) -> int:
         print(f"{target}: {target.stat().st_size / 1e6:.2f} MB", file=sys.stderr)
     if options.report:
         print(model.report())
+    if options.explain:
+        print(model.report().explain())
+    if options.json:
+        _write_text(options.json, model.report().to_json())
     if options.timing:
         steps.print(time.perf_counter())
     return 0
@@ -118,6 +123,12 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         help="list all inputs, nodes and outputs that cannot be compiled, and stop",
     )
     parser.add_argument("--report", action="store_true", help="print tiles, schedule and estimates")
+    parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="print why each operator is cut as it is, and which tiling came second",
+    )
+    parser.add_argument("--json", metavar="FILE", help="write report and explanations (-: stdout)")
     parser.add_argument("--timing", action="store_true", help="print the time of each step")
     add_compile_options(parser)
     return parser.parse_args(argv)

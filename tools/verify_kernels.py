@@ -1,18 +1,19 @@
 """Verify every candidate kernel of many operators: no time is measured.
 
-    python -m rcompiler.tools.verify_kernels --operators=60
+    python -m rcompiler.tools.verify_kernels --operators=60 --json=kernel-verification.json
 
-Candidates: the tilings that tuning would measure, and some drawn from the whole aligned space. Each
-is compared bit by bit with the untiled kernel, and that one with f64.
+Candidates: the tilings that tuning would measure with each policy, and some drawn from the whole
+aligned space. Each is compared bit by bit with the untiled kernel, and that one with f64.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rcompiler.errors import WrongKernel
@@ -20,6 +21,7 @@ from rcompiler.tools._console import Parser, guard, positive, table
 
 if TYPE_CHECKING:
     from rcompiler.passes.roller_tile import Body
+    from rcompiler.profiler.profile import Profiler
 
 _MODELS: tuple[tuple[str, dict[str, int]], ...] = (
     ("tiny_llama", {}), ("lstm2", {}), ("unet", {"image": 64}), ("mobilenet_v2", {"image": 96}),
@@ -37,42 +39,81 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     from rcompiler.host import target_device
-    from rcompiler.profiler.tuner import TOP, shortlist
-    from rcompiler.roller.ranking import sampled
     from rcompiler.tools._operators import profiler
+    from rcompiler.tools._record import provenance
 
+    if options.json:
+        Path(options.json).open("a").close()  # refuse before verifying, not after
     device = target_device("cpu")
-    operators: Counter[str] = Counter()
-    kernels: Counter[str] = Counter()
-    wrong = 0
-    with profiler(device, options.jobs) as found:
-        for body in _bodies(options.models, device, options.operators):
-            expr = body.expression()
-            best, model = shortlist(expr, device, TOP)
-            drawn = sampled(expr, device, options.drawn)
-            candidates = found.candidates(body, [*best, *model, *drawn])
-            try:
-                errors = found.run(body, candidates, timed=False).errors
-            except WrongKernel as reference:
-                errors = (reference,)
-            for error in errors:
+    found: list[dict[str, Any]] = []
+    with profiler(device, options.jobs) as runner:
+        for model, body in _bodies(options.models, device, options.operators):
+            found.append({"model": model} | _verified(runner, body, options.drawn))
+            for error in found[-1]["wrong"]:
                 print(f"wrong: {error}", file=sys.stderr)
-            wrong += len(errors)
-            operators[body.kind] += 1
-            kernels[body.kind] += len(candidates)
-            if operators.total() >= options.operators:
+            if len(found) >= options.operators:
                 break
+    summary = _summary(found)
+    if options.json:
+        record = provenance() | {"options": {"drawn": options.drawn}, "summary": summary}
+        record["operators"] = found
+        Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
     table(
         ("kind", "operators", "kernels"),
-        [(k, str(n), str(kernels[k])) for k, n in sorted(operators.items())],
+        [(k, str(n["operators"]), str(n["kernels"])) for k, n in summary["kinds"].items()],
     )
-    print(f"{kernels.total()} kernels of {operators.total()} operators verified, {wrong} wrong")
-    return 1 if wrong else 0
+    print(
+        f"{summary['kernels']} kernels of {summary['operators']} operators verified, "
+        f"{summary['wrong']} wrong"
+    )
+    return 1 if summary["wrong"] else 0
 
 
-def _bodies(models: Sequence[str], device: Any, count: int) -> Iterator[Body]:
-    """Different operators of the models, at least `count` if there are so many: of the built-in
-    models a few of each.
+def _verified(runner: Profiler, body: Body, drawn: int) -> dict[str, Any]:
+    """What was verified of one operator, and the messages about kernels that are wrong."""
+    from rcompiler.profiler.tuner import TOP
+    from rcompiler.roller.policy import POLICIES, shortlist
+    from rcompiler.roller.ranking import sampled
+
+    expr, device = body.expression(), runner.device
+    wanted = body.construct(device) if body.stages else sampled(expr, device, drawn)
+    for policy in () if body.stages else POLICIES:
+        best, model = shortlist(expr, device, TOP, policy)
+        wanted += [*best, *model]
+    candidates = runner.candidates(body, wanted)
+    errors: tuple[WrongKernel, ...]
+    try:
+        errors = runner.run(body, candidates, timed=False).errors
+    except WrongKernel as reference:
+        errors = (reference,)
+    return {
+        "kind": body.kind,
+        "results": [list(access.shape) for access in expr.outputs],
+        "axes": list(expr.sizes),
+        "kernels": len(candidates),
+        "wrong": [str(error) for error in errors],
+    }
+
+
+def _summary(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    kinds = {
+        kind: {
+            "operators": sum(entry["kind"] == kind for entry in found),
+            "kernels": sum(entry["kernels"] for entry in found if entry["kind"] == kind),
+        }
+        for kind in sorted({entry["kind"] for entry in found})
+    }
+    return {
+        "operators": len(found),
+        "kernels": sum(entry["kernels"] for entry in found),
+        "wrong": sum(len(entry["wrong"]) for entry in found),
+        "kinds": kinds,
+    }
+
+
+def _bodies(models: Sequence[str], device: Any, count: int) -> Iterator[tuple[str, Body]]:
+    """Different operators with the names of their models, at least `count` if there are so many: of
+    the built-in models a few of each.
     """
     from rcompiler.compile import operators_of
     from rcompiler.passes.roller_tile import distinct_bodies
@@ -87,7 +128,7 @@ def _bodies(models: Sequence[str], device: Any, count: int) -> Iterator[Body]:
             for body in islice(distinct_bodies(module.operation), each):
                 if body.signature not in known:
                     known.add(body.signature)
-                    yield body
+                    yield model, body
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -100,6 +141,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--drawn", type=positive, default=6, metavar="N",
         help="tilings to draw besides the best ones; default: 6",
     )  # fmt: skip
+    parser.add_argument("--json", metavar="FILE", help="write what was verified")
     parser.add_argument("--jobs", type=positive, metavar="N", help="processes that compile")
     return parser.parse_args(argv)
 

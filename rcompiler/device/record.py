@@ -11,9 +11,11 @@ from typing import Any, TypeVar
 
 from rcompiler.device.gpu import GPUS, gpu_device
 from rcompiler.device.model import ComputeUnit, Costs, Device, Measurement, MemoryLevel
+from rcompiler.device.servers import SERVERS
 from rcompiler.errors import DeviceError
 
 FORMAT = "rcompiler-device-1"
+_MEASURED = Path(__file__).parent / "records"  # files of `rc-tune --device -o`, by name
 _T = TypeVar("_T")
 
 
@@ -80,11 +82,16 @@ def load_device(path: str | Path) -> Device:
 
 def builtin_names() -> tuple[str, ...]:
     """Names of the devices that come with the compiler."""
-    return tuple(sorted(GPUS))
+    measured = (path.stem for path in _MEASURED.glob("*.json"))
+    return tuple(sorted({*GPUS, *SERVERS, *measured}))
 
 
 def builtin_device(name: str) -> Device:
     """A device that comes with the compiler; DeviceError when there is none of this name."""
+    if name in SERVERS:
+        return SERVERS[name]
+    if name not in GPUS and name in builtin_names():
+        return load_device(_MEASURED / f"{name}.json")
     return gpu_device(name)
 
 

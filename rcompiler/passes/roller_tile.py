@@ -7,7 +7,8 @@ After:
     12, 32>, ...,
                                           sym_name = "k_3f09a1b2c4d5e6f7"} : () -> ()
     %0 = "rtask.operator"() ({ ... }) {kernels = [@k_3f09a1b2c4d5e6f7], ...} : ...
-Operators with equal bodies share their kernels. Needs: static shapes.
+Operators with equal bodies share their kernels. policy=osdi22: the published search decides, with
+one kernel per operator. eus: how many EUs an operator may get; 0: all. Needs: static shapes.
 """
 
 from __future__ import annotations
@@ -17,12 +18,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Literal
 
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
+from rcompiler.dialects.attributes import to_attribute
 from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.passes import Pass, PassFailure
@@ -30,8 +33,9 @@ from rcompiler.passes._clone import copy_block
 from rcompiler.passes._staged import StageBody, stage_bodies, stage_expressions
 from rcompiler.passes._task_boxes import in_place_pairs, read_box, write_box
 from rcompiler.passes._tensor_expr import Traced, Tracer, core_of, tensor_expr
-from rcompiler.roller.construct import Decision, construct
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.policy import decisions, left_over
 from rcompiler.roller.staged import StageExpr, construct_staged
 
 
@@ -41,14 +45,17 @@ class RollerTile(Pass):
 
     device: str = "cpu"
     candidates: int = 3
+    policy: Literal["roller", "osdi22"] = "roller"
+    eus: int = 0
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
+        eus = self.eus or None
 
-        def decide(body: Body) -> list[Decision]:
-            return body.construct(device)[: self.candidates]
+        def choose(body: Body) -> list[Decision]:
+            return body.construct(device, self.policy, eus)[: self.candidates]
 
-        tile_operators(module, decide)
+        tile_operators(module, choose)
 
 
 @dataclass(frozen=True)
@@ -93,11 +100,16 @@ class Body:
         block = self.prototype.body.blocks[0]
         return tensor_expr(list(block.arguments), yielded(block), self.kind, self.traced)
 
-    def construct(self, device: Device) -> list[Decision]:
-        """Tilings by the cost model, the efficient one first; [] if the stages fit in no way."""
+    def construct(
+        self, device: Device, policy: str = "roller", eus: int | None = None
+    ) -> list[Decision]:
+        """Tilings, the preferred first, see `roller.policy`; with stages by the cost model, [] if
+        they fit in no way.
+        """
         if not self.stages:
-            return construct(self.expression(), device)
-        return construct_staged(*self.stage_expressions(), device)
+            return decisions(self.expression(), device, policy, eus)
+        found = construct_staged(*self.stage_expressions(), device, eus)
+        return found if policy == "roller" else left_over(found, "it has stages")
 
     def stage_expressions(self) -> tuple[list[StageExpr], TensorExpr]:
         """The stages for the cost model, and what is left to do after them."""
@@ -116,15 +128,15 @@ class Body:
 Decide = Callable[[Body], list[Decision]]
 
 
-def tile_operators(module: ir.Operation, decide: Decide) -> None:
-    """Build the kernels that `decide` wants for every rOperator, the preferred first.
+def tile_operators(module: ir.Operation, choose: Decide) -> None:
+    """Build the kernels that `choose` wants for every rOperator, the preferred first.
 
     It is asked once for operators with equal bodies.
     """
     known: dict[str, list[str]] = {}
     for op, operator in _bodies(module):
         if operator.signature not in known:
-            known[operator.signature] = _build_kernels(operator, decide(operator))
+            known[operator.signature] = _build_kernels(operator, choose(operator))
         symbols = [ir.FlatSymbolRefAttr.get(n, op.context) for n in known[operator.signature]]
         op.attributes["kernels"] = ir.ArrayAttr.get(symbols, op.context)
 
@@ -221,7 +233,10 @@ def _build_kernel(
     attributes["order"] = ir.DenseI64ArrayAttr.get(shape.order)
     if decision.reduction_tile:
         attributes["reduction_tile"] = ir.DenseI64ArrayAttr.get(decision.reduction_tile)
-    attributes["reason"] = ir.StringAttr.get(decision.reason)
+    if decision.explanation is not None:
+        attributes["reason"] = to_attribute(decision.reason)
+        with prototype.location:
+            attributes["explanation"] = to_attribute(decision.explanation.plain())
     if decision.measured_ns:
         attributes["measured_ns"] = ir.FloatAttr.get(ir.F64Type.get(), decision.measured_ns)
     pairs = in_place_pairs(block, traced)

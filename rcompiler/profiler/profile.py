@@ -23,7 +23,7 @@ from rcompiler.profiler.index import Measurement, ProfileIndex, code_version, di
 from rcompiler.profiler.operands import Operands, Tensor, draw
 from rcompiler.profiler.timing import Run, Times, interleaved
 from rcompiler.profiler.verify import check_bits, check_value, untiled, widened
-from rcompiler.roller.construct import Decision
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 
 _REFERENCE, _EXACT = "reference", "reference_f64"

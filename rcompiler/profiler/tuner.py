@@ -15,9 +15,9 @@ from rcompiler.errors import DeviceError
 from rcompiler.passes.roller_tile import Body
 from rcompiler.profiler.index import NAME, ProfileIndex
 from rcompiler.profiler.profile import Profile, Profiler
-from rcompiler.roller.construct import Decision, construct
-from rcompiler.roller.expr import TensorExpr
-from rcompiler.roller.ranking import choose, ranked, with_times
+from rcompiler.roller.decision import Decision
+from rcompiler.roller.policy import shortlist
+from rcompiler.roller.ranking import choose, with_times
 
 TOP = 10  # tilings that are measured
 
@@ -30,10 +30,16 @@ class KernelWarning(UserWarning):
 
 @dataclass
 class Tuner:
-    """Decides the kernels of operators by measuring; `profiles` are those of them so far."""
+    """Decides the kernels of operators by measuring; `profiles` are those of them so far.
+
+    policy: whose tilings are measured, see `roller.policy`. eus: how many EUs an operator may get,
+    None for all of the device.
+    """
 
     profiler: Profiler
     top: int = TOP
+    policy: str = "roller"
+    eus: int | None = None
     profiles: dict[str, Profile] = field(default_factory=dict)
 
     def decide(self, body: Body) -> list[Decision]:
@@ -44,9 +50,9 @@ class Tuner:
         candidates are wrong.
         """
         if body.stages:
-            return body.construct(self.profiler.device)
+            return body.construct(self.profiler.device, eus=self.eus)
         expr, device = body.expression(), self.profiler.device
-        best, model = shortlist(expr, device, self.top)
+        best, model = shortlist(expr, device, self.top, self.policy, self.eus)
         wanted = [*best, *(d for d in model if d not in best)]
         if len(wanted) == 1:
             return wanted
@@ -59,22 +65,22 @@ class Tuner:
         timed = with_times([d for d, _ in measured], [ns for _, ns in measured])
         slow = [t for t, (d, _) in zip(timed, measured, strict=True) if d in best]
         fast = [t for t, (d, _) in zip(timed, measured, strict=True) if d in model[1:]]
-        return choose(expr, device, slow or timed, fast)
-
-
-def shortlist(expr: TensorExpr, device: Device, top: int) -> tuple[list[Decision], list[Decision]]:
-    """The `top` best tilings by the model, and those that construction decides for."""
-    return ranked(expr, device, top), construct(expr, device)
+        return choose(expr, device, slow or timed, fast, self.eus)
 
 
 @contextmanager
 def kernel_tuner(
-    device: Device, base: Device, target: Target, folder: Path | None
+    device: Device,
+    base: Device,
+    target: Target,
+    folder: Path | None,
+    policy: str = "roller",
+    eus: int | None = None,
 ) -> Iterator[Tuner]:
     """A tuner for this machine, with the index and the objects in the folder `folder`, or without.
 
-    device: whose figures the model uses. base: this machine, as it was detected. Raises DeviceError
-    for a target that does not run here.
+    device: whose figures the model uses. base: this machine, as it was detected. policy, eus: as
+    for `Tuner`. Raises DeviceError for a target that does not run here.
     """
     missing = sorted({*target.required} - {*Target.named("host").required})
     if missing:
@@ -85,6 +91,7 @@ def kernel_tuner(
     index = ProfileIndex(folder / NAME if folder is not None else None)
     cache = ObjectCache(folder) if folder is not None else None
     try:
-        yield Tuner(Profiler(device, target, fingerprint(base), index, cache))
+        profiler = Profiler(device, target, fingerprint(base), index, cache)
+        yield Tuner(profiler, policy=policy, eus=eus)
     finally:
         index.close()

@@ -22,7 +22,7 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler.errors import WrongKernel
-from rcompiler.roller.construct import Decision
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 
 _HEX = re.compile(r"\b0x([0-9A-F]{8})( : |> : tensor<(?:\d+x)*)f32\b")
@@ -38,7 +38,6 @@ def untiled(expr: TensorExpr) -> Decision:
         tile=sizes, grid=ones, register_tile=ones, vector_dim=-1, vector_reduction=-1, lanes=1,
         reduction_unroll=(1,) * len(expr.reduction), order=tuple(range(len(sizes))),
         reduction_tile=(), tasks=1, estimated_ns=0.0, on_chip_bytes=0, registers=0,
-        reason="the reference: untiled",
     )  # fmt: skip
 
 

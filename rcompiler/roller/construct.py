@@ -7,18 +7,21 @@ results do not depend on the tile.
 
 The first decision does not depend on the number of EUs of the device: it has the least EU time on
 average over 1 to 8 EUs, with tasks long enough to be worth placing. The others have a shorter
-makespan on a wide device, and cost more EU time: a Pareto set for the scheduler.
+makespan on a wide device, and cost more EU time: a Pareto set for the scheduler, up to a budget of
+EUs. An operator with fewer register tiles than EUs gets smaller ones there: it shrinks.
 """
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.cost import Array, TaskCosts, balance, cuts, makespan, task_costs
+from rcompiler.roller.cost import Array, TaskCosts, balance, cuts, spans, task_costs
+from rcompiler.roller.decision import Decision
+from rcompiler.roller.explain import RunnerUp, explain
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.rtile import grid_of, line_unit, splits
@@ -33,65 +36,50 @@ _REGISTERS = 3  # register tiles whose task tiles are compared
 _SUMS = 32 << 10  # bytes of the running sums of a task, which stay in the first two levels
 _CUT = 0.05  # every axis that is cut makes rows shorter and dependences more
 _FAST = 3  # decisions besides the efficient one
+_WORTH = 5  # times the hand-off that an rTask of a faster decision takes at least
 
 
-@dataclass(frozen=True)
-class Decision:
-    """One rKernel: how an operator is cut into rTasks and registers.
-
-    `tile`, `grid`, `register_tile`: per parallel axis; tiles count the padding of results too.
-    `vector_dim`: position among the parallel axes, or -1; then `vector_reduction` is the position
-    among the reduction axes, or -1 for scalar code. `reduction_unroll`: elements per reduction
-    axis. `order`: positions of the parallel axes, outermost loop of a task first. `reduction_tile`:
-    () or how many loops of `order` are around the loop over parts of the reduction, and the steps
-    of its outermost axis in one part. `estimated_ns`, `measured_ns` (0: not measured),
-    `on_chip_bytes`: of one rTask. `stages`: how a task computes what it keeps on chip first, see
-    `roller.staged`.
-    """
-
-    tile: tuple[int, ...]
-    grid: tuple[int, ...]
-    register_tile: tuple[int, ...]
-    vector_dim: int
-    vector_reduction: int
-    lanes: int
-    reduction_unroll: tuple[int, ...]
-    order: tuple[int, ...]
-    reduction_tile: tuple[int, ...]
-    tasks: int
-    estimated_ns: float
-    on_chip_bytes: int
-    registers: int
-    reason: str
-    source: str = "roller"
-    stages: "tuple[Decision, ...]" = ()
-    # no part of the text that names a kernel: it is another one at each measurement
-    measured_ns: float = field(default=0.0, repr=False)
-
-
-def construct(expr: TensorExpr, device: Device) -> list[Decision]:
+def construct(expr: TensorExpr, device: Device, eus: int | None = None) -> list[Decision]:
     """Decisions for `expr` on `device`: the efficient one first, then ever faster ones.
 
-    Deterministic; never empty. A sequential expression is one task of scalar code.
+    eus: how many EUs the operator may get; by default all, and 8 on smaller devices, so that these
+    have equal kernels. Deterministic; never empty. A sequential expression is one task of scalar
+    code.
     """
+    return [decision for decision, _ in paced(expr, device, eus_of(device, eus))]
+
+
+def paced(expr: TensorExpr, device: Device, eus: int) -> list[tuple[Decision, float]]:
+    """The decisions for `eus` EUs, each with its makespan on them in ns."""
     model = RegisterModel(expr, device, choose_vector_axis(expr, device))
-    best: _Plan | None = None
+    plans: list[_Plan] = []
+    best = 0
     for register in model.candidates()[:_REGISTERS]:
-        plan = _plan(model, register)
+        plans.append(_plan(model, register))
         # the order of the candidates already knows their cycles: only a clear win counts
-        if best is None or plan.score < 0.95 * best.score:
-            best = plan
+        if plans[-1].score < 0.95 * plans[best].score:
+            best = len(plans) - 1
         # bound by arithmetic: a register tile with less traffic cannot help
-        if plan.limit == "compute" or not model.space.broadcasts:
+        if plans[-1].limit == "compute" or not model.space.broadcasts:
             break
-    assert best is not None  # candidates() is never empty
-    chosen = [best.first, *faster(device, best.costs, best.first, best.allowed)]
-    return [_decided(model, best, i) for i in chosen]
+    plan = plans[best]
+    first = _decided(model, plan, plan.first).compared(_second(model, plans, best))
+    return _with_faster(model, plan, first, eus)
+
+
+def eus_of(device: Device, eus: int | None) -> int:
+    """How many EUs faster decisions are for."""
+    return eus or max(max(_EUS), device.eus)
+
+
+def decision_of(model: RegisterModel, register: RegisterTile, tile: Sequence[int]) -> Decision:
+    """The decision for this register tile and this tile of the parallel axes."""
+    return _decided(model, _plan(model, register, np.array([tile], np.int64)), 0)
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """The task tiles of one register tile with their costs; `first` is the efficient one.
+    """The task tiles of one register tile with their costs; `first` has the best of the `scores`.
 
     `around`: loops of `order` around the loop over parts of the reduction. `allowed`: the tiles
     whose running sums fit.
@@ -103,26 +91,32 @@ class _Plan:
     tiles: Array
     costs: TaskCosts
     allowed: Array
+    scores: Array
     first: int
-    score: float
+
+    @property
+    def score(self) -> float:
+        return float(self.scores[self.first])
 
     @property
     def limit(self) -> str:
         return self.costs.parts[int(self.costs.limit[self.first])]
 
 
-def _plan(model: RegisterModel, register: RegisterTile) -> _Plan:
+def _plan(model: RegisterModel, register: RegisterTile, tiles: Array | None = None) -> _Plan:
+    """tiles: by default all aligned ones."""
     expr, device = model.expr, model.device
     order = loop_order(model, register)
-    tiles = task_tiles(expr, device, model.vector, register)
+    if tiles is None:
+        tiles = task_tiles(expr, device, model.vector, register)
     costs = task_costs(expr, device, register, tiles, order)
     allowed = costs.tasks >= 1
     around = panel_loops(model, register)
     if register.part:
         fits = _sums(expr, register, order[around:], tiles) <= _SUMS
         allowed = fits if fits.any() else allowed
-    first, score = efficient(expr, device, tiles, costs, allowed)
-    return _Plan(register, order, around, tiles, costs, allowed, first, score)
+    first, scores = efficient(expr, device, tiles, costs, allowed)
+    return _Plan(register, order, around, tiles, costs, allowed, scores, first)
 
 
 class Space:
@@ -137,9 +131,7 @@ class Space:
         """registers: how many register tiles, best first."""
         self._model = RegisterModel(expr, device, choose_vector_axis(expr, device))
         self._plans = [_plan(self._model, r) for r in self._model.candidates()[:registers]]
-        self.scores = np.concatenate(
-            [_scores(expr, device, p.tiles, p.costs, p.allowed) for p in self._plans]
-        )
+        self.scores = np.concatenate([p.scores for p in self._plans])
         self.spent_ns = np.concatenate([p.costs.tasks * p.costs.ns for p in self._plans])
         self._starts = np.cumsum([0, *(len(p.tiles) for p in self._plans)])
 
@@ -214,17 +206,19 @@ def task_tiles(
 
 def efficient(
     expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts, allowed: Array
-) -> tuple[int, float]:
-    """The candidate with the least EU time over 1 to 8 EUs among those with long enough tasks."""
-    score = _scores(expr, device, tiles, costs, allowed)
+) -> tuple[int, Array]:
+    """The candidate with the least EU time over 1 to 8 EUs among those with long enough tasks, and
+    the scores of all.
+    """
+    scores = _scores(expr, device, tiles, costs, allowed)
     # equal scores: fewer tasks, then the first tile
-    best = int(np.lexsort((np.arange(len(score)), costs.tasks, score))[0])
-    return best, float(score[best])
+    return int(np.lexsort((np.arange(len(scores)), costs.tasks, scores))[0]), scores
 
 
 def _scores(
     expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts, allowed: Array
 ) -> Array:
+    """EU time over 1 to 8 EUs; infinite for tiles that are not allowed or too short."""
     whole = float(costs.ns[0])
     floor = max(device.costs.min_task_ns, whole / _SHARE)
     enough = allowed & ((costs.ns >= floor) | (costs.tasks == 1))
@@ -242,18 +236,17 @@ def eu_time(expr: TensorExpr, device: Device, tiles: Array, tasks: Array, ns: Ar
     return spent * (1 + _CUT * cuts(expr, tiles))
 
 
-def faster(device: Device, costs: TaskCosts, first: int, allowed: Array) -> list[int]:
-    """Pareto candidates with a clearly shorter makespan on a wide device, most efficient first.
+def faster(device: Device, costs: TaskCosts, first: int, allowed: Array, eus: int) -> list[int]:
+    """Pareto candidates with a clearly shorter makespan on `eus` EUs, most efficient first.
 
     None for an operator that is too short for a second EU as a whole.
     """
-    if costs.ns[0] < device.costs.min_task_ns:
-        return []
     hand_off = device.costs.hand_off_ns
-    eus = max(max(_EUS), device.eus)
-    span = makespan(costs.tasks, costs.ns, eus, hand_off)
+    if eus == 1 or costs.ns[0] < device.costs.min_task_ns:
+        return []
+    span = spans(costs, device, eus)
     spent = costs.tasks * (costs.ns + hand_off)
-    worth = allowed & (costs.ns >= 5 * hand_off)
+    worth = allowed & (costs.ns >= _WORTH * hand_off)
     chosen: list[int] = []
     best = float(span[first])
     for i in np.lexsort((np.arange(len(span)), span, spent)):
@@ -264,6 +257,46 @@ def faster(device: Device, costs: TaskCosts, first: int, allowed: Array) -> list
     if len(chosen) > _FAST:
         chosen = [chosen[0], chosen[len(chosen) // 2], chosen[-1]]
     return chosen
+
+
+def _with_faster(
+    model: RegisterModel, plan: _Plan, first: Decision, eus: int
+) -> list[tuple[Decision, float]]:
+    """`first` and the faster decisions, each with its makespan on `eus` EUs and compared by it."""
+    device, costs = model.device, plan.costs
+    span = spans(costs, device, eus)
+    chosen = faster(device, costs, plan.first, plan.allowed, eus)
+    found = [(_decided(model, plan, i), float(span[i])) for i in chosen]
+    found += _shrunk(model, plan, float(span[[plan.first, *chosen]].min()), eus)
+    by, whole = f"makespan on {eus} EUs", float(span[plan.first])
+    compared = [(d.compared(first.as_runner_up(by, whole / max(ns, 1e-9))), ns) for d, ns in found]
+    return [(first, whole), *compared]
+
+
+def _shrunk(
+    model: RegisterModel, plan: _Plan, best: float, eus: int
+) -> list[tuple[Decision, float]]:
+    """The decision with smaller register tiles that is clearly faster than `best`, and its
+    makespan, if there are EUs without a register tile: at most one (Roller §3.2: small operators).
+    """
+    device, found = model.device, []
+    if eus == 1 or plan.costs.ns[0] < device.costs.min_task_ns:
+        return []
+    tiles = model.count(plan.register)
+    for register in model.candidates():
+        if tiles >= eus:
+            break
+        if model.count(register) <= tiles:  # as few, and slower
+            continue
+        tiles = model.count(register)
+        smaller = _plan(model, register)
+        worth = smaller.costs.ns >= _WORTH * device.costs.hand_off_ns
+        span = np.where(worth, spans(smaller.costs, device, eus), np.inf)
+        number = int(span.argmin())
+        if span[number] < 0.9 * best:
+            best = float(span[number])
+            found = [(_decided(model, smaller, number), best)]
+    return found
 
 
 def _decided(model: RegisterModel, plan: _Plan, i: int) -> Decision:
@@ -288,15 +321,6 @@ def decide(
     expr, vector = model.expr, model.vector
     tile = tuple(int(step) for step in tiles)
     grid = grid_of(expr.extents, tile)
-    limit = costs.parts[int(costs.limit[i])]
-    tasks = math.prod(grid)
-    reason = (
-        f"{'x'.join(map(str, register.sizes)) or 'scalar'} in registers: "
-        f"{register.accumulators} accumulators, {register.registers} of "
-        f"{model.device.vector_registers} registers, "
-        f"{register.loads / register.macs:.2f} loads per operation; "
-        f"{tasks} tasks of {costs.ns[i] / 1000:.1f} us, bound by {limit}"
-    )
     return Decision(
         tile=tile,
         grid=grid,
@@ -307,12 +331,26 @@ def decide(
         reduction_unroll=register.unroll,
         order=order,
         reduction_tile=parts,
-        tasks=tasks,
+        tasks=math.prod(grid),
         estimated_ns=round(float(costs.ns[i]), 1),
         on_chip_bytes=sum(expr.footprint(tile)),
         registers=register.registers,
-        reason=reason,
+        explanation=explain(model, register, tile, costs, i),
     )
+
+
+def _second(model: RegisterModel, plans: Sequence[_Plan], best: int) -> RunnerUp | None:
+    """The next best tiling by EU time, of all register tiles that were compared."""
+    scores = [plan.scores.copy() for plan in plans]
+    won = plans[best].first
+    least = max(float(scores[best][won]), 1e-9)
+    scores[best][won] = np.inf
+    k = min(range(len(plans)), key=lambda i: (scores[i].min(), i))
+    number = int(scores[k].argmin())
+    if not np.isfinite(scores[k][number]):
+        return None
+    ratio = float(scores[k][number]) / least
+    return _decided(model, plans[k], number).as_runner_up("EU time", ratio)
 
 
 def _parts(expr: TensorExpr, plan: _Plan, tile: Array) -> tuple[int, ...]:

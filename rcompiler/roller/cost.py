@@ -27,13 +27,15 @@ _FIT = 0.75  # of a level's capacity is used: the rest holds stacks, code and wh
 class TaskCosts:
     """Per candidate: `ns` of one rTask, `tasks`, and the index of the slowest part in `parts`.
 
-    `parts` names "compute" and then the levels data comes from.
+    `parts` names "compute" and then the levels data comes from; `times`: ns of each of them alone,
+    [parts, candidates].
     """
 
     ns: Array
     tasks: Array
     limit: Array
     parts: tuple[str, ...]
+    times: Array
 
 
 def task_costs(
@@ -60,9 +62,27 @@ def task_costs(
         parts.append(moved / outer.bandwidth)
         names.append(outer.name)
     times = np.stack([np.broadcast_to(part, tasks.shape) for part in parts])
-    # the slowest part hides the others, but not perfectly
-    ns = 0.8 * times.max(axis=0) + 0.2 * times.sum(axis=0) + device.costs.task_ns
-    return TaskCosts(ns, tasks, times.argmax(axis=0), tuple(names))
+    return TaskCosts(_task_ns(times, device), tasks, times.argmax(axis=0), tuple(names), times)
+
+
+def _task_ns(times: Array, device: Device) -> Array:
+    """One rTask of these parts: the slowest hides the others, but not perfectly."""
+    return 0.8 * times.max(axis=0) + 0.2 * times.sum(axis=0) + device.costs.task_ns
+
+
+def spans(costs: TaskCosts, device: Device, eus: int) -> Array:
+    """Time until the last of `eus` EUs is done with its rTasks, per candidate.
+
+    EUs that run at once share the bandwidth of the levels that several of them have.
+    """
+    active = np.minimum(costs.tasks, eus)
+    times = costs.times.astype(float)
+    for number, name in enumerate(costs.parts[1:], 1):
+        level = device.level(name)
+        share = level.shared_bandwidth / np.clip(active, 1, level.shared_by)
+        times[number] *= np.maximum(1, level.bandwidth / share)
+    ns = costs.ns + _task_ns(times, device) - _task_ns(costs.times, device)
+    return makespan(costs.tasks, ns, eus, device.costs.hand_off_ns)
 
 
 class _Nest:

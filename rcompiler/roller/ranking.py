@@ -8,8 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.construct import Decision, Space, construct, eu_time
+from rcompiler.roller.construct import Space, construct, eu_time
 from rcompiler.roller.cost import makespan
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 
 _ALL = 1 << 30  # register tiles
@@ -48,26 +49,35 @@ def with_times(decisions: Sequence[Decision], ns: Sequence[float]) -> list[Decis
 
 
 def choose(
-    expr: TensorExpr, device: Device, best: Sequence[Decision], fast: Sequence[Decision]
+    expr: TensorExpr,
+    device: Device,
+    best: Sequence[Decision],
+    fast: Sequence[Decision],
+    eus: int | None = None,
 ) -> list[Decision]:
     """What `construct` returns, by measured times: the efficient decision first.
 
     best: candidates for it; all of them measured. fast: those that may come after it, more tasks
-    last; they stay if their makespan on a wide device is clearly shorter.
+    last; they stay if their makespan on `eus` EUs (see `construct`) is clearly shorter.
     """
+    eus = eus or max(_WIDE, device.eus)
     tiles = np.array([d.tile for d in best], np.int64).reshape(len(best), -1)
     tasks = np.array([d.tasks for d in best])
     ns = np.array([d.measured_ns for d in best])
-    first = best[int(np.argmin(eu_time(expr, device, tiles, tasks, ns)))]
-    chosen, shortest = [first], _span(first, device)
+    times = eu_time(expr, device, tiles, tasks, ns)
+    order = [int(i) for i in np.argsort(times, kind="stable")]
+    first = best[order[0]]
+    if first.explanation is not None and len(best) > 1:
+        ratio = float(times[order[1]] / max(times[order[0]], 1e-9))
+        first = first.compared(best[order[1]].as_runner_up("measured EU time", ratio))
+    chosen, shortest = [first], _span(first, device, eus)
     for decision in fast:
-        if _span(decision, device) < 0.9 * shortest:
+        if _span(decision, device, eus) < 0.9 * shortest:
             chosen.append(decision)
-            shortest = _span(decision, device)
+            shortest = _span(decision, device, eus)
     return chosen
 
 
-def _span(decision: Decision, device: Device) -> float:
-    eus = max(_WIDE, device.eus)
+def _span(decision: Decision, device: Device, eus: int) -> float:
     hand_off = device.costs.hand_off_ns
     return float(makespan(np.array(decision.tasks), decision.measured_ns, eus, hand_off))

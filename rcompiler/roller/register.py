@@ -78,6 +78,11 @@ class RegisterModel:
             count *= (covered + exact) / 2
         return round(count * tile.cycles, 6)
 
+    def count(self, tile: RegisterTile) -> int:
+        """Register tiles of the whole operator, without its reduction."""
+        pairs = zip(self.space.extents, tile.sizes, strict=True)
+        return math.prod(math.ceil(size / step) for size, step in pairs)
+
     def tile(self, sizes: Sequence[int]) -> RegisterTile:
         """The register tile of these sizes with its instruction counts."""
         lanes = self.vector.lanes

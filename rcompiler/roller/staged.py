@@ -12,15 +12,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.construct import (
-    Decision,
-    decide,
-    efficient,
-    faster,
-    loop_order,
-    task_tiles,
-)
+from rcompiler.roller.construct import decide, efficient, eus_of, faster, loop_order, task_tiles
 from rcompiler.roller.cost import Array, TaskCosts, task_costs
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.vectors import choose_vector_axis
@@ -39,11 +33,11 @@ class StageExpr:
 
 
 def construct_staged(
-    stages: Sequence[StageExpr], last: TensorExpr, device: Device
+    stages: Sequence[StageExpr], last: TensorExpr, device: Device, eus: int | None = None
 ) -> list[Decision]:
     """Decisions for `last` with those of its stages: the efficient one first, then faster ones.
 
-    [] if no tile lets the kept tiles fit. Deterministic.
+    eus: as for `construct`. [] if no tile lets the kept tiles fit. Deterministic.
     """
     model = RegisterModel(last, device, choose_vector_axis(last, device))
     register = model.candidates()[0]
@@ -55,17 +49,47 @@ def construct_staged(
         return []
     costs = task_costs(last, device, register, tiles, order)
     parts = [plan.costs(tiles, device) for plan in plans]
-    total = replace(costs, ns=costs.ns + sum(part.ns for part in parts))
-    first, _ = efficient(last, device, tiles, total, allowed)
-    return [
-        replace(
-            decide(model, register, order, tiles[i], total, i),
-            stages=tuple(
-                plan.decision(tiles[i], part, i) for plan, part in zip(plans, parts, strict=True)
-            ),
-        )
-        for i in [first, *faster(device, total, first, allowed)]
-    ]
+    total = _together([costs, *parts])
+    first, scores = efficient(last, device, tiles, total, allowed)
+
+    def made(i: int) -> Decision:
+        own = (plan.decision(tiles[i], part, i) for plan, part in zip(plans, parts, strict=True))
+        found = replace(decide(model, register, order, tiles[i], total, i), stages=tuple(own))
+        return _explained(found, last, plans, device)
+
+    least, scores[first] = max(float(scores[first]), 1e-9), np.inf
+    second = int(scores.argmin())
+    behind = None
+    if np.isfinite(scores[second]):
+        behind = made(second).as_runner_up("EU time", float(scores[second]) / least)
+    wider = faster(device, total, first, allowed, eus_of(device, eus))
+    return [made(first).compared(behind), *map(made, wider)]
+
+
+def _together(costs: Sequence[TaskCosts]) -> TaskCosts:
+    """One task that does all of these, one after the other."""
+    names = tuple(dict.fromkeys(name for one in costs for name in one.parts))
+    rows = [sum(one.times[one.parts.index(n)] for one in costs if n in one.parts) for n in names]
+    times = np.stack(rows)
+    ns = sum(one.ns for one in costs)
+    return TaskCosts(ns, costs[0].tasks, times.argmax(axis=0), names, times)
+
+
+def _explained(
+    made: Decision, last: TensorExpr, plans: Sequence["_StagePlan"], device: Device
+) -> Decision:
+    """The decision with an explanation that counts the stages too."""
+    assert made.explanation is not None
+    operations = last.flops(made.tile)
+    for plan, stage in zip(plans, made.stages, strict=True):
+        operations += plan.stage.expr.flops(stage.tile)
+    peak = device.compute.peak(last.compute_bytes)
+    explanation = replace(
+        made.explanation,
+        saturation=round(operations / max(made.estimated_ns, 1e-9) / peak, 4),
+        note=f"after {len(plans)} stage(s), which stay on chip",
+    )
+    return replace(made, explanation=explanation)
 
 
 @dataclass(frozen=True)

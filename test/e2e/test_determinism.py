@@ -53,6 +53,24 @@ def test_every_policy_and_number_of_eus_gives_the_same_bits(name, cache):
         model.close()
 
 
+@pytest.mark.parametrize("name", NETWORKS)
+def test_whoever_decides_the_tiles_gives_the_same_bits(name, cache):
+    proto = models.build(name, **NETWORKS[name])
+    model, published = (
+        rcompiler.compile_onnx(proto, roller_policy=policy, eus=2, cache=cache)
+        for policy in ("roller", "osdi22")
+    )
+    feeds = random_inputs(model.inputs)
+    assert bits(published(**feeds)) == bits(model(**feeds))
+    operators = published.report().operators
+    assert {op.source for op in operators} >= {"osdi22"}
+    for op in operators:
+        assert (op.source == "osdi22") != ("decided by policy roller" in op.reason), op.reason
+    assert published.artifact.provenance["roller_policy"] == "osdi22"
+    published.close()
+    model.close()
+
+
 def test_any_number_of_threads_gives_the_same_bits(cache):
     """More threads than CPUs only when asked for; slow then, but it ends."""
     proto = models.build("two_branch", **NETWORKS["two_branch"])

@@ -12,7 +12,7 @@ from rcompiler import host
 from rcompiler.device.cpu import cpu_device, detect_cpu
 from rcompiler.device.measure import VERSION
 from rcompiler.device.model import Measurement
-from rcompiler.device.record import from_json, save_device
+from rcompiler.device.record import builtin_device, from_json, save_device
 from rcompiler.device.store import fingerprint, record_path
 from rcompiler.errors import DeviceError
 from rcompiler.tools import models
@@ -66,6 +66,17 @@ def test_the_date_of_a_measurement_is_not_in_the_model(measuring, tmp_path):
 def test_without_a_cache_nothing_is_measured(measuring):
     model = compiled(cache=False)
     assert measuring == [] and "default figures" in model.report().device
+
+
+@pytest.mark.parametrize("name", ["epyc-9555", "zen5-2"])
+def test_a_record_that_comes_with_the_compiler(name, monkeypatch):
+    record = builtin_device(name)
+    base = replace(detect_cpu(), features=record.features)
+    assert host.given_device("cpu", base, name) == record
+    monkeypatch.setenv("RC_DEVICE", name)
+    assert host.given_device("cpu", base, None) == record
+    with pytest.raises(DeviceError, match="h200: a cuda device"):
+        host.given_device("cpu", base, "h200")
 
 
 @pytest.mark.parametrize("kind", ["path", "text", "device", "environment"])

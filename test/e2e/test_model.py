@@ -11,6 +11,7 @@ from bad_models import graph_model
 from onnx import helper
 
 import rcompiler
+from rcompiler.report import is_explanation
 from rcompiler.tools import models
 from rcompiler.tools._data import random_inputs
 
@@ -116,6 +117,8 @@ def test_the_report(model):
     assert data == report.to_dict()
     assert {op["name"] for op in data["operators"]} == {op.name for op in report.operators}
     assert "makespan" in str(report) and report.operators[0].name[:20] in str(report)
+    assert all(is_explanation(op.explanation) and op.source == "roller" for op in report.operators)
+    assert report.operators[0].name in report.explain()
 
 
 def test_progress_names_every_step_with_growing_time(model, steps):

@@ -58,6 +58,18 @@ def test_tiles_stay_on_chip_and_no_bit_depends_on_it(tmp_path):
     assert np.array_equal(rcompiler.load(tmp_path / "m.rcx")(*arrays)[0], result)
 
 
+def test_the_published_search_leaves_stages_to_the_model_and_says_so(tmp_path):
+    arrays = tensors(256)
+    model, published = (
+        rcompiler.compile_onnx(attention(256), roller_policy=policy, cache=tmp_path)
+        for policy in ("roller", "osdi22")
+    )
+    assert any(
+        "it has stages; decided by policy" in op.reason for op in published.report().operators
+    )
+    assert np.array_equal(published(*arrays)[0], model(*arrays)[0])
+
+
 def test_a_stage_that_is_cut_otherwise_by_hand_is_refused(tmp_path):
     model = rcompiler.compile_onnx(attention(256), cache=tmp_path)
     text = model.stage("vdevice")

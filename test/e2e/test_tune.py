@@ -22,6 +22,7 @@ from rcompiler.profiler.operands import Operands, Tensor
 from rcompiler.profiler.profile import Profiler
 from rcompiler.profiler.timing import Times
 from rcompiler.profiler.tuner import KernelWarning, Tuner, kernel_tuner
+from rcompiler.roller.published import published
 from rcompiler.roller.ranking import ranked
 from rcompiler.tools import models
 
@@ -185,3 +186,12 @@ def test_a_tuned_model_computes_the_same_bits_and_says_what_was_measured(tmp_pat
     assert again.stage("vdevice") == tuned.stage("vdevice")
     # the schedule stands for itself: it can be compiled again without the index
     rcompiler.compile_schedule(tuned.stage("vdevice"), tuned.constants(), cache=False)
+
+
+def test_the_published_search_is_tuned_among_its_ten(body, tmp_path):
+    with kernel_tuner(BASE, BASE, Target.named("host"), tmp_path, "osdi22") as tuner:
+        tuner.profiler = replace(tuner.profiler, timer=last_is_best)
+        [decision] = tuner.decide(body)
+        ten = published(body.expression(), BASE, 10)
+    assert decision.source == "measured" and decision.tile in {d.tile for d in ten}
+    assert decision.explanation.runner_up.by == "measured EU time"

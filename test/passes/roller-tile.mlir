@@ -1,15 +1,24 @@
 // RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json}' --split-input-file | filecheck %s
 // RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s --check-prefix=WIDE
+// RUN: rc-opt %s -p 'roller-tile{device=mi50 policy=osdi22}' --split-input-file | filecheck %s --check-prefix=GPU
+// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json policy=osdi22}' --split-input-file | filecheck %s --check-prefix=CPU
 
-// A product: vectors along the columns, a tile of accumulators in registers, nothing of which depends on the host. The
-// columns of w that a task reads follow its place in the grid.
+// A product: vectors along the columns, a tile of accumulators in registers, nothing of which depends on the host. It
+// says why, and what came second. The columns of w that a task reads follow its place in the grid.
 // CHECK:       "rtask.kernel"()
-// CHECK:       }) {{.*}}grid = array<i64: {{[0-9]+}}, {{[0-9]+}}>, kind = "contraction", lanes = 8 : i64
+// CHECK:       }) {{.*}}explanation = {alignment = {accumulators = 12 : i64, hiding = 8 : i64, lanes = 1.000000e+00 : f64
+// CHECK-SAME:  limit = "compute", loads = {{.*}}, parts_ns = {L2 = {{.*}}, compute = {{.*}}runner_up = {by = "EU time"
+// CHECK-SAME:  grid = array<i64: {{[0-9]+}}, {{[0-9]+}}>, kind = "contraction", lanes = 8 : i64
 // CHECK-SAME:  array<i64: -1, 0, 0, 0>, array<i64: 1, [[N:[0-9]+]], 0, [[N]]>]]
 // CHECK-SAME:  register_tile = array<i64: 4, 24>
 // CHECK-SAME:  sym_name = "[[K:k_[0-9a-f]+]]"
 // CHECK-SAME:  tile = array<i64: {{[0-9]+}}, [[N]]>, vector_dim = 1 : i64
 // CHECK-SAME:  array<i64: 1, [[N]], 0, [[N]]>]]}
+// The published search on a core: a thread is a lane, 8 of them are a vector.
+// CPU:         }) {{.*}}note = "published search: shared tile 32x16x16, register tile 4x2x1 of a lane, padding up to 0.0", parts_ns
+// CPU-SAME:    lanes = 8 : i64
+// CPU-SAME:    source = "osdi22"
+// CPU-SAME:    vector_dim = 1 : i64
 // CHECK-LABEL: func.func @product
 // CHECK:       }) {kernels = [@[[K]]
 func.func @product(%x: tensor<512x256xf32>, %w: tensor<256x768xf32>) -> tensor<512x768xf32> {
@@ -93,7 +102,9 @@ func.func @whole_rows(%x: tensor<4096x64xf32>) -> tensor<4096x64xf32> {
 
 // -----
 
-// A scalar: one task, no dims.
+// A scalar: one task, no dims. The published search has no tile for it and says so.
+// CPU:         }) {{.*}}note = "published search: no tile of it is aligned and fits; decided by policy roller"{{.*}}source = "roller"
+// CPU-LABEL:   func.func @scalar
 // CHECK:       }) {{.*}}grid = array<i64>{{.*}}tasks = 1 : i64, tile = array<i64>, vector_dim = -1 : i64
 // CHECK-LABEL: func.func @scalar
 func.func @scalar(%x: tensor<f32>) -> tensor<f32> {
@@ -131,4 +142,29 @@ func.func @long(%x: tensor<32x9x9x16xf32>, %w: tensor<32x32x3x3x16x16xf32>) -> t
     "rtask.yield"(%a) : (tensor<32x7x7x16xf32>) -> ()
   }) {kind = "convolution", sym_name = "long"} : () -> tensor<32x7x7x16xf32>
   return %r : tensor<32x7x7x16xf32>
+}
+
+// -----
+
+// The published search: a task of a GPU is a block of threads, each with 8x4 results; as recorded (golden_mi50.json).
+// GPU:         }) {{.*}}note = "published search: shared tile 128x64x16, register tile 8x4x1 of a thread, padding up to 0.0"
+// GPU-SAME:    grid = array<i64: 512, 16>, kind = "contraction", lanes = 1 : i64
+// GPU-SAME:    register_tile = array<i64: 8, 4>
+// GPU-SAME:    source = "osdi22"
+// GPU-SAME:    tile = array<i64: 128, 64>, vector_dim = -1 : i64
+// GPU-LABEL:   func.func @recorded
+func.func @recorded(%x: tensor<65536x1024xf32>, %w: tensor<1024x1024xf32>) -> tensor<65536x1024xf32> {
+  %r = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<65536x1024xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<65536x1024xf32>) -> tensor<65536x1024xf32>
+    %a = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<65536x1024xf32>, tensor<1024x1024xf32>) outs(%f : tensor<65536x1024xf32>) {
+    ^bb0(%l: f32, %s: f32, %acc: f32):
+      %m = arith.mulf %l, %s : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<65536x1024xf32>
+    "rtask.yield"(%a) : (tensor<65536x1024xf32>) -> ()
+  }) {kind = "contraction", sym_name = "recorded"} : () -> tensor<65536x1024xf32>
+  return %r : tensor<65536x1024xf32>
 }

@@ -1,9 +1,13 @@
 """rc-tune MODEL, the index as lines, verify_kernels and model_quality, on tiny models."""
 
 import json
+import re
+from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
+from rcompiler.profiler import profile
 from rcompiler.profiler.index import NAME, ProfileIndex
 from rcompiler.tools import _operators, model_quality, rc_compile, rc_tune, verify_kernels
 from rcompiler.tools._operators import CASES, Case
@@ -60,9 +64,39 @@ def test_rc_tune_says_what_is_wrong(tool, capsys, arguments, code, word):
     assert got == code and word in err
 
 
-def test_verify_kernels_counts_what_it_verified(tool):
-    code, out, _ = tool(verify_kernels.main, "two_branch", "--drawn=2")
+def test_verify_kernels_counts_what_it_verified(tool, tmp_path):
+    code, out, _ = tool(verify_kernels.main, "two_branch", "--drawn=2", "--json=v.json")
     assert code == 0 and "of 2 operators verified, 0 wrong" in out
+    record = json.loads((tmp_path / "v.json").read_text())
+    assert record["summary"]["operators"] == 2 and record["device"]["name"]
+    assert sum(o["kernels"] for o in record["operators"]) == record["summary"]["kernels"]
+    assert all(o["model"] == "two_branch" and o["wrong"] == [] for o in record["operators"])
+
+
+def test_verify_kernels_rejects_a_wrong_kernel(tool, tmp_path, monkeypatch):
+    """A fault in the code of one candidate: the tool says which one, and fails."""
+    good, sound = profile.write, _operators.profiler
+
+    def broken(kernel, features):
+        code = good(kernel, features)
+        if code.name != "candidate_1":
+            return code
+        text = code.text.replace("arith.addf", "arith.subf", 1)
+        text = text if text != code.text else code.text.replace("arith.maximumf", "arith.minimumf")
+        assert text != code.text
+        return replace(code, text=text)
+
+    @contextmanager
+    def profiler(*arguments):
+        with sound(*arguments) as found:
+            yield replace(found, writer=broken)
+
+    monkeypatch.setattr(_operators, "profiler", profiler)
+    code, out, err = tool(verify_kernels.main, "mlp", "--operators=1", "--drawn=1", "--json=v.json")
+    assert code == 1 and "of 1 operators verified, 1 wrong" in out
+    assert re.search(r"wrong: \w+ kernel of tile .*: element .* of result 0 is .*, not", err)
+    [operator] = json.loads((tmp_path / "v.json").read_text())["operators"]
+    assert len(operator["wrong"]) == 1 and operator["kernels"] > 1
 
 
 @pytest.mark.slow

@@ -83,6 +83,13 @@ def test_report(tool):
     assert code == 0 and "schedule:" in out
 
 
+def test_explanations_in_words_and_as_data(tool, tmp_path):
+    code, out, _ = tool(rc_compile.main, "mlp", "-o", "m.rcx", "--explain", "--json=r.json")
+    assert code == 0 and "chosen by roller" in out and "second: " in out
+    operators = json.loads((tmp_path / "r.json").read_text())["operators"]
+    assert all(op["explanation"]["limit"] for op in operators)
+
+
 def test_check_lists_gaps(tool, unheard):
     assert tool(rc_compile.main, "two_branch", "--check")[:2] == (
         0, "two_branch: all 5 nodes can be compiled\n",

@@ -14,6 +14,7 @@ from rcompiler.device.cpu import (
     host_name,
 )
 from rcompiler.device.gpu import GPUS, gpu_device
+from rcompiler.device.measure import VERSION, figures
 from rcompiler.device.model import ComputeUnit, Measurement, MemoryLevel
 from rcompiler.device.record import (
     builtin_device,
@@ -177,6 +178,30 @@ def test_gpus_reach_their_published_peak(name, tflops):
     assert name in builtin_names() and builtin_device(name) == device
     assert from_json(to_json(device)) == device
     assert not device.measured
+
+
+def test_a_server_by_its_datasheet():
+    device = builtin_device("epyc-9555")
+    assert (device.name, device.eus, device.level_name) == ("epyc-9555", 64, "v4")
+    # 2 x 16 lanes x 2 operations x 3.2 GHz for each of 64 cores
+    assert device.eus * device.compute.peak(4) == pytest.approx(13_107, rel=0.001)
+    assert device.level("L3").capacity * device.eus // device.level("L3").shared_by == 256 << 20
+    assert device.level("DRAM").shared_bandwidth == pytest.approx(12 * 8 * 6.4)
+    assert not device.measured and from_json(to_json(device)) == device
+
+
+@pytest.mark.parametrize("name", builtin_names())
+def test_records_that_come_with_the_compiler_are_found_by_their_name(name):
+    device = builtin_device(name)
+    assert device.name == name and find_device(name) == device
+    assert device.measured == (device.measurement is not None)
+
+
+def test_the_measured_record_says_where_and_how():
+    device = builtin_device("zen5-2")
+    assert device.measured and device.measurement.version == VERSION
+    assert "AuthenticAMD 26" in device.measurement.machine
+    assert set(device.measurement.figures) == set(figures(device))
 
 
 def test_unknown_gpus_are_refused():

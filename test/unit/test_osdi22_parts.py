@@ -257,8 +257,11 @@ def test_other_devices_are_derived():
     h200 = hal_of(GPUS["h200"])
     assert (h200.sms, h200.dram_gbs, h200.matrix_gflops) == (132, 4800, pytest.approx(989000))
     cpu = hal_of(cpu_device("v4", eus=8))
-    assert (cpu.sms, cpu.warp, cpu.matrix_gflops) == (8, 1, None)
-    assert cpu.thread_registers == 32 * 16 * 3 // 8
+    # threads are lanes, warps are vectors, the last cache of a core is the shared memory
+    assert (cpu.sms, cpu.warp, cpu.partitions, cpu.matrix_gflops) == (8, 16, 1, None)
+    assert (cpu.thread_registers, cpu.block_registers) == (32, 32 * 512)
+    assert (cpu.shared_bytes, cpu.shared_gbs) == (1 << 20, 8 * 128)
+    assert (cpu.peak_gflops, cpu.dram_gbs, cpu.transaction_bytes) == (8 * 192, 40, 64)
 
 
 def test_dispatch_by_hand():

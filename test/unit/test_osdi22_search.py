@@ -5,7 +5,6 @@ from fractions import Fraction
 from itertools import pairwise, product
 from math import ceil, prod
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -34,7 +33,7 @@ from rcompiler.roller.osdi22.quantities import (
     work,
 )
 from rcompiler.roller.osdi22.rules import CONTRACTION, PLAIN
-from rcompiler.roller.osdi22.scale_out import scale_out, shrink, task_box
+from rcompiler.roller.osdi22.scale_out import shrink
 from rcompiler.roller.osdi22.search import Search
 
 MATMUL = operator("matmul_expr", [4096, 4096, 4096])
@@ -192,27 +191,6 @@ def test_matrix_fragments():
 def test_hopeless_operators_end():
     expr = operator("add_expr", [7] * 8)
     assert emit(expr, PUBLISHED["mi50"], Options(visits=300, eps_cap=0.3)) == []
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.integers(1, 30), min_size=1, max_size=3), st.data())
-def test_tiles_cover_the_output_once(shape, data):
-    expr = operator("relu_expr", shape)
-    tile = tuple(data.draw(st.integers(1, 2 * size)) for size in shape)
-    program = RProgram(tile, (1,) * len(shape))
-    written = np.zeros(shape, int)
-    for task in range(tasks(expr, tile)):
-        written[tuple(slice(a, b) for a, b in task_box(expr, program, task))] += 1
-    assert (written == 1).all()
-
-
-@given(st.integers(1, 500), st.integers(1, 90), st.one_of(st.none(), st.integers(1, 120)))
-def test_scale_out_is_even_and_keeps_to_the_cap(count, units, cap):
-    runs = scale_out(count, units, cap)
-    assert [task for run in runs for task in run] == list(range(count))
-    assert len(runs) == min(count, units, units if cap is None else cap)
-    lengths = [len(run) for run in runs]
-    assert max(lengths) - min(lengths) <= 1
 
 
 @given(st.tuples(sizes, sizes, sizes), st.tuples(*[st.integers(1, 300)] * 3), st.integers(1, 200))

@@ -12,9 +12,11 @@ from hypothesis import strategies as st
 from roller_cases import CASES, conv, depthwise, elementwise, first_conv, gemm, softmax
 
 from rcompiler.device.cpu import cpu_device
+from rcompiler.device.record import builtin_device
 from rcompiler.kernelgen.scratch import STACK_LIMIT
-from rcompiler.roller.construct import Decision, construct, task_tiles
-from rcompiler.roller.cost import balance, makespan, task_costs
+from rcompiler.roller.construct import construct, task_tiles
+from rcompiler.roller.cost import TaskCosts, balance, makespan, spans, task_costs
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import Access, Axis, TensorExpr, floordiv, index, mod, tensor_expr
 from rcompiler.roller.register import RegisterModel
 from rcompiler.roller.vectors import choose_vector_axis
@@ -299,6 +301,53 @@ def test_faster_decisions_cost_more():
     work = [d.tasks * (d.estimated_ns + hand_off) for d in decisions]
     assert spans == sorted(spans, reverse=True)
     assert all(other >= work[0] for other in work)
+
+
+def test_execution_units_share_bandwidth_by_hand():
+    """8 tasks of 100 ns of arithmetic and 40 ns of DRAM at 10 GB/s, of which 8 EUs get 5 each."""
+    device = cpu_device("v4", eus=8)
+    costs = TaskCosts(
+        ns=np.array([0.8 * 100 + 0.2 * 140 + device.costs.task_ns]),
+        tasks=np.array([8]),
+        limit=np.array([0]),
+        parts=("compute", "DRAM"),
+        times=np.array([[100.0], [40.0]]),
+    )
+    each = device.costs.task_ns + device.costs.hand_off_ns
+    one, two, eight = (float(spans(costs, device, n)[0]) for n in (1, 2, 8))
+    assert one == pytest.approx(8 * (0.8 * 100 + 0.2 * 140 + each))
+    assert two == pytest.approx(one / 2)  # 20 GB/s are there
+    assert eight == pytest.approx(0.8 * 100 + 0.2 * (100 + 80) + each)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("eus", [1, 2, 5, 64])
+def test_the_budget_of_eus_is_what_faster_decisions_are_for(name, eus):
+    expr, device = CASES[name], cpu_device("v4", eus=64)
+    first, *faster = construct(expr, device, eus)
+    assert first == construct(expr, device)[0]
+    assert not faster or eus > 1
+    for decision in faster:
+        check(expr, device, decision)
+        second = decision.explanation.runner_up
+        assert second.by == f"makespan on {eus} EUs" and second.ratio > 1 / 0.9
+    assert construct(expr, device, 64) == construct(expr, device)
+
+
+def test_small_operators_shrink_on_wide_devices():
+    """16 x 64 results are 4 register tiles: 64 EUs get smaller ones, 4 EUs do not."""
+    expr, device = gemm(16, 64, 4096), builtin_device("epyc-9555")
+    first, *faster = construct(expr, device, 64)
+    assert first.tasks == 4 and math.prod(first.register_tile) == 16 * 64 // 4
+    assert faster[-1].tasks > 4 and math.prod(faster[-1].register_tile) < 16 * 64 // 4
+    assert faster[-1].tasks * faster[-1].estimated_ns > first.tasks * first.estimated_ns
+    assert construct(expr, device, 4) == [first]
+
+
+def test_what_is_bound_by_memory_is_not_cut_for_more_eus():
+    """Weights of 64 MiB from DRAM: a few EUs draw all that it gives."""
+    wide = cpu_device("v4", eus=64)
+    assert construct(gemm(1, 4096, 4096), wide) == construct(gemm(1, 4096, 4096), wide, 1)
 
 
 def test_sequential_operators_are_one_scalar_task():

@@ -48,6 +48,9 @@ def test_the_fastest_measured_one_is_chosen_first():
     assert (first.tile, first.register_tile) == (best[2].tile, best[2].register_tile)
     assert first.source == "measured"
     assert first.measured_ns == pytest.approx(spent[2] / best[2].tasks, abs=0.1)
+    second = first.explanation.runner_up
+    assert second.by == "measured EU time" and second.ratio > 2
+    assert (second.tile, second.register_tile) in [(d.tile, d.register_tile) for d in best]
     # a measured time is no part of what names a kernel
     assert repr(first) == repr(replace(first, measured_ns=1.0))
 

@@ -95,3 +95,15 @@ def test_faster_decisions_have_more_tasks(eus):
     tasks = [d.tasks for d in found]
     assert tasks == sorted(tasks) and len(set(tasks)) == len(tasks)
     assert all(len(d.stages) == 1 for d in found)
+
+
+def test_the_explanation_counts_all_stages():
+    stages, last = attention(12, 256, 64)
+    first, *_ = construct_staged(stages, last, device())
+    why = first.explanation
+    assert why.note == "after 1 stage(s), which stay on chip" and why.runner_up.by == "EU time"
+    rows = first.tile[0] * first.tile[1]
+    operations = 2 * 2 * rows * 256 * 64
+    assert why.saturation == pytest.approx(operations / first.estimated_ns / 192, abs=1e-3)
+    own = first.stages[0].explanation
+    assert dict(why.parts_ns)["compute"] > dict(own.parts_ns)["compute"]

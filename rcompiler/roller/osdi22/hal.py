@@ -61,28 +61,39 @@ def hal_of(device: Device) -> Hal:
 
 
 def derive(device: Device) -> Hal:
-    """The figures as they follow from any Device; on a CPU, L1 takes the part of shared memory.
+    """The figures as they follow from any Device.
 
     Registers of a thread: 3/8 of what the hardware names, as 96 of 255 on the V100, the rest being
     addresses and temporaries; of an rTask: 2/3 of MAX_THREADS such threads, as 32768 there.
     Banks: the ways of the first level, which move one line per cycle together.
+
+    On a CPU threads are the lanes of the vectors: a warp is one vector, and a register of a thread
+    is one vector register. Vectors of an rTask run one after the other, so that all of them may
+    use all registers. The last cache of a core takes the part of shared memory.
     """
     unit, first, last = device.compute, device.memory[0], device.memory[-1]
-    words = unit.registers * unit.lanes(4) // unit.warp
-    thread_registers = max(1, round(words * 3 / 8))
+    if device.kind == "cpu":
+        private = [m for m in device.memory[:-1] if m.shared_by == 1] or [first]
+        warp, shared, thread_registers = unit.lanes(4), private[-1], unit.registers
+        shared_bytes, block_registers = shared.capacity, MAX_THREADS * thread_registers
+    else:
+        warp, shared = unit.warp, first
+        thread_registers = max(1, round(unit.registers * unit.lanes(4) // warp * 3 / 8))
+        block_registers = MAX_THREADS * thread_registers * 2 // 3
+        shared_bytes = min(first.capacity, _SHARED)
     rates = dict(unit.matrix)
     matrix = rates.get("f16", rates.get("bf16"))
     return Hal(
         dram_gbs=last.shared_bandwidth,
-        shared_gbs=first.bandwidth * device.eus,
+        shared_gbs=shared.bandwidth * device.eus,
         peak_gflops=unit.peak(4) * device.eus,
         matrix_gflops=None if matrix is None else matrix * device.eus,
-        block_registers=MAX_THREADS * thread_registers * 2 // 3,
+        block_registers=block_registers,
         thread_registers=thread_registers,
-        shared_bytes=min(first.capacity, _SHARED),
+        shared_bytes=shared_bytes,
         sms=device.eus,
         partitions=unit.partitions,
-        warp=unit.warp,
+        warp=warp,
         transaction_bytes=last.line,
         banks=first.ways,
         bank_bytes=max(4, first.line // first.ways),

@@ -1,4 +1,7 @@
-"""Scale-out: rTasks over execution units, and smaller tiles for small operators (§3.2)."""
+"""Scale-out: smaller tiles for operators with fewer rTasks than execution units (§3.2).
+
+Who runs which rTask is the scheduler's business.
+"""
 
 import math
 from dataclasses import replace
@@ -6,28 +9,6 @@ from dataclasses import replace
 from rcompiler.roller.osdi22.expression import Expression, Tile
 from rcompiler.roller.osdi22.quantities import tasks
 from rcompiler.roller.osdi22.search import RProgram
-from rcompiler.roller.rtile import grid_of
-
-
-def scale_out(tasks: int, units: int, cap: int | None = None) -> tuple[range, ...]:
-    """rTasks per unit: near-equal runs over at most `cap` of `units` units, none of them idle.
-
-    Roller does not assume that it owns the device: `cap` is what the scheduler gives it.
-    """
-    used = max(1, min(units, tasks, units if cap is None else cap))
-    bounds = [tasks * unit // used for unit in range(used + 1)]
-    return tuple(range(a, b) for a, b in zip(bounds, bounds[1:], strict=False))
-
-
-def task_box(expr: Expression, program: RProgram, task: int) -> tuple[tuple[int, int], ...]:
-    """[start, stop) per spatial axis of an rTask, numbered row-major; inside of the output."""
-    sizes, tile = expr.sizes[: expr.spatial], program.shared[: expr.spatial]
-    grid = grid_of(sizes, tile)
-    box = []
-    for size, step, count in zip(reversed(sizes), reversed(tile), reversed(grid), strict=True):
-        task, position = divmod(task, count)
-        box.append((position * step, min(size, (position + 1) * step)))
-    return tuple(reversed(box))
 
 
 def shrink(expr: Expression, program: RProgram, units: int) -> RProgram:

@@ -1,0 +1,130 @@
+"""Why a tiling won: what bounds its rTasks, how it is aligned, and which one came second."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from rcompiler.device.model import MemoryLevel
+from rcompiler.roller.cost import TaskCosts
+from rcompiler.roller.expr import Access
+from rcompiler.roller.register import RegisterModel, RegisterTile
+from rcompiler.roller.rtile import set_conflicts, shape_waste
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The four alignments of an rTile (Roller §3.1) on one execution unit.
+
+    `lanes`: share of the vector lanes along the vector axis that hold elements. `accumulators`, and
+    how many are `hiding` the latency of a multiply-add. `row_bytes`: of an rTask's result along the
+    vector axis, and the `line` it should be a multiple of. `rows_per_set`: rows of one register
+    tile in the fullest set of the first level, which has so many `ways`. `waste`: points of whole
+    register tiles beyond the axes, per point inside; they are not computed.
+    """
+
+    lanes: float
+    accumulators: int
+    hiding: int
+    row_bytes: int
+    line: int
+    rows_per_set: int
+    ways: int
+    waste: float
+
+
+@dataclass(frozen=True)
+class RunnerUp:
+    """The tiling that came second. `estimated_ns`: of one of its rTasks. `by`: what was compared,
+    of which it has `ratio` times as much as the winner.
+    """
+
+    tile: tuple[int, ...]
+    register_tile: tuple[int, ...]
+    tasks: int
+    estimated_ns: float
+    by: str
+    ratio: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """Why a tiling was chosen.
+
+    `limit`: the slowest part of an rTask, "compute" or the memory level that it waits for.
+    `parts_ns`: how long each part of one rTask takes alone. `saturation`: operations of an rTask in
+    its time, as a share of the execution unit's peak. `registers`: what the register tile needs,
+    of so many. `loads`: vector loads per multiply-add. `note`: what else there is to say.
+    """
+
+    limit: str
+    parts_ns: tuple[tuple[str, float], ...]
+    saturation: float
+    registers: tuple[int, int]
+    loads: float
+    alignment: Alignment
+    runner_up: RunnerUp | None = None
+    note: str = ""
+
+    def plain(self) -> dict[str, Any]:
+        """Dicts, numbers, text and tuples of integers; nothing for what there is not."""
+        found = {**asdict(self), "parts_ns": dict(self.parts_ns)}
+        return {key: value for key, value in found.items() if value not in (None, "")}
+
+
+def explain(
+    model: RegisterModel, register: RegisterTile, tile: Sequence[int], costs: TaskCosts, number: int
+) -> Explanation:
+    """What the cost model knows of the rTask `tile`, which has that number in `costs`."""
+    expr, device = model.expr, model.device
+    ns = max(float(costs.ns[number]), 1e-9)
+    peak = device.compute.peak(expr.compute_bytes)
+    times = costs.times[:, number]
+    return Explanation(
+        limit=costs.parts[int(costs.limit[number])],
+        parts_ns=tuple((p, round(float(t), 1)) for p, t in zip(costs.parts, times, strict=True)),
+        saturation=round(expr.flops(tile) / ns / peak, 4),
+        registers=(register.registers, device.vector_registers),
+        loads=round(register.loads / register.macs, 3),
+        alignment=_alignment(model, register, tile),
+    )
+
+
+def _alignment(model: RegisterModel, register: RegisterTile, tile: Sequence[int]) -> Alignment:
+    expr, device, vector = model.expr, model.device, model.vector
+    first = device.memory[0]
+    sizes = [max(1, expr.axes[p].size) for p in expr.parallel]
+    rows = [_rows_per_set(model, register, access, first) for access in expr.inputs]
+    lanes, row = 1.0, expr.outputs[0].itemsize
+    if vector.axis >= 0:
+        size = max(1, expr.axes[vector.axis].size)
+        lanes = size / (math.ceil(size / vector.lanes) * vector.lanes)
+        along = dict(zip(expr.parallel, tile, strict=True)).get(vector.axis, size)
+        row *= min(along, size)
+    waste = math.prod(1 + shape_waste(s, r) for s, r in zip(sizes, register.sizes, strict=True)) - 1
+    return Alignment(
+        lanes=round(lanes, 4),
+        accumulators=register.accumulators,
+        hiding=device.compute.accumulators,
+        row_bytes=row,
+        line=first.line,
+        rows_per_set=max(rows, default=0),
+        ways=first.ways,
+        waste=round(waste, 4),
+    )
+
+
+def _rows_per_set(
+    model: RegisterModel, register: RegisterTile, access: Access, level: MemoryLevel
+) -> int:
+    """Rows of an input that a register tile reads side by side, in the fullest set of `level`."""
+    expr = model.expr
+    most = 1
+    for axis, count in zip(expr.parallel, register.sizes, strict=True):
+        if axis == model.vector.axis or axis not in access.axes():
+            continue
+        rows = min(count, expr.axes[axis].size)
+        stride = access.stride(axis, 2, expr.axes[axis].size) if rows > 1 else None
+        if stride:
+            most = max(most, set_conflicts(abs(stride) * access.itemsize, rows, level))
+    return most
