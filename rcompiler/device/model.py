@@ -227,5 +227,15 @@ class Device:
         return self.compute.lanes(itemsize)
 
     @property
+    def dots(self) -> frozenset[str]:
+        """Element types of which one instruction multiplies groups of a word and adds them up."""
+        known = {"v4": {"avx512vnni": "i8", "avx512bf16": "bf16"}, "v3": {"avxvnni": "i8"}}
+        return frozenset(
+            element
+            for feature, element in known.get(self.level_name, {}).items()
+            if feature in self.features
+        )
+
+    @property
     def vector_registers(self) -> int:
         return self.compute.registers

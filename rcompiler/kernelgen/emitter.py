@@ -26,10 +26,13 @@ class _Scope:
 class Emitter:
     """Writes the body of one function."""
 
-    def __init__(self, lanes: int, *, has_fma: bool) -> None:
-        """`lanes`: f32 lanes of a hardware vector; `has_fma`: the target fuses multiply and add."""
+    def __init__(self, lanes: int, *, has_fma: bool, dots: frozenset[str] = frozenset()) -> None:
+        """`lanes`: f32 lanes of a hardware vector; `has_fma`: the target fuses multiply and add;
+        `dots`: element types whose dot groups have an instruction.
+        """
         self.native_lanes = lanes
         self.has_fma = has_fma
+        self.dots = dots
         self.guard = 0
         self._scopes = [_Scope()]
         self._hidden: list[list[_Scope]] = []
@@ -320,12 +323,21 @@ class Emitter:
         return name
 
     def load(
-        self, pointer: str, element: str, offset: Linear, lanes: int, *, readonly: bool
+        self,
+        pointer: str,
+        element: str,
+        offset: Linear,
+        lanes: int,
+        *,
+        readonly: bool,
+        steps: int = 1,
     ) -> Val:
         """Elements [offset, offset + max(lanes, 1)) of a flat buffer; `readonly` memory may be read
-        earlier and once.
+        earlier and once. `steps`: elements that are read as one integer.
         """
         stored = "i8" if element == "i1" else element
+        if steps > 1:
+            stored = f"i{8 * item_bytes(element) * steps}"
         kind = f"vector<{lanes}x{stored}>" if lanes else stored
         address = self.address(pointer, element, offset)
         text = (

@@ -25,11 +25,12 @@ from rcompiler.kernelgen.tiling import Range, Tiling
 @dataclass(frozen=True)
 class CpuFeatures:
     """What code generation must know of the target: f32 lanes of a vector register, fused
-    multiply-add.
+    multiply-add, and the element types ("i8", "bf16") that have a dot-product instruction.
     """
 
     lanes: int
     has_fma: bool
+    dots: frozenset[str] = frozenset()
 
 
 class KernelWriter:
@@ -40,7 +41,7 @@ class KernelWriter:
         self._name = ir.StringAttr(kernel.attributes["sym_name"]).value
         self._sequential = ir.StringAttr(kernel.attributes["kind"]).value == "sequential"
         self._tiling = Tiling.of(kernel)
-        self._e = Emitter(features.lanes, has_fma=features.has_fma)
+        self._e = Emitter(features.lanes, has_fma=features.has_fma, dots=features.dots)
         self._results = yielded(self._block)
         self._buffers: dict[ir.Value, Buffer] = {}
 

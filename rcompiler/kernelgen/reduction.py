@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.dot_step import DotStep
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import NeedsScalars
 from rcompiler.kernelgen.region import COMBINERS, Generic, element_of
@@ -42,6 +43,7 @@ class Reducer:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
+        self._dots = DotStep(evaluator)
 
     @property
     def _e(self) -> Emitter:
@@ -75,7 +77,7 @@ class Reducer:
         e = self._e
         width = lanes if any(c.coefficient(LANE) for p in positions for c in p) else 0
         dim = generic.lane_dim
-        if dim is None:
+        if dim is None or self._dots.group(generic) is not None:
             return self._register_tile(generic, positions, width)
         if not width:
             return [[self._along_lanes(generic, p, dim)] for p in positions]
@@ -133,11 +135,14 @@ class Reducer:
                 out[mine] = self._step(generic, dims, values[mine], lanes)
             return out
 
-        spans = {d: (Linear(), generic.sizes[d]) for d in generic.reduction_dims}
+        group = self._dots.group(generic)
+        inside = None if group is None else group.dim
+        spans = {d: (Linear(), generic.sizes[d]) for d in generic.reduction_dims if d != inside}
         if part is not None:
             spans[generic.reduction_dims[0]] = part
         unroll = self._unrolls(spans, len(positions) * count, lanes)
-        self._evaluator.prefetching = bool(lanes) and generic.factors is not None
+        streams = group is not None or generic.factors is not None
+        self._evaluator.prefetching = bool(lanes) and streams
         final = self._nest(spans, unroll, {}, values, update)
         self._evaluator.prefetching = False
         return final
@@ -178,6 +183,9 @@ class Reducer:
     ) -> list[Val]:
         """One update of the accumulators of one position."""
         e, evaluator = self._e, self._evaluator
+        group = self._dots.group(generic)
+        if group is not None:
+            return [self._dots.step(generic, group, dims, values[0], lanes)]
         arguments = [evaluator.operand(generic, k, dims, lanes) for k in range(len(generic.inputs))]
         wide = values[0].element
         if generic.factors is not None and wide in ("f32", "f64"):

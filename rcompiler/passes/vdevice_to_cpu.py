@@ -53,4 +53,6 @@ class VdeviceToCpu(Pass):
 
 def cpu_features(device: Device) -> CpuFeatures:
     """What kernel generation must know of a CPU device."""
-    return CpuFeatures(lanes=device.lanes(4), has_fma=device.level_name != "x86-64")
+    return CpuFeatures(
+        lanes=device.lanes(4), has_fma=device.level_name != "x86-64", dots=device.dots
+    )

@@ -111,6 +111,7 @@ class Kernel:
             source, externals = KernelWriter(module.body.operations[0].operation, features).write()
             generated = ir.Module.parse("\n".join([*externals.values(), source]))
             lower_to_llvm(generated)
+            self.module = str(generated)
             self._image = LoadedImage(link([compile_object(generated, HOST)]))
         return source, self._image.function("k")
 
