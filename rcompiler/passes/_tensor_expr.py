@@ -7,12 +7,12 @@ reduction axis too: a task covers it whole.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.dot_group import dot_group
 from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of, yielded
 from rcompiler.kernelgen.running_sums import reduction_root
 from rcompiler.kernelgen.value import item_bytes
@@ -45,7 +45,8 @@ class Read:
 @dataclass
 class Traced:
     """What `trace` found. Axis symbols are "a0", "a1", ...; `atoms` explains quotient and remainder
-    symbols.
+    symbols. `dot`: element type of the dot groups, if there
+    are any; `words`: their steps by the arguments that are read in groups, at the first step.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -57,6 +58,8 @@ class Traced:
     reduced_ops: float = 0.0
     has_reduction: bool = False
     is_product: bool = False
+    dot: str = ""
+    words: dict[int, int] = field(default_factory=dict)
 
 
 def axis(position: int) -> Linear:
@@ -204,9 +207,15 @@ class Tracer:
     def _read_generic(self, generic: Generic, at: list[Linear]) -> None:
         found = self._found
         dims = generic.loop_dims(at)
+        group = dot_group(generic)
         for dim in generic.reduction_dims:
-            dims[dim] = axis(self._reduction_axis(generic, dim))
+            if group is None or dim != group.dim:
+                dims[dim] = axis(self._reduction_axis(generic, dim))
         cost = body_cost(generic.block)
+        if group is not None:
+            found.dot, cost = group.element, 2.0 * group.steps
+            known = [self._arguments.get(v) for v in generic.inputs]
+            found.words |= {k: group.steps for k in known if k is not None}
         if generic.reduction_dims:
             found.has_reduction = True
             found.is_product = found.is_product or generic.product is not None
@@ -273,7 +282,10 @@ def tensor_expr(block: ir.Block, kind: str, traced: Traced) -> roller.TensorExpr
         (f"a{k}", size, what)
         for k, (size, what) in enumerate(zip(traced.sizes, traced.kinds, strict=True))
     ]
-    inputs = [_access(value, traced.reads[k].at, traced) for k, value in enumerate(block.arguments)]
+    inputs = [
+        _access(value, traced.reads[k].at, traced, traced.words.get(k, 1))
+        for k, value in enumerate(block.arguments)
+    ]
     results = [core_of(r)[0] for r in yielded(block)]
     outputs = [
         roller.Access(
@@ -292,13 +304,23 @@ def tensor_expr(block: ir.Block, kind: str, traced: Traced) -> roller.TensorExpr
         kind=kind,
         ops=traced.reduced_ops if traced.has_reduction else max(traced.pointwise_ops, 1.0),
         epilogue_ops=traced.pointwise_ops if traced.has_reduction else 0.0,
+        # products of narrow elements are summed in f32 or i32
+        compute_bytes=max(
+            4 if traced.is_product else 1, *(a.itemsize for a in (*inputs, *outputs))
+        ),
         in_parts=reduction_root(block) is not None,
+        dot=traced.dot,
     )
 
 
-def _access(value: ir.Value, at: tuple[Linear, ...] | None, traced: Traced) -> roller.Access:
-    dims = None if at is None else tuple(_index(c, traced) for c in at)
-    return roller.Access(shape_of(value), item_bytes(element_of(value)), dims)
+def _access(
+    value: ir.Value, at: tuple[Linear, ...] | None, traced: Traced, steps: int
+) -> roller.Access:
+    """An argument of elements, or of words of `steps` of them."""
+    shape, size = shape_of(value), item_bytes(element_of(value)) * steps
+    if steps > 1:
+        shape, at = shape[:-1], None if at is None else at[:-1]
+    return roller.Access(shape, size, None if at is None else tuple(_index(c, traced) for c in at))
 
 
 def _index(value: Linear, traced: Traced) -> roller.Index:
@@ -311,75 +333,3 @@ def _index(value: Linear, traced: Traced) -> roller.Index:
         else:
             terms.append((coefficient, int(symbol[1:])))
     return roller.index(*terms, constant=value.constant)
-
-
-Box = list[tuple[int, int, int, int]]
-
-
-def read_box(
-    value: ir.Value,
-    read: Read,
-    tile: list[int],
-    grid: list[int],
-    traced: Traced,
-    low: tuple[int, ...],
-) -> Box:
-    """(axis, scale, offset, extent) per dim: a superset of what one task reads of an operand.
-
-    `low`: padding of the result in front of each axis; tiles count from there.
-    """
-    rank = len(shape_of(value))
-    if read.at is None or not read.exact:
-        return [(-1, 0, 0, 0)] * rank
-    return [_dim_box(c, tile, grid, traced, low) for c in read.at]
-
-
-def _dim_box(
-    coordinate: Linear, tile: list[int], grid: list[int], traced: Traced, before: tuple[int, ...]
-) -> tuple[int, int, int, int]:
-    whole = (-1, 0, 0, 0)
-    split: tuple[int, int] | None = None
-    low, high = coordinate.constant, coordinate.constant
-    for symbol, coefficient in coordinate.terms:
-        if symbol in traced.atoms:
-            return whole
-        position = int(symbol[1:])
-        steps = traced.sizes[position] - 1
-        if position < len(grid) and grid[position] > 1:
-            if split is not None or coefficient < 0:
-                return whole
-            split, steps = (position, coefficient), tile[position] - 1
-            low, high = low - coefficient * before[position], high - coefficient * before[position]
-        reach = coefficient * steps
-        low, high = low + min(reach, 0), high + max(reach, 0)
-    if split is None:
-        return whole
-    return split[0], split[1] * tile[split[0]], low, high - low + 1
-
-
-def write_box(value: ir.Value, first: tuple[int, ...], tile: list[int], grid: list[int]) -> Box:
-    """(axis, scale, offset, extent) per dim of what one task writes of a result; `first`: the first
-    result's shape.
-    """
-    box: Box = []
-    for d, size in enumerate(shape_of(value)):
-        shared = d < len(first) and first[d] == size and grid[d] > 1
-        box.append((d, tile[d], 0, tile[d]) if shared else (-1, 0, 0, 0))
-    return box
-
-
-def in_place_pairs(block: ir.Block, traced: Traced) -> tuple[int, ...]:
-    """Flat (operand, result) pairs that may share memory: each element is read only to compute that
-    very element.
-    """
-    results = yielded(block)
-    pairs: list[int] = []
-    if traced.has_reduction or traced.columns or len(results) != 1:
-        return ()
-    shape, element = shape_of(results[0]), element_of(results[0])
-    for k, value in enumerate(block.arguments):
-        read = traced.reads[k]
-        same = shape_of(value) == shape and item_bytes(element_of(value)) == item_bytes(element)
-        if same and read.exact and read.at == tuple(axis(d) for d in range(len(shape))):
-            pairs += [k, 0]
-    return tuple(pairs) if math.prod(shape) else ()

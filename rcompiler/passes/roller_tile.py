@@ -25,15 +25,8 @@ from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.passes import Pass
 from rcompiler.passes._clone import copy_block
-from rcompiler.passes._tensor_expr import (
-    Traced,
-    Tracer,
-    core_of,
-    in_place_pairs,
-    read_box,
-    tensor_expr,
-    write_box,
-)
+from rcompiler.passes._task_boxes import in_place_pairs, read_box, write_box
+from rcompiler.passes._tensor_expr import Traced, Tracer, core_of, tensor_expr
 from rcompiler.roller.construct import Decision, construct
 from rcompiler.roller.expr import TensorExpr
 

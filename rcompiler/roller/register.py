@@ -90,8 +90,9 @@ class RegisterModel:
         one = self._full(sizes, self._one_step())
         loads = sum(self._instructions(access, whole) for access in self.space.streams) / block
         held = sorted(self._vectors(access, one) for access in self.space.streams)
-        registers = accumulators * partial + math.ceil(sum(held[:-1])) + self._temporaries
-        macs = accumulators * max(1.0, self.expr.ops / 2)
+        vectors = math.ceil(sum(held[:-1])) * (2 if self._by_pairs else 1)
+        registers = accumulators * partial + vectors + self._temporaries
+        macs = accumulators * self._operations
         step = self._step_cycles(macs, loads, accumulators * partial)
         cycles, part = self._reduction_cycles(sizes, step, self._streamed(whole, block))
         cycles += self._edge_cycles(accumulators)
@@ -100,6 +101,17 @@ class RegisterModel:
         )
 
     # instruction counts -----------------------------------------------------------------------
+
+    @cached_property
+    def _operations(self) -> float:
+        """Vector operations of one point, in times of a multiply-add."""
+        dot = self.expr.dot
+        return max(1.0, self.expr.ops / 2 / (self.device.dot_speed(dot) if dot else 1.0))
+
+    @property
+    def _by_pairs(self) -> bool:
+        """Whether the even and the odd elements of a word are multiplied one after the other."""
+        return bool(self.expr.dot) and self.expr.dot not in self.device.dots
 
     @cached_property
     def _steps(self) -> int:
@@ -118,7 +130,7 @@ class RegisterModel:
     def _unroll(self, accumulators: int, sizes: Sequence[int]) -> tuple[int, ...]:
         """Steps per reduction axis in one loop body, filled from the innermost axis outwards."""
         unroll = list(self._one_step())
-        operations = accumulators * max(1.0, self.expr.ops / 2)
+        operations = accumulators * self._operations
         for position in reversed(range(len(unroll))):
             axis = self.expr.reduction[position]
             steps = max(1, math.ceil(self.expr.axes[axis].size / unroll[position]))
@@ -262,7 +274,7 @@ class RegisterModel:
         """
         fused = self.device.kind != "cpu" or "fma" in self.device.features
         ahead = 3 if self.space.broadcasts and self.device.vector_registers > 16 else 0
-        return (1 if fused else 2) + ahead
+        return (1 if fused and not self._by_pairs else 2) + ahead + self._by_pairs
 
     @cached_property
     def _row_output(self) -> bool:

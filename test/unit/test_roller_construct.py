@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from roller_cases import CASES, conv, depthwise, elementwise, first_conv, gemm, softmax
 
-from rcompiler.device.cpu import cpu_device
+from rcompiler.device.cpu import V4, cpu_device
 from rcompiler.kernelgen.scratch import STACK_LIMIT
 from rcompiler.roller.construct import Decision, construct
 from rcompiler.roller.cost import balance, makespan, task_costs
@@ -147,6 +147,21 @@ def test_the_register_rule():
         assert tile.accumulators == tile.macs == mr * nv
     assert all(t.registers <= 32 for t in model.candidates())
     assert (14, 32) not in [t.sizes for t in model.candidates()]  # 34 registers spill
+
+
+def test_dot_groups_are_multiply_adds_of_words():
+    """256 steps of bytes are 64 of words: as an f32 product of that depth with the instruction,
+    4 / 1.5 operations a word without; its even and odd bytes are two vectors then.
+    """
+    words = replace(gemm(128, 256, 64), dot="i8", ops=8.0)
+    tiles = []
+    for device in (cpu_device("v4", features=V4 | {"avx512vnni"}), cpu_device("v4")):
+        model = RegisterModel(words, device, choose_vector_axis(words, device))
+        tiles.append(model.tile((4, 32)))
+    plain = RegisterModel(gemm(128, 256, 64), device, choose_vector_axis(words, device))
+    assert tiles[0] == plain.tile((4, 32))
+    assert tiles[1].macs == tiles[0].macs * 4 / 1.5
+    assert tiles[1].registers == tiles[0].registers + 2 + 2
 
 
 def test_a_vector_times_a_matrix_hides_the_latency_with_vectors():
