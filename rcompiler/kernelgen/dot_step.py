@@ -12,7 +12,7 @@ each product, and takes denormals of factors, sums and results as 0.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rcompiler.kernelgen.affine import Linear
@@ -87,21 +87,17 @@ class DotStep:
                 self._in_registers([self._part(v, at, half) for v in values], compute)
                 for at in (0, half)
             )
-            return self._shuffled(low, high, range(lanes))
+            return self._e.shuffle(low, high, range(lanes))
         if lanes >= _LEAST:
             return compute([e.splat(v, lanes) for v in values])
         if not lanes:
             return e.lane(compute([e.splat(v, _LEAST) for v in values]), 0)
         places = [k % lanes for k in range(_LEAST)]
-        wide = [self._shuffled(v, v, places) for v in (e.splat(v, lanes) for v in values)]
+        wide = [self._e.shuffle(v, v, places) for v in (e.splat(v, lanes) for v in values)]
         return self._part(compute(wide), 0, lanes)
 
     def _part(self, value: Val, start: int, lanes: int) -> Val:
-        return self._shuffled(value, value, range(start, start + lanes))
-
-    def _shuffled(self, a: Val, b: Val, order: Sequence[int]) -> Val:
-        text = f"vector.shuffle {a.name}, {b.name} {list(order)} : {a.type}, {b.type}"
-        return self._e.op(text, [a, b], a.element, len(order))
+        return self._e.shuffle(value, value, range(start, start + lanes))
 
     def _add(self, group: DotGroup, a: Val, b: Val, accumulator: Val) -> Val:
         """The instructions for vectors of whole registers."""

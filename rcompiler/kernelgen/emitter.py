@@ -284,6 +284,11 @@ class Emitter:
             0,
         )
 
+    def shuffle(self, a: Val, b: Val, order: Sequence[int]) -> Val:
+        """The lanes `order` of `a` and the lanes of `b` behind them."""
+        text = f"vector.shuffle {a.name}, {b.name} {list(order)} : {a.type}, {b.type}"
+        return self.op(text, [a, b], a.element, len(order))
+
     def text(self) -> list[str]:
         assert len(self._scopes) == 1
         return self._scopes[0].lines

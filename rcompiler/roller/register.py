@@ -288,6 +288,5 @@ class RegisterModel:
         if axis < 0 or axis not in access.axes():
             return 1.0
         if id(access) not in self._slot_table:
-            size = self.expr.axes[axis].size
-            self._slot_table[id(access)] = load_slots(access, axis, lanes, size)
+            self._slot_table[id(access)] = load_slots(self.expr, access, axis, lanes)
         return self._slot_table[id(access)]

@@ -203,6 +203,22 @@ def test_elementwise_unrolls_four_vectors():
     assert 16 <= decision.tasks <= 128
 
 
+def test_stores_stay_whole_where_loads_can_be_turned():
+    """Bytes [14, 3136] of channels in blocks of 16, [14, 3136, 16], to channels outside and back:
+    vectors run along the rows that are stored, 16 of them in a tile.
+    """
+    block, row, lane = (index((1, k)) for k in range(3))
+    blocked = Access((14, 3136, 16), 1, (block, row, lane))
+    plain = Access((14, 16, 3136), 1, (block, lane, row))
+    axes = [("b", 14, "parallel"), ("p", 3136, "parallel"), ("l", 16, "parallel")]
+    for source, result, dim, tile in (
+        (plain, blocked, 2, (1, 16, 16)),
+        (blocked, plain, 1, (1, 64, 16)),
+    ):
+        decision = first(tensor_expr(axes, [source], [result], kind="movement", ops=0.0), "v4")
+        assert (decision.vector_dim, decision.register_tile) == (dim, tile)
+
+
 def test_rows_are_vectorised_along_the_reduction():
     decision = first(softmax(1536, 128), "v4")
     assert decision.vector_dim == -1 and decision.vector_reduction == 0
