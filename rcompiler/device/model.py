@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from rcompiler.errors import DeviceError
 
 KINDS = ("cpu", "cuda", "rocm")
+DOT_STEPS = {"i8": 4, "bf16": 2}  # multiply-adds of one dot group: as many elements as fit a word
 
 
 def _require(condition: bool, what: str, remedy: str) -> None:
@@ -86,7 +87,7 @@ class ComputeUnit:
     `registers`: vector registers of one thread. `fma_ports`: vector FMAs started per cycle;
     `fma_latency`: cycles from one FMA to a dependent one, so `fma_ports * fma_latency` independent
     accumulators fill the unit. `load_ports`: vector loads per cycle. `ghz`: sustained frequency
-    under vector load. `peaks`: measured operations/ns by type ("f32", "f64", "i8"); a type
+    under vector load. `peaks`: measured operations/ns by type ("f32", "f64", "i8", "bf16"); a type
     that is not there is computed from the other fields. `matrix`: dense matrix-unit operations/ns.
     """
 
@@ -247,7 +248,7 @@ class Device:
             return 1.5
         if element in peaks:
             return peaks[element] / self.compute.peak(4)
-        return {"i8": 4.0, "bf16": 2.0}[element]
+        return float(DOT_STEPS[element])
 
     @property
     def vector_registers(self) -> int:

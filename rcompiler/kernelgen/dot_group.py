@@ -14,10 +14,9 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rcompiler.device.model import DOT_STEPS
 from rcompiler.kernelgen.region import Generic, dims_of, element_of
 
-WORD_BYTES = 4
-STEPS = {"i8": 4, "bf16": 2}  # reduction steps in one word
 SUMS = {"i8": "i32", "bf16": "f32"}  # type of the accumulators
 _SIGNED = {"arith.extsi": True, "arith.extui": False, "arith.extf": True}
 _RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
@@ -39,7 +38,7 @@ class DotGroup:
     @property
     def steps(self) -> int:
         """Reduction steps in one group."""
-        return STEPS[self.element]
+        return DOT_STEPS[self.element]
 
 
 def dot_group(generic: Generic) -> DotGroup | None:
@@ -54,7 +53,7 @@ def dot_group(generic: Generic) -> DotGroup | None:
     if (
         element_of(generic.inputs[1]) != element
         or SUMS.get(element) != element_of(generic.inits[0])
-        or STEPS[element] != generic.sizes[dim]
+        or DOT_STEPS[element] != generic.sizes[dim]
         or not all(_ends_in(generic, k, dim) for k in (0, 1))
     ):
         return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.dot_group import STEPS
+from rcompiler.device.model import DOT_STEPS
 from rcompiler.kernelgen.region import element_of, shape_of
 from rcompiler.passes._blocked import Layouts
 from rcompiler.passes._linalg_form import Convolution
@@ -28,8 +28,8 @@ def block_convolution(layouts: Layouts, convolution: Convolution) -> None:
 
     init = layouts.operand(old.inits[0], result_axis)
     if words:
-        image = block_axes(image, [image_axis], STEPS["i8"])
-        weights = block_axes(layouts.plain(weights), [ci_axis], STEPS["i8"])
+        image = block_axes(image, [image_axis], DOT_STEPS["i8"])
+        weights = block_axes(layouts.plain(weights), [ci_axis], DOT_STEPS["i8"])
     elif not few:
         image = layouts.image(image, image_axis).value
     weights = layouts.pack(weights, *([co_axis] if few else [ci_axis, co_axis]))

@@ -24,8 +24,9 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rcompiler.device.model import DOT_STEPS
 from rcompiler.device.target import find_device
-from rcompiler.kernelgen.dot_group import STEPS, SUMS
+from rcompiler.kernelgen.dot_group import SUMS
 from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
 from rcompiler.passes import Pass
 from rcompiler.passes._linalg_form import dim_of, is_constant, is_multiply_add
@@ -62,7 +63,7 @@ class _Product:
 
     @property
     def steps(self) -> int:
-        return STEPS[element_of(self.generic.inputs[0])]
+        return DOT_STEPS[element_of(self.generic.inputs[0])]
 
 
 def _product(old: Generic, elements: set[str]) -> _Product | None:
