@@ -41,6 +41,7 @@ from rcompiler.passes._tables import Tables, constant_arena, read_tables
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile, tile_operators
 from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
+from rcompiler.passes.rtask_group_dots import RTaskGroupDots
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
@@ -247,7 +248,8 @@ class _Compilation:
         self._run(
             module,
             f"cse,{RTaskMergeSiblings(record)},{RTaskBlockChannels(lanes)},"
-            f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},{RTaskSplitK(record)},cse",
+            f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},{RTaskGroupDots(record)},"
+            f"{RTaskSplitK(record)},cse",
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))

@@ -1,12 +1,14 @@
 """Micro-benchmarks of a CPU as modules of the llvm dialect, and the measuring of this host.
 
     peak_f32(data, words, n) -> i64     n times UNROLL multiply-adds on every accumulator; same: f64
+    peak_i8(data, words, n) -> i64      the same with dot products of words of i8; same: bf16
     clock(data, words, n) -> i64        n times CHAIN dependent integer operations
     stream(from, bytes, n, sums)        read `bytes` bytes n times, add up all 64-bit words
 
 data: vectors x and y, then the accumulators a, each of which becomes a * x + y; with x = y = 1
-they count the steps. sums: STREAMS vectors, whose sum is n times the sum of the buffer. So all work
-ends in memory that the caller looks at, and no compiler may leave it out.
+they count the steps, as they do with words of 1 and zeros, whose product is 1. sums: STREAMS
+vectors, whose sum is n times the sum of the buffer. So all work ends in memory that the caller
+looks at, and no compiler may leave it out.
 
 The clock is a chain of operations of one cycle each, beside vector multiply-adds in every second
 cycle, since vectors can lower the frequency. A program on the other hyperthread of the core takes
@@ -16,16 +18,17 @@ The buffers are allocated as the tensors of models are, so the same pages and TL
 """
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, partial
 
 import numpy as np
 
 from rcompiler.codegen.cpu import Target, compile_object
 from rcompiler.codegen.link import link
 from rcompiler.device.measure import TYPES, Bench, measure_device
-from rcompiler.device.model import Device
+from rcompiler.device.model import DOT_STEPS, Device
 from rcompiler.device.store import fingerprint
 from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
@@ -37,6 +40,26 @@ WINDOWS = 8  # of a buffer that is larger than all caches
 CHAIN = 4 * ACCUMULATORS
 STREAMS = 8  # accumulators, and loads in flight, of the stream
 _TARGETS = {"x86-64": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"}
+_NUMPY = {"f32": np.float32, "f64": np.float64, "i32": np.int32}
+_BYTES = {**TYPES, "i32": 4}
+
+
+_Step = Callable[[str, str], str]  # a multiply-add, from the names of the old and the new sums
+
+
+@dataclass(frozen=True)
+class _Dot:
+    """A dot-product instruction: LLVM's name, type of the sums, a word [1, 0, ..] of factors."""
+
+    name: str
+    sums: str
+    one: int
+
+
+_DOTS = {
+    "i8": _Dot("avx512.vpdpbusd", "i32", 1),
+    "bf16": _Dot("avx512bf16.dpbf16ps", "f32", 0x3F80),
+}
 
 
 def measure_host(
@@ -71,9 +94,12 @@ class Kernels:
     def __init__(self, device: Device) -> None:
         """Compile and load. Raises as `measure_host`."""
         self._device = device
-        module = module_text(device.compute.vector_bytes, fused=device.level_name != "x86-64")
-        target = Target.named(_TARGETS[device.level_name])
-        self._code = LoadedImage(link([compile_object(module, target)]))
+        size = device.compute.vector_bytes
+        module = module_text(size, fused=device.level_name != "x86-64")
+        objects = [compile_object(module, Target.named(_TARGETS[device.level_name]))]
+        if device.dots:  # features of this host beside its level
+            objects.append(compile_object(dots_text(size, device.dots), Target.named("host")))
+        self._code = LoadedImage(link(objects))
         pointer, word = ctypes.c_void_p, ctypes.c_int64
         self._sums = ctypes.CFUNCTYPE(word, pointer, pointer, word)
         stream = ctypes.CFUNCTYPE(None, pointer, word, word, pointer)
@@ -89,24 +115,33 @@ class Kernels:
         self._buffer.cache_clear()
 
     def peak(self, name: str) -> Bench:
-        """Multiply-adds of one EU on "f32" or "f64"; work in operations. See `_on_accumulators`."""
-        lanes = self._device.compute.vector_bytes // TYPES[name]
-        run = self._on_accumulators(f"peak_{name}", name)
-        return Bench(run, 2 * lanes * ACCUMULATORS * UNROLL)
+        """Multiply-adds of one EU on "f32" or "f64", or of dot groups of "i8" or "bf16"; work in
+        operations. See `_on_accumulators`.
+        """
+        sums, one = (_DOTS[name].sums, _DOTS[name].one) if name in _DOTS else (name, None)
+        lanes = self._device.compute.vector_bytes // _BYTES[sums]
+        run = self._on_accumulators(f"peak_{name}", sums, one)
+        return Bench(run, 2 * DOT_STEPS.get(name, 1) * lanes * ACCUMULATORS * UNROLL)
 
     def clock(self) -> Bench:
         """The frequency of one EU; work in cycles. See `_on_accumulators`."""
         return Bench(self._on_accumulators("clock", "f32"), CHAIN)
 
-    def _on_accumulators(self, symbol: str, name: str) -> Callable[[int], tuple[int, np.ndarray]]:
+    def _on_accumulators(
+        self, symbol: str, name: str, one: int | None = None
+    ) -> Callable[[int], tuple[int, np.ndarray]]:
         """A kernel on zeros: a function that returns the chain's end and the accumulators.
 
         Every multiply-add adds 1 to an accumulator, every second operation of the chain adds 1.
+        one: the word whose product with itself is 1; None: the number of the type.
         """
         size = self._device.compute.vector_bytes
-        data = arena((2 + ACCUMULATORS) * size, "accumulators").view(f"f{TYPES[name]}")
+        data = arena((2 + ACCUMULATORS) * size, "accumulators").view(_NUMPY[name])
         vectors = data.reshape(2 + ACCUMULATORS, -1)
-        vectors[:2] = 1
+        if one is None:
+            vectors[:2] = 1
+        else:
+            vectors[:2].view(np.int32)[:] = one
         words = arena(16, "operands of the chain").view(np.int64)
         words[0] = 1  # to add; the other one, for the exclusive or, is 0
 
@@ -170,20 +205,32 @@ def module_text(vector_bytes: int, *, fused: bool) -> str:
     fused: there is a multiply-add instruction; without one, a multiplication and an addition.
     """
     lanes = {name: vector_bytes // size for name, size in TYPES.items()}
+    vectors = {name: f"vector<{lanes[name]}x{name}>" for name in TYPES}
+    several = {name: partial(_multiply_add, vector, fused) for name, vector in vectors.items()}
     peaks = [
-        _sums(f"peak_{name}", name, lanes[name], fused, steps=UNROLL, chain=0) for name in TYPES
+        _sums(f"peak_{name}", vectors[name], several[name], steps=UNROLL, chain=0) for name in TYPES
     ]
-    clock = _sums("clock", "f32", lanes["f32"], fused, steps=2 if fused else 1, chain=CHAIN)
+    steps = 2 if fused else 1
+    clock = _sums("clock", vectors["f32"], several["f32"], steps=steps, chain=CHAIN)
     return "\n".join(["module {", *peaks, clock, _stream(vector_bytes), "}"])
+
+
+def dots_text(vector_bytes: int, elements: Collection[str]) -> str:
+    """The peak kernels of dot groups as one module, for targets that have the instructions."""
+    kernels = []
+    for element in sorted(elements):
+        vector = f"vector<{vector_bytes // 4}x{_DOTS[element].sums}>"
+        step = partial(_multiply_dots, element, vector_bytes)
+        kernels.append(_sums(f"peak_{element}", vector, step, steps=UNROLL, chain=0))
+    return "\n".join(["module {", *kernels, "}"])
 
 
 _COUNTERS = """  %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64"""
 
 
-def _sums(name: str, kind: str, lanes: int, fused: bool, *, steps: int, chain: int) -> str:
+def _sums(name: str, vector: str, step: _Step, *, steps: int, chain: int) -> str:
     """Multiply-adds on all accumulators, `steps` times per repetition, beside a chain."""
-    vector = f"vector<{lanes}x{kind}>"
     several = range(ACCUMULATORS)
     values = [[f"%a{i}_{step}" for i in several] for step in range(steps + 1)]
     loads = [
@@ -191,11 +238,7 @@ def _sums(name: str, kind: str, lanes: int, fused: bool, *, steps: int, chain: i
         f"  %i{i} = llvm.load %p{i} : !llvm.ptr -> {vector}"
         for i in several
     ]
-    body = [
-        _step(values[step][i], values[step + 1][i], vector, fused)
-        for step in range(steps)
-        for i in several
-    ]
+    body = [step(values[k][i], values[k + 1][i]) for k in range(steps) for i in several]
     links = [
         f"%c_{i + 1} = llvm.{'xor' if i % 2 else 'add'} %c_{i}, %w{i % 2} : i64"
         for i in range(chain)
@@ -223,11 +266,22 @@ llvm.func @{name}(%data: !llvm.ptr, %words: !llvm.ptr, %n: i64) -> i64 {{
 }}"""
 
 
-def _step(old: str, new: str, vector: str, fused: bool) -> str:
+def _multiply_add(vector: str, fused: bool, old: str, new: str) -> str:
     """new = old * x + y"""
     if fused:
         return f"{new} = llvm.intr.fma({old}, %x, %y) : ({vector}, {vector}, {vector}) -> {vector}"
     return f"{new}m = llvm.fmul {old}, %x : {vector}\n  {new} = llvm.fadd {new}m, %y : {vector}"
+
+
+def _multiply_dots(element: str, size: int, old: str, new: str) -> str:
+    """new = old + the products of the words of x and y"""
+    dot = _DOTS[element]
+    vector = f"vector<{size // 4}x{dot.sums}>"
+    words = f"vector<{size // 4 * DOT_STEPS[element]}x{element}>"
+    call = f'llvm.call_intrinsic "llvm.x86.{dot.name}.{8 * size}"({old}, {new}x, {new}y)'
+    return f"""{new}x = llvm.bitcast %x : {vector} to {words}
+  {new}y = llvm.bitcast %y : {vector} to {words}
+  {new} = {call} : ({vector}, {words}, {words}) -> {vector}"""
 
 
 def _mixed(body: list[str], links: list[str]) -> list[str]:

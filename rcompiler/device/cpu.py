@@ -107,6 +107,7 @@ def detect_cpu(
     found = host_features(cpuinfo)
     if level is not None and level not in LEVELS:
         raise DeviceError(f"CPU feature level {level!r} is unknown; it is one of: {_levels()}")
+    extra = found & EXTRA if level is None else frozenset()  # a forced level is no more than it is
     if level is None:
         level = best_level(found)
     missing = sorted(LEVELS[level] - found)
@@ -115,12 +116,11 @@ def detect_cpu(
             f"this host has no CPU feature {', '.join(missing)}, which level {level} needs; "
             f"use level {best_level(found)}"
         )
-    features = LEVELS[level] | (found & EXTRA if level == "v4" else frozenset())
     device = cpu_device(
         level,
         len(os.sched_getaffinity(0)) if eus is None else eus,
         caches=host_caches(cache_root),
-        features=features,
+        features=LEVELS[level] | extra,
         name="cpu",
     )
     return device

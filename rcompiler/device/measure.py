@@ -41,7 +41,7 @@ class Kernels(Protocol):
     def clock(self) -> Bench: ...
 
     def peak(self, name: str) -> Bench:
-        """name: "f32" or "f64"."""
+        """name: "f32", "f64", or an element type of `Device.dots`."""
 
     def stream(self, size: int, eus: int) -> Bench:
         """`eus` EUs read at the same time, each its part of a buffer of `size` bytes."""
@@ -78,7 +78,7 @@ def measure_device(
     a buffer of more than `most` bytes is not measured and keeps its value. machine: for the
     `Measurement`.
     """
-    benches = {f"peak {name}": kernels.peak(name) for name in TYPES}
+    benches = {f"peak {name}": kernels.peak(name) for name in (*TYPES, *sorted(device.dots))}
     benches["clock"] = kernels.clock()  # after the peaks: at the frequency that they leave
     for name, size, eus in streams(device):
         if size <= most:
@@ -94,7 +94,7 @@ def measure_device(
         for level in device.memory
         if (name := f"shared bandwidth {level.name}") in found
     }
-    peaks = {name: found[f"peak {name}"] for name in TYPES}
+    peaks = {name: found[f"peak {name}"] for name in (*TYPES, *sorted(device.dots))}
     rounded = [_rounded(values) for values in (peaks, bandwidth, shared)]
     date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     noted = Measurement(
@@ -119,6 +119,8 @@ def figures(device: Device) -> dict[str, float]:
     """What measuring decides, by name: GHz, peaks in operations/ns, bandwidths in GB/s."""
     found = {"clock": device.compute.ghz}
     found |= {f"peak {name}": device.compute.peak(size) for name, size in TYPES.items()}
+    single = device.compute.peak(4)
+    found |= {f"peak {name}": device.dot_speed(name) * single for name in sorted(device.dots)}
     found |= {f"bandwidth {level.name}": level.bandwidth for level in device.memory}
     shared = [level for level in device.memory if min(level.shared_by, device.eus) > 1]
     return found | {f"shared bandwidth {level.name}": level.shared_bandwidth for level in shared}

@@ -26,13 +26,22 @@ class _Scope:
 class Emitter:
     """Writes the body of one function."""
 
-    def __init__(self, lanes: int, *, has_fma: bool, has_scalef: bool = False) -> None:
+    def __init__(
+        self,
+        lanes: int,
+        *,
+        has_fma: bool,
+        has_scalef: bool = False,
+        dots: frozenset[str] = frozenset(),
+    ) -> None:
         """`lanes`: f32 lanes of a hardware vector; `has_fma`: the target fuses multiply and add;
-        `has_scalef`: it multiplies vectors with powers of two.
+        `has_scalef`: it multiplies vectors with powers of two; `dots`: element types whose dot
+        groups have an instruction.
         """
         self.native_lanes = lanes
         self.has_fma = has_fma
         self.has_scalef = has_scalef
+        self.dots = dots
         self.guard = 0
         self._scopes = [_Scope()]
         self._hidden: list[list[_Scope]] = []
@@ -286,6 +295,11 @@ class Emitter:
             0,
         )
 
+    def shuffle(self, a: Val, b: Val, order: Sequence[int]) -> Val:
+        """The lanes `order` of `a` and the lanes of `b` behind them."""
+        text = f"vector.shuffle {a.name}, {b.name} {list(order)} : {a.type}, {b.type}"
+        return self.op(text, [a, b], a.element, len(order))
+
     def text(self) -> list[str]:
         assert len(self._scopes) == 1
         return self._scopes[0].lines
@@ -325,12 +339,21 @@ class Emitter:
         return name
 
     def load(
-        self, pointer: str, element: str, offset: Linear, lanes: int, *, readonly: bool
+        self,
+        pointer: str,
+        element: str,
+        offset: Linear,
+        lanes: int,
+        *,
+        readonly: bool,
+        steps: int = 1,
     ) -> Val:
         """Elements [offset, offset + max(lanes, 1)) of a flat buffer; `readonly` memory may be read
-        earlier and once.
+        earlier and once. `steps`: elements that are read as one integer.
         """
         stored = "i8" if element == "i1" else element
+        if steps > 1:
+            stored = f"i{8 * item_bytes(element) * steps}"
         kind = f"vector<{lanes}x{stored}>" if lanes else stored
         address = self.address(pointer, element, offset)
         text = (

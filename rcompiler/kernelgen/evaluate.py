@@ -7,7 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
@@ -132,28 +132,31 @@ class Evaluator:
             raise CompilerError(f"{op.location}: {op.name} cannot stand in an rTask body")
         return method(op, list(op.results).index(value), at, lanes)
 
-    def load(self, buffer: Buffer, at: list[Linear], lanes: int) -> Val:
+    def load(self, buffer: Buffer, at: list[Linear], lanes: int, steps: int = 1) -> Val:
+        """The element at `at`, or `lanes` of them; `steps`: elements that are read as one."""
         offset = buffer.offset(at)
         stride = offset.coefficient(LANE) if lanes else 0
+
+        def load(offset: Linear, lanes: int) -> Val:
+            return self.emitter.load(
+                buffer.pointer, buffer.element, offset, lanes, readonly=buffer.readonly, steps=steps
+            )
+
         plain = offset.without(LANE)
         if stride == 0:
-            return self.emitter.load(
-                buffer.pointer, buffer.element, plain, 0, readonly=buffer.readonly
-            )
-        if stride == 1:
+            return load(plain, 0)
+        if stride == steps:
             if self.ahead and buffer.is_streamed_at(plain):
                 self.emitter.prefetch(buffer.pointer, buffer.element, plain, self.ahead)
-            return self.emitter.load(
-                buffer.pointer, buffer.element, plain, lanes, readonly=buffer.readonly
-            )
-        return self.emitter.gather_lanes(
-            [
-                self.emitter.load(
-                    buffer.pointer, buffer.element, plain + stride * k, 0, readonly=buffer.readonly
-                )
-                for k in range(lanes)
-            ]
-        )
+            return load(plain, lanes)
+        return self.emitter.gather_lanes([load(plain + stride * k, 0) for k in range(lanes)])
+
+    def words(self, value: ir.Value, at: list[Linear], lanes: int, steps: int) -> Val:
+        """`steps` consecutive elements of an operand, or of a reshape of one, as one integer."""
+        shape = shape_of(value)
+        while value not in self.buffers:
+            value = value.owner.operation.operands[0]
+        return self.load(replace(self.buffers[value], shape=shape), at, lanes, steps)
 
     def split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:
         """Quotient (rounded down) and remainder of a coordinate by a constant."""

@@ -28,12 +28,14 @@ from rcompiler.kernelgen.tiling import Range, Tiling
 @dataclass(frozen=True)
 class CpuFeatures:
     """What code generation must know of the target: f32 lanes of a vector register, fused
-    multiply-add, multiplication of vectors with powers of two (AVX-512).
+    multiply-add, multiplication of vectors with powers of two (AVX-512), and the element types
+    ("i8", "bf16") that have a dot-product instruction.
     """
 
     lanes: int
     has_fma: bool
     has_scalef: bool = False
+    dots: frozenset[str] = frozenset()
 
 
 class KernelWriter:
@@ -44,7 +46,12 @@ class KernelWriter:
         self._name = ir.StringAttr(kernel.attributes["sym_name"]).value
         self._sequential = ir.StringAttr(kernel.attributes["kind"]).value == "sequential"
         self._tiling = Tiling.of(kernel)
-        self._e = Emitter(features.lanes, has_fma=features.has_fma, has_scalef=features.has_scalef)
+        self._e = Emitter(
+            features.lanes,
+            has_fma=features.has_fma,
+            has_scalef=features.has_scalef,
+            dots=features.dots,
+        )
         self._results = yielded(self._block)
         self._buffers: dict[ir.Value, Buffer] = {}
         self._stages = stages_of(kernel, self._tiling.tile)

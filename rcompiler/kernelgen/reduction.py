@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.dot_step import DotStep
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import PREFETCH_AHEAD, NeedsScalars
 from rcompiler.kernelgen.extremes import EXTREMES, extreme, extreme_across
@@ -43,6 +44,7 @@ class Reducer:
 
     def __init__(self, evaluator: Evaluator) -> None:
         self._evaluator = evaluator
+        self._dots = DotStep(evaluator)
 
     @property
     def _e(self) -> Emitter:
@@ -76,7 +78,7 @@ class Reducer:
     ) -> list[list[Val]]:
         e = self._e
         dim = generic.lane_dim
-        if dim is None:
+        if dim is None or self._dots.group(generic) is not None:
             return self._register_tile(generic, positions, lanes)
         if not lanes:
             return [[self._along_lanes(generic, p, dim)] for p in positions]
@@ -134,12 +136,14 @@ class Reducer:
                 out[mine] = self._step(generic, dims, values[mine], lanes)
             return out
 
-        spans = {d: (Linear(), generic.sizes[d]) for d in generic.reduction_dims}
+        group = self._dots.group(generic)
+        inside = None if group is None else group.dim
+        spans = {d: (Linear(), generic.sizes[d]) for d in generic.reduction_dims if d != inside}
         if part is not None:
             spans[generic.reduction_dims[0]] = part
         unroll = self._unrolls(spans, len(positions) * count, lanes)
-        stream = lanes and generic.factors is not None
-        with self._evaluator.prefetching(PREFETCH_AHEAD if stream else 0):
+        streams = lanes and (group is not None or generic.factors is not None)
+        with self._evaluator.prefetching(PREFETCH_AHEAD if streams else 0):
             return self._nest(spans, unroll, {}, values, update)
 
     def _visiting_order(
@@ -190,6 +194,9 @@ class Reducer:
     ) -> list[Val]:
         """One update of the accumulators of one position."""
         e, evaluator = self._e, self._evaluator
+        group = self._dots.group(generic)
+        if group is not None:
+            return [self._dots.step(generic, group, dims, values[0], lanes)]
         arguments = [evaluator.operand(generic, k, dims, lanes) for k in range(len(generic.inputs))]
         wide = values[0].element
         if generic.factors is not None and wide in ("f32", "f64"):

@@ -109,7 +109,7 @@ class Generic:
 
     @cached_property
     def factors(self) -> tuple[int, int] | None:
-        """Input numbers (a, b) if the body is acc + a * b on floats, with inputs as factors."""
+        """Input numbers (a, b) if the body is acc + a * b, with inputs as factors."""
         arguments = list(self.block.arguments)[: len(self.inputs)]
         if self.product is None or any(f not in arguments for f in self.product):
             return None
@@ -221,8 +221,9 @@ class Generic:
 
     @cached_property
     def product(self) -> tuple[ir.Value, ir.Value] | None:
-        """(a, b) if the body is acc + a * b on floats: the multiplication has no other use."""
-        if self.combiner != "arith.addf":
+        """(a, b) if the body is acc + a * b: the multiplication has no other use."""
+        multiply = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}.get(self.combiner or "")
+        if multiply is None:
             return None
         last = list(self.block.operations)[-1].operation.operands[0].owner.operation
         accumulator = self.block.arguments[len(self.inputs)]
@@ -230,7 +231,7 @@ class Generic:
         if (
             other is None
             or isinstance(other.owner, ir.Block)
-            or other.owner.operation.name != "arith.mulf"
+            or other.owner.operation.name != multiply
         ):
             return None
         if len(list(other.uses)) != 1:

@@ -15,6 +15,7 @@ from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.dot_group import dot_group
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.region import Generic, element_of
 from rcompiler.kernelgen.scratch import STACK_LIMIT, stack_memory
@@ -71,12 +72,11 @@ def _reduces(op: ir.Operation) -> bool:
 
 def _has_plain_sums(root: Generic) -> bool:
     """Whether running sums are values of the result's type, one per result element."""
-    return (
-        root.outputs == 1
-        and root.lane_dim is None
-        and root.factors is not None
-        and element_of(root.inits[0]) in ("f32", "f64")
-    )
+    if root.outputs != 1 or element_of(root.inits[0]) not in ("f32", "f64", "i32"):
+        return False
+    if dot_group(root) is not None:  # a part is whole groups
+        return len(root.reduction_dims) > 1
+    return root.lane_dim is None and root.factors is not None
 
 
 @dataclass(frozen=True)

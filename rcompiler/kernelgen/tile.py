@@ -16,6 +16,7 @@ from rcompiler.kernelgen.evaluate import Buffer, Evaluator, NeedsScalars
 from rcompiler.kernelgen.region import Generic, Piece
 from rcompiler.kernelgen.running_sums import RunningSums
 from rcompiler.kernelgen.tiling import Range, Tiling
+from rcompiler.kernelgen.turned_blocks import TurnedBlocks
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.views import VIEWS
 
@@ -45,6 +46,7 @@ class TileWriter:
         self._evaluator = evaluator
         self._e = evaluator.emitter
         self._root = root
+        self._turned = TurnedBlocks(evaluator)
         self._reducing: dict[ir.Value, bool] = {}
         self._prepared: set[tuple[ir.Value, tuple[tuple[Linear, ...], ...]]] = set()
 
@@ -211,6 +213,7 @@ class TileWriter:
                 shifted = [[c + -s for c, s in zip(p, piece.shift, strict=True)] for p in positions]
                 with contextlib.suppress(NeedsScalars):  # then each lane is prepared on its own
                     self._prepare(value, shifted, lanes)
+                    self._turned.prepare(value, shifted, lanes)
         for at in positions:
             values = []
             for value, piece in sources:

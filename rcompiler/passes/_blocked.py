@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import shape_of
+from rcompiler.kernelgen.region import element_of, shape_of
 from rcompiler.passes._linalg_form import operations
 from rcompiler.passes._padding_lanes import Numbers, finite, scalar_number
 from rcompiler.passes._tensor_ir import (
@@ -109,7 +109,8 @@ class Layouts:
     def image(self, value: ir.Value, axis: int) -> Blocked:
         """Like ``operand``, with padding lanes that zero weights cancel."""
         form = self.operand(value, axis)
-        if form.channels % self.lanes and not finite(form.padding):
+        exact = element_of(value)[0] == "i"  # zero times any integer is zero
+        if form.channels % self.lanes and not exact and not finite(form.padding):
             return Blocked(self.pack(value, axis), axis, form.channels, frozenset([0.0]))
         return form
 

@@ -16,7 +16,7 @@ from rcompiler.passes._linalg_form import (
     depthwise_operand,
     dim_of,
     extent_of,
-    is_f32,
+    sums_in_words,
 )
 from rcompiler.passes._tensor_ir import bytes_of
 
@@ -40,7 +40,7 @@ class Rules:
     def seed(self, op: ir.Operation) -> Convolution | None:
         """The convolution that `op` is, if blocking it pays whatever stands around it."""
         found = convolution(op)
-        if found is None or not is_f32(found.generic) or _is_void(op):
+        if found is None or not sums_in_words(found.generic) or _is_void(op):
             return None
         co = extent_of(found.generic, found.output_channel)
         ci = extent_of(found.generic, found.input_channel)
@@ -53,7 +53,7 @@ class Rules:
         blocked operand, where that is worth the copies around it."""
         old = Generic(op)
         image = depthwise_operand(op)
-        if image is not None and is_f32(old) and not _is_void(op):
+        if image is not None and sums_in_words(old) and not _is_void(op):
             channel = channel_dim(old, image, 1)
             if channel is not None and 2 * extent_of(old, channel) >= self.lanes:
                 return channel

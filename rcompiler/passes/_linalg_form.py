@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
+from rcompiler.kernelgen.value import item_bytes
 
 _MOVES = (
     "tensor.collapse_shape",
@@ -181,9 +182,10 @@ def channel_dim(generic: Generic, operand: int, axis: int) -> int | None:
     return channel
 
 
-def is_f32(generic: Generic) -> bool:
-    """Whether all operands are f32."""
-    return all(element_of(v) == "f32" for v in generic.op.operands)
+def sums_in_words(generic: Generic) -> bool:
+    """Whether the sums are f32 or i32, of factors that are no wider."""
+    narrow = all(item_bytes(element_of(v)) <= 4 for v in generic.inputs)
+    return narrow and all(element_of(v) in ("f32", "i32") for v in generic.inits)
 
 
 def extent_of(generic: Generic, dim: int) -> int:

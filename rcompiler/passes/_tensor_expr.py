@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.dot_group import dot_group
 from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.running_sums import reduction_root
 from rcompiler.kernelgen.stages import STAGE
@@ -46,7 +47,9 @@ class Read:
 @dataclass
 class Traced:
     """What `trace` found. Axis symbols are "a0", "a1", ...; `atoms` explains quotient and remainder
-    symbols. `stages`: the coordinates at which each one is read.
+    symbols. `stages`: the coordinates at which each one is read. `dot`: element type of the dot
+    groups, if there are any; `words`: their steps by the arguments that are read in groups, at the
+    first step.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -59,6 +62,8 @@ class Traced:
     reduced_ops: float = 0.0
     has_reduction: bool = False
     is_product: bool = False
+    dot: str = ""
+    words: dict[int, int] = field(default_factory=dict)
 
 
 def axis(position: int) -> Linear:
@@ -211,9 +216,15 @@ class Tracer:
     def _read_generic(self, generic: Generic, at: list[Linear]) -> None:
         found = self._found
         dims = generic.loop_dims(at)
+        group = dot_group(generic)
         for dim in generic.reduction_dims:
-            dims[dim] = axis(self._reduction_axis(generic, dim))
+            if group is None or dim != group.dim:
+                dims[dim] = axis(self._reduction_axis(generic, dim))
         cost = body_cost(generic.block)
+        if group is not None:
+            found.dot, cost = group.element, 2.0 * group.steps
+            known = [self._arguments.get(v) for v in generic.inputs]
+            found.words |= {k: group.steps for k in known if k is not None}
         if generic.reduction_dims:
             found.has_reduction = True
             found.is_product = found.is_product or generic.product is not None
@@ -279,7 +290,10 @@ def tensor_expr(
 ) -> roller.TensorExpr:
     """The Roller expression of results that were traced to `leaves`."""
     axes = _axes(results, traced)
-    inputs = [_access(value, traced.reads[k].at, traced) for k, value in enumerate(leaves)]
+    inputs = [
+        _access(value, traced.reads[k].at, traced, traced.words.get(k, 1))
+        for k, value in enumerate(leaves)
+    ]
     cores = [core_of(r)[0] for r in results]
     outputs = [
         roller.Access(
@@ -298,7 +312,12 @@ def tensor_expr(
         kind=kind,
         ops=traced.reduced_ops if traced.has_reduction else max(traced.pointwise_ops, 1.0),
         epilogue_ops=traced.pointwise_ops if traced.has_reduction else 0.0,
+        # products of narrow elements are summed in f32 or i32
+        compute_bytes=max(
+            4 if traced.is_product else 1, *(a.itemsize for a in (*inputs, *outputs))
+        ),
         in_parts=len(results) == 1 and reduction_root(results[0]) is not None,
+        dot=traced.dot,
     )
 
 
@@ -317,9 +336,14 @@ def _axes(results: Sequence[ir.Value], traced: Traced) -> list[roller.Axis]:
     return axes
 
 
-def _access(value: ir.Value, at: tuple[Linear, ...] | None, traced: Traced) -> roller.Access:
-    dims = None if at is None else tuple(_index(c, traced) for c in at)
-    return roller.Access(shape_of(value), item_bytes(element_of(value)), dims)
+def _access(
+    value: ir.Value, at: tuple[Linear, ...] | None, traced: Traced, steps: int
+) -> roller.Access:
+    """An argument of elements, or of words of `steps` of them."""
+    shape, size = shape_of(value), item_bytes(element_of(value)) * steps
+    if steps > 1:
+        shape, at = shape[:-1], None if at is None else at[:-1]
+    return roller.Access(shape, size, None if at is None else tuple(_index(c, traced) for c in at))
 
 
 def _index(value: Linear, traced: Traced) -> roller.Index:

@@ -10,12 +10,13 @@ After:
 and every following op that lets its channel dim be split works on the blocked tensor; packs and
 unpacks (tensor.pad, expand_shape, one copying generic and their inverses) remain at the borders.
 A channel count that is no multiple of `lanes` is padded: lanes beyond it are multiplied by zero
-weights and sliced off at the end. The first layer (fewer input channels than lanes) reads NCHW.
+weights and sliced off at the end. The first layer (fewer input channels than lanes) reads NCHW, or
+[n, C / 4, spatial.., 4] of bytes.
 
-Needs: S1 with static shapes. Leaves alone: convolutions that are not f32 or make fewer than
-lanes / 2 channels, groups whose sizes are no multiple of lanes (but depthwise is blocked),
-and models without convolutions. With infinities or NaN in activations of a padded tensor, finite
-results are not promised where the plain form would give some.
+Needs: S1 with static shapes. Leaves alone: convolutions that make fewer than lanes / 2 channels, or
+whose sums are not f32 or i32, groups whose sizes are no multiple of lanes (but depthwise is
+blocked), and models without convolutions. With infinities or NaN in activations of a padded tensor,
+finite results are not promised where the plain form would give some.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
-from rcompiler.kernelgen.region import Generic, yielded
+from rcompiler.kernelgen.region import Generic, element_of, yielded
 from rcompiler.passes import Pass
 from rcompiler.passes._clone import Values, clone
 from rcompiler.passes._schedule_graph import tensor_size
@@ -71,6 +71,9 @@ class _Stitcher:
             if isinstance(value.owner, ir.Block):
                 continue
             producer = value.owner.operation
+            # of narrower elements the product kernels read several at once, in place
+            if element_of(value) not in ("f32", "f64"):
+                continue
             if tensor_size(value) <= kept_room(self._device) or not _only_reader(producer, reader):
                 continue
             joined = _joined(producer, reader)

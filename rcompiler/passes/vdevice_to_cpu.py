@@ -54,4 +54,9 @@ class VdeviceToCpu(Pass):
 def cpu_features(device: Device) -> CpuFeatures:
     """What kernel generation must know of a CPU device."""
     level = device.level_name
-    return CpuFeatures(device.lanes(4), has_fma=level != "x86-64", has_scalef=level == "v4")
+    return CpuFeatures(
+        lanes=device.lanes(4),
+        has_fma=level != "x86-64",
+        has_scalef=level == "v4",
+        dots=device.dots,
+    )

@@ -243,7 +243,9 @@ class TensorExpr:
     `ops`: scalar operations per point of the whole space (a multiply-add counts 2);
     `epilogue_ops`: per point of the parallel space (what is fused before or after the root).
     `compute_bytes`: bytes of the widest element held in registers. `in_parts`: the running sums of
-    a tile may wait in memory between two parts of the outermost reduction axis.
+    a tile may wait in memory between two parts of the outermost reduction axis. `dot`: "" or the
+    type of the elements ("i8", "bf16") that a point multiplies in groups and adds up: one group is
+    a word, the element of the accesses, and `ops` are those of all its steps.
     """
 
     axes: tuple[Axis, ...]
@@ -254,6 +256,7 @@ class TensorExpr:
     epilogue_ops: float
     compute_bytes: int
     in_parts: bool = False
+    dot: str = ""
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -322,6 +325,7 @@ def tensor_expr(
     epilogue_ops: float = 0.0,
     compute_bytes: int | None = None,
     in_parts: bool = False,
+    dot: str = "",
 ) -> TensorExpr:
     """A TensorExpr from plain data; ExpressionError names what does not fit together.
 
@@ -344,7 +348,7 @@ def tensor_expr(
         raise ExpressionError(f"kind {kind!r}; one of {', '.join(KINDS)}")
     wide = max(access.itemsize for access in ins + outs)
     draft = TensorExpr(
-        built, ins, outs, "sequential", ops, epilogue_ops, compute_bytes or wide, in_parts
+        built, ins, outs, "sequential", ops, epilogue_ops, compute_bytes or wide, in_parts, dot
     )
     return replace(draft, kind=kind or _infer_kind(draft))
 

@@ -49,6 +49,7 @@ def _merge(expr: TensorExpr, first: int) -> TensorExpr | None:
         ops=expr.ops,
         epilogue_ops=expr.epilogue_ops,
         compute_bytes=expr.compute_bytes,
+        dot=expr.dot,
     )
 
 

@@ -96,8 +96,9 @@ class RegisterModel:
         one = self._full(sizes, self._one_step())
         loads = sum(self._instructions(access, whole) for access in self.space.streams) / block
         held = sorted(self._vectors(access, one) for access in self.space.streams)
-        registers = accumulators * partial + math.ceil(sum(held[:-1])) + self._temporaries
-        macs = accumulators * max(1.0, self.expr.ops / 2)
+        vectors = math.ceil(sum(held[:-1])) * (2 if self._by_pairs else 1)
+        registers = accumulators * partial + vectors + self._temporaries
+        macs = accumulators * self._operations
         step = self._step_cycles(macs, loads, self._shuffles(one), accumulators * partial)
         cycles, part = self._reduction_cycles(sizes, step, self._streamed(whole, block))
         cycles += self._edge_cycles(accumulators)
@@ -106,6 +107,17 @@ class RegisterModel:
         )
 
     # instruction counts -----------------------------------------------------------------------
+
+    @cached_property
+    def _operations(self) -> float:
+        """Vector operations of one point, in times of a multiply-add."""
+        dot = self.expr.dot
+        return max(1.0, self.expr.ops / 2 / (self.device.dot_speed(dot) if dot else 1.0))
+
+    @property
+    def _by_pairs(self) -> bool:
+        """Whether the even and the odd elements of a word are multiplied one after the other."""
+        return bool(self.expr.dot) and self.expr.dot not in self.device.dots
 
     @cached_property
     def _steps(self) -> int:
@@ -124,7 +136,7 @@ class RegisterModel:
     def _unroll(self, accumulators: int, sizes: Sequence[int]) -> tuple[int, ...]:
         """Steps per reduction axis in one loop body, filled from the innermost axis outwards."""
         unroll = list(self._one_step())
-        operations = accumulators * max(1.0, self.expr.ops / 2)
+        operations = accumulators * self._operations
         for position in reversed(range(len(unroll))):
             axis = self.expr.reduction[position]
             steps = max(1, math.ceil(self.expr.axes[axis].size / unroll[position]))
@@ -275,7 +287,7 @@ class RegisterModel:
         """
         fused = self.device.kind != "cpu" or "fma" in self.device.features
         ahead = 3 if self.space.broadcasts and self.device.vector_registers > 16 else 0
-        return (1 if fused else 3) + ahead
+        return (1 if fused and not self._by_pairs else 3) + ahead
 
     @cached_property
     def _row_output(self) -> bool:
@@ -289,6 +301,5 @@ class RegisterModel:
         if axis < 0 or axis not in access.axes():
             return 1.0
         if id(access) not in self._slot_table:
-            size = self.expr.axes[axis].size
-            self._slot_table[id(access)] = load_slots(access, axis, lanes, size)
+            self._slot_table[id(access)] = load_slots(self.expr, access, axis, lanes)
         return self._slot_table[id(access)]

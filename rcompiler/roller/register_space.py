@@ -12,7 +12,7 @@ from itertools import product
 from rcompiler.device.model import Device
 from rcompiler.roller.expr import Access, TensorExpr
 from rcompiler.roller.rtile import near_equal
-from rcompiler.roller.vectors import VectorAxis
+from rcompiler.roller.vectors import VectorAxis, turns
 
 _UNROLL = 4  # vectors of elementwise work in flight
 
@@ -157,15 +157,9 @@ class RegisterSpace:
 
     def _transposed(self, axis: int) -> bool:
         """Whether an input is contiguous along `axis` but not along the vector axis."""
-        lanes = self.vector.lanes
-        if self.vector.axis < 0:
-            return False
-        size = self.expr.axes[axis].size
-        along = self.expr.axes[self.vector.axis].size
-        return any(
-            access.stride(axis, lanes, size) == 1
-            and access.stride(self.vector.axis, lanes, along) not in (0, 1)
-            for access in self.streams
+        vector = self.vector
+        return vector.axis >= 0 and any(
+            turns(self.expr, access, axis, vector.axis, vector.lanes) for access in self.streams
         )
 
     @cached_property

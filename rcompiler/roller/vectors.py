@@ -1,7 +1,8 @@
 """Which axis the vectors run along.
 
 The best axis is contiguous, or absent, in every access: one vector load, or one broadcast, per
-lanes points. Strided and data-dependent accesses take one load per lane.
+lanes points. Strided and data-dependent accesses take one load per lane; but strided loads whose
+elements lie along another axis are made for several vectors at once, as a block that is turned.
 """
 
 import math
@@ -41,19 +42,35 @@ def vector_cost(expr: TensorExpr, axis: int, lanes: int) -> float:
     slots = 1.0  # the arithmetic itself
     for access in expr.accesses:
         weight = 1.0 if _every_point(expr, access) else 0.05
-        slots += weight * load_slots(access, axis, lanes, size)
+        slots += weight * load_slots(expr, access, axis, lanes)
     if reduction and not all(axis in access.axes() for access in expr.outputs):
         # lanes are added up at the end: log2(lanes) shuffles, once per output point
         slots += 2.0 * math.log2(lanes) * lanes / size
     return slots * waste / lanes
 
 
-def load_slots(access: Access, axis: int, lanes: int, size: int) -> float:
-    """Load (or store) slots of one vector along `axis`: 1 if contiguous or a broadcast."""
-    stride = access.stride(axis, lanes, size)
+def load_slots(expr: TensorExpr, access: Access, axis: int, lanes: int) -> float:
+    """Load (or store) slots of one vector along `axis`: 1 if contiguous or a broadcast.
+
+    A block of lanes vectors that is turned takes a load and log2(lanes) shuffles for each.
+    """
+    stride = access.stride(axis, lanes, expr.axes[axis].size)
     if stride in (0, 1):
         return 1.0
+    if stride is not None and not expr.reduction and access in expr.inputs:
+        if any(turns(expr, access, other, axis, lanes) for other in expr.parallel):
+            return 1.0 + math.log2(lanes)
     return float(lanes)
+
+
+def turns(expr: TensorExpr, access: Access, axis: int, vector: int, lanes: int) -> bool:
+    """Whether an access is contiguous along `axis` but strided along the vector axis."""
+    size, along = expr.axes[axis].size, expr.axes[vector].size
+    return (
+        axis != vector
+        and access.stride(axis, lanes, size) == 1
+        and access.stride(vector, lanes, along) not in (0, 1)
+    )
 
 
 def _scalar_cost(expr: TensorExpr) -> float:

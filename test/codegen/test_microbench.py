@@ -19,6 +19,7 @@ from rcompiler.codegen.microbench import (
 )
 from rcompiler.device.cpu import LEVELS, cpu_device, detect_cpu, host_features
 from rcompiler.device.measure import figures, stream_sizes
+from rcompiler.device.model import DOT_STEPS
 from rcompiler.device.record import from_json, to_json
 from rcompiler.device.store import fingerprint
 
@@ -40,6 +41,15 @@ def test_every_accumulator_counts_every_multiply_add(kernels, name):
     _, found = bench.run(1)
     assert (found == 26 * UNROLL).all()
     assert bench.work == 2 * found.size * UNROLL  # a multiplication and an addition each
+
+
+@pytest.mark.parametrize("name", sorted(detect_cpu().dots))
+def test_every_accumulator_counts_every_dot_product(name):
+    with Kernels(detect_cpu(eus=1)) as kernels:
+        bench = kernels.peak(name)
+        _, found = bench.run(25)
+    assert found.shape[0] == ACCUMULATORS and (found == 25 * UNROLL).all()
+    assert bench.work == 2 * DOT_STEPS[name] * found.size * UNROLL
 
 
 def test_the_chain_takes_every_step(kernels):
@@ -107,7 +117,7 @@ def test_the_loop_of_a_peak_kernel_touches_no_memory(cpu, vector_bytes, multiply
     assert sum("(%r" in line and "add" in line for line in stream.splitlines()) >= STREAMS
 
 
-@pytest.mark.parametrize("level", HERE)
+@pytest.mark.parametrize("level", [*HERE, None])
 def test_a_measured_record(level):
     """Only that figures are there and plausible by orders of magnitude: the machine may be busy."""
     base = detect_cpu(level, eus=2)

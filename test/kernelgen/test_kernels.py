@@ -19,6 +19,7 @@ from kernel_cases import (
     type_of,
 )
 
+from rcompiler.codegen.assembly import assembly
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.kernel import CpuFeatures
 from rcompiler.kernelgen.reduction import _power_of_two
@@ -191,6 +192,53 @@ def test_movement(features: CpuFeatures, data: st.DataObject):
     tile = data.draw(tilings(shape, features.lanes))
     found = Kernel(body, ["%r"], [x, y], [(shape, "float32")], tile, features, "movement").run()[0]
     np.testing.assert_array_equal(found, spread.T)
+
+
+def turned(shape: tuple[int, ...], dtype: str) -> str:
+    """x + x, [a, b, c] read as [b, c, a]."""
+    a, b, c = shape
+    x, y = type_of(shape, dtype), type_of((b, c, a), dtype)
+    element = x[:-1].rpartition("x")[2]
+    add = "addf" if element[0] != "i" else "addi"
+    return f"""%e = tensor.empty() : {y}
+      %r = linalg.generic {{indexing_maps = [affine_map<(b, c, a) -> (a, b, c)>,
+           affine_map<(b, c, a) -> (b, c, a)>],
+           iterator_types = ["parallel", "parallel", "parallel"]}}
+           ins(%a0 : {x}) outs(%e : {y}) {{
+      ^bb0(%u: {element}, %v: {element}):
+        %s = arith.{add} %u, %u : {element}
+        linalg.yield %s : {element}
+      }} -> {y}"""
+
+
+@pytest.mark.parametrize("features", FEATURES[::2], ids=str)
+@given(data=st.data())
+@few
+def test_blocks_are_turned(features: CpuFeatures, data: st.DataObject):
+    """Vectors across the rows of an operand, in tiles of any number of rows."""
+    dtype = data.draw(st.sampled_from(["int8", "int16", "float32", "float64"]))
+    shape = tuple(data.draw(st.integers(1, 35)) for _ in "abc")
+    x = (random(shape) * 50).astype(dtype)
+    result = (*shape[1:], shape[0])
+    lanes = data.draw(st.sampled_from([1, 2, 4])) * features.lanes
+    register = [1, data.draw(st.integers(1, 19)), lanes]
+    tile = [data.draw(st.integers(1, n)) for n in result]
+    order = data.draw(st.permutations(range(3)))
+    tiling = Tile(result, tile, register, order, 2, lanes)
+    kernel = Kernel(turned(shape, dtype), ["%r"], [x], [(result, dtype)], tiling, features)
+    np.testing.assert_array_equal(kernel.run()[0], 2 * x.transpose(1, 2, 0))
+
+
+def test_a_block_is_as_many_loads_as_vectors():
+    """16 x 16 bytes: 16 loads, and 4 times 16 instructions that interleave two vectors."""
+    x = np.arange(256, dtype=np.int8).reshape(16, 1, 16)
+    tiling = Tile((1, 16, 16), [1, 16, 16], [1, 16, 16], [0, 1, 2], 2, 16)
+    outputs = [((1, 16, 16), "int8")]
+    kernel = Kernel(turned(x.shape, "int8"), ["%r"], [x], outputs, tiling, FEATURES[0])
+    assert kernel.source.count("llvm.load") == 2 + 16  # two pointers
+    assert kernel.source.count("vector.shuffle") == 4 * 16
+    text = assembly(kernel.lowered, "x86-64", "")
+    assert text.count("punpcklbw") + text.count("punpckhbw") == 4 * 16
 
 
 @pytest.mark.parametrize("features", FEATURES[::2], ids=str)

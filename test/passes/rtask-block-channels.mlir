@@ -84,3 +84,24 @@ func.func @few_channels(%x: tensor<1x32x6x6xf32>, %w: tensor<3x32x3x3xf32>) -> t
   } -> tensor<1x3x4x4xf32>
   return %a : tensor<1x3x4x4xf32>
 }
+
+// Bytes: the first layer reads words of channels, three and one of zeros; the next one blocks.
+// CHECK-LABEL: func.func @bytes
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<1x1x6x6x4xi8>)
+// CHECK: linalg.generic {{.*}} outs(%{{.*}} : tensor<2x1x3x3x4x16xi8>)
+// CHECK: linalg.generic {indexing_maps = [#[[BLOCKS]], #[[FILTERS]], {{.*}} ins(%{{.*}} : tensor<1x1x6x6x4xi8>, tensor<2x1x3x3x4x16xi8>)
+// CHECK: } -> tensor<1x2x4x4x16xi32>
+func.func @bytes(%x: tensor<1x3x6x6xi8>, %w: tensor<32x3x3x3xi8>) -> tensor<1x32x4x4xi32> {
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<1x32x4x4xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<1x32x4x4xi32>) -> tensor<1x32x4x4xi32>
+  %a = linalg.generic {indexing_maps = [affine_map<(n, o, h, w, i, p, q) -> (n, i, h + p, w + q)>, affine_map<(n, o, h, w, i, p, q) -> (o, i, p, q)>, affine_map<(n, o, h, w, i, p, q) -> (n, o, h, w)>], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<1x3x6x6xi8>, tensor<32x3x3x3xi8>) outs(%f : tensor<1x32x4x4xi32>) {
+  ^bb0(%l: i8, %r: i8, %acc: i32):
+    %u = arith.extui %l : i8 to i32
+    %v = arith.extsi %r : i8 to i32
+    %m = arith.muli %u, %v : i32
+    %s = arith.addi %acc, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<1x32x4x4xi32>
+  return %a : tensor<1x32x4x4xi32>
+}

@@ -223,6 +223,25 @@ def grouped_transposed_convolution(b, x):
     return [conv(b, transposed(b, conv(b, x, 64), 32, groups=2), 16)]
 
 
+def conv_bytes(b, x, co, kernel=3, stride=1, groups=1):
+    """An image of uint8 with weights of int8, summed in int32 and cut to uint8 again."""
+    shape = (co, x.shape[1] // groups, kernel, kernel)
+    w = b.constant(RNG.integers(-128, 128, shape).astype(np.int8))
+    y = b.conv(x, w, [stride] * 2, [1, 1], [kernel // 2] * 4, groups, "int32", 3)
+    return b.elementwise(lambda s, a: s.cast(a, "uint8"), y, dtype="uint8")
+
+
+def bytes_of(b, x):
+    return b.elementwise(lambda s, a: s.cast(a * 40.0 + 128.0, "uint8"), x, dtype="uint8")
+
+
+@network((1, 3, 9, 9), (1, 24, 5, 5))
+def convolutions_of_bytes(b, x, y):
+    x = conv_bytes(b, conv_bytes(b, bytes_of(b, x), 20), 32, 1, 2)
+    y = conv_bytes(b, conv_bytes(b, bytes_of(b, y), 32), 32, 3, 1, groups=32)
+    return [add(b, conv_bytes(b, x, 24), conv_bytes(b, y, 24)), conv_bytes(b, y, 32, groups=2)]
+
+
 @pytest.mark.parametrize(
     ("name", "lanes"), [*((name, 16) for name in NETWORKS), ("ragged_channels", 8), ("mobile", 4)]
 )

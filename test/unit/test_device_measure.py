@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from rcompiler.device import measure
-from rcompiler.device.cpu import cpu_device, with_figures
+from rcompiler.device.cpu import LEVELS, cpu_device, with_figures
 from rcompiler.device.measure import (
     Bench,
     figures,
@@ -48,7 +48,7 @@ class Fakes:
 
     def __init__(self, clock, device, alone, together, ghz=2.345, f32=123.4, f64=60.04):
         self.clock_, self.asked = clock, []
-        self.speeds = {"clock": ghz, "f32": f32, "f64": f64}
+        self.speeds = {"clock": ghz, "f32": f32, "f64": f64, "i8": 3 * f32, "bf16": f32}
         sizes = stream_sizes(device)
         self.streams = {(sizes[name], 1): speed for name, speed in alone.items()}
         self.streams |= {(size, device.eus): speed for size, speed in together.items()}
@@ -136,6 +136,17 @@ def test_an_inner_level_is_never_slower(clock):
     alone = {"L1": 300.0, "L2": 8.0, "L3": 20.0, "DRAM": 10.0}
     found = measure_device(device, Fakes(clock, device, alone, {}), seconds=1e-3, rounds=1)
     assert [level.bandwidth for level in found.memory] == [300.0, 20.0, 20.0, 10.0]
+
+
+def test_dot_products_are_measured_where_they_are(clock):
+    device = cpu_device("v4", features=LEVELS["v4"] | {"avx512vnni", "avx512bf16"})
+    alone = dict.fromkeys(stream_sizes(device), 50.0)
+    kernels = Fakes(clock, device, alone, {})
+    found = measure_device(device, kernels, seconds=1e-3, rounds=1)
+    assert kernels.asked[:5] == ["f32", "f64", "bf16", "i8", "clock"]
+    assert dict(found.compute.peaks) == {"f32": 120.0, "f64": 60.0, "bf16": 120.0, "i8": 370.0}
+    assert found.dot_speed("i8") == 370 / 120 and found.dot_speed("bf16") == 1.0
+    assert figures(found)["peak i8"] == pytest.approx(370.0)
 
 
 def test_one_eu_measures_nothing_shared(clock):

@@ -74,6 +74,11 @@ def test_levels_can_be_forced_down_but_not_up(tmp_path):
         detect_cpu("v5", **files)
 
 
+def test_a_forced_level_is_no_more_than_its_features(tmp_path):
+    """Code is generated for the level alone."""
+    assert detect_cpu("v4", **host(tmp_path, FULL)).features == LEVELS["v4"]
+
+
 def test_unreadable_hosts_get_the_defaults(tmp_path):
     nowhere = {"cpuinfo": tmp_path / "no", "cache_root": tmp_path / "no"}
     assert detect_cpu(eus=1, **nowhere).memory == cpu_device("x86-64").memory
@@ -217,6 +222,19 @@ def test_figures_by_hand():
     l3 = MemoryLevel("L3", 32 << 20, 64, 16, 30.0, 100.0, shared_by=8)
     assert (l3.share(1), l3.share(8), l3.share(64)) == (30.0, 12.5, 12.5)
     assert l3.sets * l3.ways * l3.line == l3.capacity
+
+
+def test_dot_products_by_hand():
+    plain, there = cpu_device("v4"), LEVELS["v4"] | {"avx512vnni", "avx512bf16"}
+    device = cpu_device("v4", features=there)
+    assert (plain.dots, device.dots) == (frozenset(), {"i8", "bf16"})
+    assert [d.dot_speed("i8") for d in (plain, device)] == [1.5, 4.0]
+    assert device.dot_speed("bf16") == 2.0
+    measured = replace(device.compute, peaks=(("f32", 260.0), ("i8", 520.0)))
+    assert replace(device, compute=measured).dot_speed("i8") == 2.0
+    # the 256-bit instructions of a v3 are a feature of their own
+    assert cpu_device("v3", features=LEVELS["v3"] | {"avx512vnni"}).dots == frozenset()
+    assert cpu_device("v3", features=LEVELS["v3"] | {"avxvnni"}).dots == {"i8"}
 
 
 def test_a_record_says_what_was_measured():

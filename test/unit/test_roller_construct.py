@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from roller_cases import CASES, conv, depthwise, elementwise, first_conv, gemm, softmax
 
-from rcompiler.device.cpu import cpu_device
+from rcompiler.device.cpu import V4, cpu_device
 from rcompiler.device.record import builtin_device
 from rcompiler.kernelgen.scratch import STACK_LIMIT
 from rcompiler.roller.construct import construct, task_tiles
@@ -226,6 +226,21 @@ def test_bounds_that_are_close_add_up(level, sizes, bounds):
     assert step_cycles(level, sizes) == pytest.approx(sum(b**5 for b in bounds) ** 0.2)
 
 
+def test_dot_groups_are_multiply_adds_of_words():
+    """256 steps of bytes are 64 of words: as an f32 product of that depth with the instruction,
+    4 / 1.5 operations a word without; its even and odd bytes are two vectors then.
+    """
+    words = replace(gemm(128, 256, 64), dot="i8", ops=8.0)
+    tiles = []
+    for device in (cpu_device("v4", features=V4 | {"avx512vnni"}), cpu_device("v4")):
+        model = RegisterModel(words, device, choose_vector_axis(words, device))
+        tiles.append(model.tile((4, 32)))
+    plain = RegisterModel(gemm(128, 256, 64), device, choose_vector_axis(words, device))
+    assert tiles[0] == plain.tile((4, 32))
+    assert tiles[1].macs == tiles[0].macs * 4 / 1.5
+    assert tiles[1].registers == tiles[0].registers + 2 + 2
+
+
 def test_a_vector_times_a_matrix_hides_the_latency_with_vectors():
     decision = first(gemm(1, 256, 256), "v4")
     assert 6 <= vectors(decision) <= 8
@@ -263,6 +278,22 @@ def test_elementwise_unrolls_four_vectors():
     decision = first(elementwise(1 << 20), "v4")
     assert decision.register_tile == (64,) and decision.lanes == 16
     assert 16 <= decision.tasks <= 128
+
+
+def test_stores_stay_whole_where_loads_can_be_turned():
+    """Bytes [14, 3136] of channels in blocks of 16, [14, 3136, 16], to channels outside and back:
+    vectors run along the rows that are stored, 16 of them in a tile.
+    """
+    block, row, lane = (index((1, k)) for k in range(3))
+    blocked = Access((14, 3136, 16), 1, (block, row, lane))
+    plain = Access((14, 16, 3136), 1, (block, lane, row))
+    axes = [("b", 14, "parallel"), ("p", 3136, "parallel"), ("l", 16, "parallel")]
+    for source, result, dim, tile in (
+        (plain, blocked, 2, (1, 16, 16)),
+        (blocked, plain, 1, (1, 64, 16)),
+    ):
+        decision = first(tensor_expr(axes, [source], [result], kind="movement", ops=0.0), "v4")
+        assert (decision.vector_dim, decision.register_tile) == (dim, tile)
 
 
 def test_rows_are_vectorised_along_the_reduction():

@@ -1,9 +1,4 @@
-"""Quantised tensors: QuantizeLinear, DequantizeLinear, and products of 8-bit integers.
-
-Products accumulate in int32. A zero point of constant weights is subtracted while compiling; one of
-the other operand is taken out of the result, ``sum((a - z) w) = sum(a w) - z sum(w)``, so that the
-contraction itself reads bytes.
-"""
+"""Quantised tensors: QuantizeLinear, DequantizeLinear, QLinearMatMul, QLinearConv."""
 
 from __future__ import annotations
 
@@ -13,20 +8,17 @@ import numpy as np
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Value, broadcast_shapes, dims
-from rcompiler.frontend.ops.contraction import check_matmul, window
+from rcompiler.frontend.ops.integer_products import (
+    axis_vector,
+    integer_conv,
+    integer_matmul,
+    is_zero,
+    need_bytes,
+)
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar
 
 FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn")
-
-
-def is_zero(value: Value | None) -> bool:
-    """True for an absent tensor, and for a constant of zeros."""
-    if value is None:
-        return True
-    if value.const is None:
-        return False
-    return not dtypes.to_storage(value.const, value.dtype).any()
 
 
 def _fit(zero: Value, scale: Value) -> bool:
@@ -130,102 +122,6 @@ def _dequantize(ctx: Context) -> Value:
 
 
 # -- integer products ---------------------------------------------------------------------------
-
-
-def _shifted(ctx: Context, value: Value, zero: Value | None) -> Value:
-    """``value - zero`` as int16, or the value itself when the zero point is zero."""
-    if zero is None or is_zero(zero):
-        return value
-    if value.const is not None and zero.const is not None:
-        return ctx.b.constant(value.const.astype(np.int16) - zero.const.astype(np.int16))
-    return ctx.b.elementwise(
-        lambda s, a, z: s.cast(a, "int16") - s.cast(z, "int16"), value, zero, dtype="int16"
-    )
-
-
-def _without_offset(ctx: Context, out: Value, zero: Value, sums: np.ndarray) -> Value:
-    """``out - zero * sums`` with one zero point and constant sums of the weights."""
-    weights = ctx.b.constant(sums.astype(np.int32))
-    return ctx.b.elementwise(
-        lambda s, a, w, z: a - w * s.cast(z, "int32"), out, weights, ctx.b.reshape(zero, [])
-    )
-
-
-def _need_bytes(ctx: Context, *values: Value | None) -> None:
-    for value in values:
-        if value is not None and value.dtype not in ("int8", "uint8"):
-            raise ctx.refuse(f"element type {value.dtype} is not translated", "Use int8 or uint8")
-
-
-def _axis_vector(ctx: Context, value: Value | None, rank: int, from_end: int) -> Value | None:
-    """A scalar, or a vector laid along a dimension so that it broadcasts; others as they are."""
-    if value is None or value.rank > 1:
-        return value
-    if value.size == 1:
-        return ctx.b.reshape(value, [])
-    return ctx.b.reshape(value, [value.size] + [1] * (from_end - 1)) if rank >= from_end else value
-
-
-def _product(ctx: Context, a: Value, w: Value, zero_a: Value | None, zero_w: Value | None) -> Value:
-    """``(a - zero_a) @ (w - zero_w)`` in int32."""
-    b = ctx.b
-    _need_bytes(ctx, a, w, zero_a, zero_w)
-    check_matmul(ctx, a, w)
-    zero_a, zero_w = _axis_vector(ctx, zero_a, a.rank, 2), _axis_vector(ctx, zero_w, w.rank, 1)
-    for value, zero in ((a, zero_a), (w, zero_w)):
-        if zero is not None and broadcast_shapes(value.shape, zero.shape) != value.shape:
-            raise ctx.shape_error("a zero point does not fit its tensor")
-    w = _shifted(ctx, w, zero_w)
-    if zero_a is not None and not is_zero(zero_a) and w.const is not None and zero_a.size == 1:
-        sums = w.const.astype(np.int64).sum(-2 if w.rank > 1 else 0, keepdims=a.rank > 1)
-        if w.rank == 1:
-            sums = sums.reshape(())
-        return _without_offset(ctx, b.matmul(a, w, "int32"), zero_a, sums)
-    return b.matmul(_shifted(ctx, a, zero_a), w, "int32")
-
-
-@lowering("MatMulInteger")
-def _matmul_integer(ctx: Context) -> Value:
-    return _product(ctx, ctx.input(0), ctx.input(1), ctx.optional(2), ctx.optional(3))
-
-
-def _convolved(
-    ctx: Context, x: Value, w: Value, zero_x: Value | None, zero_w: Value | None
-) -> Value:
-    """Convolution of ``x - zero_x`` with ``w - zero_w`` in int32; padding counts as zero."""
-    b, groups = ctx.b, ctx.attr("group", 1)
-    _need_bytes(ctx, x, w, zero_x, zero_w)
-    if (
-        x.rank < 3
-        or w.rank != x.rank
-        or groups < 1
-        or x.shape[1] != w.shape[1] * groups
-        or w.shape[0] % groups
-    ):
-        raise ctx.shape_error(f"input and weight do not fit {groups} groups")
-    strides, dilations, pads = window(ctx, x.shape[2:], w.shape[2:])
-    if zero_x is not None and zero_x.size != 1:
-        raise ctx.shape_error("the input has one zero point")
-    if zero_w is not None and zero_w.size not in (1, w.shape[0]):
-        raise ctx.shape_error("the weight has one zero point, or one per output channel")
-    if zero_w is not None:
-        zero_w = b.reshape(zero_w, [zero_w.size, *[1] * (w.rank - 1)])
-    w = _shifted(ctx, w, zero_w)
-    known = zero_x is not None and (zero_x.const is not None or not any(pads))
-    if zero_x is not None and not is_zero(zero_x) and w.const is not None and known:
-        number = 0 if zero_x.const is None else int(zero_x.const.reshape(-1)[0])
-        out = b.conv(x, w, strides, dilations, pads, groups, "int32", number)
-        sums = w.const.astype(np.int64).sum(tuple(range(1, w.rank)))
-        return _without_offset(ctx, out, zero_x, sums.reshape([-1, *[1] * (x.rank - 2)]))
-    zero_x = None if zero_x is None else b.reshape(zero_x, [])
-    return b.conv(_shifted(ctx, x, zero_x), w, strides, dilations, pads, groups, "int32")
-
-
-@lowering("ConvInteger")
-def _conv_integer(ctx: Context) -> Value:
-    return _convolved(ctx, ctx.input(0), ctx.input(1), ctx.optional(2), ctx.optional(3))
-
-
 def _requantised(ctx: Context, total: Value, scales: Sequence[Value], zero: Value) -> Value:
     """``saturate(round(total * (a * w / y)) + zero)`` for scales (a, w, y), in f32."""
     b = ctx.b
@@ -253,10 +149,10 @@ def _requantised(ctx: Context, total: Value, scales: Sequence[Value], zero: Valu
 def _qlinear_matmul(ctx: Context) -> Value:
     """Scales and zero points are per tensor, per row of the first, per column of the second."""
     a, scale_a, zero_a, w, scale_w, zero_w, scale_y, zero_y = (ctx.input(i) for i in range(8))
-    _need_bytes(ctx, zero_y)
-    total = _product(ctx, a, w, zero_a, zero_w)
-    rows = [_axis_vector(ctx, v, a.rank, 2) for v in (scale_a, scale_y, zero_y)]
-    columns = _axis_vector(ctx, scale_w, w.rank, 1)
+    need_bytes(ctx, zero_y)
+    total = integer_matmul(ctx, a, w, zero_a, zero_w)
+    rows = [axis_vector(ctx, v, a.rank, 2) for v in (scale_a, scale_y, zero_y)]
+    columns = axis_vector(ctx, scale_w, w.rank, 1)
     assert columns is not None and all(r is not None for r in rows)
     first, last, zero = (r for r in rows if r is not None)
     return _requantised(ctx, total, [first, columns, last], zero)
@@ -266,10 +162,10 @@ def _qlinear_matmul(ctx: Context) -> Value:
 def _qlinear_conv(ctx: Context) -> Value:
     b, x, w, bias = ctx.b, ctx.input(0), ctx.input(3), ctx.optional(8)
     scale_x, scale_w, scale_y, zero_y = (ctx.input(i) for i in (1, 4, 6, 7))
-    _need_bytes(ctx, zero_y)
+    need_bytes(ctx, zero_y)
     if any(v.size != 1 for v in (scale_x, scale_y, zero_y)) or scale_w.size not in (1, w.shape[0]):
         raise ctx.shape_error("only the weight's scale may be per output channel")
-    total = _convolved(ctx, x, w, ctx.input(2), ctx.input(5))
+    total = integer_conv(ctx, x, w, ctx.input(2), ctx.input(5))
     column = [-1, *[1] * (x.rank - 2)]
     if bias is not None:
         if bias.size != w.shape[0] or bias.dtype != "int32":

@@ -1,0 +1,83 @@
+"""Dot groups: reduction steps that one instruction multiplies and adds up in every lane.
+
+    acc[lane] += sum over g of a[.., g] * b[.., lane, g]        g: 4 steps of i8, or 2 of bf16
+
+The innermost reduction dim is the last index of both factors and occurs nowhere else, so a group is
+one 32-bit word of memory: a word that all lanes share for one factor, consecutive words for the
+other (rtask-group-dots makes this form). This file tells what is such a group; `dot_step` has
+the code of one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.device.model import DOT_STEPS
+from rcompiler.kernelgen.region import Generic, dims_of, element_of
+
+SUMS = {"i8": "i32", "bf16": "f32"}  # type of the accumulators
+_SIGNED = {"arith.extsi": True, "arith.extui": False, "arith.extf": True}
+_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+
+
+@dataclass(frozen=True)
+class DotGroup:
+    """The dot groups of a product.
+
+    factors: their operand numbers; signed: whether each is a signed number; element: their type;
+    dim: the reduction dim that is a group.
+    """
+
+    factors: tuple[int, int]
+    signed: tuple[bool, bool]
+    element: str
+    dim: int
+
+    @property
+    def steps(self) -> int:
+        """Reduction steps in one group."""
+        return DOT_STEPS[self.element]
+
+
+def dot_group(generic: Generic) -> DotGroup | None:
+    """The dot groups of a sum of products of extended elements; None if it has no such form."""
+    if generic.product is None or len(generic.inputs) != 2 or not generic.reduction_dims:
+        return None
+    extended = [_extended(generic, factor) for factor in generic.product]
+    (first, first_signed), (second, second_signed) = extended
+    if {first, second} != {0, 1}:
+        return None
+    element, dim = element_of(generic.inputs[0]), generic.reduction_dims[-1]
+    if (
+        element_of(generic.inputs[1]) != element
+        or SUMS.get(element) != element_of(generic.inits[0])
+        or DOT_STEPS[element] != generic.sizes[dim]
+        or not all(_ends_in(generic, k, dim) for k in (0, 1))
+    ):
+        return None
+    return DotGroup((first, second), (first_signed, second_signed), element, dim)
+
+
+def _extended(generic: Generic, factor: ir.Value) -> tuple[int, bool]:
+    """(operand number, signed) of a factor; the number is -1 if it is no extended input."""
+    op = None if isinstance(factor.owner, ir.Block) else factor.owner.operation
+    arguments = list(generic.block.arguments)[:2]
+    if op is None or op.name not in _SIGNED or op.operands[0] not in arguments:
+        return -1, False
+    return arguments.index(op.operands[0]), _SIGNED[op.name]
+
+
+def _ends_in(generic: Generic, operand: int, dim: int) -> bool:
+    """Whether an operand lies in memory, and `dim` is its last index and no part of another."""
+    *others, last = generic.maps[operand].results
+    last = last.maybe_downcast()
+    if not isinstance(last, ir.AffineDimExpr) or last.position != dim:
+        return False
+    if any(dim in dims_of(e) for e in others):
+        return False
+    value = generic.inputs[operand]
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _RESHAPES:
+        value = value.owner.operation.operands[0]
+    return isinstance(value.owner, ir.Block)

@@ -1,0 +1,153 @@
+"""Code of one dot group: the instruction for it, or multiplications of 16-bit pairs.
+
+    acc[lane] += sum over g of a[.., g] * b[.., lane, g]
+
+i8, an unsigned and a signed factor, with VNNI: `vpdpbusd`, which adds without saturation. Else the
+even and the odd bytes of a word are extended to 16 bits, which two `pmaddwd` multiply and add by
+pairs (`vpmaddubsw` would saturate); LLVM may join the addition, as `vpdpwssd`. Both are exact.
+
+bf16, with AVX512_BF16: `vdpbf16ps`. It multiplies and adds in f32, rounding to nearest even after
+each product, and takes denormals of factors, sums and results as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.dot_group import DotGroup, dot_group
+from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.evaluate import NeedsScalars
+from rcompiler.kernelgen.region import Generic
+from rcompiler.kernelgen.value import BITS, Val
+
+if TYPE_CHECKING:
+    from torch_mlir import ir
+
+    from rcompiler.kernelgen.evaluate import Evaluator
+
+_LEAST = 4  # lanes of the narrowest vector registers
+_MULTIPLY_PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+
+
+class DotStep:
+    """Adds dot groups of products to their accumulators."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._groups: dict[ir.Operation, DotGroup | None] = {}
+
+    @property
+    def _e(self) -> Emitter:
+        return self._evaluator.emitter
+
+    def group(self, generic: Generic) -> DotGroup | None:
+        """The dot groups of `generic`, if the target has code for them."""
+        if generic.op not in self._groups:
+            found = dot_group(generic)
+            usable = found is not None and (found.element == "i8" or found.element in self._e.dots)
+            self._groups[generic.op] = found if usable else None
+        return self._groups[generic.op]
+
+    def step(
+        self, generic: Generic, group: DotGroup, dims: list[Linear], accumulator: Val, lanes: int
+    ) -> Val:
+        """The accumulator after one group of steps; `dims` are those of its first step."""
+        words = [self._words(generic, group, k, dims, lanes) for k in group.factors]
+        return self._in_registers([*words, accumulator], lambda v: self._add(group, *v))
+
+    def _words(
+        self, generic: Generic, group: DotGroup, operand: int, dims: list[Linear], lanes: int
+    ) -> Val:
+        """One group of a factor as an i32, or one for each lane."""
+        e = self._e
+        used = [dims[d] for d in generic.operand_dims[operand]]
+        key = ("words", generic.op, operand, lanes, *used)
+        known = e.recall(key)
+        if known is None:
+            try:
+                at = self._evaluator.coordinates(generic, operand, dims, lanes)
+                value = generic.inputs[operand]
+                known = self._evaluator.words(value, at, lanes, group.steps)
+            except NeedsScalars:
+                each = [[d.at_lane(lane) for d in dims] for lane in range(lanes)]
+                known = e.gather_lanes([self._words(generic, group, operand, at, 0) for at in each])
+            e.remember(key, known, max(e.depth_of(known.name), e.guard))
+        return known
+
+    # -- instructions ------------------------------------------------------------------------------
+    def _in_registers(self, values: list[Val], compute: Callable[[list[Val]], Val]) -> Val:
+        """`compute` on whole vector registers: narrow values fill one, wide ones are halved."""
+        e = self._e
+        lanes = max(v.lanes for v in values)
+        if lanes > e.native_lanes:
+            half, values = lanes // 2, [e.splat(v, lanes) for v in values]
+            low, high = (
+                self._in_registers([self._part(v, at, half) for v in values], compute)
+                for at in (0, half)
+            )
+            return self._e.shuffle(low, high, range(lanes))
+        if lanes >= _LEAST:
+            return compute([e.splat(v, lanes) for v in values])
+        if not lanes:
+            return e.lane(compute([e.splat(v, _LEAST) for v in values]), 0)
+        places = [k % lanes for k in range(_LEAST)]
+        wide = [self._e.shuffle(v, v, places) for v in (e.splat(v, lanes) for v in values)]
+        return self._part(compute(wide), 0, lanes)
+
+    def _part(self, value: Val, start: int, lanes: int) -> Val:
+        return self._e.shuffle(value, value, range(start, start + lanes))
+
+    def _add(self, group: DotGroup, a: Val, b: Val, accumulator: Val) -> Val:
+        """The instructions for vectors of whole registers."""
+        if group.element == "bf16":
+            return self._accumulate("avx512bf16.dpbf16ps", accumulator, a, b, "bf16")
+        first, second = group.signed
+        if "i8" in self._e.dots and first != second:
+            unsigned, signed = (b, a) if first else (a, b)
+            return self._accumulate("avx512.vpdpbusd", accumulator, unsigned, signed, "i8")
+        for odd in (False, True):
+            factors = [self._extended(a, first, odd), self._extended(b, second, odd)]
+            pairs = self._intrinsic(_MULTIPLY_PAIRS[a.lanes], factors, "i32", a.lanes)
+            text = f"arith.addi {accumulator.name}, {pairs.name} : {accumulator.type}"
+            accumulator = self._e.op(text, [accumulator, pairs], "i32")
+        return accumulator
+
+    def _accumulate(self, name: str, accumulator: Val, a: Val, b: Val, element: str) -> Val:
+        """An instruction that adds products of `element` to every lane of a register."""
+        factors = [self._as(v, element) for v in (a, b)]
+        bits = 32 * accumulator.lanes
+        operands = [accumulator, *factors]
+        return self._intrinsic(f"{name}.{bits}", operands, accumulator.element, accumulator.lanes)
+
+    def _intrinsic(self, name: str, operands: list[Val], element: str, lanes: int) -> Val:
+        names, types = (", ".join(getattr(v, of) for v in operands) for of in ("name", "type"))
+        text = f'llvm.call_intrinsic "llvm.x86.{name}"({names}) : ({types}) -> '
+        return self._e.op(text + Val("", element, lanes).type, operands, element, lanes)
+
+    def _extended(self, words: Val, signed: bool, odd: bool) -> Val:
+        """The even or the odd bytes of every word as 16-bit numbers in their places."""
+        e = self._e
+        pairs = self._as(words, "i16")
+        if not signed and not odd:
+            mask = e.constant(0xFF, "i16", pairs.lanes)
+            return e.op(
+                f"arith.andi {pairs.name}, {mask.name} : {pairs.type}", [pairs, mask], "i16"
+            )
+        places = e.constant(8, "i16", pairs.lanes)
+        if not odd:
+            text = f"arith.shli {pairs.name}, {places.name} : {pairs.type}"
+            pairs = e.op(text, [pairs, places], "i16")
+        shift = "shrsi" if signed else "shrui"
+        text = f"arith.{shift} {pairs.name}, {places.name} : {pairs.type}"
+        return e.op(text, [pairs, places], "i16")
+
+    def _as(self, value: Val, element: str) -> Val:
+        """The same bits as a vector of another element type."""
+        if value.element == element:
+            return value
+        lanes = value.lanes * BITS[value.element] // BITS[element]
+        kind = Val("", element, lanes).type
+        text = f"vector.bitcast {value.name} : {value.type} to {kind}"
+        return self._e.op(text, [value], element, lanes)

@@ -1,0 +1,125 @@
+"""Blocks of memory that are read along their rows and turned in registers.
+
+    vectors of a register tile: element (row r, lane l) = memory[start + r + stride * l]
+
+Where vectors run across the rows of an operand, every one of them would be loaded element by
+element. But neighbouring vectors of the tile hold neighbouring elements: one load for each lane
+gets those of all of them, and interleaving the loads log2(n) times turns the n x n block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.evaluate import Buffer, Evaluator, NeedsScalars
+from rcompiler.kernelgen.value import Val
+from rcompiler.kernelgen.views import VIEWS
+
+Coordinates = list[Linear]
+
+
+class TurnedBlocks:
+    """Reads what the vectors of a register tile need of operands that they run across."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+
+    @property
+    def _e(self) -> Emitter:
+        return self._evaluator.emitter
+
+    def prepare(self, value: ir.Value, positions: list[Coordinates], lanes: int) -> None:
+        """Make known the elements of operands that `value` needs at `positions`.
+
+        Only what every position reads is looked at: no guarded read, and nothing in reductions.
+        """
+        buffer = self._evaluator.buffers.get(value)
+        if buffer is not None:
+            self._turn(value, buffer, positions, lanes)
+            return
+        if isinstance(value.owner, ir.Block):
+            return
+        op = value.owner.operation
+        if op.name in VIEWS:
+            inner = [self._evaluator.view_coordinates(op, at, lanes) for at in positions]
+            self.prepare(op.operands[0], inner, lanes)
+        elif op.name == "linalg.generic":
+            generic = self._evaluator.generic(op)
+            if generic.reduction_dims:
+                return
+            for k, operand in enumerate(generic.inputs):
+                points = [generic.loop_dims(at) for at in positions]
+                try:
+                    inner = [self._evaluator.coordinates(generic, k, p, lanes) for p in points]
+                except NeedsScalars:
+                    continue
+                self.prepare(operand, inner, lanes)
+
+    def _turn(
+        self, value: ir.Value, buffer: Buffer, positions: list[Coordinates], lanes: int
+    ) -> None:
+        for run in _runs(buffer, positions):
+            stride = buffer.offset(run[0]).coefficient(LANE)
+            if stride in (0, 1):
+                continue
+            while (rows := min(1 << len(run).bit_length() >> 1, lanes & -lanes)) > 1:
+                for at, vector in zip(run, self._block(buffer, run[0], rows, lanes), strict=False):
+                    key = ("read", value, tuple(at), lanes)
+                    depth = max(self._e.depth_of(vector.name), self._e.guard)
+                    self._e.remember(key, vector, depth)
+                run = run[rows:]
+
+    def _block(self, buffer: Buffer, at: Coordinates, rows: int, lanes: int) -> list[Val]:
+        """`rows` vectors of `lanes`, whose first elements follow each other in memory."""
+        offset = buffer.offset(at)
+        start, stride = offset.without(LANE), offset.coefficient(LANE)
+        loads = [
+            self._e.load(
+                buffer.pointer,
+                buffer.element,
+                start + stride * lane,
+                rows,
+                readonly=buffer.readonly,
+            )
+            for lane in range(lanes)
+        ]
+        blocks = [self._turned(loads[k : k + rows]) for k in range(0, lanes, rows)]
+        return [self._joined([block[row] for block in blocks]) for row in range(rows)]
+
+    def _turned(self, rows: list[Val]) -> list[Val]:
+        """The columns of a square block."""
+        half = len(rows) // 2
+        low = [k // 2 + k % 2 * len(rows) for k in range(len(rows))]
+        high = [k + half for k in low]
+        for _ in range(half.bit_length()):
+            pairs = list(zip(rows[:half], rows[half:], strict=True))
+            rows = [self._e.shuffle(*pair, order) for pair in pairs for order in (low, high)]
+        return rows
+
+    def _joined(self, vectors: list[Val]) -> Val:
+        """One vector after the other."""
+        while len(vectors) > 1:
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            order = range(2 * vectors[0].lanes)
+            vectors = [self._e.shuffle(a, b, order) for a, b in pairs]
+        return vectors[0]
+
+
+def _runs(buffer: Buffer, positions: list[Coordinates]) -> Iterator[list[Coordinates]]:
+    """Positions whose elements follow each other in memory."""
+    rows: dict[tuple[tuple[str, int], ...], dict[int, Coordinates]] = {}
+    for at in positions:
+        offset = buffer.offset(at)
+        rows.setdefault(offset.terms, {})[offset.constant] = at
+    for row in rows.values():
+        run: list[Coordinates] = []
+        for constant in sorted(row):
+            if constant - 1 not in row and run:
+                yield run
+                run = []
+            run.append(row[constant])
+        yield run

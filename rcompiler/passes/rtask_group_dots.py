@@ -1,0 +1,148 @@
+"""rtask-group-dots: put the reduction steps that one dot-product instruction takes into one word.
+
+Before:
+    %w = arith.constant dense_resource<w_0> : tensor<48x768x16xi8>
+    %y = linalg.generic {maps (m, n, k): (m, k), (n floordiv 16, k, n mod 16), (m, n)}
+         ins(%x, %w : tensor<128x768xi8>, ...) -> 128x768xi32
+After:
+    %a = tensor.expand_shape %x ... into tensor<128x192x4xi8>
+    %p = expand_shape and one copying generic of %w -> tensor<48x192x16x4xi8>
+    %y = linalg.generic {maps (m, n, k, g): (m, k, g), (n floordiv 16, k, n mod 16, g), (m, n)}
+         ins(%a, %p) -> 128x768xi32
+
+Four steps of i8, or two of bf16 where the device has AVX512_BF16, become the new innermost loop g
+(see kernelgen.dot_group). They must follow each other in the activations; the weights are constants
+and are repacked when constants are folded. A depth that is no multiple is padded with zeros on both
+sides: nothing is read outside of a tensor, and the sums stay as they are.
+
+Leaves alone: operands that are not constant, windows that are innermost, other element types.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.device.model import DOT_STEPS
+from rcompiler.device.target import find_device
+from rcompiler.kernelgen.dot_group import SUMS
+from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
+from rcompiler.passes import Pass
+from rcompiler.passes._linalg_form import dim_of, is_constant, is_multiply_add
+from rcompiler.passes._tensor_ir import affine_map, generic, pad_high, reshape, transpose
+
+
+@dataclass(frozen=True)
+class RTaskGroupDots(Pass):
+    """Group reduction steps of 8-bit and bf16 products for dot-product instructions."""
+
+    device: str = "cpu"
+
+    def run(self, module: ir.Operation) -> None:
+        elements = {"i8"} | find_device(self.device).dots
+        packed: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
+        for view in module.regions[0].blocks[0].operations:
+            if view.operation.name != "func.func" or not view.operation.regions[0].blocks:
+                continue
+            for inner in list(view.operation.regions[0].blocks[0].operations):
+                if inner.operation.name == "linalg.generic":
+                    product = _product(Generic(inner.operation), elements)
+                    if product is not None:
+                        _rewrite(product, packed)
+
+
+@dataclass(frozen=True)
+class _Product:
+    """A product whose loop dim `depth` can be grouped: operand numbers of the factors."""
+
+    generic: Generic
+    activations: int
+    weights: int
+    depth: int
+
+    @property
+    def steps(self) -> int:
+        return DOT_STEPS[element_of(self.generic.inputs[0])]
+
+
+def _product(old: Generic, elements: set[str]) -> _Product | None:
+    """`old` as a product to group, if it is one."""
+    if not is_multiply_add(old) or not old.reduction_dims:
+        return None
+    element, other, sums = (element_of(v) for v in old.op.operands)
+    if element != other or element not in elements or SUMS[element] != sums:
+        return None
+    for weights, activations in ((1, 0), (0, 1)):
+        if not is_constant(old.inputs[weights]) or not old.maps[activations].results:
+            continue
+        depth = dim_of(old.maps[activations].results[-1])
+        if depth in old.reduction_dims and _stands_alone(old, depth) and _has_columns(old, weights):
+            return _Product(old, activations, weights, depth)
+    return None
+
+
+def _stands_alone(old: Generic, depth: int) -> bool:
+    """Whether a reduction dim indexes one dim of either factor, is in no window, and is no void."""
+    for value, map_ in zip(old.inputs, old.maps, strict=False):
+        if sum(depth in dims_of(e) for e in map_.results) != 1 or 0 in shape_of(value):
+            return False
+        if depth not in [dim_of(e) for e in map_.results]:
+            return False
+    return True
+
+
+def _has_columns(old: Generic, weights: int) -> bool:
+    """Whether the weights differ for different results, so that vectors can run along them."""
+    used = set().union(*(dims_of(e) for e in old.maps[weights].results))
+    return bool(used - set(old.reduction_dims))
+
+
+def _rewrite(
+    product: _Product, packed: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value]
+) -> None:
+    old, steps = product.generic, product.steps
+    dims = old.maps[0].n_dims
+    group = ir.AffineExpr.get_dim(dims)
+    operands, maps = list(old.op.operands), []
+    with ir.InsertionPoint(old.op), old.op.location:
+        for number, map_ in enumerate(old.maps):
+            results = list(map_.results)
+            if number == product.activations:
+                operands[number] = _grouped(operands[number], len(results) - 1, steps)
+            elif number == product.weights:
+                axis = [dim_of(e) for e in results].index(product.depth)
+                order = _depth_outside(axis, len(results))
+                key = (operands[number], order, axis)
+                if key not in packed:
+                    split = _grouped(operands[number], axis, steps)
+                    packed[key] = transpose(split, [*_behind(order, axis), axis + 1])
+                operands[number] = packed[key]
+                results = [results[i] for i in order]
+            maps.append(affine_map(dims + 1, results + [group] * (number < 2)))
+        kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
+        kinds.append(ir.Attribute.parse("#linalg.iterator_type<reduction>"))
+        new = generic(operands[:2], operands[2:], maps, kinds)
+    old.block.append_to(new.regions[0])
+    old.op.results[0].replace_all_uses_with(new.results[0])
+    old.op.erase()
+
+
+def _grouped(value: ir.Value, axis: int, steps: int) -> ir.Value:
+    """`value` with a dim of whole groups, zero-padded, and their steps behind it."""
+    shape = shape_of(value)
+    value = pad_high(value, [-n % steps if i == axis else 0 for i, n in enumerate(shape)])
+    return reshape(value, [*shape[:axis], -(-shape[axis] // steps), steps, *shape[axis + 1 :]])
+
+
+def _depth_outside(axis: int, rank: int) -> tuple[int, ...]:
+    """The dims of the weights in an order in which the groups are not innermost."""
+    order = list(range(rank))
+    if axis == rank - 1:
+        order[-2:] = reversed(order[-2:])
+    return tuple(order)
+
+
+def _behind(order: tuple[int, ...], axis: int) -> list[int]:
+    """`order` for a tensor that has one dim more behind `axis`."""
+    return [i + (i > axis) for i in order]

@@ -1,0 +1,142 @@
+"""Dot groups: exact for all signs, tilings and instruction sets; the instruction is there."""
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from kernel_cases import HAS_FMA, HOST, Kernel, Tile, type_of
+
+from rcompiler.codegen.assembly import assembly
+from rcompiler.kernelgen.kernel import CpuFeatures
+
+few = settings(
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+FLAGS = {"i8": "avx512_vnni", "bf16": "avx512_bf16"}
+BF16 = np.dtype(ml_dtypes.bfloat16)
+SIGNS = [(a, b) for a in ("uint8", "int8") for b in ("int8", "uint8")]
+
+
+def instruction_sets(element: str) -> list[CpuFeatures]:
+    """Every vector length, with the dot instruction where this machine has it, and without."""
+    there = FLAGS[element] in HOST.required and "avx512vl" in HOST.required
+    sets = [frozenset(), frozenset({element})] if there else [frozenset()]
+    return [CpuFeatures(lanes, HAS_FMA, dots) for lanes in (16, 8, 4) for dots in sets]
+
+
+def product(m: int, n: int, k: int, lanes: int, a: np.dtype, b: np.dtype) -> str:
+    """[m, k / g, g] x [n / lanes, k / g, lanes, g], extended and summed in i32 or f32."""
+    steps, sums = (2, "f32") if a == BF16 else (4, "i32")
+    kind = "f" if a == BF16 else "i"
+    extend = [
+        "arith.extf" if x == BF16 else f"arith.ext{x.kind.replace('i', 's')}i" for x in (a, b)
+    ]
+    x, y = (
+        type_of((m, k // steps, steps), a.name),
+        type_of((-(-n // lanes), k // steps, lanes, steps), b.name),
+    )
+    element, out = x[:-1].rpartition("x")[2], f"tensor<{m}x{n}x{sums}>"
+    panels = f"n floordiv {lanes}, k, n mod {lanes}, g"
+    maps = ", ".join(f"affine_map<(m, n, k, g) -> ({r})>" for r in ("m, k, g", panels, "m, n"))
+    return f"""%zero = arith.constant {"0.0" if kind == "f" else "0"} : {sums}
+      %e = tensor.empty() : {out}
+      %f = linalg.fill ins(%zero : {sums}) outs(%e : {out}) -> {out}
+      %r = linalg.generic {{indexing_maps = [{maps}],
+           iterator_types = ["parallel", "parallel", "reduction", "reduction"]}}
+           ins(%a0, %a1 : {x}, {y}) outs(%f : {out}) {{
+      ^bb0(%x: {element}, %y: {element}, %acc: {sums}):
+        %u = {extend[0]} %x : {element} to {sums}
+        %v = {extend[1]} %y : {element} to {sums}
+        %p = arith.mul{kind} %u, %v : {sums}
+        %s = arith.add{kind} %acc, %p : {sums}
+        linalg.yield %s : {sums}
+      }} -> {out}"""
+
+
+def kernel_of(a: np.ndarray, b: np.ndarray, tile: Tile, features: CpuFeatures) -> Kernel:
+    """`a` times `b`, [m, k] x [k, n], in panels of the vector length."""
+    (m, k), n, lanes = a.shape, b.shape[1], features.lanes
+    steps, sums = (2, "float32") if a.dtype == BF16 else (4, "int32")
+    panels = np.zeros((k, -(-n // lanes) * lanes), b.dtype)
+    panels[:, :n] = b
+    packed = panels.reshape(k // steps, steps, -1, lanes).transpose(2, 0, 3, 1)
+    body = product(m, n, k, lanes, a.dtype, b.dtype)
+    groups = a.reshape(m, k // steps, steps)
+    return Kernel(body, ["%r"], [groups, packed], [((m, n), sums)], tile, features)
+
+
+def extremes(shape: tuple[int, int], dtype: str, seed: int) -> np.ndarray:
+    """Random bytes with many of the largest and smallest: sums of pairs leave 16 bits."""
+    limits, rng = np.iinfo(dtype), np.random.default_rng(seed)
+    x = rng.integers(limits.min, limits.max + 1, shape)
+    return np.where(rng.random(shape) < 0.5, rng.choice([limits.min, limits.max], shape), x).astype(
+        dtype
+    )
+
+
+@pytest.mark.parametrize("features", instruction_sets("i8"), ids=str)
+@given(data=st.data())
+@few
+def test_bytes_are_exact(features: CpuFeatures, data: st.DataObject):
+    m, n, words = (data.draw(st.integers(1, high)) for high in (9, 37, 9))
+    a, b = (
+        extremes(s, t, i)
+        for i, (s, t) in enumerate(
+            zip(((m, 4 * words), (4 * words, n)), data.draw(st.sampled_from(SIGNS)), strict=True)
+        )
+    )
+    tile = [data.draw(st.integers(1, m)), data.draw(st.integers(1, n))]
+    vector = data.draw(st.sampled_from([-1, 0, 1]))
+    register = [data.draw(st.integers(1, 3)) for _ in "mn"]
+    if vector >= 0:
+        register[vector] = data.draw(st.integers(1, 3 * features.lanes))
+    parts = data.draw(st.sampled_from([(), (0, 2), (1, 1), (2, 3)]))
+    lanes = features.lanes if vector >= 0 else 1
+    order = data.draw(st.permutations([0, 1]))
+    kernel = kernel_of(a, b, Tile((m, n), tile, register, order, vector, lanes, parts), features)
+    assert np.array_equal(kernel.run()[0], a.astype(np.int32) @ b.astype(np.int32))
+
+
+@pytest.mark.parametrize("features", instruction_sets("bf16"), ids=str)
+def test_a_tiling_does_not_change_a_bit_of_bf16(features: CpuFeatures):
+    m, n, k, lanes = 5, 37, 38, features.lanes
+    a, b = (np.random.default_rng(i).standard_normal(s) for i, s in enumerate([(m, k), (k, n)]))
+    a, b = a.astype(BF16), b.astype(BF16)
+    tiles = [
+        Tile((m, n), [m, n], [1, lanes], [0, 1], 1, lanes),
+        Tile((m, n), [3, 13], [3, 2 * lanes], [1, 0], 1, lanes, (1, 7)),
+        Tile((m, n), [2, 5], [2, 4], [1, 0], 1, 4),
+        Tile((m, n), [2, 5], [2, 1], [0, 1]),
+        Tile((m, n), [4, 5], [4, 1], [0, 1], 0, 4),
+    ]
+    first, *others = (kernel_of(a, b, tile, features).run()[0] for tile in tiles)
+    for other in others:
+        assert np.array_equal(first, other)
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    size = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))
+    assert (np.abs(first - exact) <= np.finfo(np.float32).eps * np.sqrt(k) * size).all()
+
+
+def assembly_of(a: str, b: str, dots: set[str]) -> str:
+    k = 16 if a == "bf16" else 32
+    shapes = ((3, k), (k, 32))
+    a, b = (np.zeros(s, BF16 if t == "bf16" else t) for s, t in zip(shapes, (a, b), strict=True))
+    tile = Tile((3, 32), [3, 32], [3, 32], [0, 1], 1, 16)
+    kernel = kernel_of(a, b, tile, CpuFeatures(16, True, frozenset(dots)))
+    return assembly(kernel.lowered, "x86-64-v4", "+avx512vnni,+avx512bf16")
+
+
+@pytest.mark.skipif("avx512vl" not in HOST.required, reason="kernels are loaded on this machine")
+def test_one_instruction_is_one_group():
+    """8 words of 3 x 2 vectors: as many instructions as an outer product of words needs."""
+    text = assembly_of("uint8", "int8", {"i8"})
+    assert text.count("vpdpbusd") == 48 and "vpdpbusds" not in text
+    assert assembly_of("int8", "uint8", {"i8"}).count("vpdpbusd") == 48
+    for plain in (assembly_of("int8", "int8", {"i8"}), assembly_of("uint8", "int8", set())):
+        assert plain.count("vpmaddwd") + plain.count("vpdpwssd") == 96  # LLVM may join additions
+        assert "vpmaddubsw" not in plain and "vpdpbusd" not in plain
+    assert assembly_of("bf16", "bf16", {"bf16"}).count("vdpbf16ps") == 48
