@@ -5,8 +5,6 @@ to the operands.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from torch_mlir import ir
@@ -15,17 +13,11 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.body import BodyEvaluator
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.prefetch import Prefetcher
 from rcompiler.kernelgen.region import Generic, element_of, integers, pad_value, shape_of
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.value import Val, item_bytes
 from rcompiler.kernelgen.views import kept_dims, view_coordinates
-
-# A weight panel is read as one stream. The hardware prefetcher stops at every 4 KiB page, so asking
-# for the lines this many bytes ahead hides the memory latency of weights that are not in a cache
-# (measured on a network of 102 MB of weights: 8 % of its time; 512 to 4096 bytes are alike).
-PREFETCH_AHEAD = 1024
-PREFETCH_FROM = 1 << 16  # bytes; a smaller operand stays in the caches
-LINE = 64  # bytes: one request is enough for the shorter vectors of one line
 
 
 class NeedsScalars(Exception):
@@ -46,15 +38,6 @@ class Buffer:
     def bytes(self) -> int:
         """Size of the tensor."""
         return math.prod(self.shape) * item_bytes(self.element)
-
-    def is_streamed_at(self, offset: Linear) -> bool:
-        """Whether to ask for the line of the element at `offset` ahead of time: if the operand is
-        large, and the element the first of its line as far as one can tell.
-        """
-        if self.bytes < PREFETCH_FROM:
-            return False
-        line = LINE // math.gcd(LINE, item_bytes(self.element))
-        return any(c % line for _, c in offset.terms) or offset.constant % line == 0
 
     def offset(self, coordinates: list[Linear]) -> Linear:
         """Elements in front of the one at `coordinates` of the tensor."""
@@ -82,20 +65,12 @@ class Evaluator:
         self.reducer = Reducer(self)
         self._generics: dict[ir.Operation, Generic] = {}
         self._scratch = Scratch(self)
-
-        self.ahead = 0  # bytes ahead of vector loads to ask for, 0: none
+        self.prefetcher = Prefetcher(emitter)
 
     def generic(self, op: ir.Operation) -> Generic:
         if op not in self._generics:
             self._generics[op] = Generic(op)
         return self._generics[op]
-
-    @contextmanager
-    def prefetching(self, ahead: int) -> Iterator[None]:
-        """Vector loads of large operands ask for the memory `ahead` bytes beyond them too."""
-        before, self.ahead = self.ahead, ahead
-        yield
-        self.ahead = before
 
     # -- reading -----------------------------------------------------------------------------------
     def read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
@@ -144,10 +119,10 @@ class Evaluator:
 
         plain = offset.without(LANE)
         if stride == 0:
+            self.prefetcher.broadcast(buffer, plain)
             return load(plain, 0)
         if stride == steps:
-            if self.ahead and buffer.is_streamed_at(plain):
-                self.emitter.prefetch(buffer.pointer, buffer.element, plain, self.ahead)
+            self.prefetcher.vector(buffer, plain)
             return load(plain, lanes)
         return self.emitter.gather_lanes([load(plain + stride * k, 0) for k in range(lanes)])
 

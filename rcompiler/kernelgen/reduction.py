@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.dot_step import DotStep
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.evaluate import PREFETCH_AHEAD, NeedsScalars
+from rcompiler.kernelgen.evaluate import NeedsScalars
 from rcompiler.kernelgen.extremes import EXTREMES, extreme, extreme_across
 from rcompiler.kernelgen.region import COMBINERS, Generic, element_of
 from rcompiler.kernelgen.value import Val
@@ -142,8 +142,7 @@ class Reducer:
         if part is not None:
             spans[generic.reduction_dims[0]] = part
         unroll = self._unrolls(spans, len(positions) * count, lanes)
-        streams = lanes and (group is not None or generic.factors is not None)
-        with self._evaluator.prefetching(PREFETCH_AHEAD if streams else 0):
+        with self._evaluator.prefetcher.reduction(generic, lanes, grouped=group is not None):
             return self._nest(spans, unroll, {}, values, update)
 
     def _visiting_order(

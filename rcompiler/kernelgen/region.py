@@ -121,6 +121,17 @@ class Generic:
         return [d for d, k in enumerate(kinds) if "reduction" in str(k)]
 
     @cached_property
+    def windowed(self) -> bool:
+        """Whether a reduction dim of several steps slides along a dim of an input."""
+        sliding = {d for d in self.reduction_dims if self.sizes[d] > 1}
+        dims = (
+            {int(d) for d in re.findall(r"d(\d+)", str(expression))}
+            for map_ in self.maps[: len(self.inputs)]
+            for expression in map_.results
+        )
+        return any(len(used) > 1 and used & sliding for used in dims)
+
+    @cached_property
     def outputs(self) -> int:
         return len(self.op.results)
 

@@ -133,7 +133,7 @@ class Scratch:
             value = e.splat(self._evaluator.inline(generic, where, lanes)[0], lanes)
             e.store(value, buffer.pointer, buffer.offset(inner).without(LANE))
 
-        with self._evaluator.prefetching(buffer.bytes):
+        with self._evaluator.prefetcher.row(buffer.bytes):
             for_each(e, buffer.shape, element)
 
 

@@ -25,7 +25,7 @@ def instruction_sets(element: str) -> list[CpuFeatures]:
     """Every vector length, with the dot instruction where this machine has it, and without."""
     there = FLAGS[element] in HOST.required and "avx512vl" in HOST.required
     sets = [frozenset(), frozenset({element})] if there else [frozenset()]
-    return [CpuFeatures(lanes, HAS_FMA, dots) for lanes in (16, 8, 4) for dots in sets]
+    return [CpuFeatures(lanes, HAS_FMA, dots=dots) for lanes in (16, 8, 4) for dots in sets]
 
 
 def product(m: int, n: int, k: int, lanes: int, a: np.dtype, b: np.dtype) -> str:
@@ -126,7 +126,7 @@ def assembly_of(a: str, b: str, dots: set[str]) -> str:
     shapes = ((3, k), (k, 32))
     a, b = (np.zeros(s, BF16 if t == "bf16" else t) for s, t in zip(shapes, (a, b), strict=True))
     tile = Tile((3, 32), [3, 32], [3, 32], [0, 1], 1, 16)
-    kernel = kernel_of(a, b, tile, CpuFeatures(16, True, frozenset(dots)))
+    kernel = kernel_of(a, b, tile, CpuFeatures(16, True, dots=frozenset(dots)))
     return assembly(kernel.lowered, "x86-64-v4", "+avx512vnni,+avx512bf16")
 
 

@@ -1,7 +1,8 @@
 """Machine code of register tiles: what the loop over a reduction has to do, and nothing else."""
 
+import numpy as np
 import pytest
-from kernel_cases import Kernel, Tile, contraction, random
+from kernel_cases import Kernel, Tile, contraction, random, type_of
 
 from rcompiler.codegen.cpu import Target
 from rcompiler.kernelgen.kernel import CpuFeatures
@@ -49,3 +50,42 @@ def test_one_prefetch_per_line_of_a_large_operand(features: CpuFeatures):
     lines = steps * features.lanes * 4 / 64
     assert lines == int(lines) and sum("prefetch" in line for line in loop) == lines
     assert not any("prefetch" in line for line in loop_of(features, 4, 1, k // 2))
+
+
+@pytest.mark.parametrize(
+    ("blocks", "pixels", "taps", "expected"),
+    [
+        (8, 128, 1, 4),
+        (8, 64, 1, 0),  # small
+        (32, 32, 1, 0),  # two blocks in a page
+        (8, 128, 3, 0),  # a window
+    ],
+)
+def test_pixels_of_the_next_tile_are_asked_for(blocks: int, pixels: int, taps: int, expected: int):
+    """Blocks of 16 channels, 4 pixels of a row of which are one register tile: a line for each."""
+    types = [type_of(s) for s in ((blocks, pixels + taps - 1, 16), (blocks, taps, 16, 16))]
+    out = type_of((pixels, 16))
+    maps = (
+        "p, n, b, k, c) -> (b, p + k, c",
+        "p, n, b, k, c) -> (b, k, c, n",
+        "p, n, b, k, c) -> (p, n",
+    )
+    body = f"""%zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : {out}
+      %f = linalg.fill ins(%zero : f32) outs(%e : {out}) -> {out}
+      %r = linalg.generic {{indexing_maps = [{", ".join(f"affine_map<({m})>" for m in maps)}],
+           iterator_types = ["parallel", "parallel", "reduction", "reduction", "reduction"]}}
+           ins(%a0, %a1 : {", ".join(types)}) outs(%f : {out}) {{
+      ^bb0(%x: f32, %y: f32, %acc: f32):
+        %p = arith.mulf %x, %y : f32
+        %s = arith.addf %acc, %p : f32
+        linalg.yield %s : f32
+      }} -> {out}"""
+    x, w = random((blocks, pixels + taps - 1, 16)), random((blocks, taps, 16, 16), 1)
+    tile = Tile((pixels, 16), [pixels, 16], [4, 16], [1, 0], 1, 16)
+    kernel = Kernel(body, ["%r"], [x, w], [((pixels, 16), "float32")], tile, V4)
+    windows = [x[:, k : k + pixels] for k in range(taps)]
+    right = sum(np.einsum("bpc,bcn->pn", windows[k], w[:, k]) for k in range(taps))
+    np.testing.assert_allclose(kernel.run()[0], right, rtol=1e-4, atol=1e-4)
+    requests = sum("prefetch" in line for line in kernel.loop(*LEVELS[V4]))
+    assert requests == expected
