@@ -110,7 +110,7 @@ def test_every_tile_on_a_cpu_is_legal(name, level):
     device, expr = cpu_device(level, eus=2), CASES[name]
     for decision in decisions(expr, device, "osdi22"):
         sizes = [expr.axes[p].size for p in expr.parallel]
-        grid = tuple(math.ceil(n / t) for n, t in zip(sizes, decision.tile, strict=True))
+        grid = tuple(math.ceil(max(n, 1) / t) for n, t in zip(sizes, decision.tile, strict=True))
         assert decision.grid == grid and decision.tasks == math.prod(grid)
         assert all(1 <= t <= max(1, n) for n, t in zip(sizes, decision.tile, strict=True))
         assert decision.estimated_ns > 0
