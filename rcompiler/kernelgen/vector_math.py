@@ -56,6 +56,14 @@ class VectorMath:
     def _unary(self, op: str, x: Val) -> Val:
         return self._e.op(f"math.{op} {x.name} : {x.type}", [x], "f32")
 
+    def _nearest(self, x: Val) -> Val:
+        """The integer nearest to x, |x| < 2^22; an even one where two are."""
+        if self._e.has_fma:
+            return self._unary("roundeven", x)
+        # Before SSE4.1 that is a call for every lane. At this magnitude the last place is 1.
+        magic = self._c(1.5 * 2.0**23, x)
+        return self._binary("subf", self._binary("addf", x, magic), magic)
+
     def _horner(self, x: Val, coefficients: tuple[float, ...]) -> Val:
         total = self._c(coefficients[-1], x)
         for coefficient in coefficients[-2::-1]:
@@ -109,7 +117,7 @@ class VectorMath:
     def exp(self, x: Val) -> Val:
         """e^x; overflows to inf, underflows gradually to 0, NaN stays NaN."""
         clamped = self._clamp(x, -104.0, 89.0)
-        n = self._unary("roundeven", self._binary("mulf", clamped, self._c(1 / math.log(2), x)))
+        n = self._nearest(self._binary("mulf", clamped, self._c(1 / math.log(2), x)))
         r = self._fma(n, self._c(-0.693359375, x), clamped)
         r = self._fma(n, self._c(2.12194440e-4, x), r)
         return self._scaled(self._horner(r, EXP), n)
@@ -117,7 +125,7 @@ class VectorMath:
     def exp2(self, x: Val) -> Val:
         """2^x."""
         clamped = self._clamp(x, -150.0, 129.0)
-        n = self._unary("roundeven", clamped)
+        n = self._nearest(clamped)
         r = self._binary("mulf", self._binary("subf", clamped, n), self._c(math.log(2), x))
         return self._scaled(self._horner(r, EXP), n)
 
@@ -130,7 +138,7 @@ class VectorMath:
     def _power(self, y: Val) -> Val:
         """2^y for |y| <= 125 within 1e-7 of itself: no ends to look at, one step of scaling."""
         e, kind = self._e, self._integers(y)
-        n = self._unary("roundeven", y)
+        n = self._nearest(y)
         p = self._horner(self._binary("subf", y, n), POWER)
         i = e.op(f"arith.fptosi {n.name} : {n.type} to {kind}", [n], "i32")
         places = e.constant(23, "i32", y.lanes)

@@ -67,6 +67,15 @@ def test_exp_underflows_gradually():
     assert (run("exp", np.float32([-104.1, -1e30]), CpuFeatures(4, HAS_FMA)) == 0).all()
 
 
+def test_no_call_rounds_where_no_instruction_does():
+    x = np.linspace(-3, 3, 64).astype(np.float32)
+    for function in ("exp", "exp2", "tanh", "erf"):
+        body = elementwise(f"%y = math.{function} %x0 : f32", [x], "float32", ["%a0"])
+        tile = Tile(x.shape, register_tile=[16], vector_dim=0, lanes=4)
+        shape = [(x.shape, "float32")]
+        assert "round" not in Kernel(body, ["%r"], [x], shape, tile, CpuFeatures(4, False)).source
+
+
 @pytest.mark.skipif(not HAS_SCALEF, reason="this host has no AVX-512")
 @pytest.mark.parametrize("lanes", [16, 8, 4])
 @pytest.mark.parametrize("function", ["exp", "exp2"])
