@@ -244,7 +244,7 @@ class _Compilation:
         self._run(
             module,
             f"cse,{RTaskMergeSiblings(record)},{RTaskBlockChannels(lanes)},"
-            f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},{RTaskGroupDots(record)},cse",
+            f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},{RTaskGroupDots()},cse",
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))
