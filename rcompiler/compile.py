@@ -248,7 +248,7 @@ class _Compilation:
         self._run(
             module,
             f"cse,{RTaskMergeSiblings(record)},{RTaskBlockChannels(lanes)},"
-            f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},{RTaskGroupDots(record)},"
+            f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},{RTaskGroupDots()},"
             f"{RTaskSplitK(record)},cse",
         )
         constants = fold_constants(module.operation, constants)

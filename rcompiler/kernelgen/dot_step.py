@@ -7,7 +7,8 @@ even and the odd bytes of a word are extended to 16 bits, which two `pmaddwd` mu
 pairs (`vpmaddubsw` would saturate); LLVM may join the addition, as `vpdpwssd`. Both are exact.
 
 bf16, with AVX512_BF16: `vdpbf16ps`. It multiplies and adds in f32, rounding to nearest even after
-each product, and takes denormals of factors, sums and results as 0.
+each product, and takes denormals of factors, sums and results as 0. Else the low and the high half
+of a word are f32 numbers with 16 bits of zeros, which two fused multiply-adds take one by one.
 """
 
 from __future__ import annotations
@@ -43,11 +44,9 @@ class DotStep:
         return self._evaluator.emitter
 
     def group(self, generic: Generic) -> DotGroup | None:
-        """The dot groups of `generic`, if the target has code for them."""
+        """The dot groups of `generic`, if it has some."""
         if generic.op not in self._groups:
-            found = dot_group(generic)
-            usable = found is not None and (found.element == "i8" or found.element in self._e.dots)
-            self._groups[generic.op] = found if usable else None
+            self._groups[generic.op] = dot_group(generic)
         return self._groups[generic.op]
 
     def step(
@@ -101,14 +100,18 @@ class DotStep:
 
     def _add(self, group: DotGroup, a: Val, b: Val, accumulator: Val) -> Val:
         """The instructions for vectors of whole registers."""
-        if group.element == "bf16":
-            return self._accumulate("avx512bf16.dpbf16ps", accumulator, a, b, "bf16")
         first, second = group.signed
-        if "i8" in self._e.dots and first != second:
+        there = group.element in self._e.dots
+        if group.element == "bf16" and there:
+            return self._accumulate("avx512bf16.dpbf16ps", accumulator, a, b, "bf16")
+        if group.element == "i8" and there and first != second:
             unsigned, signed = (b, a) if first else (a, b)
             return self._accumulate("avx512.vpdpbusd", accumulator, unsigned, signed, "i8")
         for odd in (False, True):
-            factors = [self._extended(a, first, odd), self._extended(b, second, odd)]
+            if group.element == "bf16":
+                accumulator = self._e.fma(self._half(a, odd), self._half(b, odd), accumulator)
+                continue
+            factors = [self._bytes(a, first, odd), self._bytes(b, second, odd)]
             pairs = self._intrinsic(_MULTIPLY_PAIRS[a.lanes], factors, "i32", a.lanes)
             text = f"arith.addi {accumulator.name}, {pairs.name} : {accumulator.type}"
             accumulator = self._e.op(text, [accumulator, pairs], "i32")
@@ -126,7 +129,7 @@ class DotStep:
         text = f'llvm.call_intrinsic "llvm.x86.{name}"({names}) : ({types}) -> '
         return self._e.op(text + Val("", element, lanes).type, operands, element, lanes)
 
-    def _extended(self, words: Val, signed: bool, odd: bool) -> Val:
+    def _bytes(self, words: Val, signed: bool, odd: bool) -> Val:
         """The even or the odd bytes of every word as 16-bit numbers in their places."""
         e = self._e
         pairs = self._as(words, "i16")
@@ -142,6 +145,14 @@ class DotStep:
         shift = "shrsi" if signed else "shrui"
         text = f"arith.{shift} {pairs.name}, {places.name} : {pairs.type}"
         return e.op(text, [pairs, places], "i16")
+
+    def _half(self, words: Val, odd: bool) -> Val:
+        """The first or the second bf16 of every word as an f32."""
+        e = self._e
+        number, name = (-1 << 16, "andi") if odd else (16, "shli")
+        by = e.constant(number, "i32", words.lanes)
+        text = f"arith.{name} {words.name}, {by.name} : {words.type}"
+        return self._as(e.op(text, [words, by], "i32"), "f32")
 
     def _as(self, value: Val, element: str) -> Val:
         """The same bits as a vector of another element type."""

@@ -15,21 +15,22 @@ def block_convolution(layouts: Layouts, convolution: Convolution) -> None:
     """Emit the blocked convolution and record its result.
 
     Loops (parallel.., co block, .., co lane | ci block, window.., ci lane). An image with fewer
-    channels than lanes stays plain and its ci loop whole; one of bytes has a word of channels as
-    its ci lanes, which is a dot group.
+    channels than lanes stays plain and its ci loop whole; one of bytes or bf16 has a word of
+    channels as its ci lanes, which is a dot group.
     """
     c, old = convolution, convolution.generic
     image, weights = old.inputs[c.image], old.inputs[c.weights]
     image_axis = c.position(c.image, c.input_channel)
     few = shape_of(image)[image_axis] < layouts.lanes and image not in layouts.blocked
-    words = few and element_of(image) == element_of(weights) == "i8"
+    element = element_of(image)
+    words = few and element in DOT_STEPS and element == element_of(weights)
     co_axis, ci_axis = (c.position(c.weights, d) for d in (c.output_channel, c.input_channel))
     result_axis = c.position(2, c.output_channel)
 
     init = layouts.operand(old.inits[0], result_axis)
     if words:
-        image = block_axes(image, [image_axis], DOT_STEPS["i8"])
-        weights = block_axes(layouts.plain(weights), [ci_axis], DOT_STEPS["i8"])
+        image = block_axes(image, [image_axis], DOT_STEPS[element])
+        weights = block_axes(layouts.plain(weights), [ci_axis], DOT_STEPS[element])
     elif not few:
         image = layouts.image(image, image_axis).value
     weights = layouts.pack(weights, *([co_axis] if few else [ci_axis, co_axis]))

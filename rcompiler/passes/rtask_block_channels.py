@@ -11,7 +11,7 @@ and every following op that lets its channel dim be split works on the blocked t
 unpacks (tensor.pad, expand_shape, one copying generic and their inverses) remain at the borders.
 A channel count that is no multiple of `lanes` is padded: lanes beyond it are multiplied by zero
 weights and sliced off at the end. The first layer (fewer input channels than lanes) reads NCHW, or
-[n, C / 4, spatial.., 4] of bytes.
+[n, C / 4, spatial.., 4] of bytes, and pairs of bf16.
 
 Needs: S1 with static shapes. Leaves alone: convolutions that make fewer than lanes / 2 channels, or
 whose sums are not f32 or i32, groups whose sizes are no multiple of lanes (but depthwise is

@@ -1,4 +1,4 @@
-"""rtask-group-dots: put the reduction steps that one dot-product instruction takes into one word.
+"""rtask-group-dots: put neighbouring reduction steps of narrow elements into one word.
 
 Before:
     %w = arith.constant dense_resource<w_0> : tensor<48x768x16xi8>
@@ -10,10 +10,10 @@ After:
     %y = linalg.generic {maps (m, n, k, g): (m, k, g), (n floordiv 16, k, n mod 16, g), (m, n)}
          ins(%a, %p) -> 128x768xi32
 
-Four steps of i8, or two of bf16 where the device has AVX512_BF16, become the new innermost loop g
-(see kernelgen.dot_group). They must follow each other in the activations; the weights are constants
-and are repacked when constants are folded. A depth that is no multiple is padded with zeros on both
-sides: nothing is read outside of a tensor, and the sums stay as they are.
+Four steps of i8, or two of bf16, become the new innermost loop g (see kernelgen.dot_group): one
+instruction, or a few that take them out of a word. They must follow each other in the activations;
+the weights are constants and are repacked when constants are folded. A depth that is no multiple is
+padded with zeros on both sides: nothing is read outside of a tensor, and the sums stay as they are.
 
 Leaves alone: operands that are not constant, windows that are innermost, other element types.
 """
@@ -25,7 +25,6 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.device.model import DOT_STEPS
-from rcompiler.device.target import find_device
 from rcompiler.kernelgen.dot_group import SUMS
 from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
 from rcompiler.passes import Pass
@@ -37,17 +36,14 @@ from rcompiler.passes._tensor_ir import affine_map, generic, pad_high, reshape, 
 class RTaskGroupDots(Pass):
     """Group reduction steps of 8-bit and bf16 products for dot-product instructions."""
 
-    device: str = "cpu"
-
     def run(self, module: ir.Operation) -> None:
-        elements = {"i8"} | find_device(self.device).dots
         packed: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
         for view in module.regions[0].blocks[0].operations:
             if view.operation.name != "func.func" or not view.operation.regions[0].blocks:
                 continue
             for inner in list(view.operation.regions[0].blocks[0].operations):
                 if inner.operation.name == "linalg.generic":
-                    product = _product(Generic(inner.operation), elements)
+                    product = _product(Generic(inner.operation))
                     if product is not None:
                         _rewrite(product, packed)
 
@@ -66,12 +62,12 @@ class _Product:
         return DOT_STEPS[element_of(self.generic.inputs[0])]
 
 
-def _product(old: Generic, elements: set[str]) -> _Product | None:
+def _product(old: Generic) -> _Product | None:
     """`old` as a product to group, if it is one."""
     if not is_multiply_add(old) or not old.reduction_dims:
         return None
     element, other, sums = (element_of(v) for v in old.op.operands)
-    if element != other or element not in elements or SUMS[element] != sums:
+    if element != other or SUMS.get(element) != sums:
         return None
     for weights, activations in ((1, 0), (0, 1)):
         if not is_constant(old.inputs[weights]) or not old.maps[activations].results:

@@ -95,9 +95,7 @@ class RegisterModel:
         whole = self._full(sizes, unroll)
         one = self._full(sizes, self._one_step())
         loads = sum(self._instructions(access, whole) for access in self.space.streams) / block
-        held = sorted(self._vectors(access, one) for access in self.space.streams)
-        vectors = math.ceil(sum(held[:-1])) * (2 if self._by_pairs else 1)
-        registers = accumulators * partial + vectors + self._temporaries
+        registers = accumulators * partial + self._held(one)
         macs = accumulators * self._operations
         step = self._step_cycles(macs, loads, self._shuffles(one), accumulators * partial)
         cycles, part = self._reduction_cycles(sizes, step, self._streamed(whole, block))
@@ -106,6 +104,15 @@ class RegisterModel:
             tuple(sizes), unroll, accumulators * partial, registers, loads, macs, cycles, part
         )
 
+    def _held(self, one: Sequence[int]) -> int:
+        """Registers besides the accumulators, for operands of a tile of one step."""
+        held = {id(a): self._vectors(a, one) for a in self.space.streams}
+        if self.expr.dot and self.expr.dot not in self.device.dots:
+            # both halves of the words of the vector operands and of one broadcast, and a mask
+            vectors = (held[id(a)] for a in self.space.streams if self.vector.axis in a.axes())
+            return 2 * math.ceil(sum(vectors)) + 3
+        return math.ceil(sum(sorted(held.values())[:-1])) + self._temporaries
+
     # instruction counts -----------------------------------------------------------------------
 
     @cached_property
@@ -113,11 +120,6 @@ class RegisterModel:
         """Vector operations of one point, in times of a multiply-add."""
         dot = self.expr.dot
         return max(1.0, self.expr.ops / 2 / (self.device.dot_speed(dot) if dot else 1.0))
-
-    @property
-    def _by_pairs(self) -> bool:
-        """Whether the even and the odd elements of a word are multiplied one after the other."""
-        return bool(self.expr.dot) and self.expr.dot not in self.device.dots
 
     @cached_property
     def _steps(self) -> int:
@@ -287,7 +289,7 @@ class RegisterModel:
         """
         fused = self.device.kind != "cpu" or "fma" in self.device.features
         ahead = 3 if self.space.broadcasts and self.device.vector_registers > 16 else 0
-        return (1 if fused and not self._by_pairs else 3) + ahead
+        return (1 if fused else 3) + ahead
 
     @cached_property
     def _row_output(self) -> bool:
