@@ -18,11 +18,7 @@ from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.value import Val, item_bytes
 from rcompiler.kernelgen.views import kept_dims, view_coordinates
 
-# A weight panel is read as one stream. The hardware prefetcher stops at every 4 KiB page, so asking
-# for the lines this many bytes ahead hides the memory latency of weights that are not in a cache
-# (measured on a network of 102 MB of weights: 8 % of its time; 512 to 4096 bytes are alike).
-PREFETCH_AHEAD = 1024
-PREFETCH_FROM = 1 << 16  # bytes; a smaller operand stays in the caches
+PREFETCH_FROM = 1 << 16  # bytes; a smaller operand stays in the caches, nothing is asked for
 
 
 class NeedsScalars(Exception):
@@ -66,7 +62,8 @@ class Evaluator:
         self._generics: dict[ir.Operation, Generic] = {}
         self._scratch = Scratch(self)
 
-        self.prefetching = False  # whether vector loads belong to a stream: set around reductions
+        # bytes ahead of every vector load to ask for, 0 for none: set around reductions
+        self.prefetch_ahead = 0
 
     def generic(self, op: ir.Operation) -> Generic:
         if op not in self._generics:
@@ -117,8 +114,8 @@ class Evaluator:
                 buffer.pointer, buffer.element, plain, 0, readonly=buffer.readonly
             )
         if stride == 1:
-            if self.prefetching and buffer.bytes >= PREFETCH_FROM:
-                self.emitter.prefetch(buffer.pointer, buffer.element, plain, PREFETCH_AHEAD)
+            if self.prefetch_ahead and buffer.bytes >= PREFETCH_FROM:
+                self.emitter.prefetch(buffer.pointer, buffer.element, plain, self.prefetch_ahead)
             return self.emitter.load(
                 buffer.pointer, buffer.element, plain, lanes, readonly=buffer.readonly
             )
