@@ -50,7 +50,7 @@ def reduction_root(block: ir.Block) -> ir.Operation | None:
 
 
 def _reduces(op: ir.Operation) -> bool:
-    return op.name == "linalg.generic" and bool(Generic(op).reduction_dims)
+    return op.name == "linalg.generic" and Generic(op).accumulates
 
 
 def _has_plain_sums(root: Generic) -> bool:

@@ -10,7 +10,8 @@ from torch_mlir import ir
 
 from rcompiler.errors import InvalidModel
 from rcompiler.kernelgen.region import shape_of, yielded
-from rcompiler.passes._tensor_expr import Tracer, core_of, in_place_pairs, read_box, write_box
+from rcompiler.passes._task_boxes import in_place_pairs, read_box, write_box
+from rcompiler.passes._tensor_expr import Tracer, core_of
 
 Boxes = list[list[tuple[int, ...]]]
 

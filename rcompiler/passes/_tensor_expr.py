@@ -7,18 +7,25 @@ reduction axis too: a task covers it whole.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of, yielded
+from rcompiler.kernelgen.region import (
+    Combination,
+    Generic,
+    element_of,
+    integers,
+    shape_of,
+    yielded,
+)
 from rcompiler.kernelgen.running_sums import reduction_root
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import VIEWS, view_coordinates
 from rcompiler.roller import expr as roller
 from rcompiler.roller.index import Atom
+from rcompiler.roller.linear_map import plan
 
 # Scalar operations of one element, in units of an addition, for the cost model.
 COSTLY = {
@@ -53,6 +60,7 @@ class Traced:
     reads: dict[int, Read] = field(default_factory=dict)
     atoms: dict[str, tuple[str, Linear, int]] = field(default_factory=dict)
     columns: set[int] = field(default_factory=set)
+    periods: dict[int, int] = field(default_factory=dict)
     pointwise_ops: float = 0.0
     reduced_ops: float = 0.0
     has_reduction: bool = False
@@ -141,7 +149,7 @@ class Tracer:
         if op.name == "linalg.generic":
             generic = self._generic(op)
             dims = generic.loop_dims(at)
-            if generic.reduction_dims:
+            if generic.accumulates:
                 used = self._axes_of(at)
                 rank = len(shape_of(core_of(self._results[0])[0]))
                 self._found.columns |= {
@@ -204,10 +212,16 @@ class Tracer:
     def _read_generic(self, generic: Generic, at: list[Linear]) -> None:
         found = self._found
         dims = generic.loop_dims(at)
-        for dim in generic.reduction_dims:
-            dims[dim] = axis(self._reduction_axis(generic, dim))
-        cost = body_cost(generic.block)
-        if generic.reduction_dims:
+        form = generic.combination
+        if form is not None:
+            self._note_period(generic, form, dims)
+            dims[form.dim] = axis(self._new_axis(generic.sizes[form.dim], "whole"))
+            cost = plan(form.matrix).operations * 2 / len(form.matrix)
+        else:
+            for dim in generic.reduction_dims:
+                dims[dim] = axis(self._reduction_axis(generic, dim))
+            cost = body_cost(generic.block)
+        if generic.accumulates:
             found.has_reduction = True
             found.is_product = found.is_product or generic.product is not None
             found.reduced_ops += cost
@@ -219,6 +233,20 @@ class Tracer:
         for view in generic.block.operations:
             if view.operation.name == "tensor.extract":
                 self._read_anywhere(view.operation.operands[0])
+
+    def _note_period(self, generic: Generic, form: Combination, dims: list[Linear]) -> None:
+        """Note which axis chooses the row of a combination, and after how many steps again."""
+        row = generic.expressions[form.coefficients][form.row](dims, self._split)
+        if row.constant or len(row.terms) != 1 or row.terms[0][1] != 1:
+            return
+        symbol, period = row.terms[0][0], len(form.matrix)
+        if symbol in self._found.atoms:
+            kind, inner, period = self._found.atoms[symbol]
+            if kind != "mod" or inner.constant or len(inner.terms) != 1 or inner.terms[0][1] != 1:
+                return
+            symbol = inner.terms[0][0]
+        if symbol not in self._found.atoms:
+            self._found.periods[int(symbol[1:])] = period
 
     def _reduction_axis(self, generic: Generic, dim: int) -> int:
         """A column of the same size serves as the axis; else a new one."""
@@ -293,6 +321,7 @@ def tensor_expr(block: ir.Block, kind: str, traced: Traced) -> roller.TensorExpr
         ops=traced.reduced_ops if traced.has_reduction else max(traced.pointwise_ops, 1.0),
         epilogue_ops=traced.pointwise_ops if traced.has_reduction else 0.0,
         in_parts=reduction_root(block) is not None,
+        periods=tuple(sorted(traced.periods.items())),
     )
 
 
@@ -311,75 +340,3 @@ def _index(value: Linear, traced: Traced) -> roller.Index:
         else:
             terms.append((coefficient, int(symbol[1:])))
     return roller.index(*terms, constant=value.constant)
-
-
-Box = list[tuple[int, int, int, int]]
-
-
-def read_box(
-    value: ir.Value,
-    read: Read,
-    tile: list[int],
-    grid: list[int],
-    traced: Traced,
-    low: tuple[int, ...],
-) -> Box:
-    """(axis, scale, offset, extent) per dim: a superset of what one task reads of an operand.
-
-    `low`: padding of the result in front of each axis; tiles count from there.
-    """
-    rank = len(shape_of(value))
-    if read.at is None or not read.exact:
-        return [(-1, 0, 0, 0)] * rank
-    return [_dim_box(c, tile, grid, traced, low) for c in read.at]
-
-
-def _dim_box(
-    coordinate: Linear, tile: list[int], grid: list[int], traced: Traced, before: tuple[int, ...]
-) -> tuple[int, int, int, int]:
-    whole = (-1, 0, 0, 0)
-    split: tuple[int, int] | None = None
-    low, high = coordinate.constant, coordinate.constant
-    for symbol, coefficient in coordinate.terms:
-        if symbol in traced.atoms:
-            return whole
-        position = int(symbol[1:])
-        steps = traced.sizes[position] - 1
-        if position < len(grid) and grid[position] > 1:
-            if split is not None or coefficient < 0:
-                return whole
-            split, steps = (position, coefficient), tile[position] - 1
-            low, high = low - coefficient * before[position], high - coefficient * before[position]
-        reach = coefficient * steps
-        low, high = low + min(reach, 0), high + max(reach, 0)
-    if split is None:
-        return whole
-    return split[0], split[1] * tile[split[0]], low, high - low + 1
-
-
-def write_box(value: ir.Value, first: tuple[int, ...], tile: list[int], grid: list[int]) -> Box:
-    """(axis, scale, offset, extent) per dim of what one task writes of a result; `first`: the first
-    result's shape.
-    """
-    box: Box = []
-    for d, size in enumerate(shape_of(value)):
-        shared = d < len(first) and first[d] == size and grid[d] > 1
-        box.append((d, tile[d], 0, tile[d]) if shared else (-1, 0, 0, 0))
-    return box
-
-
-def in_place_pairs(block: ir.Block, traced: Traced) -> tuple[int, ...]:
-    """Flat (operand, result) pairs that may share memory: each element is read only to compute that
-    very element.
-    """
-    results = yielded(block)
-    pairs: list[int] = []
-    if traced.has_reduction or traced.columns or len(results) != 1:
-        return ()
-    shape, element = shape_of(results[0]), element_of(results[0])
-    for k, value in enumerate(block.arguments):
-        read = traced.reads[k]
-        same = shape_of(value) == shape and item_bytes(element_of(value)) == item_bytes(element)
-        if same and read.exact and read.at == tuple(axis(d) for d in range(len(shape))):
-            pairs += [k, 0]
-    return tuple(pairs) if math.prod(shape) else ()

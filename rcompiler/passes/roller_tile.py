@@ -25,15 +25,8 @@ from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.passes import Pass
 from rcompiler.passes._clone import copy_block
-from rcompiler.passes._tensor_expr import (
-    Traced,
-    Tracer,
-    core_of,
-    in_place_pairs,
-    read_box,
-    tensor_expr,
-    write_box,
-)
+from rcompiler.passes._task_boxes import in_place_pairs, read_box, write_box
+from rcompiler.passes._tensor_expr import Traced, Tracer, core_of, tensor_expr
 from rcompiler.roller.construct import Decision, construct
 from rcompiler.roller.expr import TensorExpr
 
@@ -59,12 +52,13 @@ class Body:
     """What an rOperator computes, apart from its operands.
 
     prototype: a kernel without a tiling, with the body on arguments. signature: equal for operators
-    that compute the same.
+    that compute the same. root: which algorithm it is one of, and why; "" if there was no choice.
     """
 
     kind: str
     prototype: rtask.KernelOp
     signature: str
+    root: str = ""
 
     @cached_property
     def traced(self) -> Traced:
@@ -76,7 +70,7 @@ class Body:
 
     def build_kernel(self, name: str, decision: Decision) -> rtask.KernelOp:
         """A kernel in front of the prototype, with its body and the decision."""
-        return _build_kernel(name, self.kind, decision, self.traced, self.prototype)
+        return _build_kernel(name, self, decision)
 
 
 Decide = Callable[[Body], list[Decision]]
@@ -112,7 +106,9 @@ def _bodies(module: ir.Operation) -> Iterator[tuple[ir.Operation, Body]]:
             if op.name == "rtask.operator":
                 prototype = _prototype(op, body)
                 kind = ir.StringAttr(op.attributes["kind"]).value
-                yield op, Body(kind, prototype, kind + canonical_signature(prototype))
+                root = op.attributes.get(rtask.ROOT)
+                text = "" if root is None else ir.StringAttr(root).value
+                yield op, Body(kind, prototype, kind + canonical_signature(prototype), text)
                 prototype.operation.erase()
 
 
@@ -136,9 +132,8 @@ def canonical_signature(kernel: rtask.KernelOp) -> str:
     return text[text.index("({") : text.rindex("})")]
 
 
-def _build_kernel(
-    name: str, kind: str, decision: Decision, traced: Traced, prototype: rtask.KernelOp
-) -> rtask.KernelOp:
+def _build_kernel(name: str, body: Body, decision: Decision) -> rtask.KernelOp:
+    prototype, traced = body.prototype, body.traced
     block = prototype.body.blocks[0]
     results = yielded(block)
     first = shape_of(results[0])
@@ -146,7 +141,7 @@ def _build_kernel(
     with ir.InsertionPoint(prototype), prototype.location:
         kernel = rtask.KernelOp.build(
             sym_name=name,
-            kind=kind,
+            kind=body.kind,
             grid=shape.grid,
             tile=shape.tile,
             register_tile=shape.register_tile,
@@ -167,7 +162,8 @@ def _build_kernel(
     attributes["order"] = ir.DenseI64ArrayAttr.get(shape.order)
     if decision.reduction_tile:
         attributes["reduction_tile"] = ir.DenseI64ArrayAttr.get(decision.reduction_tile)
-    attributes["reason"] = ir.StringAttr.get(decision.reason)
+    reason = f"{body.root}; {decision.reason}" if body.root else decision.reason
+    attributes["reason"] = ir.StringAttr.get(reason)
     if decision.measured_ns:
         ns = round(decision.measured_ns * decision.tasks / math.prod(shape.grid), 1)
         attributes["measured_ns"] = ir.FloatAttr.get(ir.F64Type.get(), ns)

@@ -39,17 +39,22 @@ KINDS = (
     "convolution",
     "reduction",
     "pooling",
+    "transform",
     "elementwise",
     "movement",
     "gather",
     "sequential",
 )
+AXES = ("parallel", "reduction", "whole")
 _ENUMERATE = 1 << 16  # points of a floordiv/mod or clamped access that are counted one by one
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of the iteration space; kind is "parallel" or "reduction"."""
+    """One axis of the iteration space; kind is "parallel", "reduction" or "whole".
+
+    Whole: every point reads all of it, without a loop (the few terms of a small linear map).
+    """
 
     name: str
     size: int
@@ -222,7 +227,8 @@ class TensorExpr:
     `ops`: scalar operations per point of the whole space (a multiply-add counts 2);
     `epilogue_ops`: per point of the parallel space (what is fused before or after the root).
     `compute_bytes`: bytes of the widest element held in registers. `in_parts`: the running sums of
-    a tile may wait in memory between two parts of the outermost reduction axis.
+    a tile may wait in memory between two parts of the outermost reduction axis. `periods`: (axis,
+    steps) of parallel axes along which what is computed repeats: register tiles take whole periods.
     """
 
     axes: tuple[Axis, ...]
@@ -233,6 +239,7 @@ class TensorExpr:
     epilogue_ops: float
     compute_bytes: int
     in_parts: bool = False
+    periods: tuple[tuple[int, int], ...] = ()
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -296,17 +303,18 @@ def tensor_expr(
     epilogue_ops: float = 0.0,
     compute_bytes: int | None = None,
     in_parts: bool = False,
+    periods: tuple[tuple[int, int], ...] = (),
 ) -> TensorExpr:
     """A TensorExpr from plain data; ExpressionError names what does not fit together.
 
-    `axes`: (name, size, "parallel" | "reduction") in the order that accesses number them.
+    `axes`: (name, size, kind) in the order that accesses number them.
     `kind` is inferred from the accesses, and `compute_bytes` is the widest itemsize, unless given.
     """
     built = tuple(Axis(*axis) for axis in axes)
     ins, outs = tuple(inputs), tuple(outputs)
     for axis in built:
-        if axis.kind not in ("parallel", "reduction"):
-            raise ExpressionError(f"axis {axis.name}: kind {axis.kind!r}; parallel or reduction")
+        if axis.kind not in AXES:
+            raise ExpressionError(f"axis {axis.name}: kind {axis.kind!r}; one of {', '.join(AXES)}")
         if not isinstance(axis.size, int) or axis.size < 0:
             raise ExpressionError(f"axis {axis.name}: size {axis.size!r}; an integer >= 0")
     if not outs:
@@ -317,7 +325,7 @@ def tensor_expr(
         raise ExpressionError(f"kind {kind!r}; one of {', '.join(KINDS)}")
     wide = max(access.itemsize for access in ins + outs)
     draft = TensorExpr(
-        built, ins, outs, "sequential", ops, epilogue_ops, compute_bytes or wide, in_parts
+        built, ins, outs, "sequential", ops, epilogue_ops, compute_bytes or wide, in_parts, periods
     )
     return replace(draft, kind=kind or _infer_kind(draft))
 
