@@ -32,7 +32,7 @@ from rcompiler.frontend import import_onnx
 from rcompiler.host import given_device, measured_device, target_device
 from rcompiler.isolate import isolated
 from rcompiler.model import REPORT, STAGES, CompiledModel
-from rcompiler.options import CompileOptions, Policy, Tune, default_cache
+from rcompiler.options import CompileOptions, Policy, Roots, Tune, default_cache
 from rcompiler.passes import PassFailure
 from rcompiler.passes._claims import check_claims
 from rcompiler.passes._fold import fold_constants
@@ -44,6 +44,7 @@ from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
+from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner
@@ -69,6 +70,7 @@ def compile_onnx(
     policy: Policy = "rammer",
     fusion: bool = True,
     tune: Tune = "off",
+    roots: Roots = "auto",
     deterministic: bool = True,
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
@@ -83,10 +85,12 @@ def compile_onnx(
     longer inputs). eus: execution units, None for all of the device. policy: "rammer", "wave" or
     "base". fusion: group ops into rOperators. tune: "off", tiles are chosen by the cost model
     alone; "kernels", the fastest of the ten best by the model, measured on this machine once and
-    kept in the cache. deterministic: always the case (static choices for a device record and a
-    profile index, fixed order of every sum). cache: folder of compiled objects, None for the
-    default one, False for none. progress: called with (stage, seconds since the start) when a stage
-    begins: import, device, the passes, object, link.
+    kept in the cache. roots: how 3x3 convolutions are computed: "auto", as is predicted to be the
+    fastest; "direct", as sums of all products; "winograd2" or "winograd4", by Winograd's F(2x2) or
+    F(4x4) wherever it can be (`rcompiler.roller.roots` has their errors). deterministic: always the
+    case (static choices for a device record and a profile index, fixed order of every sum). cache:
+    folder of compiled objects, None for the default one, False for none. progress: called with
+    (stage, seconds since the start) when a stage begins: import, device, the passes, object, link.
 
     Raises CompilerError kinds: InvalidModel, UnsupportedOp, ShapeError, DeviceError, ScheduleError.
     """
@@ -94,7 +98,7 @@ def compile_onnx(
         raise CompilerError(
             "deterministic=False has no meaning here: every program is deterministic"
         )
-    options = CompileOptions(target, _eus(eus), policy, fusion, _cache(cache), tune)
+    options = CompileOptions(target, _eus(eus), policy, fusion, _cache(cache), tune, roots)
     base = target_device(target)
     chosen = given_device(target, base, device)
     run = _Compilation(options, base, progress)
@@ -243,7 +247,8 @@ class _Compilation:
         self._run(
             module,
             f"cse,{RTaskMergeSiblings(record)},{RTaskBlockChannels(lanes)},"
-            f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},cse",
+            f"{RTaskWinograd(record, self._options.roots)},{RTaskSinkReshapes()},"
+            f"{RTaskPackWeights(lanes)},cse",
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))
@@ -315,7 +320,7 @@ class _Compilation:
 
     def _provenance(self, target: Target) -> dict[str, str]:
         found = {"policy": self._options.policy, "target": self._options.target}
-        found |= {"tune": self._options.tune}
+        found |= {"tune": self._options.tune, "roots": self._options.roots}
         found |= {"cpu": target.cpu, "features": target.features}
         # as it decided: without the date of the measurement, which decides nothing
         found["device"] = to_option(replace(self.device, measurement=None))

@@ -11,6 +11,7 @@ from rcompiler.errors import CompilerError
 
 Policy = Literal["base", "wave", "rammer"]
 Tune = Literal["off", "kernels"]
+Roots = Literal["auto", "direct", "winograd2", "winograd4"]
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,8 @@ class CompileOptions:
 
     target: "cpu" (this host), "cpu:v3" and the like, or a device file. eus: execution units, 0 for
     all of the device. policy: the scheduler. fusion: group ops into rOperators beyond views. cache:
-    folder of compiled objects, or None. tune: what is chosen by measuring.
+    folder of compiled objects, or None. tune: what is chosen by measuring. roots: algorithm of 3x3
+    convolutions.
     """
 
     target: str = "cpu"
@@ -28,6 +30,7 @@ class CompileOptions:
     fusion: bool = True
     cache: Path | None = None
     tune: Tune = "off"
+    roots: Roots = "auto"
 
     def __post_init__(self) -> None:
         if not isinstance(self.fusion, bool):
@@ -36,6 +39,8 @@ class CompileOptions:
             raise CompilerError(f"policy {self.policy!r} is none of {', '.join(get_args(Policy))}")
         if self.tune not in get_args(Tune):
             raise CompilerError(f"tune={self.tune!r}: give one of {', '.join(get_args(Tune))}")
+        if self.roots not in get_args(Roots):
+            raise CompilerError(f"roots={self.roots!r}: give one of {', '.join(get_args(Roots))}")
         if self.eus < 0:
             raise CompilerError(
                 f"cannot compile for {self.eus} execution units: give 1 or more, or None for all"

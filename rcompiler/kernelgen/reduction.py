@@ -171,9 +171,7 @@ class Reducer:
             except NeedsScalars:
                 return list(range(len(points))), 0
             uniform = tuple(tuple(w) for w in where if not any(c.coefficient(LANE) for c in w))
-            vectors |= {
-                (k, *w) for k, w in enumerate(where) if any(c.coefficient(LANE) for c in w)
-            }
+            vectors |= {(k, *w) for k, w in enumerate(where) if any(c.coefficient(LANE) for c in w)}
             keys.append(groups.setdefault(uniform, len(groups)))
         return sorted(range(len(points)), key=keys.__getitem__), len(vectors)
 
