@@ -32,7 +32,7 @@ from rcompiler.frontend import import_onnx
 from rcompiler.host import given_device, measured_device, target_device
 from rcompiler.isolate import isolated
 from rcompiler.model import REPORT, STAGES, CompiledModel
-from rcompiler.options import CompileOptions, Policy, RollerPolicy, Tune, default_cache
+from rcompiler.options import CompileOptions, Policy, RollerPolicy, Roots, Tune, default_cache
 from rcompiler.passes import PassFailure
 from rcompiler.passes._claims import check_claims
 from rcompiler.passes._fold import fold_constants
@@ -48,6 +48,7 @@ from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_stitch import RtaskStitch
+from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner
@@ -74,6 +75,7 @@ def compile_onnx(
     roller_policy: RollerPolicy = "roller",
     fusion: bool = True,
     tune: Tune = "off",
+    roots: Roots = "auto",
     deterministic: bool = True,
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
@@ -89,10 +91,13 @@ def compile_onnx(
     "base". roller_policy: who decides tiles, "roller" (the cost model) or "osdi22" (the search that
     was published). fusion: group ops into rOperators. tune: "off", tiles are chosen by the cost
     model alone; "kernels", the fastest of the ten best by the model, measured on this machine once
-    and kept in the cache. deterministic: always the case (static choices for a device record and a
-    profile index, fixed order of every sum). cache: folder of compiled objects, None for the
-    default one, False for none. progress: called with (stage, seconds since the start) when a stage
-    begins: import, device, the passes, object, link.
+    and kept in the cache. roots: how 3x3 convolutions are computed: "auto", as is predicted to be
+    the fastest; "direct", as sums of all products; "winograd2" or "winograd4", by Winograd's F(2x2)
+    or F(4x4) wherever it can be (`rcompiler.roller.roots` has their errors). deterministic: always
+    the case (static choices for a device record and a profile index, fixed order of every sum).
+    cache: folder of compiled objects, None for the default one, False for none. progress: called
+    with (stage, seconds since the start) when a stage begins: import, device, the passes, object,
+    link.
 
     Raises CompilerError kinds: InvalidModel, UnsupportedOp, ShapeError, DeviceError, ScheduleError.
     """
@@ -100,7 +105,9 @@ def compile_onnx(
         raise CompilerError(
             "deterministic=False has no meaning here: every program is deterministic"
         )
-    options = CompileOptions(target, _eus(eus), policy, roller_policy, fusion, _cache(cache), tune)
+    options = CompileOptions(
+        target, _eus(eus), policy, roller_policy, fusion, _cache(cache), tune, roots
+    )
     base = target_device(target)
     chosen = given_device(target, base, device)
     run = _Compilation(options, base, progress)
@@ -249,8 +256,8 @@ class _Compilation:
         self._run(
             module,
             f"cse,{RTaskMergeSiblings(record)},{RTaskBlockChannels(lanes)},"
-            f"{RTaskSinkReshapes()},{RTaskPackWeights(lanes)},{RTaskGroupDots()},"
-            f"{RTaskSplitK(record)},cse",
+            f"{RTaskWinograd(record, self._options.roots)},{RTaskSinkReshapes()},"
+            f"{RTaskPackWeights(lanes)},{RTaskGroupDots()},{RTaskSplitK(record)},cse",
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))
@@ -337,7 +344,7 @@ class _Compilation:
 
     def _provenance(self, target: Target) -> dict[str, str]:
         found = {"policy": self._options.policy, "target": self._options.target}
-        found |= {"roller_policy": self._options.roller_policy, "tune": self._options.tune}
+        found |= {name: getattr(self._options, name) for name in ("roller_policy", "tune", "roots")}
         found |= {"cpu": target.cpu, "features": target.features}
         # as it decided: without the date of the measurement, which decides nothing
         found["device"] = to_option(replace(self.device, measurement=None))

@@ -12,6 +12,7 @@ from rcompiler.errors import CompilerError
 Policy = Literal["base", "wave", "rammer"]
 RollerPolicy = Literal["roller", "osdi22"]
 Tune = Literal["off", "kernels"]
+Roots = Literal["auto", "direct", "winograd2", "winograd4"]
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class CompileOptions:
     target: "cpu" (this host), "cpu:v3" and the like, or a device file. eus: execution units, 0 for
     all of the device. policy: the scheduler. roller_policy: who decides tiles, see `roller.policy`.
     fusion: group ops into rOperators beyond views. cache: folder of compiled objects, or None.
-    tune: what is chosen by measuring.
+    tune: what is chosen by measuring. roots: algorithm of 3x3 convolutions.
     """
 
     target: str = "cpu"
@@ -31,6 +32,7 @@ class CompileOptions:
     fusion: bool = True
     cache: Path | None = None
     tune: Tune = "off"
+    roots: Roots = "auto"
 
     def __post_init__(self) -> None:
         if not isinstance(self.fusion, bool):
@@ -41,6 +43,8 @@ class CompileOptions:
                 raise CompilerError(f"{name} {getattr(self, name)!r} is none of {known}")
         if self.tune not in get_args(Tune):
             raise CompilerError(f"tune={self.tune!r}: give one of {', '.join(get_args(Tune))}")
+        if self.roots not in get_args(Roots):
+            raise CompilerError(f"roots={self.roots!r}: give one of {', '.join(get_args(Roots))}")
         if self.eus < 0:
             raise CompilerError(
                 f"cannot compile for {self.eus} execution units: give 1 or more, or None for all"

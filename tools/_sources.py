@@ -33,7 +33,7 @@ class Source:
             return rcompiler.compile_onnx(self.proto, **compile_options(options, self), **more)
         assert self.path is not None
         schedule = self.path.suffix == ".mlir"
-        decided = ("shapes", "device", "policy", "roller_policy", "tune")
+        decided = ("shapes", "device", "policy", "roller_policy", "tune", "roots")
         for option in (*decided, "eus" if schedule else "target"):
             if getattr(options, option):
                 raise ArtifactError(
@@ -78,8 +78,8 @@ def resolve(text: str) -> Source:
 
 
 def add_compile_options(parser: Parser) -> None:
-    """--target, --device, --policy, --roller-policy, --eus, --tune, --shapes: what a command line
-    has of the options of compile_onnx.
+    """--target, --device, --policy, --roller-policy, --eus, --tune, --roots, --shapes: what a
+    command line has of the options of compile_onnx.
     """
     group = parser.add_argument_group("compilation")
     group.add_argument(
@@ -104,6 +104,11 @@ def add_compile_options(parser: Parser) -> None:
         "--tune", metavar="WHAT", help="what to choose by measuring: off (default) or kernels"
     )
     group.add_argument(
+        "--roots",
+        metavar="NAME",
+        help="3x3 convolutions: auto (default, the fastest), direct, winograd2 or winograd4",
+    )
+    group.add_argument(
         "--shapes",
         action="append",
         default=[],
@@ -115,7 +120,7 @@ def add_compile_options(parser: Parser) -> None:
 
 def compile_options(options: argparse.Namespace, source: Source) -> dict[str, Any]:
     """The keywords for compile_onnx that were chosen on the command line."""
-    names = ("target", "device", "policy", "roller_policy", "eus", "tune")
+    names = ("target", "device", "policy", "roller_policy", "eus", "tune", "roots")
     chosen = {key: getattr(options, key) for key in names}
     chosen["shapes"] = shapes_of(options, source)
     return {key: value for key, value in chosen.items() if value}

@@ -178,6 +178,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--target", metavar="NAME", help="cpu (default) or another device")
     parser.add_argument("--device", metavar="FILE", help="device record, as for rc-compile")
     parser.add_argument("--tune", metavar="WHAT", help="off or kernels, as for rc-compile")
+    parser.add_argument("--roots", metavar="NAME", help="3x3 convolutions, as for rc-compile")
     parser.add_argument("--policy", metavar="NAME", help="scheduling policy")
     parser.add_argument("--roller-policy", metavar="NAME", help="tiles, as for rc-compile")
     parser.add_argument(

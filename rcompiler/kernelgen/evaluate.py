@@ -55,14 +55,15 @@ class Evaluator:
     """Reads tensor elements of one rTask's region."""
 
     def __init__(self, emitter: Emitter, buffers: dict[ir.Value, Buffer]) -> None:
-        from rcompiler.kernelgen.reduction import (
-            Reducer,
-        )  # mutual recursion: a reduction reads its inputs here
+        # mutual recursion: both read their inputs here
+        from rcompiler.kernelgen.combination import Combiner
+        from rcompiler.kernelgen.reduction import Reducer
 
         self.emitter = emitter
         self.buffers = buffers
         self.body = BodyEvaluator(emitter, self.read)
         self.reducer = Reducer(self)
+        self.combiner = Combiner(self)
         self._generics: dict[ir.Operation, Generic] = {}
         self._scratch = Scratch(self)
         self.prefetcher = Prefetcher(emitter)
@@ -204,6 +205,8 @@ class Evaluator:
 
     def _linalg_generic(self, op: ir.Operation, index: int, at: list[Linear], lanes: int) -> Val:
         generic = self.generic(op)
+        if generic.combination is not None:
+            return self.combiner.read(generic, generic.combination, at, lanes)
         if generic.reduction_dims:
             return self.reducer.reduce(generic, [at], lanes)[0][index]
         if generic.outputs == 1 and (columns := self._scratch.columns(generic)):

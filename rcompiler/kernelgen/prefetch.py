@@ -1,8 +1,9 @@
 """Requests for operands of reductions ahead of their use, where the processor makes none in time.
 
-A weight panel is one stream. The hardware prefetcher stops at every 4 KiB page, so asking for lines
-that follow hides the memory latency of weights that are in no cache (measured on a network of 102
-MB of weights: 8 % of its time; 512 to 4096 bytes ahead are alike).
+A weight panel is one stream. The hardware prefetcher stops at every 4 KiB page, so lines are asked
+for while so many bytes of all streams together are still to come as memory delivers in its latency.
+Measured with weights that come from memory: products of 16 rows, one stream, run at 1.7 times the
+speed of 1 KiB ahead; gpt2_small 3 % faster as a whole, bert_base and mobilenet_v2 2 %.
 
 Pixels in blocks of channels are as many streams as there are blocks, all broadcast, each some
 pixels long, and one register tile reads every one of them once. Nothing but the next tile's lines
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from rcompiler.kernelgen.evaluate import Buffer
     from rcompiler.kernelgen.region import Generic
 
-VECTORS_AHEAD = 1024  # bytes
+VECTORS_AHEAD = 8192  # bytes, of all streams together
 BROADCASTS_AHEAD = 512  # bytes: about one register tile of pixels
 FROM = 1 << 16  # bytes; a smaller operand stays in the caches
 LINE = 64  # bytes
@@ -51,15 +52,14 @@ class Prefetcher:
         self._emitter = emitter
         self._streams = _Streams(0, 0, 0)
 
-    def reduction(
-        self, generic: Generic, lanes: int, *, grouped: bool
-    ) -> AbstractContextManager[None]:
-        """Around the loops of a reduction; only one that multiplies and adds vectors counts, also
-        in dot groups (`grouped`).
+    def reduction(self, generic: Generic, lanes: int, streams: int) -> AbstractContextManager[None]:
+        """Around the loops of a reduction. streams: different vectors that a step loads to multiply
+        them; 0 if it does something else.
         """
-        if not lanes or (generic.factors is None and not grouped):
+        if not lanes or not streams:
             return self._within(0, 0)
-        return self._within(VECTORS_AHEAD, 0 if generic.windowed else BROADCASTS_AHEAD)
+        ahead = max(VECTORS_AHEAD // streams // LINE, 1) * LINE
+        return self._within(ahead, 0 if generic.windowed else BROADCASTS_AHEAD)
 
     def row(self, size: int) -> AbstractContextManager[None]:
         """Around the loop over a row of `size` bytes: the next row will be read as a whole."""

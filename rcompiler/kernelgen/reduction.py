@@ -126,7 +126,7 @@ class Reducer:
         """
         count = generic.outputs
         points = [generic.loop_dims(p) for p in positions]
-        visit = self._visiting_order(generic, points, lanes)
+        visit, streams = self._visiting_order(generic, points, lanes)
 
         def update(point: dict[int, Linear], values: list[Val]) -> list[Val]:
             out = list(values)
@@ -142,14 +142,15 @@ class Reducer:
         if part is not None:
             spans[generic.reduction_dims[0]] = part
         unroll = self._unrolls(spans, len(positions) * count, lanes)
-        with self._evaluator.prefetcher.reduction(generic, lanes, grouped=group is not None):
+        streams = streams if group is not None or generic.factors is not None else 0
+        with self._evaluator.prefetcher.reduction(generic, lanes, streams):
             return self._nest(spans, unroll, {}, values, update)
 
     def _visiting_order(
         self, generic: Generic, points: list[list[Linear]], lanes: int
-    ) -> list[int]:
+    ) -> tuple[list[int], int]:
         """Positions that share an operand one after the other: a broadcast, or a vector where there
-        are fewer broadcasts than vectors.
+        are fewer broadcasts than vectors. And the number of different vectors that a step loads.
 
         Then one of the many is live at a time beside the few of the other operand; in any other
         order the many stay live and the accumulators spill.
@@ -164,7 +165,7 @@ class Reducer:
                     for k in range(len(generic.inputs))
                 ]
             except NeedsScalars:
-                return list(range(len(points)))
+                return list(range(len(points))), 0
             wide = [any(c.coefficient(LANE) for c in w) for w in where]
             keys = (
                 tuple(tuple(w) for w, is_wide in zip(where, wide, strict=True) if is_wide == kind)
@@ -177,7 +178,7 @@ class Reducer:
                 )
             )
         many = 0 if len(broadcasts) >= len(vectors) else 1
-        return sorted(range(len(points)), key=lambda k: numbers[k][many])
+        return sorted(range(len(points)), key=lambda k: numbers[k][many]), len(vectors)
 
     def _accumulator(self, generic: Generic, value: Val, element: str, lanes: int) -> Val:
         """Sums of f16 and bf16 are accumulated in f32 and rounded once."""

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
@@ -16,6 +17,7 @@ from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.body import element_name
 
 CAST = "builtin.unrealized_conversion_cast"
+MATRIX_LIMIT = 64  # elements of a matrix whose products with vectors are straight code
 Expression = Callable[[list[Linear], Callable[[Linear, int], tuple[Linear, Linear]]], Linear]
 
 
@@ -75,6 +77,21 @@ def dims_of(expression: ir.AffineExpr) -> set[int]:
     if isinstance(expression, ir.AffineBinaryExpr):
         return dims_of(expression.lhs) | dims_of(expression.rhs)
     return set()
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A generic that computes `matrix` times a short vector out of one operand.
+
+    data, coefficients: operand numbers of the vector and of the matrix; dim: the loop dim along the
+    vector; row: which result of the coefficients' map numbers the rows.
+    """
+
+    matrix: tuple[tuple[float, ...], ...]
+    data: int
+    coefficients: int
+    dim: int
+    row: int
 
 
 @dataclass
@@ -207,6 +224,34 @@ class Generic:
         return dims
 
     @cached_property
+    def accumulates(self) -> bool:
+        """Whether results are sums (or so) over loops: the op reduces, but is no combination."""
+        return bool(self.reduction_dims) and self.combination is None
+
+    @cached_property
+    def combination(self) -> Combination | None:
+        """The op as a small constant matrix times a vector along its one reduction dim, if it is
+        that: it then is straight code without a loop. Vectors run along the last result dim, so
+        that one may not choose the row.
+        """
+        if self.factors is None or len(self.reduction_dims) != 1 or len(self.inputs) != 2:
+            return None
+        if element_of(self.inits[0]) not in ("f32", "f64"):
+            return None
+        [dim] = self.reduction_dims
+        lanes = self._innermost(len(self.inputs))
+        for number in (0, 1):
+            used = [dims_of(e) for e in self.maps[number].results]
+            if len(used) != 2 or {dim} not in used:
+                continue
+            row = 1 - used.index({dim})
+            matrix = _small_matrix(self.inputs[number])
+            if matrix is not None and not used[row] & {*lanes, dim}:
+                rows = matrix if row == 0 else tuple(zip(*matrix, strict=True))
+                return Combination(rows, 1 - number, number, dim, row)
+        return None
+
+    @cached_property
     def lane_dim(self) -> int | None:
         """A reduction dim that vectors run along: an input is contiguous in it, and none in the
         result's last dim. That depends on the op alone, so every tiling adds in the same order.
@@ -249,6 +294,17 @@ class Generic:
             return None
         a, b = other.owner.operation.operands
         return a, b
+
+
+def _small_matrix(value: ir.Value) -> tuple[tuple[float, ...], ...] | None:
+    """The rows of a constant of rank 2 whose elements are in the IR; None for anything else."""
+    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
+        return None
+    attribute = value.owner.operation.attributes["value"]
+    if not isinstance(attribute, ir.DenseFPElementsAttr) or len(attribute) > MATRIX_LIMIT:
+        return None
+    array = np.array([float(x) for x in attribute]).reshape(shape_of(value))
+    return tuple(map(tuple, array.tolist())) if np.isfinite(array).all() else None
 
 
 # combining op -> (vector.reduction kind, identity)

@@ -67,7 +67,7 @@ def _ops_below(result: ir.Value) -> list[ir.Operation]:
 
 
 def _reduces(op: ir.Operation) -> bool:
-    return op.name == "linalg.generic" and bool(Generic(op).reduction_dims)
+    return op.name == "linalg.generic" and Generic(op).accumulates
 
 
 def _has_plain_sums(root: Generic) -> bool:

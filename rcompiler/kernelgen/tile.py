@@ -289,9 +289,11 @@ class TileWriter:
                 self._walk(op.operands[0], inner, lanes, visit)
             return
         generic = self._evaluator.generic(op)
-        if generic.reduction_dims:
+        if generic.accumulates:
             visit(generic, positions)
             return
+        if generic.combination is not None:
+            return  # it reads more elements than these positions: what is below waits for that
         for k, operand in enumerate(generic.op.operands):
             if k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]:
                 inner = [
@@ -308,7 +310,7 @@ class TileWriter:
             if not isinstance(owner, ir.Block) and value not in self._evaluator.buffers:
                 op = owner.operation
                 if op.name == "linalg.generic":
-                    reduces = bool(self._evaluator.generic(op).reduction_dims)
+                    reduces = self._evaluator.generic(op).accumulates
                     found = reduces or any(self._reduces(v) for v in op.operands)
                 elif op.name in VIEWS:
                     found = self._reduces(op.operands[0])

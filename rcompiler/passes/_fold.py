@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,12 +23,13 @@ import ml_dtypes
 import numpy as np
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, integers, pad_value, shape_of
+from rcompiler.kernelgen.region import Combination, Generic, integers, pad_value, shape_of
 from rcompiler.passes._fold_body import copied_argument, evaluate, numpy_type, scalar_of
 from rcompiler.passes._linalg_form import dim_of
 from rcompiler.passes._tensor_ir import bytes_of, erase_dead
 
 INLINE_ELEMENTS = 64  # larger constants live beside the module
+_BLOCK = 1 << 14  # elements that numpy works on at a time
 _KEY = re.compile(r"dense_resource<(\w+)>")
 
 
@@ -200,6 +201,8 @@ def _concat(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str
 
 def _generic(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str] | None:
     generic = Generic(op)
+    if generic.combination is not None:
+        return _combination(generic, generic.combination, inputs)
     order = [dim_of(e) for e in generic.maps[-1].results]
     if generic.outputs != 1 or sorted(order) != list(range(generic.maps[0].n_dims)):
         return None
@@ -217,6 +220,44 @@ def _generic(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, st
     made, text = done
     maps = " ".join(map(str, generic.maps))
     return np.broadcast_to(made, sizes).transpose(order), f"generic {maps} {copied} {text}"
+
+
+def _combination(
+    generic: Generic, form: Combination, inputs: list[np.ndarray]
+) -> tuple[np.ndarray, str] | None:
+    """A small matrix times the vectors of a tensor, each sum in the order of its terms."""
+    start = generic.inits[0].owner
+    order = [dim_of(e) for e in generic.maps[-1].results]
+    row = dim_of(generic.maps[form.coefficients].results[form.row])
+    if isinstance(start, ir.Block) or start.operation.name != "linalg.fill" or -1 in order:
+        return None
+    if row < 0 or scalar_of(start.operation.operands[0]) != 0.0:
+        return None
+    data = _over_loops(inputs[form.data], generic.maps[form.data], len(generic.sizes))
+    if data is None or data.shape[row] != 1:
+        return None
+    terms = np.moveaxis(data, (form.dim, row), (0, 1))[:, 0]
+    loops = [d for d in range(len(generic.sizes)) if d not in (form.dim, row)]
+    sizes = [generic.sizes[d] for d in loops]
+    terms = np.ascontiguousarray(np.broadcast_to(terms, (len(terms), *sizes)))
+    made = np.zeros((len(form.matrix), *sizes), data.dtype)
+    _multiply(form.matrix, terms.reshape(len(terms), -1), made.reshape(len(made), -1))
+    places = [[row, *loops].index(d) for d in order]
+    maps = " ".join(map(str, generic.maps))
+    return made.transpose(places), f"combination {maps}"
+
+
+def _multiply(matrix: Sequence[Sequence[float]], terms: np.ndarray, sums: np.ndarray) -> None:
+    """sums += matrix @ terms, in blocks that stay in the caches; no two machines differ in a bit,
+    as they may with a library's product."""
+    for begin in range(0, terms.shape[1], _BLOCK):
+        block = terms[:, begin : begin + _BLOCK]
+        product = np.empty_like(block[0])
+        for row, result in zip(matrix, sums[:, begin : begin + _BLOCK], strict=True):
+            for factor, term in zip(row, block, strict=True):
+                if factor:
+                    np.multiply(term, terms.dtype.type(factor), out=product)
+                    result += product
 
 
 def _over_loops(array: np.ndarray, map_: ir.AffineMap, loops: int) -> np.ndarray | None:

@@ -29,10 +29,6 @@ TINY_ELEMENTS = 1 << 14
 # that is read in place is one more test: beyond these the code grows more than the traffic falls.
 MOST_OPS = 32
 MOST_PARTS = 8
-# Each op of a chain nests the evaluation of one element deeper, and each part of a concatenation
-# that is read in place is one more test: beyond these the code grows more than the traffic falls.
-MOST_OPS = 32
-MOST_PARTS = 8
 
 
 @dataclass
@@ -255,8 +251,13 @@ class Fusion:
 
     def _reduction_fits(self, group: Group, generic: Generic, operand: int) -> bool:
         """A reduction joins an elementwise prologue, or the reductions over the same rows (softmax,
-        normalisations).
+        normalisations); a combination joins the one that it alone reads (2-d transforms).
         """
+        value = generic.op.operands[operand]
+        if generic.combination is not None:
+            producer = value.owner.operation
+            chained = producer.name == "linalg.generic" and self.generic(producer).combination
+            return bool(chained) and _used_once(value)
         if generic.product is not None and len(generic.inputs) > 1 and self._is_gemm_like(generic):
             return False
         map_ = generic.maps[operand]
@@ -267,7 +268,6 @@ class Fusion:
         result = shape_of(generic.op.results[0])
         if group.rows is not None:
             return group.rows == result
-        value = generic.op.operands[operand]
         users = [use.owner.operation for use in value.uses]
         stitched = all(
             u.name == "linalg.generic" and (self.generic(u).reduction_dims or not reads_tensor(u))

@@ -14,13 +14,14 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.dot_group import dot_group
-from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
+from rcompiler.kernelgen.region import Combination, Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.running_sums import reduction_root
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import VIEWS, view_coordinates
 from rcompiler.roller import expr as roller
 from rcompiler.roller.index import Atom
+from rcompiler.roller.linear_map import plan
 
 # Scalar operations of one element, in units of an addition, for the cost model.
 COSTLY = {
@@ -58,6 +59,7 @@ class Traced:
     atoms: dict[str, tuple[str, Linear, int]] = field(default_factory=dict)
     stages: dict[ir.Operation, list[tuple[Linear, ...]]] = field(default_factory=dict)
     columns: set[int] = field(default_factory=set)
+    periods: dict[int, int] = field(default_factory=dict)
     pointwise_ops: float = 0.0
     reduced_ops: float = 0.0
     has_reduction: bool = False
@@ -149,7 +151,7 @@ class Tracer:
         if op.name == "linalg.generic":
             generic = self._generic(op)
             dims = generic.loop_dims(at)
-            if generic.reduction_dims:
+            if generic.accumulates:
                 used = self._axes_of(at)
                 rank = len(shape_of(core_of(self._results[0])[0]))
                 self._found.columns |= {
@@ -216,16 +218,21 @@ class Tracer:
     def _read_generic(self, generic: Generic, at: list[Linear]) -> None:
         found = self._found
         dims = generic.loop_dims(at)
-        group = dot_group(generic)
-        for dim in generic.reduction_dims:
-            if group is None or dim != group.dim:
-                dims[dim] = axis(self._reduction_axis(generic, dim))
-        cost = body_cost(generic.block)
+        group, form = dot_group(generic), generic.combination
+        if form is not None:
+            self._note_period(generic, form, dims)
+            dims[form.dim] = axis(self._new_axis(generic.sizes[form.dim], "whole"))
+            cost = plan(form.matrix).operations * 2 / len(form.matrix)
+        else:
+            for dim in generic.reduction_dims:
+                if group is None or dim != group.dim:
+                    dims[dim] = axis(self._reduction_axis(generic, dim))
+            cost = body_cost(generic.block)
         if group is not None:
             found.dot, cost = group.element, 2.0 * group.steps
             known = [self._arguments.get(v) for v in generic.inputs]
             found.words |= {k: group.steps for k in known if k is not None}
-        if generic.reduction_dims:
+        if generic.accumulates:
             found.has_reduction = True
             found.is_product = found.is_product or generic.product is not None
             found.reduced_ops += cost
@@ -237,6 +244,20 @@ class Tracer:
         for view in generic.block.operations:
             if view.operation.name == "tensor.extract":
                 self._read_anywhere(view.operation.operands[0])
+
+    def _note_period(self, generic: Generic, form: Combination, dims: list[Linear]) -> None:
+        """Note which axis chooses the row of a combination, and after how many steps again."""
+        row = generic.expressions[form.coefficients][form.row](dims, self._split)
+        if row.constant or len(row.terms) != 1 or row.terms[0][1] != 1:
+            return
+        symbol, period = row.terms[0][0], len(form.matrix)
+        if symbol in self._found.atoms:
+            kind, inner, period = self._found.atoms[symbol]
+            if kind != "mod" or inner.constant or len(inner.terms) != 1 or inner.terms[0][1] != 1:
+                return
+            symbol = inner.terms[0][0]
+        if symbol not in self._found.atoms:
+            self._found.periods[int(symbol[1:])] = period
 
     def _reduction_axis(self, generic: Generic, dim: int) -> int:
         """A column of the same size serves as the axis; else a new one."""
@@ -318,6 +339,7 @@ def tensor_expr(
         ),
         in_parts=len(results) == 1 and reduction_root(results[0]) is not None,
         dot=traced.dot,
+        periods=tuple(sorted(traced.periods.items())),
     )
 
 

@@ -63,12 +63,13 @@ class Body:
     """What an rOperator computes, apart from its operands.
 
     prototype: a kernel without a tiling, with the body on arguments. signature: equal for operators
-    that compute the same.
+    that compute the same. root: which algorithm it is one of, and why; "" if there was no choice.
     """
 
     kind: str
     prototype: rtask.KernelOp
     signature: str
+    root: str = ""
 
     @cached_property
     def traced(self) -> Traced:
@@ -118,7 +119,7 @@ class Body:
 
     def build_kernel(self, name: str, decision: Decision) -> rtask.KernelOp:
         """A kernel in front of the prototype, with its body and the decision."""
-        kernel = _build_kernel(name, self.kind, decision, self.traced, self.prototype)
+        kernel = _build_kernel(name, self, decision)
         ops = [v.operation for v in kernel.body.blocks[0].operations if v.operation.name == STAGE]
         for op, stage, tiling in zip(ops, self.stages, decision.stages, strict=True):
             _tile_stage(op, stage, tiling)
@@ -163,7 +164,9 @@ def body_of(operator: ir.Operation) -> Iterator[Body]:
 def _body(operator: ir.Operation) -> Body:
     prototype = _prototype(operator, _module_block(operator))
     kind = ir.StringAttr(operator.attributes["kind"]).value
-    return Body(kind, prototype, kind + canonical_signature(prototype))
+    root = operator.attributes.get(rtask.ROOT)
+    text = "" if root is None else ir.StringAttr(root).value
+    return Body(kind, prototype, kind + canonical_signature(prototype), text)
 
 
 def _module_block(op: ir.Operation) -> ir.Block:
@@ -203,9 +206,8 @@ def canonical_signature(kernel: rtask.KernelOp) -> str:
     return text[text.index("({") : text.rindex("})")]
 
 
-def _build_kernel(
-    name: str, kind: str, decision: Decision, traced: Traced, prototype: rtask.KernelOp
-) -> rtask.KernelOp:
+def _build_kernel(name: str, body: Body, decision: Decision) -> rtask.KernelOp:
+    prototype, traced = body.prototype, body.traced
     block = prototype.body.blocks[0]
     results = yielded(block)
     first = shape_of(results[0])
@@ -213,7 +215,7 @@ def _build_kernel(
     with ir.InsertionPoint(prototype), prototype.location:
         kernel = rtask.KernelOp.build(
             sym_name=name,
-            kind=kind,
+            kind=body.kind,
             grid=shape.grid,
             tile=shape.tile,
             register_tile=shape.register_tile,
@@ -234,8 +236,9 @@ def _build_kernel(
     if decision.reduction_tile:
         attributes["reduction_tile"] = ir.DenseI64ArrayAttr.get(decision.reduction_tile)
     if decision.explanation is not None:
-        attributes["reason"] = to_attribute(decision.reason)
-        with prototype.location:
+        reason = f"{body.root}; {decision.reason}" if body.root else decision.reason
+        attributes["reason"] = to_attribute(reason)
+        with body.prototype.location:
             attributes["explanation"] = to_attribute(decision.explanation.plain())
     if decision.measured_ns:
         attributes["measured_ns"] = ir.FloatAttr.get(ir.F64Type.get(), decision.measured_ns)

@@ -39,18 +39,21 @@ KINDS = (
     "convolution",
     "reduction",
     "pooling",
+    "transform",
     "elementwise",
     "movement",
     "gather",
     "sequential",
 )
+AXES = ("parallel", "reduction", "whole")
 _ENUMERATE = 1 << 16  # points of a floordiv/mod or clamped access that are counted one by one
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis of the iteration space; kind is "parallel" or "reduction".
+    """One axis of the iteration space; kind is "parallel", "reduction" or "whole".
 
+    Whole: every point reads all of it, without a loop (the few terms of a small linear map).
     `padding`: positions beside the `size` ones that are written, not computed: the results of a
     parallel axis end in a pad. `uncut`: no task may cut the axis.
     """
@@ -245,7 +248,8 @@ class TensorExpr:
     `compute_bytes`: bytes of the widest element held in registers. `in_parts`: the running sums of
     a tile may wait in memory between two parts of the outermost reduction axis. `dot`: "" or the
     type of the elements ("i8", "bf16") that a point multiplies in groups and adds up: one group is
-    a word, the element of the accesses, and `ops` are those of all its steps.
+    a word, the element of the accesses, and `ops` are those of all its steps. `periods`: (axis,
+    steps) of parallel axes along which what is computed repeats: register tiles take whole periods.
     """
 
     axes: tuple[Axis, ...]
@@ -257,6 +261,7 @@ class TensorExpr:
     compute_bytes: int
     in_parts: bool = False
     dot: str = ""
+    periods: tuple[tuple[int, int], ...] = ()
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -326,18 +331,18 @@ def tensor_expr(
     compute_bytes: int | None = None,
     in_parts: bool = False,
     dot: str = "",
+    periods: tuple[tuple[int, int], ...] = (),
 ) -> TensorExpr:
     """A TensorExpr from plain data; ExpressionError names what does not fit together.
 
-    `axes`: an Axis or (name, size, "parallel" | "reduction"), in the order that accesses number
-    them.
+    `axes`: an Axis or (name, size, kind), in the order that accesses number them.
     `kind` is inferred from the accesses, and `compute_bytes` is the widest itemsize, unless given.
     """
     built = tuple(axis if isinstance(axis, Axis) else Axis(*axis) for axis in axes)
     ins, outs = tuple(inputs), tuple(outputs)
     for axis in built:
-        if axis.kind not in ("parallel", "reduction"):
-            raise ExpressionError(f"axis {axis.name}: kind {axis.kind!r}; parallel or reduction")
+        if axis.kind not in AXES:
+            raise ExpressionError(f"axis {axis.name}: kind {axis.kind!r}; one of {', '.join(AXES)}")
         if not isinstance(axis.size, int) or axis.size < 0:
             raise ExpressionError(f"axis {axis.name}: size {axis.size!r}; an integer >= 0")
     if not outs:
@@ -348,7 +353,16 @@ def tensor_expr(
         raise ExpressionError(f"kind {kind!r}; one of {', '.join(KINDS)}")
     wide = max(access.itemsize for access in ins + outs)
     draft = TensorExpr(
-        built, ins, outs, "sequential", ops, epilogue_ops, compute_bytes or wide, in_parts, dot
+        built,
+        ins,
+        outs,
+        "sequential",
+        ops,
+        epilogue_ops,
+        compute_bytes or wide,
+        in_parts,
+        dot,
+        periods,
     )
     return replace(draft, kind=kind or _infer_kind(draft))
 

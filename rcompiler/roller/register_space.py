@@ -46,12 +46,18 @@ class RegisterSpace:
         return (self.expr.reduction.index(axis),) if axis in self.expr.reduction else ()
 
     def smallest(self) -> list[int]:
-        """One vector, or one element without a vector axis among the results."""
-        vector = self.vector
-        return [vector.lanes if axis == vector.axis else 1 for axis in self.expr.parallel]
+        """One vector, or one element without a vector axis among the results; whole periods."""
+        vector, periods = self.vector, dict(self.expr.periods)
+        return [
+            vector.lanes if axis == vector.axis else min(periods.get(axis, 1), extent)
+            for axis, extent in zip(self.expr.parallel, self.extents, strict=True)
+        ]
 
     def sizes(self) -> Iterator[tuple[int, ...]]:
         """Sizes per parallel axis, register limits aside."""
+        if self.expr.periods:
+            yield tuple(self.smallest())  # a period has enough independent work
+            return
         choices: list[tuple[int, ...]] = [(1,)] * len(self.extents)
         for position in self._unrolled_axes:
             choices[position] = self._steps_along(position)

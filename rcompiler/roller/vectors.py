@@ -25,7 +25,7 @@ def choose_vector_axis(expr: TensorExpr, device: Device) -> VectorAxis:
     best = VectorAxis(-1, 1)
     best_cost = _scalar_cost(expr)
     for axis, info in enumerate(expr.axes):
-        if info.size < 2 or expr.kind == "sequential":
+        if info.size < 2 or info.kind == "whole" or expr.kind == "sequential":
             continue
         lanes = min(device.lanes(expr.compute_bytes), 1 << (info.size - 1).bit_length())
         cost = vector_cost(expr, axis, lanes)

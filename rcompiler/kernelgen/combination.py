@@ -1,0 +1,121 @@
+"""Small constant matrices times short vectors (`Combination`): straight code, all rows at once.
+
+    linalg.generic {maps (i, x, k): (i, k), (x + k), (i, x)} ins(%matrix, %data)
+
+The rows of one product share their work (`linear_map`), and the order of the op's own loops plays
+no role: whoever needs one row has all rows computed from one load of each element. A chain of two
+such ops (a 2-d transform) is so computed column by column and then row by row, as every hand would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import TYPE_CHECKING
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.evaluate import NeedsScalars
+from rcompiler.kernelgen.region import Combination, Generic, element_of
+from rcompiler.kernelgen.value import Val
+from rcompiler.roller.linear_map import plan
+
+if TYPE_CHECKING:
+    from rcompiler.kernelgen.evaluate import Evaluator
+
+_plan = cache(plan)
+
+
+class Combiner:
+    """Evaluates combinations at given result coordinates."""
+
+    def __init__(self, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._e = evaluator.emitter
+
+    def read(self, generic: Generic, form: Combination, at: list[Linear], lanes: int) -> Val:
+        """The result element(s) at `at`."""
+        evaluator, dims = self._evaluator, generic.loop_dims(at)
+        row = evaluator.coordinates(generic, form.coefficients, dims, lanes)[form.row]
+        if row.coefficient(LANE):
+            raise NeedsScalars
+        rows = self._rows(generic, form, dims, lanes)
+        value = rows[row.constant] if row.is_constant else self._select(rows, row)
+        if _is_zero(generic.inits[0]):
+            return value
+        start = self._e.splat(evaluator.read(generic.inits[0], at, lanes), value.lanes)
+        value = self._e.splat(value, start.lanes)
+        return self._binary("addf", start, value)
+
+    def _select(self, rows: list[Val], row: Linear) -> Val:
+        """The row of a number that is not known while the code is written: of a register tile that
+        is no multiple of the matrix."""
+        e, number = self._e, self._e.index(row)
+        chosen = rows[0]
+        for k, other in enumerate(rows[1:], 1):
+            limit = e.index(Linear(k))
+            equal = e.pure(f"arith.cmpi eq, {number}, {limit} : i64", [number, limit])
+            flag = Val(equal, "i1")
+            text = f"arith.select {equal}, {other.name}, {chosen.name} : {chosen.type}"
+            chosen = e.op(text, [flag, other, chosen], chosen.element, chosen.lanes)
+        return chosen
+
+    def _rows(
+        self, generic: Generic, form: Combination, dims: list[Linear], lanes: int
+    ) -> list[Val]:
+        """All rows of the product that the loop coordinates `dims` belong to."""
+        e, evaluator = self._e, self._evaluator
+        points = [
+            [Linear(k) if d == form.dim else c for d, c in enumerate(dims)]
+            for k in range(len(form.matrix[0]))
+        ]
+        where = [evaluator.coordinates(generic, form.data, point, lanes) for point in points]
+        key = ("rows", generic.op, lanes, *map(tuple, where))
+        rows: list[Val] | None = e.recall(key)
+        if rows is None:
+            data = generic.operands[form.data]
+            element = element_of(generic.inits[0])
+            rows = self._multiply(form, element, lambda k: evaluator.read(data, where[k], lanes))
+            e.remember(key, rows, max(e.depth_of(*(r.name for r in rows)), e.guard))
+        return rows
+
+    def _multiply(self, form: Combination, element: str, load: Callable[[int], Val]) -> list[Val]:
+        steps = _plan(form.matrix)
+        used = sorted({k for terms in steps.sums for k, _ in terms} | set(steps.outputs))
+        values = {k: load(k) for k in used if k < steps.inputs}
+        lanes = max((v.lanes for v in values.values()), default=0)
+        values = {k: self._e.splat(v, lanes) for k, v in values.items()}
+        for number, terms in enumerate(steps.sums, steps.inputs):
+            values[number] = self._sum(terms, values, element, lanes)
+        return [values[k] for k in steps.outputs]
+
+    def _sum(
+        self, terms: tuple[tuple[int, float], ...], values: dict[int, Val], element: str, lanes: int
+    ) -> Val:
+        e = self._e
+        total: Val | None = None
+        for k, factor in terms:
+            value = values[k]
+            if total is None and factor == 1.0:
+                total = value
+            elif total is None:
+                total = self._binary("mulf", value, e.constant(factor, element, lanes))
+            elif abs(factor) == 1.0:
+                total = self._binary("addf" if factor > 0 else "subf", total, value)
+            else:
+                total = e.fma(value, e.constant(factor, element, lanes), total)
+        return total if total is not None else e.constant(0.0, element, lanes)
+
+    def _binary(self, name: str, a: Val, b: Val) -> Val:
+        return self._e.op(f"arith.{name} {a.name}, {b.name} : {a.type}", [a, b], a.element)
+
+
+def _is_zero(init: ir.Value) -> bool:
+    """Whether a tensor is filled with the constant 0."""
+    if isinstance(init.owner, ir.Block) or init.owner.operation.name != "linalg.fill":
+        return False
+    scalar = init.owner.operation.operands[0].owner
+    if isinstance(scalar, ir.Block) or scalar.operation.name != "arith.constant":
+        return False
+    return ir.FloatAttr(scalar.operation.attributes["value"]).value == 0.0

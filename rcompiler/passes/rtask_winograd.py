@@ -1,0 +1,108 @@
+"""rtask-winograd: 3x3 convolutions by Winograd's minimal filtering, where that is faster.
+
+Before (n, co, h, w | ci, p, q; channels blocked or not):
+    %y = linalg.generic {maps (n, ci, h + p, w + q), (co, ci, p, q), (n, co, h, w)}
+         ins(%x, %g : tensor<1x64x58x58xf32>, tensor<64x64x3x3xf32>) outs(%init)
+After, with F(4x4): tiles of 4 x 4 results from 6 x 6 pixels, (i, j) in 6 x 6:
+    %v = B^T d B     two generics: rows, then columns, of constant matrices    -> 1x64x14x6x6x14
+    %u = G g G^T     the same on the weights, in f64: folded at compile time   -> 6x6x64x64
+    %m = linalg.generic {maps (n, ci, y, i, j, x), (i, j, co, ci), (n, co, y, i, j, x)} ins(%v, %u)
+    %y = A^T m A     two generics, read at (y mod 4, i) and (y floordiv 4); + %init
+Each of the pairs becomes one rOperator of straight code, the last one with the epilogue of the
+convolution. The image is padded with zeros to whole tiles.
+
+The choice is that of roller/roots.py; roots=winograd2 and the like take that root wherever it can
+be. It is noted as `rtask.root`, for reports. Applies to: f32, constant weights, two windows of 3
+with strides and dilations of 1, innermost dims of channels (as rtask-block-channels leaves them).
+Where the image has an infinity or NaN, results of the whole tile may be NaN.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from torch_mlir import ir
+
+from rcompiler.device.target import find_device
+from rcompiler.dialects import rtask
+from rcompiler.passes import Pass
+from rcompiler.passes._filter_form import SlidingFilter, sliding_filter
+from rcompiler.passes._linalg_form import extent_of, is_constant
+from rcompiler.passes._tensor_ir import bytes_of, erase_dead
+from rcompiler.passes._winograd_ir import by_filtering
+from rcompiler.roller.roots import DIRECT, TAPS, Convolution, RootChooser, filtering_of, is_cold
+
+
+@dataclass(frozen=True)
+class RTaskWinograd(Pass):
+    """Compute 3x3 convolutions by Winograd's minimal filtering where that is faster."""
+
+    device: str = "cpu"
+    roots: Literal["auto", "direct", "winograd2", "winograd4"] = "auto"
+
+    def run(self, module: ir.Operation) -> None:
+        device = find_device(self.device)
+        for view in module.regions[0].blocks[0].operations:
+            if view.operation.name == "func.func" and view.operation.regions[0].blocks:
+                block = view.operation.regions[0].blocks[0]
+                chooser = RootChooser(device, is_cold(device, _weight_bytes(block)))
+                self._rewrite(block, chooser)
+
+    def _rewrite(self, block: ir.Block, chooser: RootChooser) -> None:
+        for view in list(block.operations):
+            op = view.operation
+            form = sliding_filter(op) if op.name == "linalg.generic" else None
+            if form is None or not _applies(form):
+                continue
+            root, reason = self._root(form, chooser)
+            if root == DIRECT:
+                op.attributes[rtask.ROOT] = ir.StringAttr.get(reason)
+                continue
+            with ir.InsertionPoint(op), op.location:
+                made = by_filtering(form, [filtering_of(root)] * len(form.windows))
+            made.products.attributes[rtask.ROOT] = ir.StringAttr.get(reason)
+            op.results[0].replace_all_uses_with(made.result)
+        erase_dead(block)
+
+    def _root(self, form: SlidingFilter, chooser: RootChooser) -> tuple[str, str]:
+        """The root to use, and why."""
+        if self.roots != "auto":
+            return self.roots, f"{self.roots}, as demanded"
+        choice = chooser.choose(_sizes(form))
+        return choice.root, choice.reason
+
+
+def _applies(form: SlidingFilter) -> bool:
+    if len(form.windows) != 2 or any(w.size != TAPS for w in form.windows):
+        return False
+    image, weights = form.dims(form.image), form.dims(form.weights)
+    blocked = image[-1] in form.channels and weights[-1] not in form.channels
+    return blocked and is_constant(form.generic.inputs[form.weights])
+
+
+def _sizes(form: SlidingFilter) -> Convolution:
+    """What the cost of a convolution depends on."""
+    image, weights, result = (set(form.dims(k)) for k in (form.image, form.weights, 2))
+
+    def extent(dims: set[int]) -> int:
+        return math.prod(extent_of(form.generic, d) for d in dims)
+
+    pixels = {w.pixel for w in form.windows}
+    height, width = (extent({w.pixel}) for w in form.windows)
+    return Convolution(
+        images=extent((image & result) - weights - pixels),
+        groups=extent(image & result & weights),
+        channels=extent(set(form.channels)),
+        filters=extent((weights & result) - image),
+        height=height,
+        width=width,
+    )
+
+
+def _weight_bytes(block: ir.Block) -> int:
+    """Bytes of all constants of a function."""
+    constants = (v.operation for v in block.operations if v.operation.name == "arith.constant")
+    values = (op.results[0] for op in constants)
+    return sum(bytes_of(v) for v in values if isinstance(v.type, ir.RankedTensorType))

@@ -1,0 +1,211 @@
+"""Which algorithm computes a 3x3 convolution: the direct sum, or Winograd's F(2x2) or F(4x4).
+
+Every root is a chain of rOperators; each of them gets its tile by construction, and the root with
+the least EU time by the model wins. Winograd's does 2.25 or 4 times fewer products, but moves its
+inputs and outputs through memory in 4 or 2.25 times as many elements, and its weights are 16/9 or 4
+times as large: it loses where few pixels share the weights and these come from memory.
+
+Errors. In f32, of 64 to 512 channels, relative to the root mean square of the result: the direct
+sum 3e-6 at most and 6e-7 on average, F(2x2) 1e-6 and 2e-7, F(4x4) 6e-6 and 7e-7. The bound grows by
+`Filtering.growth` squared, 7.1 and 62.7, over that of one sum of all products; but F(m) adds up one
+ninth of the terms, so its error is about that of the direct sum.
+
+Direct convolution is the implicit form of im2col: its micro-kernel is that of a matrix product that
+takes each row of the patches straight from the image. To write the patches first only adds traffic.
+It could gain where the direct form is far from the peak, but there is no such case: the 7x7 stem of
+3 channels runs at 97 % of it, strided 3x3 convolutions at 99 %.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from rcompiler.device.model import Device
+from rcompiler.roller.construct import construct
+from rcompiler.roller.expr import Access, Index, TensorExpr, floordiv, index, tensor_expr
+from rcompiler.roller.linear_map import plan
+from rcompiler.roller.winograd import SIZES, Filtering, Matrix, filtering
+
+DIRECT = "direct"
+ROOTS = (DIRECT, *(f"winograd{size}" for size in SIZES))
+TAPS = 3
+LEAST_GAIN = 1.1  # predicted; the model is not more exact
+_EPILOGUE = 2.0  # operations per result: bias and ReLU
+_FIT = 0.75  # of the last cache is for weights, of all operators together
+
+
+@dataclass(frozen=True)
+class Convolution:
+    """Sizes of a 3x3 convolution with strides and dilations of 1 on blocked channels.
+
+    channels, filters: of one group. height, width: of the result.
+    """
+
+    images: int
+    groups: int
+    channels: int
+    filters: int
+    height: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The root to use, and the predicted EU time of each in ns."""
+
+    root: str
+    ns: dict[str, float]
+
+    @property
+    def reason(self) -> str:
+        """One line for a report."""
+        times = ", ".join(f"{name} {ns / 1e3:.1f} us" for name, ns in self.ns.items())
+        return f"{self.root} of: {times}"
+
+
+@dataclass
+class RootChooser:
+    """Chooses roots for one device; remembers what they take.
+
+    cold: the weights of the whole model exceed the last cache, so every operator reads its own from
+    memory.
+    """
+
+    device: Device
+    cold: bool
+    _known: dict[tuple[Convolution, str], float] = field(default_factory=dict)
+
+    def choose(self, convolution: Convolution, allowed: Collection[str] = ROOTS) -> Choice:
+        """The fastest of the allowed roots; the direct one unless another is clearly faster."""
+        ns = {root: self.ns(convolution, root) for root in ROOTS if root in allowed}
+        best = min(ns, key=lambda root: ns[root] * (1.0 if root == DIRECT else LEAST_GAIN))
+        return Choice(best, ns)
+
+    def ns(self, convolution: Convolution, root: str) -> float:
+        """Predicted EU time of all rTasks of all operators of a root."""
+        key = convolution, root
+        if key not in self._known:
+            lanes = self.device.lanes(4)
+            steps = operators(convolution, root, lanes)
+            self._known[key] = sum(self._step(step) for step in steps)
+        return self._known[key]
+
+    def _step(self, step: TensorExpr) -> float:
+        decision = construct(step, self.device)[0]
+        ns = decision.tasks * decision.estimated_ns
+        if not self.cold or len(step.inputs) < 2:
+            return ns
+        _, weights = step.inputs
+        loaded = weights.elements(step.sizes) * weights.itemsize / self.device.memory[-1].bandwidth
+        # as between the levels of one operator: the slowest hides the others, not perfectly
+        return max(ns, 0.8 * max(ns, loaded) + 0.2 * (ns + loaded))
+
+
+def is_cold(device: Device, weight_bytes: int) -> bool:
+    """Whether so many bytes of weights do not stay in the last cache."""
+    return len(device.memory) < 2 or weight_bytes > _FIT * device.memory[-2].capacity
+
+
+def filtering_of(root: str) -> Filtering:
+    """The filtering, in each dimension, of a root other than the direct one.
+
+    Raises KeyError for a root not in ROOTS.
+    """
+    return filtering(int(root.removeprefix("winograd")))
+
+
+def operators(convolution: Convolution, root: str, lanes: int) -> list[TensorExpr]:
+    """The operators of a root, in order. Raises KeyError for a root not in ROOTS."""
+    if root == DIRECT:
+        return [_direct(convolution, lanes)]
+    f = filtering_of(root)
+    return [
+        _inputs(convolution, f, lanes),
+        _products(convolution, f, lanes),
+        _outputs(convolution, f, lanes),
+    ]
+
+
+def _direct(c: Convolution, lanes: int) -> TensorExpr:
+    n, g, cob, y, x, co, cib, p, q, ci = map(_axis, range(10))
+    rows, columns = index((1, 3), (1, 7)), index((1, 4), (1, 8))
+    inner, outer = _blocks(c.channels, lanes), _blocks(c.filters, lanes)
+    sizes = (c.images, c.groups, outer, c.height, c.width, lanes)
+    image = (c.images, c.groups, inner, c.height + TAPS - 1, c.width + TAPS - 1, lanes)
+    weights = (c.groups, outer, inner, TAPS, TAPS, lanes, lanes)
+    return tensor_expr(
+        [*_axes("parallel", *sizes), *_axes("reduction", inner, TAPS, TAPS, lanes)],
+        [
+            Access(image, 4, (n, g, cib, rows, columns, ci)),
+            Access(weights, 4, (g, cob, cib, p, q, ci, co)),
+        ],
+        [Access(sizes, 4, (n, g, cob, y, x, co))],
+        kind="convolution",
+        epilogue_ops=_EPILOGUE,
+    )
+
+
+def _inputs(c: Convolution, f: Filtering, lanes: int) -> TensorExpr:
+    n, g, cib, th, i, j, tw, ci = map(_axis, range(8))
+    tiles = [-(-size // f.size) for size in (c.height, c.width)]
+    rows, columns = index((f.size, 3), (1, 8)), index((f.size, 6), (1, 9))
+    inner, (high, wide) = _blocks(c.channels, lanes), (t * f.size + TAPS - 1 for t in tiles)
+    sizes = (c.images, c.groups, inner, tiles[0], f.products, f.products, tiles[1], lanes)
+    return tensor_expr(
+        [*_axes("parallel", *sizes), *_axes("whole", f.products, f.products)],
+        [Access((c.images, c.groups, inner, high, wide, lanes), 4, (n, g, cib, rows, columns, ci))],
+        [Access(sizes, 4, (n, g, cib, th, i, j, tw, ci))],
+        kind="transform",
+        ops=2 * _work(f.inputs),
+        periods=((4, f.products), (5, f.products)),
+    )
+
+
+def _products(c: Convolution, f: Filtering, lanes: int) -> TensorExpr:
+    n, g, cob, th, i, j, tw, co, cib, ci = map(_axis, range(10))
+    inner, outer = _blocks(c.channels, lanes), _blocks(c.filters, lanes)
+    tiles = [-(-size // f.size) for size in (c.height, c.width)]
+    rest = (tiles[0], f.products, f.products, tiles[1], lanes)
+    weights = (f.products, f.products, c.groups, outer, inner, lanes, lanes)
+    return tensor_expr(
+        [*_axes("parallel", c.images, c.groups, outer, *rest), *_axes("reduction", inner, lanes)],
+        [
+            Access((c.images, c.groups, inner, *rest), 4, (n, g, cib, th, i, j, tw, ci)),
+            Access(weights, 4, (i, j, g, cob, cib, ci, co)),
+        ],
+        [Access((c.images, c.groups, outer, *rest), 4, (n, g, cob, th, i, j, tw, co))],
+        kind="contraction",
+    )
+
+
+def _outputs(c: Convolution, f: Filtering, lanes: int) -> TensorExpr:
+    n, g, cob, y, x, co, i, j = map(_axis, range(8))
+    tiles = [-(-size // f.size) for size in (c.height, c.width)]
+    rows, columns = (index((1, floordiv(axis, f.size))) for axis in (y, x))
+    outer = _blocks(c.filters, lanes)
+    products = (c.images, c.groups, outer, tiles[0], f.products, f.products, tiles[1], lanes)
+    sizes = (c.images, c.groups, outer, c.height, c.width, lanes)
+    return tensor_expr(
+        [*_axes("parallel", *sizes), *_axes("whole", f.products, f.products)],
+        [Access(products, 4, (n, g, cob, rows, i, j, columns, co))],
+        [Access(sizes, 4, (n, g, cob, y, x, co))],
+        kind="transform",
+        ops=2 * _work(f.outputs) + _EPILOGUE,
+        periods=((3, f.size), (4, f.size)),
+    )
+
+
+def _axis(position: int) -> Index:
+    return index((1, position))
+
+
+def _axes(kind: str, *sizes: int) -> list[tuple[str, int, str]]:
+    return [(f"{kind}{k}", size, kind) for k, size in enumerate(sizes)]
+
+
+def _blocks(channels: int, lanes: int) -> int:
+    return -(-channels // lanes)
+
+
+def _work(matrix: Matrix) -> float:
+    """Operations of one transform in one dimension per row; a multiply-add counts 2."""
+    return 2.0 * plan([[float(x) for x in row] for row in matrix]).operations / len(matrix)

@@ -1,0 +1,80 @@
+"""The choice among the roots of a 3x3 convolution."""
+
+import pytest
+
+from rcompiler.device.cpu import cpu_device
+from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.roots import (
+    DIRECT,
+    ROOTS,
+    Convolution,
+    RootChooser,
+    is_cold,
+    operators,
+)
+
+CPU = cpu_device("v4", 1)
+MIDDLE = Convolution(1, 1, 128, 128, 28, 28)
+SMALL_IMAGE = Convolution(1, 1, 512, 512, 7, 7)
+
+
+def products(root: str, convolution: Convolution) -> TensorExpr:
+    [found] = [e for e in operators(convolution, root, 16) if e.kind != "transform"]
+    return found
+
+
+@pytest.mark.parametrize("root", ROOTS)
+def test_operators_of_a_root(root):
+    steps = operators(MIDDLE, root, 16)
+    kinds = [e.kind for e in steps]
+    transformed = ["transform", "contraction", "transform"]
+    assert kinds == (["convolution"] if root == DIRECT else transformed)
+    for made, read in zip(steps, steps[1:], strict=False):
+        assert read.inputs[0].shape == made.outputs[0].shape
+
+
+def test_winograd_needs_fewer_products():
+    """28 = 7 tiles of 4 and 14 of 2."""
+    whole = {root: products(root, MIDDLE) for root in ROOTS}
+    count = {root: e.flops(e.sizes[: len(e.parallel)]) for root, e in whole.items()}
+    epilogue = 2 * 128 * 28 * 28
+    assert count[DIRECT] - epilogue == 2 * 128 * 128 * 28 * 28 * 9
+    assert count["winograd2"] == 2 * 128 * 128 * 14 * 14 * 16
+    assert count["winograd4"] == 2 * 128 * 128 * 7 * 7 * 36
+
+
+def test_tiles_and_channels_are_rounded_up():
+    e = products("winograd4", Convolution(2, 1, 20, 24, 13, 14))
+    assert e.inputs[0].shape == (2, 1, 2, 4, 6, 6, 4, 16)
+    assert e.outputs[0].shape == (2, 1, 2, 4, 6, 6, 4, 16)
+
+
+def test_a_large_image_takes_the_largest_tiles():
+    choice = RootChooser(CPU, cold=False).choose(MIDDLE)
+    assert choice.root == "winograd4"
+    assert choice.ns["winograd4"] < choice.ns["winograd2"] < choice.ns[DIRECT]
+    assert choice.reason.startswith("winograd4 of: direct ")
+
+
+def test_weights_from_memory_take_smaller_tiles():
+    """7x7 pixels of 512 channels: F(4x4) would load 38 MB for 4 tiles."""
+    assert RootChooser(CPU, cold=True).choose(SMALL_IMAGE).root != "winograd4"
+    warm, cold = (RootChooser(CPU, cold=c).ns(SMALL_IMAGE, "winograd2") for c in (False, True))
+    assert warm < cold
+
+
+def test_only_allowed_roots_are_chosen():
+    chooser = RootChooser(CPU, cold=False)
+    assert chooser.choose(MIDDLE, [DIRECT]).root == DIRECT
+    assert set(chooser.choose(MIDDLE, [DIRECT, "winograd2"]).ns) == {DIRECT, "winograd2"}
+
+
+def test_a_small_gain_is_none():
+    """One tile of 16 channels: nothing to win."""
+    assert RootChooser(CPU, cold=False).choose(Convolution(1, 1, 16, 16, 3, 3)).root == DIRECT
+
+
+def test_weights_are_cold_when_they_exceed_the_last_cache():
+    last = CPU.memory[-2].capacity
+    assert not is_cold(CPU, last // 2)
+    assert is_cold(CPU, last)
