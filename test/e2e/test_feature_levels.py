@@ -7,9 +7,12 @@ All built-in models in full size: pytest -m slow test/e2e/test_feature_levels.py
 import shutil
 from collections import Counter
 
+import ml_dtypes
+import numpy as np
 import pytest
 from levels import LOWER
 from machine_code import instructions, needed_level
+from onnx import TensorProto, helper, numpy_helper
 
 import rcompiler
 from rcompiler.codegen import veu
@@ -71,6 +74,53 @@ def test_models(name, target, tmp_path):
     if shutil.which("objdump"):
         image = model.artifact.image
         check_code(image.content[: image.text], target.partition(":")[2], tmp_path)
+
+
+def narrow_types():
+    """A product of bytes, one of bf16, and a sum of f16; with the weights."""
+    random = np.random.default_rng(0)
+    integers = random.integers(-128, 128, (64, 48), np.int8)
+    floats = random.standard_normal((64, 48)).astype(ml_dtypes.bfloat16)
+    weights = [
+        numpy_helper.from_array(integers, "wi"),
+        helper.make_tensor("wb", TensorProto.BFLOAT16, (64, 48), floats.tobytes(), raw=True),
+    ]
+    nodes = [
+        helper.make_node("MatMulInteger", ["a", "wi"], ["bytes"]),
+        helper.make_node("Cast", ["x"], ["xb"], to=TensorProto.BFLOAT16),
+        helper.make_node("MatMul", ["xb", "wb"], ["yb"]),
+        helper.make_node("Cast", ["yb"], ["bf16"], to=TensorProto.FLOAT),
+        helper.make_node("Cast", ["x"], ["xh"], to=TensorProto.FLOAT16),
+        helper.make_node("Add", ["xh", "xh"], ["yh"]),
+        helper.make_node("Cast", ["yh"], ["f16"], to=TensorProto.FLOAT),
+    ]
+    values = [
+        *(("a", TensorProto.UINT8, (8, 64)), ("x", TensorProto.FLOAT, (8, 64))),
+        *(("bytes", TensorProto.INT32, (8, 48)), ("bf16", TensorProto.FLOAT, (8, 48))),
+        ("f16", TensorProto.FLOAT, (8, 64)),
+    ]
+    infos = [helper.make_tensor_value_info(*value) for value in values]
+    graph = helper.make_graph(nodes, "g", infos[:2], infos[2:], weights)
+    opset = helper.make_opsetid("", 22)
+    return helper.make_model(graph, opset_imports=[opset], ir_version=10), integers, floats
+
+
+@needs_objdump
+@pytest.mark.parametrize("target", LOWER)
+def test_narrow_types(target, tmp_path):
+    """Of what they are fastest with, these levels have nothing."""
+    source, integers, floats = narrow_types()
+    model = rcompiler.compile_onnx(source, target=target, cache=False)
+    random = np.random.default_rng(1)
+    a = random.integers(0, 256, (8, 64), np.uint8)
+    x = random.standard_normal((8, 64), np.float32)
+    as_bytes, bf16, f16 = model(a=a, x=x)
+    assert np.array_equal(as_bytes, a.astype(np.int32) @ integers.astype(np.int32))
+    rounded = x.astype(ml_dtypes.bfloat16).astype(np.float64)
+    np.testing.assert_allclose(bf16, rounded @ floats.astype(np.float64), rtol=0.01, atol=0.01)
+    assert np.array_equal(f16, (x.astype(np.float16) * 2).astype(np.float32))
+    image = model.artifact.image
+    check_code(image.content[: image.text], target.partition(":")[2], tmp_path)
 
 
 @pytest.mark.slow

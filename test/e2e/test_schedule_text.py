@@ -17,7 +17,7 @@ from rcompiler.errors import ArtifactError, InvalidModel, ScheduleError
 from rcompiler.frontend import import_onnx
 from rcompiler.tools import models, rc_compile, rc_opt
 
-ROWS, WIDTH = 64, 32
+ROWS, WIDTH = 64, 48  # wider than what rtask-merge-siblings merges
 RIGHT, LEFT = "right_MatMul", "left_MatMul"
 
 
@@ -177,7 +177,7 @@ BAD_EDITS = [
     (r"buffers = \[@in0", "buffers = [@nowhere"),
     (r'kind = "output"', 'kind = "input"'),
     (r"\barena = \d+", "arena = 64"),
-    (r"\bbytes = 8192", "bytes = 8000"),
+    (rf"\bbytes = {4 * ROWS * WIDTH}", "bytes = 8000"),
     (r"\beus = 2", "eus = 0"),
     (r"\beus = 2", "eus = 1"),
     (r"@main_0\} : \(\)", "@main_7} : ()"),
