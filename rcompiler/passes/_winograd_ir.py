@@ -134,10 +134,10 @@ class _Builder:
         value = _cast(form.generic.inputs[form.weights], ir.F64Type.get())
         source: list[Hashable] = list(form.dims(form.weights))
         sizes = dict(zip(source, shape_of(value), strict=True))
-        for number, (window, f) in enumerate(self._steps):
-            row = self._rows[number]
+        # the last row first: every step then makes the outermost dim, and nothing is transposed
+        for row, (window, f) in reversed(list(zip(self._rows, self._steps, strict=True))):
             sizes[row] = f.products
-            target = [*source[:number], row, *(d for d in source[number:] if d != window.tap)]
+            target = [row, *(d for d in source if d != window.tap)]
             value = _multiply_add(
                 (_matrix(f.taps, value), _plain([row, window.tap])), (value, _plain(source)),
                 target, [window.tap], [sizes[d] for d in target],
