@@ -1,7 +1,7 @@
 """A convolution by minimal filtering as IR: the generics of rtask_winograd.
 
-Tensors keep the order of their dims, so that a blocked layout stays one. In front of them stand the
-numbers i, j, .. of the products, one for each window.
+Tensors keep the order of their dims, so that a blocked layout stays one. Among them stand the
+numbers i, j, .. of the products, one for each window: the rows of the matrices.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
+from rcompiler.device.model import Device
 from rcompiler.kernelgen.region import integers, pad_value, shape_of
 from rcompiler.passes._filter_form import SlidingFilter
 from rcompiler.passes._linalg_form import extent_of
@@ -27,8 +28,10 @@ from rcompiler.passes._tensor_ir import (
     scalar_zero,
     type_like,
 )
+from rcompiler.roller.product_layout import Products
 from rcompiler.roller.winograd import Filtering, Matrix
 
+_F32_BYTES = 4
 _TERM = "term"  # the loop over what a row of B^T combines
 # Index expressions of an operand, from the loop dims by name.
 _Read = Callable[[Mapping[Hashable, ir.AffineExpr]], list[ir.AffineExpr]]
@@ -42,59 +45,73 @@ class Filtered:
     products: ir.Operation
 
 
-def by_filtering(form: SlidingFilter, filterings: Sequence[Filtering]) -> Filtered:
-    """A convolution, computed by one filtering for each of its windows."""
-    return _Builder(form, filterings).build()
+def by_filtering(form: SlidingFilter, filterings: Sequence[Filtering], device: Device) -> Filtered:
+    """A convolution, computed by one filtering for each of its windows; laid out for `device`."""
+    return _Builder(form, filterings, device).build()
 
 
 class _Builder:
-    def __init__(self, form: SlidingFilter, filterings: Sequence[Filtering]) -> None:
+    def __init__(
+        self, form: SlidingFilter, filterings: Sequence[Filtering], device: Device
+    ) -> None:
         self._form = form
+        self._device = device
         self._steps = list(zip(form.windows, filterings, strict=True))
         self._rows = [f"row{n}" for n in range(len(filterings))]
-        self._extents = {w.pixel: extent_of(form.generic, w.pixel) for w in form.windows}
+        generic = form.generic
+        self._extents = {w.pixel: extent_of(generic, w.pixel) for w in form.windows}
         self._tiles = {w.pixel: -(-self._extents[w.pixel] // f.size) for w, f in self._steps}
+        # of the dims of the products: rows, and tiles instead of pixels
+        self._sizes: dict[Hashable, int] = {
+            d: self._tiles.get(d) or extent_of(generic, d)
+            for d in (*form.dims(form.image), *form.dims(2))
+        }
+        for row, f in zip(self._rows, filterings, strict=True):
+            self._sizes[row] = f.products
 
     def build(self) -> Filtered:
-        inputs, weights = self._inputs(), self._weights()
+        """The result, and the products that it is made from."""
         form, taps = self._form, {w.tap for w in self._form.windows}
-        image = self._placed(self._rows, form.dims(form.image))
+        image, result = self._layouts()
         filters = [*self._rows, *(d for d in form.dims(form.weights) if d not in taps)]
-        result = self._placed(self._rows, form.dims(2))
-        sizes = dict(zip(image, shape_of(inputs), strict=True))
-        sizes |= dict(zip(filters, shape_of(weights), strict=True))
         products = _multiply_add(
-            (inputs, _plain(image)), (weights, _plain(filters)), result, form.channels,
-            [sizes[d] for d in result],
+            (self._inputs(image), _plain(image)), (self._weights(), _plain(filters)),
+            result, form.channels, [self._sizes[d] for d in result],
         )  # fmt: skip
-        return Filtered(self._outputs(products), products.owner.operation)
+        return Filtered(self._outputs(products, result), products.owner.operation)
 
-    def _placed(self, rows: Sequence[Hashable], dims: Sequence[Hashable]) -> list[Hashable]:
-        """The order of the dims of products: `rows` in front of the last window's pixels.
+    def _layouts(self) -> tuple[list[Hashable], list[Hashable]]:
+        """The dims of the transformed image and of the products.
 
-        All products of a row of tiles are then one run of memory. Outermost, they would be as far
-        apart as a whole image, which often is a multiple of 4 KiB: then they fall into the same
-        cache sets (measured: 4 times as long for 14 x 14 pixels).
+        The tasks that multiply go through the result in its order: with the products outermost, a
+        transformed image that exceeds the private caches is read from the shared one only once.
         """
-        last = dims.index(self._form.windows[-1].pixel)
-        return [*dims[:last], *rows, *dims[last:]]
+        memory = self._device.memory
+        image, result = (self._products(self._form.dims(k)) for k in (self._form.image, 2))
+        private = max((level.capacity for level in memory[:-2]), default=0)
+        order = result.outermost() if image.bytes > private else result.apart(memory[0])
+        return image.apart(memory[0]), order
 
-    def _inputs(self) -> ir.Value:
+    def _products(self, dims: Sequence[Hashable]) -> Products:
+        pixels = tuple(w.pixel for w in self._form.windows)
+        return Products(tuple(dims), pixels, tuple(self._rows), self._sizes, _F32_BYTES)
+
+    def _inputs(self, order: Sequence[Hashable]) -> ir.Value:
         """B^T d B of every tile, with tiles where the image has pixels."""
         form = self._form
-        dims: list[Hashable] = list(form.dims(form.image))
+        source: list[Hashable] = list(form.dims(form.image))
         value = self._whole_tiles(form.generic.inputs[form.image])
-        sizes = dict(zip(dims, shape_of(value), strict=True))
+        sizes: dict[Hashable, int] = dict(zip(source, shape_of(value), strict=True))
         for number, (window, f) in enumerate(self._steps):
-            source = self._placed(self._rows[:number], dims)
-            target = self._placed(self._rows[: number + 1], dims)
             row = self._rows[number]
+            target = list(order) if row == self._rows[-1] else [row, *source]
             sizes |= {row: f.products, window.pixel: self._tiles[window.pixel]}
             value = _multiply_add(
                 (_matrix(f.inputs, value), _plain([row, _TERM])),
                 (value, _pixels(source, window.pixel, f.size)),
                 target, [_TERM], [sizes[d] for d in target],
             )  # fmt: skip
+            source = target
         return value
 
     def _whole_tiles(self, image: ir.Value) -> ir.Value:
@@ -117,10 +134,10 @@ class _Builder:
         value = _cast(form.generic.inputs[form.weights], ir.F64Type.get())
         source: list[Hashable] = list(form.dims(form.weights))
         sizes = dict(zip(source, shape_of(value), strict=True))
-        for number, (window, f) in enumerate(self._steps):
-            row = self._rows[number]
+        # the last row first: every step then makes the outermost dim, and nothing is transposed
+        for row, (window, f) in reversed(list(zip(self._rows, self._steps, strict=True))):
             sizes[row] = f.products
-            target = [*source[:number], row, *(d for d in source[number:] if d != window.tap)]
+            target = [row, *(d for d in source if d != window.tap)]
             value = _multiply_add(
                 (_matrix(f.taps, value), _plain([row, window.tap])), (value, _plain(source)),
                 target, [window.tap], [sizes[d] for d in target],
@@ -128,20 +145,20 @@ class _Builder:
             source = target
         return _cast(value, f32)
 
-    def _outputs(self, value: ir.Value) -> ir.Value:
+    def _outputs(self, value: ir.Value, order: Sequence[Hashable]) -> ir.Value:
         """A^T m A of every tile, in the shape of the convolution's result."""
-        dims: list[Hashable] = list(self._form.dims(2))
         [start] = self._form.generic.inits
-        sizes = dict(zip(self._placed(self._rows, dims), shape_of(value), strict=True))
+        source, sizes = list(order), dict(self._sizes)
         for number, (window, f) in enumerate(self._steps):
-            row, later = self._rows[number], self._rows[number + 1 :]
-            source, target = self._placed([row, *later], dims), self._placed(later, dims)
+            row, last = self._rows[number], number == len(self._steps) - 1
+            target = self._form.dims(2) if last else [d for d in source if d != row]
             sizes[window.pixel] = self._extents[window.pixel]
             value = _multiply_add(
                 (_matrix(f.outputs, value), _row_of_pixel(window.pixel, f.size, row)),
                 (value, _tile_of_pixel(source, window.pixel, f.size)),
-                target, [row], [sizes[d] for d in target], None if later else start,
+                target, [row], [sizes[d] for d in target], start if last else None,
             )  # fmt: skip
+            source = list(target)
         return value
 
 

@@ -4,12 +4,13 @@ Before (n, co, h, w | ci, p, q; channels blocked or not):
     %y = linalg.generic {maps (n, ci, h + p, w + q), (co, ci, p, q), (n, co, h, w)}
          ins(%x, %g : tensor<1x64x58x58xf32>, tensor<64x64x3x3xf32>) outs(%init)
 After, with F(4x4): tiles of 4 x 4 results from 6 x 6 pixels, (i, j) in 6 x 6:
-    %v = B^T d B     two generics: rows, then columns, of constant matrices    -> 1x64x14x6x6x14
+    %v = B^T d B     two generics: rows, then columns, of constant matrices    -> 6x6x1x64x14x14
     %u = G g G^T     the same on the weights, in f64: folded at compile time   -> 6x6x64x64
-    %m = linalg.generic {maps (n, ci, y, i, j, x), (i, j, co, ci), (n, co, y, i, j, x)} ins(%v, %u)
+    %m = linalg.generic {maps (i, j, n, ci, y, x), (i, j, co, ci), (i, j, n, co, y, x)} ins(%v, %u)
     %y = A^T m A     two generics, read at (y mod 4, i) and (y floordiv 4); + %init
 Each of the pairs becomes one rOperator of straight code, the last one with the epilogue of the
-convolution. The image is padded with zeros to whole tiles.
+convolution. The image is padded with zeros to whole tiles; i and j may stand further inwards
+(roller/product_layout.py).
 
 The choice is that of roller/roots.py; roots=winograd2 and the like take that root wherever it can
 be. It is noted as `rtask.root`, for reports. Applies to: f32, constant weights, two windows of 3
@@ -61,7 +62,8 @@ class RTaskWinograd(Pass):
                 op.attributes[rtask.ROOT] = ir.StringAttr.get(reason)
                 continue
             with ir.InsertionPoint(op), op.location:
-                made = by_filtering(form, [filtering_of(root)] * len(form.windows))
+                filterings = [filtering_of(root)] * len(form.windows)
+                made = by_filtering(form, filterings, chooser.device)
             made.products.attributes[rtask.ROOT] = ir.StringAttr.get(reason)
             op.results[0].replace_all_uses_with(made.result)
         erase_dead(block)
