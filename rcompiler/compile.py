@@ -41,6 +41,7 @@ from rcompiler.passes._tables import Tables, constant_arena, read_tables
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile, tile_operators
 from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
+from rcompiler.passes.rtask_fuse_axes import RTaskFuseAxes
 from rcompiler.passes.rtask_group_dots import RTaskGroupDots
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
@@ -255,6 +256,7 @@ class _Compilation:
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))
         if self._options.fusion:
             self._run(module, str(RtaskStitch(record)))
+        self._run(module, str(RTaskFuseAxes(record)))
         self._keep("rtask", module)
         return constants
 

@@ -12,7 +12,7 @@ Values = dict[ir.Value, ir.Value]
 def clone(op: ir.Operation, mapped: Values) -> None:
     """Copy `op` to the current insertion point; `mapped` then leads to the copy's results."""
     copy = op.clone()
-    _remap(copy, mapped)
+    remap(copy, mapped)
     mapped.update(zip(op.results, copy.results, strict=True))
 
 
@@ -26,11 +26,12 @@ def copy_block(source: ir.Block, region: ir.Region, arguments: Sequence[ir.Value
             clone(view.operation, mapped)
 
 
-def _remap(op: ir.Operation, mapped: Values) -> None:
+def remap(op: ir.Operation, mapped: Values) -> None:
+    """Let `op` and all ops in it use what `mapped` leads to."""
     for k, value in enumerate(op.operands):
         if value in mapped:
             op.operands[k] = mapped[value]
     for region in op.regions:
         for block in region.blocks:
             for inner in block.operations:
-                _remap(inner.operation, mapped)
+                remap(inner.operation, mapped)

@@ -1,96 +1,92 @@
-"""Axis fusion (Roller §3.2): merge neighbouring axes that always travel together.
+"""Axis fusion (Roller §3.2): neighbouring dims that travel together everywhere become one.
 
-[17, 11, 3] read and written elementwise is [561]: one long axis has room for every aligned
-tile, three short ones have not.
+[17, 11, 3] read and written elementwise is [561]: one long axis has room for every aligned tile,
+three short ones have not.
 """
 
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from rcompiler.roller.expr import Access, TensorExpr, tensor_expr
-from rcompiler.roller.index import Index
+Groups = tuple[tuple[int, ...], ...]  # neighbouring dims that become one, in order; all dims
 
 
-def fuse_axes(expr: TensorExpr) -> tuple[TensorExpr, tuple[tuple[int, ...], ...]]:
-    """The expression over merged axes, and for each new axis the old ones it stands for.
-
-    Axes i and i+1 of one kind merge when every access either names neither of them, or walks
-    them like one axis: `n*i + j` in one dimension, or i and j alone in two neighbouring
-    dimensions of which the second is n long (n = size of axis i+1). Such dimensions merge too.
+@dataclass(frozen=True)
+class Nest:
+    """One loop nest. `kinds`: per loop. `accesses`: (value, per dim the loop that walks it alone,
+    or None). `split`: loops that must stay as they are: other expressions have them inside.
     """
-    groups: tuple[tuple[int, ...], ...] = tuple((i,) for i in range(len(expr.axes)))
-    first = 0
-    while first + 1 < len(expr.axes):
-        merged = _merge(expr, first)
-        if merged is None:
-            first += 1
+
+    kinds: tuple[str, ...]
+    accesses: tuple[tuple[int, tuple[int | None, ...]], ...]
+    split: frozenset[int] = frozenset()
+
+
+def fuse_axes(
+    ranks: Sequence[int], nests: Sequence[Nest], whole: Iterable[int] = ()
+) -> list[Groups]:
+    """Per value the groups of dims that may become one dim each.
+
+    ranks: of the values. whole: values that keep all their dims. Dims d and d+1 of a value may
+    become one if in every nest that reads or writes it two loops of one kind, a and b, walk them,
+    and every access of that nest names neither loop or both, as neighbouring dims that may become
+    one too.
+    """
+    kept = [set[int]() for _ in ranks]  # second dims of pairs that stay apart
+    for value in whole:
+        kept[value].update(range(1, ranks[value]))
+    changed = True
+    while changed:
+        changed = any([_keep_apart(nest, kept) for nest in nests])
+    return [_groups(rank, apart) for rank, apart in zip(ranks, kept, strict=True)]
+
+
+def fused_loops(nest: Nest, groups: Sequence[Groups]) -> Groups:
+    """The loops of a nest, grouped as the dims of its values are."""
+    follows: dict[int, int] = {}
+    for value, loops in nest.accesses:
+        for group in groups[value]:
+            for d, e in zip(group, group[1:], strict=False):
+                a, b = loops[d], loops[e]
+                assert a is not None and b is not None
+                follows[a] = b
+    found = []
+    for first in sorted(set(range(len(nest.kinds))) - set(follows.values())):
+        chain = [first]
+        while chain[-1] in follows:
+            chain.append(follows[chain[-1]])
+        found.append(tuple(chain))
+    return tuple(found)
+
+
+def _keep_apart(nest: Nest, kept: list[set[int]]) -> bool:
+    """Keep pairs of dims apart that this nest does not walk as one; whether there was one."""
+    changed = False
+    for value, loops in nest.accesses:
+        for d in range(1, len(loops)):
+            if d not in kept[value] and not _as_one(nest, loops[d - 1], loops[d], kept):
+                kept[value].add(d)
+                changed = True
+    return changed
+
+
+def _as_one(nest: Nest, a: int | None, b: int | None, kept: list[set[int]]) -> bool:
+    if a is None or b is None or a == b or {a, b} & nest.split or nest.kinds[a] != nest.kinds[b]:
+        return False
+    for value, loops in nest.accesses:
+        named = [d for d, loop in enumerate(loops) if loop in (a, b)]
+        pairs = [d for d in named if loops[d] == b]
+        if any(d == 0 or loops[d - 1] != a or d in kept[value] for d in pairs):
+            return False
+        if len(named) != 2 * len(pairs):
+            return False
+    return True
+
+
+def _groups(rank: int, apart: set[int]) -> Groups:
+    groups: list[tuple[int, ...]] = []
+    for d in range(rank):
+        if d and d not in apart:
+            groups[-1] += (d,)
         else:
-            expr = merged
-            joined = groups[first] + groups[first + 1]
-            groups = (*groups[:first], joined, *groups[first + 2 :])
-    return expr, groups
-
-
-def _merge(expr: TensorExpr, first: int) -> TensorExpr | None:
-    a, b = expr.axes[first], expr.axes[first + 1]
-    if a.kind != b.kind:
-        return None
-    rename = {old: (old - (old > first), 1) for old in range(len(expr.axes))}
-    accesses = [_merge_access(access, first, b.size, rename) for access in expr.accesses]
-    if any(access is None for access in accesses):
-        return None
-    done = [access for access in accesses if access is not None]
-    axes = [(axis.name, axis.size, axis.kind) for axis in expr.axes]
-    axes[first : first + 2] = [(f"{a.name}_{b.name}", a.size * b.size, a.kind)]
-    return tensor_expr(
-        axes,
-        done[: len(expr.inputs)],
-        done[len(expr.inputs) :],
-        kind=expr.kind,
-        ops=expr.ops,
-        epilogue_ops=expr.epilogue_ops,
-        compute_bytes=expr.compute_bytes,
-        dot=expr.dot,
-    )
-
-
-def _merge_access(
-    access: Access, first: int, size: int, rename: dict[int, tuple[int, int]]
-) -> Access | None:
-    """The access over the merged axes, or None when the two do not travel together."""
-    pair = {first, first + 1}
-    if access.dims is None:
-        return None
-    if None in access.dims:
-        return None
-    holders = [d for d, dim in enumerate(access.dims) if dim is not None and dim.axes() & pair]
-    dims = list(access.dims)
-    shape = list(access.shape)
-    if len(holders) == 2:
-        d, e = holders
-        alone = dims[d] == Index(((1, first),)) and dims[e] == Index(((1, first + 1),))
-        if e != d + 1 or not alone or shape[e] != size:
-            return None
-        dims[d : e + 1] = [Index(((size, first), (1, first + 1)))]
-        shape[d : e + 1] = [shape[d] * shape[e]]
-        holders = [d]
-    if len(holders) > 1:
-        return None
-    if holders:
-        holder = dims[holders[0]]
-        merged = None if holder is None else _merge_index(holder, first, size)
-        if merged is None:
-            return None
-        dims[holders[0]] = merged
-    renamed = tuple(dim and dim.rename(rename) for dim in dims)
-    return replace(access, shape=tuple(shape), dims=renamed)
-
-
-def _merge_index(dim: Index, first: int, size: int) -> Index | None:
-    """`n*c*i + c*j` as `c*i`; None for anything else that names i or j."""
-    pair = {first, first + 1}
-    c = dim.coefficient(first + 1)
-    rest = tuple(t for t in dim.terms if not (isinstance(t[1], int) and t[1] in pair))
-    named_elsewhere = Index(rest).axes() & pair
-    if named_elsewhere or not c or dim.coefficient(first) != size * c:
-        return None
-    return Index(((c, first), *rest), dim.constant)
+            groups.append((d,))
+    return tuple(groups)

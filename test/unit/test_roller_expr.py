@@ -1,7 +1,6 @@
 """Footprints of tiles: hand-computed ones, and against brute force on random maps."""
 
 from itertools import product
-from math import prod
 
 import pytest
 from hypothesis import given, settings
@@ -9,7 +8,6 @@ from hypothesis import strategies as st
 from roller_cases import at, conv, elementwise, gemm
 
 from rcompiler.roller.expr import Access, ExpressionError, floordiv, index, mod, tensor_expr
-from rcompiler.roller.fuse import fuse_axes
 from rcompiler.roller.index import count_sums
 
 linear = st.builds(
@@ -140,62 +138,6 @@ def test_strides():
 )
 def test_kind_is_inferred(kind, expr):
     assert expr.kind == kind
-
-
-def test_elementwise_axes_fuse():
-    fused, groups = fuse_axes(elementwise(17, 11, 3))
-    assert [axis.size for axis in fused.axes] == [561]
-    assert groups == ((0, 1, 2),)
-    assert fused.outputs[0].shape == (561,)
-
-
-def test_broadcast_axes_fuse_only_together():
-    axes = [("n", 2, "parallel"), ("h", 3, "parallel"), ("w", 5, "parallel")]
-    image = Access((2, 3, 5), 4, (at(0), at(1), at(2)))
-    bias = Access((2,), 4, (at(0),))
-    fused, groups = fuse_axes(tensor_expr(axes, [image, bias], [image]))
-    assert groups == ((0,), (1, 2))
-    assert fused.inputs[0].shape == (2, 15) and fused.inputs[1].shape == (2,)
-
-
-def test_fused_footprints_are_equal():
-    expr = elementwise(6, 4, 5)
-    fused, _ = fuse_axes(expr)
-    assert fused.footprint((prod((2, 4, 5)),)) == expr.footprint((2, 4, 5))
-    assert fuse_axes(gemm(4, 16, 8))[0] == gemm(4, 16, 8)
-
-
-def position(access, point):
-    """Row-major position of the element that `access` touches at `point`."""
-    flat = 0
-    for dim, size in zip(access.dims, access.shape, strict=True):
-        flat = flat * size + dim.at(point)
-    return flat
-
-
-@settings(max_examples=200, deadline=None)
-@given(st.lists(st.integers(1, 4), min_size=1, max_size=4), st.data())
-def test_fused_axes_split_back_into_the_old_ones(shape, data):
-    """Every point of the fused space names the elements of the point it stands for."""
-    kinds = [data.draw(st.sampled_from(["parallel", "parallel", "reduction"])) for _ in shape]
-    axes = [(f"a{i}", size, kind) for i, (size, kind) in enumerate(zip(shape, kinds, strict=True))]
-    accesses = []
-    for _ in range(data.draw(st.integers(1, 3))):
-        order = data.draw(st.permutations(range(len(shape))))
-        named = order[: data.draw(st.integers(0, len(order)))]
-        if data.draw(st.booleans()):
-            named = sorted(named)
-        accesses.append(Access(tuple(shape[a] for a in named), 4, tuple(at(a) for a in named)))
-    expr = tensor_expr(axes, accesses[1:], accesses[:1])
-    fused, groups = fuse_axes(expr)
-    assert [old for group in groups for old in group] == list(range(len(shape)))
-    for point in product(*map(range, fused.sizes)):
-        old_point = [0] * len(shape)
-        for value, group in zip(point, groups, strict=True):
-            for axis in reversed(group):
-                value, old_point[axis] = divmod(value, shape[axis])
-        for before, after in zip(expr.accesses, fused.accesses, strict=True):
-            assert position(before, old_point) == position(after, point)
 
 
 def test_bad_expressions_are_refused():

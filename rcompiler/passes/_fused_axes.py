@@ -1,0 +1,193 @@
+"""An rOperator with neighbouring dims made one: which ones, and the operator on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from torch_mlir import ir
+
+from rcompiler.dialects import rtask
+from rcompiler.kernelgen.region import Generic, dims_of, shape_of, yielded
+from rcompiler.passes._clone import Values, clone, copy_block, remap
+from rcompiler.passes._fusion import RESHAPES
+from rcompiler.passes._linalg_form import dim_of, operations
+from rcompiler.passes._tensor_ir import (
+    affine_map,
+    defining,
+    empty,
+    fill,
+    generic,
+    reshape,
+    type_like,
+)
+from rcompiler.roller.fuse import Groups, Nest, fuse_axes, fused_loops
+
+_SPLATS = ("linalg.fill", "tensor.empty")
+_ENDS = ("rtask.yield", rtask.CAST)
+
+
+class FusedAxes:
+    """One rOperator: which dims of which values become one, and the rewriting."""
+
+    def __init__(self, operator: ir.Operation) -> None:
+        self._operator = operator
+        self._block = operator.regions[0].blocks[0]
+        self._ops = [view.operation for view in self._block.operations]
+        self._captures = rtask.captures(operator)
+        inner = [r for op in self._ops if op.name not in _ENDS for r in op.results]
+        tensors = [v for v in inner if isinstance(v.type, ir.RankedTensorType)]
+        self._number = {value: k for k, value in enumerate([*self._captures, *tensors])}
+        self._nests: dict[ir.Operation, Nest] = {}
+        self._groups: list[Groups] = []
+        self._whole: set[int] = set()
+        for op in self._ops:
+            if op.name == "linalg.generic" and not _asks_for_more(op):
+                self._nests[op] = self._nest(Generic(op))
+            elif op.name not in (*_SPLATS, *_ENDS) and not _is_splat(op):
+                self._whole |= {self._number[v] for v in self._tensors_of(op)}
+
+    def build(self) -> ir.Operation | None:
+        """The operator on values with fewer dims, in front of the old one; None if all of them stay
+        apart.
+        """
+        values = list(self._number)
+        if any(0 in shape_of(v) for v in values):
+            return None
+        ranks = [len(shape_of(v)) for v in values]
+        self._groups = fuse_axes(ranks, list(self._nests.values()), self._whole)
+        return self._rewritten() if any(map(self._joins, values)) else None
+
+    def replace(self, made: ir.Operation) -> None:
+        """Let what `build` made take the place of the operator."""
+        old = self._operator
+        values = _results(old)
+        with ir.InsertionPoint(old), old.location:
+            for value, new in zip(values, rtask.unpack(made.results[0]), strict=True):
+                value.replace_all_uses_with(reshape(new, shape_of(value)))
+        if values[0] != old.results[0]:
+            values[0].owner.operation.erase()
+        old.erase()
+
+    def _joins(self, value: ir.Value) -> bool:
+        """Whether dims of more than one element become one."""
+        shape, groups = shape_of(value), self._groups[self._number[value]]
+        return any(sum(shape[d] > 1 for d in group) > 1 for group in groups)
+
+    def _nest(self, old: Generic) -> Nest:
+        reduced = set(old.reduction_dims)
+        kinds = tuple("reduction" if d in reduced else "parallel" for d in range(len(old.sizes)))
+        expressions = [e for map_ in old.maps for e in map_.results if dim_of(e) < 0]
+        inside = frozenset(d for e in expressions for d in dims_of(e))
+        maps = [*old.maps, *old.maps[len(old.inputs) :]]
+        accesses = tuple(
+            (self._number[value], tuple(d if (d := dim_of(e)) >= 0 else None for e in map_.results))
+            for value, map_ in zip([*old.operands, *old.op.results], maps, strict=True)
+        )
+        return Nest(kinds, accesses, inside)
+
+    def _tensors_of(self, op: ir.Operation) -> list[ir.Value]:
+        """All tensors that an op or its regions use, and its results."""
+        used = [v for one in [op, *operations(op)] for v in one.operands]
+        return [v for v in [*used, *op.results] if v in self._number]
+
+    # -- rewriting ---------------------------------------------------------------------------------
+    def _shape(self, value: ir.Value) -> list[int]:
+        """The shape with its fused dims; that of a scalar stays."""
+        shape = shape_of(value)
+        return [math.prod(shape[d] for d in g) for g in self._groups[self._number[value]]]
+
+    def _rewritten(self) -> ir.Operation:
+        """The operator on values with fused dims, in front of the old one."""
+        old, results = self._operator, yielded(self._block)
+        names = {name: ir.StringAttr(old.attributes[name]).value for name in ("sym_name", "kind")}
+        with ir.InsertionPoint(old), old.location:
+            mapped: Values = {v: reshape(v, self._shape(v)) for v in self._captures}
+            made = rtask.OperatorOp.build(
+                outputs=[type_like(r, self._shape(r)) for r in results], **names
+            )
+            with ir.InsertionPoint(made.body.blocks[0]):
+                for op in self._ops:
+                    if op.name not in _ENDS:
+                        self._copy(op, mapped)
+                rtask.YieldOp(value=rtask.pack([mapped[r] for r in results]))
+        return made.operation
+
+    def _copy(self, op: ir.Operation, mapped: Values) -> None:
+        """Copy one op of the body on values with fused dims."""
+        if op in self._nests:
+            with op.location:
+                self._copy_generic(Generic(op), self._nests[op], mapped)
+        elif op.name == "linalg.fill":
+            with op.location:
+                scalar = mapped.get(op.operands[0], op.operands[0])
+                mapped[op.results[0]] = fill(scalar, self._shape(op.results[0]))
+        elif op.name == "tensor.empty":
+            if any(use.owner.operation.name != "linalg.fill" for use in op.results[0].uses):
+                element = ir.RankedTensorType(op.results[0].type).element_type
+                with op.location:
+                    mapped[op.results[0]] = empty(self._shape(op.results[0]), element)
+        elif _is_splat(op) and op.results[0] in self._number:
+            type_ = type_like(op.results[0], self._shape(op.results[0]))
+            scalar = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()
+            value = ir.DenseElementsAttr.get_splat(type_, scalar)
+            made_op = ir.Operation.create(op.name, results=[type_], attributes={"value": value})
+            mapped[op.results[0]] = made_op.results[0]
+        else:
+            clone(op, mapped)
+
+    def _copy_generic(self, old: Generic, nest: Nest, mapped: Values) -> None:
+        loops = fused_loops(nest, self._groups)
+        kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
+        maps = [
+            _fused_map(map_, self._groups[self._number[value]], loops)
+            for value, map_ in zip(old.operands, old.maps, strict=True)
+        ]
+        operands = [mapped.get(v, v) for v in old.operands]
+        count = len(old.inputs)
+        made = generic(operands[:count], operands[count:], maps, [kinds[g[0]] for g in loops])
+        copy_block(old.block, made.regions[0], list(old.block.arguments))
+        remap(made, mapped)
+        mapped.update(zip(old.op.results, made.results, strict=True))
+
+
+def _fused_map(map_: ir.AffineMap, groups: Groups, loops: Groups) -> ir.AffineMap:
+    """The map over fused loops, with one result per group of dims."""
+    number = {loop: new for new, chain in enumerate(loops) for loop in chain}
+    dims = [ir.AffineExpr.get_dim(number[loop]) for loop in range(map_.n_dims)]
+    renamed = [e.compose(affine_map(len(loops), dims)) for e in map_.results]
+    return affine_map(len(loops), [renamed[group[0]] for group in groups])
+
+
+def _asks_for_more(op: ir.Operation) -> bool:
+    """Whether a body asks for its index, or reads tensors beside its operands."""
+    return any(o.name in ("linalg.index", "tensor.extract") for o in operations(op))
+
+
+def erase_with_views(operator: ir.Operation) -> None:
+    """Erase an operator that nothing uses, and the reshapes that only it read."""
+    views = [defining(value) for value in rtask.captures(operator)]
+    operator.erase()
+    for view in views:
+        while view is not None and view.name in RESHAPES and not list(view.results[0].uses):
+            source = defining(view.operands[0])
+            view.erase()
+            view = source
+
+
+def _is_splat(op: ir.Operation) -> bool:
+    """A scalar constant, or a tensor of one scalar."""
+    if op.name != "arith.constant":
+        return False
+    value = op.attributes["value"]
+    tensor = isinstance(op.results[0].type, ir.RankedTensorType)
+    return not tensor or (isinstance(value, ir.DenseElementsAttr) and value.is_splat)
+
+
+def _results(operator: ir.Operation) -> Sequence[ir.Value]:
+    """The tensors that an operator computes, unpacked."""
+    value = operator.results[0]
+    if isinstance(value.type, ir.RankedTensorType):
+        return [value]
+    [use] = list(value.uses)
+    return list(use.owner.operation.results)
