@@ -4,8 +4,13 @@
 |--------------------|----------------------------------------------------------------------------|
 | execution unit     | the vector axis in whole vectors; accumulators cover FMA latency x ports   |
 | memory transaction | the tile of the vector axis in whole cache lines                           |
-| memory bank        | rows of a tile must not fall into one cache set (`set_conflicts`)          |
+| memory bank        | rows of a tile in one cache set (`set_conflicts`): explained, not avoided  |
 | tensor shape       | near-equal splits instead of padding: `near_equal`, `splits`               |
+
+Rows in one set cost little here, so that strides are not padded: the operand that conflicts is
+broadcast, one element of a line at a time, and lines come back from the second level in time.
+Measured, products of 128 x 768 results with 13 rows in a set of 12 ways: 4096 steps 213 GF/s, 4112
+steps (no conflict) 217; of 13 x 768: 168 and 179.
 """
 
 import math
@@ -73,15 +78,6 @@ def set_conflicts(stride: int, rows: int, level: MemoryLevel) -> int:
         position = stride * row % level.way_bytes // level.line
         hits[position] = hits.get(position, 0) + len(range(row, rows, period))
     return max(hits.values())
-
-
-def padded_stride(stride: int, rows: int, level: MemoryLevel) -> int:
-    """The smallest stride >= `stride`, in steps of a line, at which `rows` rows fit the sets."""
-    padded = math.ceil(stride / level.line) * level.line
-    for step in range(level.sets + 1):
-        if set_conflicts(padded + step * level.line, rows, level) <= level.ways:
-            return padded + step * level.line
-    return padded
 
 
 def grid_of(sizes: Sequence[int], tile: Sequence[int]) -> tuple[int, ...]:

@@ -10,7 +10,6 @@ from rcompiler.roller.rtile import (
     grid_of,
     line_unit,
     near_equal,
-    padded_stride,
     set_conflicts,
     shape_waste,
     splits,
@@ -76,11 +75,3 @@ def test_set_conflicts_equals_counting(stride, rows, level):
         position = stride * row // level.line % level.sets
         hits[position] = hits.get(position, 0) + 1
     assert set_conflicts(stride, rows, level) == max(hits.values())
-
-
-@given(st.integers(1, 9000), st.integers(1, 60), levels)
-def test_padding_removes_conflicts(stride, rows, level):
-    padded = padded_stride(stride, rows, level)
-    assert padded >= stride
-    if rows <= level.sets:
-        assert set_conflicts(padded, rows, level) <= level.ways
