@@ -68,6 +68,9 @@ def _decision(model: RegisterModel, program: RProgram, groups: Groups) -> Decisi
         if wide:  # whole vectors, no more than the task has
             most = min(vectors[vector.axis], tile[vector.axis])
             vectors[vector.axis] = math.ceil(most / vector.lanes) * vector.lanes
+    for axis in expr.parallel:  # what is padded is cut in whole, or not at all
+        if tile[axis] >= expr.axes[axis].size or not expr.axes[axis].divisible(vectors[axis]):
+            tile[axis] = expr.axes[axis].extent
     registers = model.tile([vectors[axis] for axis in expr.parallel])
     made = decision_of(model, registers, [tile[axis] for axis in expr.parallel])
     assert made.explanation is not None

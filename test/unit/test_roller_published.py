@@ -11,7 +11,7 @@ from rcompiler.device.cpu import cpu_device
 from rcompiler.device.gpu import GPUS
 from rcompiler.errors import CompilerError
 from rcompiler.roller.construct import construct
-from rcompiler.roller.expr import Access, index, tensor_expr
+from rcompiler.roller.expr import Access, Axis, index, tensor_expr
 from rcompiler.roller.osdi22 import emit
 from rcompiler.roller.osdi22.hal import hal_of
 from rcompiler.roller.osdi22.implicit import implicit_product
@@ -119,6 +119,20 @@ def test_every_tile_on_a_cpu_is_legal(name, level):
         if decision.source == "osdi22":
             assert decision.registers <= device.vector_registers
             assert decision.reduction_tile == ()
+
+
+def test_padded_axes_are_cut_as_the_cost_model_cuts_them():
+    """Rows of 30 pixels become rows of 32, and an image of 30 rows one of 32."""
+    axes = [Axis("r", 30, "parallel", 2), Axis("c", 30, "parallel", 2), Axis("l", 16, "parallel")]
+    access = Access((30, 30, 16), 4, tuple(map(at, range(3))))
+    expr = tensor_expr(axes, [access, access], [access], ops=1)
+    device = cpu_device("v4", eus=2)
+    [decision] = published(expr, device)
+    for axis, tile, step in zip(expr.axes, decision.tile, decision.register_tile, strict=True):
+        assert tile == axis.extent or (tile < axis.size and axis.divisible(step))
+    assert decision.grid == tuple(
+        -(-axis.extent // tile) for axis, tile in zip(expr.axes, decision.tile, strict=True)
+    )
 
 
 @pytest.mark.parametrize(
