@@ -1,7 +1,6 @@
 """What rc-bench measures beside, and what it makes of an engine that cannot take part."""
 
 import json
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -30,10 +29,9 @@ class Fake:
 
 
 def options(*baselines):
-    return SimpleNamespace(
-        baseline=list(baselines), seed=0, rounds=2, seconds=0.01, clock="wall", target=None,
-        device=None, policy=None, tune=None, shapes=[], eus=None,
-    )  # fmt: skip
+    found = rc_bench._options(["--rounds=2", "--seconds=0.01"])
+    found.baseline = list(baselines)
+    return found
 
 
 @pytest.fixture
