@@ -125,13 +125,17 @@ def compile_onnx(
 
 @contextmanager
 def operators_of(
-    model: Any, device: Device, *, shapes: Mapping[str, Any] | None = None
+    model: Any,
+    device: Device,
+    *,
+    shapes: Mapping[str, Any] | None = None,
+    roots: Roots = "auto",
 ) -> Iterator[ir.Module]:
     """The S2 module of an ONNX model: its rOperators, for a profiler. `device` as the tiles need.
 
     The module lives inside of the context. Raises as `compile_onnx`.
     """
-    run = _Compilation(CompileOptions(), device, None)
+    run = _Compilation(CompileOptions(roots=roots), device, None)
     with dialects.load(ir.Context()) as context, ir.Location.unknown():
         with run.boundary():
             context.enable_multithreading(False)

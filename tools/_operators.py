@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from rcompiler.options import Roots
+
 if TYPE_CHECKING:
     from rcompiler.device.model import Device
     from rcompiler.profiler.profile import Profiler, Timer
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
 class Case:
     """An operator of a built-in model: its number among the different ones, in their order.
 
-    why: what it stands for. options: of the model; fewer layers, where all are alike.
+    why: what it stands for. options: of the model; fewer layers, where all are alike. roots: of its
+    3x3 convolutions; not those that a device prefers, so that the numbers are the same everywhere.
     """
 
     model: str
@@ -26,6 +29,7 @@ class Case:
     kind: str
     why: str
     options: tuple[tuple[str, object], ...] = ()
+    roots: Roots = "direct"
 
 
 _ONE = (("layers", 1),)
@@ -43,6 +47,10 @@ CASES = (
     Case("resnet50", 21, "convolution", "3x3, 7x7: 9 MB of weights"),
     Case("resnet50", 22, "convolution", "1x1, 7x7, widening"),
     Case("resnet50", 27, "contraction", "matrix times vector from memory"),
+    Case("resnet50", 4, "transform", "into Winograd's F(4x4), 56x56", roots="winograd4"),
+    Case("resnet50", 5, "contraction", "36 products of 196 rows", roots="winograd4"),
+    Case("resnet50", 6, "transform", "out of Winograd's F(4x4), 56x56", roots="winograd4"),
+    Case("resnet50", 24, "contraction", "36 products of 16 rows", roots="winograd4"),
     Case("mobilenet_v2", 2, "convolution", "depthwise 3x3, 112x112"),
     Case("mobilenet_v2", 3, "convolution", "1x1 to 16 channels: one panel"),
     Case("mobilenet_v2", 5, "convolution", "depthwise 3x3, stride 2"),

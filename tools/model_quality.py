@@ -130,9 +130,11 @@ def bodies(cases: Sequence[Case], device: Device) -> Iterator[tuple[Case, Body]]
     from rcompiler.passes.roller_tile import distinct_bodies
     from rcompiler.tools import models
 
-    for (model, options), group in groupby(cases, key=lambda c: (c.model, c.options)):
+    same = groupby(cases, key=lambda c: (c.model, c.options, c.roots))
+    for (model, options, roots), group in same:
         wanted = {case.number: case for case in group}
-        with operators_of(models.build(model, **dict(options)), device) as module:
+        proto = models.build(model, **dict(options))
+        with operators_of(proto, device, roots=roots) as module:
             for number, body in enumerate(distinct_bodies(module.operation)):
                 if number in wanted:
                     case = wanted.pop(number)

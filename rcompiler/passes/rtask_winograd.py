@@ -21,11 +21,13 @@ Where the image has an infinity or NaN, results of the whole tile may be NaN.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from torch_mlir import ir
 
+from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.passes import Pass
@@ -33,7 +35,15 @@ from rcompiler.passes._filter_form import SlidingFilter, sliding_filter
 from rcompiler.passes._linalg_form import extent_of, is_constant
 from rcompiler.passes._tensor_ir import bytes_of, erase_dead
 from rcompiler.passes._winograd_ir import by_filtering
-from rcompiler.roller.roots import DIRECT, TAPS, Convolution, RootChooser, filtering_of, is_cold
+from rcompiler.roller.roots import (
+    DIRECT,
+    ROOTS,
+    TAPS,
+    Convolution,
+    RootChooser,
+    filtering_of,
+    is_cold,
+)
 
 
 @dataclass(frozen=True)
@@ -47,23 +57,22 @@ class RTaskWinograd(Pass):
         device = find_device(self.device)
         for view in module.regions[0].blocks[0].operations:
             if view.operation.name == "func.func" and view.operation.regions[0].blocks:
-                block = view.operation.regions[0].blocks[0]
-                chooser = RootChooser(device, is_cold(device, _weight_bytes(block)))
-                self._rewrite(block, chooser)
+                self._rewrite(view.operation.regions[0].blocks[0], device)
 
-    def _rewrite(self, block: ir.Block, chooser: RootChooser) -> None:
-        for view in list(block.operations):
-            op = view.operation
-            form = sliding_filter(op) if op.name == "linalg.generic" else None
-            if form is None or not _applies(form):
-                continue
+    def _rewrite(self, block: ir.Block, device: Device) -> None:
+        generics = (v.operation for v in block.operations if v.operation.name == "linalg.generic")
+        forms = [form for form in map(sliding_filter, generics) if form is not None]
+        forms = [form for form in forms if _applies(form)]
+        chooser = RootChooser(device, is_cold(device, _weight_bytes(block, forms)))
+        for form in forms:
+            op = form.generic.op
             root, reason = self._root(form, chooser)
             if root == DIRECT:
                 op.attributes[rtask.ROOT] = ir.StringAttr.get(reason)
                 continue
             with ir.InsertionPoint(op), op.location:
                 filterings = [filtering_of(root)] * len(form.windows)
-                made = by_filtering(form, filterings, chooser.device)
+                made = by_filtering(form, filterings, device)
             made.products.attributes[rtask.ROOT] = ir.StringAttr.get(reason)
             op.results[0].replace_all_uses_with(made.result)
         erase_dead(block)
@@ -103,8 +112,11 @@ def _sizes(form: SlidingFilter) -> Convolution:
     )
 
 
-def _weight_bytes(block: ir.Block) -> int:
-    """Bytes of all constants of a function."""
+def _weight_bytes(block: ir.Block, forms: Sequence[SlidingFilter]) -> int:
+    """Bytes of all constants of a function, those of `forms` as large as a root makes them."""
     constants = (v.operation for v in block.operations if v.operation.name == "arith.constant")
     values = (op.results[0] for op in constants)
-    return sum(bytes_of(v) for v in values if isinstance(v.type, ir.RankedTensorType))
+    total = sum(bytes_of(v) for v in values if isinstance(v.type, ir.RankedTensorType))
+    growth = max(filtering_of(root).products for root in ROOTS if root != DIRECT) ** 2 / TAPS**2
+    grown = sum(bytes_of(form.generic.inputs[form.weights]) for form in forms)
+    return int(total + (growth - 1) * grown)

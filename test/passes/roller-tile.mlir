@@ -168,3 +168,27 @@ func.func @recorded(%x: tensor<65536x1024xf32>, %w: tensor<1024x1024xf32>) -> te
   }) {kind = "contraction", sym_name = "recorded"} : () -> tensor<65536x1024xf32>
   return %r : tensor<65536x1024xf32>
 }
+
+// -----
+
+// A small constant matrix of two rows: a register tile holds both, whatever comes of it, and the
+// reason of the root comes first. The last column has no second row.
+// CHECK:       reason = "because; 2x{{[0-9]+}} in registers
+// CHECK-SAME:  register_tile = array<i64: 2, {{[0-9]+}}>
+// CHECK-LABEL: func.func @transform
+func.func @transform(%m: tensor<4x8x16xf32>) -> tensor<15x16xf32> {
+  %r = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %a = arith.constant dense<[[1.0, 1.0, 1.0, 0.0], [0.0, 1.0, -1.0, 1.0]]> : tensor<2x4xf32>
+    %e = tensor.empty() : tensor<15x16xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<15x16xf32>) -> tensor<15x16xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(x, l, k) -> (x mod 2, k)>, affine_map<(x, l, k) -> (k, x floordiv 2, l)>, affine_map<(x, l, k) -> (x, l)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%a, %m : tensor<2x4xf32>, tensor<4x8x16xf32>) outs(%f : tensor<15x16xf32>) {
+    ^bb0(%l: f32, %s: f32, %acc: f32):
+      %p = arith.mulf %l, %s : f32
+      %t = arith.addf %acc, %p : f32
+      linalg.yield %t : f32
+    } -> tensor<15x16xf32>
+    "rtask.yield"(%y) : (tensor<15x16xf32>) -> ()
+  }) {kind = "transform", rtask.root = "because", sym_name = "out"} : () -> tensor<15x16xf32>
+  return %r : tensor<15x16xf32>
+}

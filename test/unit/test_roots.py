@@ -3,6 +3,7 @@
 import pytest
 
 from rcompiler.device.cpu import cpu_device
+from rcompiler.roller.construct import construct
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.roots import (
     DIRECT,
@@ -78,3 +79,22 @@ def test_weights_are_cold_when_they_exceed_the_last_cache():
     last = CPU.memory[-2].capacity
     assert not is_cold(CPU, last // 2)
     assert is_cold(CPU, last)
+
+
+@pytest.mark.parametrize("size", [28, 13, 3])
+def test_register_tiles_of_transforms_are_whole_periods(size):
+    into, _, out_of = operators(Convolution(1, 1, 32, 32, size, size), "winograd4", 16)
+    first, last = (construct(e, CPU)[0] for e in (into, out_of))
+    assert first.register_tile == (1, 1, 1, 1, 6, 6, 1, 16)
+    assert last.register_tile == (1, 1, 1, min(4, size), min(4, size), 16)
+    for decision in (*construct(into, CPU), *construct(out_of, CPU)):
+        sizes = zip(decision.tile, decision.register_tile, decision.grid, strict=True)
+        assert all(tile % register == 0 or grid == 1 for tile, register, grid in sizes)
+
+
+def test_axes_that_every_point_reads_whole_are_no_loops():
+    into = operators(MIDDLE, "winograd2", 16)[0]
+    assert [into.axes[a].kind for a in (8, 9)] == ["whole", "whole"]
+    assert into.reduction == ()
+    one_tile = into.footprint((1, 1, 1, 1, 4, 4, 1, 16))
+    assert one_tile == (4 * 4 * 16 * 4, 4 * 4 * 16 * 4)
