@@ -12,10 +12,10 @@ import re
 from collections.abc import Callable, Sequence
 
 from .contraction import ContractionOps
-from .core import NAME, Value, accumulator, broadcast_shapes, dims, splat, stored
+from .core import NAME, Quantised, Value, accumulator, broadcast_shapes, dims, splat, stored
 from .scalar import Body, Number, Scalar
 
-__all__ = ["Builder", "Value", "broadcast_shapes", "dims", "splat", "stored"]
+__all__ = ["Builder", "Quantised", "Value", "broadcast_shapes", "dims", "splat", "stored"]
 
 
 Term = Callable[[Body, Scalar], Scalar]

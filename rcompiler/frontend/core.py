@@ -6,6 +6,7 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -25,7 +26,9 @@ class Value:
     ``(scale, shift)`` it returns the value of ``scale * this + shift`` at no run-time cost.
     """
 
-    __slots__ = ("base", "const", "dtype", "inputs", "name", "permuted", "refold", "shape")
+    __slots__ = (
+        *("base", "const", "dtype", "inputs", "name", "permuted", "quantised", "refold", "shape"),
+    )
 
     def __init__(
         self,
@@ -39,6 +42,7 @@ class Value:
         self.base: Value | None = None  # the value this one is a reshape of
         self.permuted: tuple[Value, tuple[int, ...]] | None = None  # (value, perm) transposed
         self.refold: Callable[[np.ndarray, np.ndarray], Value] | None = None
+        self.quantised: Quantised | None = None  # what it was dequantised from
         self.inputs = inputs  # names of the graph inputs it depends on
 
     @property
@@ -62,6 +66,16 @@ class Value:
 
     def __repr__(self) -> str:
         return f"Value({self.name or 'const'}: {self.type} as {self.dtype})"
+
+
+@dataclass(frozen=True)
+class Quantised:
+    """What floats were made of: ``(value - zero) * scale``; ``axis`` of a scale per slice."""
+
+    value: Value
+    scale: Value
+    zero: Value | None
+    axis: int | None
 
 
 Out = tuple[Value, str]

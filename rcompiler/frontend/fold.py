@@ -27,6 +27,7 @@ _LINEAR = {
     "ReduceSum", "ReduceProd", "ReduceMax", "ReduceMin", "DequantizeLinear", "Shape", "Size",
     "Sigmoid", "Tanh", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "BitwiseNot", "CastLike",
 }  # fmt: skip
+_ORIGIN = {"DequantizeLinear"}
 _GROWING = {
     "Expand", "Tile", "ConstantOfShape", "Range", "OneHot", "EyeLike", "Resize", "Upsample", "Pad",
     "HannWindow", "HammingWindow", "BlackmanWindow", "MelWeightMatrix", "CenterCropPad", "Col2Im",
@@ -42,6 +43,11 @@ def is_linear(op: str, inputs: Sequence[Value | None]) -> bool:
     result = broadcast_shapes(*(v.shape for v in values)) or ()
     size = max([math.prod(result), *(v.size for v in values)])
     return size * 8 <= LINEAR_BYTES
+
+
+def has_origin(op: str) -> bool:
+    """True for ops whose lowering knows what a constant was made of."""
+    return op in _ORIGIN
 
 
 def is_small(op: str, inputs: Sequence[Value | None], results: Sequence[Value | None]) -> bool:

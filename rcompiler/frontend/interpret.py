@@ -193,18 +193,19 @@ class Interpreter:
     ) -> list[Any]:
         """A node on tensors: folded, lowered, or expanded by its function body."""
         known = all(v is None or v.const is not None for v in inputs)
-        if known and inputs and fold.is_linear(node.op_type, inputs):
+        linear = known and fold.is_linear(node.op_type, inputs)
+        if linear and not fold.has_origin(node.op_type):
             arrays = fold.evaluate(node, inputs, frame.opsets)
             if arrays is not None:
                 return self._folded(node, arrays)
         fn = registry.find(node.op_type, node.domain)
         if fn is not None:
             results = self.lower(fn, node, inputs, name, frame, version)
-            if known and inputs and fold.is_small(node.op_type, inputs, results):
-                if any(r is not None and r.const is None for r in results):
-                    arrays = fold.evaluate(node, inputs, frame.opsets)
-                    if arrays is not None and self._agree(node, arrays, results):
-                        return self._folded(node, arrays)
+            small = known and inputs and fold.is_small(node.op_type, inputs, results)
+            if (small or linear) and any(r is not None and r.const is None for r in results):
+                arrays = fold.evaluate(node, inputs, frame.opsets)
+                if arrays is not None and self._agree(node, arrays, results):
+                    return self._folded(node, arrays, results)
             return results
         if known and inputs and fold.is_tiny(node.op_type, inputs):
             arrays = fold.evaluate(node, inputs, frame.opsets)
@@ -215,9 +216,16 @@ class Interpreter:
             raise refusal(node, name, inputs, "the operator is not translated", remedy(node))
         return self.function(body, node, inputs, name, frame, version)
 
-    def _folded(self, node: NodeProto, arrays: Sequence[np.ndarray]) -> list[Any]:
+    def _folded(
+        self, node: NodeProto, arrays: Sequence[np.ndarray], lowered: Sequence[Any] = ()
+    ) -> list[Any]:
+        """The constants of a node, which come from where its lowered results do."""
         rest = iter(arrays)
-        return [self._constant(next(rest)) if n else None for n in node.output]
+        made = [self._constant(next(rest)) if n else None for n in node.output]
+        for constant, result in zip(made, lowered, strict=False):
+            if constant is not None and result is not None:
+                constant.quantised = result.quantised
+        return made
 
     @staticmethod
     def _agree(node: NodeProto, arrays: Sequence[np.ndarray], results: Sequence[Any]) -> bool:

@@ -8,15 +8,9 @@ import numpy as np
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Builder, Value, broadcast_shapes
+from rcompiler.frontend.ops.dequantised import dequantised_conv, dequantised_matmul
+from rcompiler.frontend.ops.operand_shapes import check_matmul, window
 from rcompiler.frontend.registry import Context, lowering
-
-
-def check_matmul(ctx: Context, a: Value, b: Value) -> None:
-    """ShapeError unless ``a @ b`` is defined."""
-    if not a.rank or not b.rank or a.shape[-1] != b.shape[-2 if b.rank > 1 else 0]:
-        raise ctx.shape_error("the contracted dimensions differ")
-    if broadcast_shapes(a.shape[:-2], b.shape[:-2]) is None:
-        raise ctx.shape_error("the batch dimensions do not broadcast")
 
 
 def need_numbers(ctx: Context, *values: Value) -> None:
@@ -32,7 +26,8 @@ def _matmul(ctx: Context) -> Value:
     check_matmul(ctx, a, b)
     if a.dtype != b.dtype:
         raise ctx.shape_error("the inputs have different element types")
-    return ctx.b.matmul(a, b)
+    integers = dequantised_matmul(ctx, a, b)
+    return ctx.b.matmul(a, b) if integers is None else integers
 
 
 def add_channels(b: Builder, x: Value, bias: Value | None, axis: int = 1) -> Value:
@@ -60,13 +55,16 @@ def _gemm(ctx: Context) -> Value:
     alpha, beta = ctx.attr("alpha", 1.0), ctx.attr("beta", 1.0)
 
     def build(weight: Value, bias: Value | None) -> Value:
-        b = ctx.b
-        out = b.contract(
+        out = ctx.b.contract(
             (a, "d2, d0" if trans_a else "d0, d2"),
             (weight, "d1, d2" if trans_b else "d2, d1"),
             ((m, n), "d0, d1"),
             "ppr",
         )
+        return finish(out, bias)
+
+    def finish(out: Value, bias: Value | None) -> Value:
+        b = ctx.b
         if alpha != 1.0:
             out = b.elementwise(lambda s, x: x * s.cast(s.const(alpha, "float32"), x.dtype), out)
         if bias is None or not beta:
@@ -77,6 +75,9 @@ def _gemm(ctx: Context) -> Value:
             lambda s, x, y: x + y * s.cast(s.const(beta, "float32"), y.dtype), out, bias
         )
 
+    integers = None if trans_a else dequantised_matmul(ctx, a, w, by_rows=trans_b)
+    if integers is not None:
+        return finish(integers, c)
     out = build(w, c)
     if w.const is not None and (c is None or c.const is not None) and beta == 1.0:
         channels = (n, 1) if trans_b else (1, n)
@@ -95,37 +96,6 @@ def scaled(b: Builder, w: Value, scale: np.ndarray) -> Value:
     return b.constant((w.array * scale).astype(w.array.dtype), w.dtype)
 
 
-def window(
-    ctx: Context, spatial: Sequence[int], kernel: Sequence[int], ceil_mode: bool = False
-) -> tuple[list[int], list[int], list[int]]:
-    """(strides, dilations, pads as begins then ends) of a convolution or pooling node."""
-    rank = len(spatial)
-    strides = ctx.attr("strides", [1] * rank)
-    dilations = ctx.attr("dilations", [1] * rank)
-    pads = ctx.attr("pads", [0] * 2 * rank)
-    auto = ctx.attr("auto_pad", "NOTSET")
-    if not len(strides) == len(dilations) == len(kernel) == rank or len(pads) != 2 * rank:
-        raise ctx.shape_error("strides, dilations, pads or kernel_shape have the wrong length")
-    if any(v < 1 for v in [*strides, *dilations, *kernel]):
-        raise ctx.shape_error("strides, dilations and kernel sizes are positive")
-    reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
-    if auto == "VALID":
-        pads = [0] * 2 * rank
-    elif auto in ("SAME_UPPER", "SAME_LOWER"):
-        need = [
-            max((-(-size // stride) - 1) * stride + r - size, 0)
-            for size, stride, r in zip(spatial, strides, reach, strict=True)
-        ]
-        small, large = [n // 2 for n in need], [n - n // 2 for n in need]
-        pads = small + large if auto == "SAME_UPPER" else large + small
-    elif auto not in ("NOTSET", ""):
-        raise ctx.shape_error(f"auto_pad {auto} is not one of the standard's")
-    for i in range(rank):
-        if spatial[i] + pads[i] + pads[rank + i] < reach[i] and not ceil_mode:
-            raise ctx.shape_error("the window is larger than the padded input")
-    return strides, dilations, pads
-
-
 @lowering("Conv")
 def _conv(ctx: Context) -> Value:
     x, w, bias = ctx.input(0), ctx.input(1), ctx.optional(2)
@@ -138,6 +108,9 @@ def _conv(ctx: Context) -> Value:
     if bias is not None and bias.size != w.shape[0]:
         raise ctx.shape_error("one bias per output channel is expected")
     strides, dilations, pads = window(ctx, x.shape[2:], w.shape[2:])
+    integers = dequantised_conv(ctx, x, w)
+    if integers is not None:
+        return add_channels(ctx.b, integers, bias)
 
     def build(weight: Value, shift: Value | None) -> Value:
         out = ctx.b.conv(x, weight, strides, dilations, pads, groups)

@@ -17,7 +17,7 @@ import numpy as np
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Value, broadcast_shapes
-from rcompiler.frontend.ops.contraction import check_matmul, window
+from rcompiler.frontend.ops.operand_shapes import check_matmul, window
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar
 

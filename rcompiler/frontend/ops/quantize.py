@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rcompiler.frontend import dtypes
-from rcompiler.frontend.builder import Value, broadcast_shapes, dims
+from rcompiler.frontend.builder import Quantised, Value, broadcast_shapes, dims
 from rcompiler.frontend.ops.integer_products import (
     axis_vector,
     integer_conv,
@@ -118,7 +118,12 @@ def _dequantize(ctx: Context) -> Value:
             a = a - s.cast(rest[0], inner)
         return s.cast(s.cast(a, wide) * s.cast(k, wide), dtype)
 
-    return b.tabulate(x.shape, dtype, body, *reads)
+    made = b.tabulate(x.shape, dtype, body, *reads)
+    if not ctx.attr("block_size", 0):
+        single = scale.size == 1 and scale.rank <= 1
+        axis = None if single else ctx.axis(ctx.attr("axis", 1), x.rank)
+        made.quantised = Quantised(x, scale, zero, axis)
+    return made
 
 
 # -- integer products ---------------------------------------------------------------------------

@@ -8,7 +8,8 @@ from functools import reduce
 import numpy as np
 
 from rcompiler.frontend.builder import Value, dims
-from rcompiler.frontend.ops.contraction import add_channels, window
+from rcompiler.frontend.ops.contraction import add_channels
+from rcompiler.frontend.ops.operand_shapes import window
 from rcompiler.frontend.ops.vision import Tap, interpolate
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar

@@ -1,0 +1,65 @@
+"""Products of dequantised tensors, computed on their integers.
+
+    sum(((a - z) s) ((w - y) t)) = s t sum((a - z) (w - y))
+
+for weights that are constant, with one scale or one per column. The sum is exact and is rounded
+once: nearer to the product of real numbers than the sum of rounded f32 products.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from rcompiler.frontend.builder import Quantised, Value
+from rcompiler.frontend.ops.integer_products import integer_conv, integer_matmul
+from rcompiler.frontend.registry import Context
+
+_BYTES = ("int8", "uint8")
+
+
+def dequantised_matmul(ctx: Context, a: Value, w: Value, *, by_rows: bool = False) -> Value | None:
+    """``a @ w`` (``a @ w.T`` if ``by_rows``) in f32; None if an operand is not dequantised."""
+    operands = _operands(a, w, 0 if by_rows else w.rank - 1)
+    if operands is None:
+        return None
+    left, right = operands
+    weights = ctx.b.constant(right.value.array.T) if by_rows else right.value
+    return _scaled(ctx, integer_matmul(ctx, left.value, weights, left.zero, right.zero), *operands)
+
+
+def dequantised_conv(ctx: Context, x: Value, w: Value) -> Value | None:
+    """The convolution of the node in f32, without bias; None if an operand is not dequantised."""
+    operands = _operands(x, w, 0)
+    if operands is None:
+        return None
+    left, right = operands
+    total = integer_conv(ctx, left.value, right.value, left.zero, right.zero)
+    return _scaled(ctx, total, *operands, spatial=x.rank - 2)
+
+
+def _operands(a: Value, w: Value, columns: int) -> tuple[Quantised, Quantised] | None:
+    """What the operands were made of, if integers can take their place."""
+    left, right = a.quantised, w.quantised
+    if left is None or right is None or "float32" not in (a.dtype, w.dtype):
+        return None
+    bytes_ = left.value.dtype in _BYTES and right.value.dtype in _BYTES
+    known = right.value.const is not None and (right.zero is None or right.zero.const is not None)
+    fits = left.axis is None and right.axis in (None, columns)
+    return (left, right) if bytes_ and known and fits else None
+
+
+def _scaled(
+    ctx: Context, total: Value, left: Quantised, right: Quantised, spatial: int = 0
+) -> Value:
+    """The int32 sums times both scales; those of the weights lie in front of ``spatial`` dims."""
+    b, scale = ctx.b, right.scale
+    if right.axis is None:
+        scale = b.reshape(scale, [])
+    elif spatial:
+        scale = b.reshape(scale, [scale.size, *[1] * spatial])
+    one = b.reshape(left.scale, [])
+    if one.const is not None and scale.const is not None:
+        factor = b.constant(np.asarray(one.const * scale.const, np.float32))
+    else:
+        factor = b.elementwise(lambda s, x, y: x * y, scale, one)
+    return b.elementwise(lambda s, t, f: s.cast(t, "float32") * f, total, factor, dtype="float32")

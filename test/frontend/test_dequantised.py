@@ -1,0 +1,89 @@
+"""Products of dequantised tensors run on integers where that is possible, and say the same."""
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import rcompiler
+from rcompiler.frontend import import_onnx
+
+RNG = np.random.default_rng(3)
+X8, W8 = (RNG.integers(0, 256, s).astype(np.uint8) for s in ((4, 20), (20, 36)))
+IMAGE = RNG.integers(-128, 128, (1, 16, 6, 5)).astype(np.int8)
+FILTER = RNG.integers(-128, 128, (24, 16, 3, 3)).astype(np.int8)
+
+
+def model(op, x, w, scale, zero, axis, *rest, late=(), **attributes):
+    """`op` of dequantised x and w and float32 operands; `late`: names that are inputs."""
+    names = {
+        "x": x,
+        "sx": np.float32(0.037),
+        "zx": x.dtype.type(7),
+        "w": w,
+        "sw": scale,
+        "zw": zero,
+    }
+    names |= {f"r{k}": np.asarray(r, np.float32) for k, r in enumerate(rest)}
+    inputs = {n: names[n] for n in ("x", *late)}
+    nodes = [
+        helper.make_node("DequantizeLinear", ["x", "sx", "zx"], ["a"]),
+        helper.make_node("DequantizeLinear", ["w", "sw", "zw"], ["b"], axis=axis),
+        helper.make_node(op, ["a", "b", *(f"r{k}" for k in range(len(rest)))], ["y"], **attributes),
+    ]
+    infos = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape)
+        for n, a in inputs.items()
+    ]
+    weights = [
+        numpy_helper.from_array(np.asarray(a), n) for n, a in names.items() if n not in inputs
+    ]
+    out = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(nodes, "g", infos, [out], weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)]), inputs
+
+
+def scales(count):
+    return (0.01 + RNG.random(count) / 40).astype(np.float32)
+
+
+ONE, ZERO = np.float32(0.021), np.uint8(100)
+BYTES = RNG.integers(0, 256, 36).astype(np.uint8)
+CASES = {
+    "product": (("MatMul", X8, W8, ONE, ZERO, 1), {}),
+    "scale_per_column": (("MatMul", X8, W8, scales(36), BYTES, 1), {}),
+    "rows_of_weights": (("Gemm", X8, W8.T.copy(), scales(36), BYTES, 0, scales(36)), {"transB": 1}),
+    "alpha_and_beta": (("Gemm", X8, W8, ONE, ZERO, 1, scales(36)), {"alpha": 0.5, "beta": 3.0}),
+    "convolution": (
+        ("Conv", IMAGE, FILTER, scales(24), np.zeros(24, np.int8), 0, scales(24)),
+        {"pads": [1, 1, 1, 1], "strides": [2, 1]},
+    ),
+    "scale_of_x_at_run_time": (("MatMul", X8, W8, ONE, ZERO, 1), {"late": ("sx", "zx")}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_integers_take_the_place_of_floats(name):
+    arguments, attributes = CASES[name]
+    proto, feeds = model(*arguments, **attributes)
+    assert "arith.muli" in import_onnx(proto).module_text
+    [expected] = ReferenceEvaluator(proto).run(None, feeds)
+    [found] = rcompiler.compile_onnx(proto, eus=1, cache=False)(*feeds.values())
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
+
+
+STAYS = {
+    "scale_per_row_of_depth": (("MatMul", X8, W8, scales(20), BYTES[:20], 0), {}),
+    "weights_at_run_time": (("MatMul", X8, W8, ONE, ZERO, 1), {"late": ("w",)}),
+    "depth_outside": (("Gemm", X8.T.copy(), W8, ONE, ZERO, 1), {"transA": 1}),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_floats_stay(name):
+    arguments, attributes = STAYS[name]
+    proto, feeds = model(*arguments, **attributes)
+    assert "arith.muli" not in import_onnx(proto).module_text
+    [expected] = ReferenceEvaluator(proto).run(None, feeds)
+    [found] = rcompiler.compile_onnx(proto, eus=1, cache=False)(*feeds.values())
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
