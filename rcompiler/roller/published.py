@@ -39,6 +39,8 @@ def published(
     """
     if expr.kind == "sequential":
         raise NoTile("its steps depend on each other")
+    if any(axis.kind == "whole" for axis in expr.axes):
+        raise NoTile("it is a small linear map, which the search has no axes for")
     try:
         found = implicit_product(expr) or _as_it_is(expr)
     except ExpressionError as error:
