@@ -7,6 +7,7 @@ then both engines, inputs and outputs bound to memory, and a loop of nothing but
 turns in short rounds. ratio: how many times faster than onnxruntime we are, the median over rounds.
 The figure of a convolution is what it adds to a network whose tensors are blocked by channels,
 measured alike of both engines; "alone" is the ratio with NCHW on both sides.
+Arithmetic is that of the definition: where fewer multiplications do, its rate is above the peak.
 """
 
 from __future__ import annotations
