@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,15 @@ from rcompiler.frontend import import_onnx
 from rcompiler.host import given_device, measured_device, target_device
 from rcompiler.isolate import isolated
 from rcompiler.model import REPORT, STAGES, CompiledModel
-from rcompiler.options import CompileOptions, Policy, RollerPolicy, Roots, Tune, default_cache
+from rcompiler.options import (
+    CompileOptions,
+    Policy,
+    RollerPolicy,
+    Roots,
+    Tune,
+    checked_cache,
+    checked_eus,
+)
 from rcompiler.passes import PassFailure
 from rcompiler.passes._claims import check_claims
 from rcompiler.passes._fold import fold_constants
@@ -106,7 +113,14 @@ def compile_onnx(
             "deterministic=False has no meaning here: every program is deterministic"
         )
     options = CompileOptions(
-        target, _eus(eus), policy, roller_policy, fusion, _cache(cache), tune, roots
+        target,
+        checked_eus(eus, MAX_EUS),
+        policy,
+        roller_policy,
+        fusion,
+        checked_cache(cache),
+        tune,
+        roots,
     )
     base = target_device(target)
     chosen = given_device(target, base, device)
@@ -162,7 +176,7 @@ def compile_schedule(
     Raises InvalidModel for text that is not S4, ScheduleError for a schedule that is not proved
     right.
     """
-    options = CompileOptions(target, cache=_cache(cache))
+    options = CompileOptions(target, cache=checked_cache(cache))
     target_device(target)
     return CompiledModel(isolated(text, constants or {}, options, progress))
 
@@ -185,29 +199,6 @@ def schedule_artifact(
             raise InvalidModel(f"the schedule is not valid: {error}") from None
         check_claims(module.operation)
         return run.from_schedule(module, constants)
-
-
-def _eus(eus: int | None) -> int:
-    if eus is None:
-        return 0
-    if not isinstance(eus, int) or isinstance(eus, bool) or not 1 <= eus <= MAX_EUS:
-        raise CompilerError(
-            f"cannot compile for {eus!r} execution units: give 1 or more (at most {MAX_EUS}), or "
-            "None for all"
-        )
-    return eus
-
-
-def _cache(cache: str | os.PathLike[str] | bool | None) -> Path | None:
-    if cache is None or cache is True:
-        return default_cache()
-    if cache is False:
-        return None
-    if not isinstance(cache, str | os.PathLike):
-        raise CompilerError(
-            f"cache={cache!r}: give a folder, None for the default one, False for none"
-        )
-    return Path(cache)
 
 
 class _Compilation:
@@ -268,6 +259,8 @@ class _Compilation:
         if self._options.fusion:
             self._run(module, str(RtaskStitch(record)))
         self._run(module, str(RTaskFuseAxes(record)))
+        # weights in the shapes of fused axes
+        constants = fold_constants(module.operation, constants)
         self._keep("rtask", module)
         return constants
 

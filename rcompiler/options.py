@@ -66,3 +66,28 @@ def default_cache() -> Path | None:
         return Path(chosen) if chosen else None
     base = os.environ.get("XDG_CACHE_HOME")
     return (Path(base) if base else Path.home() / ".cache") / "rcompiler"
+
+
+def checked_eus(eus: int | None, most: int) -> int:
+    """The number of EUs that was asked for, up to `most`; 0 for all. Raises CompilerError."""
+    if eus is None:
+        return 0
+    if not isinstance(eus, int) or isinstance(eus, bool) or not 1 <= eus <= most:
+        raise CompilerError(
+            f"cannot compile for {eus!r} execution units: give 1 or more (at most {most}), or "
+            "None for all"
+        )
+    return eus
+
+
+def checked_cache(cache: str | os.PathLike[str] | bool | None) -> Path | None:
+    """The cache folder that was asked for, None for none. Raises CompilerError."""
+    if cache is None or cache is True:
+        return default_cache()
+    if cache is False:
+        return None
+    if not isinstance(cache, str | os.PathLike):
+        raise CompilerError(
+            f"cache={cache!r}: give a folder, None for the default one, False for none"
+        )
+    return Path(cache)

@@ -111,6 +111,8 @@ class FusedAxes:
                     if op.name not in _ENDS:
                         self._copy(op, mapped)
                 rtask.YieldOp(value=rtask.pack([mapped[r] for r in results]))
+        if rtask.ROOT in old.attributes:
+            made.operation.attributes[rtask.ROOT] = old.attributes[rtask.ROOT]
         return made.operation
 
     def _copy(self, op: ir.Operation, mapped: Values) -> None:

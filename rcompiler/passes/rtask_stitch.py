@@ -142,6 +142,8 @@ def _joined(producer: ir.Operation, reader: ir.Operation) -> ir.Operation:
             kind=ir.StringAttr(reader.attributes["kind"]).value,
             outputs=[reader.results[0].type],
         )
+    if rtask.ROOT in reader.attributes:
+        operator.operation.attributes[rtask.ROOT] = reader.attributes[rtask.ROOT]
     mapped: Values = {}
     with ir.InsertionPoint(operator.body.blocks[0]), reader.location:
         _copy(producer, mapped)
