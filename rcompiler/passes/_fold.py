@@ -29,6 +29,7 @@ from rcompiler.passes._linalg_form import dim_of
 from rcompiler.passes._tensor_ir import bytes_of, erase_dead
 
 INLINE_ELEMENTS = 64  # larger constants live beside the module
+MOST_BYTES = 1 << 30  # of one result
 _BLOCK = 1 << 14  # elements that numpy works on at a time
 _KEY = re.compile(r"dense_resource<(\w+)>")
 
@@ -42,7 +43,7 @@ class Known:
 
 
 def fold_constants(
-    module: ir.Operation, constants: Mapping[str, np.ndarray], *, max_bytes: int = 1 << 30
+    module: ir.Operation, constants: Mapping[str, np.ndarray], *, max_bytes: int = MOST_BYTES
 ) -> dict[str, np.ndarray]:
     """Replace tensor ops on constants in ``module`` by constants; drop unused arrays.
 

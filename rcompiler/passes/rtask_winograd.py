@@ -32,6 +32,7 @@ from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.passes import Pass
 from rcompiler.passes._filter_form import SlidingFilter, sliding_filter
+from rcompiler.passes._fold import MOST_BYTES
 from rcompiler.passes._linalg_form import extent_of, is_constant
 from rcompiler.passes._tensor_ir import bytes_of, erase_dead
 from rcompiler.passes._winograd_ir import by_filtering
@@ -44,6 +45,9 @@ from rcompiler.roller.roots import (
     filtering_of,
     is_cold,
 )
+
+# How much larger weights become, at most.
+_GROWTH = max(filtering_of(root).products for root in ROOTS if root != DIRECT) ** 2 / TAPS**2
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,9 @@ def _applies(form: SlidingFilter) -> bool:
         return False
     image, weights = form.dims(form.image), form.dims(form.weights)
     blocked = image[-1] in form.channels and weights[-1] not in form.channels
-    return blocked and is_constant(form.generic.inputs[form.weights])
+    value = form.generic.inputs[form.weights]
+    # in f64; weights that cannot be folded would be transformed in every run
+    return blocked and is_constant(value) and 2 * _GROWTH * bytes_of(value) <= MOST_BYTES
 
 
 def _sizes(form: SlidingFilter) -> Convolution:
@@ -117,6 +123,5 @@ def _weight_bytes(block: ir.Block, forms: Sequence[SlidingFilter]) -> int:
     constants = (v.operation for v in block.operations if v.operation.name == "arith.constant")
     values = (op.results[0] for op in constants)
     total = sum(bytes_of(v) for v in values if isinstance(v.type, ir.RankedTensorType))
-    growth = max(filtering_of(root).products for root in ROOTS if root != DIRECT) ** 2 / TAPS**2
     grown = sum(bytes_of(form.generic.inputs[form.weights]) for form in forms)
-    return int(total + (growth - 1) * grown)
+    return int(total + (_GROWTH - 1) * grown)

@@ -36,6 +36,7 @@ ROOTS = (DIRECT, *(f"winograd{size}" for size in SIZES))
 TAPS = 3
 LEAST_GAIN = 1.1  # predicted; the model is not more exact
 _EPILOGUE = 2.0  # operations per result: bias and ReLU
+_MOST_EUS = 8
 _FIT = 0.75  # of the last cache is for weights, of all operators together
 
 
@@ -101,9 +102,13 @@ class RootChooser:
         if not self.cold or len(step.inputs) < 2:
             return ns
         _, weights = step.inputs
-        loaded = weights.elements(step.sizes) * weights.itemsize / self.device.memory[-1].bandwidth
+        size = weights.elements(step.sizes) * weights.itemsize
+        # EU time, so the more EUs draw at once the longer each waits; as for tiles, the mean over
+        # numbers of EUs, since what is chosen may not depend on their number in a schedule
+        counts = range(1, min(self.device.eus, _MOST_EUS) + 1)
+        loads = [size / self.device.memory[-1].share(active) for active in counts]
         # as between the levels of one operator: the slowest hides the others, not perfectly
-        return max(ns, 0.8 * max(ns, loaded) + 0.2 * (ns + loaded))
+        return sum(max(ns, 0.8 * max(ns, load) + 0.2 * (ns + load)) for load in loads) / len(loads)
 
 
 def is_cold(device: Device, weight_bytes: int) -> bool:

@@ -122,3 +122,18 @@ func.func @one_tap(%x: tensor<1x1x4x4x16xf32>, %init: tensor<1x1x4x4x16xf32>) ->
   } -> tensor<1x1x4x4x16xf32>
   return %y : tensor<1x1x4x4x16xf32>
 }
+
+// The transformed weights would be larger than what is folded.
+// CHECK-LABEL: func.func @too_large
+// CHECK-NOT: rtask.root
+// CHECK: return
+func.func @too_large(%x: tensor<1x128x6x6x16xf32>, %init: tensor<1x128x4x4x16xf32>) -> tensor<1x128x4x4x16xf32> {
+  %w = arith.constant dense_resource<t> : tensor<128x128x3x3x16x16xf32>
+  %y = linalg.generic {indexing_maps = [#image, #filter, #result], iterator_types = ["parallel", "parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<1x128x6x6x16xf32>, tensor<128x128x3x3x16x16xf32>) outs(%init : tensor<1x128x4x4x16xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x128x4x4x16xf32>
+  return %y : tensor<1x128x4x4x16xf32>
+}

@@ -98,3 +98,10 @@ def test_axes_that_every_point_reads_whole_are_no_loops():
     assert into.reduction == ()
     one_tile = into.footprint((1, 1, 1, 1, 4, 4, 1, 16))
     assert one_tile == (4 * 4 * 16 * 4, 4 * 4 * 16 * 4)
+
+
+def test_many_eus_wait_longer_for_weights():
+    """All EUs of a machine share its memory; the EU time of what is bound by it grows."""
+    few, many = (RootChooser(cpu_device("v4", eus), cold=True) for eus in (1, 8))
+    assert few.ns(MIDDLE, DIRECT) == pytest.approx(many.ns(MIDDLE, DIRECT), rel=0.05)
+    assert many.ns(SMALL_IMAGE, "winograd4") > 1.1 * few.ns(SMALL_IMAGE, "winograd4")
