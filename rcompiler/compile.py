@@ -112,16 +112,8 @@ def compile_onnx(
         raise CompilerError(
             "deterministic=False has no meaning here: every program is deterministic"
         )
-    options = CompileOptions(
-        target,
-        checked_eus(eus, MAX_EUS),
-        policy,
-        roller_policy,
-        fusion,
-        checked_cache(cache),
-        tune,
-        roots,
-    )
+    count, folder = checked_eus(eus, MAX_EUS), checked_cache(cache)
+    options = CompileOptions(target, count, policy, roller_policy, fusion, folder, tune, roots)
     base = target_device(target)
     chosen = given_device(target, base, device)
     run = _Compilation(options, base, progress)
