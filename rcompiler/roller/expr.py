@@ -46,6 +46,7 @@ KINDS = (
     "sequential",
 )
 AXES = ("parallel", "reduction", "whole")
+_POINTS = 1 << 56  # of a whole expression: what counts them stays within 64 bits
 _ENUMERATE = 1 << 16  # points of a floordiv/mod or clamped access that are counted one by one
 
 
@@ -345,6 +346,8 @@ def tensor_expr(
             raise ExpressionError(f"axis {axis.name}: kind {axis.kind!r}; one of {', '.join(AXES)}")
         if not isinstance(axis.size, int) or axis.size < 0:
             raise ExpressionError(f"axis {axis.name}: size {axis.size!r}; an integer >= 0")
+    if math.prod(max(axis.size, 1) for axis in built) > _POINTS:
+        raise ExpressionError(f"more than {_POINTS} points: no machine computes so many")
     if not outs:
         raise ExpressionError("a tensor expression without an output; give at least one access")
     for access in ins + outs:

@@ -117,7 +117,7 @@ def test_quality_by_hand():
 
 
 def test_model_quality_writes_what_it_measured(tool, tmp_path, monkeypatch):
-    cases = (Case("two_branch", 1, "contraction", "small", (("rows", 64), ("width", 64))),)
+    cases = (Case("two_branch", "contraction", "64x64x64", "small", (("rows", 64), ("width", 64))),)
     monkeypatch.setattr(model_quality, "CASES", cases)
     monkeypatch.setattr(model_quality, "_SECONDS", 0.01)
     code, out, _ = tool(model_quality.main, "--json=q.json", "--tilings=6", "--jobs=1")
@@ -130,7 +130,7 @@ def test_model_quality_writes_what_it_measured(tool, tmp_path, monkeypatch):
 
 
 def test_the_list_of_operators_is_long_enough_and_of_every_kind():
-    assert len({(c.model, c.options, c.number) for c in CASES}) == len(CASES) >= 30
+    assert len({(c.model, c.options, c.kind, c.sizes, c.skip) for c in CASES}) == len(CASES) >= 30
     assert {c.kind for c in CASES} >= {
         *("convolution", "contraction", "pooling", "reduction", "elementwise", "movement")
     }

@@ -7,7 +7,7 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from roller_cases import CASES, conv, depthwise, elementwise, first_conv, gemm, softmax
 
@@ -17,7 +17,16 @@ from rcompiler.kernelgen.scratch import STACK_LIMIT
 from rcompiler.roller.construct import construct, task_tiles
 from rcompiler.roller.cost import TaskCosts, balance, makespan, spans, task_costs
 from rcompiler.roller.decision import Decision
-from rcompiler.roller.expr import Access, Axis, TensorExpr, floordiv, index, mod, tensor_expr
+from rcompiler.roller.expr import (
+    Access,
+    Axis,
+    ExpressionError,
+    TensorExpr,
+    floordiv,
+    index,
+    mod,
+    tensor_expr,
+)
 from rcompiler.roller.register import RegisterModel
 from rcompiler.roller.vectors import choose_vector_axis
 
@@ -124,6 +133,7 @@ def expressions(draw):
     """Anything that is well formed, sensible or not."""
     kinds = st.sampled_from(["parallel", "parallel", "reduction"])
     axes = [(f"a{i}", draw(SIZES), draw(kinds)) for i in range(draw(st.integers(1, 6)))]
+    assume(math.prod(max(size, 1) for _, size, _ in axes) <= 1 << 56)
     term = st.tuples(st.sampled_from([1, 1, 2, -1, 16]), st.integers(0, len(axes) - 1))
     flat = st.builds(lambda ts, c: index(*ts, constant=c), st.lists(term, max_size=2), st.just(0))
     deep = st.builds(lambda f, d: index((1, d(f, 16))), flat, st.sampled_from([floordiv, mod]))
@@ -144,6 +154,12 @@ def test_any_expression_has_a_legal_decision(expr, level, eus):
     device = cpu_device(level, eus=eus)
     for decision in construct(expr, device):
         check(expr, device, decision)
+
+
+def test_more_points_than_64_bits_count_are_refused():
+    axes = [(f"a{i}", 4096, "parallel") for i in range(5)]
+    with pytest.raises(ExpressionError, match="more than .* points"):
+        tensor_expr(axes, [], [Access((), 4, ())])
 
 
 def test_plain_convolutions_unroll_output_channels():
