@@ -77,11 +77,11 @@ class FusedAxes:
     def _nest(self, old: Generic) -> Nest:
         reduced = set(old.reduction_dims)
         kinds = tuple("reduction" if d in reduced else "parallel" for d in range(len(old.sizes)))
-        expressions = [e for map_ in old.maps for e in map_.results if dim_of(e) < 0]
+        expressions = [e for map_ in old.maps for e in map_.results if _walker(e, old) is None]
         inside = frozenset(d for e in expressions for d in dims_of(e))
         maps = [*old.maps, *old.maps[len(old.inputs) :]]
         accesses = tuple(
-            (self._number[value], tuple(d if (d := dim_of(e)) >= 0 else None for e in map_.results))
+            (self._number[value], tuple(_walker(e, old) for e in map_.results))
             for value, map_ in zip([*old.operands, *old.op.results], maps, strict=True)
         )
         return Nest(kinds, accesses, inside)
@@ -159,6 +159,17 @@ def _fused_map(map_: ir.AffineMap, groups: Groups, loops: Groups) -> ir.AffineMa
     dims = [ir.AffineExpr.get_dim(number[loop]) for loop in range(map_.n_dims)]
     renamed = [e.compose(affine_map(len(loops), dims)) for e in map_.results]
     return affine_map(len(loops), [renamed[group[0]] for group in groups])
+
+
+def _walker(expression: ir.AffineExpr, generic: Generic) -> int | None:
+    """The loop that walks a dim alone: also in a window of one element. None if there is none."""
+    if dim_of(expression) >= 0:
+        return dim_of(expression)
+    used = sorted(dims_of(expression))
+    moving = [d for d in used if generic.sizes[d] > 1]
+    terms = [ir.AffineExpr.get_dim(d) for d in used]
+    whole = sum(terms[1:], terms[0]) if terms else None
+    return moving[0] if len(moving) == 1 and expression == whole else None
 
 
 def _asks_for_more(op: ir.Operation) -> bool:

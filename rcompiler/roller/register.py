@@ -78,6 +78,19 @@ class RegisterModel:
             count *= (covered + exact) / 2
         return round(count * tile.cycles, 6)
 
+    def _stretch(self, sizes: Sequence[int]) -> float:
+        """Passes over the vector axis, in those of whole register tiles.
+
+        A remainder of 14 lanes takes three passes, of 8, 4 and 2 lanes, each as long as one of 16.
+        """
+        if self.vector.axis not in self.expr.parallel or self.device.kind != "cpu":
+            return 1.0
+        position = self.expr.parallel.index(self.vector.axis)
+        size, step = self.space.extents[position], sizes[position]
+        narrow = (size % self.vector.lanes).bit_count()
+        more = max(0, narrow - 1) * min(self.vector.lanes / step, 1.0)
+        return 1 + more / max(1, math.ceil(size / step))
+
     def count(self, tile: RegisterTile) -> int:
         """Register tiles of the whole operator, without its reduction."""
         pairs = zip(self.space.extents, tile.sizes, strict=True)
@@ -99,7 +112,7 @@ class RegisterModel:
         macs = accumulators * self._operations
         step = self._step_cycles(macs, loads, self._shuffles(one), accumulators * partial)
         cycles, part = self._reduction_cycles(sizes, step, self._streamed(whole, block))
-        cycles += self._edge_cycles(accumulators)
+        cycles = (cycles + self._edge_cycles(accumulators)) * self._stretch(sizes)
         return RegisterTile(
             tuple(sizes), unroll, accumulators * partial, registers, loads, macs, cycles, part
         )

@@ -140,3 +140,29 @@ func.func @kept_apart(%x: tensor<512x5x3xf32>) -> (tensor<512x6x3xf32>, tensor<5
   }) {kind = "elementwise", sym_name = "numbered"} : () -> tensor<512x5x3xf32>
   return %p, %i : tensor<512x6x3xf32>, tensor<512x5x3xf32>
 }
+
+// -----
+
+#image = affine_map<(g, c, y, x, k, ky, kx) -> (g, k, y + ky, x + kx)>
+#filter = affine_map<(g, c, y, x, k, ky, kx) -> (g, c, k, ky, kx)>
+#out = affine_map<(g, c, y, x, k, ky, kx) -> (g, c, y, x)>
+
+// A window of one element moves with its pixel: rows of 14 pixels, three narrow vectors each, are one row of 196.
+// CHECK-LABEL: func.func @small_window(
+// CHECK:         %[[X:.*]] = tensor.collapse_shape %arg0 {{\[}}[0], [1], [2, 3]] : tensor<3x160x14x14xf32> into tensor<3x160x196xf32>
+// CHECK:         kind = "convolution", sym_name = "grouped"} : () -> tensor<3x40x196xf32>
+func.func @small_window(%x: tensor<3x160x14x14xf32>, %w: tensor<3x40x160x1x1xf32>) -> tensor<3x40x14x14xf32> {
+  %r = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<3x40x14x14xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<3x40x14x14xf32>) -> tensor<3x40x14x14xf32>
+    %y = linalg.generic {indexing_maps = [#image, #filter, #out], iterator_types = ["parallel", "parallel", "parallel", "parallel", "reduction", "reduction", "reduction"]} ins(%x, %w : tensor<3x160x14x14xf32>, tensor<3x40x160x1x1xf32>) outs(%f : tensor<3x40x14x14xf32>) {
+    ^bb0(%l: f32, %s: f32, %acc: f32):
+      %m = arith.mulf %l, %s : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<3x40x14x14xf32>
+    "rtask.yield"(%y) : (tensor<3x40x14x14xf32>) -> ()
+  }) {kind = "convolution", sym_name = "grouped"} : () -> tensor<3x40x14x14xf32>
+  return %r : tensor<3x40x14x14xf32>
+}

@@ -156,6 +156,28 @@ def test_any_expression_has_a_legal_decision(expr, level, eus):
         check(expr, device, decision)
 
 
+def test_narrow_remainders_take_passes_of_their_own():
+    """Of 14 columns vectors of 8, 4 and 2; of 30 one of 16 besides. 24 and 32 take none."""
+    device = cpu_device("v4")
+
+    def cycles(columns: int) -> float:
+        at_row, at_column, at_depth = (index((1, axis)) for axis in range(3))
+        expr = tensor_expr(
+            [("m", 8, "parallel"), ("n", columns, "parallel"), ("k", 64, "reduction")],
+            [
+                Access((8, 64), 4, (at_row, at_depth)),
+                Access((64, columns), 4, (at_depth, at_column)),
+            ],
+            [Access((8, columns), 4, (at_row, at_column))],
+        )
+        model = RegisterModel(expr, device, choose_vector_axis(expr, device))
+        return model.tile((8, 16)).cycles
+
+    assert cycles(14) == pytest.approx(3 * cycles(16))
+    assert cycles(30) == pytest.approx(2 * cycles(32))
+    assert cycles(24) == cycles(32) == cycles(16)
+
+
 def test_more_points_than_64_bits_count_are_refused():
     axes = [(f"a{i}", 4096, "parallel") for i in range(5)]
     with pytest.raises(ExpressionError, match="more than .* points"):
