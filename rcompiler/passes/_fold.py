@@ -19,13 +19,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Combination, Generic, integers, pad_value, shape_of
 from rcompiler.passes._fold_body import copied_argument, evaluate, numpy_type, scalar_of
 from rcompiler.passes._linalg_form import dim_of
+from rcompiler.passes._tables import dense_array
 from rcompiler.passes._tensor_ir import bytes_of, erase_dead
 
 INLINE_ELEMENTS = 64  # larger constants live beside the module
@@ -115,9 +115,7 @@ def _inline(attribute: ir.DenseElementsAttr, kind: ir.RankedTensorType) -> Known
         number: Any = attribute.get_splat_value()
         array = np.broadcast_to(np.asarray(number.value).astype(dtype), kind.shape)
         return Known(array, _hash([], f"splat {array.reshape(-1)[:1].tobytes().hex()}", kind))
-    if dtype == ml_dtypes.bfloat16:  # the bindings give no access to these elements
-        return None
-    array = np.array(attribute)
+    array = dense_array(attribute)
     return Known(array, _hash([], f"dense {array.tobytes().hex()}", kind))
 
 

@@ -94,6 +94,8 @@ def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     Needs rank >= 1 on both sides and no empty dim.
     """
     shape = tuple(shape)
+    if shape_of(value) == shape:  # also a scalar
+        return value
     op = defining(value)
     while op is not None and op.name in _RESHAPES and shape_of(op.operands[0]):
         value = op.operands[0]

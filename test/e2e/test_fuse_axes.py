@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from onnx.backend.test.loader import load_model_tests
 
 import rcompiler
 from rcompiler.passes import rtask_fuse_axes
@@ -98,3 +99,16 @@ def test_short_rows_are_worth_it_and_the_report_shows_it():
     assert len(operator.tile) == 1
     x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
     assert np.array_equal(run(x)[0], np.maximum(x, 0))
+
+
+@pytest.mark.parametrize(
+    "name", ["test_matmulinteger", "test_attention_4d_attn_mask_causal_bf16"], ids=str
+)
+def test_reshapes_of_constants_are_folded(name):
+    """Scalars in the shape of a tensor of one element; bf16 numbers whose axes are fused."""
+    [case] = [c for c in load_model_tests(kind="node") if c.name == name]
+    inputs, outputs = case.data_sets[0]
+    found = rcompiler.compile_onnx(case.model, cache=False)(*inputs)
+    for got, wanted in zip(found, outputs, strict=True):
+        left, right = (np.asarray(x).astype(np.float64) for x in (got, wanted))
+        np.testing.assert_allclose(left, right, rtol=2e-2, atol=2e-2)
