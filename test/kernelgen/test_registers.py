@@ -89,3 +89,40 @@ def test_pixels_of_the_next_tile_are_asked_for(blocks: int, pixels: int, taps: i
     np.testing.assert_allclose(kernel.run()[0], right, rtol=1e-4, atol=1e-4)
     requests = sum("prefetch" in line for line in kernel.loop(*LEVELS[V4]))
     assert requests == expected
+
+
+@pytest.mark.parametrize("features", [V4, V3], ids=str)
+def test_windows_over_vectors_are_unrolled_and_ask_for_nothing(features: CpuFeatures):
+    """3x3 depthwise, 8 pixels of a row: 72 updates in one body; neighbours share what they load."""
+    lanes = features.lanes
+    rows, pixels = 6, 1024 // lanes
+    types = [type_of(s) for s in ((rows + 2, pixels + 2, lanes), (3, 3, lanes))]
+    out = type_of((rows, pixels, lanes))
+    maps = (
+        "y, x, c, i, j) -> (y + i, x + j, c",
+        "y, x, c, i, j) -> (i, j, c",
+        "y, x, c, i, j) -> (y, x, c",
+    )
+    body = f"""%zero = arith.constant 0.0 : f32
+      %e = tensor.empty() : {out}
+      %f = linalg.fill ins(%zero : f32) outs(%e : {out}) -> {out}
+      %r = linalg.generic {{indexing_maps = [{", ".join(f"affine_map<({m})>" for m in maps)}],
+           iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}}
+           ins(%a0, %a1 : {", ".join(types)}) outs(%f : {out}) {{
+      ^bb0(%x: f32, %y: f32, %acc: f32):
+        %p = arith.mulf %x, %y : f32
+        %s = arith.addf %acc, %p : f32
+        linalg.yield %s : f32
+      }} -> {out}"""
+    x, w = random((rows + 2, pixels + 2, lanes)), random((3, 3, lanes), 1)
+    shape = (rows, pixels, lanes)
+    tile = Tile(shape, list(shape), [1, 8, lanes], [0, 1, 2], 2, lanes)
+    kernel = Kernel(body, ["%r"], [x, w], [(shape, "float32")], tile, features)
+    taps = [(i, j) for i in range(3) for j in range(3)]
+    right = sum(x[i : i + rows, j : j + pixels] * w[i, j] for i, j in taps)
+    np.testing.assert_allclose(kernel.run()[0], right, rtol=1e-4, atol=1e-4)
+    loop = kernel.loop(*LEVELS[features])
+    assert sum("vfmadd" in line for line in loop) == 72
+    loads = sum("(%r" in line and "prefetch" not in line for line in loop)
+    assert not any("prefetch" in line for line in loop)
+    assert loads <= 3 * 10 + 9 + 8 + 8, "every pixel once, the taps once, and the results"
