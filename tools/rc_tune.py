@@ -15,6 +15,8 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import median
+from time import perf_counter
 from typing import IO, TYPE_CHECKING
 
 from rcompiler.errors import CompilerError, DeviceError
@@ -64,11 +66,16 @@ def _tune(options: argparse.Namespace) -> int:
         kernel_tuner(device, base, Target.named("host"), folder) as tuner,
     ):
         for number, body in enumerate(distinct_bodies(module.operation)):
+            start = perf_counter()
             tuner.decide(body)
             if body.signature in tuner.profiles:
-                profile = tuner.profiles[body.signature]
-                rows.append((str(number), body.kind, *_figures(profile)))
-    table(("operator", "kind", "tilings", "model us", "best us", "tile", "rounds"), rows)
+                profile, spent = tuner.profiles[body.signature], perf_counter() - start
+                rows.append((str(number), body.kind, *_figures(profile), f"{spent:.2f}"))
+    table(("operator", "kind", "tilings", "model us", "best us", "tile", "rounds", "s"), rows)
+    if rows:
+        spans = [float(row[-1]) for row in rows]
+        each = f"median {median(spans):.2f}, most {max(spans):.2f}"
+        print(f"{len(rows)} operators, seconds each: {each}")
     return 0
 
 

@@ -29,12 +29,15 @@ def tool(tmp_path, monkeypatch, capsys):
 def test_rc_tune_measures_what_rc_compile_then_finds(tool, tmp_path):
     code, out, err = tool(rc_tune.main, "two_branch")
     assert (code, err) == (0, "")
-    header, *rows = out.splitlines()
+    header, *rows, total = out.splitlines()
     assert header.split()[:3] == ["operator", "kind", "tilings"] and len(rows) == 2
+    spent = sorted(float(row.split()[-1]) for row in rows)
+    assert total.startswith("2 operators, seconds each:")
+    assert total.endswith(f"most {spent[-1]:.2f}") and spent[0] > 0
     lines = list(ProfileIndex(tmp_path / "cache" / NAME).export())
     assert len(lines) >= 4
     code, out, _ = tool(rc_tune.main, "two_branch")
-    assert [row.split()[-1] for row in out.splitlines()[1:]] == ["index", "index"]
+    assert [row.split()[-2] for row in out.splitlines()[1:-1]] == ["index", "index"]
     code, out, _ = tool(rc_compile.main, "two_branch", "--tune=kernels", "--report", "-o", "m.rcx")
     assert code == 0 and "meas. us" in out
     assert list(ProfileIndex(tmp_path / "cache" / NAME).export()) == lines
