@@ -7,7 +7,8 @@ A function and not a pass, because it needs the arrays that travel beside the mo
 becomes
     %p = arith.constant dense_resource<w_89ab> : tensor<4x4x3x3x16x16xf32>
 
-Movement is done on numpy views, so a chain is copied once, at its end. The key of a result is a
+Movement is done on numpy views, and arithmetic block by block (`_fold_generic`), so a chain is
+copied once, at its end. The key of a result is a
 hash of the keys it came from and of what was done, not of its bytes.
 """
 
@@ -22,23 +23,23 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Combination, Generic, integers, pad_value, shape_of
-from rcompiler.passes._fold_body import copied_argument, evaluate, numpy_type, scalar_of
-from rcompiler.passes._linalg_form import dim_of
+from rcompiler.kernelgen.region import Generic, integers, pad_value, shape_of
+from rcompiler.passes._fold_body import numpy_type, scalar_of
+from rcompiler.passes._fold_generic import Constant, evaluate_generic, whole
 from rcompiler.passes._tables import dense_array
 from rcompiler.passes._tensor_ir import bytes_of, erase_dead
 
 INLINE_ELEMENTS = 64  # larger constants live beside the module
 MOST_BYTES = 1 << 30  # of one result
-_BLOCK = 1 << 14  # elements that numpy works on at a time
 _KEY = re.compile(r"dense_resource<(\w+)>")
+_Evaluate = Callable[[ir.Operation, Sequence[Constant]], tuple[Constant, str] | None]
 
 
 @dataclass(frozen=True)
 class Known:
     """A constant tensor: its elements (any strides; all 0 for a splat) and where it came from."""
 
-    array: np.ndarray
+    array: Constant
     digest: str
 
 
@@ -198,100 +199,27 @@ def _concat(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str
     return np.concatenate(alike, axis), f"concat {axis}"
 
 
-def _generic(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str] | None:
-    generic = Generic(op)
-    if generic.combination is not None:
-        return _combination(generic, generic.combination, inputs)
-    order = [dim_of(e) for e in generic.maps[-1].results]
-    if generic.outputs != 1 or sorted(order) != list(range(generic.maps[0].n_dims)):
-        return None
-    if any(generic.init_used):
-        return None
-    spread = [_over_loops(a, m, len(order)) for a, m in zip(inputs, generic.maps[:-1], strict=True)]
-    views = [v for v in spread if v is not None]
-    sizes = [shape_of(op.results[0])[order.index(d)] for d in range(len(order))]
-    copied = copied_argument(generic.block)
-    if len(views) != len(inputs) or (copied is not None and copied >= len(views)):
-        return None
-    done = (views[copied], "copy") if copied is not None else evaluate(generic.block, views)
-    if done is None:
-        return None
-    made, text = done
-    maps = " ".join(map(str, generic.maps))
-    return np.broadcast_to(made, sizes).transpose(order), f"generic {maps} {copied} {text}"
+def _moving(
+    move: Callable[[ir.Operation, list[np.ndarray]], tuple[np.ndarray, str] | None],
+) -> _Evaluate:
+    """A move of whole arrays as an evaluation of constants."""
+    return lambda op, inputs: move(op, [whole(array) for array in inputs])
 
 
-def _combination(
-    generic: Generic, form: Combination, inputs: list[np.ndarray]
-) -> tuple[np.ndarray, str] | None:
-    """A small matrix times the vectors of a tensor, each sum in the order of its terms."""
-    start = generic.inits[0].owner
-    order = [dim_of(e) for e in generic.maps[-1].results]
-    row = dim_of(generic.maps[form.coefficients].results[form.row])
-    if isinstance(start, ir.Block) or start.operation.name != "linalg.fill" or -1 in order:
-        return None
-    if row < 0 or scalar_of(start.operation.operands[0]) != 0.0:
-        return None
-    data = _over_loops(inputs[form.data], generic.maps[form.data], len(generic.sizes))
-    if data is None or data.shape[row] != 1:
-        return None
-    terms = np.moveaxis(data, (form.dim, row), (0, 1))[:, 0]
-    loops = [d for d in range(len(generic.sizes)) if d not in (form.dim, row)]
-    sizes = [generic.sizes[d] for d in loops]
-    terms = np.ascontiguousarray(np.broadcast_to(terms, (len(terms), *sizes)))
-    made = np.zeros((len(form.matrix), *sizes), data.dtype)
-    _multiply(form.matrix, terms.reshape(len(terms), -1), made.reshape(len(made), -1))
-    places = [[row, *loops].index(d) for d in order]
-    maps = " ".join(map(str, generic.maps))
-    return made.transpose(places), f"combination {maps}"
-
-
-def _multiply(matrix: Sequence[Sequence[float]], terms: np.ndarray, sums: np.ndarray) -> None:
-    """sums += matrix @ terms, in blocks that stay in the caches; no two machines differ in a bit,
-    as they may with a library's product."""
-    for begin in range(0, terms.shape[1], _BLOCK):
-        block = terms[:, begin : begin + _BLOCK]
-        product = np.empty_like(block[0])
-        for row, result in zip(matrix, sums[:, begin : begin + _BLOCK], strict=True):
-            for factor, term in zip(row, block, strict=True):
-                if factor:
-                    np.multiply(term, terms.dtype.type(factor), out=product)
-                    result += product
-
-
-def _over_loops(array: np.ndarray, map_: ir.AffineMap, loops: int) -> np.ndarray | None:
-    """An operand as a view whose dims are the loops; None if its map is more than loops and 0."""
-    dims = []
-    for position, expression in enumerate(map_.results):
-        dim = dim_of(expression)
-        constant = expression.maybe_downcast()
-        if dim < 0:
-            if not isinstance(constant, ir.AffineConstantExpr) or constant.value:
-                return None
-            array = array[(slice(None),) * position + (slice(0, 1),)]
-        dims.append(dim)
-    used = [d for d in dims if d >= 0]
-    if len(set(used)) != len(used):
-        return None
-    array = array.reshape([n for n, d in zip(array.shape, dims, strict=True) if d >= 0])
-    array = array.transpose(np.argsort(used)) if used else array
-    return array[tuple(slice(None) if d in used else np.newaxis for d in range(loops))]
-
-
-_EVALUATE: dict[str, Callable[[ir.Operation, list[np.ndarray]], tuple[np.ndarray, str] | None]] = {
-    "linalg.generic": _generic,
-    "tensor.collapse_shape": _reshape,
-    "tensor.concat": _concat,
-    "tensor.expand_shape": _reshape,
-    "tensor.extract_slice": _extract_slice,
-    "tensor.insert_slice": _insert_slice,
-    "tensor.pad": _pad,
+_EVALUATE: dict[str, _Evaluate] = {
+    "linalg.generic": evaluate_generic,
+    "tensor.collapse_shape": _moving(_reshape),
+    "tensor.concat": _moving(_concat),
+    "tensor.expand_shape": _moving(_reshape),
+    "tensor.extract_slice": _moving(_extract_slice),
+    "tensor.insert_slice": _moving(_insert_slice),
+    "tensor.pad": _moving(_pad),
 }
 
 
 # -- the new constants -----------------------------------------------------------------------------
 def _materialise(op: ir.Operation, known: Known, arrays: dict[str, np.ndarray]) -> ir.Value:
-    kind, array = op.results[0].type, known.array
+    kind, array = op.results[0].type, whole(known.array)
     if array.size <= INLINE_ELEMENTS or is_splat(array):
         text = f"dense<{_elements(array)}>"
     else:

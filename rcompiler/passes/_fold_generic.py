@@ -1,0 +1,222 @@
+"""linalg.generic on constants: moves, elementwise arithmetic, small matrices times vectors.
+
+Moves are numpy views. What computes much is `Deferred`: a chain of such ops, as that from filters
+by way of float64 to their Winograd form, is evaluated block by block from its operands to its
+result. What lies between then stays in the caches, and no memory is reserved for it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from torch_mlir import ir
+
+from rcompiler.kernelgen.region import Combination, Generic
+from rcompiler.passes._fold_body import copied_argument, evaluate, scalar_of
+from rcompiler.passes._linalg_form import dim_of
+
+Box = tuple[slice, ...]
+_BLOCK = 1 << 15  # elements that are evaluated at a time
+
+
+@dataclass(frozen=True, eq=False)
+class Deferred:
+    """An array that is computed where its elements are needed.
+
+    block: the elements of a box. rows: dims whose elements are made of the same terms, and are
+    asked for together.
+    """
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    block: Callable[[Box], np.ndarray]
+    rows: frozenset[int]
+
+    def __getitem__(self, box: Box) -> np.ndarray:
+        return self.block(box)
+
+    @cached_property
+    def whole(self) -> np.ndarray:
+        """All elements, in C order."""
+        made = np.empty(self.shape, self.dtype)
+        step = self._step()
+        for index in np.ndindex(*(-(-n // s) for n, s in zip(self.shape, step, strict=True))):
+            box = tuple(
+                slice(i * s, min(n, i * s + s))
+                for i, s, n in zip(index, step, self.shape, strict=True)
+            )
+            made[box] = self.block(box)
+        return made
+
+    def _step(self) -> list[int]:
+        """The extents of a block: rows and the last dims whole, the first dims one by one."""
+        step = list(self.shape)
+        for dim in sorted(set(range(len(step))) - self.rows):
+            step[dim] = max(1, step[dim] * _BLOCK // max(_BLOCK, math.prod(step)))
+        return step
+
+
+Constant = np.ndarray | Deferred
+
+
+def whole(array: Constant) -> np.ndarray:
+    """All elements of a constant."""
+    return array.whole if isinstance(array, Deferred) else array
+
+
+@dataclass(frozen=True)
+class _Nest:
+    """A loop nest over constants, of which any box can be computed.
+
+    operands: arrays, and for each of their dims the loop that it is, -1 for index 0. order: the
+    loops that the dims of the result are. sizes: of all loops. row: the loop, if any, along which
+    all results are made of the same terms.
+    """
+
+    operands: Sequence[tuple[Constant, Sequence[int]]]
+    order: Sequence[int]
+    sizes: Sequence[int]
+    row: int | None = None
+
+    def move(self) -> Constant:
+        """The elements of the one operand."""
+        [(array, _)] = self.operands
+        return self._result(array.dtype, lambda view: view, math.inf)
+
+    def arithmetic(self, dtype: np.dtype, compute: Callable[..., np.ndarray]) -> Constant:
+        """compute: from views of the operands over a box of the loops, of extent 1 along those that
+        an operand does not have, to such a view of the result.
+        """
+        return self._result(dtype, compute, _BLOCK)
+
+    def _result(self, dtype: np.dtype, compute: Callable[..., np.ndarray], most: float) -> Constant:
+        """most: elements that are computed at once."""
+        kept = sorted(self.order)
+        inner = tuple(d for d in range(len(self.sizes)) if d not in kept)
+
+        def block(box: Box) -> np.ndarray:
+            loops = [slice(0, n) for n in self.sizes]
+            for loop, part in zip(self.order, box, strict=True):
+                loops[loop] = part
+            made = compute(*(_over_loops(array, dims, loops) for array, dims in self.operands))
+            extents = [1 if d in inner else s.stop - s.start for d, s in enumerate(loops)]
+            over = np.broadcast_to(made, extents).squeeze(inner)
+            return over.transpose([kept.index(d) for d in self.order])
+
+        shape = tuple(self.sizes[d] for d in self.order)
+        used = {d for _, dims in self.operands for d in dims} | {self.row}
+        computed = math.prod(n for d, n in enumerate(self.sizes) if d in used)
+        if computed <= most and not any(isinstance(a, Deferred) for a, _ in self.operands):
+            return block(tuple(slice(0, n) for n in shape))
+        rows = {self.row, *(dims[r] for a, dims in self.operands for r in _rows(a))}
+        places = frozenset(place for place, d in enumerate(self.order) if d in rows)
+        return Deferred(shape, dtype, block, places)
+
+
+def evaluate_generic(op: ir.Operation, inputs: Sequence[Constant]) -> tuple[Constant, str] | None:
+    """The result of a generic on its inputs, and a text that says what was done.
+
+    None where it is none of: a permutation or broadcast, elementwise arithmetic, a small matrix
+    times the vectors of a tensor.
+    """
+    generic = Generic(op)
+    order = [dim_of(e) for e in generic.maps[-1].results]
+    if -1 in order or generic.outputs != 1:
+        return None
+    if generic.combination is not None:
+        return _combination(generic, generic.combination, inputs, order)
+    if any(generic.init_used) or sorted(order) != list(range(len(generic.sizes))):
+        return None
+    return _elementwise(generic, inputs, order)
+
+
+def _elementwise(
+    generic: Generic, inputs: Sequence[Constant], order: list[int]
+) -> tuple[Constant, str] | None:
+    """A move of one input, or arithmetic on the elements of all."""
+    dims = [d for d in map(_loops_of, generic.maps[:-1]) if d is not None]
+    copied = copied_argument(generic.block)
+    if len(dims) != len(inputs) or (copied is not None and copied >= len(inputs)):
+        return None
+    operands = list(zip(inputs, dims, strict=True))
+    maps = " ".join(map(str, generic.maps))
+    if copied is not None:
+        moved = _Nest(operands[copied : copied + 1], order, generic.sizes).move()
+        return moved, f"generic {maps} {copied} copy"
+    # on no elements: whether it can be evaluated, its type and its text
+    done = evaluate(generic.block, [np.empty((0,) * len(order), a.dtype) for a in inputs])
+    if done is None:
+        return None
+
+    def compute(*views: np.ndarray) -> np.ndarray:
+        done = evaluate(generic.block, views)
+        assert done is not None  # as on no elements
+        return done[0]
+
+    made = _Nest(operands, order, generic.sizes).arithmetic(done[0].dtype, compute)
+    return made, f"generic {maps} {copied} {done[1]}"
+
+
+def _combination(
+    generic: Generic, form: Combination, inputs: Sequence[Constant], order: list[int]
+) -> tuple[Constant, str] | None:
+    """A small matrix times the vectors of a tensor, each sum in the order of its terms."""
+    start = generic.inits[0].owner
+    row = dim_of(generic.maps[form.coefficients].results[form.row])
+    dims, data = _loops_of(generic.maps[form.data]), inputs[form.data]
+    if isinstance(start, ir.Block) or start.operation.name != "linalg.fill":
+        return None
+    if row < 0 or dims is None or row in dims or scalar_of(start.operation.operands[0]) != 0.0:
+        return None
+
+    def compute(view: np.ndarray) -> np.ndarray:
+        sums = _multiply(form.matrix, np.moveaxis(view, (form.dim, row), (0, 1))[:, 0])
+        return np.moveaxis(sums[np.newaxis], (0, 1), (form.dim, row))
+
+    made = _Nest([(data, dims)], order, generic.sizes, row).arithmetic(data.dtype, compute)
+    return made, f"combination {' '.join(map(str, generic.maps))}"
+
+
+def _multiply(matrix: Sequence[Sequence[float]], terms: np.ndarray) -> np.ndarray:
+    """matrix @ terms over the first dim; no two machines differ in a bit, as they may with a
+    library's product. Rows that have a factor in common share its product."""
+    sums = np.zeros((len(matrix), *terms.shape[1:]), terms.dtype)
+    for column, term in zip(zip(*matrix, strict=True), np.ascontiguousarray(terms), strict=True):
+        for size in {abs(factor) for factor in column if factor}:
+            product = term * terms.dtype.type(size)
+            for factor, total in zip(column, sums, strict=True):
+                if factor == size:
+                    total += product
+                elif factor == -size:
+                    total -= product
+    return sums
+
+
+def _rows(array: Constant) -> frozenset[int]:
+    return array.rows if isinstance(array, Deferred) else frozenset()
+
+
+def _loops_of(map_: ir.AffineMap) -> list[int] | None:
+    """For each dim of an operand the loop that it is, -1 for index 0; None if it is another
+    expression, or one loop is several dims."""
+    dims = []
+    for expression in map_.results:
+        constant = expression.maybe_downcast()
+        dims.append(dim := dim_of(expression))
+        if dim < 0 and (not isinstance(constant, ir.AffineConstantExpr) or constant.value):
+            return None
+    used = [d for d in dims if d >= 0]
+    return dims if len(set(used)) == len(used) else None
+
+
+def _over_loops(array: Constant, dims: Sequence[int], box: Sequence[slice]) -> np.ndarray:
+    """What a box of the loops reads of an operand, as a view whose dims are the loops."""
+    part = array[tuple(slice(0, 1) if d < 0 else box[d] for d in dims)]
+    used = [d for d in dims if d >= 0]
+    kept = part.reshape([n for n, d in zip(part.shape, dims, strict=True) if d >= 0])
+    kept = kept.transpose(np.argsort(used)) if used else kept
+    return kept[tuple(slice(None) if d in used else np.newaxis for d in range(len(box)))]
