@@ -44,7 +44,7 @@ from rcompiler.passes import PassFailure
 from rcompiler.passes._claims import check_claims
 from rcompiler.passes._fold import fold_constants
 from rcompiler.passes._pipeline_text import build
-from rcompiler.passes._tables import Tables, constant_arena, read_tables
+from rcompiler.passes._tables import Tables, read_tables, write_constants
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile, tile_operators
 from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
@@ -62,7 +62,7 @@ from rcompiler.profiler.tuner import kernel_tuner
 from rcompiler.proof import describe
 from rcompiler.rammer.validate import validate
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
-from rcompiler.runtime.memory import require
+from rcompiler.runtime.memory import arena, require
 from rcompiler.runtime.program import MAX_EUS
 
 Progress = Callable[[str, float], None]
@@ -288,12 +288,13 @@ class _Compilation:
         )
         total = sum((*tables.memory(), *inputs, *outputs))
         require(total, "inputs, outputs, weights and temporary tensors of the model")
-        arena = constant_arena(module.operation, constants)
+        weights = arena(tables.memory()[1], "weights of the model")
+        write_constants(module.operation, constants, weights)
         report = make_report(module.operation, tables, self.device)
         self._stages[REPORT] = report.to_json()
-        return self._artifact(module, tables, arena)
+        return self._artifact(module, tables, weights)
 
-    def _artifact(self, module: ir.Module, tables: Tables, arena: np.ndarray) -> Artifact:
+    def _artifact(self, module: ir.Module, tables: Tables, weights: np.ndarray) -> Artifact:
         target = self._target()
         cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
         kernels = tables.kernels.values()
@@ -318,7 +319,7 @@ class _Compilation:
             inputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.inputs),
             outputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.outputs),
             arena_bytes=tables.memory()[0],
-            constants=arena,
+            constants=weights,
             target=target.name,
             cpu_flags=tuple(target.required),
             provenance=self._provenance(target),

@@ -95,35 +95,30 @@ def _signature(attribute: ir.Attribute) -> tuple[TensorInfo, ...]:
     return tuple(found)
 
 
-def constant_arena(module: ir.Operation, constants: Mapping[str, np.ndarray]) -> np.ndarray:
-    """uint8[bytes]: every constant buffer of the programs at its offset. Raises ArtifactError if
-    one is missing.
+def write_constants(
+    module: ir.Operation, constants: Mapping[str, np.ndarray], arena: np.ndarray
+) -> None:
+    """Write every constant buffer of the programs into ``arena`` (uint8), at its offset. Raises
+    ArtifactError if one is missing.
     """
-    arena: np.ndarray | None = None
     for view in module.regions[0].blocks[0].operations:
         if view.operation.name != "vdevice.program":
             continue
-        size = ir.IntegerAttr(view.operation.attributes["constants"]).value
-        if arena is None or arena.size < size:
-            grown = np.zeros(size, np.uint8)
-            grown[: 0 if arena is None else arena.size] = 0 if arena is None else arena
-            arena = grown
         for inner in view.operation.regions[0].blocks[0].operations:
             op = inner.operation
             if op.name == "vdevice.buffer" and "value" in op.attributes:
-                raw = _bytes_of(op.attributes["value"], constants)
+                array = _constant_of(op.attributes["value"], constants)
                 offset, size = (ir.IntegerAttr(op.attributes[n]).value for n in ("offset", "bytes"))
-                if raw.size != size:
+                if array.nbytes != size:
                     name = ir.StringAttr(op.attributes["sym_name"]).value
                     raise ArtifactError(
-                        f"constant @{name} has {size} bytes in the schedule, but {raw.size} came "
-                        "with it; pass the weights that were saved with this schedule"
+                        f"constant @{name} has {size} bytes in the schedule, but {array.nbytes} "
+                        "came with it; pass the weights that were saved with this schedule"
                     )
-                arena[offset : offset + raw.size] = raw
-    return np.zeros(0, np.uint8) if arena is None else arena
+                arena[offset : offset + size].view(array.dtype).reshape(array.shape)[...] = array
 
 
-def _bytes_of(attribute: ir.Attribute, constants: Mapping[str, np.ndarray]) -> np.ndarray:
+def _constant_of(attribute: ir.Attribute, constants: Mapping[str, np.ndarray]) -> np.ndarray:
     text = "" if isinstance(attribute, ir.DenseElementsAttr) else str(attribute)
     if text.startswith("dense_resource<"):
         key = text.partition("<")[2].partition(">")[0]
@@ -132,8 +127,8 @@ def _bytes_of(attribute: ir.Attribute, constants: Mapping[str, np.ndarray]) -> n
                 f"constant {key} is not among the weights that came with the schedule; "
                 "pass its .npz file"
             )
-        return np.ascontiguousarray(constants[key]).reshape(-1).view(np.uint8)
-    return dense_array(ir.DenseElementsAttr(attribute)).reshape(-1).view(np.uint8)
+        return constants[key]
+    return dense_array(ir.DenseElementsAttr(attribute))
 
 
 def dense_array(attribute: ir.DenseElementsAttr) -> np.ndarray:
