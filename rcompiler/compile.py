@@ -42,6 +42,7 @@ from rcompiler.options import (
 )
 from rcompiler.passes import PassFailure
 from rcompiler.passes._claims import check_claims
+from rcompiler.passes._deferred import Constant
 from rcompiler.passes._fold import fold_constants
 from rcompiler.passes._pipeline_text import build
 from rcompiler.passes._tables import Tables, read_tables, write_constants
@@ -125,7 +126,7 @@ def compile_onnx(
         run.device = chosen or measured_device(base, options.cache)
         with dialects.load(ir.Context()) as context, ir.Location.unknown():
             context.enable_multithreading(False)
-            artifact = run.from_linalg(imported.parse(context), dict(imported.constants))
+            artifact = run.from_linalg(imported.parse(context), imported.constants)
     return CompiledModel(artifact)
 
 
@@ -147,7 +148,7 @@ def operators_of(
             context.enable_multithreading(False)
             imported = import_onnx(model, shapes)
             module = imported.parse(context)
-            run.to_rtask(module, dict(imported.constants))
+            run.to_rtask(module, imported.constants)
         yield module
 
 
@@ -235,8 +236,8 @@ class _Compilation:
             ) from error
 
     def to_rtask(
-        self, module: ir.Module, constants: dict[str, np.ndarray]
-    ) -> dict[str, np.ndarray]:
+        self, module: ir.Module, constants: Mapping[str, Constant]
+    ) -> Mapping[str, Constant]:
         """S1 -> S2, in place; the constants that it then needs."""
         self._keep("linalg", module)
         lanes, record = self.device.lanes(4), to_option(self.device)
@@ -256,7 +257,7 @@ class _Compilation:
         self._keep("rtask", module)
         return constants
 
-    def from_linalg(self, module: ir.Module, constants: dict[str, np.ndarray]) -> Artifact:
+    def from_linalg(self, module: ir.Module, constants: Mapping[str, Constant]) -> Artifact:
         options, record = self._options, to_option(self.device)
         constants = self.to_rtask(module, constants)
         if options.tune == "kernels":
@@ -277,7 +278,7 @@ class _Compilation:
         self._run(module, str(RammerSchedule(options.policy, options.eus, record)))
         return self.from_schedule(module, constants)
 
-    def from_schedule(self, module: ir.Module, constants: Mapping[str, np.ndarray]) -> Artifact:
+    def from_schedule(self, module: ir.Module, constants: Mapping[str, Constant]) -> Artifact:
         self._keep("vdevice", module)
         self.begin("prove")
         tables = read_tables(module.operation)

@@ -15,6 +15,7 @@ hash of the keys it came from and of what was done, not of its bytes.
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,9 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, integers, pad_value, shape_of
+from rcompiler.passes._deferred import Constant, reshape, whole
 from rcompiler.passes._fold_body import numpy_type, scalar_of
-from rcompiler.passes._fold_generic import Constant, evaluate_generic, whole
+from rcompiler.passes._fold_generic import evaluate_generic
 from rcompiler.passes._tables import dense_array
 from rcompiler.passes._tensor_ir import bytes_of, erase_dead
 
@@ -44,17 +46,18 @@ class Known:
 
 
 def fold_constants(
-    module: ir.Operation, constants: Mapping[str, np.ndarray], *, max_bytes: int = MOST_BYTES
-) -> dict[str, np.ndarray]:
+    module: ir.Operation, constants: Mapping[str, Constant], *, max_bytes: int = MOST_BYTES
+) -> dict[str, Constant]:
     """Replace tensor ops on constants in ``module`` by constants; drop unused arrays.
 
     ``constants``: KEY -> array of the module's ``dense_resource`` constants; it is not changed.
-    Returns the arrays of the new module (unchanged ones are the same objects). A result larger
+    Returns the arrays of the new module (unchanged ones are the same objects, new ones may be views
+    of the old with any strides, or deferred). A result larger
     than ``max_bytes`` stays an op. Folded: expand/collapse_shape, pad, extract_slice,
     insert_slice, concat, generics that permute, broadcast or do simple arithmetic element by
     element. Results of up to 64 elements and splats become inline constants.
     """
-    arrays = dict(constants)
+    arrays: dict[str, Constant] = dict(constants)
     for view in module.regions[0].blocks[0].operations:
         if view.operation.name == "func.func" and view.operation.regions[0].blocks:
             block = view.operation.regions[0].blocks[0]
@@ -64,7 +67,7 @@ def fold_constants(
     return {key: array for key, array in arrays.items() if key in used}
 
 
-def _fold_block(block: ir.Block, arrays: dict[str, np.ndarray], max_bytes: int) -> None:
+def _fold_block(block: ir.Block, arrays: dict[str, Constant], max_bytes: int) -> None:
     known: dict[ir.Value, Known] = {}
     folded: dict[ir.Operation, None] = {}
     for view in block.operations:
@@ -87,7 +90,7 @@ def _fold_block(block: ir.Block, arrays: dict[str, np.ndarray], max_bytes: int) 
             result.replace_all_uses_with(_materialise(op, known[result], arrays))
 
 
-def _leaf(op: ir.Operation, arrays: Mapping[str, np.ndarray]) -> Known | None:
+def _leaf(op: ir.Operation, arrays: Mapping[str, Constant]) -> Known | None:
     """A constant or a filled tensor."""
     kind = ir.RankedTensorType(op.results[0].type)
     if op.name == "linalg.fill":
@@ -146,12 +149,12 @@ def is_splat(array: np.ndarray) -> bool:
     return array.size == 1 or not any(array.strides)
 
 
-def _reshape(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str]:
+def _reshape(op: ir.Operation, inputs: Sequence[Constant]) -> tuple[Constant, str]:
     shape = shape_of(op.results[0])
     [array] = inputs
-    if is_splat(array):
+    if isinstance(array, np.ndarray) and is_splat(array):
         return np.broadcast_to(array.reshape(-1)[:1].reshape(()), shape), "reshape"
-    return array.reshape(shape), "reshape"
+    return reshape(array, shape), "reshape"
 
 
 def _pad(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str] | None:
@@ -208,9 +211,9 @@ def _moving(
 
 _EVALUATE: dict[str, _Evaluate] = {
     "linalg.generic": evaluate_generic,
-    "tensor.collapse_shape": _moving(_reshape),
+    "tensor.collapse_shape": _reshape,
     "tensor.concat": _moving(_concat),
-    "tensor.expand_shape": _moving(_reshape),
+    "tensor.expand_shape": _reshape,
     "tensor.extract_slice": _moving(_extract_slice),
     "tensor.insert_slice": _moving(_insert_slice),
     "tensor.pad": _moving(_pad),
@@ -218,13 +221,14 @@ _EVALUATE: dict[str, _Evaluate] = {
 
 
 # -- the new constants -----------------------------------------------------------------------------
-def _materialise(op: ir.Operation, known: Known, arrays: dict[str, np.ndarray]) -> ir.Value:
-    kind, array = op.results[0].type, whole(known.array)
-    if array.size <= INLINE_ELEMENTS or is_splat(array):
-        text = f"dense<{_elements(array)}>"
+def _materialise(op: ir.Operation, known: Known, arrays: dict[str, Constant]) -> ir.Value:
+    kind, array = op.results[0].type, known.array
+    small = math.prod(array.shape) <= INLINE_ELEMENTS
+    if small or (isinstance(array, np.ndarray) and is_splat(array)):
+        text = f"dense<{_elements(whole(array))}>"
     else:
         text = f"dense_resource<{known.digest}>"
-        arrays[known.digest] = np.ascontiguousarray(array)
+        arrays[known.digest] = array
     with ir.InsertionPoint(op), op.location:
         attribute = ir.Attribute.parse(f"{text} : {kind}")
         return ir.Operation.create(

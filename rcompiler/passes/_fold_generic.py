@@ -1,8 +1,6 @@
 """linalg.generic on constants: moves, elementwise arithmetic, small matrices times vectors.
 
-Moves are numpy views. What computes much is `Deferred`: a chain of such ops, as that from filters
-by way of float64 to their Winograd form, is evaluated block by block from its operands to its
-result. What lies between then stays in the caches, and no memory is reserved for it.
+Moves are numpy views; what computes more than a block is `Deferred`.
 """
 
 from __future__ import annotations
@@ -10,62 +8,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Combination, Generic
-from rcompiler.passes._fold_body import copied_argument, evaluate, scalar_of
+from rcompiler.passes._deferred import BLOCK, Box, Constant, Deferred
+from rcompiler.passes._fold_body import copied_argument, read_body, scalar_of
 from rcompiler.passes._linalg_form import dim_of
-
-Box = tuple[slice, ...]
-_BLOCK = 1 << 15  # elements that are evaluated at a time
-
-
-@dataclass(frozen=True, eq=False)
-class Deferred:
-    """An array that is computed where its elements are needed.
-
-    block: the elements of a box. rows: dims whose elements are made of the same terms, and are
-    asked for together.
-    """
-
-    shape: tuple[int, ...]
-    dtype: np.dtype
-    block: Callable[[Box], np.ndarray]
-    rows: frozenset[int]
-
-    def __getitem__(self, box: Box) -> np.ndarray:
-        return self.block(box)
-
-    @cached_property
-    def whole(self) -> np.ndarray:
-        """All elements, in C order."""
-        made = np.empty(self.shape, self.dtype)
-        step = self._step()
-        for index in np.ndindex(*(-(-n // s) for n, s in zip(self.shape, step, strict=True))):
-            box = tuple(
-                slice(i * s, min(n, i * s + s))
-                for i, s, n in zip(index, step, self.shape, strict=True)
-            )
-            made[box] = self.block(box)
-        return made
-
-    def _step(self) -> list[int]:
-        """The extents of a block: rows and the last dims whole, the first dims one by one."""
-        step = list(self.shape)
-        for dim in sorted(set(range(len(step))) - self.rows):
-            step[dim] = max(1, step[dim] * _BLOCK // max(_BLOCK, math.prod(step)))
-        return step
-
-
-Constant = np.ndarray | Deferred
-
-
-def whole(array: Constant) -> np.ndarray:
-    """All elements of a constant."""
-    return array.whole if isinstance(array, Deferred) else array
 
 
 @dataclass(frozen=True)
@@ -91,7 +41,7 @@ class _Nest:
         """compute: from views of the operands over a box of the loops, of extent 1 along those that
         an operand does not have, to such a view of the result.
         """
-        return self._result(dtype, compute, _BLOCK)
+        return self._result(dtype, compute, BLOCK)
 
     def _result(self, dtype: np.dtype, compute: Callable[..., np.ndarray], most: float) -> Constant:
         """most: elements that are computed at once."""
@@ -112,7 +62,9 @@ class _Nest:
         computed = math.prod(n for d, n in enumerate(self.sizes) if d in used)
         if computed <= most and not any(isinstance(a, Deferred) for a, _ in self.operands):
             return block(tuple(slice(0, n) for n in shape))
-        rows = {self.row, *(dims[r] for a, dims in self.operands for r in _rows(a))}
+        rows = {self.row}
+        for array, dims in self.operands:
+            rows |= {dims[r] for r in array.rows} if isinstance(array, Deferred) else set()
         places = frozenset(place for place, d in enumerate(self.order) if d in rows)
         return Deferred(shape, dtype, block, places)
 
@@ -147,18 +99,12 @@ def _elementwise(
     if copied is not None:
         moved = _Nest(operands[copied : copied + 1], order, generic.sizes).move()
         return moved, f"generic {maps} {copied} copy"
-    # on no elements: whether it can be evaluated, its type and its text
-    done = evaluate(generic.block, [np.empty((0,) * len(order), a.dtype) for a in inputs])
-    if done is None:
+    body = read_body(generic.block, len(inputs))
+    if body is None:
         return None
-
-    def compute(*views: np.ndarray) -> np.ndarray:
-        done = evaluate(generic.block, views)
-        assert done is not None  # as on no elements
-        return done[0]
-
-    made = _Nest(operands, order, generic.sizes).arithmetic(done[0].dtype, compute)
-    return made, f"generic {maps} {copied} {done[1]}"
+    dtype = body(*(np.empty(0, array.dtype) for array in inputs)).dtype
+    made = _Nest(operands, order, generic.sizes).arithmetic(dtype, body)
+    return made, f"generic {maps} {copied} {body.text}"
 
 
 def _combination(
@@ -194,10 +140,6 @@ def _multiply(matrix: Sequence[Sequence[float]], terms: np.ndarray) -> np.ndarra
                 elif factor == -size:
                     total -= product
     return sums
-
-
-def _rows(array: Constant) -> frozenset[int]:
-    return array.rows if isinstance(array, Deferred) else frozenset()
 
 
 def _loops_of(map_: ir.AffineMap) -> list[int] | None:

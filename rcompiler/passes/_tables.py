@@ -13,6 +13,7 @@ from torch_mlir import ir
 
 from rcompiler.errors import ArtifactError, InvalidModel
 from rcompiler.kernelgen.value import item_bytes
+from rcompiler.passes._deferred import Constant, write
 from rcompiler.passes._program_ir import read_kernels, read_programs
 from rcompiler.rammer.encode import encode, event_ids
 from rcompiler.rammer.graph import Kernel
@@ -96,7 +97,7 @@ def _signature(attribute: ir.Attribute) -> tuple[TensorInfo, ...]:
 
 
 def write_constants(
-    module: ir.Operation, constants: Mapping[str, np.ndarray], arena: np.ndarray
+    module: ir.Operation, constants: Mapping[str, Constant], arena: np.ndarray
 ) -> None:
     """Write every constant buffer of the programs into ``arena`` (uint8), at its offset. Raises
     ArtifactError if one is missing.
@@ -115,10 +116,11 @@ def write_constants(
                         f"constant @{name} has {size} bytes in the schedule, but {array.nbytes} "
                         "came with it; pass the weights that were saved with this schedule"
                     )
-                arena[offset : offset + size].view(array.dtype).reshape(array.shape)[...] = array
+                place = arena[offset : offset + size].view(array.dtype)
+                write(array, place.reshape(array.shape))
 
 
-def _constant_of(attribute: ir.Attribute, constants: Mapping[str, np.ndarray]) -> np.ndarray:
+def _constant_of(attribute: ir.Attribute, constants: Mapping[str, Constant]) -> Constant:
     text = "" if isinstance(attribute, ir.DenseElementsAttr) else str(attribute)
     if text.startswith("dense_resource<"):
         key = text.partition("<")[2].partition(">")[0]

@@ -11,6 +11,7 @@ from torch_mlir import ir
 
 from rcompiler.frontend.builder import Builder
 from rcompiler.passes import _pipeline_text
+from rcompiler.passes._deferred import whole
 from rcompiler.passes._fold import fold_constants
 from rcompiler.roller.winograd import filtering
 
@@ -39,7 +40,7 @@ def rewrite(text, constants, root, lanes=4, fold=True):
         _pipeline_text.build(passes, context).run(module.operation)
         arrays = fold_constants(module.operation, constants) if fold else constants
         assert module.operation.verify()
-        return str(module), arrays
+        return str(module), {key: whole(array) for key, array in arrays.items()}
 
 
 def normal(*shape):
