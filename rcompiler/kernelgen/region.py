@@ -134,8 +134,8 @@ class Generic:
 
     @cached_property
     def reduction_dims(self) -> list[int]:
-        kinds = ir.ArrayAttr(self.op.attributes["iterator_types"])
-        return [d for d, k in enumerate(kinds) if "reduction" in str(k)]
+        kinds = str(self.op.attributes["iterator_types"]).split(",")  # printed once, not one by one
+        return [d for d, kind in enumerate(kinds) if "reduction" in kind]
 
     @cached_property
     def windowed(self) -> bool:

@@ -102,7 +102,7 @@ class _Stitcher:
 def _estimate(body: Body, device: Device) -> float:
     if not body.stages_fit:
         return float("inf")
-    found = body.construct(device)
+    found = body.construct(device, eus=1)  # the faster decisions are not needed
     return found[0].estimated_ns * found[0].tasks if found else float("inf")
 
 

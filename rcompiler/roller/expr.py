@@ -126,7 +126,10 @@ class Access:
                 result.append(np.minimum(self._free_points(sizes), size))
                 continue
             low, high = dim.bounds(sizes)
-            result.append(np.clip(high - low + 1, 0, size))
+            extent = high - low + 1
+            # of one tile they are plain numbers, for which numpy takes many times as long
+            one = isinstance(extent, int)
+            result.append(min(max(extent, 0), size) if one else np.clip(extent, 0, size))
         return tuple(result)
 
     def traffic(self, sizes: Sequence[Number], line: int) -> Number:
@@ -169,10 +172,18 @@ class Access:
             self._free_points(sizes),
             math.prod(n for n, d in zip(self.shape, self.dims, strict=True) if d is None),
         )
-        known = {d: dim for d, dim in enumerate(self.dims) if dim is not None}
+        counts = (self._count(dims, axes, sizes, start) for dims, axes in self._groups)
+        return (free if None in self.dims else 1) * math.prod(counts)
+
+    @cached_property
+    def _groups(self) -> list[tuple[dict[int, Index], list[int]]]:
+        """The dimensions that share axes, and these axes."""
+        known = {d: dim for d, dim in enumerate(self.dims or ()) if dim is not None}
         groups = _groups({d: dim.axes() for d, dim in known.items()})
-        counts = (self._count({d: known[d] for d in group}, sizes, start) for group in groups)
-        return (free if len(known) < len(self.dims) else 1) * math.prod(counts)
+        return [
+            ({d: known[d] for d in group}, sorted(set().union(*(known[d].axes() for d in group))))
+            for group in groups
+        ]
 
     def stride(self, axis: int, count: int, size: int) -> int | None:
         """Elements between neighbours along `axis`, in every aligned group of `count`.
@@ -194,9 +205,14 @@ class Access:
             return 0 if axis not in self.axes() else 1
         return int(inside[0]) if (inside == inside[0]).all() else None
 
-    def _count(self, dims: dict[int, Index], sizes: Sequence[int], origin: tuple[int, ...]) -> int:
+    def _count(
+        self,
+        dims: dict[int, Index],
+        axes: Sequence[int],
+        sizes: Sequence[int],
+        origin: tuple[int, ...],
+    ) -> int:
         """Different positions over dimensions that share axes."""
-        axes = sorted(frozenset().union(*(dim.axes() for dim in dims.values())))
         if not all(dim.linear for dim in dims.values()):
             return self._enumerate(dims, axes, sizes, origin)
         flat = dict.fromkeys(axes, 0)  # flattening with the extents of the box is one-to-one
@@ -204,7 +220,8 @@ class Access:
         clipped = False
         for d, dim in dims.items():
             # the origin of a linear index is one more constant
-            low, high = Index(dim.terms, dim.at(origin)).bounds(sizes)
+            shift = dim.at(origin) - dim.constant
+            low, high = (bound + shift for bound in dim.bounds(sizes))
             inside = min(high, self.shape[d] - 1) - max(low, 0) + 1
             if inside <= 0:
                 return 0
@@ -313,12 +330,13 @@ class TensorExpr:
 
     def windowed(self, axis: int) -> bool:
         """Whether a dimension of an input adds `axis` to another axis (a sliding window)."""
-        return any(
-            len(dim.axes()) > 1 and dim.coefficient(axis)
-            for access in self.inputs
-            for dim in access.dims or ()
-            if dim is not None
-        )
+        return axis in self._windowed
+
+    @cached_property
+    def _windowed(self) -> frozenset[int]:
+        dims = (dim for access in self.inputs for dim in access.dims or () if dim is not None)
+        sliding = (dim for dim in dims if len(dim.axes()) > 1)
+        return frozenset(axis for dim in sliding for axis in dim.axes() if dim.coefficient(axis))
 
 
 def tensor_expr(

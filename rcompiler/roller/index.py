@@ -9,6 +9,7 @@ as entries, so that many tiles are evaluated in one call.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Union
 
 import numpy as np
@@ -48,12 +49,16 @@ class Index:
     terms: tuple[tuple[int, Atom], ...] = ()
     constant: int = 0
 
-    @property
+    @cached_property
     def linear(self) -> bool:
         return all(isinstance(atom, int) for _, atom in self.terms)
 
     def axes(self) -> frozenset[int]:
         """Positions of the axes the expression names."""
+        return self._axes
+
+    @cached_property
+    def _axes(self) -> frozenset[int]:
         return frozenset(_axes(self))
 
     def coefficient(self, axis: int) -> int:
