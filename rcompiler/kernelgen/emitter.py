@@ -20,7 +20,8 @@ _T = TypeVar("_T")
 class _Scope:
     def __init__(self) -> None:
         self.lines: list[str] = []
-        self.known: dict[object, Any] = {}
+        # results by the text of their operation, other values by the number of their key
+        self.known: dict[str | int, Any] = {}
 
 
 class Emitter:
@@ -46,6 +47,8 @@ class Emitter:
         self._scopes = [_Scope()]
         self._hidden: list[list[_Scope]] = []
         self._depth: dict[str, int] = {}
+        # keys of many parts are hashed once, and not in every scope
+        self._key_numbers: dict[object, int] = {}
         self._count = 0
         self.ranges: dict[str, int] = {}
         self.externals: dict[str, str] = {}
@@ -93,20 +96,24 @@ class Emitter:
         return name
 
     def remember(self, key: object, value: object, depth: int | None = None) -> None:
-        self._scopes[self.depth if depth is None else depth].known[key] = value
+        number = self._key_numbers.setdefault(key, len(self._key_numbers))
+        self._scopes[self.depth if depth is None else depth].known[number] = value
 
     def recall(self, key: object) -> Any:
         """What an open scope remembers under `key`; None if nothing."""
-        for scope in reversed(self._scopes):
-            known = scope.known.get(key)
-            if known is not None:
-                return known
+        number = self._key_numbers.get(key)
+        if number is not None:
+            for scope in reversed(self._scopes):
+                known = scope.known.get(number)
+                if known is not None:
+                    return known
         return None
 
     def is_known(self, key: object) -> bool:
         """Whether any open scope remembers `key`, also one that `at_depth` hides."""
-        return any(
-            key in scope.known for scopes in (self._scopes, *self._hidden) for scope in scopes
+        number = self._key_numbers.get(key)
+        return number is not None and any(
+            number in scope.known for scopes in (self._scopes, *self._hidden) for scope in scopes
         )
 
     def path(self) -> list[object]:

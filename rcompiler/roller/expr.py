@@ -192,6 +192,11 @@ class Access:
         """
         if self.dims is None:
             return None
+        if count > 1 < size and all(dim is None or dim.linear for dim in self.dims):
+            step = 0
+            for dim, extent in zip(self.dims, self.shape, strict=True):
+                step = step * extent + (0 if dim is None else dim.coefficient(axis))
+            return step
         length = min(max(size, 1), 8 * count)
         rank = 1 + max(self.axes() | {axis})
         point: list[Number] = [0] * rank

@@ -74,7 +74,10 @@ class Index:
         low: Number = self.constant
         high: Number = self.constant
         for coefficient, atom in self.terms:
-            first, last = _atom_bounds(atom, sizes)
+            if isinstance(atom, int):
+                first, last = 0, sizes[atom] - 1
+            else:
+                first, last = _atom_bounds(atom, sizes)
             if coefficient >= 0:
                 low, high = low + coefficient * first, high + coefficient * last
             else:
@@ -176,9 +179,7 @@ def _axes(expression: Index) -> Iterator[int]:
             yield from _axes(atom.inner)
 
 
-def _atom_bounds(atom: Atom, sizes: Sequence[Number]) -> tuple[Number, Number]:
-    if isinstance(atom, int):
-        return 0, sizes[atom] - 1
+def _atom_bounds(atom: FloorDiv | Mod, sizes: Sequence[Number]) -> tuple[Number, Number]:
     low, high = atom.inner.bounds(sizes)
     if isinstance(atom, FloorDiv):
         return low // atom.divisor, high // atom.divisor
