@@ -19,7 +19,7 @@ Box = tuple[slice, ...]
 BLOCK = 1 << 17  # elements that are evaluated at a time: a second-level cache in float64
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Deferred:
     """An array that is computed box by box.
 
@@ -69,11 +69,10 @@ class _Reshaped(Deferred):
 
     def __init__(self, source: Deferred, shape: Sequence[int]) -> None:
         super().__init__(tuple(shape), source.dtype, lambda box: self.whole[box])
-        object.__setattr__(self, "_source", source)
+        self._source = source
 
     def write(self, out: np.ndarray) -> None:
-        source: Deferred = self.__dict__["_source"]
-        source.write(out.reshape(source.shape))
+        self._source.write(out.reshape(self._source.shape))
 
 
 Constant = np.ndarray | Deferred

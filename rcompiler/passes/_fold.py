@@ -7,9 +7,9 @@ A function and not a pass, because it needs the arrays that travel beside the mo
 becomes
     %p = arith.constant dense_resource<w_89ab> : tensor<4x4x3x3x16x16xf32>
 
-Movement is done on numpy views, and arithmetic block by block (`_fold_generic`), so a chain is
-copied once, at its end. The key of a result is a
-hash of the keys it came from and of what was done, not of its bytes.
+Moves are numpy views, and arithmetic is deferred (`_deferred`), so a chain is copied once: to its
+place in the weights of the model. The key of a result is a hash of the keys it came from and of
+what was done, not of its bytes.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ def fold_constants(
     """Replace tensor ops on constants in ``module`` by constants; drop unused arrays.
 
     ``constants``: KEY -> array of the module's ``dense_resource`` constants; it is not changed.
-    Returns the arrays of the new module (unchanged ones are the same objects, new ones may be views
-    of the old with any strides, or deferred). A result larger
-    than ``max_bytes`` stays an op. Folded: expand/collapse_shape, pad, extract_slice,
-    insert_slice, concat, generics that permute, broadcast or do simple arithmetic element by
-    element. Results of up to 64 elements and splats become inline constants.
+    Returns the arrays of the new module: unchanged ones are the same objects, new ones may be views
+    with any strides, or deferred. A result larger than ``max_bytes`` stays an op. Folded:
+    expand/collapse_shape, pad, extract_slice, insert_slice, concat, generics that permute,
+    broadcast, do simple arithmetic element by element or multiply by a small matrix. Results of up
+    to 64 elements and splats become inline constants.
     """
     arrays: dict[str, Constant] = dict(constants)
     for view in module.regions[0].blocks[0].operations:

@@ -192,8 +192,8 @@ class Access:
         """
         if self.dims is None:
             return None
-        if count > 1 < size and all(dim is None or dim.linear for dim in self.dims):
-            step = 0
+        if min(count, size) > 1 and all(dim is None or dim.linear for dim in self.dims):
+            step = 0  # the address is linear, too
             for dim, extent in zip(self.dims, self.shape, strict=True):
                 step = step * extent + (0 if dim is None else dim.coefficient(axis))
             return step
