@@ -333,6 +333,15 @@ class Graph:
             found[op.name] = tuple(sorted(before, key=order.__getitem__))
         return found
 
+    @cached_property
+    def followers(self) -> Mapping[str, tuple[str, ...]]:
+        """Operator -> the operators that read bytes it writes, in graph order, each once."""
+        found: dict[str, list[str]] = {op.name: [] for op in self.operators}
+        for op in self.operators:
+            for before in self.predecessors[op.name]:
+                found[before].append(op.name)
+        return {name: tuple(after) for name, after in found.items()}
+
 
 def check_operands(op: Operator, kernel: Kernel, values: Mapping[str, Value]) -> None:
     """Refuse a kernel whose accesses do not fit the operator's values in number or size."""

@@ -10,10 +10,7 @@ def waves(graph: Graph) -> list[list[Operator]]:
     Raises ScheduleError when operators wait for each other in a circle.
     """
     missing = {op.name: len(graph.predecessors[op.name]) for op in graph.operators}
-    followers: dict[str, list[str]] = {op.name: [] for op in graph.operators}
-    for op in graph.operators:
-        for before in graph.predecessors[op.name]:
-            followers[before].append(op.name)
+    followers = graph.followers
     place = {op.name: i for i, op in enumerate(graph.operators)}
     fringe = [op.name for op in graph.operators if not missing[op.name]]
     levels: list[list[Operator]] = []
