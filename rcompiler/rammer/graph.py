@@ -103,9 +103,22 @@ class Kernel:
         return prod(self.grid)
 
     @property
+    def task_bytes(self) -> int:
+        """Bytes that one rTask touches, each operand for itself; at the edges it may be less."""
+        return sum(
+            a.itemsize * prod(_length(d, n) for d, n in zip(a.dims, a.shape, strict=True))
+            for a in (*self.reads, *self.writes)
+        )
+
+    @property
     def work_ns(self) -> float:
         """Time of all rTasks on one EU: the paper's efficiency, smaller is better."""
         return self.estimated_ns * self.tasks
+
+
+def _length(dim: DimAccess, size: int) -> int:
+    """Elements of a tensor dim of `size` that a task touches."""
+    return size if dim.axis == WHOLE else min(dim.extent, size)
 
 
 @dataclass(frozen=True)

@@ -1,129 +1,179 @@
-"""Estimated execution of programs: makespan, idle time, and bounds to hold it against."""
+"""Estimated execution of programs: a time line, event by event."""
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer.cost import Floats, run_ns, task_ns
+from rcompiler.rammer.contention import SharedLevel
+from rcompiler.rammer.cost import run_ns, task_ns
 from rcompiler.rammer.graph import Graph, Kernel
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.program import Program, Run, Signal, Wait
+from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER, Gap, Span, Timeline
 
 
-@dataclass(frozen=True)
-class Span:
-    """One run on the time line, ns from the first launch."""
-
-    program: int
-    eu: int
-    operator: str
-    start: float
-    end: float
-
-
-@dataclass(frozen=True)
-class Timeline:
-    """Estimated times.
-
-    makespan_ns: all launches. busy_ns, idle_ns: (eus,) time in runs, and the rest without launches.
-    work_bound_ns: all rTasks spread evenly; path_bound_ns: one rTask of each
-    operator along the longest chain. No schedule with these rKernels is shorter than either.
-    """
-
-    makespan_ns: float
-    launch_ns: float
-    busy_ns: Floats
-    idle_ns: Floats
-    work_bound_ns: float
-    path_bound_ns: float
-    spans: tuple[Span, ...]
-
-
-def simulate(programs: Sequence[Program], graph: Graph, costs: Costs) -> Timeline:
+def simulate(
+    programs: Sequence[Program], graph: Graph, costs: Costs, shared: float | None = None
+) -> Timeline:
     """Play the programs with the estimated times of their rKernels.
 
-    Raises ScheduleError (rule "deadlock") for programs that would wait for ever.
+    shared: GB/s of the memory level that all EUs share, each byte that an rTask touches counted
+    once; None: as much as they ask for. Raises ScheduleError (rule "deadlock") for programs that
+    would wait for ever.
     """
     happens_before(programs)  # refuses deadlocks: the event queue below would just run dry
     eus = max((p.eus for p in programs), default=1)
     now = 0.0
     spans: list[Span] = []
+    gaps: list[Gap] = []
     for number, program in enumerate(programs):
+        last = max(range(len(spans)), key=lambda i: spans[i].end) if spans else -1
+        gaps += [Gap(number, eu, now, now + costs.launch_ns, LAUNCH, last) for eu in range(eus)]
         now += costs.launch_ns
-        now = _Play(number, program, graph, costs, now, spans).end()
+        level = SharedLevel(shared, program.eus)
+        now = _Play(number, program, graph, costs, now, last, spans, gaps, level).end()
     busy = np.zeros(eus)
     for span in spans:
         busy[span.eu] += span.end - span.start
     launch = costs.launch_ns * len(programs)
     chosen = _chosen(programs, graph)
-    work = sum(task_ns(k) * k.tasks for k in chosen.values()) / eus
-    path = _longest_path(graph, chosen)
-    return Timeline(now, launch, busy, now - launch - busy, work, path, tuple(spans))
+    return Timeline(
+        now,
+        launch,
+        busy,
+        now - launch - busy,
+        sum(task_ns(k) * k.tasks for k in chosen.values()) / eus,
+        _longest_path(graph, chosen),
+        sum(k.task_bytes * k.tasks for k in chosen.values()) / shared if shared else 0.0,
+        tuple(spans),
+        tuple(gaps),
+    )
 
 
+@dataclass
+class _EU:
+    """at: its next instruction; since: when it became free; cause, reason: what let it go on;
+    running: number of the span it is in, -1 for none.
+    """
+
+    at: int
+    since: float
+    cause: int
+    reason: str = LAUNCH
+    running: int = -1
+
+
+@dataclass
 class _Play:
     """One launch, event by event in the order of time."""
 
-    def __init__(
-        self,
-        number: int,
-        program: Program,
-        graph: Graph,
-        costs: Costs,
-        start: float,
-        spans: list[Span],
-    ) -> None:
-        self.number, self.program, self.costs, self.spans = number, program, costs, spans
-        self.kernel = graph.kernel
-        self.at = [0] * program.eus
-        self.last = start
-        self.queue = [(start, eu) for eu in range(program.eus)]
-        self.signals: dict[str, list[tuple[float, int]]] = {}
-        self.blocked: dict[str, list[tuple[float, int, int]]] = {}
-        self.arrived: list[float] = []
+    number: int
+    program: Program
+    graph: Graph
+    costs: Costs
+    start: float
+    before: int  # number of the span that the launch comes after
+    spans: list[Span]
+    gaps: list[Gap]
+    level: SharedLevel
+    # event -> time, EU and span of each signal; who waits: EU and count
+    signals: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)
+    blocked: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    arrived: list[tuple[float, int, int]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.eus = [_EU(0, self.start, self.before) for _ in range(self.program.eus)]
+        self.queue = [(self.start, eu) for eu in range(self.program.eus)]
 
     def end(self) -> float:
-        while self.queue:
-            now, eu = heapq.heappop(self.queue)
-            self.last = max(self.last, now)
-            if self.at[eu] < len(self.program.queues[eu]):
-                self._step(now, eu)
-        return self.last
+        """Play until all EUs are done; returns when the last one is."""
+        last = self.start
+        while self.queue or self.level.running:
+            now, eu = self._event()
+            last = max(last, now)
+            state = self.eus[eu]
+            state.since = now
+            if state.running >= 0:
+                self.spans[state.running] = replace(self.spans[state.running], end=now)
+                state.running = -1
+            if state.at < len(self.program.queues[eu]):
+                self._step(now, eu, state)
+        for eu, state in enumerate(self.eus):
+            self._idle(eu, state, last, END, -1)
+        return last
 
-    def _step(self, now: float, eu: int) -> None:
-        step = self.program.queues[eu][self.at[eu]]
-        self.at[eu] += 1
+    def _event(self) -> tuple[float, int]:
+        """The next EU that can go on, and when."""
+        at, eu = self.queue[0] if self.queue else (float("inf"), -1)
+        if self.level.next_end() <= at:
+            return self.level.finish()
+        heapq.heappop(self.queue)
+        self.level.advance(at)
+        return at, eu
+
+    def _step(self, now: float, eu: int, state: _EU) -> None:
+        step = self.program.queues[eu][state.at]
+        state.at += 1
         if isinstance(step, Run):
-            end = now + run_ns(self.kernel[step.kernel], step.count, self.costs)
-            self.spans.append(Span(self.number, eu, step.operator, now, end))
-            heapq.heappush(self.queue, (end, eu))
+            self._run(now, eu, state, step)
         elif isinstance(step, Signal):
             heapq.heappush(self.queue, (now, eu))
-            self.signals.setdefault(step.event, []).append((now, eu))
-            waiting = self.blocked.pop(step.event, [])
-            for since, other, count in waiting:
-                self._wait(since, other, step.event, count)
+            self.signals.setdefault(step.event, []).append((now, eu, state.cause))
+            for other, count in self.blocked.pop(step.event, []):
+                self._wait(now, other, step.event, count)
         elif isinstance(step, Wait):
             self._wait(now, eu, step.event, step.count)
         else:
-            self.arrived.append(now)
+            self.arrived.append((now, eu, state.cause))
             if len(self.arrived) == self.program.eus:
-                go = max(self.arrived) + self.costs.barrier_ns
-                self.arrived = []
-                for other in range(self.program.eus):
-                    heapq.heappush(self.queue, (go, other))
+                self._meet()
+
+    def _run(self, now: float, eu: int, state: _EU, run: Run) -> None:
+        kernel = self.graph.kernel[run.kernel]
+        alone = run_ns(kernel, run.count, self.costs)
+        state.running = len(self.spans)
+        span = Span(
+            self.number, eu, run.operator, run.first, run.count, now, now, state.cause, state.reason
+        )
+        self.spans.append(span)
+        state.cause, state.reason = state.running, ORDER
+        demand = kernel.task_bytes * run.count / alone
+        if self.level.limits(demand):
+            self.level.start(now, eu, alone, demand)
+        else:
+            heapq.heappush(self.queue, (now + alone, eu))
 
     def _wait(self, now: float, eu: int, event: str, count: int) -> None:
         have = self.signals.get(event, [])
         if len(have) < count:
-            self.blocked.setdefault(event, []).append((now, eu, count))
+            self.blocked.setdefault(event, []).append((eu, count))
             return
         hand_off = self.costs.hand_off_ns
-        arrivals = sorted(at + hand_off * (who != eu) for at, who in have)
-        heapq.heappush(self.queue, (max([now, *arrivals[count - 1 : count]]), eu))
+        arrivals = sorted((at + hand_off * (who != eu), cause) for at, who, cause in have)
+        arrival, cause = arrivals[count - 1] if count else (now, -1)
+        self._resume(eu, max(now, arrival), event, cause)
+
+    def _meet(self) -> None:
+        """All EUs have come to a barrier: they go on together."""
+        at, _, cause = max(self.arrived)
+        self.arrived = []
+        for eu in range(self.program.eus):
+            self._resume(eu, at + self.costs.barrier_ns, BARRIER, cause)
+
+    def _resume(self, eu: int, go: float, reason: str, cause: int) -> None:
+        """An EU goes on after a wait: at once, or when what it waits for is there."""
+        state = self.eus[eu]
+        if go > state.since:
+            self._idle(eu, state, go, reason, cause)
+            state.cause, state.reason = cause, reason
+        heapq.heappush(self.queue, (go, eu))
+
+    def _idle(self, eu: int, state: _EU, until: float, reason: str, cause: int) -> None:
+        if until > state.since:
+            self.gaps.append(Gap(self.number, eu, state.since, until, reason, cause))
 
 
 def _chosen(programs: Sequence[Program], graph: Graph) -> dict[str, Kernel]:

@@ -1,0 +1,87 @@
+"""What an execution looks like in time: runs, why EUs were idle, the critical path, bounds.
+
+All times in nanoseconds from the first launch.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rcompiler.rammer.cost import Floats
+
+ORDER, LAUNCH, BARRIER, END = "order", "launch", "barrier", "end"
+
+
+@dataclass(frozen=True)
+class Span:
+    """One run on the time line.
+
+    first, count: its rTasks. cause: number of the span whose end let it start, -1 for none; reason:
+    how: "order" on the same EU, "launch", "barrier", or the name of the event.
+    """
+
+    program: int
+    eu: int
+    operator: str
+    first: int
+    count: int
+    start: float
+    end: float
+    cause: int
+    reason: str
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Time an EU spends without work.
+
+    reason: what it waits for: "launch", "barrier", "end" of the program, or the name of an event.
+    cause: number of the span that ends the wait, -1 for none.
+    """
+
+    program: int
+    eu: int
+    start: float
+    end: float
+    reason: str
+    cause: int
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """Estimated times.
+
+    makespan_ns: all launches. busy_ns, idle_ns: (eus,) time in runs, and the rest without launches.
+    work_bound_ns: all rTasks spread evenly; path_bound_ns: one rTask of each operator along the
+    longest chain; bandwidth_bound_ns: all bytes that rTasks touch through the shared level, 0 if
+    none is given. No schedule with these rKernels is shorter than any of them.
+    """
+
+    makespan_ns: float
+    launch_ns: float
+    busy_ns: Floats
+    idle_ns: Floats
+    work_bound_ns: float
+    path_bound_ns: float
+    bandwidth_bound_ns: float
+    spans: tuple[Span, ...]
+    gaps: tuple[Gap, ...]
+
+    def critical_path(self) -> list[Span]:
+        """The spans that the end waits for, first to last: each lets the next one start."""
+        if not self.spans:
+            return []
+        number = max(range(len(self.spans)), key=lambda i: self.spans[i].end)
+        return [self.spans[i] for i in reversed([*self._causes(number)])]
+
+    def _causes(self, number: int) -> Iterator[int]:
+        while number >= 0:
+            yield number
+            number = self.spans[number].cause
+
+    def idle_by_reason(self) -> dict[str, float]:
+        """EU time without work, summed up by what was waited for; events count as "wait"."""
+        found: dict[str, float] = {}
+        for gap in self.gaps:
+            reason = gap.reason if gap.reason in (LAUNCH, BARRIER, END) else "wait"
+            found[reason] = found.get(reason, 0.0) + gap.end - gap.start
+        return found
