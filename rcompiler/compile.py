@@ -95,13 +95,13 @@ def compile_onnx(
     of one, or "default"; None for $RC_DEVICE, else this machine's, which are measured once and kept
     in the cache (default figures without a cache). shapes: static shapes of inputs by name, or
     sizes of symbolic dims. values: arrays by the names of inputs that are to be constants (they are
-    no longer inputs). eus: execution units, None for all of the device. policy: "rammer", "list",
-    "bsp", "wave" or "base" (`rcompiler.rammer.schedule`). roller_policy: who decides tiles,
-    "roller" (the cost model) or "osdi22" (the search that was published). fusion: group ops into
-    rOperators. tune: "off", tiles are chosen by the cost model alone; "kernels", the fastest of the
-    ten best by the model, measured on this machine once and kept in the cache. roots: how 3x3
-    convolutions are computed: "auto", as is predicted to be the fastest; "direct", as sums of all
-    products; "winograd2" or "winograd4", by Winograd's F(2x2) or F(4x4) wherever it can be
+    no longer inputs). eus: execution units, None for all of the device. policy: who schedules, one
+    of `rcompiler.rammer.schedule.POLICIES`. roller_policy: who decides tiles, "roller" (the cost
+    model) or "osdi22" (the search that was published). fusion: group ops into rOperators. tune:
+    "off", tiles are chosen by the cost model alone; "kernels", the fastest of the ten best by the
+    model, measured on this machine once and kept in the cache. roots: how 3x3 convolutions are
+    computed: "auto", as is predicted to be the fastest; "direct", as sums of all products;
+    "winograd2" or "winograd4", by Winograd's F(2x2) or F(4x4) wherever it can be
     (`rcompiler.roller.roots` has their errors). deterministic: always the case (static choices for
     a device record and a profile index, fixed order of every sum). cache: folder of compiled
     objects, None for the default one, False for none. progress: called with (stage, seconds since

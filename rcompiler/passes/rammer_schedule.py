@@ -35,7 +35,7 @@ DEVICE_SYMBOL = "device"
 class RammerSchedule(Pass):
     """Schedule all rTasks over the EUs of a device (policy: the paper's, or a baseline)."""
 
-    policy: Literal["base", "wave", "bsp", "rammer", "list"] = "rammer"
+    policy: Literal["base", "wave", "bsp", "merge", "rammer", "list"] = "rammer"
     eus: int = 0
     device: str = "cpu"
 

@@ -10,6 +10,7 @@ from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.policy.bsp import schedule_bsp
 from rcompiler.rammer.policy.kernels import check_mode
 from rcompiler.rammer.policy.list import schedule_list
+from rcompiler.rammer.policy.merge import schedule_merge
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.policy.wave import schedule_wave
 from rcompiler.rammer.program import Program
@@ -19,6 +20,7 @@ POLICIES = {
     "base": schedule_base,
     "wave": schedule_wave,
     "bsp": schedule_bsp,
+    "merge": schedule_merge,
     "rammer": schedule_rammer,
     "list": schedule_list,
 }
@@ -44,9 +46,9 @@ def schedule(
 ) -> Schedule:
     """Schedule a graph on `eus` EUs.
 
-    policy: "rammer" (the paper), "list" (critical path), "bsp" (a barrier after each wave), "wave"
-    (one launch per wave), "base" (one per operator). kernels: "select", "fast" or "efficient".
-    Deterministic. Raises ScheduleError.
+    policy: "rammer" (the paper), "list" (critical path), "merge" (launches merged two by two),
+    "bsp" (a barrier after each wave), "wave" (one launch per wave), "base" (one per operator).
+    kernels: "select", "fast" or "efficient". Deterministic. Raises ScheduleError.
     """
     if policy not in POLICIES:
         raise ScheduleError(f"policy {policy!r} is none of {', '.join(POLICIES)}")

@@ -7,6 +7,7 @@ from rcompiler.device.model import Costs
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.policy.bsp import schedule_bsp
 from rcompiler.rammer.policy.list import schedule_list
+from rcompiler.rammer.policy.merge import schedule_merge
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.program import Barrier, Run, Signal, Wait
 from rcompiler.rammer.ranks import bottom_ranks, wave_ranks
@@ -105,3 +106,34 @@ def test_supersteps_on_as_many_eus_as_an_ipu_has():
 def test_nothing_to_do_needs_no_program():
     graph = Graph((), (Value("x", 4, "input", index=0),), ())
     assert schedule_list(graph, 2, COSTS) == [] and schedule_bsp(graph, 2, COSTS) == []
+
+
+def test_what_needs_a_launch_between_does_not_join_the_one_before():
+    """o1 is merged with nobody. o0 -> o1 -> o2: o2 must stay behind it, whatever it would save.
+    o0 -> o2 beside it: o2 may jump over it.
+    """
+    kernels = [single("a", 1000), single("outside", 1000), single("b", 1000)]
+    tried = []
+
+    def price(draft):
+        tried.append({*draft.shares})
+        return 1e9 if "o1" in draft.shares and len(draft.shares) > 1 else 1000.0
+
+    def launches(inputs):
+        tried.clear()
+        graph = chain(kernels, inputs)
+        programs = schedule_merge(graph, 2, COSTS, time=price)
+        validate(programs, graph)
+        return [sorted(sum(order(p), [])) for p in programs]
+
+    assert launches([[-1], [0], [1]]) == [["o0"], ["o1"], ["o2"]]
+    assert {"o0", "o2"} not in tried
+    assert launches([[-1], [0], [0]]) == [["o0", "o2"], ["o1"]]
+
+
+def test_launches_are_merged_if_that_saves_time():
+    """Two of 1000 ns and a launch of 500 each, or one launch and 2000."""
+    graph = chain([single("a", 1000)] * 2, [[-1], [0]])
+    assert len(schedule_merge(graph, 1, COSTS)) == 1
+    never = schedule_merge(graph, 1, COSTS, time=lambda draft: 10.0 ** len(draft.shares))
+    assert len(never) == 2

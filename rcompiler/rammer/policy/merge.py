@@ -1,0 +1,66 @@
+"""Launches merged two by two, greedily: what Rammer's published code does beyond waves, made safe.
+
+Each operator starts as a launch of its own and joins an earlier launch if both together are
+estimated to take less time than one after the other. Launches in between stay where they are, so an
+operator that needs one of those may not join what is before them: the first -> between -> the
+operator would go round in a circle.
+"""
+
+from collections.abc import Callable, Sequence
+
+from rcompiler.device.model import Costs
+from rcompiler.rammer.graph import Graph, Kernel, Operator
+from rcompiler.rammer.layout import plain_layout
+from rcompiler.rammer.policy.dependences import Dependences
+from rcompiler.rammer.policy.draft import Draft
+from rcompiler.rammer.policy.emit import emit
+from rcompiler.rammer.policy.kernels import select_kernels
+from rcompiler.rammer.policy.wave import fresh
+from rcompiler.rammer.program import Program
+from rcompiler.rammer.waves import waves
+
+Time = Callable[[Draft], float]
+FAR = 8  # launches back that an operator may join
+
+
+def schedule_merge(
+    graph: Graph,
+    eus: int,
+    costs: Costs,
+    *,
+    kernels: str = "select",
+    time: Time | None = None,
+    name: str = "main",
+) -> list[Program]:
+    """Programs of operators that pay off together, not necessarily neighbours.
+
+    time: ns of one launch of a draft; by default the estimate. It may measure.
+    """
+    price: Time = time or (lambda draft: costs.launch_ns + draft.makespan)
+    links = Dependences(graph)
+    drafts: list[Draft] = []
+    for op in (op for wave in waves(graph) for op in wave):
+        [kernel] = select_kernels([op], graph, eus, lambda choice: choice[0].work_ns, kernels)
+        alone = fresh(graph, eus, costs, links, [op], [kernel])
+        if alone.shares and not _joined(drafts, op, kernel, price(alone), price):
+            drafts.append(alone)
+    layout = plain_layout(graph)
+    return [emit(draft, f"{name}_{i}", layout) for i, draft in enumerate(drafts)]
+
+
+def _joined(
+    drafts: Sequence[Draft], op: Operator, kernel: Kernel, apart: float, price: Time
+) -> bool:
+    """Add an operator to the latest launch that takes less time with it than both in turn.
+
+    apart: price of the operator alone.
+    """
+    for draft in reversed(drafts[-FAR:]):
+        mark, before = draft.mark(), price(draft)
+        draft.add(op, kernel)
+        if price(draft) < before + apart:
+            return True
+        draft.rewind(mark)
+        if any(producer in draft.shares for producer in draft.graph.predecessors[op.name]):
+            return False  # it comes after this launch, and so after all that are before it
+    return False
