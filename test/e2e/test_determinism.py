@@ -26,7 +26,11 @@ NETWORKS = {
         "inner": 48,
     },
 }
-PLANS = [("rammer", eus) for eus in (1, 2, 3, 8)] + [("base", 3), ("wave", 2), ("wave", 8)]
+PLANS = [
+    *(("rammer", eus) for eus in (1, 2, 3, 8)),
+    *(("list", eus) for eus in (1, 2, 5)),
+    *(("base", 3), ("wave", 2), ("wave", 8), ("bsp", 3), ("merge", 2)),
+]
 
 
 @pytest.fixture(scope="module")
