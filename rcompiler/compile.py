@@ -55,9 +55,9 @@ from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.rtask_split_k import RTaskSplitK
-from rcompiler.passes.rtask_stitch import RtaskStitch
 from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
+from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner
 from rcompiler.proof import describe
@@ -250,7 +250,7 @@ class _Compilation:
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))
         if self._options.fusion:
-            self._run(module, str(RtaskStitch(record)))
+            self._run(module, str(RcConnectOperators(record)))
         self._run(module, str(RTaskFuseAxes(record)))
         # weights in the shapes of fused axes
         constants = fold_constants(module.operation, constants)

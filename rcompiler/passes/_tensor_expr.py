@@ -140,7 +140,9 @@ class Tracer:
 
     # -- columns -----------------------------------------------------------------------------------
     def _find_columns(self, value: ir.Value, at: list[Linear], seen: set) -> None:
-        """Result dims that the coordinates of a reduction below `value` do not contain."""
+        """Result dims that the coordinates of a reduction below `value` do not contain; what a
+        stage keeps was computed before.
+        """
         if isinstance(value.owner, ir.Block):
             return
         op = value.owner.operation
@@ -165,7 +167,7 @@ class Tracer:
                     )
         elif op.name in VIEWS:
             self._find_columns(op.operands[0], view_coordinates(op, at, self._split), seen)
-        elif op.name in ("tensor.pad", "tensor.concat", STAGE):
+        elif op.name in ("tensor.pad", "tensor.concat"):
             for operand, where in self._parts(op, at):
                 self._find_columns(operand, where, seen)
 

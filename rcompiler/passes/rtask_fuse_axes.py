@@ -26,6 +26,7 @@ from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.passes import Pass
 from rcompiler.passes._fused_axes import FusedAxes, erase_with_views
+from rcompiler.passes._operators import operators
 from rcompiler.passes.roller_tile import body_of
 
 _LEAST_GAIN = 1.05  # estimated
@@ -39,11 +40,8 @@ class RTaskFuseAxes(Pass):
 
     def run(self, module: ir.Operation) -> None:
         gain = _Gain(find_device(self.device))
-        for view in module.regions[0].blocks[0].operations:
-            if view.operation.name == "func.func" and view.operation.regions[0].blocks:
-                for inner in list(view.operation.regions[0].blocks[0].operations):
-                    if inner.operation.name == "rtask.operator":
-                        _visit(inner.operation, gain)
+        for operator in operators(module):
+            _visit(operator, gain)
 
 
 class _Gain:

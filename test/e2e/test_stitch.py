@@ -11,24 +11,28 @@ from rcompiler.errors import InvalidModel
 HEADS, WIDTH = 4, 32
 
 
-def attention(tokens: int) -> onnx.ModelProto:
+def attention(tokens: int, *, mask: bool = False) -> onnx.ModelProto:
+    """mask: [tokens, tokens], added to the scores of all heads."""
     shape = [1, HEADS, tokens, WIDTH]
     values = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, shape) for n in "qkvo"]
+    added = helper.make_tensor_value_info("a", onnx.TensorProto.FLOAT, [tokens, tokens])
     scale = numpy_helper.from_array(np.float32(WIDTH**-0.5).reshape(()), "c")
     nodes = [
         helper.make_node("Transpose", ["k"], ["t"], perm=[0, 1, 3, 2]),
         helper.make_node("MatMul", ["q", "t"], ["s"]),
         helper.make_node("Mul", ["s", "c"], ["m"]),
-        helper.make_node("Softmax", ["m"], ["p"], axis=-1),
+        *([helper.make_node("Add", ["m", "a"], ["b"])] if mask else []),
+        helper.make_node("Softmax", ["b" if mask else "m"], ["p"], axis=-1),
         helper.make_node("MatMul", ["p", "v"], ["o"]),
     ]
-    graph = helper.make_graph(nodes, "attention", values[:3], values[3:], [scale])
+    inputs = [*values[:3], *([added] if mask else [])]
+    graph = helper.make_graph(nodes, "attention", inputs, values[3:], [scale])
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
 
 
-def expected(q, k, v):
+def expected(q, k, v, mask=0.0):
     q, k, v = (x.astype(np.float64) for x in (q, k, v))
-    scores = q @ k.swapaxes(2, 3) * WIDTH**-0.5
+    scores = q @ k.swapaxes(2, 3) * WIDTH**-0.5 + mask
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     return powers / powers.sum(-1, keepdims=True) @ v
 
@@ -56,6 +60,50 @@ def test_tiles_stay_on_chip_and_no_bit_depends_on_it(tmp_path):
         assert np.array_equal(other(*arrays)[0], result)
     model.save(tmp_path / "m.rcx")
     assert np.array_equal(rcompiler.load(tmp_path / "m.rcx")(*arrays)[0], result)
+
+
+def test_the_sums_are_divided_and_not_the_weights(tmp_path):
+    text = rcompiler.compile_onnx(attention(256), cache=tmp_path).stage("rtask")
+    weights, division = text.index("math.exp"), text.index("arith.divf")
+    assert "arith.mulf" in text[weights:division]  # the product of weights and values
+    assert text.count("arith.divf") == 1
+    # scores, maxima, weights and their sums are kept
+    assert text.count('"rtask.stage"') == 4
+
+
+@pytest.mark.parametrize("tokens", [50, 256])
+def test_masked_attention(tokens, tmp_path):
+    """Causal: a row has -inf wherever it must not look, and its weights there are 0."""
+    arrays, mask = tensors(tokens), np.triu(np.full((tokens, tokens), -np.inf, np.float32), 1)
+    model = rcompiler.compile_onnx(attention(tokens, mask=True), cache=tmp_path)
+    [found] = model(*arrays, mask)
+    np.testing.assert_allclose(found, expected(*arrays, mask), rtol=2e-4, atol=2e-5)
+    # the first token sees itself alone
+    np.testing.assert_allclose(found[:, :, 0], arrays[2][:, :, 0], rtol=1e-6)
+
+
+def test_infinities_and_nan_stay_in_the_rows_that_they_are_in(tmp_path):
+    tokens = 256
+    q, k, v = tensors(tokens)
+    mask = np.zeros((tokens, tokens), np.float32)
+    mask[3] = -np.inf  # nothing to look at
+    mask[5, 7] = np.nan
+    mask[9, 11] = np.inf
+    q[0, 1, 13] *= 1e4  # one weight is 1, the others underflow
+    model = rcompiler.compile_onnx(attention(tokens, mask=True), cache=tmp_path)
+    [found] = model(q, k, v, mask)
+    with np.errstate(invalid="ignore"):
+        reference = expected(q, k, v, mask)
+    assert np.isnan(reference[:, :, [3, 5, 9]]).all()
+    np.testing.assert_allclose(found, reference, rtol=2e-4, atol=2e-5)
+
+
+def test_large_values_do_not_overflow(tmp_path):
+    """The sum of a row's weights is at most its length, so there is room for values to 1e36."""
+    q, k, v = tensors(256)
+    model = rcompiler.compile_onnx(attention(256), cache=tmp_path)
+    [found] = model(q, k, v * np.float32(1e35))
+    np.testing.assert_allclose(found / 1e35, expected(q, k, v), rtol=2e-4, atol=2e-5)
 
 
 def test_the_published_search_leaves_stages_to_the_model_and_says_so(tmp_path):

@@ -1,0 +1,18 @@
+"""rc-connect-operators: S2 -> S2."""
+
+from dataclasses import dataclass
+
+from rcompiler.passes import Pipeline
+from rcompiler.passes.rtask_defer_normalisation import RTaskDeferNormalisation
+from rcompiler.passes.rtask_stage_rows import RTaskStageRows
+from rcompiler.passes.rtask_stitch import RtaskStitch
+
+
+@dataclass(frozen=True)
+class RcConnectOperators(Pipeline):
+    """Keep tiles on chip from one rOperator to the next, and order what is in between."""
+
+    device: str = "cpu"
+
+    def text(self) -> str:
+        return f"{RtaskStitch(self.device)},{RTaskDeferNormalisation()},{RTaskStageRows()}"
