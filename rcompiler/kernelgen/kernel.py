@@ -183,7 +183,7 @@ class KernelWriter:
             text = f"llvm.getelementptr %workspace[{stage.offset}] : (!llvm.ptr) -> !llvm.ptr, i8"
             pointer = e.pure(text, [], "p")
         origin = tuple(r.start for r in own)
-        buffer = Buffer(pointer, stage.tiling.tile, element_of(stage.value), False, origin)
+        buffer = Buffer(pointer, stage.shape, element_of(stage.value), False, origin)
         name = f"{self._name}, stage {stage.offset}"
         writer = TileWriter(name, stage.tiling, self._evaluator, reduction_root(stage.value))
         whole = Piece((0,) * len(shape), shape, stage.value, (0,) * len(shape))

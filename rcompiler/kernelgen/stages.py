@@ -5,7 +5,8 @@
     %o = contraction rtask.stage(%p), %v    and writes 32 rows of %o
 
 Every execution unit has one workspace for that, which the stages of a kernel share: a tile is given
-up when no later stage and no result reads it any more.
+up when no later stage and no result reads it any more. A stage that reads an earlier one element by
+element is written over it.
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import element_of, integers, shape_of
+from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import item_bytes
 
 STAGE = "rtask.stage"
 ALIGNMENT = 64  # bytes
+_FEW_SETS = 1024  # bytes; rows at a multiple of this share few sets of a cache of 64 sets
 
 
 @dataclass(frozen=True)
@@ -47,9 +49,18 @@ class Stage:
         return self.op.results[0]
 
     @property
+    def shape(self) -> tuple[int, ...]:
+        """The tile as it lies in memory: one line more per row where rows would share few sets."""
+        *rows, row = self.tiling.tile or (1,)
+        item = item_bytes(element_of(self.result))
+        if math.prod(rows) > 1 and row * item % _FEW_SETS == 0:
+            row += ALIGNMENT // item
+        return (*rows, row)[: len(self.tiling.tile)]
+
+    @property
     def end(self) -> int:
         """Byte of the workspace behind the tile."""
-        size = math.prod(self.tiling.tile) * item_bytes(element_of(self.result))
+        size = math.prod(self.shape) * item_bytes(element_of(self.result))
         return self.offset + -(-size // ALIGNMENT) * ALIGNMENT
 
 
@@ -65,7 +76,9 @@ def stages_of(kernel: ir.Operation, tile: tuple[int, ...]) -> list[Stage]:
         extents = tuple(size if axis < 0 else min(tile[axis], size) for size, axis in cut)
         alone = Stage(op, axes, Tiling.of_loops(op, (), extents), 0)
         live = [s for s, end in zip(stages, ends, strict=False) if end >= number]
-        offset = _first_fit([(s.offset, s.end) for s in live], alone.end)
+        over = [s for s in live if ends[ops.index(s.op)] == number and _replaces(alone, s)]
+        taken = [(s.offset, s.end) for s in live]
+        offset = over[0].offset if over else _first_fit(taken, alone.end)
         stages.append(replace(alone, offset=offset))
     return stages
 
@@ -92,6 +105,37 @@ def _last_reader(op: ir.Operation, stages: list[ir.Operation]) -> int:
 
 def _users(op: ir.Operation) -> set[ir.Operation]:
     return {use.owner.operation for result in op.results for use in result.uses}
+
+
+def _replaces(stage: Stage, kept: Stage) -> bool:
+    """Whether each element of `stage` can be written over that of `kept` it is computed from."""
+    element = element_of(stage.result)
+    if (stage.shape, stage.axes, element) != (kept.shape, kept.axes, element_of(kept.result)):
+        return False
+    block = stage.op.operands[0].owner.operation.parent
+    if any(use.owner.operation.parent != block for use in kept.result.uses):
+        return False  # read at some position inside of another op
+    pending, seen = [(stage.value, True)], set()
+    while pending:
+        value, same = pending.pop()
+        if value == kept.result and not same:
+            return False
+        if isinstance(value.owner, ir.Block) or (value, same) in seen:
+            continue
+        seen.add((value, same))
+        op = value.owner.operation
+        if op.name != STAGE:
+            pending += [(v, same and _same_place(op, k)) for k, v in enumerate(op.operands)]
+    return True
+
+
+def _same_place(op: ir.Operation, operand: int) -> bool:
+    """Whether an op reads an operand only to compute the element of the same coordinates."""
+    if op.name != "linalg.generic":
+        return False
+    generic = Generic(op)
+    identity = ir.AffineMap.get_identity(len(generic.sizes))
+    return not generic.reduction_dims and generic.maps[operand] == generic.maps[-1] == identity
 
 
 def _first_fit(taken: list[tuple[int, int]], size: int) -> int:

@@ -1,5 +1,6 @@
 """Stages: tiles of values that a task keeps in its workspace before it goes on."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -109,14 +110,92 @@ def test_parts_of_a_reduction_inside_of_a_stage():
     assert np.array_equal(parts.run()[0], whole.run()[0])
 
 
-def kernel_text(body: str, rows: int) -> str:
-    attributes = Tile((8, 16), [rows, 16]).attributes([(8, 4), (4, 16), (16, 16)], 1)
-    arguments = ", ".join(f"%a{k}: {type_of(s)}" for k, s in enumerate(((8, 4), (4, 16), (16, 16))))
+def kernel_text(
+    body: str, rows: int, shapes: Sequence[tuple[int, ...]] = ((8, 4), (4, 16), (16, 16))
+) -> str:
+    result = (shapes[0][0], 16)
+    attributes = Tile(result, [rows, 16]).attributes(shapes, 1)
+    arguments = ", ".join(f"%a{k}: {type_of(s)}" for k, s in enumerate(shapes))
     return (
         f'"rtask.kernel"() ({{\n^bb0({arguments}):\n{body}\n"rtask.yield"(%r) : '
-        f'({type_of((8, 16))}) -> ()\n}}) {{sym_name = "k", kind = "contraction", {attributes}}} '
+        f'({type_of(result)}) -> ()\n}}) {{sym_name = "k", kind = "contraction", {attributes}}} '
         ": () -> ()"
     )
+
+
+def elementwise(name: str, source: str, rows: str, m: int, n: int, order: str = "m, n") -> str:
+    """%name[m, n] = %source[order] - %rows[m]"""
+    maps = ", ".join(f"affine_map<(m, n) -> ({r})>" for r in (order, "m", "m, n"))
+    return f"""
+      %e_{name} = tensor.empty() : {type_of((m, n))}
+      %{name} = linalg.generic {{indexing_maps = [{maps}],
+        iterator_types = ["parallel", "parallel"]}}
+        ins(%{source}, %{rows} : {type_of((m, n))}, {type_of((m,))})
+        outs(%e_{name} : {type_of((m, n))}) {{
+      ^bb0(%x: f32, %y: f32, %o: f32):
+        %d = arith.subf %x, %y : f32
+        linalg.yield %d : f32
+      }} -> {type_of((m, n))}"""
+
+
+def row_sums(name: str, source: str, m: int, n: int) -> str:
+    """%name[m] = sum of %source[m, n] over n"""
+    out = type_of((m,))
+    return f"""
+      %zero_{name} = arith.constant 0.0 : f32
+      %e_{name} = tensor.empty() : {out}
+      %f_{name} = linalg.fill ins(%zero_{name} : f32) outs(%e_{name} : {out}) -> {out}
+      %{name} = linalg.generic {{indexing_maps = [affine_map<(m, n) -> (m, n)>,
+        affine_map<(m, n) -> (m)>], iterator_types = ["parallel", "reduction"]}}
+        ins(%{source} : {type_of((m, n))}) outs(%f_{name} : {out}) {{
+      ^bb0(%x: f32, %acc: f32):
+        %t = arith.addf %acc, %x : f32
+        linalg.yield %t : f32
+      }} -> {out}"""
+
+
+def of_rows(name: str, value: str, m: int) -> str:
+    """%name: the elements of %value[m] that a task needs."""
+    return stage(name, value, Tile((m,), (), [1])).replace("0, -1", "0")
+
+
+def centred(m: int, inner: int, n: int, *, stages: bool, order: str = "m, n") -> str:
+    """%r = (s - sums of the rows of s) * %a2, s = %a0 * %a1"""
+    tile = Tile((m, inner), (), [1, 16], [0, 1], 1, 16)
+    text = product("s", "a0", "a1", m, inner, 16)
+    if not stages:
+        text += row_sums("t", "s", m, inner) + elementwise("d", "s", "t", m, inner, order)
+        return text + product("r", "d", "a2", m, n, inner)
+    text += stage("s1", "s", tile) + row_sums("t", "s1", m, inner) + of_rows("t1", "t", m)
+    text += elementwise("d", "s1", "t1", m, inner, order) + stage("d1", "d", tile)
+    return text + product("r", "d1", "a2", m, n, inner)
+
+
+@pytest.mark.parametrize("inner", [40, 256])
+def test_a_stage_is_written_over_the_one_it_is_computed_from(inner: int):
+    """And rows of a multiple of 1 KiB (256 elements) do not lie on the same sets of a cache."""
+    m, n, arrays = 12, 16, operands(12, 16, inner, 16)
+    tile, shape = Tile((m, n), [5, n], [1, 16], [0, 1], 1, 16), [((m, n), "float32")]
+    staged = Kernel(centred(m, inner, n, stages=True), ["%r"], arrays, shape, tile, FEATURES[0])
+    plain = Kernel(centred(m, inner, n, stages=False), ["%r"], arrays, shape, tile, FEATURES[0])
+    assert np.array_equal(staged.run()[0], plain.run()[0])
+    with dialects.load(ir.Context()), ir.Location.unknown():
+        body = centred(8, inner, 16, stages=True)
+        module = ir.Module.parse(kernel_text(body, 4, [(8, 16), (16, inner), (inner, 16)]))
+        found = stages_of(module.body.operations[0].operation, (4, 16))
+        row = inner + 16 * (inner == 256)
+        assert [s.shape for s in found] == [(4, row), (4,), (4, row)]
+        assert [s.offset for s in found] == [0, 4 * row * 4, 0]
+
+
+def test_a_stage_that_reads_other_elements_of_another_has_its_own_place():
+    with dialects.load(ir.Context()), ir.Location.unknown():
+        body = centred(16, 16, 16, stages=True, order="n, m").replace(
+            "axes = array<i64: 0, -1>", "axes = array<i64: -1, -1>"
+        )
+        module = ir.Module.parse(kernel_text(body, 16, [(16, 16)] * 3))
+        kernel = module.body.operations[0].operation
+        assert [s.offset for s in stages_of(kernel, (16, 16))] == [0, 1024, 1088]
 
 
 def test_a_tile_that_nobody_reads_any_more_gives_its_place_to_the_next():
