@@ -60,3 +60,39 @@ func.func @no_constant(%x: tensor<4x8xf32>, %w: tensor<8x40xf32>) -> tensor<4x40
   } -> tensor<4x40xf32>
   return %y : tensor<4x40xf32>
 }
+
+#left = affine_map<(m, n, k) -> (m, k)>
+#right = affine_map<(m, n, k) -> (k, n)>
+#out = affine_map<(m, n, k) -> (m, n)>
+
+// Rows of four vectors lie as close as in a panel, and nothing else copies them.
+// CHECK-LABEL: func.func @narrow_rows
+// CHECK:         ins(%arg0, %arg1 : tensor<512x512xf32>, tensor<512x64xf32>)
+func.func @narrow_rows(%x: tensor<512x512xf32>, %w: tensor<512x64xf32>) -> tensor<512x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<512x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<512x64xf32>) -> tensor<512x64xf32>
+  %y = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<512x512xf32>, tensor<512x64xf32>) outs(%f : tensor<512x64xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<512x64xf32>
+  return %y : tensor<512x64xf32>
+}
+
+// Wide rows that many rows read become panels at run time.
+// CHECK-LABEL: func.func @wide_rows
+// CHECK:         ins(%arg0, %{{.*}} : tensor<512x512xf32>, tensor<8x512x16xf32>)
+func.func @wide_rows(%x: tensor<512x512xf32>, %w: tensor<512x128xf32>) -> tensor<512x128xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<512x128xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<512x128xf32>) -> tensor<512x128xf32>
+  %y = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<512x512xf32>, tensor<512x128xf32>) outs(%f : tensor<512x128xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<512x128xf32>
+  return %y : tensor<512x128xf32>
+}
