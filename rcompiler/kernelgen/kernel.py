@@ -20,7 +20,7 @@ from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.region import Piece, element_of, pieces_of, shape_of, yielded
 from rcompiler.kernelgen.running_sums import reduction_root
 from rcompiler.kernelgen.sequential import SequentialWriter
-from rcompiler.kernelgen.stages import Stage, stages_of
+from rcompiler.kernelgen.stages import Stage, stages_of, walked_dims
 from rcompiler.kernelgen.tile import TileWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
 
@@ -55,6 +55,7 @@ class KernelWriter:
         self._results = yielded(self._block)
         self._buffers: dict[ir.Value, Buffer] = {}
         self._stages = stages_of(kernel, self._tiling.tile)
+        self._walked = walked_dims(kernel)
 
     def write(self) -> tuple[str, dict[str, str]]:
         """The function's text and the declarations of the external functions it calls."""
@@ -124,7 +125,7 @@ class KernelWriter:
     ) -> None:
         e, tiling = self._e, self._tiling
         if dim == len(tiling.tile):
-            self._in_stages(ranges, outputs)
+            self._walk(self._walked, ranges, outputs)
             return
         size, tile = outputs[0].shape[dim], min(tiling.tile[dim], outputs[0].shape[dim])
         start = grid[dim] * tile
@@ -158,6 +159,19 @@ class KernelWriter:
             for s in self._stages
             for d, axis in enumerate(s.axes)
         )
+
+    def _walk(self, dims: list[int], ranges: list[Range], outputs: list[Buffer]) -> None:
+        """All stages at each step of the result dims `dims`."""
+        if not dims:
+            self._in_stages(ranges, outputs)
+            return
+        dim, *rest = dims
+
+        def step(at: Linear, _: list) -> None:
+            inner = [Range(at, 1, at + 1) if d == dim else r for d, r in enumerate(ranges)]
+            self._walk(rest, inner, outputs)
+
+        self._e.loop(ranges[dim].start, ranges[dim].end, 1, [], step)
 
     def _in_stages(self, ranges: list[Range], outputs: list[Buffer]) -> None:
         """The tile of every stage, then the tiles of the results."""

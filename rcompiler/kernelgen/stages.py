@@ -6,13 +6,14 @@
 
 Every execution unit has one workspace for that, which the stages of a kernel share: a tile is given
 up when no later stage and no result reads it any more. A stage that reads an earlier one element by
-element is written over it.
+element is written over it. Of several heads a task goes through all stages of one before the next.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import takewhile
 
 from torch_mlir import ir
 
@@ -64,10 +65,40 @@ class Stage:
         return self.offset + -(-size // ALIGNMENT) * ALIGNMENT
 
 
+def walked_dims(kernel: ir.Operation) -> list[int]:
+    """Result dims that a task walks step by step, through all stages at each: the outermost loops
+    of all stages and of the result, with register tiles of one step.
+    """
+    ops = _stage_ops(kernel)
+    loops = [_outer_loops(op, integers(op, "axes")) for op in ops]
+    if not ops:
+        return []
+    loops.append(_outer_loops(kernel, tuple(range(len(integers(kernel, "grid"))))))
+    found = []
+    for dims in zip(*loops, strict=False):
+        if len(set(dims)) > 1:
+            break
+        found.append(dims[0])
+    return found
+
+
+def _outer_loops(op: ir.Operation, axes: tuple[int, ...]) -> list[int]:
+    """The axes of the loops around register tiles of more than one step, outermost first."""
+    register, order = integers(op, "register_tile"), integers(op, "order")
+    vector = ir.IntegerAttr(op.attributes["vector_dim"]).value
+    single = takewhile(lambda d: register[d] == 1 and d != vector and axes[d] >= 0, order)
+    return [axes[d] for d in single]
+
+
+def _stage_ops(kernel: ir.Operation) -> list[ir.Operation]:
+    block = kernel.regions[0].blocks[0]
+    return [v.operation for v in block.operations if v.operation.name == STAGE]
+
+
 def stages_of(kernel: ir.Operation, tile: tuple[int, ...]) -> list[Stage]:
     """The stages of a kernel in order; `tile`: of one task, along the dims of the first result."""
-    block = kernel.regions[0].blocks[0]
-    ops = [v.operation for v in block.operations if v.operation.name == STAGE]
+    ops, walked = _stage_ops(kernel), walked_dims(kernel)
+    tile = tuple(1 if d in walked else size for d, size in enumerate(tile))
     ends = [_last_reader(op, ops) for op in ops]
     stages: list[Stage] = []
     for number, op in enumerate(ops):

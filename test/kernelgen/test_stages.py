@@ -114,7 +114,7 @@ def kernel_text(
     body: str, rows: int, shapes: Sequence[tuple[int, ...]] = ((8, 4), (4, 16), (16, 16))
 ) -> str:
     result = (shapes[0][0], 16)
-    attributes = Tile(result, [rows, 16]).attributes(shapes, 1)
+    attributes = Tile(result, [rows, 16], [2, 1]).attributes(shapes, 1)
     arguments = ", ".join(f"%a{k}: {type_of(s)}" for k, s in enumerate(shapes))
     return (
         f'"rtask.kernel"() ({{\n^bb0({arguments}):\n{body}\n"rtask.yield"(%r) : '
@@ -249,3 +249,63 @@ def test_a_changed_row_tile_changes_no_bit_of_three_stages():
         for rows in (Tile((8, 16)), Tile((8, 16), [3, 16], [2, 16], [1, 0], 1, 16))
     ]
     assert np.array_equal(*results)
+
+
+def heads_chain(heads: int, m: int, n: int, *, kept: str | None) -> str:
+    """%r[h] = (%a0[h] * %a1[h]) * %a2[h], all of n columns; kept: attributes of the stage"""
+    maps = ", ".join(
+        f"affine_map<(h, m, n, k) -> ({r})>" for r in ("h, m, k", "h, k, n", "h, m, n")
+    )
+    kinds = ", ".join(f'"{k}"' for k in ("parallel", "parallel", "parallel", "reduction"))
+    out, right = type_of((heads, m, n)), type_of((heads, n, n))
+
+    def one(name: str, left: str, other: str) -> str:
+        return f"""
+      %zero_{name} = arith.constant 0.0 : f32
+      %e_{name} = tensor.empty() : {out}
+      %f_{name} = linalg.fill ins(%zero_{name} : f32) outs(%e_{name} : {out}) -> {out}
+      %{name} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}}
+        ins(%{left}, %{other} : {out}, {right}) outs(%f_{name} : {out}) {{
+      ^bb0(%x: f32, %y: f32, %acc: f32):
+        %mul = arith.mulf %x, %y : f32
+        %sum = arith.addf %acc, %mul : f32
+        linalg.yield %sum : f32
+      }} -> {out}"""
+
+    if kept is None:
+        return one("s", "a0", "a1") + one("r", "s", "a2")
+    keep = f'\n%k = "rtask.stage"(%s) {{{kept}}} : ({out}) -> {out}'
+    return one("s", "a0", "a1") + keep + one("r", "k", "a2")
+
+
+HEADS = "vector_dim = 2 : i64, lanes = 16 : i64, register_tile = array<i64: 1, 2, 16>"
+
+
+@pytest.mark.parametrize(
+    ("order", "kept"), [("0, 2, 1", 4 * 16), ("2, 0, 1", 3 * 4 * 16)], ids=["walked", "together"]
+)
+def test_a_task_goes_through_all_stages_of_a_head_before_the_next(order: str, kept: int):
+    """If both loop over heads outermost: then only rows of one head are kept. 5 heads, 3 a task."""
+    heads, m, n = 5, 10, 16
+    shapes = ((heads, m, n), (heads, n, n), (heads, n, n))
+    arrays = [np.random.default_rng(k).standard_normal(s, dtype=np.float32)
+              for k, s in enumerate(shapes)]  # fmt: skip
+    attributes = f"axes = array<i64: 0, 1, -1>, order = array<i64: {order}>, {HEADS}"
+    tile = Tile((heads, m, n), [3, 4, n], [1, 2, 16], [0, 1, 2], 2, 16)
+    shape = [((heads, m, n), "float32")]
+    staged, plain = (
+        Kernel(heads_chain(heads, m, n, kept=text), ["%r"], arrays, shape, tile, FEATURES[0])
+        for text in (attributes, None)
+    )
+    assert np.array_equal(staged.run()[0], plain.run()[0])
+    assert np.array_equal(staged.run([3, 1, 0, 2, 5, 4])[0], plain.run()[0])
+    body = heads_chain(heads, m, n, kept=attributes)
+    arguments = ", ".join(f"%a{k}: {type_of(s)}" for k, s in enumerate(shapes))
+    text = (
+        f'"rtask.kernel"() ({{\n^bb0({arguments}):\n{body}\n"rtask.yield"(%r) : '
+        f'({type_of(shapes[0])}) -> ()\n}}) {{sym_name = "k", kind = "contraction", '
+        f"{tile.attributes(shapes, 1)}}} : () -> ()"
+    )
+    with dialects.load(ir.Context()), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        assert workspace_bytes(module.body.operations[0].operation, (3, 4, n)) == kept * 4
