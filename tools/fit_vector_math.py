@@ -56,6 +56,7 @@ def coefficients() -> dict[str, tuple[float, ...]]:
     log2_erfc = np.vectorize(lambda a: math.log2(math.erfc(a)))
     return {
         "EXP": fit(np.exp, -half, half, 6, lambda x: np.exp(-x)),
+        "EXP2": fit(np.exp2, -0.505, 0.505, 6, lambda x: np.exp2(-x)),
         "TANH": fit(tanh_x, 0.0, 0.56**2, 5, lambda u: 1 / tanh_x(u)),
         "ERF_SMALL": fit(erf_x, 0.0, 1.0, 6, lambda u: 1 / erf_x(u)),
         # absolute errors: what is subtracted from 1

@@ -16,6 +16,7 @@ from rcompiler.kernelgen.vector_math_coefficients import (
     ERF_LARGE,
     ERF_SMALL,
     EXP,
+    EXP2,
     LOG,
     POWER,
     TANH,
@@ -126,8 +127,7 @@ class VectorMath:
         """2^x."""
         clamped = self._clamp(x, -150.0, 129.0)
         n = self._nearest(clamped)
-        r = self._binary("mulf", self._binary("subf", clamped, n), self._c(math.log(2), x))
-        return self._scaled(self._horner(r, EXP), n)
+        return self._scaled(self._horner(self._binary("subf", clamped, n), EXP2), n)
 
     def _clamp(self, x: Val, low: float, high: float) -> Val:
         # minimumf/maximumf propagate NaN

@@ -26,6 +26,7 @@ from rcompiler.roller.linear_map import plan
 # Scalar operations of one element, in units of an addition, for the cost model.
 COSTLY = {
     "math.exp": 12,
+    "math.exp2": 10,
     "math.tanh": 24,
     "math.erf": 28,
     "math.log": 20,

@@ -98,13 +98,22 @@ def _scales(op: Generic) -> bool:
 
 
 def _is_power(op: Generic) -> bool:
-    """Whether it computes e^(first input - second input)."""
-    names = [v.operation.name for v in op.block.operations]
-    if names != ["arith.subf", "math.exp", "linalg.yield"] or not _is_pointwise(op):
+    """Whether it computes a power of the first input - second input, with a base above 1."""
+    last = list(op.block.operations)[-1].operation.operands[0]
+    power = defining(last)
+    if power is None or power.name not in ("math.exp", "math.exp2") or not _is_pointwise(op):
         return False
-    difference, power, result = (v.operation for v in op.block.operations)
-    chained = [*power.operands, *result.operands] == [difference.results[0], power.results[0]]
-    return chained and list(difference.operands) == list(op.block.arguments)[:2]
+    exponent = defining(power.operands[0])
+    if exponent is not None and exponent.name == "arith.mulf":
+        factor = defining(exponent.operands[1])
+        if factor is None or factor.name != "arith.constant":
+            return False
+        if not ir.FloatAttr(factor.attributes["value"]).value > 0:
+            return False
+        exponent = defining(exponent.operands[0])
+    if exponent is None or exponent.name != "arith.subf":
+        return False
+    return list(exponent.operands) == list(op.block.arguments)[:2]
 
 
 def _is_pointwise(op: Generic) -> bool:

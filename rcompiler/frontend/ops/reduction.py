@@ -174,11 +174,18 @@ def softmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
     """Max, exp of the difference, sum, quotient: the four ops the back end recognises.
 
     The quotient is a product with the inverse of the sum, which is the same for a whole row. A NaN
-    is no maximum, but its power is one, and so are the sum and all quotients.
+    is no maximum, but its power is one, and so are the sum and all quotients. In f32 the powers are
+    those of two, which take a fifth fewer operations: d * log2(e) is rounded as the difference d
+    is, by 2^-24 |d| of a power that is e^d of the largest one.
     """
     start = extreme_start(x.dtype, True)
     top = b.reduce(x, axes, start, lambda s, a, acc: s.maximum_number(acc, a))
-    powers = with_reduced(b, x, [top], axes, lambda s, a, m: s.exp(a - m))
+    if x.dtype == "float32":
+        powers = with_reduced(
+            b, x, [top], axes, lambda s, a, m: s.exp2((a - m) * math.log2(math.e))
+        )
+    else:
+        powers = with_reduced(b, x, [top], axes, lambda s, a, m: s.exp(a - m))
     return with_reduced(b, powers, [total(b, powers, axes)], axes, lambda s, a, t: a * (1.0 / t))
 
 
