@@ -4,6 +4,7 @@ import random
 from collections.abc import Sequence
 
 from rcompiler.rammer.graph import WHOLE, Access, DimAccess, Graph, Kernel, Operator, Value
+from rcompiler.rammer.layout import make_program, plain_layout
 from rcompiler.rammer.program import Barrier, Program, Run, Signal, Wait
 from rcompiler.rammer.regions import byte_ranges, run_boxes
 
@@ -66,6 +67,23 @@ def random_graph(
         kernels.append(kernel(name, shape, grid, reads, itemsize=itemsize, in_place=place))
         inputs.append([rng.randint(max(-1, i - 4), i - 1) for _ in reads])
     return chain(kernels, inputs)
+
+
+def hand_made(graph, *queues, offsets=None):
+    """A program from short forms: (operator, first, count) runs, ("+", e), ("-", e, n), "|"."""
+    layout = plain_layout(graph)
+
+    def step(s):
+        if s == "|":
+            return Barrier()
+        if s[0] == "+":
+            return Signal(s[1])
+        if s[0] == "-":
+            return Wait(s[1], s[2])
+        op = graph.operator[s[0]]
+        return Run(op.kernels[0], op.name, s[1], s[2], 1, (*op.inputs, *op.outputs))
+
+    return make_program("p", graph, layout, [[step(s) for s in q] for q in queues])
 
 
 class Wrong(Exception):

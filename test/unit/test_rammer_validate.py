@@ -4,11 +4,10 @@ import random
 from dataclasses import replace
 
 import pytest
-from rammer_cases import Oracle, Wrong, chain, kernel, random_graph
+from rammer_cases import Oracle, Wrong, chain, hand_made, kernel, random_graph
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.layout import make_program, plain_layout
 from rcompiler.rammer.plan_memory import plan_memory
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.program import Barrier, Program, Run, Signal, Wait
@@ -98,23 +97,6 @@ def test_validator_and_oracle_agree_on_changed_schedules(seed):
 def two_steps(**more):
     k = kernel("k", (4, 4), (4, 1), "w", **more)
     return chain([k, k], [[-1], [0]])
-
-
-def hand_made(graph, *queues, offsets=None):
-    """A program from short forms: (operator, first, count) runs, ("+", e), ("-", e, n), "|"."""
-    layout = plain_layout(graph)
-
-    def step(s):
-        if s == "|":
-            return Barrier()
-        if s[0] == "+":
-            return Signal(s[1])
-        if s[0] == "-":
-            return Wait(s[1], s[2])
-        op = graph.operator[s[0]]
-        return Run(op.kernels[0], op.name, s[1], s[2], 1, (*op.inputs, *op.outputs))
-
-    return make_program("p", graph, layout, [[step(s) for s in q] for q in queues])
 
 
 def refused(program, graph, rule, *words):
