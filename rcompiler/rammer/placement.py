@@ -173,7 +173,8 @@ def _check_tasks(runs: OperatorRuns, order: Order) -> None:
     total = runs.kernel.tasks
     last = runs.first + (runs.count - 1) * runs.stride
     bad = (runs.count < 1) | (runs.first < 0) | (runs.stride < 1) | (last >= total)
-    bad |= (runs.count > total) | (runs.stride > max(total, 1) * 2)  # the product may overflow
+    # The product may overflow; the stride of a single task means nothing.
+    bad |= (runs.count > total) | ((runs.count > 1) & (runs.stride > total))
     if bad.any():
         number = int(runs.which[np.flatnonzero(bad)[0]])
         raise ScheduleError(

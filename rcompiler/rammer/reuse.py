@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.overlap import Shares
-from rcompiler.rammer.placement import OperatorRuns, Placement, describe
+from rcompiler.rammer.placement import Placement, describe
 from rcompiler.rammer.regions import (
     Ints,
     disjoint,
@@ -141,6 +141,9 @@ def in_place(placement: Placement, read: Operand, write: Operand) -> bool:
 def _check_writes(placement: Placement, one: Operand, two: Operand) -> None:
     free = ~placement.before(one[0], two[0]) & ~placement.before(two[0], one[0]).T
     free &= placement.touching(placement.shares(*one), placement.shares(*two))
+    if one[0] == two[0]:  # two results of one operator: the tasks of a run have an order
+        for i in np.flatnonzero(free.diagonal()).tolist():
+            free[i, i] = _task_pairs(placement, one, two, i).diagonal().any()
     if free.any():
         i, j = (int(k[0]) for k in np.nonzero(free))
         raise _clash(placement, one, i, two, j, "writes, in no order,")
@@ -154,7 +157,7 @@ def _check_read(
     common = common & ~placement.before(read[0], write[0])
     if read[0] == write[0]:
         for i in np.flatnonzero(common.diagonal()).tolist():
-            _check_tasks(placement, placement.runs[read[0]], read, write, i)
+            _check_tasks(placement, read, write, i)
         np.fill_diagonal(common, False)
     if not common.any():
         return
@@ -169,25 +172,42 @@ def _check_read(
         for i, j in np.argwhere(common & np.asarray(wrong.any(axis=1))[None, :]).tolist():
             shared = intersect_ranges(left.bytes_of(i), right.bytes_of(j))
             for k in np.flatnonzero(wrong[j]).tolist():
+                same_run = (write[0], j) == (producer[0], k)
+                if same_run and not _overwrites(placement, producer, write, j, shared):
+                    continue
                 if len(intersect_ranges(shared, written.bytes_of(k))):
                     raise _clash(placement, read, i, write, j, "before that writes")
 
 
-def _check_tasks(
-    placement: Placement, runs: OperatorRuns, read: Operand, write: Operand, which: int
-) -> None:
+def _check_tasks(placement: Placement, read: Operand, write: Operand, which: int) -> None:
     """One run whose result lies over its operand: no task may read what it or an earlier wrote."""
-    kernel = runs.kernel
-    tasks = runs.first[which] + runs.stride[which] * np.arange(runs.count[which])
-    source, target = placement.shares(*read), placement.shares(*write)
-
-    def one_by_one(shares: Shares) -> Shares:
-        ones = np.ones(len(tasks), np.int64)
-        return Shares(kernel.grid, shares.access, shares.base, tasks, ones, ones)
-
-    common = placement.touching(one_by_one(source), one_by_one(target))
-    if np.tril(common).any():  # task i reads what task j <= i writes
+    if np.tril(_task_pairs(placement, read, write, which)).any():
         raise _clash(placement, read, which, write, which, "in place, writes")
+
+
+def _overwrites(
+    placement: Placement, producer: Operand, write: Operand, which: int, shared: Ints
+) -> bool:
+    """Whether, in one run, a task writes over what it or an earlier one produced of `shared`."""
+    first, second = (_tasks_of(placement, operand, which) for operand in (producer, write))
+    for i, j in np.argwhere(np.triu(placement.touching(first, second))).tolist():
+        common = intersect_ranges(first.bytes_of(i), second.bytes_of(j))
+        if len(intersect_ranges(shared, common)):
+            return True
+    return False
+
+
+def _task_pairs(placement: Placement, one: Operand, two: Operand, which: int) -> NDArray[np.bool_]:
+    """(n, n): which tasks of a run touch, through two operands, a common byte."""
+    return placement.touching(_tasks_of(placement, one, which), _tasks_of(placement, two, which))
+
+
+def _tasks_of(placement: Placement, operand: Operand, which: int) -> Shares:
+    """The tasks of one run, one by one."""
+    runs = placement.runs[operand[0]]
+    tasks = runs.first[which] + runs.stride[which] * np.arange(runs.count[which])
+    shares, ones = placement.shares(*operand), np.ones(len(tasks), np.int64)
+    return Shares(runs.kernel.grid, shares.access, shares.base, tasks, ones, ones)
 
 
 def _clash(
