@@ -53,6 +53,12 @@ class Order:
         clocks = self.clock(second)
         return clocks[:, self.eu[first]].T > self.place[first][:, None]
 
+    def precedes(self, first: Ints, second: Ints) -> NDArray[np.bool_]:
+        """(n,): whether run first[i] is over before run second[i] starts, always."""
+        eu = self.eu[first]
+        clocks = self.clocks[self.row[second], eu]
+        return np.where(eu == self.eu[second], self.place[second], clocks) > self.place[first]
+
     def ends(self, which: Ints) -> NDArray[np.int32]:
         """(eus,): per EU the number of its instructions up to the last of these runs."""
         ends = np.zeros(self.eus, np.int32)
@@ -66,7 +72,7 @@ class Order:
         return self.clock(which).min(axis=0)
 
 
-@dataclass
+@dataclass(slots=True)
 class _Sync:
     """A point of the execution at which clocks meet."""
 
@@ -80,17 +86,24 @@ class _Sync:
 
 
 class _Execution:
-    """One greedy execution of one program: finds deadlocks and lists the syncs in order."""
+    """One greedy execution of one program: finds deadlocks and lists the syncs in order.
 
-    def __init__(self, program: Program, base: Ints, row: int, rows: int) -> None:
-        self.program, self.base, self.rows = program, base, rows
+    syncs: per EU the places of its waits, signals and barriers; what lies between are runs, which
+    block nobody. heard: the events that somebody waits for. stretches: (EU, place of the first run,
+    number of runs, row of their clock).
+    """
+
+    def __init__(self, program: Program, base: Sequence[int], row: int) -> None:
+        self.program, self.base, self.rows = program, base, row + 1
+        self.syncs, self.heard = _syncs(program)
         self.at = [0] * program.eus
+        self.sync = [0] * program.eus  # syncs that are over
         self.row = [row] * program.eus
         self.signals: dict[str, int] = {}
         self.blocked: dict[str, list[int]] = {}
         self.arrived: list[_Sync] = []
         self.trace: list[_Sync] = []
-        self.runs: list[tuple[Run, int, int, int]] = []  # run, EU, place, row
+        self.stretches: list[tuple[int, int, int, int]] = []
 
     def execute(self) -> None:
         ready = list(range(self.program.eus))
@@ -102,26 +115,35 @@ class _Execution:
             raise _deadlock(self)
 
     def _advance(self, eu: int) -> None:
-        queue = self.program.queues[eu]
-        while self.at[eu] < len(queue):
-            step: Instruction = queue[self.at[eu]]
-            place = int(self.base[eu]) + self.at[eu]
-            if type(step) is Run:
-                self.runs.append((step, eu, place, self.row[eu]))
-            elif type(step) is Signal:
+        queue, syncs, base = self.program.queues[eu], self.syncs[eu], self.base[eu]
+        while True:
+            number = self.sync[eu]
+            place = syncs[number] if number < len(syncs) else len(queue)
+            if self.at[eu] < place:
+                self.stretches.append((eu, self.at[eu], place - self.at[eu], self.row[eu]))
+                self.at[eu] = place
+            if place == len(queue):
+                return
+            step: Instruction = queue[place]
+            if type(step) is Signal:
                 self.signals[step.event] = self.signals.get(step.event, 0) + 1
-                self.trace.append(_Sync(eu, place, self.row[eu], step.event))
+                if step.event in self.heard:
+                    self.trace.append(_Sync(eu, base + place, self.row[eu], step.event))
             elif type(step) is Wait:
                 if self.signals.get(step.event, 0) < step.count:
                     self.blocked.setdefault(step.event, []).append(eu)
                     return
-                sync = _Sync(eu, place, self.row[eu], step.event, step.count, self.rows)
-                self.trace.append(sync)
+                row = self.row[eu]
+                self.trace.append(_Sync(eu, base + place, row, step.event, step.count, self.rows))
                 self._enter(eu)
             else:
-                self.arrived.append(_Sync(eu, place, self.row[eu]))
+                self.arrived.append(_Sync(eu, base + place, self.row[eu]))
                 return
-            self.at[eu] += 1
+            self._pass(eu)
+
+    def _pass(self, eu: int) -> None:
+        self.at[eu] += 1
+        self.sync[eu] += 1
 
     def _enter(self, eu: int) -> None:
         self.row[eu] = self.rows
@@ -146,7 +168,7 @@ class _Execution:
             self.trace.append(_Sync(-1, -1, -1, after=self.rows, meets=meets))
             for eu in range(self.program.eus):
                 self.row[eu] = self.rows
-                self.at[eu] += 1
+                self._pass(eu)
             self.rows += 1
             ready = list(range(self.program.eus))
         return sorted(ready)
@@ -154,58 +176,50 @@ class _Execution:
 
 def _clocks(trace: Sequence[_Sync], totals: dict[str, int], clocks: NDArray[np.int32]) -> None:
     """Fill the rows of `clocks` that the trace opens."""
-    signals: dict[str, NDArray[np.int32]] = {}  # event -> (m, eus), only where counts are partial
-    joined: dict[str, NDArray[np.int32]] = {}
     partial = {s.event for s in trace if s.after >= 0 and 0 < s.count < totals.get(s.event, 0)}
-    for event in partial:
-        signals[event] = np.full((totals[event], clocks.shape[1]), _NEVER, np.int32)
+    # (m, eus) of all signals of such an event: a wait for n takes the n-th smallest of each EU.
+    eus = clocks.shape[1]
+    parts = {event: np.full((totals[event], eus), _NEVER, np.int32) for event in partial}
     while True:
         changed = False
-        seen: dict[str, int] = {}
+        signals: dict[str, list[_Sync]] = {}
+        joined: dict[str, NDArray[np.int32]] = {}
         for sync in trace:
-            if sync.meets:
-                new = clocks[[s.row for s in sync.meets]].max(axis=0)
-                for arrival in sync.meets:
-                    new[arrival.eu] = arrival.place
-            elif sync.after < 0:
-                _signal(sync, clocks, joined, signals, seen)
+            if sync.after < 0 and not sync.meets:
+                before = signals.setdefault(sync.event, [])
+                if sync.event in partial:
+                    parts[sync.event][len(before)] = clocks[sync.row]
+                    parts[sync.event][len(before), sync.eu] = sync.place
+                before.append(sync)
                 continue
+            if sync.meets:
+                new = _joined(sync.meets, clocks)
             else:
                 new = clocks[sync.row].copy()
                 new[sync.eu] = sync.place
-                if sync.event in signals and sync.count > 0:
-                    common = np.sort(signals[sync.event], axis=0)[sync.count - 1]
-                    new = np.maximum(new, common)
+                if sync.event in partial and sync.count > 0:
+                    common = np.sort(parts[sync.event], axis=0)[sync.count - 1]
+                    np.maximum(new, common, out=new)
                 elif sync.count > 0:
-                    new = np.maximum(new, joined[sync.event])
+                    if sync.event not in joined:
+                        joined[sync.event] = _joined(signals[sync.event], clocks)
+                    np.maximum(new, joined[sync.event], out=new)
             if partial and not np.array_equal(clocks[sync.after], new):
                 changed = True
             clocks[sync.after] = new
         if not changed:
             return
-        joined.clear()
 
 
-def _signal(
-    sync: _Sync,
-    clocks: NDArray[np.int32],
-    joined: dict[str, NDArray[np.int32]],
-    signals: dict[str, NDArray[np.int32]],
-    seen: dict[str, int],
-) -> None:
-    event = sync.event
-    if event in signals:
-        number = seen.get(event, 0)
-        seen[event] = number + 1
-        signals[event][number] = clocks[sync.row]
-        signals[event][number, sync.eu] = sync.place
-        return
-    known = joined.get(event)
-    if known is None:
-        joined[event] = known = clocks[sync.row].copy()
+def _joined(syncs: Sequence[_Sync], clocks: NDArray[np.int32]) -> NDArray[np.int32]:
+    """(eus,): what is over once all of these are."""
+    if len(syncs) == 1:
+        new = clocks[syncs[0].row].copy()
     else:
-        np.maximum(known, clocks[sync.row], out=known)
-    known[sync.eu] = max(known[sync.eu], sync.place)
+        new = clocks[[s.row for s in syncs]].max(axis=0)
+    for sync in syncs:
+        new[sync.eu] = max(new[sync.eu], sync.place)
+    return new
 
 
 def happens_before(programs: Sequence[Program]) -> Order:
@@ -216,12 +230,11 @@ def happens_before(programs: Sequence[Program]) -> Order:
     eus = max((p.eus for p in programs), default=1)
     base = np.zeros(eus, np.int64)
     tables: list[NDArray[np.int32]] = []
-    found: list[tuple[Run, int, int, int]] = []
-    owner: list[int] = []
+    runs: list[Run] = []
+    columns: list[Ints] = []  # (4, n): program, EU, place, row
     rows = waits = 0
     for number, program in enumerate(programs):
-        _check_events(program)
-        execution = _Execution(program, base, rows, rows + 1)
+        execution = _Execution(program, base.tolist(), rows)
         execution.execute()
         table = np.zeros((execution.rows - rows, eus), np.int32)
         table[0] = base
@@ -229,22 +242,32 @@ def happens_before(programs: Sequence[Program]) -> Order:
         _clocks(shifted, execution.signals, table)
         waits += sum(s.after >= 0 for s in execution.trace)
         tables.append(table)
-        found += execution.runs
-        owner += [number] * len(execution.runs)
+        for eu, start, count, _ in execution.stretches:
+            runs += program.queues[eu][start : start + count]  # type: ignore[arg-type]
+        columns.append(_columns(number, execution.stretches, base))
         rows = execution.rows
         base[: program.eus] += [len(queue) for queue in program.queues]
-    columns = np.array([f[1:] for f in found], np.int64).reshape(-1, 3)
+    placed = np.concatenate(columns, axis=1) if columns else np.zeros((4, 0), np.int64)
     return Order(
         eus,
-        tuple(f[0] for f in found),
-        np.array(owner, np.int64),
-        columns[:, 0],
-        columns[:, 1],
-        np.arange(len(found)),
-        columns[:, 2],
+        tuple(runs),
+        placed[0],
+        placed[1],
+        placed[2],
+        np.arange(len(runs)),
+        placed[3],
         np.concatenate(tables) if tables else np.zeros((0, eus), np.int32),
         waits,
     )
+
+
+def _columns(number: int, stretches: Sequence[tuple[int, int, int, int]], base: Ints) -> Ints:
+    """(4, n) program, EU, place and row of the runs of stretches."""
+    eu, start, count, row = np.array(stretches, np.int64).reshape(-1, 4).T
+    step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    place = np.repeat(base[eu] + start, count) + step
+    program = np.full(len(place), number)
+    return np.stack([program, np.repeat(eu, count), place, np.repeat(row, count)])
 
 
 def _shifted(sync: _Sync, rows: int) -> _Sync:
@@ -257,23 +280,35 @@ def _shifted(sync: _Sync, rows: int) -> _Sync:
     return sync
 
 
-def _check_events(program: Program) -> None:
+def _syncs(program: Program) -> tuple[list[list[int]], set[str]]:
+    """Per EU the places of all that is no run, and the events that are waited for.
+
+    Refuses waits for more signals than there are.
+    """
     totals: dict[str, int] = {}
-    for queue in program.queues:
-        for step in queue:
+    waits: list[tuple[int, int, Wait]] = []
+    syncs = [
+        [place for place, step in enumerate(queue) if type(step) is not Run]
+        for queue in program.queues
+    ]
+    for eu, (queue, places) in enumerate(zip(program.queues, syncs, strict=True)):
+        for place in places:
+            step = queue[place]
             if type(step) is Signal:
                 totals[step.event] = totals.get(step.event, 0) + 1
-            elif type(step) not in (Run, Wait, Barrier):
+            elif type(step) is Wait:
+                waits.append((eu, place, step))
+            elif type(step) is not Barrier:
                 raise ScheduleError(f"program {program.name}: {step!r} is no instruction", "task")
-    for eu, queue in enumerate(program.queues):
-        for place, step in enumerate(queue):
-            if type(step) is Wait and step.count > totals.get(step.event, 0):
-                raise ScheduleError(
-                    f"program {program.name}: EU {eu} waits at place {place} until event "
-                    f"{step.event} was signalled {step.count} times, but it is signalled only "
-                    f"{totals.get(step.event, 0)} times: it would wait for ever",
-                    "deadlock",
-                )
+    for eu, place, wait in waits:
+        if wait.count > totals.get(wait.event, 0):
+            raise ScheduleError(
+                f"program {program.name}: EU {eu} waits at place {place} until event "
+                f"{wait.event} was signalled {wait.count} times, but it is signalled only "
+                f"{totals.get(wait.event, 0)} times: it would wait for ever",
+                "deadlock",
+            )
+    return syncs, {wait.event for _, _, wait in waits}
 
 
 def _deadlock(execution: _Execution) -> ScheduleError:

@@ -1,6 +1,7 @@
 """Which of many task ranges touch common bytes: exact, for equal and for different layouts."""
 
-from collections.abc import Sequence
+import hashlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,8 +18,11 @@ from rcompiler.rammer.regions import (
 )
 
 Bools = NDArray[np.bool_]
-KEEP = 1 << 16  # pairs: larger results are not remembered
+KEEP = 1 << 18  # pairs: larger results are not remembered
+_SMALL = 1 << 12  # pairs of boxes that are all compared: a join would cost more
 _CHUNK = 1 << 22  # pairs of boxes compared at once: bounds the memory
+_NONE = np.zeros(0, np.int64)
+_NONE.flags.writeable = False
 
 
 @dataclass(frozen=True)
@@ -88,80 +92,94 @@ def shares_of(
 
 
 class Overlaps:
-    """`touching` with a memory: layers repeat, and so do their kernels and splits."""
+    """`overlapping` with a memory: layers repeat, and so do their kernels and splits."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple, Bools] = {}
+        self._known: dict[bytes, tuple[Ints, Ints]] = {}
 
     def __call__(self, a: Shares, b: Shares) -> Bools:
-        """(len(a), len(b)): which ranges touch a common byte; read-only."""
-        if len(a) * len(b) > KEEP:
-            return touching(a, b)
-        key: tuple = (a.grid, a.access, b.grid, b.access, a.base - b.base)
-        for s in (a, b):
-            key += (s.first.tobytes(), s.count.tobytes(), s.stride.tobytes())
-        if key not in self._known:
-            self._known[key] = touching(a, b)
-            self._known[key].flags.writeable = False
-        return self._known[key]
-
-
-def touching(a: Shares, b: Shares) -> Bools:
-    """(len(a), len(b)): which ranges touch a common byte."""
-    result = np.zeros((len(a), len(b)), bool)
-    if a.base >= b.end or b.base >= a.end or not len(a) or not len(b):
+        """(len(a), len(b)): which ranges touch a common byte."""
+        result = np.zeros((len(a), len(b)), bool)
+        result[self.pairs(a, b)] = True
         return result
+
+    def pairs(self, a: Shares, b: Shares) -> tuple[Ints, Ints]:
+        """Those pairs alone: indices (k,) and (k,); read-only."""
+        if a.base >= b.end or b.base >= a.end:
+            return _NONE, _NONE
+        key = hashlib.blake2b(repr((a.grid, a.access, b.grid, b.access, a.base - b.base)).encode())
+        for s in (a, b):
+            key.update(len(s).to_bytes(8, "little"))
+            for column in (s.first, s.count, s.stride):
+                key.update(np.ascontiguousarray(column).data)
+        known = self._known.get(key.digest())
+        if known is None:
+            known = overlapping(a, b)
+            for column in known:
+                column.flags.writeable = False
+            if len(known[0]) <= KEEP:
+                self._known[key.digest()] = known
+        return known
+
+
+def overlapping(a: Shares, b: Shares) -> tuple[Ints, Ints]:
+    """Pairs of ranges that touch a common byte: indices (k,) and (k,), each pair once."""
+    if a.base >= b.end or b.base >= a.end or not len(a) or not len(b):
+        return _NONE, _NONE
     same = a.access.shape == b.access.shape and a.access.itemsize == b.access.itemsize
     if same and a.base == b.base:
-        _touching_boxes(a.boxes, b.boxes, result)
+        (own_a, part_a), (own_b, part_b) = a.boxes, b.boxes
     else:
-        _touching_ranges(a.ranges, b.ranges, result)
-    return result
+        own_a, own_b = a.ranges[0], b.ranges[0]
+        part_a, part_b = a.ranges[1][:, None], b.ranges[1][:, None]
+    codes = [own_a[i] * len(b) + own_b[j] for i, j in _box_pairs(part_a, part_b)]
+    found = np.concatenate(codes) if codes else _NONE
+    if not (_distinct(own_a) and _distinct(own_b)):
+        found = np.unique(found)
+    return found // len(b), found % len(b)
 
 
-def _touching_boxes(a: tuple[Ints, Ints], b: tuple[Ints, Ints], result: Bools) -> None:
-    own_a, box_a = a
-    own_b, box_b = b
-    step = max(1, _CHUNK // max(1, len(box_b)))
-    for start in range(0, len(box_a), step):
-        part = box_a[start : start + step]
-        hits = np.ones((len(part), len(box_b)), bool)
-        for dim in range(part.shape[1]):
-            hits &= part[:, None, dim, 0] < box_b[None, :, dim, 1]
-            hits &= box_b[None, :, dim, 0] < part[:, None, dim, 1]
-        _mark(result, own_a[start : start + step], own_b, hits)
+def _distinct(owners: Ints) -> bool:
+    """Whether each owner has one box; owners of boxes are sorted, those of ranges need not be."""
+    return bool((owners[1:] > owners[:-1]).all())
 
 
-def _mark(result: Bools, own_a: Ints, own_b: Ints, hits: Bools) -> None:
-    """Or the hits of boxes into the pairs of their owners; owners are sorted."""
-    if not hits.size:
+def _box_pairs(a: Ints, b: Ints) -> Iterator[tuple[Ints, Ints]]:
+    """Pairs of boxes (n, rank, 2) and (m, rank, 2) with a common point, a part at a time."""
+    if len(a) * len(b) <= _SMALL or not a.shape[1]:
+        hits = ((a[:, None, :, 0] < b[None, :, :, 1]) & (b[None, :, :, 0] < a[:, None, :, 1])).all(
+            axis=2
+        )
+        i, j = np.nonzero(hits)
+        yield i, j
         return
-    first_a, first_b = _firsts(own_a), _firsts(own_b)
-    pairs = np.logical_or.reduceat(hits, first_a, axis=0)
-    pairs = np.logical_or.reduceat(pairs, first_b, axis=1)
-    result[np.ix_(own_a[first_a], own_b[first_b])] |= pairs
-
-
-def _firsts(owners: Ints) -> Ints:
-    """Index of the first entry of each owner; owners are sorted and not empty."""
-    return np.concatenate([[0], np.flatnonzero(owners[1:] != owners[:-1]) + 1])
-
-
-def _touching_ranges(a: tuple[Ints, Ints], b: tuple[Ints, Ints], result: Bools) -> None:
-    own_a, range_a = a
-    own_b, range_b = b
-    # Ends need not be sorted when ranges of b overlap each other: their running maximum is, and
-    # gives a start of the search that leaves nothing out.
-    reach = np.maximum.accumulate(range_b[:, 1])
-    first = np.searchsorted(reach, range_a[:, 0], side="right")
-    last = np.searchsorted(range_b[:, 0], range_a[:, 1], side="left")
-    sizes = np.maximum(last - first, 0)
+    # Join along the dim that leaves the fewest candidates, then compare the other dims.
+    joins = [_join(a[:, dim], b[:, dim]) for dim in range(a.shape[1])]
+    totals = [int(sizes.sum()) for _, _, sizes in joins]
+    best = int(np.argmin(totals))
+    order, first, sizes = joins[best]
     for start, end in _chunks(sizes):
         size = sizes[start:end]
-        left = np.repeat(np.arange(start, end), size)
-        right = np.arange(len(left)) - np.repeat(np.cumsum(size) - size, size) + first[left]
-        hit = range_b[right, 1] > range_a[left, 0]
-        result[own_a[left[hit]], own_b[right[hit]]] = True
+        i = np.repeat(np.arange(start, end), size)
+        j = order[np.arange(len(i)) - np.repeat(np.cumsum(size) - size - first[start:end], size)]
+        for dim in range(a.shape[1]):
+            hit = (a[i, dim, 0] < b[j, dim, 1]) & (b[j, dim, 0] < a[i, dim, 1])
+            i, j = i[hit], j[hit]
+        yield i, j
+
+
+def _join(a: Ints, b: Ints) -> tuple[Ints, Ints, Ints]:
+    """Candidates among intervals b (m, 2) for each of a (n, 2), as slices of an order of b.
+
+    Returns order (m,), first (n,), sizes (n,): `order[first[i] : first[i] + sizes[i]]` holds all
+    that a[i] overlaps. Ends need not be sorted in the order of the starts: their running maximum
+    is, and leaves nothing out.
+    """
+    order = np.argsort(b[:, 0], kind="stable")
+    reach = np.maximum.accumulate(b[order, 1])
+    first = np.searchsorted(reach, a[:, 0], side="right")
+    last = np.searchsorted(b[order, 0], a[:, 1], side="left")
+    return order, first, np.maximum(last - first, 0)
 
 
 def _chunks(sizes: Ints) -> Sequence[tuple[int, int]]:

@@ -10,7 +10,7 @@ from rcompiler.errors import ScheduleError
 from rcompiler.rammer.layout import aligned
 from rcompiler.rammer.placement import Placement
 from rcompiler.rammer.regions import Ints
-from rcompiler.rammer.reuse import Lives, check_pair
+from rcompiler.rammer.reuse import Lives, check_pair, settled
 
 BUDGET = 1 << 29  # pairs of runs that stacking may compare: bounds the time of planning
 TRIES = 16  # places to stack a block at before it gets bytes of its own
@@ -47,14 +47,14 @@ class Packing:
     def conflicts(self) -> list[Ints]:
         """For each block those that must not share bytes with it."""
         order = np.argsort(self.last, kind="stable")
-        sorted_lives = Lives([""] * self.n, self.ends[order], self.starts[order], self.last[order])
+        all_ends, all_starts = self.ends[order], self.starts[order]
         left: list[Ints] = []
         right: list[Ints] = []
-        for i, settled in enumerate(sorted_lives.settled()):
-            ends, starts = sorted_lives.ends[settled:i], sorted_lives.starts[settled:i]
-            apart = (ends <= sorted_lives.starts[i]).all(axis=1)
-            apart |= (sorted_lives.ends[i] <= starts).all(axis=1)
-            hit = np.flatnonzero(~apart) + settled
+        for i, done in enumerate(settled(all_ends, all_starts)):
+            ends, starts = all_ends[done:i], all_starts[done:i]
+            apart = (ends <= all_starts[i]).all(axis=1)
+            apart |= (all_ends[i] <= starts).all(axis=1)
+            hit = np.flatnonzero(~apart) + done
             left.append(np.full(len(hit), i))
             right.append(hit)
         if not left:

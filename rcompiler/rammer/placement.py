@@ -8,7 +8,7 @@ import numpy as np
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, Kernel, Operator, Value
 from rcompiler.rammer.order import Order
-from rcompiler.rammer.overlap import KEEP, Bools, Overlaps, Shares
+from rcompiler.rammer.overlap import Overlaps, Shares
 from rcompiler.rammer.program import Buffer, Program, Run
 from rcompiler.rammer.regions import Ints
 
@@ -81,19 +81,6 @@ class Placement:
     runs: dict[str, OperatorRuns]
     place: dict[str, tuple[Space, int]]
     touching: Overlaps = field(default_factory=Overlaps)
-    _before: dict[tuple[str, str], Bools] = field(default_factory=dict)
-
-    def before(self, first: str, second: str) -> Bools:
-        """(n, m): which runs of one operator always precede which of another; read-only."""
-        one, two = self.runs[first].which, self.runs[second].which
-        key = (first, second)
-        if key in self._before:
-            return self._before[key]
-        found = self.order.before(one, two)
-        if found.size <= KEEP:
-            found.flags.writeable = False
-            self._before[key] = found
-        return found
 
     def shares(self, operator: str, operand: int, which: Ints | None = None) -> Shares:
         """Bytes touched through an operand (inputs, then outputs) by the runs of an operator."""
@@ -126,16 +113,14 @@ def place_runs(
     unknown = [name for name in grouped if name not in graph.operator]
     if unknown:
         raise ScheduleError(f"operator {unknown[0]} is not in the graph", "task")
-    runs = {}
-    for op in graph.operators:
-        runs[op.name] = _operator_runs(op, graph, order, grouped.get(op.name, []))
+    runs: dict[str, OperatorRuns] = {}
     place: dict[str, tuple[Space, int]] = {}
-    checked: set[tuple[int, str, tuple[str, ...]]] = set()
-    for number, run in enumerate(order.runs):
-        key = (int(order.program[number]), run.operator, run.buffers)
-        if key not in checked:
-            checked.add(key)
-            _check_buffers(programs[key[0]], graph, run, place)
+    program = order.program.tolist()
+    for op in graph.operators:
+        which = grouped.get(op.name, [])
+        runs[op.name] = _operator_runs(op, graph, order, which)
+        for number, buffers in dict.fromkeys((program[i], order.runs[i].buffers) for i in which):
+            _check_buffers(programs[number], graph, op, buffers, place)
     if not derived:
         _check_external(graph, place)
     return Placement(graph, order, runs, place)
@@ -151,8 +136,11 @@ def _operator_runs(op: Operator, graph: Graph, order: Order, which: list[int]) -
             "task",
         )
     kernel = graph.kernel[next(iter(names))]
-    table = np.array([(r.first, r.count, r.stride) for r in mine], np.int64).reshape(-1, 3)
-    found = OperatorRuns(op, kernel, np.array(which, np.int64), *table.T)
+    first, count, stride = (
+        np.array(column, np.int64)
+        for column in ([r.first for r in mine], [r.count for r in mine], [r.stride for r in mine])
+    )
+    found = OperatorRuns(op, kernel, np.array(which, np.int64), first, count, stride)
     _check_tasks(found, order)
     return found
 
@@ -204,17 +192,20 @@ def _check_tasks(runs: OperatorRuns, order: Order) -> None:
 
 
 def _check_buffers(
-    program: Program, graph: Graph, run: Run, place: dict[str, tuple[Space, int]]
+    program: Program,
+    graph: Graph,
+    op: Operator,
+    buffers: tuple[str, ...],
+    place: dict[str, tuple[Space, int]],
 ) -> None:
     """The buffers of a run hold the operator's values, everywhere at the same bytes."""
-    op = graph.operator[run.operator]
     names = (*op.inputs, *op.outputs)
     where = f"program {program.name}, operator {op.name}"
-    if len(names) != len(run.buffers):
+    if len(names) != len(buffers):
         raise ScheduleError(
-            f"{where}: {len(run.buffers)} buffers for {len(names)} operands and results", "buffer"
+            f"{where}: {len(buffers)} buffers for {len(names)} operands and results", "buffer"
         )
-    for name, buffer_name in zip(names, run.buffers, strict=True):
+    for name, buffer_name in zip(names, buffers, strict=True):
         buffer = program.buffer.get(buffer_name)
         if buffer is None:
             raise ScheduleError(f"{where}: buffer {buffer_name!r} does not exist", "buffer")

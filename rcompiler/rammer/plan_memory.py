@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from rcompiler.rammer.graph import Graph, Operator
 from rcompiler.rammer.layout import (
@@ -113,17 +112,7 @@ def _live_bound(placement: Placement, packing: Packing) -> int:
     """Most bytes live at once in the execution that `Order.turn` tells."""
     order = placement.order
     first = np.full(packing.n, len(order.runs), np.int64)
-    turns: NDArray[np.int64] = np.array(
-        [
-            min(
-                int(order.turn[placement.runs[op].which].min(initial=len(order.runs)))
-                for op, _ in placement.graph.writers[name]
-            )
-            for name in packing.use.names
-        ],
-        np.int64,
-    )
-    np.minimum.at(first, packing.block, turns)
+    np.minimum.at(first, packing.block, packing.use.first)
     change = np.zeros(len(order.runs) + 2, np.int64)
     np.add.at(change, first, packing.bytes)
     np.add.at(change, packing.last + 1, -packing.bytes)

@@ -10,16 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.overlap import Shares
+from rcompiler.rammer.overlap import Bools, Shares
 from rcompiler.rammer.placement import Placement, describe
-from rcompiler.rammer.regions import (
-    Ints,
-    disjoint,
-    intersect_ranges,
-)
+from rcompiler.rammer.regions import Ints, disjoint, intersect_ranges, subtract_ranges
 
 _BLOCK = 64
 Operand = tuple[str, int]
+_Use = tuple[NDArray[np.int32], NDArray[np.int32], int, int]  # ends, starts, first and last turn
 
 
 @dataclass(frozen=True)
@@ -27,103 +24,156 @@ class Lives:
     """When root values are in use. names: n roots, sorted by their last access.
 
     ends: (n, eus) instructions of each EU up to the last access; starts: (n, eus) instructions
-    that are over before the first write; last: (n,) turn of the last access.
+    that are over before the first write; first, last: (n,) turn of the first write and of the last
+    access.
     """
 
     names: list[str]
     ends: NDArray[np.int32]
     starts: NDArray[np.int32]
+    first: Ints
     last: Ints
 
-    def settled(self) -> Ints:
-        """(n,): how many of the first values are certainly over before value i is written."""
-        blocks = range(0, len(self.names), _BLOCK)
-        if not blocks:
-            return np.zeros(0, np.int64)
-        tops = np.array([self.ends[b : b + _BLOCK].max(axis=0) for b in blocks])
-        tops = np.maximum.accumulate(tops)
-        result = np.zeros(len(self.names), np.int64)
-        for i, start in enumerate(self.starts):
-            low, high = 0, len(tops)
-            while low < high:  # the tops only grow
-                middle = (low + high) // 2
-                if (tops[middle] <= start).all():
-                    low = middle + 1
-                else:
-                    high = middle
-            result[i] = min(low * _BLOCK, i)
-        return result
+
+def settled(ends: NDArray[np.int32], starts: NDArray[np.int32]) -> Ints:
+    """(n,): how many of the first values are certainly over before value i is written.
+
+    ends, starts: (n, eus), as in `Lives`.
+    """
+    blocks = range(0, len(ends), _BLOCK)
+    if not blocks:
+        return np.zeros(0, np.int64)
+    tops = np.array([ends[b : b + _BLOCK].max(axis=0) for b in blocks])
+    tops = np.maximum.accumulate(tops)
+    result = np.zeros(len(ends), np.int64)
+    for i, start in enumerate(starts):
+        low, high = 0, len(tops)
+        while low < high:  # the tops only grow
+            middle = (low + high) // 2
+            if (tops[middle] <= start).all():
+                low = middle + 1
+            else:
+                high = middle
+        result[i] = min(low * _BLOCK, i)
+    return result
 
 
 def lives(placement: Placement, roots: list[str]) -> Lives:
     """Summarise all accesses of written root values; values that no run touches are left out."""
     order, graph = placement.order, placement.graph
-    cache: dict[str, tuple[NDArray[np.int32], NDArray[np.int32], int]] = {}
+    cache: dict[str, _Use] = {}
 
-    def of(operator: str) -> tuple[NDArray[np.int32], NDArray[np.int32], int]:
+    def of(operator: str) -> _Use:
         if operator not in cache:
             which = placement.runs[operator].which
-            last = int(order.turn[which].max(initial=-1))
-            cache[operator] = (order.ends(which), order.starts(which), last)
+            turn = order.turn[which]
+            first, last = turn.min(initial=len(order.runs)), turn.max(initial=-1)
+            cache[operator] = (order.ends(which), order.starts(which), int(first), int(last))
         return cache[operator]
 
     found = []
     for root in roots:
         writers = [of(op) for op, _ in graph.writers[root]]
         users = writers + [of(op) for op, _ in graph.readers.get(root, ())]
-        last = max(u[2] for u in users)
+        last = max(u[3] for u in users)
         if last >= 0:
             ends = np.maximum.reduce([u[0] for u in users])
             starts = np.minimum.reduce([w[1] for w in writers])
-            found.append((last, root, ends, starts))
+            found.append((last, root, ends, starts, min(w[2] for w in writers)))
     found.sort(key=lambda f: f[:2])
     none = np.zeros((0, order.eus), np.int32)
     return Lives(
         [f[1] for f in found],
         np.array([f[2] for f in found]) if found else none,
         np.array([f[3] for f in found]) if found else none,
+        np.array([f[4] for f in found], np.int64),
         np.array([f[0] for f in found], np.int64),
     )
 
 
 def check_reuse(placement: Placement) -> None:
-    """Check every pair of written root values that have bytes in common."""
+    """Check that values with common bytes use them one after the other."""
     spaces: dict[tuple[str, int], list[str]] = {}
     for root in placement.graph.writers:
         if root in placement.place:
             spaces.setdefault(placement.place[root][0], []).append(root)
     for roots in spaces.values():
-        use = lives(placement, roots)
-        start = np.array([placement.place[r][1] for r in use.names], np.int64)
-        end = start + [placement.graph.value[r].bytes for r in use.names]
-        for i, settled in enumerate(use.settled()):
-            others = np.arange(settled, i)
-            others = others[(start[others] < end[i]) & (start[i] < end[others])]
-            if not len(others):
-                continue
-            apart = (use.ends[others] <= use.starts[i]).all(axis=1)
-            apart |= (use.ends[i] <= use.starts[others]).all(axis=1)
-            for other in others[~apart]:
-                check_pair(placement, use.names[other], use.names[i])
+        _Occupants(placement, lives(placement, roots)).check()
 
 
-def check_pair(placement: Placement, one: str, two: str) -> None:
-    """Check two root values that have bytes in common, run by run. Raises ScheduleError."""
+class _Occupants:
+    """The values of one space, in the order of their first writes, and the bytes they still hold.
+
+    A value that comes after another one on all common bytes takes them over: whatever is written
+    there later comes after both if it comes after the later one. So each value is compared with the
+    last ones at its bytes only.
+    """
+
+    def __init__(self, placement: Placement, use: Lives) -> None:
+        self.placement, self.use = placement, use
+        graph, place = placement.graph, placement.place
+        self.start = np.array([place[root][1] for root in use.names], np.int64)
+        self.end = self.start + [graph.value[root].bytes for root in use.names]
+        # Bytes that nothing written later has taken over: (k, 2), sorted and disjoint.
+        self.held = [
+            np.array(graph.written_spans(root), np.int64).reshape(-1, 2) + start
+            for root, start in zip(use.names, self.start, strict=True)
+        ]
+
+    def check(self) -> None:
+        """Check each value against earlier ones. Raises ScheduleError."""
+        done: list[int] = []
+        alive = np.zeros(len(self.use.names), bool)
+        for i in np.argsort(self.use.first, kind="stable").tolist():
+            common = alive & (self.start < self.end[i]) & (self.start[i] < self.end)
+            near = [j for j in np.flatnonzero(common).tolist() if self._holds(j, i)]
+            if not all([self._take_over(j, i) for j in near]):
+                # What those took over is not known to come before this one.
+                common[done] = (self.start[done] < self.end[i]) & (self.start[i] < self.end[done])
+                for j in np.flatnonzero(common).tolist():
+                    if j not in near:
+                        self._take_over(j, i)
+            for j in near:
+                alive[j] = len(self.held[j]) > 0
+            alive[i] = True
+            done.append(i)
+
+    def _holds(self, earlier: int, later: int) -> bool:
+        return len(intersect_ranges(self.held[earlier], self.held[later])) > 0
+
+    def _take_over(self, earlier: int, later: int) -> bool:
+        """Check a pair; whether the later one comes after the earlier one on all common bytes."""
+        use = self.use
+        if not (use.ends[earlier] <= use.starts[later]).all() and not check_pair(
+            self.placement, use.names[earlier], use.names[later]
+        ):
+            return False
+        self.held[earlier] = subtract_ranges(self.held[earlier], self.held[later])
+        return True
+
+
+def check_pair(placement: Placement, one: str, two: str) -> bool:
+    """Check two root values that have bytes in common, run by run. Raises ScheduleError.
+
+    Returns whether every access of `one` comes before every write of `two` at common bytes.
+    """
     graph = placement.graph
 
-    def operands(root: str, reads: bool) -> list[Operand]:
-        if reads:
-            return list(graph.readers.get(root, ()))
+    def writes(root: str) -> list[Operand]:
         return [(op, len(graph.operator[op].inputs) + n) for op, n in graph.writers[root]]
 
-    for write in operands(one, False):
-        for other in operands(two, False):
-            _check_writes(placement, write, other)
-    for owner, intruder in ((one, two), (two, one)):
-        for write in operands(intruder, False):
-            for read in operands(owner, True):
-                if not in_place(placement, read, write):
-                    _check_read(placement, operands(owner, False), read, write)
+    def reads_before(owner: str, intruder: str) -> bool:
+        reads = graph.readers.get(owner, ())
+        pairs = [(read, write) for write in writes(intruder) for read in reads
+                 if not in_place(placement, read, write)]  # fmt: skip
+        return all([_check_read(placement, writes(owner), *pair) for pair in pairs])
+
+    pairs = [(write, other) for write in writes(one) for other in writes(two)]
+    forward = all([_check_writes(placement, *pair) for pair in pairs])  # lists: check all of them
+    forward &= reads_before(one, two)
+    if not forward:  # else what reads `two` comes, after the writes of it, after all of `one`
+        reads_before(two, one)
+    return forward
 
 
 def in_place(placement: Placement, read: Operand, write: Operand) -> bool:
@@ -138,45 +188,85 @@ def in_place(placement: Placement, read: Operand, write: Operand) -> bool:
     return same and disjoint(runs.kernel.grid, target.access)
 
 
-def _check_writes(placement: Placement, one: Operand, two: Operand) -> None:
-    free = ~placement.before(one[0], two[0]) & ~placement.before(two[0], one[0]).T
-    free &= placement.touching(placement.shares(*one), placement.shares(*two))
+def _pairs(placement: Placement, one: Operand, two: Operand) -> tuple[Ints, Ints]:
+    """Runs, by their numbers in their operators, that touch common bytes through two operands."""
+    return placement.touching.pairs(placement.shares(*one), placement.shares(*two))
+
+
+def _precedes(placement: Placement, one: Operand, i: Ints, two: Operand, j: Ints) -> Bools:
+    first, second = placement.runs[one[0]].which[i], placement.runs[two[0]].which[j]
+    return placement.order.precedes(first, second)
+
+
+def _check_writes(placement: Placement, one: Operand, two: Operand) -> bool:
+    """Writes of common bytes have an order; whether `one` is always first."""
+    i, j = _pairs(placement, one, two)
+    later = ~_precedes(placement, one, i, two, j)
+    if not later.any():
+        return True
+    i, j = i[later], j[later]
+    free = ~_precedes(placement, two, j, one, i)
     if one[0] == two[0]:  # two results of one operator: the tasks of a run have an order
-        for i in np.flatnonzero(free.diagonal()).tolist():
-            free[i, i] = _task_pairs(placement, one, two, i).diagonal().any()
+        for k in np.flatnonzero(i == j).tolist():
+            free[k] = _task_pairs(placement, one, two, int(i[k])).diagonal().any()
     if free.any():
-        i, j = (int(k[0]) for k in np.nonzero(free))
-        raise _clash(placement, one, i, two, j, "writes, in no order,")
+        k = int(np.flatnonzero(free)[0])
+        raise _clash(placement, one, int(i[k]), two, int(j[k]), "writes, in no order,")
+    return False
 
 
 def _check_read(
     placement: Placement, producers: list[Operand], read: Operand, write: Operand
-) -> None:
-    """A write of another value: after the read, or before the read value was written there."""
-    common = placement.touching(placement.shares(*read), placement.shares(*write))
-    common = common & ~placement.before(read[0], write[0])
+) -> bool:
+    """A write of another value: after the read, or before the read value was written there.
+
+    Returns whether it is always after the read.
+    """
+    i, j = _pairs(placement, read, write)
+    early = ~_precedes(placement, read, i, write, j)
     if read[0] == write[0]:
-        for i in np.flatnonzero(common.diagonal()).tolist():
-            _check_tasks(placement, read, write, i)
-        np.fill_diagonal(common, False)
-    if not common.any():
-        return
-    unordered = common & ~placement.before(write[0], read[0]).T
+        for which in i[early & (i == j)].tolist():
+            _check_tasks(placement, read, write, which)
+        early &= i != j
+    if not early.any():
+        return True
+    i, j = i[early], j[early]
+    unordered = ~_precedes(placement, write, j, read, i)
     if unordered.any():
-        i, j = (int(k[0]) for k in np.nonzero(unordered))
-        raise _clash(placement, read, i, write, j, "may, at the same time or before, write")
-    left, right = placement.shares(*read), placement.shares(*write)
+        k = int(np.flatnonzero(unordered)[0])
+        verb = "may, at the same time or before, write"
+        raise _clash(placement, read, int(i[k]), write, int(j[k]), verb)
     for producer in producers:
-        written = placement.shares(*producer)
-        wrong = ~placement.before(write[0], producer[0]) & placement.touching(right, written)
-        for i, j in np.argwhere(common & np.asarray(wrong.any(axis=1))[None, :]).tolist():
-            shared = intersect_ranges(left.bytes_of(i), right.bytes_of(j))
-            for k in np.flatnonzero(wrong[j]).tolist():
-                same_run = (write[0], j) == (producer[0], k)
-                if same_run and not _overwrites(placement, producer, write, j, shared):
-                    continue
-                if len(intersect_ranges(shared, written.bytes_of(k))):
-                    raise _clash(placement, read, i, write, j, "before that writes")
+        _check_between(placement, producer, (read, i), (write, j))
+    return False
+
+
+def _check_between(
+    placement: Placement,
+    producer: Operand,
+    reads: tuple[Operand, Ints],
+    writes: tuple[Operand, Ints],
+) -> None:
+    """Writes of another value that come before reads: also before the value itself is written."""
+    (read, i), (write, j) = reads, writes
+    over, made = _pairs(placement, write, producer)
+    late = ~_precedes(placement, write, over, producer, made)
+    over, made = over[late], made[late]
+    if not len(over):
+        return
+    left, right = placement.shares(*read), placement.shares(*write)
+    written = placement.shares(*producer)
+    for reader, writer in zip(i.tolist(), j.tolist(), strict=True):
+        suspects = made[over == writer].tolist()
+        if not suspects:
+            continue
+        shared = intersect_ranges(left.bytes_of(reader), right.bytes_of(writer))
+        for k in suspects:
+            same_run = (write[0], writer) == (producer[0], k)
+            if same_run and not _overwrites(placement, producer, write, writer, shared):
+                continue
+            if len(intersect_ranges(shared, written.bytes_of(k))):
+                raise _clash(placement, read, reader, write, writer, "before that writes")
 
 
 def _check_tasks(placement: Placement, read: Operand, write: Operand, which: int) -> None:
@@ -197,7 +287,7 @@ def _overwrites(
     return False
 
 
-def _task_pairs(placement: Placement, one: Operand, two: Operand, which: int) -> NDArray[np.bool_]:
+def _task_pairs(placement: Placement, one: Operand, two: Operand, which: int) -> Bools:
     """(n, n): which tasks of a run touch, through two operands, a common byte."""
     return placement.touching(_tasks_of(placement, one, which), _tasks_of(placement, two, which))
 

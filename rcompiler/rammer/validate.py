@@ -16,12 +16,13 @@ import numpy as np
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, Kernel
 from rcompiler.rammer.order import Order, happens_before
-from rcompiler.rammer.overlap import Shares
 from rcompiler.rammer.placement import Placement, derive_graph, describe, home, place_runs
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.regions import Ints, covers, disjoint, intersect_ranges
 from rcompiler.rammer.reuse import check_reuse
 from rcompiler.rammer.signature import check_signature
+
+_PAIRS = 1 << 22  # of runs compared at once: bounds the memory
 
 
 @dataclass(frozen=True)
@@ -160,23 +161,23 @@ def _check_reads(
     """The runs `late` of a reader: each write they overlap must be before them."""
     order = placement.order
     source, target = placement.runs[write[0]], placement.runs[read[0]]
-    readers = target.which[late]
-    for part in range(0, len(late), 4096):
-        some = late[part : part + 4096]
-        unordered = ~order.before(source.which, readers[part : part + 4096])
-        unordered &= placement.touching(
-            placement.shares(*write), placement.shares(read[0], read[1], some)
-        )
+    written = placement.shares(*write)
+    step = max(1, _PAIRS // max(1, len(written)))
+    for part in range(0, len(late), step):
+        some = late[part : part + step]
+        i, j = placement.touching.pairs(written, placement.shares(read[0], read[1], some))
+        j = some[j]
+        unordered = ~order.precedes(source.which[i], target.which[j])
         if unordered.any():
-            i, j = (int(k[0]) for k in np.nonzero(unordered))
-            writer, reader = int(source.which[i]), int(readers[part + j])
-            backwards = order.before(np.array([reader]), np.array([writer]))[0, 0]
+            k = int(np.flatnonzero(unordered)[0])
+            writer, reader = source.which[i[k : k + 1]], target.which[j[k : k + 1]]
+            backwards = order.precedes(reader, writer)[0]
             verb = "always runs before" if backwards else "may run before or during"
             raise ScheduleError(
-                f"{describe(order, reader)} reads {_value(placement, read)} and {verb} "
-                f"{describe(order, writer)}, which writes "
-                f"{_common(placement, write, i, read, int(some[j]))}: the signal and wait from "
-                "the write to the read are missing",
+                f"{describe(order, int(reader[0]))} reads {_value(placement, read)} and {verb} "
+                f"{describe(order, int(writer[0]))}, which writes "
+                f"{_common(placement, write, int(i[k]), read, int(j[k]))}: the signal and wait "
+                "from the write to the read are missing",
                 "race",
             )
 
@@ -204,19 +205,15 @@ def _check_own_writes(placement: Placement, name: str) -> None:
         if disjoint(runs.kernel.grid, access):
             continue
         operand = len(runs.operator.inputs) + number
-        shares: Shares = placement.shares(name, operand)
-        for start in range(0, len(shares), 1024):
-            some = np.arange(start, min(start + 1024, len(shares)))
-            free = ~order.before(runs.which[some], runs.which)
-            free &= ~order.before(runs.which, runs.which[some]).T
-            free &= some[:, None] != np.arange(len(shares))[None, :]
-            free &= placement.touching(shares.pick(some), shares)
-            if free.any():
-                i, j = (int(k[0]) for k in np.nonzero(free))
-                i = int(some[i])
-                raise ScheduleError(
-                    f"{describe(order, int(runs.which[i]))} and "
-                    f"{describe(order, int(runs.which[j]))} both write "
-                    f"{_common(placement, (name, operand), i, (name, operand), j)} in no order",
-                    "race",
-                )
+        i, j = placement.touching.pairs(*[placement.shares(name, operand)] * 2)
+        i, j = i[i < j], j[i < j]
+        one, two = runs.which[i], runs.which[j]
+        free = ~order.precedes(one, two) & ~order.precedes(two, one)
+        if free.any():
+            k = int(np.flatnonzero(free)[0])
+            raise ScheduleError(
+                f"{describe(order, int(one[k]))} and {describe(order, int(two[k]))} both write "
+                f"{_common(placement, (name, operand), int(i[k]), (name, operand), int(j[k]))} "
+                "in no order",
+                "race",
+            )
