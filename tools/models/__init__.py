@@ -11,7 +11,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from onnx import ModelProto
 
@@ -51,12 +51,21 @@ def build(name: str, **chosen: Any) -> ModelProto:
             raise InvalidModel(
                 f"model '{name}' has no option '{option}'; it has: {', '.join(known)}"
             )
-        if not _fits(value, known[option], least=0 if option == "seed" else 1):
-            raise InvalidModel(
-                f"model '{name}': {option}={value!r} does not do; give something like "
-                f"{known[option]!r}"
-            )
+        allowed = _choices(name, option)
+        if allowed:
+            fits, remedy = value in allowed, f"one of {', '.join(map(repr, allowed))}"
+        else:
+            fits = _fits(value, known[option], least=0 if option == "seed" else 1)
+            remedy = f"something like {known[option]!r}"
+        if not fits:
+            raise InvalidModel(f"model '{name}': {option}={value!r} does not do; give {remedy}")
     return _generators()[name](**chosen)
+
+
+def _choices(name: str, option: str) -> tuple[Any, ...]:
+    """The values of an option that can have these only; () of all others."""
+    hint = get_type_hints(_generators()[name])[option]
+    return get_args(hint) if get_origin(hint) is Literal else ()
 
 
 def _fits(value: Any, default: Any, least: int) -> bool:

@@ -32,14 +32,14 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _option(text: str) -> tuple[str, Any]:
+    """Name and value; what is no number or tuple of numbers is a word, such as form=written."""
     name, found, value = text.partition("=")
-    try:
-        parsed = ast.literal_eval(value)
-    except (ValueError, SyntaxError):
-        found = ""
     if not found:
-        raise InvalidModel(f"option '{text}' is not of the form name=number or name=(number, ...)")
-    return name, parsed
+        raise InvalidModel(f"option '{text}' is not of the form name=value")
+    try:
+        return name, ast.literal_eval(value)
+    except (ValueError, SyntaxError):
+        return name, value
 
 
 def _arguments(argv: list[str] | None) -> argparse.Namespace:

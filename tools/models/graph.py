@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from onnx import ModelProto, TensorProto, helper, numpy_helper
@@ -17,6 +17,8 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 OPSET = 22
 IR_VERSION = 10
 Operand = str | float | int | Sequence[int] | np.ndarray
+Size = int | tuple[int, int]  # of a window: one number is for height and width
+Padding = Size | Literal["same"] | None  # None: half the window; "same": TensorFlow's
 
 
 class Graph:
@@ -130,53 +132,72 @@ class Graph:
         self,
         x: str,
         out: int,
-        kernel: int,
-        stride: int = 1,
-        pad: int | None = None,
+        kernel: Size,
+        stride: Size = 1,
+        pad: Padding = None,
         groups: int = 1,
         bias: bool = False,
         gain: float = 2.0,
         name: str = "conv",
     ) -> str:
-        """Square 2-D convolution, OIHW weights. gain: 2 in front of a rectifier, else 1."""
+        """2-D convolution, OIHW weights. gain: 2 in front of or behind a rectifier, else 1."""
+        shape = (out, self.width(x) // groups, *_pair(kernel))
+        weight = self.normal(shape, (gain / np.prod(shape[1:])) ** 0.5)
+        offset = self.normal((out,), 0.1) if bias else None
+        return self.conv_of(x, weight, offset, stride=stride, pad=pad, groups=groups, name=name)
+
+    def conv_of(
+        self,
+        x: str,
+        weight: np.ndarray,
+        bias: np.ndarray | None = None,
+        stride: Size = 1,
+        pad: Padding = None,
+        groups: int = 1,
+        name: str = "conv",
+    ) -> str:
+        """The convolution with these weights, (out, in / groups, height, width), and bias (out)."""
         with self.scope(name):
-            fan_in = self.width(x) // groups * kernel * kernel
-            shape = (out, self.width(x) // groups, kernel, kernel)
-            operands = [x, self.weight("weight", self.normal(shape, (gain / fan_in) ** 0.5))]
-            if bias:
-                operands.append(self.weight("bias", self.normal((out,), 0.1)))
-            pad = kernel // 2 if pad is None else pad
+            operands = [x, self.weight("weight", weight)]
+            if bias is not None:
+                operands.append(self.weight("bias", bias))
+            kernel = weight.shape[2:]
             return self.op(
                 "Conv",
                 *operands,
-                width=out,
+                width=len(weight),
                 dilations=[1, 1],
                 group=groups,
-                kernel_shape=[kernel, kernel],
-                pads=[pad] * 4,
-                strides=[stride, stride],
+                kernel_shape=list(kernel),
+                **window(kernel, stride, pad),
             )
 
+    def norm_parameters(self, n: int, scale: float = 1.0) -> tuple[np.ndarray, ...]:
+        """Scale, offset, mean and variance of n channels, as after training: none is 0 or 1."""
+        return (
+            scale * self.uniform((n,), 0.8, 1.2),
+            self.normal((n,), 0.1),
+            self.normal((n,), 0.1),
+            self.uniform((n,), 0.7, 1.4),
+        )
+
     def batch_norm(self, x: str, scale: float = 1.0, name: str = "bn") -> str:
-        """Inference batch normalisation with statistics as after training: none is 0 or 1.
+        """Inference batch normalisation.
 
         scale: magnitude of gamma; small in the last layer of a residual branch, so that the sum of
         many branches stays bounded.
         """
+        return self.batch_norm_of(x, self.norm_parameters(self.width(x), scale), name)
+
+    def batch_norm_of(self, x: str, parameters: Sequence[np.ndarray], name: str = "bn") -> str:
+        """The normalisation with these scales, offsets, means and variances."""
+        names = ("weight", "bias", "running_mean", "running_var")
         with self.scope(name):
-            n = (self.width(x),)
-            return self.op(
-                "BatchNormalization",
-                x,
-                self.weight("weight", scale * self.uniform(n, 0.8, 1.2)),
-                self.weight("bias", self.normal(n, 0.1)),
-                self.weight("running_mean", self.normal(n, 0.1)),
-                self.weight("running_var", self.uniform(n, 0.7, 1.4)),
-                epsilon=1e-5,
-            )
+            weights = [self.weight(n, v) for n, v in zip(names, parameters, strict=True)]
+            return self.op("BatchNormalization", x, *weights, epsilon=1e-5)
 
     def conv_bn(
-        self, x: str, out: int, kernel: int, *, act: str = "Relu", scale: float = 1.0, **conv: Any
+        self, x: str, out: int, kernel: Size, *, act: str = "Relu", scale: float = 1.0, **conv: Any
     ) -> str:
         """Convolution, batch normalisation and an activation ("" for none)."""
         name = conv.pop("name", "conv")
@@ -230,3 +251,16 @@ class Graph:
         """Global average pooling, Flatten and a Gemm: the usual end of an image network."""
         x = self.op("GlobalAveragePool", x)
         return self.gemm(self.op("Flatten", x, axis=1), classes)
+
+
+def _pair(size: Size) -> tuple[int, int]:
+    return (size, size) if isinstance(size, int) else size
+
+
+def window(kernel: Sequence[int], stride: Size, pad: Padding) -> dict[str, Any]:
+    """The attributes that say how a window of this size moves."""
+    strides = list(_pair(stride))
+    if pad == "same":  # as many positions as the image divided by the stride, rounded up
+        return {"auto_pad": "SAME_UPPER", "strides": strides}
+    around = [size // 2 for size in kernel] if pad is None else _pair(pad)
+    return {"pads": [*around, *around], "strides": strides}
