@@ -7,30 +7,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from small_networks import SMALL
 
 from rcompiler.errors import InvalidModel
 from rcompiler.tools import models
-
-# Options that keep the structure and make a run take milliseconds.
-SMALL = {
-    "bert_base": {"sequence": 8, "layers": 2, "hidden": 32, "heads": 4, "vocabulary": 64},
-    "densenet121": {"image": 32, "growth": 4, "blocks": (2, 2), "classes": 10},
-    "gpt2_small": {"sequence": 8, "layers": 2, "hidden": 32, "heads": 4, "vocabulary": 64},
-    "inception_v1": {"image": 32, "blocks": ((8, 4, 8, 4, 8, 8), (), (8, 4, 8, 4, 8, 8))},
-    "lstm2": {"sequence": 4, "features": 8, "hidden": 16},
-    "mlp": {"batch": 2, "layers": (16, 32, 10)},
-    "mobilenet_v2": {"image": 32, "stages": ((1, 8, 1, 1), (6, 12, 2, 2)), "last": 64},
-    "resnet50": {"image": 32, "width": 8, "blocks": (2, 1), "classes": 10},
-    "resnext29": {"image": 16, "cardinality": 2, "width": 4, "blocks": (1, 1)},
-    "shufflenet": {"image": 40, "units": (2, 1), "classes": 10},
-    "squeezenet1_1": {"image": 64, "fires": (4, 0, 8), "classes": 10},
-    "tiny_chain": {},
-    "tiny_matmul_chain": {},
-    "tiny_llama": {"sequence": 8, "layers": 2, "hidden": 32, "inner": 48, "vocabulary": 64},
-    "two_branch": {},
-    "unet": {"image": 16, "width": 4, "depth": 2},
-    "vit_b16": {"image": 32, "layers": 2, "hidden": 32, "heads": 4, "classes": 10},
-}
 
 
 def run(model: onnx.ModelProto) -> list[np.ndarray]:
@@ -70,7 +50,9 @@ def test_deterministic_by_seed(name):
 @pytest.mark.parametrize(
     "name, parameters, convolutions",
     [  # parameters without running statistics as published, in thousands
+        ("inception_v3", 23835, 94),
         ("mobilenet_v2", 3505, 52),
+        ("nasnet_mobile", 5290, 356),
         ("resnet50", 25557, 53),
         ("resnext29", 34427, 31),
         ("shufflenet", 1866, 49),
@@ -118,6 +100,8 @@ def test_every_operator_of_tiny_chain_counts():
         ("resnet50", {"image": "big"}, "image='big' does not do"),
         ("resnet50", {"image": 0}, "image=0 does not do"),
         ("shufflenet", {"groups": 5}, "groups=5 is none of the paper's: 1, 2, 3, 4, 8"),
+        ("lstm_tc", {"form": "good"}, "give one of 'written', 'normalised', 'operator'"),
+        ("nas_cells", {"vertices": 2}, "3 vertices and 2 edges or more"),
         ("mlp", {"layers": (3, "x")}, "layers=.3, 'x'. does not do"),
     ],
 )
@@ -147,6 +131,7 @@ def test_command_writes_a_file(tmp_path):
     [
         ["nothing"],
         ["mlp", "--set", "layers=x"],
+        ["mlp", "--set", "layers"],
         ["mlp", "-o", "no/such/folder/m.onnx"],
         ["unet", "--set", "image=7", "-o", "u.onnx"],
     ],

@@ -55,8 +55,10 @@ class Graph:
         return name
 
     def weight(self, name: str, value: np.ndarray) -> str:
-        """An initializer named after the current scope."""
+        """An initializer named after the current scope; its width is its last dimension."""
         full = ".".join([*self._path, name])
+        if value.ndim:
+            self._width[full] = value.shape[-1]
         self._weights.append(numpy_helper.from_array(np.ascontiguousarray(value), full))
         return full
 
@@ -175,7 +177,7 @@ class Graph:
     def norm_parameters(self, n: int, scale: float = 1.0) -> tuple[np.ndarray, ...]:
         """Scale, offset, mean and variance of n channels, as after training: none is 0 or 1."""
         return (
-            scale * self.uniform((n,), 0.8, 1.2),
+            np.float32(scale) * self.uniform((n,), 0.8, 1.2),
             self.normal((n,), 0.1),
             self.normal((n,), 0.1),
             self.uniform((n,), 0.7, 1.4),

@@ -1,11 +1,16 @@
-"""Recurrent networks with the LSTM operator (Hochreiter and Schmidhuber 1997)."""
+"""Recurrent networks of LSTM cells (Hochreiter and Schmidhuber 1997).
+
+LSTM-TC and Seq2Seq are those of Rammer's evaluation (OSDI'20), unrolled as there; what their forms
+are says ``lstm.Form``.
+"""
 
 import numpy as np
 from onnx import ModelProto
 
 from .graph import Graph
+from .lstm import Form, LstmLayer, Steps
 
-MODELS = ("lstm2",)
+MODELS = ("lstm2", "lstm_tc", "seq2seq")
 
 
 def lstm2(
@@ -32,3 +37,53 @@ def lstm2(
             x = g.op("Squeeze", y, [1], width=hidden)
     last = g.op("Gather", x, -1, axis=0)
     return g.model(output=(g.gemm(last, classes, gain=4.0), (batch, classes)))
+
+
+def lstm_tc(
+    seed: int = 0,
+    batch: int = 1,
+    steps: int = 100,
+    hidden: int = 256,
+    layers: int = 10,
+    form: Form = "written",
+) -> ModelProto:
+    """Text classifier: input (steps, batch, hidden), last output (batch, hidden).
+
+    As written, a cell has eight separate products of a vector with a matrix.
+    """
+    g = Graph("lstm_tc", seed)
+    x = Steps(g, g.input("input", (steps, batch, hidden)), steps)
+    for layer in range(layers):
+        x, state = LstmLayer(g, f"lstm.{layer}", batch, hidden, hidden, separate=True).run(x, form)
+    return g.model(output=(state[1], (batch, hidden)))
+
+
+def seq2seq(
+    seed: int = 0,
+    batch: int = 1,
+    steps: int = 100,
+    hidden: int = 128,
+    layers: int = 8,
+    decoder_steps: int = 30,
+    decoder_layers: int = 4,
+    form: Form = "written",
+) -> ModelProto:
+    """Encoder and decoder: input (steps, batch, hidden), last output (batch, hidden).
+
+    The decoder starts from states of zeros; its first input is the last c of the last encoder
+    layer, each one after is its own output.
+    """
+    g = Graph("seq2seq", seed)
+    x = Steps(g, g.input("input", (steps, batch, hidden)), steps)
+    for layer in range(layers):
+        x, state = LstmLayer(g, f"encoder.{layer}", batch, hidden, hidden).run(x, form)
+    y = state[0]
+    stack = [
+        LstmLayer(g, f"decoder.{layer}", batch, hidden, hidden) for layer in range(decoder_layers)
+    ]
+    cells, states = [layer.cell(form) for layer in stack], [layer.zeros() for layer in stack]
+    for t in range(decoder_steps):
+        for layer, cell in enumerate(cells):
+            states[layer] = cell(t, y, states[layer])
+            y = states[layer][1]
+    return g.model(output=(y, (batch, hidden)))

@@ -1,0 +1,46 @@
+"""The built-in networks, small enough for a test to compile and run them."""
+
+# Options that keep the structure and make a run take milliseconds.
+SMALL = {
+    "alexnet": {
+        "image": 67,
+        "layers": ((8, 11), (), (16, 5), (), (16, 3)),
+        "hidden": (32,),
+        "classes": 10,
+    },
+    "bert_base": {"sequence": 8, "layers": 2, "hidden": 32, "heads": 4, "vocabulary": 64},
+    "deepspeech2": {"frames": 12, "frequencies": 16, "channels": 4, "hidden": 8, "layers": 2},
+    "densenet121": {"image": 32, "growth": 4, "blocks": (2, 2), "classes": 10},
+    "gpt2_small": {"sequence": 8, "layers": 2, "hidden": 32, "heads": 4, "vocabulary": 64},
+    "inception_v1": {"image": 32, "blocks": ((8, 4, 8, 4, 8, 8), (), (8, 4, 8, 4, 8, 8))},
+    "inception_v3": {"image": 75, "grids": ((32,), (128,), (384,)), "classes": 10},
+    "lstm2": {"sequence": 4, "features": 8, "hidden": 16},
+    "lstm_tc": {"steps": 3, "hidden": 16, "layers": 2},
+    "mlp": {"batch": 2, "layers": (16, 32, 10)},
+    "mobilenet_v2": {"image": 32, "stages": ((1, 8, 1, 1), (6, 12, 2, 2)), "last": 64},
+    "nas_cells": {"image": 16, "channels": 12, "cells": 1, "stacks": 2},
+    "nasnet_a": {"image": 8, "cells": 3, "filters": 4, "stem": 12},
+    "nasnet_mobile": {"image": 31, "cells": 3, "filters": 8, "stem": 8, "classes": 10},
+    "resnet50": {"image": 32, "width": 8, "blocks": (2, 1), "classes": 10},
+    "resnext29": {"image": 16, "cardinality": 2, "width": 4, "blocks": (1, 1)},
+    "resnext29_16x64d": {"image": 8, "cardinality": 3, "width": 4, "channels": 8},
+    "resnext101_64x4d": {"image": 32, "cardinality": 4, "width": 2, "blocks": (1, 2)},
+    "seq2seq": {"steps": 3, "hidden": 16, "layers": 2, "decoder_steps": 3, "decoder_layers": 2},
+    "shufflenet": {"image": 40, "units": (2, 1), "classes": 10},
+    "squeezenet1_1": {"image": 64, "fires": (4, 0, 8), "classes": 10},
+    "tiny_chain": {},
+    "tiny_matmul_chain": {},
+    "tiny_llama": {"sequence": 8, "layers": 2, "hidden": 32, "inner": 48, "vocabulary": 64},
+    "two_branch": {},
+    "unet": {"image": 16, "width": 4, "depth": 2},
+    "vit_b16": {"image": 32, "layers": 2, "hidden": 32, "heads": 4, "classes": 10},
+}
+
+# Networks that can be written in several forms, and the forms beside "written".
+FORMS = {
+    "deepspeech2": ("normalised", "operator"),
+    "lstm_tc": ("normalised", "operator"),
+    "resnext29_16x64d": ("normalised",),
+    "resnext101_64x4d": ("normalised",),
+    "seq2seq": ("normalised", "operator"),
+}
