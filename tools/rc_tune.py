@@ -167,7 +167,8 @@ def _print(default: Device, found: Device, stream: IO[str]) -> None:
 
 def _unit(name: str) -> str:
     kind = name.partition(" ")[0]
-    return {"clock": "GHz", "peak": "Gop/s"}.get(kind, "GB/s")
+    units = {"clock": "GHz", "peak": "Gop/s", "window": "instructions"}
+    return units.get(kind, "GB/s")
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -17,8 +17,9 @@ from rcompiler.device.model import Device, Measurement, MemoryLevel
 from rcompiler.errors import DeviceError
 
 # Of what is measured and how: raise it when figures are no longer comparable with older ones.
-VERSION = 2
+VERSION = 3
 TYPES = {"f32": 4, "f64": 8}  # bytes of the types whose peak is measured
+LINKS = 128  # multiply-adds of one of the chains that tell how large the window is
 
 
 @dataclass(frozen=True)
@@ -28,11 +29,12 @@ class Bench:
     A peak kernel keeps at least `compute.accumulators` independent accumulators in registers and
     touches no memory; `work` = operations per repetition. A clock kernel is bound by `work` cycles
     per repetition, whatever runs on the same core. A bandwidth kernel reads a buffer of `work`
-    bytes once per repetition.
+    bytes once per repetition. `threads`: how many work at the same time.
     """
 
     run: Callable[[int], object]
     work: int
+    threads: int = 1
 
 
 class Kernels(Protocol):
@@ -43,8 +45,16 @@ class Kernels(Protocol):
     def peak(self, name: str) -> Bench:
         """name: "f32", "f64", or an element type of `Device.dots`."""
 
+    def chains(self, *, several: bool) -> Bench:
+        """LINKS multiply-adds that wait for one another; several: one such chain after the other,
+        none of which waits for another one. `work`: multiply-adds.
+        """
+
     def stream(self, size: int, eus: int) -> Bench:
         """`eus` EUs read at the same time, each its part of a buffer of `size` bytes."""
+
+    def feed(self, size: int) -> Bench:
+        """Multiply a buffer of `size` bytes, beside operands from the first level."""
 
 
 def rates(benches: dict[str, Bench], *, seconds: float, rounds: int) -> dict[str, float]:
@@ -72,14 +82,18 @@ def measure_device(
     rounds: int = 7,
     most: int = 1 << 62,
 ) -> Device:
-    """`device` with its frequency, peaks and bandwidths replaced by measured ones, of two digits.
+    """`device` with its frequency, peaks, window and bandwidths replaced by measured ones, of two
+    digits.
 
-    A level that several EUs share is measured with one EU and with all of them at once. What needs
-    a buffer of more than `most` bytes is not measured and keeps its value. machine: for the
-    `Measurement`.
+    A level that several EUs share is measured with one EU and with all of them at once; the second
+    one also while its data is multiplied. What needs a buffer of more than `most` bytes is not
+    measured and keeps its value. machine: for the `Measurement`.
     """
     benches = {f"peak {name}": kernels.peak(name) for name in (*TYPES, *sorted(device.dots))}
     benches["clock"] = kernels.clock()  # after the peaks: at the frequency that they leave
+    benches |= {name: kernels.chains(several=name == "chains") for name in ("chain", "chains")}
+    feeding = _feeding(device)
+    benches |= {f"feed {name}": kernels.feed(stream_sizes(device)[name]) for name in feeding}
     for name, size, eus in streams(device):
         if size <= most:
             benches[name] = kernels.stream(size, eus)
@@ -95,12 +109,25 @@ def measure_device(
         if (name := f"shared bandwidth {level.name}") in found
     }
     peaks = {name: found[f"peak {name}"] for name in (*TYPES, *sorted(device.dots))}
-    rounded = [_rounded(values) for values in (peaks, bandwidth, shared)]
+    # no faster than without multiplying: where noise says so, believe the slower
+    feeds = {name: min(found[f"feed {name}"], bandwidth[name]) for name in feeding}
+    # as many chains run at once as the window holds
+    found["window"] = LINKS * found["chains"] / found["chain"]
+    rounded = [_rounded(values) for values in (peaks, bandwidth, shared, feeds)]
+    window = two_digits(found["window"])
     date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     noted = Measurement(
         machine, date, VERSION, tuple(name for name in figures(device) if name in found)
     )
-    return replace(with_figures(device, two_digits(found["clock"]), *rounded), measurement=noted)
+    clock = two_digits(found["clock"])
+    return replace(with_figures(device, clock, *rounded, window=window), measurement=noted)
+
+
+def _feeding(device: Device) -> list[str]:
+    """The levels whose data is multiplied: the second one, between which and the first one lies the
+    last step of most operands.
+    """
+    return [level.name for level in device.memory[1:-1][:1]]
 
 
 def streams(device: Device) -> list[tuple[str, int, int]]:
@@ -116,12 +143,16 @@ def streams(device: Device) -> list[tuple[str, int, int]]:
 
 
 def figures(device: Device) -> dict[str, float]:
-    """What measuring decides, by name: GHz, peaks in operations/ns, bandwidths in GB/s."""
+    """What measuring decides, by name: GHz, peaks in operations/ns, instructions of the window,
+    bandwidths in GB/s.
+    """
     found = {"clock": device.compute.ghz}
     found |= {f"peak {name}": device.compute.peak(size) for name, size in TYPES.items()}
     single = device.compute.peak(4)
     found |= {f"peak {name}": device.dot_speed(name) * single for name in sorted(device.dots)}
+    found["window"] = device.compute.window
     found |= {f"bandwidth {level.name}": level.bandwidth for level in device.memory}
+    found |= {f"feed {name}": device.level(name).fed for name in _feeding(device)}
     shared = [level for level in device.memory if min(level.shared_by, device.eus) > 1]
     return found | {f"shared bandwidth {level.name}": level.shared_bandwidth for level in shared}
 
@@ -138,7 +169,8 @@ def summary(device: Device) -> str:
     return (
         f"{device.name} {device.level_name}, {device.eus} EU(s), "
         f"{'measured' if device.measured else 'default'} figures: {values['clock']} GHz; "
-        f"{some('peak')} Gop/s; {some('bandwidth')} GB/s"
+        f"{some('peak')} Gop/s; {values['window']} instructions in flight; "
+        f"{some('bandwidth')} GB/s, beside multiply-adds {some('feed')} GB/s"
         + (f"; of all EUs: {shared} GB/s" if shared else "")
     )
 
@@ -187,6 +219,8 @@ def _rounded(values: dict[str, float]) -> dict[str, float]:
 
 
 def _nanoseconds(bench: Bench, count: int) -> int:
-    start = time.perf_counter_ns()
+    """Of the processor, where one thread works: time in which another program has it is none."""
+    clock = time.thread_time_ns if bench.threads == 1 else time.perf_counter_ns
+    start = clock()
     bench.run(count)
-    return time.perf_counter_ns() - start
+    return clock() - start

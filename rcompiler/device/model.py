@@ -41,7 +41,8 @@ class MemoryLevel:
     `capacity`: bytes of one instance. `line`: bytes of one cache line, or of one memory
     transaction. `ways`: associativity of a cache, or the number of banks of a scratchpad.
     `bandwidth`: GB/s one EU draws when it is alone. `shared_bandwidth`: GB/s of one instance when
-    all EUs that share it draw at once. `shared_by`: EUs of the device per instance.
+    all EUs that share it draw at once. `shared_by`: EUs of the device per instance. `feed`: GB/s
+    of operands that one EU draws while it multiplies them; None: as `bandwidth`.
     """
 
     name: str
@@ -51,6 +52,7 @@ class MemoryLevel:
     bandwidth: float
     shared_bandwidth: float
     shared_by: int = 1
+    feed: float | None = None
 
     def __post_init__(self) -> None:
         _positive(
@@ -61,6 +63,7 @@ class MemoryLevel:
             bandwidth=self.bandwidth,
             shared_bandwidth=self.shared_bandwidth,
             shared_by=self.shared_by,
+            feed=self.feed,
         )
 
     @property
@@ -72,6 +75,11 @@ class MemoryLevel:
     def way_bytes(self) -> int:
         """Addresses this far apart fall into the same set."""
         return self.sets * self.line
+
+    @property
+    def fed(self) -> float:
+        """GB/s of operands that one EU draws while it multiplies them."""
+        return self.bandwidth if self.feed is None else self.feed
 
     def share(self, active: int) -> float:
         """GB/s per EU when `active` of the EUs that share an instance draw at once."""
@@ -89,6 +97,7 @@ class ComputeUnit:
     accumulators fill the unit. `load_ports`: vector loads per cycle. `ghz`: sustained frequency
     under vector load. `peaks`: measured operations/ns by type ("f32", "f64", "i8", "bf16"); a type
     that is not there is computed from the other fields. `matrix`: dense matrix-unit operations/ns.
+    `window`: instructions in flight, among which those that have their operands go first.
     """
 
     vector_bytes: int
@@ -101,6 +110,7 @@ class ComputeUnit:
     partitions: int = 1
     peaks: tuple[tuple[str, float], ...] = ()
     matrix: tuple[tuple[str, float], ...] = ()
+    window: float = 224.0
 
     def __post_init__(self) -> None:
         _positive(
@@ -113,6 +123,7 @@ class ComputeUnit:
             ghz=self.ghz,
             warp=self.warp,
             partitions=self.partitions,
+            window=self.window,
         )
         for table in (self.peaks, self.matrix):
             _require(
@@ -145,9 +156,10 @@ class ComputeUnit:
 class Costs:
     """What it costs to get work to an EU, in ns.
 
-    `task_ns`: start of one more rTask on an EU that is already running. `hand_off_ns`: a signal
-    on one EU until a waiting EU runs. `barrier_ns`: all EUs. `launch_ns`: one warm launch of
-    a program. `min_task_ns`: below this an rTask is not worth placing on its own.
+    `task_ns`: start of one more run of rTasks on an EU that is already running. `hand_off_ns`: a
+    signal on one EU until a waiting EU runs. `barrier_ns`: all EUs. `launch_ns`: one warm launch of
+    a program. `min_task_ns`: below this an rTask is not worth placing on its own. `step_ns`: the
+    next rTask of a run: its place in the grid, which takes a few divisions.
     """
 
     task_ns: float = 50.0
@@ -155,6 +167,7 @@ class Costs:
     barrier_ns: float = 200.0
     launch_ns: float = 500.0
     min_task_ns: float = 5000.0
+    step_ns: float = 5.0
 
     def __post_init__(self) -> None:
         _positive("costs", **vars(self))

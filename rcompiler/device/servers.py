@@ -8,7 +8,8 @@ AMD Zen 5 Microarchitecture, 58455 (two 512-bit multiply-adds and two 512-bit lo
 latency 4). 32 bytes per cycle and core come out of the L3 of a die.
 
 Estimates: all figures are at the base clock, which holds with all cores on vectors; one core draws
-from DRAM what one core of the same family does in the record zen5-2; a hand-off crosses dies.
+from DRAM what one core of the same family does in the record zen5-2, with as many instructions in
+flight; a hand-off crosses dies.
 """
 
 from rcompiler.device.cpu import V4
@@ -30,7 +31,7 @@ def _epyc_9555() -> Device:
         name="epyc-9555",
         kind="cpu",
         eus=cores,
-        compute=ComputeUnit(64, 32, fma_ports=2, fma_latency=4, load_ports=2, ghz=ghz),
+        compute=ComputeUnit(64, 32, fma_ports=2, fma_latency=4, load_ports=2, ghz=ghz, window=260),
         memory=levels,
         costs=Costs(hand_off_ns=300.0, barrier_ns=1000.0, launch_ns=2000.0),
         level_name="v4",

@@ -7,18 +7,10 @@ import pytest
 
 from rcompiler.codegen import microbench
 from rcompiler.codegen.assembly import assembly
-from rcompiler.codegen.microbench import (
-    ACCUMULATORS,
-    CHAIN,
-    STREAMS,
-    UNROLL,
-    WINDOWS,
-    Kernels,
-    measure_host,
-    module_text,
-)
+from rcompiler.codegen.microbench import WINDOWS, Kernels, measure_host
+from rcompiler.codegen.microbench_text import ACCUMULATORS, CHAIN, STREAMS, UNROLL, module_text
 from rcompiler.device.cpu import LEVELS, cpu_device, detect_cpu, host_features
-from rcompiler.device.measure import figures, stream_sizes
+from rcompiler.device.measure import LINKS, figures, stream_sizes
 from rcompiler.device.model import DOT_STEPS
 from rcompiler.device.record import from_json, to_json
 from rcompiler.device.store import fingerprint
@@ -57,6 +49,22 @@ def test_the_chain_takes_every_step(kernels):
     total, found = bench.run(1000)
     assert total == 1000 * CHAIN // 2 and bench.work == CHAIN
     assert np.unique(found) in (1000.0, 2000.0)  # and multiply-adds run beside it
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_every_chain_takes_every_step(kernels, several):
+    bench = kernels.chains(several=several)
+    _, found = bench.run(10)
+    chains = ACCUMULATORS if several else 1
+    assert (found[:chains] == 10 * LINKS).all() and not found[chains:].any()
+    assert bench.work == chains * LINKS
+
+
+def test_every_operand_is_multiplied_twice(kernels):
+    bench = kernels.feed(10_000)
+    assert 10_000 <= bench.work <= 10_000 + 512
+    assert bench.run(3).sum() == 3 * 2 * bench.work // 8
+    assert bench.run(1).sum() == 2 * bench.work // 8
 
 
 @pytest.mark.parametrize("eus", [1, 2])
@@ -113,7 +121,12 @@ def test_the_loop_of_a_peak_kernel_touches_no_memory(cpu, vector_bytes, multiply
     assert all(register in line for line in lines)
     loop = body[body.index(lines[0]) : body.index(lines[-1])]
     assert "(%r" not in loop  # no spills
-    stream = text.partition("\nstream:")[2]
+    chains = text.partition("\nchains:")[2].partition("\nstream:")[0].splitlines()
+    chains = [line for line in chains if multiply_add in line]
+    sums = [line.rpartition("%")[2] for line in chains if multiply_add != "mulps"]
+    assert len(chains) == ACCUMULATORS * LINKS
+    assert all(len({*sums[i : i + LINKS]}) == 1 for i in range(0, len(sums), LINKS))
+    stream = text.partition("\nstream:")[2].partition("\nfeed:")[0]
     assert sum("(%r" in line and "add" in line for line in stream.splitlines()) >= STREAMS
 
 

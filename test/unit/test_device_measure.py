@@ -24,7 +24,8 @@ class Clock:
 
     def __init__(self, monkeypatch):
         self.now = 0
-        monkeypatch.setattr(measure, "time", SimpleNamespace(perf_counter_ns=lambda: self.now))
+        clocks = dict.fromkeys(("perf_counter_ns", "thread_time_ns"), lambda: self.now)
+        monkeypatch.setattr(measure, "time", SimpleNamespace(**clocks))
 
     def bench(self, work, per_ns, disturbed=lambda: 1.0):
         """Does `work` per repetition at a rate of `per_ns`, slower by a factor when disturbed."""
@@ -49,6 +50,8 @@ class Fakes:
     def __init__(self, clock, device, alone, together, ghz=2.345, f32=123.4, f64=60.04):
         self.clock_, self.asked = clock, []
         self.speeds = {"clock": ghz, "f32": f32, "f64": f64, "i8": 3 * f32, "bf16": f32}
+        # chains of 128 run 2.5 at a time: the window is 320
+        self.speeds |= {"one chain": 0.5, "chains": 1.25, "feed": 0.6 * alone.get("L2", 1.0)}
         sizes = stream_sizes(device)
         self.streams = {(sizes[name], 1): speed for name, speed in alone.items()}
         self.streams |= {(size, device.eus): speed for size, speed in together.items()}
@@ -58,6 +61,13 @@ class Fakes:
 
     def peak(self, name):
         return self._bench(name, 1536)
+
+    def chains(self, *, several):
+        return self._bench("chains" if several else "one chain", 128)
+
+    def feed(self, size):
+        assert size == 128 << 10  # what lives in L2
+        return self._bench("feed", size)
 
     def stream(self, size, eus):
         self.asked.append((size, eus))
@@ -110,16 +120,18 @@ def test_measuring_fills_a_record(clock):
         "clock": 2.3,
         "peak f32": 120.0,
         "peak f64": 60.0,
+        "window": 320.0,
         "bandwidth L1": 180.0,
         "bandwidth L2": 91.0,
         "bandwidth L3": 18.0,
         "bandwidth DRAM": 9.4,
+        "feed L2": 55.0,
         "shared bandwidth L3": 33.0,
         "shared bandwidth DRAM": 12.0,
     }
     # the clock after the peaks, whose frequency it is to find; every level once per kind
-    assert kernels.asked[:3] == ["f32", "f64", "clock"]
-    assert kernels.asked[3:] == [(s, 1) for s in sizes.values()] + [
+    assert kernels.asked[:6] == ["f32", "f64", "clock", "one chain", "chains", "feed"]
+    assert kernels.asked[6:] == [(s, 1) for s in sizes.values()] + [
         (sizes["L3"], 2),
         (sizes["DRAM"], 2),
     ]
@@ -127,6 +139,7 @@ def test_measuring_fills_a_record(clock):
     # of eight sharers two drew, so two share what was measured
     assert found.level("L3").shared_by == 2 and found.level("L3").share(2) == 16.5
     assert found.level("L1").shared_bandwidth == 180.0
+    assert found.level("L2").fed == 55.0 and found.level("L3").fed == 18.0
     # what is not measured stays
     assert found.costs == device.costs and found.compute.fma_ports == device.compute.fma_ports
 
@@ -149,12 +162,29 @@ def test_dot_products_are_measured_where_they_are(clock):
     assert figures(found)["peak i8"] == pytest.approx(370.0)
 
 
+def test_multiplying_draws_no_more_than_reading(clock):
+    device = cpu_device("v3", eus=1)
+    kernels = Fakes(clock, device, {"L1": 300.0, "L2": 80.0, "L3": 20.0, "DRAM": 10.0}, {})
+    kernels.speeds["feed"] = 95.0
+    found = measure_device(device, kernels, seconds=1e-3, rounds=1)
+    assert found.level("L2").fed == found.level("L2").bandwidth == 80.0
+
+
+def test_one_thread_is_timed_by_its_own_clock(monkeypatch):
+    clocks = {"perf_counter_ns": iter(range(0, 10**9, 1000)), "thread_time_ns": iter(range(10**6))}
+    fakes = {name: lambda ticks=ticks: next(ticks) for name, ticks in clocks.items()}
+    monkeypatch.setattr(measure, "time", SimpleNamespace(**fakes))
+    benches = {"alone": Bench(lambda n: None, 1), "both": Bench(lambda n: None, 1, threads=2)}
+    found = rates(benches, seconds=0.0, rounds=1)
+    assert found == {"alone": 1.0, "both": 0.001}
+
+
 def test_one_eu_measures_nothing_shared(clock):
     device = cpu_device("v3", eus=1)
     alone = {"L1": 100.0, "L2": 50.0, "L3": 20.0, "DRAM": 130.0}
     kernels = Fakes(clock, device, alone, {})
     found = measure_device(device, kernels, seconds=1e-3, rounds=1)
-    assert {eus for _, eus in kernels.asked[3:]} == {1}
+    assert {eus for _, eus in kernels.asked[6:]} == {1}
     # the instance delivers what one EU draws, and by default more
     assert [level.shared_bandwidth for level in found.memory] == [130.0] * 4
     assert not any(name.startswith("shared") for name in figures(found))
@@ -184,8 +214,8 @@ def test_what_needs_too_much_memory_keeps_its_value(clock):
     assert found.level("DRAM") == device.level("DRAM")
     assert found.level("L3").bandwidth == 20.0
     assert found.measurement.figures == (
-        *("clock", "peak f32", "peak f64", "bandwidth L1", "bandwidth L2", "bandwidth L3"),
-        "shared bandwidth L3",
+        *("clock", "peak f32", "peak f64", "window"),
+        *("bandwidth L1", "bandwidth L2", "bandwidth L3", "feed L2", "shared bandwidth L3"),
     )
     assert (found.measurement.machine, found.measurement.version) == ("m", measure.VERSION)
 
@@ -210,7 +240,8 @@ def test_the_summary_names_every_figure():
     device = cpu_device("v3", eus=2)
     assert summary(device) == (
         "cpu-v3 v3, 2 EU(s), default figures: 3 GHz; f32 96, f64 48 Gop/s; "
-        "L1 192, L2 96, L3 24, DRAM 10 GB/s; of all EUs: L3 120, DRAM 40 GB/s"
+        "224 instructions in flight; L1 192, L2 96, L3 24, DRAM 10 GB/s, beside multiply-adds "
+        "L2 39 GB/s; of all EUs: L3 120, DRAM 40 GB/s"
     )
     assert ", measured figures: " in summary(replace(device, measured=True))
     assert "of all EUs" not in summary(cpu_device("v3", eus=1))

@@ -123,6 +123,19 @@ def test_records_round_trip(level, tmp_path):
     assert to_json(from_json(to_json(device))) == to_json(device)
 
 
+def test_records_of_before_a_figure_was_measured():
+    """Without a window, the feed of a level and the step between tasks: those of any CPU."""
+    device = cpu_device("v3")
+    record = json.loads(to_json(device))
+    del record["compute"]["window"], record["costs"]["step_ns"]
+    for level in record["memory"]:
+        del level["feed"]
+    found = from_json(json.dumps(record))
+    assert (found.compute.window, found.costs.step_ns) == (224.0, 5.0)
+    assert found.level("L2").fed == device.level("L2").bandwidth == 96.0
+    assert device.level("L2").fed == 39.0
+
+
 def broken(change):
     record = json.loads(to_json(cpu_device("v3")))
     change(record)
@@ -146,6 +159,8 @@ def broken(change):
         (lambda r: r["memory"].append(3), "3 where an object belongs"),
         (lambda r: r["compute"].pop("registers"), "'registers' is missing"),
         (lambda r: r["compute"].update(peaks={"f32": -1}), "peak f32 is -1"),
+        (lambda r: r["compute"].update(window=0), "window is 0"),
+        (lambda r: r["memory"][1].update(feed="fast"), r"memory\[1\].*feed is 'fast'"),
         (lambda r: r["costs"].update(barrier_ns=float("nan")), "barrier_ns is nan"),
         (lambda r: r["compute"].update(ghz=10**400), "compute: a number is beyond any machine"),
         (lambda r: r["memory"][0].update(capacity=10**400), r"memory\[0\].*beyond any machine"),
