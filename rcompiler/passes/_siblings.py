@@ -78,10 +78,11 @@ class Profit:
         return apart >= LEAST_GAIN * (self.ns(whole) + self.device.costs.task_ns)
 
     def ns(self, product: Product) -> float:
-        """EU time of all rTasks of a product, by the tile that Roller makes for it."""
+        """EU time of a product and its start, by the tile that Roller makes for it."""
         if product not in self._known:
             decision = construct(expression(product, self.device.lanes(4)), self.device)[0]
-            self._known[product] = decision.tasks * decision.estimated_ns
+            spent = decision.tasks * decision.estimated_ns
+            self._known[product] = spent + self.device.costs.task_ns
         return self._known[product]
 
 
@@ -107,5 +108,5 @@ def expression(product: Product, lanes: int) -> TensorExpr:
         outputs=[Access((rows, columns), product.itemsize, (m, n))],
         kind="contraction",
         ops=2.0,
-        epilogue_ops=1.0,
+        epilogue_ops=2.0,
     )

@@ -14,7 +14,14 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.dot_group import dot_group
-from rcompiler.kernelgen.region import Combination, Generic, element_of, integers, shape_of
+from rcompiler.kernelgen.region import (
+    Combination,
+    Generic,
+    element_of,
+    integers,
+    pieces_of,
+    shape_of,
+)
 from rcompiler.kernelgen.running_sums import reduction_root
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.value import item_bytes
@@ -23,17 +30,27 @@ from rcompiler.roller import expr as roller
 from rcompiler.roller.index import Atom
 from rcompiler.roller.linear_map import plan
 
-# Scalar operations of one element, in units of an addition, for the cost model.
+# What an operation on vectors takes, in slots of an addition, of which there are two per cycle.
+# Measured with f32 and 512 bits on Zen 5, beside the load and the store of an element. Functions:
+# `kernelgen/vector_math.py`; a maximum that passes NaN on is three instructions.
 COSTLY = {
     "math.exp": 12,
     "math.exp2": 10,
-    "math.tanh": 24,
-    "math.erf": 28,
-    "math.log": 20,
-    "arith.divf": 6,
-    "math.sqrt": 6,
+    "math.tanh": 21,
+    "math.erf": 27,
+    "math.log": 35,
+    "math.sqrt": 9,
+    "math.rsqrt": 14,
+    "arith.divf": 5,
+    "arith.maximumf": 3,
+    "arith.minimumf": 3,
 }
-LIBRARY_CALL = 40  # any other math op: one libm call for each lane
+# one instruction each, as all of arith that is not named above
+SINGLE = frozenset(
+    f"math.{name}"
+    for name in ("absf", "absi", "ceil", "copysign", "floor", "fma", "round", "roundeven", "trunc")
+)
+LIBRARY_CALL = 230  # any other math op: one libm call for each of 16 lanes
 
 
 @dataclass
@@ -230,7 +247,7 @@ class Tracer:
             for dim in generic.reduction_dims:
                 if group is None or dim != group.dim:
                     dims[dim] = axis(self._reduction_axis(generic, dim))
-            cost = body_cost(generic.block)
+            cost = body_cost(generic)
         if group is not None:
             found.dot, cost = group.element, 2.0 * group.steps
             known = [self._arguments.get(v) for v in generic.inputs]
@@ -238,6 +255,8 @@ class Tracer:
         if generic.accumulates:
             found.has_reduction = True
             found.is_product = found.is_product or generic.product is not None
+            found.reduced_ops += cost
+        elif self._axes_of(dims) & found.columns:  # of every element of a row
             found.reduced_ops += cost
         else:
             found.pointwise_ops += cost
@@ -297,16 +316,20 @@ class Tracer:
             known.exact = False
 
 
-def body_cost(block: ir.Block) -> float:
-    """Scalar operations of one evaluation of a linalg body."""
-    total = 0.0
-    for view in block.operations:
+def body_cost(generic: Generic) -> float:
+    """Operations of one evaluation of a linalg body: two for every slot of arithmetic, as many as
+    the multiply-add of a product does in one.
+    """
+    if generic.product is not None:
+        return 2.0
+    slots = 0.0
+    for view in generic.block.operations:
         name = view.operation.name
         if name.startswith("math."):
-            total += COSTLY.get(name, LIBRARY_CALL)
+            slots += 1 if name in SINGLE else COSTLY.get(name, LIBRARY_CALL)
         elif name.startswith("arith.") and name != "arith.constant":
-            total += COSTLY.get(name, 1)
-    return total
+            slots += COSTLY.get(name, 1)
+    return 2 * slots
 
 
 def tensor_expr(
@@ -343,6 +366,7 @@ def tensor_expr(
         in_parts=len(results) == 1 and reduction_root(results[0]) is not None,
         dot=traced.dot,
         periods=tuple(sorted(traced.periods.items())),
+        sweeps=_sweeps(results),
     )
 
 
@@ -359,6 +383,12 @@ def _axes(results: Sequence[ir.Value], traced: Traced) -> list[roller.Axis]:
         uncut = cut and any(d >= len(s) or s[d] != first[d] for s in shapes)
         axes.append(roller.Axis(f"a{d}", size, kind, padding, uncut))
     return axes
+
+
+def _sweeps(results: Sequence[ir.Value]) -> int:
+    """Results of one shape, each in one piece, are written together; others one after the other."""
+    same = len({tuple(shape_of(r)) for r in results}) == 1
+    return 1 if same and all(len(pieces_of(r)) == 1 for r in results) else len(results)
 
 
 def _access(

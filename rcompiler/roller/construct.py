@@ -19,10 +19,11 @@ from itertools import product
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.cost import Array, TaskCosts, balance, cuts, spans, task_costs
+from rcompiler.roller.cost import Parts, TaskCosts, balance, cuts, spans, task_costs, unevenness
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.explain import RunnerUp, explain
 from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.nest import Array
 from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.rtile import grid_of, line_unit, splits
 from rcompiler.roller.vectors import VectorAxis, choose_vector_axis
@@ -32,9 +33,10 @@ _PARTS = 256  # tiles along one axis
 _TASKS = 256  # tasks of one operator, or 4 per EU on a wider device
 _SPACE = 8192  # task tiles that are evaluated
 _SHARE = 96  # a large operator has about this many tasks: enough to balance, few to place
-_REGISTERS = 3  # register tiles whose task tiles are compared
+_REGISTERS = 4  # register tiles whose task tiles are compared
+_NEAR = 1.1  # times the cycles of the best register tile that the others take at most
 _SUMS = 32 << 10  # bytes of the running sums of a task, which stay in the first two levels
-_CUT = 0.05  # every axis that is cut makes rows shorter and dependences more
+_CUT = 0.01  # every axis that is cut makes dependences more
 _FAST = 3  # decisions besides the efficient one
 _WORTH = 5  # times the hand-off that an rTask of a faster decision takes at least
 
@@ -52,16 +54,8 @@ def construct(expr: TensorExpr, device: Device, eus: int | None = None) -> list[
 def paced(expr: TensorExpr, device: Device, eus: int) -> list[tuple[Decision, float]]:
     """The decisions for `eus` EUs, each with its makespan on them in ns."""
     model = RegisterModel(expr, device, choose_vector_axis(expr, device))
-    plans: list[_Plan] = []
-    best = 0
-    for register in model.candidates()[:_REGISTERS]:
-        plans.append(_plan(model, register))
-        # the order of the candidates already knows their cycles: only a clear win counts
-        if plans[-1].score < 0.95 * plans[best].score:
-            best = len(plans) - 1
-        # bound by arithmetic: a register tile with less traffic cannot help
-        if plans[-1].limit == "compute" or not model.space.broadcasts:
-            break
+    plans = [_plan(model, register) for register in promising(model)]
+    best = min(range(len(plans)), key=lambda number: plans[number].score)
     plan = plans[best]
     first = _decided(model, plan, plan.first).compared(_second(model, plans, best))
     return _with_faster(model, plan, first, eus)
@@ -81,8 +75,7 @@ def decision_of(model: RegisterModel, register: RegisterTile, tile: Sequence[int
 class _Plan:
     """The task tiles of one register tile with their costs; `first` has the best of the `scores`.
 
-    `around`: loops of `order` around the loop over parts of the reduction. `allowed`: the tiles
-    whose running sums fit.
+    `around`: loops of `order` around the loop over parts of the reduction.
     """
 
     register: RegisterTile
@@ -90,17 +83,12 @@ class _Plan:
     around: int
     tiles: Array
     costs: TaskCosts
-    allowed: Array
     scores: Array
     first: int
 
     @property
     def score(self) -> float:
         return float(self.scores[self.first])
-
-    @property
-    def limit(self) -> str:
-        return self.costs.parts[int(self.costs.limit[self.first])]
 
 
 def _plan(model: RegisterModel, register: RegisterTile, tiles: Array | None = None) -> _Plan:
@@ -109,28 +97,38 @@ def _plan(model: RegisterModel, register: RegisterTile, tiles: Array | None = No
     order = loop_order(model, register)
     if tiles is None:
         tiles = task_tiles(expr, device, model.vector, register)
-    costs = task_costs(expr, device, register, tiles, order)
-    allowed = costs.tasks >= 1
     around = panel_loops(model, register)
-    if register.part:
-        fits = _sums(expr, register, order[around:], tiles) <= _SUMS
-        allowed = fits if fits.any() else allowed
-    first, scores = efficient(expr, device, tiles, costs, allowed)
-    return _Plan(register, order, around, tiles, costs, allowed, scores, first)
+    parts = Parts(around, _partable(expr, register, order[around:], tiles))
+    costs = task_costs(model, register, tiles, order, parts)
+    first, scores = efficient(expr, device, tiles, costs)
+    return _Plan(register, order, around, tiles, costs, scores, first)
+
+
+def promising(model: RegisterModel) -> list[RegisterTile]:
+    """The register tiles whose task tiles are compared, best first: those close to the best one,
+    of which those with as many instructions of each kind (3x2 pixels after 2x3) count as one.
+    """
+    candidates = model.candidates()
+    most = _NEAR * model.total(candidates[0])
+    found: dict[tuple[float, ...], RegisterTile] = {}
+    for tile in candidates:
+        if model.total(tile) <= most:
+            found.setdefault((model.total(tile), tile.loads, tile.macs), tile)
+    return list(found.values())[:_REGISTERS]
 
 
 class Space:
     """All aligned tilings of an expression: the task tiles of its best register tiles.
 
     Candidates are numbered. `scores`: what `construct` minimises for its first decision; infinite
-    for tasks that are too short, or whose running sums do not fit. `spent_ns`: all tasks, one after
-    the other.
+    for tasks that are too short. `spent_ns`: all tasks, one after the other.
     """
 
-    def __init__(self, expr: TensorExpr, device: Device, registers: int = _REGISTERS) -> None:
-        """registers: how many register tiles, best first."""
-        self._model = RegisterModel(expr, device, choose_vector_axis(expr, device))
-        self._plans = [_plan(self._model, r) for r in self._model.candidates()[:registers]]
+    def __init__(self, expr: TensorExpr, device: Device, registers: int | None = None) -> None:
+        """registers: how many register tiles, best first; by default those that are compared."""
+        self._model = model = RegisterModel(expr, device, choose_vector_axis(expr, device))
+        tiles = promising(model) if registers is None else model.candidates()[:registers]
+        self._plans = [_plan(model, register) for register in tiles]
         self.scores = np.concatenate([p.scores for p in self._plans])
         self.spent_ns = np.concatenate([p.costs.tasks * p.costs.ns for p in self._plans])
         self._starts = np.cumsum([0, *(len(p.tiles) for p in self._plans)])
@@ -205,10 +203,14 @@ def task_tiles(
 
 
 def efficient(
-    expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts, allowed: Array
+    expr: TensorExpr,
+    device: Device,
+    tiles: Array,
+    costs: TaskCosts,
+    allowed: Array | bool = True,
 ) -> tuple[int, Array]:
-    """The candidate with the least EU time over 1 to 8 EUs among those with long enough tasks, and
-    the scores of all.
+    """The candidate with the least EU time over 1 to 8 EUs among those that are allowed and have
+    long enough tasks, and the scores of all.
     """
     scores = _scores(expr, device, tiles, costs, allowed)
     # equal scores: fewer tasks, then the first tile
@@ -216,7 +218,7 @@ def efficient(
 
 
 def _scores(
-    expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts, allowed: Array
+    expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts, allowed: Array | bool
 ) -> Array:
     """EU time over 1 to 8 EUs; infinite for tiles that are not allowed or too short."""
     whole = float(costs.ns[0])
@@ -228,15 +230,17 @@ def _scores(
 
 
 def eu_time(expr: TensorExpr, device: Device, tiles: Array, tasks: Array, ns: Array) -> Array:
-    """EU time in ns, on average over 1 to 8 EUs, of `tasks` rTasks of `ns` each, per candidate.
+    """EU time in ns, on average over 1 to 8 EUs, of `tasks` rTasks of `ns` in the mean.
 
     tiles: int64 [candidates, parallel axes].
     """
-    spent = balance(tasks, ns, _EUS, device.costs.hand_off_ns)
+    spent = balance(tasks, ns, _EUS, device.costs.hand_off_ns, unevenness(expr, tiles))
     return spent * (1 + _CUT * cuts(expr, tiles))
 
 
-def faster(device: Device, costs: TaskCosts, first: int, allowed: Array, eus: int) -> list[int]:
+def faster(
+    device: Device, costs: TaskCosts, first: int, eus: int, allowed: Array | bool = True
+) -> list[int]:
     """Pareto candidates with a clearly shorter makespan on `eus` EUs, most efficient first.
 
     None for an operator that is too short for a second EU as a whole.
@@ -265,7 +269,7 @@ def _with_faster(
     """`first` and the faster decisions, each with its makespan on `eus` EUs and compared by it."""
     device, costs = model.device, plan.costs
     span = spans(costs, device, eus)
-    chosen = faster(device, costs, plan.first, plan.allowed, eus)
+    chosen = faster(device, costs, plan.first, eus)
     found = [(_decided(model, plan, i), float(span[i])) for i in chosen]
     found += _shrunk(model, plan, float(span[[plan.first, *chosen]].min()), eus)
     by, whole = f"makespan on {eus} EUs", float(span[plan.first])
@@ -300,9 +304,8 @@ def _shrunk(
 
 
 def _decided(model: RegisterModel, plan: _Plan, i: int) -> Decision:
-    tile = plan.tiles[i]
-    parts = _parts(model.expr, plan, tile)
-    return decide(model, plan.register, plan.order, tile, plan.costs, i, parts)
+    parts = (plan.around, plan.register.part) if plan.costs.in_parts[i] else ()
+    return decide(model, plan.register, plan.order, plan.tiles[i], plan.costs, i, parts)
 
 
 def decide(
@@ -353,14 +356,17 @@ def _second(model: RegisterModel, plans: Sequence[_Plan], best: int) -> RunnerUp
     return _decided(model, plans[k], number).as_runner_up("EU time", ratio)
 
 
-def _parts(expr: TensorExpr, plan: _Plan, tile: Array) -> tuple[int, ...]:
-    """The loop over parts of the reduction, if several register tiles inside of it share a part."""
-    register, inside = plan.register, plan.order[plan.around :]
-    core = _core(expr, tile)
-    shared = math.prod(math.ceil(core[p] / register.sizes[p]) for p in inside)
-    if not register.part or shared == 1 or _sums(expr, register, inside, tile) > _SUMS:
-        return ()
-    return plan.around, register.part
+def _partable(
+    expr: TensorExpr, register: RegisterTile, inside: Sequence[int], tiles: Array
+) -> Array:
+    """Whether the reduction may run in parts: several register tiles share a part of the vector
+    operand, and their sums fit; bool [candidates].
+    """
+    if not register.part:
+        return np.zeros(len(tiles), bool)
+    trips = -(-_core(expr, tiles) // np.array(register.sizes, np.int64))
+    shared = trips[:, list(inside)].prod(axis=1)
+    return (shared > 1) & (_sums(expr, register, inside, tiles) <= _SUMS)
 
 
 def _sums(expr: TensorExpr, register: RegisterTile, inside: Sequence[int], tiles: Array) -> Array:

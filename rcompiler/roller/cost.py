@@ -2,33 +2,34 @@
 
     T(task) = max(compute, traffic(level) / bandwidth(next level) for every level) + start
 
-The loops of a task, and around them the loop over tasks, form one nest. For every level, the
-largest inner part of the nest whose data fits is found; loops outside of it load their operands
-again, except operands that do not move with the loops directly around it. All candidates of one
-operator are evaluated at once, as numpy arrays.
+Traffic hides behind those register tiles only that load: one that finds its operands in the level
+has nothing to wait for. Register tiles and tasks that are cut off at the end of an axis count for
+what they are. All candidates of one operator are evaluated at once, as numpy arrays.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from rcompiler.device.model import Device
 from rcompiler.roller.expr import TensorExpr
-from rcompiler.roller.register import RegisterTile
-
-Array = Any  # numpy array with one entry per candidate
+from rcompiler.roller.nest import Array, Nest
+from rcompiler.roller.register import RegisterModel, RegisterTile
 
 _FIT = 0.75  # of a level's capacity is used: the rest holds stacks, code and what comes next
+_PARTS = 0.95  # of the time without parts that those of a reduction take at most to be worth it
 
 
 @dataclass(frozen=True)
 class TaskCosts:
-    """Per candidate: `ns` of one rTask, `tasks`, and the index of the slowest part in `parts`.
+    """Per candidate: `ns` of one rTask, the mean of all; `tasks`; and the index of the slowest part
+    in `parts`.
 
     `parts` names "compute" and then the levels data comes from; `times`: ns of each of them alone,
-    [parts, candidates].
+    [parts, candidates]; `apart`: ns of arithmetic while none of a part's data is on its way, alike.
+    `uneven`: a whole rTask relative to the mean of all. `in_parts`: whether the reduction is faster
+    part by part.
     """
 
     ns: Array
@@ -36,38 +37,90 @@ class TaskCosts:
     limit: Array
     parts: tuple[str, ...]
     times: Array
+    apart: Array
+    uneven: Array
+    in_parts: Array
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The loop over parts of a reduction: `around`: how many loops of a task are around it.
+    `possible`: of which candidates, bool [candidates].
+    """
+
+    around: int
+    possible: Array
 
 
 def task_costs(
-    expr: TensorExpr,
-    device: Device,
+    model: RegisterModel,
     register: RegisterTile,
     tiles: Array,
     order: Sequence[int],
+    parts: Parts | None = None,
 ) -> TaskCosts:
     """Costs of the rTask tiles `tiles` (int64, [candidates, parallel axes])."""
-    sizes = np.maximum(np.array([expr.axes[p].size for p in expr.parallel], np.int64), 1)
-    grid = -(-np.array(expr.extents, np.int64) // tiles)
-    trips = -(-np.minimum(tiles, sizes) // np.array(register.sizes, np.int64))
-    tasks = grid.prod(axis=1)
-    compute = trips.prod(axis=1) * register.cycles / device.compute.ghz
-    parts = [compute]
-    names = ["compute"]
-    nest = _Nest(expr, device, register, tiles, grid, trips, order)
+    expr, line = model.expr, model.device.memory[0].line
+    tasks = (-(-np.array(expr.extents, np.int64) // tiles)).prod(axis=1)
+    passes = register_tiles(model, register, tiles) / tasks
+    nest = Nest(expr, line, register, tiles, order)
+    ns, times, apart, names = _one_task(model, passes * register.cycles, nest, tasks)
+    chosen = np.zeros(len(tiles), bool)
+    if parts is not None and parts.possible.any():
+        nest = Nest(expr, line, register, tiles, order, parts.around)
+        other = _one_task(model, passes * register.part_cycles, nest, tasks)
+        chosen = parts.possible & (other[0] < _PARTS * ns)
+        together = zip(other[:3], (ns, times, apart), strict=True)
+        ns, times, apart = (np.where(chosen, new, old) for new, old in together)
+    uneven = unevenness(expr, tiles)
+    limit = (times + apart).argmax(axis=0)
+    return TaskCosts(ns, tasks, limit, names, times, apart, uneven, chosen)
+
+
+def unevenness(expr: TensorExpr, tiles: Array) -> Array:
+    """A whole rTask of each of `tiles` relative to the mean of all of them."""
+    shares = tiles / np.array(expr.extents, np.int64)
+    return (np.ceil(1 / shares) * shares).prod(axis=1)
+
+
+def _one_task(
+    model: RegisterModel, cycles: Array, nest: Nest, tasks: Array
+) -> tuple[Array, Array, Array, tuple[str, ...]]:
+    """ns of one rTask; those of each part alone, and of arithmetic apart from it; their names."""
+    device, compute = model.device, cycles / model.device.compute.ghz
+    times, apart, names, later = [compute], [0.0], ["compute"], 0.0
     for level, outer in zip(device.memory, device.memory[1:], strict=False):
         capacity = level.capacity * _FIT
         if outer is device.memory[-1] and nest.whole <= capacity:
             break  # the operator before left its results in the last cache
-        moved = nest.traffic(capacity) / tasks
-        parts.append(moved / outer.bandwidth)
+        times.append(nest.traffic(capacity) / outer.bandwidth / tasks)
+        apart.append(compute * (1 - nest.loading(capacity)))
         names.append(outer.name)
-    times = np.stack([np.broadcast_to(part, tasks.shape) for part in parts])
-    return TaskCosts(_task_ns(times, device), tasks, times.argmax(axis=0), tuple(names), times)
+        if model.expr.sweeps > 1:  # later sweeps wait for what they load again
+            later += nest.traffic(capacity, again=True) / outer.bandwidth / tasks - times[-1]
+    alone, rest = (np.stack([np.broadcast_to(t, tasks.shape) for t in x]) for x in (times, apart))
+    return _task_ns(alone, rest, device) + later, alone, rest, tuple(names)
 
 
-def _task_ns(times: Array, device: Device) -> Array:
+def _task_ns(times: Array, apart: Array, device: Device) -> Array:
     """One rTask of these parts: the slowest hides the others, but not perfectly."""
-    return 0.8 * times.max(axis=0) + 0.2 * times.sum(axis=0) + device.costs.task_ns
+    slowest = (times + apart).max(axis=0)
+    return 0.8 * slowest + 0.2 * times.sum(axis=0) + device.costs.step_ns
+
+
+def register_tiles(model: RegisterModel, register: RegisterTile, tiles: Array) -> Array:
+    """How many whole register tiles take as long as those of all tasks, per candidate."""
+    total = np.ones(len(tiles))
+    for position, axis in enumerate(model.expr.parallel):
+        size = max(1, model.expr.axes[axis].size)
+        tile = np.minimum(tiles[:, position], size)
+        step, shares = register.sizes[position], model.shares(register, position)
+
+        def count(length: Array, step: int = step, shares: Array = shares) -> Array:
+            return length // step + shares[length % step]
+
+        total = total * (size // tile * count(tile) + count(size % tile))
+    return total
 
 
 def spans(costs: TaskCosts, device: Device, eus: int) -> Array:
@@ -81,105 +134,32 @@ def spans(costs: TaskCosts, device: Device, eus: int) -> Array:
         level = device.level(name)
         share = level.shared_bandwidth / np.clip(active, 1, level.shared_by)
         times[number] *= np.maximum(1, level.bandwidth / share)
-    ns = costs.ns + _task_ns(times, device) - _task_ns(costs.times, device)
-    return makespan(costs.tasks, ns, eus, device.costs.hand_off_ns)
+    shared, alone = (_task_ns(t, costs.apart, device) for t in (times, costs.times))
+    ns = costs.ns + shared - alone
+    return makespan(costs.tasks, ns, eus, device.costs.hand_off_ns, costs.uneven)
 
 
-class _Nest:
-    """Register-tile loops of a task, then the loops over tasks, innermost first."""
-
-    def __init__(
-        self,
-        expr: TensorExpr,
-        device: Device,
-        register: RegisterTile,
-        tiles: Array,
-        grid: Array,
-        trips: Array,
-        order: Sequence[int],
-    ) -> None:
-        self.expr = expr
-        count = len(tiles)
-        full = [axis.size for axis in expr.axes]
-        current = [np.full(count, size, np.int64) for size in full]
-        limits = [expr.axes[p].size for p in expr.parallel]
-        for position, axis in enumerate(expr.parallel):
-            step = min(register.sizes[position], limits[position])
-            current[axis] = np.full(count, step, np.int64)
-        self.loops: list[tuple[int, Array]] = []
-        self.bytes: list[list[Array]] = [self._bytes(current, device)]
-        for position in reversed(order):
-            self._loop(position, trips[:, position], tiles[:, position], current, device)
-        for position in reversed(range(len(limits))):
-            whole = np.full(count, limits[position], np.int64)
-            self._loop(position, grid[:, position], whole, current, device)
-        line = device.memory[0].line
-        self.whole = sum(int(a.traffic(expr.sizes, line)) for a in expr.accesses)
-        self.outside = [np.ones(count)]
-        for _, times in reversed(self.loops):
-            self.outside.append(self.outside[-1] * times)
-        self.outside.reverse()
-
-    def _loop(
-        self, position: int, times: Array, size: Array, current: list[Array], device: Device
-    ) -> None:
-        if (times == 1).all():
-            return
-        axis = self.expr.parallel[position]
-        current[axis] = np.minimum(size, self.expr.axes[axis].size)
-        self.loops.append((axis, times))
-        self.bytes.append(self._bytes(current, device))
-
-    def _bytes(self, sizes: list[Array], device: Device) -> list[Array]:
-        line = device.memory[0].line
-        return [access.traffic(sizes, line) for access in self.expr.accesses]
-
-    def traffic(self, capacity: float) -> Array:
-        """Bytes that all tasks together load into a level of `capacity` bytes."""
-        depths = len(self.bytes)
-        fits = np.stack([np.broadcast_to(sum(b), self.outside[0].shape) for b in self.bytes])
-        deepest = (fits <= capacity).sum(axis=0) - 1  # footprints grow outwards
-        total = np.zeros(self.outside[0].shape)
-        for depth in range(-1, depths):
-            chosen = deepest == depth
-            if chosen.any():
-                total = np.where(chosen, self._at(max(depth, 0), retained=depth >= 0), total)
-        return total
-
-    def _at(self, depth: int, retained: bool) -> Array:
-        """Bytes when the nest up to `depth` fits (`retained`), or when nothing does.
-
-        What fits is still there when the loop around it takes its next step: that loop loads
-        only what is new, and loops that do not move an operand load nothing of it.
-        """
-        total: Array = 0.0
-        for number, access in enumerate(self.expr.accesses):
-            inner = outer = depth
-            while retained and outer < len(self.loops):
-                if access.moves_with(self.loops[outer][0]):
-                    if outer == depth:  # a sliding window: the overlap is loaded once
-                        inner = outer = depth + 1
-                    break
-                outer += 1
-            if not access.kept:
-                total = total + self.bytes[inner][number] * self.outside[outer]
-        return total
-
-
-def balance(tasks: Array, ns: Array, eus: Sequence[int], hand_off: float) -> Array:
+def balance(
+    tasks: Array, ns: Array, eus: Sequence[int], hand_off: float, uneven: Array | float = 1.0
+) -> Array:
     """EU time an operator takes, mean over numbers of EUs: idle EUs at the end count.
 
-    With E EUs the last one finishes after ceil(tasks / E) tasks, and E * that time is spent.
+    With E EUs, E times the time until the last one has finished is spent.
     """
     total: Array = 0.0
     for count in eus:
-        total = total + np.ceil(tasks / count) * count * (ns + hand_off)
+        total = total + count * makespan(tasks, ns, count, hand_off, uneven)
     return total / len(eus)
 
 
-def makespan(tasks: Array, ns: Array, eus: int, hand_off: float) -> Array:
-    """Time until the last of `eus` EUs is done."""
-    return np.ceil(tasks / eus) * (ns + hand_off)
+def makespan(
+    tasks: Array, ns: Array, eus: int, hand_off: float, uneven: Array | float = 1.0
+) -> Array:
+    """Time until the last of `eus` EUs is done: with ceil(tasks / eus) tasks of the mean time `ns`,
+    and no earlier than after one whole task, which takes `uneven` times as long.
+    """
+    turns = np.ceil(tasks / eus)
+    return np.maximum(turns * ns, uneven * ns) + turns * hand_off
 
 
 def cuts(expr: TensorExpr, tiles: Array) -> Array:

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rcompiler.device.model import MemoryLevel
 from rcompiler.roller.cost import TaskCosts
-from rcompiler.roller.expr import Access
 from rcompiler.roller.register import RegisterModel, RegisterTile
-from rcompiler.roller.rtile import set_conflicts, shape_waste
+from rcompiler.roller.rtile import shape_waste
 
 
 @dataclass(frozen=True)
@@ -77,7 +75,7 @@ def explain(
 ) -> Explanation:
     """What the cost model knows of the rTask `tile`, which has that number in `costs`."""
     expr, device = model.expr, model.device
-    ns = max(float(costs.ns[number]), 1e-9)
+    ns = max(float(costs.ns[number] * costs.uneven[number]), 1e-9)
     peak = device.compute.peak(expr.compute_bytes)
     times = costs.times[:, number]
     return Explanation(
@@ -94,7 +92,7 @@ def _alignment(model: RegisterModel, register: RegisterTile, tile: Sequence[int]
     expr, device, vector = model.expr, model.device, model.vector
     first = device.memory[0]
     sizes = [max(1, expr.axes[p].size) for p in expr.parallel]
-    rows = [_rows_per_set(model, register, access, first) for access in expr.inputs]
+    rows = [model.rows_per_set(access, register.sizes) for access in expr.inputs]
     lanes, row = 1.0, expr.outputs[0].itemsize
     if vector.axis >= 0:
         size = max(1, expr.axes[vector.axis].size)
@@ -112,19 +110,3 @@ def _alignment(model: RegisterModel, register: RegisterTile, tile: Sequence[int]
         ways=first.ways,
         waste=round(waste, 4),
     )
-
-
-def _rows_per_set(
-    model: RegisterModel, register: RegisterTile, access: Access, level: MemoryLevel
-) -> int:
-    """Rows of an input that a register tile reads side by side, in the fullest set of `level`."""
-    expr = model.expr
-    most = 1
-    for axis, count in zip(expr.parallel, register.sizes, strict=True):
-        if axis == model.vector.axis or axis not in access.axes():
-            continue
-        rows = min(count, expr.axes[axis].size)
-        stride = access.stride(axis, 2, expr.axes[axis].size) if rows > 1 else None
-        if stride:
-            most = max(most, set_conflicts(abs(stride) * access.itemsize, rows, level))
-    return most

@@ -123,7 +123,7 @@ class Access:
         result: list[Number] = []
         for dim, size in zip(self.dims, self.shape, strict=True):
             if dim is None:
-                result.append(np.minimum(self._free_points(sizes), size))
+                result.append(np.minimum(self.free_points(sizes), size))
                 continue
             low, high = dim.bounds(sizes)
             extent = high - low + 1
@@ -132,26 +132,7 @@ class Access:
             result.append(min(max(extent, 0), size) if one else np.clip(extent, 0, size))
         return tuple(result)
 
-    def traffic(self, sizes: Sequence[Number], line: int) -> Number:
-        """Bytes that move when a tile of `sizes` is read once in transactions of `line` bytes.
-
-        Rows of the box are rounded up to lines; a data-dependent access moves a line per point.
-        Whole trailing dimensions join up with the dimension before them into one row.
-        """
-        if self.dims is None:
-            points = math.prod(sizes[1:], start=sizes[0]) if len(sizes) else 1
-            return points * max(line, self.itemsize)
-        extents = self.extents(sizes)
-        run: Number = 1
-        rows: Number = 1
-        joined: Number = True
-        for extent, size in zip(reversed(extents), reversed(self.shape), strict=True):
-            run = np.where(joined, run * extent, run)
-            rows = np.where(joined, rows, rows * extent)
-            joined = joined & (extent == size)
-        return rows * (-(-run * self.itemsize // line) * line)
-
-    def _free_points(self, sizes: Sequence[Number]) -> Number:
+    def free_points(self, sizes: Sequence[Number]) -> Number:
         """Points per position of the named dimensions: each may name another data-dependent row."""
         named = self.axes()
         return math.prod(size for axis, size in enumerate(sizes) if axis not in named)
@@ -169,7 +150,7 @@ class Access:
             return min(math.prod(sizes), math.prod(self.shape))
         start = tuple(origin) if origin is not None else (0,) * len(sizes)
         free = min(
-            self._free_points(sizes),
+            self.free_points(sizes),
             math.prod(n for n, d in zip(self.shape, self.dims, strict=True) if d is None),
         )
         counts = (self._count(dims, axes, sizes, start) for dims, axes in self._groups)
@@ -266,13 +247,15 @@ class Access:
 class TensorExpr:
     """Axes, accesses, and the arithmetic per point.
 
-    `ops`: scalar operations per point of the whole space (a multiply-add counts 2);
-    `epilogue_ops`: per point of the parallel space (what is fused before or after the root).
+    `ops`: operations per point of the whole space, two for every slot of arithmetic (a multiply-add
+    takes one, so does an addition); `epilogue_ops`: per point of the parallel space (what is fused
+    before or after the root).
     `compute_bytes`: bytes of the widest element held in registers. `in_parts`: the running sums of
     a tile may wait in memory between two parts of the outermost reduction axis. `dot`: "" or the
     type of the elements ("i8", "bf16") that a point multiplies in groups and adds up: one group is
     a word, the element of the accesses, and `ops` are those of all its steps. `periods`: (axis,
     steps) of parallel axes along which what is computed repeats: register tiles take whole periods.
+    `sweeps`: how often a task goes over its tile, for one result after the other.
     """
 
     axes: tuple[Axis, ...]
@@ -285,6 +268,7 @@ class TensorExpr:
     in_parts: bool = False
     dot: str = ""
     periods: tuple[tuple[int, int], ...] = ()
+    sweeps: int = 1
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -356,6 +340,7 @@ def tensor_expr(
     in_parts: bool = False,
     dot: str = "",
     periods: tuple[tuple[int, int], ...] = (),
+    sweeps: int = 1,
 ) -> TensorExpr:
     """A TensorExpr from plain data; ExpressionError names what does not fit together.
 
@@ -389,6 +374,7 @@ def tensor_expr(
         in_parts,
         dot,
         periods,
+        sweeps,
     )
     return replace(draft, kind=kind or _infer_kind(draft))
 

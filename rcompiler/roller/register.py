@@ -11,17 +11,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from rcompiler.device.model import Device
+from rcompiler.roller.cycles import Work, blend, bounds
 from rcompiler.roller.expr import Access, TensorExpr
 from rcompiler.roller.register_space import RegisterSpace
+from rcompiler.roller.rtile import set_conflicts
 from rcompiler.roller.vectors import VectorAxis, load_slots
 
-_LONG = 32  # reduction steps from which the FMA latency of one tile is no longer overlapped
-_LINE_CYCLES = 5.0  # per line out of the second level beside arithmetic (measured: 13 B a cycle)
+_LONG = 32  # reduction steps of a part, at least
 _PART = 0.75  # of the first level is for the part of the vector operand that register tiles share
 _PART_CYCLES = 40.0  # of one register tile per part, besides loading and storing its sums
-_TILE_CYCLES = 10.0  # loop control and addresses of one register tile
-_BLEND = 5  # norm of arithmetic, loads and latency (measured: half the tiles within 2 to 3 %)
+_THRASH = 2.0  # times a line that its neighbours evict before its end: they are fetched again too
 _BODY = 128  # vector operations of one unrolled loop body; a window may take twice as many
 _SHORT = 4  # steps of a reduction axis that are unrolled whole
 
@@ -31,7 +33,8 @@ class RegisterTile:
     """`sizes` per parallel axis; `unroll` per reduction axis; `cycles` of one whole tile.
 
     `loads` and `macs` are vector instructions per reduction step. `part`: steps of the outermost
-    reduction axis whose operands fit the first level together; 0: no need for parts.
+    reduction axis whose operands fit the first level together; 0: no need for parts. `part_cycles`:
+    as `cycles`, part by part.
     """
 
     sizes: tuple[int, ...]
@@ -42,6 +45,7 @@ class RegisterTile:
     macs: float
     cycles: float
     part: int = 0
+    part_cycles: float = 0.0
 
 
 class RegisterModel:
@@ -55,6 +59,8 @@ class RegisterModel:
         # many register tiles touch the same part of one operand: count every part once
         self._counted: dict[tuple[int, tuple[int, ...]], float] = {}
         self._slot_table: dict[int, float] = {}
+        self._tiles: dict[tuple[int, ...], RegisterTile] = {}
+        self._shares: dict[tuple[tuple[int, ...], int], np.ndarray] = {}
         everything = range(len(expr.axes))
         self._named = {
             id(a): everything if a.data_dependent else sorted(a.axes()) for a in expr.accesses
@@ -68,28 +74,12 @@ class RegisterModel:
         return sorted(fitting, key=lambda t: (self.total(t), t.accumulators, t.sizes))
 
     def total(self, tile: RegisterTile) -> float:
-        """Cycles of the whole operator: tiles times cycles, with remainders charged by half."""
+        """Cycles of the whole operator; what is cut off counts for what it is."""
         count = 1.0
         for position, (size, step) in enumerate(zip(self.space.extents, tile.sizes, strict=True)):
-            covered = math.ceil(size / step)
-            vector = self.expr.parallel[position] == self.vector.axis
-            vectors = math.ceil(size / self.vector.lanes) * self.vector.lanes / step
-            exact = vectors if vector else size / step
-            count *= (covered + exact) / 2
-        return round(count * tile.cycles, 6)
-
-    def _stretch(self, sizes: Sequence[int]) -> float:
-        """Passes over the vector axis, in those of whole register tiles.
-
-        A remainder of 14 lanes takes three passes, of 8, 4 and 2 lanes, each as long as one of 16.
-        """
-        if self.vector.axis not in self.expr.parallel or self.device.kind != "cpu":
-            return 1.0
-        position = self.expr.parallel.index(self.vector.axis)
-        size, step = self.space.extents[position], sizes[position]
-        narrow = (size % self.vector.lanes).bit_count()
-        more = max(0, narrow - 1) * min(self.vector.lanes / step, 1.0)
-        return 1 + more / max(1, math.ceil(size / step))
+            count *= size // step + self._share(tile, position, size % step)
+        cycles = min(tile.cycles, tile.part_cycles) if tile.part else tile.cycles
+        return round(count * cycles, 6)
 
     def count(self, tile: RegisterTile) -> int:
         """Register tiles of the whole operator, without its reduction."""
@@ -98,6 +88,31 @@ class RegisterModel:
 
     def tile(self, sizes: Sequence[int]) -> RegisterTile:
         """The register tile of these sizes with its instruction counts."""
+        key = tuple(sizes)
+        if key not in self._tiles:
+            self._tiles[key] = self._tile(key)
+        return self._tiles[key]
+
+    def shares(self, tile: RegisterTile, position: int) -> np.ndarray:
+        """Cycles of 0, 1, ... steps along a parallel axis, relative to those of the whole tile."""
+        key = tile.sizes, position
+        if key not in self._shares:
+            steps = range(tile.sizes[position])
+            self._shares[key] = np.array([self._share(tile, position, n) for n in steps])
+        return self._shares[key]
+
+    def _share(self, tile: RegisterTile, position: int, steps: int) -> float:
+        """See `shares`. Lanes that are cut off take ever narrower vectors, each in a tile of its
+        own: 14 lanes take three, of 8, 4 and 2 lanes, each as long as one of 16.
+        """
+        vector = self.expr.parallel[position] == self.vector.axis
+        lanes = self.vector.lanes if vector else 1
+        chunks = [steps // lanes * lanes] if steps >= lanes else []
+        chunks += [lanes] * (steps % lanes).bit_count()
+        tiles = (self.tile(_with(tile.sizes, position, chunk)) for chunk in chunks)
+        return sum(t.cycles for t in tiles) / tile.cycles
+
+    def _tile(self, sizes: tuple[int, ...]) -> RegisterTile:
         lanes = self.vector.lanes
         horizontal = self.space.horizontal
         points = math.prod(sizes)
@@ -108,14 +123,56 @@ class RegisterModel:
         whole = self._full(sizes, unroll)
         one = self._full(sizes, self._one_step())
         loads = sum(self._instructions(access, whole) for access in self.space.streams) / block
-        registers = accumulators * partial + self._held(one)
         macs = accumulators * self._operations
-        step = self._step_cycles(macs, loads, self._shuffles(one), accumulators * partial)
-        cycles, part = self._reduction_cycles(sizes, step, self._streamed(whole, block))
-        cycles = (cycles + self._edge_cycles(accumulators)) * self._stretch(sizes)
+        work = self._work(accumulators, macs + self._shuffles(one), loads, partial)
+        times = [*bounds(work, self.device.compute)]
+        times.append(_THRASH * self._line_cycles(self._evicted(sizes, one) / block))
+        far = self._streamed(whole, block) / self.device.memory[0].line
+        fill = self._line_cycles(far) if self._passes(sizes) > 1 else 0.0
+        tail = self._tail(partial)
+        part, part_cycles = self._in_parts(sizes, blend(*times) + tail) if fill else (0, 0.0)
         return RegisterTile(
-            tuple(sizes), unroll, accumulators * partial, registers, loads, macs, cycles, part
+            sizes=sizes,
+            unroll=unroll,
+            accumulators=accumulators * partial,
+            registers=accumulators * partial + self._held(one),
+            loads=loads,
+            macs=macs,
+            cycles=blend(*times, fill) + tail,
+            part=part,
+            part_cycles=part_cycles,
         )
+
+    def _work(self, accumulators: int, arithmetic: float, loads: float, partial: int) -> Work:
+        """All instructions of a tile, from those of a reduction step and those once per tile: loads
+        of what does not move, the epilogue, the stores. Rows along the vectors are summed up one
+        after the other, each in `partial` sums.
+        """
+        steps, horizontal = self._steps, self.space.horizontal
+        vectors = accumulators * (steps if self._row_output else 1)
+        once = sum(
+            accumulators * self._slots(access) if self.vector.axis in access.axes() else 1.0
+            for access in self.expr.inputs
+            if access not in self.space.streams
+        )
+        epilogue = accumulators * self.expr.epilogue_ops / 2
+        if horizontal:
+            epilogue += accumulators * 2 * math.log2(max(2, self.vector.lanes))
+        # of a step that is no multiply-add, half lies on the way from sum to sum
+        link = 1.0 if horizontal else max(1.0, self._operations / 2)
+        return Work(
+            arithmetic=arithmetic * steps + epilogue,
+            loads=loads * steps + once,
+            stores=vectors * sum(self._slots(output) for output in self.expr.outputs),
+            chain=link * steps / partial,
+            chains=accumulators if horizontal else 1,
+        )
+
+    def _tail(self, partial: int) -> float:
+        """Cycles until the last row is summed up across its lanes, when nothing else is left."""
+        if not self.space.horizontal:
+            return 0.0
+        return self.device.compute.fma_latency * math.log2(self.vector.lanes * partial)
 
     def _held(self, one: Sequence[int]) -> int:
         """Registers besides the accumulators, for operands of a tile of one step."""
@@ -215,24 +272,52 @@ class RegisterModel:
         panel = step * self._steps
         return step * max(0.0, 1 - _PART * self.device.memory[0].capacity / max(panel, 1.0))
 
-    def _reduction_cycles(
-        self, sizes: Sequence[int], step: float, streamed: float
-    ) -> tuple[float, int]:
-        """Cycles of all reduction steps of one tile, and the steps of a part if parts are faster.
-
-        In one part the tile waits for the second level; in several it pays for every part.
-        """
+    def _line_cycles(self, lines: float) -> float:
+        """Cycles to bring so many lines per reduction step from the second level."""
         outer = self.device.memory[min(1, len(self.device.memory) - 1)]
-        byte = max(self.device.compute.ghz / outer.bandwidth, _LINE_CYCLES / outer.line)
-        wait = streamed * byte if self._passes(sizes) > 1 else 0.0
-        whole = max(step, wait) * self._steps
-        part = self._part(sizes) if wait > step else 0
+        line = self.device.memory[0].line
+        return lines * self._steps * line * self.device.compute.ghz / outer.fed
+
+    def _evicted(self, sizes: Sequence[int], one: Sequence[int]) -> float:
+        """Lines that every loop body loads again: rows of a broadcast operand that are more in one
+        set of the first level than it has ways.
+        """
+        ways = self.device.memory[0].ways
+        if not self.space.broadcasts:
+            return 0.0
+        return sum(
+            self._instructions(access, one)
+            for access in self.space.streams
+            if self.vector.axis not in access.axes() and self.rows_per_set(access, sizes) > ways
+        )
+
+    def rows_per_set(self, access: Access, sizes: Sequence[int]) -> int:
+        """Rows of an input that a register tile reads side by side, in the fullest set of the first
+        level.
+        """
+        most, level = 1, self.device.memory[0]
+        for axis, count in zip(self.expr.parallel, sizes, strict=True):
+            if axis == self.vector.axis or axis not in access.axes():
+                continue
+            rows = min(count, self.expr.axes[axis].size)
+            stride = access.stride(axis, 2, self.expr.axes[axis].size) if rows > 1 else None
+            if stride:
+                most = max(most, set_conflicts(abs(stride) * access.itemsize, rows, level))
+        return most
+
+    def _in_parts(self, sizes: Sequence[int], cycles: float) -> tuple[int, float]:
+        """Steps of a part of the reduction, and cycles of all parts of one tile; no parts: 0, 0.0.
+
+        cycles: without parts, if the first level held the panel. Each part loads and stores the
+        sums.
+        """
+        part = self._part(sizes)
         if not part:
-            return whole, 0
+            return 0, 0.0
         parts = math.ceil(self.expr.axes[self.expr.reduction[0]].size / part)
         vectors = math.ceil(math.prod(sizes) / self.vector.lanes)
-        in_parts = step * self._steps + parts * (_PART_CYCLES + 4 * vectors)
-        return (in_parts, part) if in_parts < whole else (whole, 0)
+        moved = vectors * (1 + 1 / self.device.compute.load_ports)
+        return part, cycles + parts * (_PART_CYCLES + moved)
 
     def _passes(self, sizes: Sequence[int]) -> int:
         """How many register tiles read the same vector operands."""
@@ -268,30 +353,6 @@ class RegisterModel:
         scalars = (a for a in self.space.streams if self.vector.axis not in a.axes())
         return sum(self._vectors(access, step) for access in scalars)
 
-    def _step_cycles(self, macs: float, loads: float, shuffles: float, chains: int) -> float:
-        unit = self.device.compute
-        # measured: a shuffle costs the same units as much as a multiplication and an addition
-        times = [(macs + shuffles) / unit.fma_ports, loads / unit.load_ports]
-        if self.expr.reduction and self._steps >= _LONG:
-            times.append(unit.fma_latency * macs / max(chains, 1))
-        # the slowest hides the others, but not perfectly where they are close
-        return sum(time**_BLEND for time in times) ** (1 / _BLEND)
-
-    def _edge_cycles(self, accumulators: int) -> float:
-        """Once per tile: loads of what does not move, the epilogue, the stores, loop control."""
-        unit = self.device.compute
-        vectors = accumulators * (self._steps if self._row_output else 1)
-        stores = vectors * sum(self._slots(output) for output in self.expr.outputs)
-        loads = sum(
-            accumulators * self._slots(access) if self.vector.axis in access.axes() else 1.0
-            for access in self.expr.inputs
-            if access not in self.space.streams
-        )
-        work = accumulators * self.expr.epilogue_ops / 2 / unit.fma_ports
-        if self.space.horizontal:
-            work += accumulators * 2 * math.log2(max(2, self.vector.lanes))
-        return stores + loads / unit.load_ports + work + _TILE_CYCLES
-
     @property
     def _temporaries(self) -> int:
         """Registers for the operand of the running step, and for two products without an FMA.
@@ -318,3 +379,8 @@ class RegisterModel:
         if id(access) not in self._slot_table:
             self._slot_table[id(access)] = load_slots(self.expr, access, axis, lanes)
         return self._slot_table[id(access)]
+
+
+def _with(sizes: Sequence[int], position: int, size: int) -> tuple[int, ...]:
+    """`sizes` with another one at `position`."""
+    return (*sizes[:position], size, *sizes[position + 1 :])

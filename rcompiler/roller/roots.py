@@ -35,7 +35,7 @@ DIRECT = "direct"
 ROOTS = (DIRECT, *(f"winograd{size}" for size in SIZES))
 TAPS = 3
 LEAST_GAIN = 1.1  # predicted; the model is not more exact
-_EPILOGUE = 2.0  # operations per result: bias and ReLU
+_EPILOGUE = 4.0  # operations per result: bias and ReLU
 _MOST_EUS = 8
 _FIT = 0.75  # of the last cache is for weights, of all operators together
 

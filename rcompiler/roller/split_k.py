@@ -79,7 +79,7 @@ def total(expr: TensorExpr, parts: int) -> TensorExpr:
         [Access((parts, *output.shape), output.itemsize, (index((1, rank)), *at))],
         [Access(output.shape, output.itemsize, at)],
         kind="reduction",
-        ops=1.0,
+        ops=2.0,
         epilogue_ops=expr.epilogue_ops,
     )
 

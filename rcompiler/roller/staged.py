@@ -13,9 +13,10 @@ import numpy as np
 
 from rcompiler.device.model import Device
 from rcompiler.roller.construct import decide, efficient, eus_of, faster, loop_order, task_tiles
-from rcompiler.roller.cost import Array, TaskCosts, task_costs
+from rcompiler.roller.cost import TaskCosts, task_costs
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.nest import Array
 from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.vectors import choose_vector_axis
 
@@ -47,8 +48,8 @@ def construct_staged(
     allowed = sum(plan.kept_bytes(tiles) for plan in plans) <= kept_room(device)
     if not np.any(allowed):
         return []
-    costs = task_costs(last, device, register, tiles, order)
-    parts = [plan.costs(tiles, device) for plan in plans]
+    costs = task_costs(model, register, tiles, order)
+    parts = [plan.costs(tiles) for plan in plans]
     total = _together([costs, *parts])
     first, scores = efficient(last, device, tiles, total, allowed)
 
@@ -62,17 +63,21 @@ def construct_staged(
     behind = None
     if np.isfinite(scores[second]):
         behind = made(second).as_runner_up("EU time", float(scores[second]) / least)
-    wider = faster(device, total, first, allowed, eus_of(device, eus))
+    wider = faster(device, total, first, eus_of(device, eus), allowed)
     return [made(first).compared(behind), *map(made, wider)]
 
 
 def _together(costs: Sequence[TaskCosts]) -> TaskCosts:
     """One task that does all of these, one after the other."""
     names = tuple(dict.fromkeys(name for one in costs for name in one.parts))
-    rows = [sum(one.times[one.parts.index(n)] for one in costs if n in one.parts) for n in names]
-    times = np.stack(rows)
-    ns = sum(one.ns for one in costs)
-    return TaskCosts(ns, costs[0].tasks, times.argmax(axis=0), names, times)
+
+    def rows(field: str) -> Array:
+        each = [dict(zip(one.parts, getattr(one, field), strict=True)) for one in costs]
+        return np.stack([sum(named[name] for named in each if name in named) for name in names])
+
+    times, apart = rows("times"), rows("apart")
+    ns, limit = sum(one.ns for one in costs), (times + apart).argmax(axis=0)
+    return replace(costs[0], ns=ns, limit=limit, parts=names, times=times, apart=apart)
 
 
 def _explained(
@@ -104,8 +109,7 @@ class _StagePlan:
     @staticmethod
     def of(stage: StageExpr, device: Device) -> "_StagePlan":
         model = RegisterModel(stage.expr, device, choose_vector_axis(stage.expr, device))
-        # what a task keeps is read again at once: no sums wait for another part
-        register = replace(model.candidates()[0], part=0)
+        register = model.candidates()[0]
         return _StagePlan(stage, model, register, loop_order(model, register))
 
     def tiles(self, tiles: Array) -> Array:
@@ -124,8 +128,9 @@ class _StagePlan:
         points = math.prod(output.shape) / max(math.prod(expr.sizes[p] for p in expr.parallel), 1)
         return own.prod(axis=1) * points * output.itemsize
 
-    def costs(self, tiles: Array, device: Device) -> TaskCosts:
-        return task_costs(self.stage.expr, device, self.register, self.tiles(tiles), self.order)
+    def costs(self, tiles: Array) -> TaskCosts:
+        """Of this stage; what is kept is read again at once, so no sums wait for another part."""
+        return task_costs(self.model, self.register, self.tiles(tiles), self.order)
 
     def decision(self, tile: Array, costs: TaskCosts, number: int) -> Decision:
         [own] = self.tiles(tile[np.newaxis])

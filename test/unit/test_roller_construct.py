@@ -118,7 +118,8 @@ def test_padding_takes_no_time():
     order = (1, 2, 3, 0, 4)
 
     def costs(expr: TensorExpr, rows: int):
-        return task_costs(expr, device, register, np.array([[1, 4, rows, 14, 16]]), order)
+        model = RegisterModel(expr, device, choose_vector_axis(expr, device))
+        return task_costs(model, register, np.array([[1, 4, rows, 14, 16]]), order)
 
     assert costs(padded, 16).ns[0] == costs(plain, 14).ns[0]
     assert (costs(padded, 3).tasks[0], costs(plain, 3).tasks[0]) == (6, 5)
@@ -171,11 +172,11 @@ def test_narrow_remainders_take_passes_of_their_own():
             [Access((8, columns), 4, (at_row, at_column))],
         )
         model = RegisterModel(expr, device, choose_vector_axis(expr, device))
-        return model.tile((8, 16)).cycles
+        return model.total(model.tile((8, 16)))
 
     assert cycles(14) == pytest.approx(3 * cycles(16))
     assert cycles(30) == pytest.approx(2 * cycles(32))
-    assert cycles(24) == cycles(32) == cycles(16)
+    assert cycles(24) == cycles(32) == pytest.approx(2 * cycles(16))
 
 
 def test_more_points_than_64_bits_count_are_refused():
@@ -201,7 +202,7 @@ def vectors(decision):
 @pytest.mark.parametrize(
     ("level", "tiles"),
     [
-        ("v4", {(13, 32), (12, 32), (14, 32), (8, 48), (6, 64)}),
+        ("v4", {(13, 32), (12, 32), (11, 32), (8, 48), (8, 32), (6, 64)}),
         ("v3", {(4, 24), (6, 16), (3, 32)}),
         ("x86-64", {(2, 16), (4, 8)}),
     ],
@@ -214,6 +215,8 @@ def test_matrix_products_take_proven_register_tiles(level, tiles, shape):
     assert vectors(decision) >= 8
     # the weight panel is the outer loop
     assert decision.order == (1, 0)
+    if shape[2] == 1024:  # rows of 4 KiB lie in one set of 8 ways
+        assert decision.register_tile[0] <= 8
 
 
 def test_the_register_rule():
@@ -250,18 +253,19 @@ def step_cycles(level: str, sizes: tuple[int, int]) -> float:
 
 
 @pytest.mark.parametrize(
-    ("level", "sizes", "bounds"),  # arithmetic, loads and latency of a step
+    ("level", "sizes", "bounds"),  # arithmetic, loads and latency of a step, issue of 6 per cycle
     [
-        ("v3", (4, 24), (6, 3.5, 4)),
-        ("v3", (4, 16), (4, 3, 4)),  # just hides the latency: slower than either bound
-        ("v3", (2, 8), (1, 1.5, 4)),
-        ("v4", (24, 16), (12, 12.5, 4)),
-        ("x86-64", (2, 16), (5, 3, 4)),  # two broadcasts are shuffled
-        ("x86-64", (4, 8), (6, 3, 4)),
+        ("v3", (4, 24), (6, 3.5, 4, 19 / 6)),
+        ("v3", (4, 16), (4, 3, 4, 14 / 6)),  # just hides the latency: slower than either bound
+        ("v3", (2, 8), (1, 1.5, 4, 5 / 6)),
+        ("v4", (24, 16), (12, 12.5, 4, 49 / 6)),
+        ("x86-64", (2, 16), (5, 3, 4, 16 / 6)),  # two broadcasts are shuffled
+        ("x86-64", (4, 8), (6, 3, 4, 18 / 6)),
     ],
 )
 def test_bounds_that_are_close_add_up(level, sizes, bounds):
-    assert step_cycles(level, sizes) == pytest.approx(sum(b**5 for b in bounds) ** 0.2)
+    # what a tile costs besides, which is close to no bound, is not quite the same at both depths
+    assert step_cycles(level, sizes) == pytest.approx(sum(b**5 for b in bounds) ** 0.2, rel=1e-4)
 
 
 def test_dot_groups_are_multiply_adds_of_words():
@@ -287,7 +291,7 @@ def test_a_vector_times_a_matrix_hides_the_latency_with_vectors():
 @pytest.mark.parametrize("expr", [conv(64, 56, 64, 3), conv(128, 28, 128, 3)])
 def test_convolutions_take_a_strip_of_pixels(expr):
     decision = first(expr, "v4")
-    assert decision.register_tile in [(1, 2, 1, pixels, 16) for pixels in (7, 8, 10)]
+    assert decision.register_tile in [(1, 2, 1, pixels, 16) for pixels in (7, 8, 10, 12)]
     assert decision.vector_dim == 4
     assert decision.order.index(1) < decision.order.index(2) < decision.order.index(3)
 
@@ -376,13 +380,16 @@ def test_execution_units_share_bandwidth_by_hand():
     """8 tasks of 100 ns of arithmetic and 40 ns of DRAM at 10 GB/s, of which 8 EUs get 5 each."""
     device = cpu_device("v4", eus=8)
     costs = TaskCosts(
-        ns=np.array([0.8 * 100 + 0.2 * 140 + device.costs.task_ns]),
+        ns=np.array([0.8 * 100 + 0.2 * 140 + device.costs.step_ns]),
         tasks=np.array([8]),
         limit=np.array([0]),
         parts=("compute", "DRAM"),
         times=np.array([[100.0], [40.0]]),
+        apart=np.zeros((2, 1)),
+        uneven=np.array([1.0]),
+        in_parts=np.array([False]),
     )
-    each = device.costs.task_ns + device.costs.hand_off_ns
+    each = device.costs.step_ns + device.costs.hand_off_ns
     one, two, eight = (float(spans(costs, device, n)[0]) for n in (1, 2, 8))
     assert one == pytest.approx(8 * (0.8 * 100 + 0.2 * 140 + each))
     assert two == pytest.approx(one / 2)  # 20 GB/s are there
@@ -438,7 +445,7 @@ def test_weights_that_stay_in_the_cache_are_loaded_once():
     model = RegisterModel(expr, device, choose_vector_axis(expr, device))
     register = model.tile((8, 32))
     tiles = np.array([[1024, 32], [512, 32]])
-    whole, half = task_costs(expr, device, register, tiles, (1, 0)).ns
+    whole, half = task_costs(model, register, tiles, (1, 0)).ns
     assert half < 0.55 * whole
 
 

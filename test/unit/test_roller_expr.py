@@ -109,15 +109,6 @@ def test_tiles_stop_at_the_end_of_an_axis():
     assert elementwise(10, 7).footprint((64, 64)) == (280, 280, 280)
 
 
-def test_traffic_counts_lines():
-    image = Access((8, 100), 4, (at(0), at(1)))
-    assert image.traffic((2, 16), 64) == 2 * 64
-    assert image.traffic((2, 17), 64) == 2 * 128
-    assert image.traffic((2, 100), 64) == 13 * 64  # whole rows are one run of 800 bytes
-    gather = Access((8, 100), 4, None)
-    assert gather.traffic((2, 3), 64) == 6 * 64
-
-
 def test_strides():
     expr = gemm(128, 768, 768)
     a, b, _, c = expr.accesses

@@ -1,0 +1,35 @@
+"""Operators as tensor expressions: what the cost model is told of their arithmetic."""
+
+import onnx
+import pytest
+from onnx import TensorProto, helper
+
+from rcompiler.compile import operators_of
+from rcompiler.device.cpu import cpu_device
+from rcompiler.passes.roller_tile import distinct_bodies
+
+
+def of_one_node(op: str, **attributes) -> onnx.ModelProto:
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (8, 64))
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph([helper.make_node(op, ["x"], ["y"], **attributes)], "g", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+@pytest.mark.parametrize(
+    ("op", "ops", "epilogue"),
+    [
+        ("Neg", 2, 0),  # two operations in one slot, as in a multiply-add
+        ("Floor", 2, 0),
+        ("Exp", 24, 0),
+        ("Sin", 460, 0),  # calls libm
+        # of each element: maximum, difference, power, sum, quotient and product
+        ("Softmax", 2 * (1 + 1 + 12 + 1 + 5 + 1), 0),
+        ("ReduceMean", 2, 10),  # a sum of elements, one quotient per row
+    ],
+)
+def test_operations_are_counted_in_slots_of_arithmetic(op, ops, epilogue):
+    attributes = {"ReduceMean": {"keepdims": 0}}.get(op, {})
+    with operators_of(of_one_node(op, **attributes), cpu_device("v4")) as module:
+        [expr] = [body.expression() for body in distinct_bodies(module.operation)]
+    assert (expr.ops, expr.epilogue_ops) == (ops, epilogue)
