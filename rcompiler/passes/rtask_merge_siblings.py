@@ -13,7 +13,7 @@ The slices sink through epilogues that are the same for all siblings (_sink_slic
 stay fused; fold_constants evaluates the concatenations, and the old weights are gone.
 
 Merged: products with the same x, indexing, element types and depth, of at most two vectors of
-columns each, whose weights are constants, if Roller's cost model predicts a gain of 10 % in EU
+columns each, whose weights are constants, if Roller's cost model predicts a gain of 15 % in EU
 time (_siblings). Such a sibling is too narrow to fill the vectors or to hide the latency of its
 additions: the gates of a small cell, several small heads. Wider ones take as long together as
 apart: Rammer runs siblings side by side anyway (OSDI'20, section 3), so that the Q, K and V of a

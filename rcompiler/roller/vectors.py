@@ -52,14 +52,17 @@ def vector_cost(expr: TensorExpr, axis: int, lanes: int) -> float:
 def load_slots(expr: TensorExpr, access: Access, axis: int, lanes: int) -> float:
     """Load (or store) slots of one vector along `axis`: 1 if contiguous or a broadcast.
 
-    A block of lanes vectors that is turned takes a load and log2(lanes) shuffles for each.
+    A block of lanes rows that is turned takes a load and log2(lanes) shuffles for each row, also
+    where rows are shorter and make fewer vectors; never more than element by element.
     """
     stride = access.stride(axis, lanes, expr.axes[axis].size)
     if stride in (0, 1):
         return 1.0
     if stride is not None and not expr.reduction and access in expr.inputs:
-        if any(turns(expr, access, other, axis, lanes) for other in expr.parallel):
-            return 1.0 + math.log2(lanes)
+        rows = [p for p in expr.parallel if turns(expr, access, p, axis, lanes)]
+        if rows:
+            vectors = max(min(expr.axes[row].size, lanes) for row in rows)
+            return min(float(lanes), (1.0 + math.log2(lanes)) * lanes / max(vectors, 1))
     return float(lanes)
 
 

@@ -10,7 +10,7 @@
 // CHECK-SAME:  limit = "compute", loads = {{.*}}, parts_ns = {L2 = {{.*}}, compute = {{.*}}runner_up = {by = "EU time"
 // CHECK-SAME:  grid = array<i64: {{[0-9]+}}, {{[0-9]+}}>, kind = "contraction", lanes = 8 : i64
 // CHECK-SAME:  array<i64: -1, 0, 0, 0>, array<i64: 1, [[N:[0-9]+]], 0, [[N]]>]]
-// CHECK-SAME:  register_tile = array<i64: 4, 24>
+// CHECK-SAME:  register_tile = array<i64: 6, 16>
 // CHECK-SAME:  sym_name = "[[K:k_[0-9a-f]+]]"
 // CHECK-SAME:  tile = array<i64: {{[0-9]+}}, [[N]]>, vector_dim = 1 : i64
 // CHECK-SAME:  array<i64: 1, [[N]], 0, [[N]]>]]}

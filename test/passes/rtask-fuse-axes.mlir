@@ -1,4 +1,4 @@
-// RUN: rc-opt %s -p 'rtask-fuse-axes{device=zen5-2}' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'rtask-fuse-axes{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s
 
 #id = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #row = affine_map<(d0, d1, d2) -> (d0)>

@@ -68,69 +68,69 @@ func.func @siblings(%x: tensor<4x64xf32>, %p: tensor<4x4xf32>, %q: tensor<4x6xf3
 
 // The products of two tensors are added before the cut.
 // CHECK-LABEL: func.func @gates
-// CHECK-COUNT-2: outs({{.*}} : tensor<1x16xf32>) {
-// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins({{.*}} : tensor<1x16xf32>, tensor<1x16xf32>)
-// CHECK: tensor.extract_slice %[[S]][0, 0] [1, 8]
-// CHECK: tensor.extract_slice %[[S]][0, 8] [1, 8]
+// CHECK-COUNT-2: outs({{.*}} : tensor<1x8xf32>) {
+// CHECK: %[[S:.*]] = linalg.generic {{.*}} ins({{.*}} : tensor<1x8xf32>, tensor<1x8xf32>)
+// CHECK: tensor.extract_slice %[[S]][0, 0] [1, 4]
+// CHECK: tensor.extract_slice %[[S]][0, 4] [1, 4]
 // CHECK: linalg.generic
 // CHECK-NOT: linalg.generic
-func.func @gates(%x: tensor<1x64xf32>, %h: tensor<1x64xf32>) -> tensor<1x8xf32> {
+func.func @gates(%x: tensor<1x64xf32>, %h: tensor<1x64xf32>) -> tensor<1x4xf32> {
   %zero = arith.constant 0.0 : f32
-  %w1 = arith.constant dense_resource<w1> : tensor<64x8xf32>
-  %w2 = arith.constant dense_resource<w2> : tensor<64x8xf32>
-  %u1 = arith.constant dense_resource<u1> : tensor<64x8xf32>
-  %u2 = arith.constant dense_resource<u2> : tensor<64x8xf32>
-  %x1_e = tensor.empty() : tensor<1x8xf32>
-  %x1_f = linalg.fill ins(%zero : f32) outs(%x1_e : tensor<1x8xf32>) -> tensor<1x8xf32>
-  %x1 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w1 : tensor<1x64xf32>, tensor<64x8xf32>) outs(%x1_f : tensor<1x8xf32>) {
+  %w1 = arith.constant dense<1.0> : tensor<64x4xf32>
+  %w2 = arith.constant dense<2.0> : tensor<64x4xf32>
+  %u1 = arith.constant dense<3.0> : tensor<64x4xf32>
+  %u2 = arith.constant dense<4.0> : tensor<64x4xf32>
+  %x1_e = tensor.empty() : tensor<1x4xf32>
+  %x1_f = linalg.fill ins(%zero : f32) outs(%x1_e : tensor<1x4xf32>) -> tensor<1x4xf32>
+  %x1 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w1 : tensor<1x64xf32>, tensor<64x4xf32>) outs(%x1_f : tensor<1x4xf32>) {
   ^bb0(%l: f32, %r: f32, %o: f32):
     %m = arith.mulf %l, %r : f32
     %s = arith.addf %o, %m : f32
     linalg.yield %s : f32
-  } -> tensor<1x8xf32>
-  %h1_e = tensor.empty() : tensor<1x8xf32>
-  %h1_f = linalg.fill ins(%zero : f32) outs(%h1_e : tensor<1x8xf32>) -> tensor<1x8xf32>
-  %h1 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %u1 : tensor<1x64xf32>, tensor<64x8xf32>) outs(%h1_f : tensor<1x8xf32>) {
+  } -> tensor<1x4xf32>
+  %h1_e = tensor.empty() : tensor<1x4xf32>
+  %h1_f = linalg.fill ins(%zero : f32) outs(%h1_e : tensor<1x4xf32>) -> tensor<1x4xf32>
+  %h1 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %u1 : tensor<1x64xf32>, tensor<64x4xf32>) outs(%h1_f : tensor<1x4xf32>) {
   ^bb0(%l: f32, %r: f32, %o: f32):
     %m = arith.mulf %l, %r : f32
     %s = arith.addf %o, %m : f32
     linalg.yield %s : f32
-  } -> tensor<1x8xf32>
-  %s1_e = tensor.empty() : tensor<1x8xf32>
-  %s1 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%x1, %h1 : tensor<1x8xf32>, tensor<1x8xf32>) outs(%s1_e : tensor<1x8xf32>) {
+  } -> tensor<1x4xf32>
+  %s1_e = tensor.empty() : tensor<1x4xf32>
+  %s1 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%x1, %h1 : tensor<1x4xf32>, tensor<1x4xf32>) outs(%s1_e : tensor<1x4xf32>) {
   ^bb0(%l: f32, %r: f32, %o: f32):
     %s = arith.addf %l, %r : f32
     linalg.yield %s : f32
-  } -> tensor<1x8xf32>
-  %x2_e = tensor.empty() : tensor<1x8xf32>
-  %x2_f = linalg.fill ins(%zero : f32) outs(%x2_e : tensor<1x8xf32>) -> tensor<1x8xf32>
-  %x2 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w2 : tensor<1x64xf32>, tensor<64x8xf32>) outs(%x2_f : tensor<1x8xf32>) {
+  } -> tensor<1x4xf32>
+  %x2_e = tensor.empty() : tensor<1x4xf32>
+  %x2_f = linalg.fill ins(%zero : f32) outs(%x2_e : tensor<1x4xf32>) -> tensor<1x4xf32>
+  %x2 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w2 : tensor<1x64xf32>, tensor<64x4xf32>) outs(%x2_f : tensor<1x4xf32>) {
   ^bb0(%l: f32, %r: f32, %o: f32):
     %m = arith.mulf %l, %r : f32
     %s = arith.addf %o, %m : f32
     linalg.yield %s : f32
-  } -> tensor<1x8xf32>
-  %h2_e = tensor.empty() : tensor<1x8xf32>
-  %h2_f = linalg.fill ins(%zero : f32) outs(%h2_e : tensor<1x8xf32>) -> tensor<1x8xf32>
-  %h2 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %u2 : tensor<1x64xf32>, tensor<64x8xf32>) outs(%h2_f : tensor<1x8xf32>) {
+  } -> tensor<1x4xf32>
+  %h2_e = tensor.empty() : tensor<1x4xf32>
+  %h2_f = linalg.fill ins(%zero : f32) outs(%h2_e : tensor<1x4xf32>) -> tensor<1x4xf32>
+  %h2 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %u2 : tensor<1x64xf32>, tensor<64x4xf32>) outs(%h2_f : tensor<1x4xf32>) {
   ^bb0(%l: f32, %r: f32, %o: f32):
     %m = arith.mulf %l, %r : f32
     %s = arith.addf %o, %m : f32
     linalg.yield %s : f32
-  } -> tensor<1x8xf32>
-  %s2_e = tensor.empty() : tensor<1x8xf32>
-  %s2 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%x2, %h2 : tensor<1x8xf32>, tensor<1x8xf32>) outs(%s2_e : tensor<1x8xf32>) {
+  } -> tensor<1x4xf32>
+  %s2_e = tensor.empty() : tensor<1x4xf32>
+  %s2 = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%x2, %h2 : tensor<1x4xf32>, tensor<1x4xf32>) outs(%s2_e : tensor<1x4xf32>) {
   ^bb0(%l: f32, %r: f32, %o: f32):
     %s = arith.addf %l, %r : f32
     linalg.yield %s : f32
-  } -> tensor<1x8xf32>
-  %y_e = tensor.empty() : tensor<1x8xf32>
-  %y = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%s1, %s2 : tensor<1x8xf32>, tensor<1x8xf32>) outs(%y_e : tensor<1x8xf32>) {
+  } -> tensor<1x4xf32>
+  %y_e = tensor.empty() : tensor<1x4xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%s1, %s2 : tensor<1x4xf32>, tensor<1x4xf32>) outs(%y_e : tensor<1x4xf32>) {
   ^bb0(%l: f32, %r: f32, %o: f32):
     %s = arith.mulf %l, %r : f32
     linalg.yield %s : f32
-  } -> tensor<1x8xf32>
-  return %y : tensor<1x8xf32>
+  } -> tensor<1x4xf32>
+  return %y : tensor<1x4xf32>
 }
 
 // Epilogues that differ read the parts.

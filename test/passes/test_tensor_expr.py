@@ -23,8 +23,8 @@ def of_one_node(op: str, **attributes) -> onnx.ModelProto:
         ("Floor", 2, 0),
         ("Exp", 24, 0),
         ("Sin", 460, 0),  # calls libm
-        # of each element: maximum, difference, power, sum, quotient and product
-        ("Softmax", 2 * (1 + 1 + 12 + 1 + 5 + 1), 0),
+        # of each element: maximum, product, difference, power of two, sum, quotient and product
+        ("Softmax", 2 * (1 + 1 + 1 + 10 + 1 + 5 + 1), 0),
         ("ReduceMean", 2, 10),  # a sum of elements, one quotient per row
     ],
 )

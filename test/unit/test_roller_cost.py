@@ -4,17 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from roller_cases import at, elementwise, gemm, softmax
+from roller_cases import at, conv, elementwise, gemm, softmax
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.model import ComputeUnit, MemoryLevel
+from rcompiler.roller.construct import promising
 from rcompiler.roller.cost import makespan, register_tiles, task_costs, unevenness
 from rcompiler.roller.cycles import Work, blend, bounds
 from rcompiler.roller.expr import Access, TensorExpr, index, tensor_expr
 from rcompiler.roller.nest import Nest
 from rcompiler.roller.register import RegisterModel
 from rcompiler.roller.runs import inside, runs
-from rcompiler.roller.vectors import choose_vector_axis
+from rcompiler.roller.vectors import choose_vector_axis, load_slots
 
 DEVICE = cpu_device("v4")
 UNIT = ComputeUnit(64, 32, fma_ports=2, fma_latency=4, load_ports=2, ghz=3.0, window=224)
@@ -161,6 +162,48 @@ def test_a_product_loads_its_panel_once_if_it_stays():
     # runs: each as a whole, of B both panels in one piece; again for every block of rows
     assert blocks.traffic(1 << 20) == a + b + c + 64 * (1 + 1 + 1)
     assert blocks.traffic(1 << 10) == a + 16 * b + c + 64 * (1 + 16 + 1)
+
+
+def test_register_tiles_that_find_a_panel_wait_for_nothing():
+    """The panel of B is loaded by the first of 16 blocks of rows, A and C by each."""
+    expr = replace(gemm(256, 32, 512), inputs=gemm(256, 32, 512).inputs[:2])
+    a, b, c = 256 * 512 * 4, 512 * 32 * 4, 256 * 32 * 4
+    blocks = nest(expr, (16, 32), (256, 32))
+    [share] = blocks.loading(1 << 20)
+    assert share == pytest.approx((a + b / 16 + c) / (a + b + c))
+    assert blocks.loading(1 << 10) == 1  # nothing stays
+    # in a level that holds B and a block of 8 rows: all 32 blocks, in whatever task, find B there
+    rows = nest(expr, (8, 32), (16, 32)).loading(96 << 10)
+    assert rows == pytest.approx((a + b / 32 + c) / (a + b + c))
+
+
+def test_arithmetic_apart_from_a_level_is_that_of_tiles_that_do_not_load():
+    model = model_of(gemm(1024, 256, 512))
+    register, tiles = model.tile((8, 32)), np.array([[1024, 256]])
+    costs = task_costs(model, register, tiles, (1, 0))
+    loops = Nest(model.expr, 64, register, tiles, (1, 0))
+    number = costs.parts.index("L3")
+    share = loops.loading(0.75 * DEVICE.level("L2").capacity)
+    assert costs.apart[number] == pytest.approx(costs.times[0] * (1 - share)) and 0 < share < 1
+    assert (costs.apart[0] == 0).all()
+
+
+def test_short_rows_are_turned_at_the_price_of_long_ones():
+    """16 rows of n elements become n vectors: 16 loads and 4 x 16 shuffles, at most 16 each."""
+    for row, slots in ((3, 16.0), (8, 10.0), (16, 5.0), (40, 5.0)):
+        image = Access((64, row), 4, (at(0), at(1)))
+        expr = tensor_expr([("i", 64, "parallel"), ("j", row, "parallel")], [image], [image])
+        assert load_slots(expr, image, 0, 16) == slots
+        assert load_slots(expr, image, 1, 16) == 1.0
+
+
+def test_of_register_tiles_that_swap_pixels_one_is_compared():
+    expr = conv(64, 8, 64, 1)
+    model = model_of(expr)
+    found = promising(model)
+    assert found[0] == model.candidates()[0] and 1 < len(found) <= 4
+    assert len({(model.total(t), t.loads, t.macs) for t in found}) == len(found)
+    assert model.total(found[-1]) <= 1.1 * model.total(found[0])
 
 
 def test_later_sweeps_load_what_did_not_stay():
