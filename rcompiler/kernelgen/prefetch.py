@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from rcompiler.kernelgen.region import Generic
 
 VECTORS_AHEAD = 8192  # bytes, of all streams together
-BROADCASTS_AHEAD = 512  # bytes: about one register tile of pixels
+BROADCASTS_AHEAD = 512  # bytes: one register tile of pixels, or more
 FROM = 1 << 16  # bytes; a smaller operand stays in the caches
 LINE = 64  # bytes
 PAGE = 4096  # bytes
@@ -52,14 +52,17 @@ class Prefetcher:
         self._emitter = emitter
         self._streams = _Streams(0, 0, 0)
 
-    def reduction(self, generic: Generic, lanes: int, streams: int) -> AbstractContextManager[None]:
-        """Around the loops of a reduction. streams: different vectors that a step loads to multiply
-        them; 0 if it does something else.
+    def reduction(
+        self, generic: Generic, lanes: int, streams: int, broadcasts: int
+    ) -> AbstractContextManager[None]:
+        """Around the loops of a reduction. streams, broadcasts: different vectors and elements that
+        a step loads to multiply them; no streams if it does something else.
         """
         if not lanes or not streams:
             return self._within(0, 0)
         ahead = max(VECTORS_AHEAD // streams // LINE, 1) * LINE
-        return self._within(ahead, 0 if generic.windowed else BROADCASTS_AHEAD)
+        pixels = max(BROADCASTS_AHEAD, broadcasts * LINE)  # a line of channels each
+        return self._within(ahead, 0 if generic.windowed else pixels)
 
     def row(self, size: int) -> AbstractContextManager[None]:
         """Around the loop over a row of `size` bytes: the next row will be read as a whole."""

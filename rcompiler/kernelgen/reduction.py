@@ -148,7 +148,8 @@ class Reducer:
         updates = UNROLLED_SCALARS if not lanes else UNROLLED_TAPS if taps else UNROLLED_UPDATES
         unroll = _unrolls(spans, max(updates // max(len(positions) * count, 1), 1))
         streamed = (group is not None or generic.factors is not None) and not taps
-        with self._evaluator.prefetcher.reduction(generic, lanes, vectors if streamed else 0):
+        streams = vectors if streamed else 0
+        with self._evaluator.prefetcher.reduction(generic, lanes, streams, broadcasts):
             return self._nest(spans, unroll, {}, values, update)
 
     def _visiting_order(
