@@ -84,16 +84,27 @@ class Nest:
         times = -(-size // np.maximum(inner, 1))
         if (times > 1).any():
             self._loops.append(_Loop(axis, times, np.maximum(size / np.maximum(inner, 1), 1.0)))
-            self._boxes.append(self._box(current))
+            pairs = zip(self.expr.accesses, self._shares, self._boxes[-1], strict=True)
+            self._boxes.append(
+                [
+                    self._runs(access, current, shares)
+                    if axis in access.axes() or access.data_dependent
+                    else before
+                    for access, shares, before in pairs
+                ]
+            )
 
     def _box(self, sizes: list[Array]) -> list[tuple[Array, Array]]:
         """Per access: in how many runs its data lies, and the bytes of each."""
+        pairs = zip(self.expr.accesses, self._shares, strict=True)
+        return [self._runs(access, sizes, shares) for access, shares in pairs]
+
+    def _runs(
+        self, access: Access, sizes: list[Array], shares: Sequence[float]
+    ) -> tuple[Array, Array]:
+        pieces, length = runs(access, sizes, self._line, shares)
         shape = (self._count,)
-        found = []
-        for access, shares in zip(self.expr.accesses, self._shares, strict=True):
-            pieces, length = runs(access, sizes, self._line, shares)
-            found.append((np.broadcast_to(pieces, shape), np.broadcast_to(length, shape)))
-        return found
+        return np.broadcast_to(pieces, shape), np.broadcast_to(length, shape)
 
     @cached_property
     def _bytes(self) -> list[list[Array]]:

@@ -51,4 +51,4 @@ def _extent(
     if dim is None:
         return np.minimum(access.free_points(sizes), size)
     low, high = dim.bounds(sizes)
-    return np.clip((high - low + 1) * share, 0, size)
+    return np.maximum(np.minimum((high - low + 1) * share, size), 0)
