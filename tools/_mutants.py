@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from rcompiler.errors import ScheduleError
@@ -248,25 +248,26 @@ def _drop_barrier(rng: random.Random, queues: Queues) -> bool:
 
 
 def _move_buffer(rng: random.Random, programs: Sequence[Program]) -> tuple[Program, ...] | None:
-    """A temp value at other bytes: onto another, onto a part of it, or onto fresh bytes.
+    """Temp values at other bytes: onto another, onto a part of it, or onto fresh bytes.
 
-    In all programs; now and then in one of them only.
+    In all programs, now and then in one of them only; mostly one value, else up to four stacked.
     """
     temps = sorted({b for p in programs for b in p.buffers if b.kind == "temp"}, key=_by_name)
-    roots = [b for b in temps if b.alias_of is None]
+    roots = {b.name: b for b in temps if b.alias_of is None}
     if not roots:
         return None
-    moved, arena = rng.choice(roots), programs[0].arena
-    targets = [b.offset + rng.choice((0, 0, 1, b.bytes // 2)) for b in temps if b != moved]
+    number = 1 if rng.random() < 0.6 else rng.randint(1, min(4, len(roots)))
+    moved, arena = rng.sample(sorted(roots), number), programs[0].arena
+    targets = [b.offset + rng.choice((0, 0, 1, b.bytes // 2)) for b in temps if b.name not in moved]
     target = rng.choice([*targets, arena, rng.randint(0, arena)])
     only = rng.randrange(len(programs)) if rng.random() < 0.1 else -1
-    size = max(arena, target + moved.bytes)
+    size = max([arena, *(target + roots[name].bytes for name in moved)])
+    by = {name: target - roots[name].offset for name in moved}
     try:
         return tuple(
-            replace(p, arena=size, buffers=_moved(p, moved.name, target - moved.offset)
-                    if only in (-1, i) else p.buffers)
+            replace(p, arena=size, buffers=_moved(p, by) if only in (-1, i) else p.buffers)
             for i, p in enumerate(programs)
-        )  # fmt: skip
+        )
     except ScheduleError:
         return None  # no program: a view would lie outside of what it views
 
@@ -275,16 +276,16 @@ def _by_name(buffer: Buffer) -> tuple[str, int]:
     return buffer.name, buffer.offset
 
 
-def _moved(program: Program, root: str, by: int) -> tuple[Buffer, ...]:
-    """Buffers with a root and all its views moved."""
+def _moved(program: Program, by: Mapping[str, int]) -> tuple[Buffer, ...]:
+    """Buffers with some roots, and all their views, moved by so many bytes."""
 
-    def follows(buffer: Buffer) -> bool:
+    def root(buffer: Buffer) -> str:
         name = buffer.name
         while name in program.buffer and (parent := program.buffer[name].alias_of) is not None:
             name = parent
-        return name == root
+        return name
 
-    return tuple(replace(b, offset=b.offset + by) if follows(b) else b for b in program.buffers)
+    return tuple(replace(b, offset=b.offset + by.get(root(b), 0)) for b in program.buffers)
 
 
 _CHANGES: dict[str, Change] = {

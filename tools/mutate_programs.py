@@ -70,7 +70,7 @@ def judge(programs: Sequence[Program], graph: Graph) -> tuple[str, str]:
 def program_of(number: int) -> tuple[random.Random, Graph, tuple[Program, ...]]:
     """A legal program and its graph; the rest of its random numbers."""
     rng = random.Random(number)
-    graph = random_graph(rng, rng.randint(2, 4), rng.choice((4, 6, 8)))
+    graph = random_graph(rng, rng.choice((2, 3, 3, 4, 4, 4, 6, 8)), rng.choice((4, 6, 8)))
     return rng, graph, random_programs(rng, graph)
 
 
