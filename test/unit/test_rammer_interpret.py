@@ -141,7 +141,7 @@ def test_bodies_compute_what_numpy_computes():
     )
     graph = Graph((Operator("o", ("dot",), ("a", "b"), ("c",)),), values, (k,))
 
-    def product(operator, kernel, task, operands):
+    def product(operator, task, operands, shapes):
         a, b = (operand.view(np.int32)[..., 0] for operand in operands)
         return [(a @ b)[..., None].view(np.uint8)]
 
@@ -181,14 +181,14 @@ def test_an_execution_depends_on_its_seed_only():
         Adversary(0, "other")
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(1, 10), st.integers(1, 132))
 def test_every_policy_computes_the_reference(rng, operators, eus):
     graph = random_graph(rng, operators)
     for policy in POLICIES:
         plan = schedule(graph, eus, policy=policy)
         interpreter = Interpreter(plan.programs, graph)
-        for seed in rng.sample(range(1000), 3):
+        for seed in rng.sample(range(1000), 2):
             interpreter.execute(Adversary(seed))
 
 
@@ -217,9 +217,9 @@ def test_a_dropped_wait_that_the_validator_refuses_is_found(rng):
 
 def test_the_command_counts_what_it_did(tmp_path, capsys):
     file = tmp_path / "dags.json"
-    assert interpret_dags.main(["--graphs=3", "--interleavings=2", f"--json={file}"]) == 0
-    assert "3 graphs, 0 failures" in capsys.readouterr().out
-    assert '"interleavings": 12' in file.read_text()
+    assert interpret_dags.main(["--graphs=2", "--interleavings=2", f"--json={file}"]) == 0
+    assert "2 graphs, 0 failures" in capsys.readouterr().out
+    assert '"interleavings": 8' in file.read_text()
 
 
 def test_random_graphs_have_all_that_a_graph_may_hold():

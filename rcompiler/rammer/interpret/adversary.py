@@ -38,17 +38,20 @@ class Adversary:
         """A launch starts."""
         self._rank = [self._random.random() for _ in range(eus)]
         if self.order == "starve":
-            self._rank = [float(rank < 0.5) for rank in self._rank]
+            self._rank = [rank + self._random.randrange(2) for rank in self._rank]
 
     def pick(self, ready: Sequence[int]) -> int:
         """Which of the EUs that can go on does so."""
         if self.order == "any" or len(ready) == 1:
             return self._random.choice(ready)
-        if self._random.random() < _CHANGE:
-            eu = self._random.choice(ready)
-            self._rank[eu] = self._random.random() if self.order == "ahead" else 1 - self._rank[eu]
-        best = min(self._rank[eu] for eu in ready)
-        return self._random.choice([eu for eu in ready if self._rank[eu] == best])
+        rank = self._rank
+        change = self._random.random() < _CHANGE
+        eu = self._random.choice(ready) if change else min(ready, key=rank.__getitem__)
+        if self.order == "starve":  # a rank of 1 and more starves; all others are equal
+            rank[eu] = (int(rank[eu]) ^ change) + self._random.random()
+        elif change:
+            rank[eu] = self._random.random()
+        return eu
 
     def leak(self, memory: Memory, eu: int) -> None:
         """After a step of an EU: let some of its stores out, let it see some newer bytes."""

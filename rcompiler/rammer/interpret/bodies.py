@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
+from math import prod
 
 import numpy as np
 
@@ -10,12 +11,15 @@ from rcompiler.rammer.graph import Graph, Kernel
 from rcompiler.rammer.interpret.tasks import Bytes, box_bytes
 from rcompiler.rammer.waves import waves
 
-# (operator, kernel, task, one array (*box, itemsize) of bytes per operand) -> one per result. A box
-# of a typed body: `operand.view(np.float32)[..., 0]`.
-Body = Callable[[str, Kernel, int, Sequence[Bytes]], Sequence[Bytes]]
+Shape = tuple[int, ...]
+# (operator, task, one array (*box, itemsize) of bytes per operand, shapes of the results' boxes) ->
+# one such array per result. A box of a typed body: `operand.view(np.float32)[..., 0]`.
+Body = Callable[[str, int, Sequence[Bytes], Sequence[Shape]], Sequence[Bytes]]
 
 
-def digest(operator: str, kernel: Kernel, task: int, operands: Sequence[Bytes]) -> list[Bytes]:
+def digest(
+    operator: str, task: int, operands: Sequence[Bytes], results: Sequence[Shape]
+) -> list[Bytes]:
     """Every byte depends on all bytes read, on the operator and on the task.
 
     So a schedule that lets any task read any wrong byte ends, but for a chance of 1 in 256 for
@@ -24,13 +28,12 @@ def digest(operator: str, kernel: Kernel, task: int, operands: Sequence[Bytes]) 
     state = hashlib.shake_128(f"{operator} {task}".encode())
     for operand in operands:
         state.update(operand.tobytes())
-    results = []
-    for number, access in enumerate(kernel.writes):
-        at, shape = box_bytes(kernel.grid, access, task)
+    found = []
+    for number, shape in enumerate(results):
         mine = state.copy()
         mine.update(bytes([number]))
-        results.append(np.frombuffer(mine.digest(len(at)), np.uint8).reshape(shape))
-    return results
+        found.append(np.frombuffer(mine.digest(prod(shape)), np.uint8).reshape(shape))
+    return found
 
 
 def content(name: str, size: int) -> Bytes:
@@ -65,20 +68,21 @@ def reference(
                     at, shape = box_bytes(kernel.grid, access, task)
                     root, offset = graph.root(name)
                     operands.append(memory[root][at + offset].reshape(shape))
-                results = compute(bodies.get(op.name, digest), op.name, kernel, task, operands)
-                for name, access, result in zip(op.outputs, kernel.writes, results, strict=True):
-                    at, _ = box_bytes(kernel.grid, access, task)
+                boxes = [box_bytes(kernel.grid, access, task) for access in kernel.writes]
+                body = bodies.get(op.name, digest)
+                results = compute(body, op.name, task, operands, [shape for _, shape in boxes])
+                for name, (at, _), result in zip(op.outputs, boxes, results, strict=True):
                     root, offset = graph.root(name)
                     memory[root][at + offset] = result
     return memory
 
 
 def compute(
-    body: Body, operator: str, kernel: Kernel, task: int, operands: Sequence[Bytes]
+    body: Body, operator: str, task: int, operands: Sequence[Bytes], shapes: Sequence[Shape]
 ) -> list[Bytes]:
     """Results as flat bytes. Raises ScheduleError when they do not fill the task's boxes."""
-    results = [np.ascontiguousarray(r).reshape(-1) for r in body(operator, kernel, task, operands)]
-    sizes = [len(box_bytes(kernel.grid, access, task)[0]) for access in kernel.writes]
+    results = [np.ascontiguousarray(r).reshape(-1) for r in body(operator, task, operands, shapes)]
+    sizes = [prod(shape) for shape in shapes]
     if [r.size for r in results] != sizes or any(r.dtype != np.uint8 for r in results):
         raise ScheduleError(
             f"the body of operator {operator} returns {[r.size for r in results]} bytes for rTask "

@@ -166,17 +166,16 @@ class _Launches:
         self.at: list[int] = []
 
     def launch(self, number: int) -> None:
-        """Execute one program; before and after it, all EUs meet."""
+        """Execute one program; after it, all EUs meet."""
         self.number, self.events = number, {}
         program = self.plan.programs[number]
-        self._meet(range(self.plan.eus))
         self.adversary.launch(program.eus)
         self.at = [0] * program.eus
         self._advance([self._walk(eu, queue) for eu, queue in enumerate(program.queues)])
         stuck = {e: q[self.at[e]] for e, q in enumerate(program.queues) if self.at[e] < len(q)}
         if stuck:
             raise self._deadlock(program, stuck)
-        self._meet(range(self.plan.eus))
+        self._meet(self.plan.eus)
 
     def _advance(self, walks: Sequence[Walk]) -> None:
         """Go on until nobody can."""
@@ -199,7 +198,7 @@ class _Launches:
                 continue
             arrived.append(eu)
             if len(arrived) == len(walks):
-                self._meet(arrived)
+                self._meet(len(arrived))
                 self.ready, arrived = arrived, []
 
     def outputs(self) -> dict[int, Bytes]:
@@ -221,13 +220,9 @@ class _Launches:
             found[value.index] = data
         return found
 
-    def _meet(self, eus: Sequence[int]) -> None:
-        for eu in eus:
-            self.memory.release(eu)
-        clock = np.maximum.reduce([self.races.clock(eu) for eu in eus])
-        for eu in eus:
-            self.races.learn(eu, clock)
-            self.memory.refresh(eu)
+    def _meet(self, eus: int) -> None:
+        self.memory.meet(eus)
+        self.races.meet(eus)
 
     def _walk(self, eu: int, queue: Sequence[Instruction]) -> Walk:
         for step in queue:
@@ -269,7 +264,8 @@ class _Launches:
             operands.append(self._read(eu, task, part).reshape(part.shape))
             yield None
         body = self.plan.bodies.get(task.operator, digest)
-        results = compute(body, task.operator, task.kernel, number, operands)
+        shapes = [part.shape for part in task.writes]
+        results = compute(body, task.operator, number, operands, shapes)
         for part, result in zip(task.writes, results, strict=True):
             self._write(eu, task, part, result)
             yield None

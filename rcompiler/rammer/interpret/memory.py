@@ -50,3 +50,9 @@ class Memory:
     def refresh(self, eu: int, part: slice = slice(None)) -> None:
         """See the newest bytes of a part of the memory, but keep own stores."""
         np.copyto(self.view[eu][part], self.shared[part], where=~self.waiting[eu][part])
+
+    def meet(self, eus: int) -> None:
+        """The first `eus` EUs release and acquire together."""
+        for eu in range(eus):
+            self.release(eu)
+        self.view[:eus] = self.shared

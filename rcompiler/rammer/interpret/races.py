@@ -44,6 +44,13 @@ class Races:
         """Acquire."""
         np.maximum(self._known[eu], clock, out=self._known[eu])
 
+    def meet(self, eus: int) -> None:
+        """The first `eus` EUs tell each other all they know."""
+        known = self._known[:eus]
+        clock = np.where(known == _ALWAYS, 0, known).max(axis=0)
+        clock[:eus] = [len(tasks) for tasks in self._tasks[:eus]]
+        np.maximum(known, clock, out=known)
+
     def read(self, eu: int, part: Part) -> tuple[Task | None, Ints, int]:
         """(task of a racing write or None, addresses it has in common, its EU)."""
         at = part.at
