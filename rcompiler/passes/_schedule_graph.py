@@ -79,6 +79,7 @@ class GraphBuilder:
         self._values: dict[str, Value] = {}
         self._types: dict[str, ir.Type] = {}
         self._constants: dict[str, ir.Attribute] = {}
+        self._output_names: list[str] = []
 
     def build(self) -> ScheduleGraph:
         block = self.function.regions[0].blocks[0]
@@ -166,6 +167,7 @@ class GraphBuilder:
                     "run rtask-form first",
                 )
             self._values[name] = replace(self._values[name], kind="output", index=index)
+            self._output_names.append(name)
 
     def _write_in_place(
         self, operator: Operator, concats: list[tuple[Operator, ir.Operation]]
@@ -201,10 +203,8 @@ class GraphBuilder:
         return value
 
     def _is_viewed_output(self, part: Value) -> bool:
-        return any(
-            v.kind == "output" and (v.alias_of == part.name or self._unshaped(v) == part)
-            for v in self._values.values()
-        )
+        outputs = (self._values[name] for name in self._output_names)
+        return any(v.alias_of == part.name or self._unshaped(v) == part for v in outputs)
 
 
 def _results(op: ir.Operation) -> list[ir.Value]:

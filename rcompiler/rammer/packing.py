@@ -14,6 +14,7 @@ from rcompiler.rammer.reuse import Lives, check_pair, settled
 
 BUDGET = 1 << 29  # pairs of runs that stacking may compare: bounds the time of planning
 TRIES = 16  # places to stack a block at before it gets bytes of its own
+CALL = 512  # runs of either block that could be compared in the time of a call
 
 
 class Packing:
@@ -85,14 +86,14 @@ class Packing:
         return self._known[key]
 
     def _cost(self, block: int) -> int:
-        """Runs that a check of the block compares, at least enough to pay for the call."""
+        """Runs that a check of the block compares; at least what takes as long as the call does."""
         graph, runs = self._stacked.graph, self._stacked.runs
         users = [
             op
             for name in self._members[block]
             for op, _ in (*graph.writers[name], *graph.readers.get(name, ()))
         ]
-        return max(96, sum(len(runs[op].which) for op in users))
+        return max(CALL, sum(len(runs[op].which) for op in users))
 
     @cached_property
     def _members(self) -> list[list[str]]:

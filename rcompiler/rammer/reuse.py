@@ -4,6 +4,7 @@ Most pairs are settled whole: all accesses of one come before all writes of the 
 (in-place operators, overlaps of a part) is decided on the exact bytes of the runs.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -300,19 +301,35 @@ def _tasks_of(placement: Placement, operand: Operand, which: int) -> Shares:
     return Shares(runs.kernel.grid, shares.access, shares.base, tasks, ones, ones)
 
 
+class _Clash(ScheduleError):
+    """Its text is made when it is read: who plans memory tries many pairs, and drops refusals."""
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        super().__init__("", "clobber")
+        self._text = text
+
+    def __str__(self) -> str:
+        return self._text()
+
+    def __reduce__(self) -> tuple[type[ScheduleError], tuple[str, str]]:
+        return ScheduleError, (str(self), self.rule)
+
+
 def _clash(
     placement: Placement, one: Operand, i: int, two: Operand, j: int, verb: str
 ) -> ScheduleError:
-    order = placement.order
-    a, b = placement.runs[one[0]], placement.runs[two[0]]
-    left, right = placement.shares(*one), placement.shares(*two)
-    ranges = intersect_ranges(left.bytes_of(i), right.bytes_of(j))
-    names = [(*r.operator.inputs, *r.operator.outputs)[o[1]] for r, o in ((a, one), (b, two))]
-    uses = "writes" if one[1] >= len(a.operator.inputs) else "reads"
-    return ScheduleError(
-        f"{describe(order, int(a.which[i]))} {uses} {names[0]}, but "
-        f"{describe(order, int(b.which[j]))} {verb} {names[1]} over it: bytes {ranges[0, 0]}.."
-        f"{ranges[0, 1] - 1} of the same memory. Give the values different bytes, or order the "
-        "two by a signal and a wait",
-        "clobber",
-    )
+    def text() -> str:
+        order = placement.order
+        a, b = placement.runs[one[0]], placement.runs[two[0]]
+        left, right = placement.shares(*one), placement.shares(*two)
+        ranges = intersect_ranges(left.bytes_of(i), right.bytes_of(j))
+        names = [(*r.operator.inputs, *r.operator.outputs)[o[1]] for r, o in ((a, one), (b, two))]
+        uses = "writes" if one[1] >= len(a.operator.inputs) else "reads"
+        return (
+            f"{describe(order, int(a.which[i]))} {uses} {names[0]}, but "
+            f"{describe(order, int(b.which[j]))} {verb} {names[1]} over it: bytes {ranges[0, 0]}.."
+            f"{ranges[0, 1] - 1} of the same memory. Give the values different bytes, or order the "
+            "two by a signal and a wait"
+        )
+
+    return _Clash(text)

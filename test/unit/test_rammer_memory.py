@@ -11,9 +11,11 @@ from rammer_cases import chain, kernel, random_graph, tiled
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
+from rcompiler.rammer import packing
 from rcompiler.rammer.encode import decode, encode
 from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
 from rcompiler.rammer.regions import byte_ranges, covers, disjoint, run_boxes, task_boxes
+from rcompiler.rammer.reuse import check_pair
 from rcompiler.rammer.schedule import schedule
 
 
@@ -164,6 +166,24 @@ def test_a_residual_network_stays_near_its_bound(eus):
 def test_plans_lie_between_their_bound_and_no_reuse(seed, operators, eus):
     memory = schedule(random_graph(random.Random(seed), operators), eus).memory
     assert memory.bound <= memory.peak <= memory.plain
+
+
+def test_planning_compares_no_more_pairs_than_its_budget(monkeypatch):
+    pairs = []
+
+    def counted(placement, one, two):
+        pairs.append((one, two))
+        check_pair(placement, one, two)
+
+    monkeypatch.setattr(packing, "check_pair", counted)
+    graph = random_graph(random.Random(8), 60)
+    unbounded = schedule(graph, 4).memory
+    assert len(set(pairs)) == len(pairs) > 5  # no pair twice, whatever the orders of the blocks
+    pairs.clear()
+    monkeypatch.setattr(packing, "BUDGET", 3 * packing.CALL**2)
+    bounded = schedule(graph, 4).memory
+    assert len(pairs) == 3
+    assert unbounded.peak <= bounded.peak <= bounded.plain
 
 
 def test_tables_round_trip():
