@@ -384,7 +384,7 @@ class _Compilation:
         return run
 
     def _keep(self, stage: str, module: ir.Module) -> None:
-        self._stages[stage] = str(module)
+        self._stages[stage] = module.operation.get_asm(assume_verified=True)  # by its pipeline
 
 
 def _typed(failures: list[CompilerError], text: str) -> CompilerError:
