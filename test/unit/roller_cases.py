@@ -1,6 +1,21 @@
 """Tensor expressions of the operators the tiling must handle, for the unit tests."""
 
+import math
+
+from rcompiler.device.cpu import cpu_device
+from rcompiler.roller.construct import construct
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import Access, TensorExpr, floordiv, index, mod, tensor_expr
+
+
+def first(expr: TensorExpr, level: str) -> Decision:
+    """The efficient decision on a CPU of that feature level."""
+    return construct(expr, cpu_device(level))[0]
+
+
+def vectors(decision: Decision) -> int:
+    """Vectors of one register tile."""
+    return math.prod(decision.register_tile) // decision.lanes
 
 
 def at(axis: int):
