@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from rcompiler.roller.expr import Access, TensorExpr
+from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.index import Number
 from rcompiler.roller.register import RegisterTile
 from rcompiler.roller.runs import inside, runs
 
@@ -31,8 +32,8 @@ class _Loop:
     """
 
     axis: int | None
-    times: Array
-    steps: Array
+    times: Number
+    steps: Number
 
 
 class Nest:
@@ -53,75 +54,63 @@ class Nest:
         self.expr = expr
         self._line = line
         self._count = len(tiles)
-        self._shares = [inside(access, expr.sizes) for access in expr.accesses]
         sizes = [max(1, expr.axes[p].size) for p in expr.parallel]
-        current = [self._all(axis.size) for axis in expr.axes]
+        current: list[Number] = [axis.size for axis in expr.axes]
         for position, axis in enumerate(expr.parallel):
-            current[axis] = self._all(min(register.sizes[position], sizes[position]))
+            current[axis] = min(register.sizes[position], sizes[position])
         if around is not None:
-            current[expr.reduction[0]] = self._all(register.part)
+            current[expr.reduction[0]] = register.part
         self._loops: list[_Loop] = []
-        self._boxes = [self._box(current)]
+        boxes = [tuple(current)]
+
+        def add(axis: int, size: Number) -> None:
+            """One more loop, around the nest so far, which covers `current` per axis: to `size`."""
+            inner, current[axis] = np.maximum(current[axis], 1), size
+            times = -(-size // inner)
+            if np.any(times > 1):
+                self._loops.append(_Loop(axis, times, np.maximum(size / inner, 1.0)))
+                boxes.append(tuple(current))
+
         for number in reversed(range(len(order) + 1)):
             if number == around:
-                self._add(expr.reduction[0], self._all(expr.axes[expr.reduction[0]].size), current)
+                add(expr.reduction[0], expr.axes[expr.reduction[0]].size)
             if number:
                 position = order[number - 1]
-                covered = np.minimum(tiles[:, position], sizes[position])
-                self._add(expr.parallel[position], covered, current)
+                add(expr.parallel[position], np.minimum(tiles[:, position], sizes[position]))
         if expr.sweeps > 1:
-            self._loops.append(_Loop(None, self._all(expr.sweeps), self._all(expr.sweeps)))
-            self._boxes.append(self._boxes[-1])
+            self._loops.append(_Loop(None, expr.sweeps, expr.sweeps))
+            boxes.append(boxes[-1])
         for position in reversed(range(len(sizes))):
-            self._add(expr.parallel[position], self._all(sizes[position]), current)
+            add(expr.parallel[position], sizes[position])
+        self._runs, self._bytes = self._touched(boxes)
 
-    def _all(self, size: int) -> Array:
-        return np.full(self._count, size, np.int64)
+    def _touched(self, boxes: Sequence[Sequence[Number]]) -> tuple[list[Array], list[Array]]:
+        """Per access, in how many runs the data of a box lies, and its bytes: [depths, candidates].
 
-    def _add(self, axis: int, size: Array, current: list[Array]) -> None:
-        """One more loop, around the nest so far, which covers `current` per axis: to `size`."""
-        inner, current[axis] = current[axis], size
-        times = -(-size // np.maximum(inner, 1))
-        if (times > 1).any():
-            self._loops.append(_Loop(axis, times, np.maximum(size / np.maximum(inner, 1), 1.0)))
-            pairs = zip(self.expr.accesses, self._shares, self._boxes[-1], strict=True)
-            self._boxes.append(
-                [
-                    self._runs(access, current, shares)
-                    if axis in access.axes() or access.data_dependent
-                    else before
-                    for access, shares, before in pairs
-                ]
-            )
-
-    def _box(self, sizes: list[Array]) -> list[tuple[Array, Array]]:
-        """Per access: in how many runs its data lies, and the bytes of each."""
-        pairs = zip(self.expr.accesses, self._shares, strict=True)
-        return [self._runs(access, sizes, shares) for access, shares in pairs]
-
-    def _runs(
-        self, access: Access, sizes: list[Array], shares: Sequence[float]
-    ) -> tuple[Array, Array]:
-        pieces, length = runs(access, sizes, self._line, shares)
-        shape = (self._count,)
-        return np.broadcast_to(pieces, shape), np.broadcast_to(length, shape)
-
-    @cached_property
-    def _bytes(self) -> list[list[Array]]:
-        """Per depth and access, what the nest up to that depth touches."""
-        return [[pieces * length for pieces, length in box] for box in self._boxes]
+        boxes: per depth the sizes that the nest up to it covers.
+        """
+        # all depths at once: numpy takes as long for few candidates as for ten times as many
+        sizes = [_together(column) for column in zip(*boxes, strict=True)]
+        shape = len(boxes), self._count
+        found, total = [], []
+        for access in self.expr.accesses:
+            shares = inside(access, self.expr.sizes)
+            pieces, length = runs(access, sizes, self._line, shares)
+            found.append(np.broadcast_to(pieces, shape))
+            total.append(np.broadcast_to(pieces * length, shape))
+        return found, total
 
     @property
     def whole(self) -> float:
         """Bytes of all operands."""
-        return float(np.sum(self._bytes[-1], axis=0)[0])
+        return float(sum(each[-1, 0] for each in self._bytes))
 
     def _deepest(self, capacity: float) -> Array:
         """The loops up to which everything fits in `capacity` bytes; -1: not one register tile."""
         inputs, sweeps = len(self.expr.inputs), self.expr.sweeps
         # one result is written in each sweep
-        fits = np.stack([sum(b[:inputs]) + sum(b[inputs:]) / sweeps for b in self._bytes])
-        return (fits <= capacity).sum(axis=0) - 1  # footprints grow outwards
+        held: Array = sum(self._bytes[:inputs]) + sum(self._bytes[inputs:]) / sweeps
+        return (held <= capacity).sum(axis=0) - 1  # footprints grow outwards
 
     def traffic(self, capacity: float, *, again: bool = False) -> Array:
         """Bytes that all tasks together load into a level of `capacity` bytes.
@@ -151,14 +140,20 @@ class Nest:
         """The accesses that are not to a workspace."""
         return [number for number, access in enumerate(self.expr.accesses) if not access.kept]
 
+    @cached_property
+    def _moves(self) -> list[list[bool]]:
+        """Per access and loop, whether it moves with the loop."""
+        return [
+            [loop.axis is not None and access.moves_with(loop.axis) for loop in self._loops]
+            for access in self.expr.accesses
+        ]
+
     def _depths(self, deepest: Array) -> Iterator[tuple[int, Array]]:
         """The depths up to which the nest fits (-1: not at all), and for which candidates."""
-        for depth in range(-1, len(self._boxes)):
-            chosen = deepest == depth
-            if chosen.any():
-                yield depth, chosen
+        for depth in np.unique(deepest).tolist():
+            yield depth, deepest == depth
 
-    def _reach(self, access: Access, depth: int) -> tuple[int, int]:
+    def _reach(self, number: int, depth: int) -> tuple[int, int]:
         """The depth that is loaded at once when the nest up to `depth` fits, and that up to which
         it stays.
 
@@ -167,35 +162,38 @@ class Nest:
         """
         if depth < 0:
             return 0, 0
+        moves = self._moves[number]
         outer = depth
-        while outer < len(self._loops) and not _moves(access, self._loops[outer]):
+        while outer < len(moves) and not moves[outer]:
             outer += 1
-        if outer == depth < len(self._loops):  # a sliding window: the overlap is loaded once
+        if outer == depth < len(moves):  # a sliding window: the overlap is loaded once
             return depth + 1, depth + 1
         return depth, outer
 
     def _moved(self, number: int, depth: int, again: bool) -> Array:
         """Bytes of an access that are loaded when the nest up to `depth` fits."""
-        inner, outer = self._reach(self.expr.accesses[number], depth)
-        return self._bytes[inner][number] * self._outside(number, outer, again)
+        inner, outer = self._reach(number, depth)
+        repeated = again and number < len(self.expr.inputs)
+        return self._bytes[number][inner] * self._outside(number, outer, repeated)
 
-    def _uses(self, number: int, depth: int) -> Array:
+    def _uses(self, number: int, depth: int) -> Number:
         """How many register tiles use what is loaded once when the nest up to `depth` fits."""
-        access, total = self.expr.accesses[number], np.ones(self._count)
-        for loop in self._loops[: self._reach(access, depth)[1]]:
-            if loop.axis is not None and not _moves(access, loop):
-                total = total * loop.steps
+        moves, total = self._moves[number], 1.0
+        for position in range(self._reach(number, depth)[1]):
+            if not moves[position] and self._loops[position].axis is not None:
+                total = total * self._loops[position].steps
         return total
 
-    def _outside(self, number: int, depth: int, again: bool) -> Array:
-        """How often the data of an access in the nest up to `depth` is taken from outside."""
-        access, total = self.expr.accesses[number], np.ones(self._count)
-        for loop in self._loops[depth:]:
-            if loop.axis is None:
-                if again and number < len(self.expr.inputs):
-                    total = total * loop.times
-            else:
-                total = total * (loop.steps if _moves(access, loop) else loop.times)
+    def _outside(self, number: int, depth: int, again: bool) -> Number:
+        """How often the data of an access in the nest up to `depth` is taken from outside.
+
+        again: in all sweeps of a task.
+        """
+        moves, total = self._moves[number], 1.0
+        for position in range(depth, len(moves)):
+            loop = self._loops[position]
+            if loop.axis is not None or again:
+                total = total * (loop.steps if moves[position] else loop.times)
         return total
 
     def _begun(self, deepest: Array) -> Array:
@@ -203,21 +201,30 @@ class Nest:
         the register tile before ended. A loop whose data fits begins none that it began before.
         """
         total = np.zeros(self._count)
-        for number, access in enumerate(self.expr.accesses):
-            if access.kept or access.dims is None:
+        for number in self._traffic:
+            access, moves, pieces = (
+                self.expr.accesses[number],
+                self._moves[number],
+                self._runs[number],
+            )
+            if access.dims is None:
                 continue
-            first = self._boxes[0][number][0]
-            found, single = first, np.ones(self._count, bool)
+            # one run after the other is followed from end to end
+            single = np.logical_and.accumulate(pieces <= pieces[0])
+            found = pieces[0]
             for depth, loop in enumerate(self._loops):
-                if _moves(access, loop):
-                    # one run after the other is followed from end to end
-                    single = single & (self._boxes[depth + 1][number][0] <= first)
-                    found = np.where(single, found, found * loop.times)
+                if moves[depth]:
+                    found = np.where(single[depth + 1], found, found * loop.times)
                 elif loop.axis is not None:
                     found = np.where(deepest >= depth, found, found * loop.times)
             total = total + found
         return total
 
 
-def _moves(access: Access, loop: _Loop) -> bool:
-    return loop.axis is not None and access.moves_with(loop.axis)
+def _together(column: Sequence[Number]) -> Number:
+    """The sizes of one axis at every depth: one number when all are the same, else an array
+    [depths, candidates] or [depths, 1].
+    """
+    if all(isinstance(size, int) for size in column):
+        return column[0] if len(set(column)) == 1 else np.array(column, np.int64)[:, None]
+    return np.stack(np.broadcast_arrays(*column))
