@@ -7,7 +7,7 @@ the known ranges allow it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 LANE = "<lane>"
 
@@ -44,6 +44,16 @@ class Linear:
     @staticmethod
     def of(symbol: str, coefficient: int = 1) -> Linear:
         return Linear(0, ((symbol, coefficient),)) if coefficient else Linear()
+
+    @staticmethod
+    def weighted(values: Iterable[Linear], weights: Iterable[int]) -> Linear:
+        """The sum of the values, each times its weight."""
+        constant, total = 0, dict[str, int]()
+        for value, weight in zip(values, weights, strict=True):
+            constant += value.constant * weight
+            for symbol, coefficient in value.terms:
+                total[symbol] = total.get(symbol, 0) + coefficient * weight
+        return Linear(constant, tuple(sorted(term for term in total.items() if term[1])))
 
     def __add__(self, other: Linear | int) -> Linear:
         if isinstance(other, int):

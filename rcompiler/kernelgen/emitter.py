@@ -83,16 +83,18 @@ class Emitter:
         """The result name of a side-effect free operation, written once in the outermost possible
         scope.
         """
-        depth = self.depth_of(*operands)
+        depth = least = self.depth_of(*operands)
         if depth < least_depth:
             depth = least_depth
-        for scope in self._scopes[: depth + 1]:
+        # it stands where its operands are known, or behind the guard of a branch
+        for scope in self._scopes[least : depth + 1]:
             known = scope.known.get(text)
             if known is not None:
                 return known
         name = self.define(self.fresh(prefix), depth)
-        self._scopes[depth].lines.append(f"{name} = {text}")
-        self._scopes[depth].known[text] = name
+        scope = self._scopes[depth]
+        scope.lines.append(f"{name} = {text}")
+        scope.known[text] = name
         return name
 
     def remember(self, key: object, value: object, depth: int | None = None) -> None:
@@ -216,12 +218,16 @@ class Emitter:
         return [Val(self.define(f"{name}#{k}"), v.element, v.lanes) for k, v in enumerate(values)]
 
     # -- values
+    def _by_depth(self, terms: tuple[tuple[str, int], ...]) -> Sequence[tuple[str, int]]:
+        """The terms of a linear expression, those that are known further out first."""
+        return terms if len(terms) < 2 else sorted(terms, key=lambda t: self.depth_of(t[0]))
+
     def index(self, value: Linear) -> str:
         """The i64 SSA name of a linear expression (no lane term)."""
         if not value.terms:
-            return self.pure(f"arith.constant {value.constant} : i64", [], "k")
+            return self.pure(f"arith.constant {value.constant} : i64", (), "k")
         name = ""
-        for symbol, coefficient in sorted(value.terms, key=lambda t: self.depth_of(t[0])):
+        for symbol, coefficient in self._by_depth(value.terms):
             part = symbol
             if coefficient != 1:
                 part = self.pure(
@@ -331,7 +337,7 @@ class Emitter:
         """
         kind = "i8" if element == "i1" else element
         name = pointer
-        for symbol, coefficient in sorted(offset.terms, key=lambda t: self.depth_of(t[0])):
+        for symbol, coefficient in self._by_depth(offset.terms):
             step = self.index(Linear.of(symbol, coefficient))
             name = self.pure(
                 f"llvm.getelementptr {name}[{step}] : (!llvm.ptr, i64) -> !llvm.ptr, {kind}",

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from torch_mlir import ir
 
@@ -44,11 +45,11 @@ class Buffer:
         if self.origin:
             pairs = zip(coordinates, self.origin, strict=True)
             coordinates = [c + start * -1 for c, start in pairs]
-        total, stride = Linear(), 1
-        for extent, coordinate in zip(reversed(self.shape), reversed(coordinates), strict=True):
-            total = total + coordinate * stride
-            stride *= extent
-        return total
+        return Linear.weighted(coordinates, self._strides)
+
+    @cached_property
+    def _strides(self) -> list[int]:
+        return [math.prod(self.shape[dim + 1 :]) for dim in range(len(self.shape))]
 
 
 class Evaluator:
