@@ -12,15 +12,8 @@ from functools import cached_property
 
 import numpy as np
 
-from rcompiler.roller.index import (
-    ExpressionError,
-    Index,
-    Number,
-    count_sums,
-    floordiv,
-    index,
-    mod,
-)
+from rcompiler.roller.access import Access
+from rcompiler.roller.index import ExpressionError, Index, Number, floordiv, index, mod
 
 __all__ = [
     "Access",
@@ -47,7 +40,6 @@ KINDS = (
 )
 AXES = ("parallel", "reduction", "whole")
 _POINTS = 1 << 56  # of a whole expression: what counts them stays within 64 bits
-_ENUMERATE = 1 << 16  # points of a floordiv/mod or clamped access that are counted one by one
 
 
 @dataclass(frozen=True)
@@ -77,170 +69,6 @@ class Axis:
         before the task runs, and those are taken step by step.
         """
         return not self.uncut and (step == 1 or not self.padding)
-
-
-@dataclass(frozen=True)
-class Access:
-    """How the iteration space reads or writes one tensor.
-
-    `shape`: of the tensor, in elements of `itemsize` bytes. `dims`: one Index per dimension; None
-    for a dimension whose position depends on data (the rows of a gather, which are taken not to
-    depend on the vector axis), or None for all when every element may lie anywhere. Elements
-    outside of `shape` (the halo of a padded convolution) do not exist and are not counted.
-    `kept`: in the workspace of the execution unit, where it takes room and no traffic.
-    """
-
-    shape: tuple[int, ...]
-    itemsize: int
-    dims: tuple[Index | None, ...] | None
-    kept: bool = False
-
-    def axes(self) -> frozenset[int]:
-        """Positions of all axes the access names."""
-        return self._axes
-
-    @cached_property
-    def _axes(self) -> frozenset[int]:
-        return frozenset().union(*(dim.axes() for dim in self.dims or () if dim is not None))
-
-    @property
-    def data_dependent(self) -> bool:
-        """Whether some position depends on data, so that any axis may move it."""
-        return self.dims is None or None in self.dims
-
-    def moves_with(self, axis: int) -> bool:
-        """Whether a step along `axis` may touch other elements."""
-        return axis in self._axes or self.data_dependent
-
-    def extents(self, sizes: Sequence[Number]) -> tuple[Number, ...]:
-        """Extent per dimension of the box a tile of `sizes` touches, at most the shape.
-
-        The box includes the holes of strided accesses: whole lines move through the memory
-        levels. A data-dependent access may touch everything. Entries may be numpy arrays.
-        """
-        if self.dims is None:
-            return self.shape
-        result: list[Number] = []
-        for dim, size in zip(self.dims, self.shape, strict=True):
-            if dim is None:
-                result.append(np.minimum(self.free_points(sizes), size))
-                continue
-            low, high = dim.bounds(sizes)
-            extent = high - low + 1
-            # of one tile they are plain numbers, for which numpy takes many times as long
-            one = isinstance(extent, int)
-            result.append(min(max(extent, 0), size) if one else np.clip(extent, 0, size))
-        return tuple(result)
-
-    def free_points(self, sizes: Sequence[Number]) -> Number:
-        """Points per position of the named dimensions: each may name another data-dependent row."""
-        named = self.axes()
-        return math.prod(size for axis, size in enumerate(sizes) if axis not in named)
-
-    def elements(self, sizes: Sequence[int], origin: Sequence[int] | None = None) -> int:
-        """Number of different elements a tile of `sizes` at `origin` (default 0) touches.
-
-        Exact for every linear map (any stride, dilation, halo, shared axes) and for floordiv and
-        mod of up to 2^16 points; beyond that an upper bound. Data-dependent: one per point, at most
-        the whole tensor.
-        """
-        if any(size < 1 for size in sizes):
-            return 0
-        if self.dims is None:
-            return min(math.prod(sizes), math.prod(self.shape))
-        start = tuple(origin) if origin is not None else (0,) * len(sizes)
-        free = min(
-            self.free_points(sizes),
-            math.prod(n for n, d in zip(self.shape, self.dims, strict=True) if d is None),
-        )
-        counts = (self._count(dims, axes, sizes, start) for dims, axes in self._groups)
-        return (free if None in self.dims else 1) * math.prod(counts)
-
-    @cached_property
-    def _groups(self) -> list[tuple[dict[int, Index], list[int]]]:
-        """The dimensions that share axes, and these axes."""
-        known = {d: dim for d, dim in enumerate(self.dims or ()) if dim is not None}
-        groups = _groups({d: dim.axes() for d, dim in known.items()})
-        return [
-            ({d: known[d] for d in group}, sorted(set().union(*(known[d].axes() for d in group))))
-            for group in groups
-        ]
-
-    def stride(self, axis: int, count: int, size: int) -> int | None:
-        """Elements between neighbours along `axis`, in every aligned group of `count`.
-
-        0: the access does not move; 1: contiguous, a vector load; None: no single stride.
-        """
-        if self.dims is None:
-            return None
-        if min(count, size) > 1 and all(dim is None or dim.linear for dim in self.dims):
-            step = 0  # the address is linear, too
-            for dim, extent in zip(self.dims, self.shape, strict=True):
-                step = step * extent + (0 if dim is None else dim.coefficient(axis))
-            return step
-        length = min(max(size, 1), 8 * count)
-        rank = 1 + max(self.axes() | {axis})
-        point: list[Number] = [0] * rank
-        point[axis] = np.arange(length)
-        address: Number = 0
-        for dim, extent in zip(self.dims, self.shape, strict=True):
-            address = address * extent + (0 if dim is None else dim.at(point))
-        steps = np.diff(np.broadcast_to(address, (length,)))
-        inside = steps[(np.arange(1, length) % count) != 0]
-        if not inside.size:
-            return 0 if axis not in self.axes() else 1
-        return int(inside[0]) if (inside == inside[0]).all() else None
-
-    def _count(
-        self,
-        dims: dict[int, Index],
-        axes: Sequence[int],
-        sizes: Sequence[int],
-        origin: tuple[int, ...],
-    ) -> int:
-        """Different positions over dimensions that share axes."""
-        if not all(dim.linear for dim in dims.values()):
-            return self._enumerate(dims, axes, sizes, origin)
-        flat = dict.fromkeys(axes, 0)  # flattening with the extents of the box is one-to-one
-        box = 1
-        clipped = False
-        for d, dim in dims.items():
-            # the origin of a linear index is one more constant
-            shift = dim.at(origin) - dim.constant
-            low, high = (bound + shift for bound in dim.bounds(sizes))
-            inside = min(high, self.shape[d] - 1) - max(low, 0) + 1
-            if inside <= 0:
-                return 0
-            clipped |= inside < high - low + 1
-            for axis in axes:
-                flat[axis] += box * dim.coefficient(axis)
-            box *= high - low + 1
-        if clipped:
-            return self._enumerate(dims, axes, sizes, origin)
-        return count_sums([(flat[axis], sizes[axis]) for axis in axes])
-
-    def _enumerate(
-        self,
-        dims: dict[int, Index],
-        axes: Sequence[int],
-        sizes: Sequence[int],
-        origin: tuple[int, ...],
-    ) -> int:
-        if math.prod(sizes[a] for a in axes) > _ENUMERATE:
-            extents = self.extents(sizes)
-            return math.prod(int(extents[d]) for d in dims)
-        grids = np.meshgrid(*(origin[a] + np.arange(sizes[a]) for a in axes), indexing="ij")
-        point: list[Number] = [0] * len(sizes)
-        for axis, grid in zip(axes, grids, strict=True):
-            point[axis] = grid.ravel()
-        address: Number = np.zeros(1, np.int64)
-        inside: Number = np.ones(1, bool)
-        for d, dim in dims.items():
-            value = np.asarray(dim.at(point))
-            inside = inside & (value >= 0) & (value < self.shape[d])
-            address = address * self.shape[d] + value
-        address, inside = np.broadcast_arrays(address, inside)
-        return int(np.unique(address[inside]).size)
 
 
 @dataclass(frozen=True)
@@ -405,14 +233,3 @@ def _infer_kind(expr: TensorExpr) -> str:
     if reduced > 1:
         return "convolution" if window else "contraction"
     return "pooling" if window else "reduction"
-
-
-def _groups(axes: dict[int, frozenset[int]]) -> list[list[int]]:
-    """Keys of the sets that are connected by shared members, in order."""
-    groups: list[tuple[set[int], list[int]]] = []
-    for key, members in axes.items():
-        together = [g for g in groups if g[0] & members]
-        groups = [g for g in groups if not g[0] & members]
-        union = set(members).union(*(g[0] for g in together))
-        groups.append((union, sorted([key, *(d for g in together for d in g[1])])))
-    return sorted(group for _, group in groups)

@@ -1,0 +1,188 @@
+"""Access: which elements of a tensor an iteration space reads or writes (Roller §3.1)."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rcompiler.roller.index import Index, Number, count_sums
+
+_ENUMERATE = 1 << 16  # points of a floordiv/mod or clamped access that are counted one by one
+
+
+@dataclass(frozen=True)
+class Access:
+    """How the iteration space reads or writes one tensor.
+
+    `shape`: of the tensor, in elements of `itemsize` bytes. `dims`: one Index per dimension; None
+    for a dimension whose position depends on data (the rows of a gather, which are taken not to
+    depend on the vector axis), or None for all when every element may lie anywhere. Elements
+    outside of `shape` (the halo of a padded convolution) do not exist and are not counted.
+    `kept`: in the workspace of the execution unit, where it takes room and no traffic.
+    """
+
+    shape: tuple[int, ...]
+    itemsize: int
+    dims: tuple[Index | None, ...] | None
+    kept: bool = False
+
+    def axes(self) -> frozenset[int]:
+        """Positions of all axes the access names."""
+        return self._axes
+
+    @cached_property
+    def _axes(self) -> frozenset[int]:
+        return frozenset().union(*(dim.axes() for dim in self.dims or () if dim is not None))
+
+    @property
+    def data_dependent(self) -> bool:
+        """Whether some position depends on data, so that any axis may move it."""
+        return self.dims is None or None in self.dims
+
+    def moves_with(self, axis: int) -> bool:
+        """Whether a step along `axis` may touch other elements."""
+        return axis in self._axes or self.data_dependent
+
+    def extents(self, sizes: Sequence[Number]) -> tuple[Number, ...]:
+        """Extent per dimension of the box a tile of `sizes` touches, at most the shape.
+
+        The box includes the holes of strided accesses: whole lines move through the memory
+        levels. A data-dependent access may touch everything. Entries may be numpy arrays.
+        """
+        if self.dims is None:
+            return self.shape
+        return tuple(
+            np.minimum(self.free_points(sizes), size) if dim is None else _extent(dim, size, sizes)
+            for dim, size in zip(self.dims, self.shape, strict=True)
+        )
+
+    def free_points(self, sizes: Sequence[Number]) -> Number:
+        """Points per position of the named dimensions: each may name another data-dependent row."""
+        named = self.axes()
+        return math.prod(size for axis, size in enumerate(sizes) if axis not in named)
+
+    def elements(self, sizes: Sequence[int], origin: Sequence[int] | None = None) -> int:
+        """Number of different elements a tile of `sizes` at `origin` (default 0) touches.
+
+        Exact for every linear map (any stride, dilation, halo, shared axes) and for floordiv and
+        mod of up to 2^16 points; beyond that an upper bound. Data-dependent: one per point, at most
+        the whole tensor.
+        """
+        if any(size < 1 for size in sizes):
+            return 0
+        if self.dims is None:
+            return min(math.prod(sizes), math.prod(self.shape))
+        start = tuple(origin) if origin is not None else (0,) * len(sizes)
+        free = min(
+            self.free_points(sizes),
+            math.prod(n for n, d in zip(self.shape, self.dims, strict=True) if d is None),
+        )
+        counts = (group.count(sizes, start) for group in self._groups)
+        return (free if None in self.dims else 1) * math.prod(counts)
+
+    @cached_property
+    def _groups(self) -> list["_Group"]:
+        """The known dimensions, with those that share axes together."""
+        known = {d: dim for d, dim in enumerate(self.dims or ()) if dim is not None}
+        return [
+            _Group(
+                tuple((known[d], self.shape[d]) for d in connected),
+                tuple(sorted(frozenset().union(*(known[d].axes() for d in connected)))),
+            )
+            for connected in _connected({d: dim.axes() for d, dim in known.items()})
+        ]
+
+    def stride(self, axis: int, count: int, size: int) -> int | None:
+        """Elements between neighbours along `axis`, in every aligned group of `count`.
+
+        0: the access does not move; 1: contiguous, a vector load; None: no single stride.
+        """
+        if self.dims is None:
+            return None
+        if min(count, size) > 1 and all(dim is None or dim.linear for dim in self.dims):
+            step = 0  # the address is linear, too
+            for dim, extent in zip(self.dims, self.shape, strict=True):
+                step = step * extent + (0 if dim is None else dim.coefficient(axis))
+            return step
+        length = min(max(size, 1), 8 * count)
+        rank = 1 + max(self.axes() | {axis})
+        point: list[Number] = [0] * rank
+        point[axis] = np.arange(length)
+        address: Number = 0
+        for dim, extent in zip(self.dims, self.shape, strict=True):
+            address = address * extent + (0 if dim is None else dim.at(point))
+        steps = np.diff(np.broadcast_to(address, (length,)))
+        inside = steps[(np.arange(1, length) % count) != 0]
+        if not inside.size:
+            return 0 if axis not in self.axes() else 1
+        return int(inside[0]) if (inside == inside[0]).all() else None
+
+
+@dataclass(frozen=True)
+class _Group:
+    """Dimensions of a tensor that share axes: an index and a size each, and these axes."""
+
+    dims: tuple[tuple[Index, int], ...]
+    axes: tuple[int, ...]
+
+    def count(self, sizes: Sequence[int], origin: Sequence[int]) -> int:
+        """Different positions that a tile of `sizes` at `origin` takes in these dimensions."""
+        if not all(dim.linear for dim, _ in self.dims):
+            return self._enumerate(sizes, origin)
+        flat = dict.fromkeys(self.axes, 0)  # flattening with the extents of the box is one-to-one
+        box = 1
+        clipped = False
+        for dim, size in self.dims:
+            # the origin of a linear index is one more constant
+            shift = dim.at(origin) - dim.constant
+            low, high = (bound + shift for bound in dim.bounds(sizes))
+            inside = min(high, size - 1) - max(low, 0) + 1
+            if inside <= 0:
+                return 0
+            clipped |= inside < high - low + 1
+            for axis in self.axes:
+                flat[axis] += box * dim.coefficient(axis)
+            box *= high - low + 1
+        if clipped:
+            return self._enumerate(sizes, origin)
+        return count_sums([(flat[axis], sizes[axis]) for axis in self.axes])
+
+    def _enumerate(self, sizes: Sequence[int], origin: Sequence[int]) -> int:
+        """The same point by point; of very many points the box around them."""
+        axes = self.axes
+        if math.prod(sizes[a] for a in axes) > _ENUMERATE:
+            return math.prod(int(_extent(dim, size, sizes)) for dim, size in self.dims)
+        grids = np.meshgrid(*(origin[a] + np.arange(sizes[a]) for a in axes), indexing="ij")
+        point: list[Number] = [0] * len(sizes)
+        for axis, grid in zip(axes, grids, strict=True):
+            point[axis] = grid.ravel()
+        address: Number = np.zeros(1, np.int64)
+        inside: Number = np.ones(1, bool)
+        for dim, size in self.dims:
+            value = np.asarray(dim.at(point))
+            inside = inside & (value >= 0) & (value < size)
+            address = address * size + value
+        address, inside = np.broadcast_arrays(address, inside)
+        return int(np.unique(address[inside]).size)
+
+
+def _extent(dim: Index, size: int, sizes: Sequence[Number]) -> Number:
+    """Extent of the box that a tile of `sizes` touches in a dimension, at most its size."""
+    low, high = dim.bounds(sizes)
+    extent = high - low + 1
+    if isinstance(extent, int):  # of one tile; numpy takes many times as long for a plain number
+        return min(max(extent, 0), size)
+    return np.clip(extent, 0, size)
+
+
+def _connected(axes: dict[int, frozenset[int]]) -> list[list[int]]:
+    """Keys of the sets that are connected by shared members, in order."""
+    groups: list[tuple[set[int], list[int]]] = []
+    for key, members in axes.items():
+        together = [g for g in groups if g[0] & members]
+        groups = [g for g in groups if not g[0] & members]
+        union = set(members).union(*(g[0] for g in together))
+        groups.append((union, sorted([key, *(d for g in together for d in g[1])])))
+    return sorted(group for _, group in groups)
