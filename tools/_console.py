@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import IO, NoReturn
 
 from rcompiler.errors import CompilerError
@@ -45,6 +46,12 @@ def guard(prog: str, body: Callable[[], int]) -> int:
 def complain(prog: str, message: str) -> None:
     """One line on standard error."""
     print(f"{prog}: error: {' '.join(message.split())}", file=sys.stderr)
+
+
+def check_writable(path: str | None) -> None:
+    """OSError before the work for a file that could not be written after it; no path: no file."""
+    if path:
+        Path(path).open("a").close()
 
 
 def positive(text: str) -> int:

@@ -2,15 +2,41 @@
 
 from __future__ import annotations
 
+import argparse
 import datetime
+import json
 import os
 import platform
 import subprocess
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 _PACKAGES = ("rcompiler", "numpy", "onnx", "onnxruntime", "openvino", "llvmlite", "torch-mlir")
+
+
+def write_record(path: str | Path, figures: Mapping[str, Any]) -> None:
+    """Write where and when it was measured, then `figures`, as JSON."""
+    Path(path).write_text(json.dumps({**provenance(), **figures}, indent=1) + "\n")
+
+
+def asked(options: argparse.Namespace) -> dict[str, Any]:
+    """The options of a tool that have a value, but for the record's own path: it says nothing of
+    the measurement, and only about one machine.
+    """
+    given = {name: value for name, value in vars(options).items() if value not in (None, [])}
+    given.pop("json", None)
+    return given
+
+
+def unpin_openblas() -> str:
+    """Drop the variable that pins OpenBLAS to the kernels of one CPU; what a record says of it.
+
+    To be called before numpy, which loads OpenBLAS.
+    """
+    pinned = os.environ.pop("OPENBLAS_CORETYPE", None)
+    return "unset" if pinned is None else f"unset, was {pinned}"
 
 
 def provenance() -> dict[str, Any]:

@@ -11,7 +11,6 @@ groups what does not pass by operator (of the node that is refused, else the las
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import sys
@@ -31,7 +30,7 @@ from rcompiler.host import target_device
 from rcompiler.onnx_backend import Prepared, RCompilerBackend
 from rcompiler.tools._case_pool import Outcome, Report, run_cases
 from rcompiler.tools._console import Parser, guard, positive, table
-from rcompiler.tools._record import provenance
+from rcompiler.tools._record import write_record
 
 STATUSES = ("pass", "wrong", "crash", "refused")
 _WIDTH = 100  # of a reason in the table
@@ -137,10 +136,12 @@ def _run(options: argparse.Namespace) -> int:
     counts = Counter(outcome.status for outcome in outcomes)
     _print(outcomes, counts, options.verbose)
     if options.json:
-        record = provenance() | {"target": options.target}
-        record["counts"] = {s: counts[s] for s in STATUSES}
-        record["cases"] = [asdict(outcome) for outcome in outcomes]
-        Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
+        figures = {
+            "target": options.target,
+            "counts": {s: counts[s] for s in STATUSES},
+            "cases": [asdict(outcome) for outcome in outcomes],
+        }
+        write_record(options.json, figures)
     return 1 if counts["wrong"] or counts["crash"] else 0
 
 

@@ -11,7 +11,6 @@ graph; --first=NUMBER --graphs=1 repeats it.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import sys
 import time
@@ -19,14 +18,13 @@ from collections import Counter
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.interpret import Adversary, Interpreter
 from rcompiler.rammer.schedule import POLICIES, schedule
 from rcompiler.tools._console import Parser, guard, positive, table
 from rcompiler.tools._random_graphs import random_graph
-from rcompiler.tools._record import provenance
+from rcompiler.tools._record import write_record
 
 MOST_EUS = 132
 _STRIDE = 53  # coprime to MOST_EUS: consecutive numbers are far apart, and all come up
@@ -110,7 +108,7 @@ def _run(options: argparse.Namespace) -> int:
     _print(totals)
     print(f"{options.graphs} graphs, {len(failures)} failures")
     if options.json:
-        record = provenance() | {
+        record = {
             "command": f"python -m rcompiler.tools.interpret_dags --graphs={options.graphs} "
             f"--interleavings={options.interleavings} --eus={options.eus} --first={options.first}",
             "graphs": options.graphs,
@@ -118,7 +116,7 @@ def _run(options: argparse.Namespace) -> int:
             "failures": failures,
             "policies": {policy: _entry(figures) for policy, figures in totals.items()},
         }
-        Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
+        write_record(options.json, record)
     return 1 if failures else 0
 
 

@@ -30,7 +30,7 @@ from rcompiler.tools._mutants import KINDS, mutant
 from rcompiler.tools._oracle import Illegal, Oracle, TooLarge
 from rcompiler.tools._random_graphs import random_graph
 from rcompiler.tools._random_programs import random_programs
-from rcompiler.tools._record import provenance
+from rcompiler.tools._record import write_record
 
 UNCHANGED = "unchanged"
 _OF_EACH = 2  # mutants of each kind and program
@@ -144,7 +144,7 @@ class _State:
         """Write the record."""
         if not self.path:
             return
-        record = provenance() | {
+        record = {
             "command": f"python -m rcompiler.tools.mutate_programs --mutants={self.mutants()}",
             "programs": self.next,
             "mutants": self.mutants(),
@@ -156,7 +156,7 @@ class _State:
             "refused_by_rule": dict(sorted(self.rules.items())),
             "differences": self.differences,
         }  # fmt: skip
-        self.path.write_text(json.dumps(record, indent=1) + "\n")
+        write_record(self.path, record)
 
 
 def _print(counts: Counts) -> None:

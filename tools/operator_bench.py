@@ -13,15 +13,21 @@ Arithmetic is that of the definition: where fewer multiplications do, its rate i
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import re
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rcompiler.tools._console import Parser, complain, guard, positive, seconds, table
+from rcompiler.tools._console import (
+    Parser,
+    check_writable,
+    complain,
+    guard,
+    positive,
+    seconds,
+    table,
+)
+from rcompiler.tools._record import asked, unpin_openblas, write_record
 
 if TYPE_CHECKING:
     from rcompiler.tools._operator_figures import Figure
@@ -32,20 +38,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     A goal that is missed is no failure.
     """
-    # Before numpy loads OpenBLAS: the variable pins its kernels to those of another CPU.
-    coretype = os.environ.pop("OPENBLAS_CORETYPE", None)
+    openblas = unpin_openblas()
     options = _options(argv)
-    return guard("operator_bench", lambda: _run(options, coretype))
+    return guard("operator_bench", lambda: _run(options, openblas))
 
 
-def _run(options: argparse.Namespace, coretype: str | None) -> int:
+def _run(options: argparse.Namespace, openblas: str) -> int:
     from rcompiler.errors import InvalidModel
     from rcompiler.tools._bench_operators import operators
     from rcompiler.tools._operator_bench import Bench
-    from rcompiler.tools._record import provenance
 
-    if options.json:
-        Path(options.json).open("a").close()  # refuse before measuring, not after
+    check_writable(options.json)
     cases = [o for o in operators() if options.only.search(f"{o.kind} {o.name}")]
     if not cases:
         raise InvalidModel(f"--only={options.only.pattern}: no operator is so called")
@@ -59,13 +62,15 @@ def _run(options: argparse.Namespace, coretype: str | None) -> int:
     print(f"FMA peak of {level}: {peak:.0f} GFLOP/s; clock: {options.clock}")
     _print(figures, level)
     if options.json:
-        record: dict[str, Any] = provenance()
-        record["openblas_coretype"] = "unset" if coretype is None else f"unset, was {coretype}"
-        record["options"] = vars(options) | {"only": options.only.pattern}
-        record["feature_level"], record["peak_gflops"] = level, peak
-        record["operators"] = [vars(f) for f in figures]
-        record["goals"] = _goals(figures, level)
-        Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
+        record = {
+            "openblas_coretype": openblas,
+            "options": asked(options) | {"only": options.only.pattern},
+            "feature_level": level,
+            "peak_gflops": peak,
+            "operators": [vars(f) for f in figures],
+            "goals": _goals(figures, level),
+        }
+        write_record(options.json, record)
     for f in figures:
         if f.error:
             complain("operator_bench", f"{f.kind} {f.name}: {f.error}")

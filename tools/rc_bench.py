@@ -11,14 +11,20 @@ fastest baseline of a model is the one with the smallest median.
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from rcompiler.tools._console import Parser, complain, guard, positive, seconds, table
+from rcompiler.tools._console import (
+    Parser,
+    check_writable,
+    complain,
+    guard,
+    positive,
+    seconds,
+    table,
+)
+from rcompiler.tools._record import asked, unpin_openblas, write_record
 
 if TYPE_CHECKING:
     from rcompiler.tools._bench import Case
@@ -29,20 +35,17 @@ _COLUMNS = ("p50", "p90", "p99")
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Exit code: 0 success, 1 a model failed or is wrong, 2 wrong arguments, 130 interrupted."""
-    # Before numpy loads OpenBLAS: the variable pins its kernels to those of another CPU.
-    coretype = os.environ.pop("OPENBLAS_CORETYPE", None)
+    openblas = unpin_openblas()
     options = _options(argv)
-    return guard("rc-bench", lambda: _run(options, coretype))
+    return guard("rc-bench", lambda: _run(options, openblas))
 
 
-def _run(options: argparse.Namespace, coretype: str | None) -> int:
+def _run(options: argparse.Namespace, openblas: str) -> int:
     from rcompiler.tools._baselines import BASELINES, installed
     from rcompiler.tools._bench import means, run_case
-    from rcompiler.tools._record import provenance
 
     options.baseline = installed(options.baseline)
-    if options.json:
-        Path(options.json).open("a").close()  # refuse before measuring, not after
+    check_writable(options.json)
     cases: list[Case] = []
     for name in options.models:
         for threads in options.threads:
@@ -51,13 +54,14 @@ def _run(options: argparse.Namespace, coretype: str | None) -> int:
             cases.append(run_case(name, threads, options))
     _print(cases, options.baseline)
     if options.json:
-        record: dict[str, Any] = provenance()
-        record["openblas_coretype"] = "unset" if coretype is None else f"unset, was {coretype}"
-        record["options"] = {k: v for k, v in vars(options).items() if v not in (None, [])}
-        record["baselines"] = {name: BASELINES[name].settings for name in options.baseline}
-        record["results"] = [case.record() for case in cases]
-        record["geomeans"] = [vars(mean) for mean in means(cases)]
-        Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
+        figures = {
+            "openblas_coretype": openblas,
+            "options": asked(options),
+            "baselines": {name: BASELINES[name].settings for name in options.baseline},
+            "results": [case.record() for case in cases],
+            "geomeans": [vars(mean) for mean in means(cases)],
+        }
+        write_record(options.json, figures)
     for case in cases:
         if case.error:
             complain("rc-bench", f"{case.model}, {case.threads} threads: {case.error}")

@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import IO, TYPE_CHECKING
 
 from rcompiler.errors import CompilerError, DeviceError
-from rcompiler.tools._console import Parser, guard, seconds, table
+from rcompiler.tools._console import Parser, check_writable, guard, seconds, table
 
 if TYPE_CHECKING:
     from rcompiler.device.model import Device
@@ -136,7 +136,7 @@ def _measure(options: argparse.Namespace) -> int:
     if folder is None and not options.output:
         raise CompilerError("there is no cache folder (RC_CACHE_DIR is empty); give -o FILE")
     if folder is None and not to_stdout:
-        Path(options.output).open("a").close()  # refuse before measuring, not after
+        check_writable(options.output)
     each = options.seconds / _RUNS
     found = measure_host(default, seconds=each, rounds=_ROUNDS, most=_MOST)
     _print(default, found, sys.stderr if to_stdout else sys.stdout)

@@ -10,15 +10,13 @@ too, for so many seconds a cell. --device: EUs and prices of a device record.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import geometric_mean, mean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rcompiler.tools._console import Parser, guard, positive, seconds, table
+from rcompiler.tools._console import Parser, check_writable, guard, positive, seconds, table
 
 if TYPE_CHECKING:
     from rcompiler.device.model import Costs
@@ -59,8 +57,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     from rcompiler.tools._cells import cell
 
-    if options.json:
-        Path(options.json).open("a").close()  # refuse before the search, not after
+    check_writable(options.json)
     eus, costs = _device(options)
     found = []
     for seed in range(options.cells):
@@ -140,14 +137,14 @@ def _print_summary(found: Sequence[Figures]) -> None:
 
 
 def _write(options: argparse.Namespace, eus: int, costs: Costs, found: Sequence[Figures]) -> None:
-    from rcompiler.tools._record import provenance
+    from rcompiler.tools._record import write_record
 
     asked = {"cells": options.cells, "eus": eus, "device": options.device, "tiles": options.tiles,
              "optimum_seconds": options.optimum, "costs": vars(costs)}  # fmt: skip
-    record = provenance() | {"options": asked, "policies": _summary(found), "waits": _gains(found)}
+    record: dict[str, Any] = {"options": asked, "policies": _summary(found), "waits": _gains(found)}
     if options.optimum:
         record["cells"] = [vars(f) for f in found]
-    Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
+    write_record(options.json, record)
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -9,17 +9,15 @@ hand-offs, and with the bandwidth of the level that all EUs share.
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from statistics import geometric_mean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rcompiler.errors import CompilerError
 from rcompiler.rammer.policy.kernels import MODES
-from rcompiler.tools._console import Parser, guard, positive, table
+from rcompiler.tools._console import Parser, check_writable, guard, positive, table
 
 if TYPE_CHECKING:
     from rcompiler.device.model import Device
@@ -54,18 +52,16 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     from rcompiler.device.target import find_device
 
-    if options.json:
-        Path(options.json).open("a").close()  # refuse before the work, not after
+    check_writable(options.json)
     found = []
     for device in [find_device(name) for name in options.device.split(",")]:
         for model in options.models or _MODELS:
             found.append(figures(model, device, options.eus, options.kernels))
     _print(found)
     if options.json:
-        from rcompiler.tools._record import provenance
+        from rcompiler.tools._record import write_record
 
-        record: dict[str, Any] = provenance() | {"models": [vars(f) for f in found]}
-        Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
+        write_record(options.json, {"models": [vars(f) for f in found]})
     return 0
 
 

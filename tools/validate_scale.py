@@ -12,7 +12,6 @@ rTask also signals an event of its own, and each wait is for the one rTask that 
 from __future__ import annotations
 
 import argparse
-import json
 import resource
 import sys
 import time
@@ -21,7 +20,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from math import isqrt
 from multiprocessing import get_context
-from pathlib import Path
 
 from rcompiler.device.model import Costs
 from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
@@ -30,7 +28,7 @@ from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.program import Instruction, Program, Run, Signal, Wait
 from rcompiler.rammer.validate import validate
 from rcompiler.tools._console import Parser, guard, positive, table
-from rcompiler.tools._record import provenance
+from rcompiler.tools._record import write_record
 
 VARIANTS = ("ranges", "tasks", "flags")
 # One launch: no cut is worth its price.
@@ -173,12 +171,12 @@ def _run(options: argparse.Namespace) -> int:
         ],
     )  # fmt: skip
     if options.json:
-        record = provenance() | {
+        record = {
             "command": f"python -m rcompiler.tools.validate_scale --operators={options.operators} "
             f"--tasks={options.tasks} --eus={options.eus}",
             "variants": [asdict(figures) for figures in found],
         }
-        Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
+        write_record(options.json, record)
     return 0
 
 

@@ -9,15 +9,13 @@ aligned space. Each is compared bit by bit with the untiled kernel, and that one
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rcompiler.errors import WrongKernel
-from rcompiler.tools._console import Parser, guard, positive, table
+from rcompiler.tools._console import Parser, check_writable, guard, positive, table
 
 if TYPE_CHECKING:
     from rcompiler.passes.roller_tile import Body
@@ -40,10 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace) -> int:
     from rcompiler.host import target_device
     from rcompiler.tools._operators import profiler
-    from rcompiler.tools._record import provenance
+    from rcompiler.tools._record import write_record
 
-    if options.json:
-        Path(options.json).open("a").close()  # refuse before verifying, not after
+    check_writable(options.json)
     device = target_device("cpu")
     found: list[dict[str, Any]] = []
     with profiler(device, options.jobs) as runner:
@@ -55,9 +52,8 @@ def _run(options: argparse.Namespace) -> int:
                 break
     summary = _summary(found)
     if options.json:
-        record = provenance() | {"options": {"drawn": options.drawn}, "summary": summary}
-        record["operators"] = found
-        Path(options.json).write_text(json.dumps(record, indent=1) + "\n")
+        drawn = {"drawn": options.drawn}
+        write_record(options.json, {"options": drawn, "summary": summary, "operators": found})
     table(
         ("kind", "operators", "kernels"),
         [(k, str(n["operators"]), str(n["kernels"])) for k, n in summary["kinds"].items()],

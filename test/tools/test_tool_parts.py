@@ -1,10 +1,14 @@
 """The parts that the command-line tools are made of."""
 
+import argparse
 import io
+import json
+import re
 import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import ml_dtypes
@@ -14,6 +18,8 @@ from onnx import numpy_helper
 
 from rcompiler.errors import CompilerError, ShapeError
 from rcompiler.tools import _console, _data, _measure, _record, _reference, _sources, models
+
+RECORDS = Path(__file__).parents[2] / "tools" / "bench" / "results"
 
 
 def tensor(name, shape=(2, 3), dtype="float32"):
@@ -207,6 +213,27 @@ def test_record_names_its_circumstances(tmp_path):
     record = _record.provenance()
     assert record["device"]["cpus"] >= 1 and record["versions"]["numpy"] == np.__version__
     assert _record.commit(tmp_path) is None
+
+
+def test_a_record_is_what_was_measured_and_not_where_it_was_written(tmp_path):
+    path = tmp_path / "record.json"
+    options = argparse.Namespace(models=["mlp"], only=None, baseline=[], seed=0, json=str(path))
+    _record.write_record(path, {"options": _record.asked(options), "results": [1.5]})
+    record = json.loads(path.read_text())
+    assert record["options"] == {"models": ["mlp"], "seed": 0} and record["results"] == [1.5]
+    assert record["device"]["cpus"] >= 1 and str(tmp_path) not in path.read_text()
+
+
+@pytest.mark.parametrize("path", sorted(RECORDS.glob("*.json")), ids=lambda path: path.stem)
+def test_published_records_name_no_path_of_a_machine(path):
+    assert not re.search(r"""["'= ]/\w""", path.read_text())
+
+
+def test_a_file_that_cannot_be_written_is_refused(tmp_path):
+    _console.check_writable(None)
+    _console.check_writable(str(tmp_path / "record.json"))
+    with pytest.raises(OSError, match="nowhere"):
+        _console.check_writable(str(tmp_path / "nowhere" / "record.json"))
 
 
 # -- option errors ---------------------------------------------------------------------------
