@@ -6,7 +6,7 @@ from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.policy.dependences import Dependences
 from rcompiler.rammer.policy.draft import Draft
 from rcompiler.rammer.policy.emit import emit
-from rcompiler.rammer.policy.kernels import select_kernels
+from rcompiler.rammer.policy.kernels import select_kernel
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.waves import waves
 
@@ -21,8 +21,7 @@ def schedule_base(
     for wave in waves(graph):
         for op in wave:
             draft = Draft.empty(graph, eus, costs, links)
-            chosen = select_kernels([op], graph, eus, lambda c: c[0].work_ns, kernels)
-            draft.add(op, chosen[0])
+            draft.add(op, select_kernel(op, graph, eus, kernels))
             if draft.shares:
                 programs.append(emit(draft, f"{name}_{len(programs)}", layout))
     return programs

@@ -4,6 +4,7 @@ A *share* is the contiguous range of an operator's rTasks that one EU runs. Wait
 needs share"; which events carry them is decided when the program is written down (`emit`).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -177,6 +178,14 @@ class Draft:
     def _latest(self, need: tuple[str, Bools]) -> float:
         """Producers that finish last come first: to wait for them settles most of the others."""
         return -float(self.shares[need[0]].finish.max())
+
+
+Time = Callable[[Draft], float]
+
+
+def estimated(draft: Draft) -> float:
+    """ns of one launch of a draft, by the prices of the device."""
+    return draft.costs.launch_ns + draft.makespan
 
 
 @dataclass(frozen=True)

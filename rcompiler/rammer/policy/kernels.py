@@ -47,3 +47,9 @@ def select_kernels(
     if fast == lean or sum(kernel.tasks for kernel in fast) < eus:
         return fast
     return lean if profile(lean) < profile(fast) else fast
+
+
+def select_kernel(op: Operator, graph: Graph, eus: int, mode: str) -> Kernel:
+    """One rKernel for an operator by itself: `select_kernels` with its work as the profile."""
+    [kernel] = select_kernels([op], graph, eus, lambda choice: choice[0].work_ns, mode)
+    return kernel

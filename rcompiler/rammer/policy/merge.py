@@ -6,20 +6,19 @@ operator that needs one of those may not join what is before them: the first -> 
 operator would go round in a circle.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from rcompiler.device.model import Costs
 from rcompiler.rammer.graph import Graph, Kernel, Operator
 from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.policy.dependences import Dependences
-from rcompiler.rammer.policy.draft import Draft
+from rcompiler.rammer.policy.draft import Draft, Time, estimated
 from rcompiler.rammer.policy.emit import emit
-from rcompiler.rammer.policy.kernels import select_kernels
+from rcompiler.rammer.policy.kernels import select_kernel
 from rcompiler.rammer.policy.wave import fresh
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.waves import waves
 
-Time = Callable[[Draft], float]
 FAR = 8  # launches back that an operator may join
 
 
@@ -29,36 +28,35 @@ def schedule_merge(
     costs: Costs,
     *,
     kernels: str = "select",
-    time: Time | None = None,
+    time: Time = estimated,
     name: str = "main",
 ) -> list[Program]:
     """Programs of operators that pay off together, not necessarily neighbours.
 
     time: ns of one launch of a draft; by default the estimate. It may measure.
     """
-    price: Time = time or (lambda draft: costs.launch_ns + draft.makespan)
     links = Dependences(graph)
     drafts: list[Draft] = []
     for op in (op for wave in waves(graph) for op in wave):
-        [kernel] = select_kernels([op], graph, eus, lambda choice: choice[0].work_ns, kernels)
+        kernel = select_kernel(op, graph, eus, kernels)
         alone = fresh(graph, eus, costs, links, [op], [kernel])
-        if alone.shares and not _joined(drafts, op, kernel, price(alone), price):
+        if alone.shares and not _joined(drafts, op, kernel, time(alone), time):
             drafts.append(alone)
     layout = plain_layout(graph)
     return [emit(draft, f"{name}_{i}", layout) for i, draft in enumerate(drafts)]
 
 
 def _joined(
-    drafts: Sequence[Draft], op: Operator, kernel: Kernel, apart: float, price: Time
+    drafts: Sequence[Draft], op: Operator, kernel: Kernel, apart: float, time: Time
 ) -> bool:
     """Add an operator to the latest launch that takes less time with it than both in turn.
 
-    apart: price of the operator alone.
+    apart: time of the operator alone.
     """
     for draft in reversed(drafts[-FAR:]):
-        mark, before = draft.mark(), price(draft)
+        mark, before = draft.mark(), time(draft)
         draft.add(op, kernel)
-        if price(draft) < before + apart:
+        if time(draft) < before + apart:
             return True
         draft.rewind(mark)
         if any(producer in draft.shares for producer in draft.graph.predecessors[op.name]):

@@ -5,20 +5,15 @@ own: time(P1) <= time(P) + time(P2). Beyond the paper, shares depend on the shar
 not on whole operators.
 """
 
-from collections.abc import Callable, Sequence
-
 from rcompiler.device.model import Costs
-from rcompiler.rammer.graph import Graph, Kernel, Operator
+from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.policy.dependences import Dependences
-from rcompiler.rammer.policy.draft import Draft
+from rcompiler.rammer.policy.draft import Draft, Time, estimated
 from rcompiler.rammer.policy.emit import emit
-from rcompiler.rammer.policy.kernels import select_kernels
-from rcompiler.rammer.policy.wave import fresh
+from rcompiler.rammer.policy.wave import fresh, wave_kernels
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.waves import waves
-
-Time = Callable[[Draft], float]
 
 
 def schedule_rammer(
@@ -27,7 +22,7 @@ def schedule_rammer(
     costs: Costs,
     *,
     kernels: str = "select",
-    time: Time | None = None,
+    time: Time = estimated,
     name: str = "main",
 ) -> list[Program]:
     """Programs of as many waves as pay off.
@@ -35,25 +30,20 @@ def schedule_rammer(
     time: ns of one launch of a draft; by default the estimate. It may measure: `emit` turns a draft
     into a program.
     """
-    price: Time = time or (lambda draft: costs.launch_ns + draft.makespan)
     links = Dependences(graph)
     drafts: list[Draft] = []
     current = Draft.empty(graph, eus, costs, links)
     for wave in waves(graph):
-
-        def profile(choice: list[Kernel], wave: Sequence[Operator] = wave) -> float:
-            return fresh(graph, eus, costs, links, wave, choice).makespan
-
-        chosen = select_kernels(wave, graph, eus, profile, kernels)
-        before = price(current) if current.shares else 0.0
+        chosen = wave_kernels(graph, eus, costs, links, wave, kernels)
+        before = time(current) if current.shares else 0.0
         mark = current.mark()
         for op, kernel in zip(wave, chosen, strict=True):
             current.add(op, kernel)
         if not mark[3]:
             continue
-        together = price(current)
+        together = time(current)
         alone = fresh(graph, eus, costs, links, wave, chosen)
-        if together > before + price(alone):
+        if together > before + time(alone):
             current.rewind(mark)
             drafts.append(current)
             current = alone

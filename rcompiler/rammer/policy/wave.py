@@ -28,6 +28,22 @@ def fresh(
     return draft
 
 
+def wave_kernels(
+    graph: Graph,
+    eus: int,
+    costs: Costs,
+    links: Dependences,
+    wave: Sequence[Operator],
+    mode: str,
+) -> list[Kernel]:
+    """The rKernels of a wave, by the time of a launch of it alone; mode: see `select_kernels`."""
+
+    def profile(choice: list[Kernel]) -> float:
+        return fresh(graph, eus, costs, links, wave, choice).makespan
+
+    return select_kernels(wave, graph, eus, profile, mode)
+
+
 def schedule_wave(
     graph: Graph, eus: int, costs: Costs, *, kernels: str = "select", name: str = "main"
 ) -> list[Program]:
@@ -36,11 +52,7 @@ def schedule_wave(
     links = Dependences(graph)
     programs: list[Program] = []
     for wave in waves(graph):
-
-        def profile(choice: list[Kernel], wave: Sequence[Operator] = wave) -> float:
-            return fresh(graph, eus, costs, links, wave, choice).makespan
-
-        chosen = select_kernels(wave, graph, eus, profile, kernels)
+        chosen = wave_kernels(graph, eus, costs, links, wave, kernels)
         draft = fresh(graph, eus, costs, links, wave, chosen)
         if draft.shares:
             programs.append(emit(draft, f"{name}_{len(programs)}", layout))
