@@ -6,11 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from rcompiler.errors import ScheduleError
 from rcompiler.rammer.layout import aligned
 from rcompiler.rammer.placement import Placement
 from rcompiler.rammer.regions import Ints
-from rcompiler.rammer.reuse import Lives, check_pair, settled
+from rcompiler.rammer.reuse import Clash, Lives, check_pair, settled
 
 BUDGET = 1 << 29  # pairs of runs that stacking may compare: bounds the time of planning
 TRIES = 16  # places to stack a block at before it gets bytes of its own
@@ -81,7 +80,7 @@ class Packing:
                     for b in self._members[two]:
                         check_pair(self._stacked, a, b)
                 self._known[key] = True
-            except ScheduleError:
+            except Clash:
                 self._known[key] = False
         return self._known[key]
 

@@ -4,7 +4,6 @@ Most pairs are settled whole: all accesses of one come before all writes of the 
 (in-place operators, overlaps of a part) is decided on the exact bytes of the runs.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +17,39 @@ from rcompiler.rammer.regions import Ints, disjoint, intersect_ranges, subtract_
 _BLOCK = 64
 Operand = tuple[str, int]
 _Use = tuple[NDArray[np.int32], NDArray[np.int32], int, int]  # ends, starts, first and last turn
+
+
+class Clash(Exception):
+    """Two runs of one or two operators that may spoil each other's bytes of the same memory.
+
+    The operands are those through which runs number i and j touch common bytes; verb: what the
+    second run does there. Who plans memory tries many pairs and drops what it may not share, so
+    only `error` makes the text.
+    """
+
+    def __init__(
+        self, placement: Placement, one: Operand, i: int, two: Operand, j: int, verb: str
+    ) -> None:
+        super().__init__(one, i, two, j, verb)
+        self._placement, self._verb = placement, verb
+        self._one, self._i, self._two, self._j = one, i, two, j
+
+    def error(self) -> ScheduleError:
+        """What the user is told."""
+        placement, one, two = self._placement, self._one, self._two
+        order = placement.order
+        a, b = placement.runs[one[0]], placement.runs[two[0]]
+        left, right = placement.shares(*one), placement.shares(*two)
+        ranges = intersect_ranges(left.bytes_of(self._i), right.bytes_of(self._j))
+        names = [(*r.operator.inputs, *r.operator.outputs)[o[1]] for r, o in ((a, one), (b, two))]
+        uses = "writes" if one[1] >= len(a.operator.inputs) else "reads"
+        return ScheduleError(
+            f"{describe(order, int(a.which[self._i]))} {uses} {names[0]}, but "
+            f"{describe(order, int(b.which[self._j]))} {self._verb} {names[1]} over it: bytes "
+            f"{ranges[0, 0]}..{ranges[0, 1] - 1} of the same memory. Give the values different "
+            "bytes, or order the two by a signal and a wait",
+            "clobber",
+        )
 
 
 @dataclass(frozen=True)
@@ -93,13 +125,16 @@ def lives(placement: Placement, roots: list[str]) -> Lives:
 
 
 def check_reuse(placement: Placement) -> None:
-    """Check that values with common bytes use them one after the other."""
+    """Check that values with common bytes use them one after the other. Raises ScheduleError."""
     spaces: dict[tuple[str, int], list[str]] = {}
     for root in placement.graph.writers:
         if root in placement.place:
             spaces.setdefault(placement.place[root][0], []).append(root)
-    for roots in spaces.values():
-        _Occupants(placement, lives(placement, roots)).check()
+    try:
+        for roots in spaces.values():
+            _Occupants(placement, lives(placement, roots)).check()
+    except Clash as clash:
+        raise clash.error() from None
 
 
 class _Occupants:
@@ -122,7 +157,7 @@ class _Occupants:
         ]
 
     def check(self) -> None:
-        """Check each value against earlier ones. Raises ScheduleError."""
+        """Check each value against earlier ones. Raises Clash."""
         done: list[int] = []
         alive = np.zeros(len(self.use.names), bool)
         for i in np.argsort(self.use.first, kind="stable").tolist():
@@ -154,7 +189,7 @@ class _Occupants:
 
 
 def check_pair(placement: Placement, one: str, two: str) -> bool:
-    """Check two root values that have bytes in common, run by run. Raises ScheduleError.
+    """Check two root values that have bytes in common, run by run. Raises Clash.
 
     Returns whether every access of `one` comes before every write of `two` at common bytes.
     """
@@ -212,7 +247,7 @@ def _check_writes(placement: Placement, one: Operand, two: Operand) -> bool:
             free[k] = _task_pairs(placement, one, two, int(i[k])).diagonal().any()
     if free.any():
         k = int(np.flatnonzero(free)[0])
-        raise _clash(placement, one, int(i[k]), two, int(j[k]), "writes, in no order,")
+        raise Clash(placement, one, int(i[k]), two, int(j[k]), "writes, in no order,")
     return False
 
 
@@ -236,7 +271,7 @@ def _check_read(
     if unordered.any():
         k = int(np.flatnonzero(unordered)[0])
         verb = "may, at the same time or before, write"
-        raise _clash(placement, read, int(i[k]), write, int(j[k]), verb)
+        raise Clash(placement, read, int(i[k]), write, int(j[k]), verb)
     for producer in producers:
         _check_between(placement, producer, (read, i), (write, j))
     return False
@@ -267,13 +302,13 @@ def _check_between(
             if same_run and not _overwrites(placement, producer, write, writer, shared):
                 continue
             if len(intersect_ranges(shared, written.bytes_of(k))):
-                raise _clash(placement, read, reader, write, writer, "before that writes")
+                raise Clash(placement, read, reader, write, writer, "before that writes")
 
 
 def _check_tasks(placement: Placement, read: Operand, write: Operand, which: int) -> None:
     """One run whose result lies over its operand: no task may read what it or an earlier wrote."""
     if np.tril(_task_pairs(placement, read, write, which)).any():
-        raise _clash(placement, read, which, write, which, "in place, writes")
+        raise Clash(placement, read, which, write, which, "in place, writes")
 
 
 def _overwrites(
@@ -299,37 +334,3 @@ def _tasks_of(placement: Placement, operand: Operand, which: int) -> Shares:
     tasks = runs.first[which] + runs.stride[which] * np.arange(runs.count[which])
     shares, ones = placement.shares(*operand), np.ones(len(tasks), np.int64)
     return Shares(runs.kernel.grid, shares.access, shares.base, tasks, ones, ones)
-
-
-class _Clash(ScheduleError):
-    """Its text is made when it is read: who plans memory tries many pairs, and drops refusals."""
-
-    def __init__(self, text: Callable[[], str]) -> None:
-        super().__init__("", "clobber")
-        self._text = text
-
-    def __str__(self) -> str:
-        return self._text()
-
-    def __reduce__(self) -> tuple[type[ScheduleError], tuple[str, str]]:
-        return ScheduleError, (str(self), self.rule)
-
-
-def _clash(
-    placement: Placement, one: Operand, i: int, two: Operand, j: int, verb: str
-) -> ScheduleError:
-    def text() -> str:
-        order = placement.order
-        a, b = placement.runs[one[0]], placement.runs[two[0]]
-        left, right = placement.shares(*one), placement.shares(*two)
-        ranges = intersect_ranges(left.bytes_of(i), right.bytes_of(j))
-        names = [(*r.operator.inputs, *r.operator.outputs)[o[1]] for r, o in ((a, one), (b, two))]
-        uses = "writes" if one[1] >= len(a.operator.inputs) else "reads"
-        return (
-            f"{describe(order, int(a.which[i]))} {uses} {names[0]}, but "
-            f"{describe(order, int(b.which[j]))} {verb} {names[1]} over it: bytes {ranges[0, 0]}.."
-            f"{ranges[0, 1] - 1} of the same memory. Give the values different bytes, or order the "
-            "two by a signal and a wait"
-        )
-
-    return _Clash(text)
