@@ -244,19 +244,29 @@ def softmax(shape: Sequence[int], axis: int) -> str:
       {combine("r", "exp", "sum", scaled)}"""
 
 
-def contraction(m: int, n: int, k: int, right: str = "k, n") -> str:
-    """%r of %a0 [m, k] and %a1, whose dims are `right`."""
-    shapes = {"k, n": (k, n), "n, k": (n, k)}
-    out, b = type_of((m, n)), type_of(shapes[right])
-    maps = ", ".join(f"affine_map<(m, n, k) -> ({r})>" for r in ("m, k", right, "m, n"))
+def sum_of_products(loops: str, maps: tuple[str, str, str], shapes: Sequence[Sequence[int]]) -> str:
+    """%r of %a0 and %a1, summed over the loops that the result does not have.
+
+    loops, maps: as "m, n, k" and ("m, k", "k, n", "m, n"), of the operands and the result; shapes:
+    of these three.
+    """
+    first, second, out = map(type_of, shapes)
+    indexing = ", ".join(f"affine_map<({loops}) -> ({r})>" for r in maps)
+    kept = maps[2].split(", ")
+    kinds = ", ".join('"parallel"' if d in kept else '"reduction"' for d in loops.split(", "))
     return f"""%zero = arith.constant 0.0 : f32
       %e = tensor.empty() : {out}
       %f = linalg.fill ins(%zero : f32) outs(%e : {out}) -> {out}
-      %r = linalg.generic {{indexing_maps = [{maps}],
-           iterator_types = ["parallel", "parallel", "reduction"]}}
-           ins(%a0, %a1 : {type_of((m, k))}, {b}) outs(%f : {out}) {{
+      %r = linalg.generic {{indexing_maps = [{indexing}], iterator_types = [{kinds}]}}
+           ins(%a0, %a1 : {first}, {second}) outs(%f : {out}) {{
       ^bb0(%x: f32, %y: f32, %acc: f32):
         %p = arith.mulf %x, %y : f32
         %s = arith.addf %acc, %p : f32
         linalg.yield %s : f32
       }} -> {out}"""
+
+
+def contraction(m: int, n: int, k: int, right: str = "k, n") -> str:
+    """%r of %a0 [m, k] and %a1, whose dims are `right`."""
+    shapes = {"k, n": (k, n), "n, k": (n, k)}
+    return sum_of_products("m, n, k", ("m, k", right, "m, n"), ((m, k), shapes[right], (m, n)))

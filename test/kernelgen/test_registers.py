@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from kernel_cases import Kernel, Tile, contraction, random, type_of
+from kernel_cases import Kernel, Tile, contraction, random, sum_of_products
 
 from rcompiler.codegen.cpu import Target
 from rcompiler.kernelgen.kernel import CpuFeatures
@@ -63,25 +63,9 @@ def test_one_prefetch_per_line_of_a_large_operand(features: CpuFeatures):
 )
 def test_pixels_of_the_next_tile_are_asked_for(blocks: int, pixels: int, taps: int, expected: int):
     """Blocks of 16 channels, 4 pixels of a row of which are one register tile: a line for each."""
-    types = [type_of(s) for s in ((blocks, pixels + taps - 1, 16), (blocks, taps, 16, 16))]
-    out = type_of((pixels, 16))
-    maps = (
-        "p, n, b, k, c) -> (b, p + k, c",
-        "p, n, b, k, c) -> (b, k, c, n",
-        "p, n, b, k, c) -> (p, n",
-    )
-    body = f"""%zero = arith.constant 0.0 : f32
-      %e = tensor.empty() : {out}
-      %f = linalg.fill ins(%zero : f32) outs(%e : {out}) -> {out}
-      %r = linalg.generic {{indexing_maps = [{", ".join(f"affine_map<({m})>" for m in maps)}],
-           iterator_types = ["parallel", "parallel", "reduction", "reduction", "reduction"]}}
-           ins(%a0, %a1 : {", ".join(types)}) outs(%f : {out}) {{
-      ^bb0(%x: f32, %y: f32, %acc: f32):
-        %p = arith.mulf %x, %y : f32
-        %s = arith.addf %acc, %p : f32
-        linalg.yield %s : f32
-      }} -> {out}"""
-    x, w = random((blocks, pixels + taps - 1, 16)), random((blocks, taps, 16, 16), 1)
+    shapes = ((blocks, pixels + taps - 1, 16), (blocks, taps, 16, 16), (pixels, 16))
+    body = sum_of_products("p, n, b, k, c", ("b, p + k, c", "b, k, c, n", "p, n"), shapes)
+    x, w = random(shapes[0]), random(shapes[1], 1)
     tile = Tile((pixels, 16), [pixels, 16], [4, 16], [1, 0], 1, 16)
     kernel = Kernel(body, ["%r"], [x, w], [((pixels, 16), "float32")], tile, V4)
     windows = [x[:, k : k + pixels] for k in range(taps)]
@@ -96,26 +80,10 @@ def test_windows_over_vectors_are_unrolled_and_ask_for_nothing(features: CpuFeat
     """3x3 depthwise, 8 pixels of a row: 72 updates in one body; neighbours share what they load."""
     lanes = features.lanes
     rows, pixels = 6, 1024 // lanes
-    types = [type_of(s) for s in ((rows + 2, pixels + 2, lanes), (3, 3, lanes))]
-    out = type_of((rows, pixels, lanes))
-    maps = (
-        "y, x, c, i, j) -> (y + i, x + j, c",
-        "y, x, c, i, j) -> (i, j, c",
-        "y, x, c, i, j) -> (y, x, c",
-    )
-    body = f"""%zero = arith.constant 0.0 : f32
-      %e = tensor.empty() : {out}
-      %f = linalg.fill ins(%zero : f32) outs(%e : {out}) -> {out}
-      %r = linalg.generic {{indexing_maps = [{", ".join(f"affine_map<({m})>" for m in maps)}],
-           iterator_types = ["parallel", "parallel", "parallel", "reduction", "reduction"]}}
-           ins(%a0, %a1 : {", ".join(types)}) outs(%f : {out}) {{
-      ^bb0(%x: f32, %y: f32, %acc: f32):
-        %p = arith.mulf %x, %y : f32
-        %s = arith.addf %acc, %p : f32
-        linalg.yield %s : f32
-      }} -> {out}"""
-    x, w = random((rows + 2, pixels + 2, lanes)), random((3, 3, lanes), 1)
     shape = (rows, pixels, lanes)
+    shapes = ((rows + 2, pixels + 2, lanes), (3, 3, lanes), shape)
+    body = sum_of_products("y, x, c, i, j", ("y + i, x + j, c", "i, j, c", "y, x, c"), shapes)
+    x, w = random(shapes[0]), random(shapes[1], 1)
     tile = Tile(shape, list(shape), [1, 8, lanes], [0, 1, 2], 2, lanes)
     kernel = Kernel(body, ["%r"], [x, w], [(shape, "float32")], tile, features)
     taps = [(i, j) for i in range(3) for j in range(3)]
