@@ -75,12 +75,11 @@ class Access:
         if self.dims is None:
             return min(math.prod(sizes), math.prod(self.shape))
         start = tuple(origin) if origin is not None else (0,) * len(sizes)
-        free = min(
-            self.free_points(sizes),
-            math.prod(n for n, d in zip(self.shape, self.dims, strict=True) if d is None),
-        )
-        counts = (group.count(sizes, start) for group in self._groups)
-        return (free if None in self.dims else 1) * math.prod(counts)
+        found = math.prod(group.count(sizes, start) for group in self._groups)
+        if None not in self.dims:
+            return found
+        free = math.prod(n for n, d in zip(self.shape, self.dims, strict=True) if d is None)
+        return min(self.free_points(sizes), free) * found
 
     @cached_property
     def _groups(self) -> list["_Group"]:
@@ -129,6 +128,10 @@ class _Group:
 
     def count(self, sizes: Sequence[int], origin: Sequence[int]) -> int:
         """Different positions that a tile of `sizes` at `origin` takes in these dimensions."""
+        if self._steps_along is not None:
+            (dim, size), axis = self.dims[0], self._steps_along
+            low = dim.constant + origin[axis]
+            return max(0, min(low + sizes[axis], size) - max(low, 0))
         if not all(dim.linear for dim, _ in self.dims):
             return self._enumerate(sizes, origin)
         flat = dict.fromkeys(self.axes, 0)  # flattening with the extents of the box is one-to-one
@@ -148,6 +151,15 @@ class _Group:
         if clipped:
             return self._enumerate(sizes, origin)
         return count_sums([(flat[axis], sizes[axis]) for axis in self.axes])
+
+    @cached_property
+    def _steps_along(self) -> int | None:
+        """The axis whose every step is one position, which most dimensions have; None: it is not so
+        simple.
+        """
+        terms = self.dims[0][0].terms if len(self.dims) == 1 else ()
+        simple = len(terms) == 1 and terms[0][0] == 1 and isinstance(terms[0][1], int)
+        return self.axes[0] if simple else None
 
     def _enumerate(self, sizes: Sequence[int], origin: Sequence[int]) -> int:
         """The same point by point; of very many points the box around them."""

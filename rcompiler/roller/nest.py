@@ -150,7 +150,7 @@ class Nest:
 
     def _depths(self, deepest: Array) -> Iterator[tuple[int, Array]]:
         """The depths up to which the nest fits (-1: not at all), and for which candidates."""
-        for depth in np.unique(deepest).tolist():
+        for depth in sorted(set(deepest.tolist())):
             yield depth, deepest == depth
 
     def _reach(self, number: int, depth: int) -> tuple[int, int]:
