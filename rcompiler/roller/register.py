@@ -246,15 +246,23 @@ class RegisterModel:
     def _vectors(self, access: Access, sizes: Sequence[int]) -> float:
         """Registers for everything `access` touches in a tile of `sizes`."""
         loads = self._instructions(access, sizes)
-        # gathered lane by lane into one register
-        return loads / self.vector.lanes if access.data_dependent else loads
+        # what is gathered lane by lane goes into one register
+        if access.data_dependent:
+            return loads / self.vector.lanes
+        if self.vector.axis in access.axes():
+            return loads / min(self._slots(access), self._per_vector(sizes))
+        return loads
+
+    def _per_vector(self, sizes: Sequence[int]) -> int:
+        """Lanes of a vector that a tile of `sizes` fills."""
+        return min(self.vector.lanes, sizes[self.vector.axis])
 
     def _count(self, access: Access, sizes: Sequence[int]) -> float:
         elements = access.elements(sizes)
-        axis, lanes = self.vector.axis, self.vector.lanes
+        axis = self.vector.axis
         if axis < 0 or access.dims is None or axis not in access.axes():
             return float(elements)
-        per_vector = min(lanes, sizes[axis])
+        per_vector = self._per_vector(sizes)
         return elements / per_vector * min(self._slots(access), per_vector)
 
     def _streamed(self, sizes: Sequence[int], block: int) -> float:

@@ -192,3 +192,16 @@ def test_rows_are_vectorised_along_the_reduction():
     decision = first(softmax(1536, 128), "v4")
     assert decision.vector_dim == -1 and decision.vector_reduction == 0
     assert decision.tile[0] > 1  # several rows per task
+
+
+def test_lanes_that_are_gathered_take_one_register():
+    """Every other byte, 17 of them: one vector of 32 lanes, though it takes 17 loads."""
+    device = cpu_device("v3")
+    expr = tensor_expr(
+        [("n", 17, "parallel")],
+        [Access((100,), 1, (index((2, 0)),)), Access((100,), 1, (index((3, 0)),))],
+        [Access((17,), 1, (index((1, 0)),))],
+    )
+    tile = RegisterModel(expr, device, choose_vector_axis(expr, device)).tile((32,))
+    assert tile.loads == 2 * 17
+    assert tile.registers <= 4
