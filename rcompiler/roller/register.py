@@ -341,6 +341,9 @@ class RegisterModel:
             return 0
         outermost, *inner = (self.expr.axes[r].size for r in self.expr.reduction)
         step = self._full(sizes, (1, *inner))
+        # whole vectors are loaded, with the padding behind the last element
+        lanes = self.vector.lanes
+        step[self.vector.axis] = math.ceil(step[self.vector.axis] / lanes) * lanes
         panel = sum(
             access.elements(step) * access.itemsize
             for access in self.space.streams
