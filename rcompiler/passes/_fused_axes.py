@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from torch_mlir import ir
 
@@ -61,7 +60,7 @@ class FusedAxes:
     def replace(self, made: ir.Operation) -> None:
         """Let what `build` made take the place of the operator."""
         old = self._operator
-        values = _results(old)
+        values = rtask.operator_results(old)
         with ir.InsertionPoint(old), old.location:
             for value, new in zip(values, rtask.unpack(made.results[0]), strict=True):
                 value.replace_all_uses_with(reshape(new, shape_of(value)))
@@ -195,12 +194,3 @@ def _is_splat(op: ir.Operation) -> bool:
     value = op.attributes["value"]
     tensor = isinstance(op.results[0].type, ir.RankedTensorType)
     return not tensor or (isinstance(value, ir.DenseElementsAttr) and value.is_splat)
-
-
-def _results(operator: ir.Operation) -> Sequence[ir.Value]:
-    """The tensors that an operator computes, unpacked."""
-    value = operator.results[0]
-    if isinstance(value.type, ir.RankedTensorType):
-        return [value]
-    [use] = list(value.uses)
-    return list(use.owner.operation.results)

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from rcompiler.dialects.rtask import CAST, captures
+from rcompiler.dialects.rtask import CAST, captures, operator_results
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.kernelgen.value import item_bytes
@@ -134,7 +134,7 @@ class GraphBuilder:
         if "kernels" not in op.attributes:
             raise PassFailure(op, f"rOperator {name} has no rKernel; run roller-tile first")
         inputs = tuple(self._names[v] for v in captures(op))
-        results = _results(op)
+        results = operator_results(op)
         outputs = []
         for k, result in enumerate(results):
             self._add(result, self._fresh(name if len(results) == 1 else f"{name}.{k}"))
@@ -205,15 +205,6 @@ class GraphBuilder:
     def _is_viewed_output(self, part: Value) -> bool:
         outputs = (self._values[name] for name in self._output_names)
         return any(v.alias_of == part.name or self._unshaped(v) == part for v in outputs)
-
-
-def _results(op: ir.Operation) -> list[ir.Value]:
-    """The tensors that an operator computes, unpacked."""
-    value = op.results[0]
-    if isinstance(value.type, ir.RankedTensorType):
-        return [value]
-    [use] = list(value.uses)
-    return list(use.owner.operation.results)
 
 
 def _byte_offset(view: ir.Operation) -> int:

@@ -114,14 +114,6 @@ def task_boxes(grid: Sequence[int], access: Access, tasks: Ints | None = None) -
     return boxes
 
 
-def run_boxes(grid: Sequence[int], access: Access, first: int, count: int, stride: int = 1) -> Ints:
-    """Boxes (k, rank, 2) that one run touches, for any stride."""
-    if stride == 1:
-        return range_boxes(grid, access, np.array([first]), np.array([count]))[1]
-    boxes = task_boxes(grid, access, first + stride * np.arange(count))
-    return boxes[(boxes[:, :, 0] < boxes[:, :, 1]).all(axis=1)]
-
-
 def byte_ranges(access: Access, boxes: Ints, base: int = 0) -> Ints:
     """Byte intervals (k, 2) of boxes in the row-major tensor, sorted, disjoint and merged.
 

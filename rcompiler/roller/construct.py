@@ -121,7 +121,7 @@ class Space:
     """All aligned tilings of an expression: the task tiles of its best register tiles.
 
     Candidates are numbered. `scores`: what `construct` minimises for its first decision; infinite
-    for tasks that are too short. `spent_ns`: all tasks, one after the other.
+    for tasks that are too short.
     """
 
     def __init__(self, expr: TensorExpr, device: Device, registers: int | None = None) -> None:
@@ -130,7 +130,6 @@ class Space:
         tiles = promising(model) if registers is None else model.candidates()[:registers]
         self._plans = [_plan(model, register) for register in tiles]
         self.scores = np.concatenate([p.scores for p in self._plans])
-        self.spent_ns = np.concatenate([p.costs.tasks * p.costs.ns for p in self._plans])
         self._starts = np.cumsum([0, *(len(p.tiles) for p in self._plans)])
 
     def __len__(self) -> int:

@@ -3,10 +3,12 @@
 import random
 from collections.abc import Sequence
 
+import numpy as np
+
 from rcompiler.rammer.graph import WHOLE, Access, DimAccess, Graph, Kernel, Operator, Value
 from rcompiler.rammer.layout import make_program, plain_layout
 from rcompiler.rammer.program import Barrier, Program, Run, Signal, Wait
-from rcompiler.rammer.regions import byte_ranges, run_boxes
+from rcompiler.rammer.regions import byte_ranges, range_boxes
 
 
 def tiled(shape: Sequence[int], grid: Sequence[int], itemsize: int = 4, halo: int = 0) -> Access:
@@ -193,7 +195,7 @@ class NaiveOracle:
             for name, access, buffer_name in operands:
                 buffer = program.buffer[buffer_name]
                 root, offset = self.graph.root(name)
-                boxes = run_boxes(k.grid, access, task, 1)
+                boxes = range_boxes(k.grid, access, np.array([task]), np.array([1]))[1]
                 parts.append({})
                 for low, high in byte_ranges(access, boxes).tolist():
                     for b in range(low, high):

@@ -14,7 +14,7 @@ from rcompiler.errors import ScheduleError
 from rcompiler.rammer import packing
 from rcompiler.rammer.encode import decode, encode
 from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
-from rcompiler.rammer.regions import byte_ranges, covers, disjoint, run_boxes, task_boxes
+from rcompiler.rammer.regions import byte_ranges, covers, disjoint, range_boxes, task_boxes
 from rcompiler.rammer.reuse import check_pair
 from rcompiler.rammer.schedule import schedule
 
@@ -48,7 +48,7 @@ def test_boxes_and_bytes_of_a_range_are_those_of_its_tasks(case, first, count):
     first = first % total
     count = 1 + count % (total - first)
     want = elements(task_boxes(grid, access, np.arange(first, first + count)))
-    boxes = run_boxes(grid, access, first, count)
+    _, boxes = range_boxes(grid, access, np.array([first]), np.array([count]))
     assert elements(boxes) == want
     mask = np.zeros(access.shape, bool)
     for element in want:
