@@ -1,6 +1,7 @@
 """operator_bench: what its models are, what its figures say. No test looks at a measured time."""
 
 import json
+from functools import partial
 
 import numpy as np
 import onnx
@@ -153,19 +154,13 @@ def test_a_goal_says_what_it_wants():
 
 # -- the tool --------------------------------------------------------------------------------
 @pytest.fixture
-def tool(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RC_CACHE_DIR", "")
-
-    def run(*arguments):
-        code = operator_bench.main(["--seconds=0.002", "--rounds=2", *arguments])
-        return code, *capsys.readouterr()
-
-    return run
+def bench(tool):
+    """operator_bench in short: bench(*arguments) -> (exit code, stdout, stderr)."""
+    return partial(tool, operator_bench.main, "--seconds=0.002", "--rounds=2")
 
 
-def test_table_and_record(tool):
-    code, out, err = tool("--only=7x7|gelu", "--json=r.json")
+def test_table_and_record(bench):
+    code, out, err = bench("--only=7x7|gelu", "--json=r.json")
     assert (code, err) == (0, "")
     lines = out.splitlines()
     assert lines[0].startswith("FMA peak of ") and lines[0].endswith("clock: cpu")
@@ -182,12 +177,12 @@ def test_table_and_record(tool):
     assert len(record["goals"]) == len(GOALS[record["feature_level"]])
 
 
-def test_a_wrong_result_is_not_timed(tool, monkeypatch):
+def test_a_wrong_result_is_not_timed(bench, monkeypatch):
     def wrong(*_):
         raise CompilerError("the result differs from onnxruntime's by 1 at [0]")
 
     monkeypatch.setattr(_operator_bench.Bench, "_pair", wrong)
-    code, out, err = tool("--only=gelu")
+    code, out, err = bench("--only=gelu")
     assert code == 1 and out.splitlines()[2].split()[-1] == "-"
     assert err == (
         "operator_bench: error: gelu 128x3072: the result differs from onnxruntime's by 1 at [0]\n"
@@ -199,6 +194,6 @@ def test_a_wrong_result_is_not_timed(tool, monkeypatch):
     [(["--only=fft"], "--only=fft: no operator is so called"), (["--target=toaster"], "toaster"),
      (["--json=no/folder/r.json"], "no/folder")],
 )  # fmt: skip
-def test_errors_are_one_line(tool, arguments, message):
-    code, out, err = tool(*arguments)
+def test_errors_are_one_line(bench, arguments, message):
+    code, out, err = bench(*arguments)
     assert (code, out) == (1, "") and message in err and err.count("\n") == 1

@@ -14,16 +14,10 @@ from rcompiler.tools._operators import CASES, Case
 
 
 @pytest.fixture
-def tool(tmp_path, monkeypatch, capsys):
-    """Runs a tool in an empty folder with a cache: tool(main, *arguments) -> code, out, err."""
-    monkeypatch.chdir(tmp_path)
+def tool(tool, tmp_path, monkeypatch):
+    """With a cache."""
     monkeypatch.setenv("RC_CACHE_DIR", str(tmp_path / "cache"))
-
-    def run(main, *arguments):
-        code = main(arguments)
-        return code, *capsys.readouterr()
-
-    return run
+    return tool
 
 
 def test_rc_tune_measures_what_rc_compile_then_finds(tool, tmp_path):

@@ -11,19 +11,6 @@ from rcompiler.tools import models, rc_bench, rc_compile, rc_run
 
 
 @pytest.fixture
-def tool(tmp_path, monkeypatch, capsys):
-    """Runs a tool in an empty folder: tool(main, *arguments) -> (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RC_CACHE_DIR", "")
-
-    def run(main, *arguments):
-        code = main(arguments)
-        return code, *capsys.readouterr()
-
-    return run
-
-
-@pytest.fixture
 def unheard(tmp_path):
     """A model with an operator and types that cannot be compiled."""
     text = onnx.helper.make_tensor_value_info

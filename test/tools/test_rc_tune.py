@@ -10,19 +10,6 @@ from rcompiler.device.store import find_record
 from rcompiler.tools import rc_compile, rc_tune
 
 
-@pytest.fixture
-def tool(tmp_path, monkeypatch, capsys):
-    """Runs a tool in an empty folder: tool(main, *arguments) -> (exit code, stdout, stderr)."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RC_CACHE_DIR", "")
-
-    def run(main, *arguments):
-        code = main(arguments)
-        return code, *capsys.readouterr()
-
-    return run
-
-
 def test_measure_into_a_file_and_compile_with_it(tool):
     code, out, err = tool(rc_tune.main, "--device=cpu:x86-64", "-o", "d.json", "--seconds=0.02")
     assert (code, err) == (0, "") and out.endswith("record: d.json\n")
