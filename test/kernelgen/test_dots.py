@@ -135,7 +135,7 @@ def assembly_of(a: str, b: str, dots: set[str]) -> str:
     return assembly(kernel.lowered, "x86-64-v4", "+avx512vnni,+avx512bf16")
 
 
-@pytest.mark.skipif("avx512vl" not in HOST.required, reason="kernels are loaded on this machine")
+@pytest.mark.skipif("avx512vl" not in HOST.required, reason="this host has no AVX-512")
 def test_one_instruction_is_one_group():
     """8 words of 3 x 2 vectors: as many instructions as an outer product of words needs."""
     text = assembly_of("uint8", "int8", {"i8"})
