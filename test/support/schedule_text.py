@@ -27,13 +27,6 @@ def run_of(line: str, first: int, count: int) -> str:
     return re.sub(r"\bfirst = \d+", f"first = {first}", line)
 
 
-def tasks_of(run: str) -> int:
-    """rTasks of a run."""
-    found = re.search(r"\bcount = (\d+)", run)
-    assert found
-    return int(found[1])
-
-
 def with_lists(text: str, lists: Sequence[Sequence[str]], events: Sequence[str] = ()) -> str:
     """The schedule with other lists, one for each EU, and more events."""
     declared = [f'    "vdevice.event"() {{sym_name = "{event}"}} : () -> ()\n' for event in events]

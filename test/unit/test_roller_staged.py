@@ -12,8 +12,6 @@ from rcompiler.roller.construct import construct
 from rcompiler.roller.expr import Access, TensorExpr, tensor_expr
 from rcompiler.roller.staged import StageExpr, construct_staged
 
-PRIVATE = 1 << 20
-
 
 def device(eus: int = 2):
     return cpu_device("v4", eus=eus)

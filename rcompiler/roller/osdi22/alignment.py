@@ -3,7 +3,7 @@
 | alignment          | here                                                                     |
 |--------------------|--------------------------------------------------------------------------|
 | execution unit     | `whole_warps`: threads of an rTask; fragments start from 16x16x16        |
-| memory transaction | `shared_sizes`: innermost spatial axis, reduction steps; `aligned_rows`  |
+| memory transaction | `AlignedSizes`: innermost spatial axis, reduction steps; `aligned_rows`  |
 | memory bank        | `bank_padding`: off unless asked for, as in every published run          |
 | tensor shape       | `within`: padding of at most eps                                         |
 
