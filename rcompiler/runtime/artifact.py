@@ -218,7 +218,6 @@ def _encode_program(program: Program) -> dict[str, Any]:
 
 def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, str]:
     """Dataclasses from untrusted JSON; wrong types raise what `container.decoded` catches."""
-    image = header["image"]
     words = sections["tables"].view("<i8")
     programs = []
     start = 0
@@ -234,16 +233,7 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
     if start != len(words):
         raise ValueError
     artifact = Artifact(
-        image=Image(
-            content=sections["code"].tobytes(),
-            text=integer(image["text"]),
-            rodata=integer(image["rodata"]),
-            memory=integer(image["memory"]),
-            symbols={string(name): integer(at) for name, at in image["symbols"].items()},
-            slots=integer(image["slots"]),
-            externals=strings(image["externals"]),
-            relatives=tuple((integer(a), integer(b)) for a, b in image["relatives"]),
-        ),
+        image=_decode_image(header["image"], sections["code"].tobytes()),
         kernels=tuple(
             KernelEntry(
                 string(name), integer(tasks), integers(sizes), integer(outputs), integer(workspace)
@@ -268,6 +258,19 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
         ),
     )
     return artifact, string(header["certificate"])
+
+
+def _decode_image(entry: Any, content: bytes) -> Image:
+    return Image(
+        content=content,
+        text=integer(entry["text"]),
+        rodata=integer(entry["rodata"]),
+        memory=integer(entry["memory"]),
+        symbols={string(name): integer(at) for name, at in entry["symbols"].items()},
+        slots=integer(entry["slots"]),
+        externals=strings(entry["externals"]),
+        relatives=tuple((integer(a), integer(b)) for a, b in entry["relatives"]),
+    )
 
 
 def _decode_program(entry: Any, streams: tuple[np.ndarray, ...]) -> Program:
