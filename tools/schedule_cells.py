@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from rcompiler.rammer.graph import Graph
 
 _EUS = 16
-_PRICES = {"task_ns": 1.0, "hand_off_ns": 800.0, "barrier_ns": 1300.0, "launch_ns": 1300.0}
 _OPTIMUM = "CP-SAT"
 
 
@@ -73,13 +72,13 @@ def _run(options: argparse.Namespace) -> int:
 
 def figures(graph: Graph, eus: int, costs: Costs, seconds: float | None = None) -> Figures:
     """Every policy on one graph, and CP-SAT for some seconds."""
-    from rcompiler.rammer.schedule import POLICIES
+    from rcompiler.rammer.schedule import POLICIES, policies
     from rcompiler.rammer.simulate import simulate
     from rcompiler.tools._cp_sat import optimum
 
     ns, bound = {}, 0.0
-    for name, policy in POLICIES.items():
-        timeline = simulate(policy(graph, eus, costs), graph, costs)
+    for name in policies(costs):
+        timeline = simulate(POLICIES[name](graph, eus, costs), graph, costs)
         ns[name] = timeline.makespan_ns - costs.launch_ns
         bound = max(timeline.work_bound_ns, timeline.path_bound_ns)
     proved = False
@@ -96,7 +95,8 @@ def _device(options: argparse.Namespace) -> tuple[int, Costs]:
     from rcompiler.device.target import find_device
 
     if options.device is None:
-        return options.eus or _EUS, Costs(**_PRICES)
+        prices = Costs(task_ns=1.0, hand_off_ns=800.0, barrier_ns=1300.0, launch_ns=1300.0)
+        return options.eus or _EUS, prices
     device = find_device(options.device)
     return options.eus or device.eus, device.costs
 
@@ -119,7 +119,9 @@ def _summary(found: Sequence[Figures]) -> dict[str, dict[str, float]]:
 
 
 def _gains(found: Sequence[Figures]) -> dict[str, float]:
-    """Of waits tile by tile over a barrier after every wave, in one launch."""
+    """Of waits tile by tile over a barrier after every wave, in one launch; {} without signals."""
+    if "rammer" not in found[0].ns:
+        return {}
     gains = [f.ns["bsp"] / f.ns["rammer"] for f in found]
     return {"mean": mean(gains), "most": max(gains)}
 
@@ -130,10 +132,11 @@ def _print_summary(found: Sequence[Figures]) -> None:
         for name, figures in _summary(found).items()
     ]
     table(("policy", "mean", "geomean", "most"), rows)
-    gains = _gains(found)
     proved = f", {sum(f.proved for f in found)} proved optimal" if _OPTIMUM in found[0].ns else ""
-    print(f"{len(found)} cells{proved}; waits over global barriers: ", end="")
-    print(f"{gains['mean']:.3f} in the mean, {gains['most']:.3f} at most")
+    print(f"{len(found)} cells{proved}")
+    if gains := _gains(found):
+        print(f"waits over global barriers: {gains['mean']:.3f} in the mean, ", end="")
+        print(f"{gains['most']:.3f} at most")
 
 
 def _write(options: argparse.Namespace, eus: int, costs: Costs, found: Sequence[Figures]) -> None:

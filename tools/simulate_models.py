@@ -67,14 +67,14 @@ def _run(options: argparse.Namespace) -> int:
 
 def figures(model: str, device: Device, eus: int | None = None, kernels: str = "select") -> Figures:
     """All policies on one model; eus: None for all of the device. kernels: see `schedule`."""
-    from rcompiler.rammer.schedule import POLICIES, schedule
+    from rcompiler.rammer.schedule import policies, schedule
     from rcompiler.rammer.simulate import simulate
 
     graph = graph_of(model, device)
     eus = eus or device.eus
     shared = [level.shared_bandwidth for level in device.memory if level.shared_by >= device.eus]
     us, busy, programs, waits, bounds = {}, {}, {}, {}, []
-    for policy in POLICIES:
+    for policy in policies(device.costs):
         found = schedule(graph, eus, device.costs, policy=policy, kernels=kernels)
         line = simulate(found.programs, graph, device.costs, max(shared, default=None))
         us[policy] = line.makespan_ns / 1e3
@@ -102,21 +102,21 @@ def graph_of(model: str, device: Device) -> Graph:
 
 
 def _print(found: Sequence[Figures]) -> None:
-    policies = [*found[0].us]
+    policies = list(dict.fromkeys(policy for f in found for policy in f.us))
     rows = [
         (
             f.model,
             f"{f.device} ({f.eus})",
             str(f.operators),
-            *(f"{f.us[p]:.1f}" for p in policies),
+            *(f"{f.us[p]:.1f}" if p in f.us else "-" for p in policies),
             f"{f.bound_us:.1f}",
-            f"{100 * f.busy['list']:.0f}",
+            f"{100 * max(f.busy.values()):.0f}",
         )
         for f in found
     ]
     table(("model", "device (EUs)", "operators", *policies, "bound", "busy %"), rows)
     for policy in policies[1:]:
-        gain = geometric_mean(f.us["base"] / f.us[policy] for f in found)
+        gain = geometric_mean(f.us["base"] / f.us[policy] for f in found if policy in f.us)
         print(f"{policy}: {gain:.2f} times as fast as base (geometric mean, estimated)")
 
 

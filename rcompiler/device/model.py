@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from rcompiler.errors import DeviceError
 
-KINDS = ("cpu", "cuda", "rocm")
+KINDS = ("cpu", "cuda", "rocm", "bsp")
 DOT_STEPS = {"i8": 4, "bf16": 2}  # multiply-adds of one dot group: as many elements as fit a word
 
 
@@ -159,7 +159,8 @@ class Costs:
     `task_ns`: start of one more run of rTasks on an EU that is already running. `hand_off_ns`: a
     signal on one EU until a waiting EU runs. `barrier_ns`: all EUs. `launch_ns`: one warm launch of
     a program. `min_task_ns`: below this an rTask is not worth placing on its own. `step_ns`: the
-    next rTask of a run: its place in the grid, which takes a few divisions.
+    next rTask of a run: its place in the grid, which takes a few divisions. `signals`: whether an
+    EU can wait for another one; else all of them meet in barriers, or between launches.
     """
 
     task_ns: float = 50.0
@@ -168,9 +169,10 @@ class Costs:
     launch_ns: float = 500.0
     min_task_ns: float = 5000.0
     step_ns: float = 5.0
+    signals: bool = True
 
     def __post_init__(self) -> None:
-        _positive("costs", **vars(self))
+        _positive("costs", **{name: ns for name, ns in vars(self).items() if name != "signals"})
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from dataclasses import MISSING, asdict, fields
 from pathlib import Path
 from typing import Any, TypeVar
 
+from rcompiler.device.bsp import BSP
 from rcompiler.device.gpu import GPUS, gpu_device
 from rcompiler.device.model import ComputeUnit, Costs, Device, Measurement, MemoryLevel
 from rcompiler.device.servers import SERVERS
@@ -83,13 +84,14 @@ def load_device(path: str | Path) -> Device:
 def builtin_names() -> tuple[str, ...]:
     """Names of the devices that come with the compiler."""
     measured = (path.stem for path in _MEASURED.glob("*.json"))
-    return tuple(sorted({*GPUS, *SERVERS, *measured}))
+    return tuple(sorted({*BSP, *GPUS, *SERVERS, *measured}))
 
 
 def builtin_device(name: str) -> Device:
     """A device that comes with the compiler; DeviceError when there is none of this name."""
-    if name in SERVERS:
-        return SERVERS[name]
+    for known in (SERVERS, BSP):
+        if name in known:
+            return known[name]
     if name not in GPUS and name in builtin_names():
         return load_device(_MEASURED / f"{name}.json")
     return gpu_device(name)

@@ -24,6 +24,12 @@ POLICIES = {
     "rammer": schedule_rammer,
     "list": schedule_list,
 }
+_MEETING = ("base", "wave", "bsp")  # those whose EUs never wait for a single other one
+
+
+def policies(costs: Costs) -> tuple[str, ...]:
+    """The policies that a device of these costs can run."""
+    return tuple(POLICIES) if costs.signals else _MEETING
 
 
 @dataclass(frozen=True)
@@ -50,11 +56,17 @@ def schedule(
     "bsp" (a barrier after each wave), "wave" (one launch per wave), "base" (one per operator).
     kernels: "select", "fast" or "efficient". Deterministic. Raises ScheduleError.
     """
+    costs = costs or Costs()
     if policy not in POLICIES:
         raise ScheduleError(f"policy {policy!r} is none of {', '.join(POLICIES)}")
+    if policy not in policies(costs):
+        raise ScheduleError(
+            f"policy {policy!r} makes EUs wait for one another, and those of this device meet in "
+            f"barriers only; use {', '.join(policies(costs))}"
+        )
     if eus < 1:
         raise ScheduleError(f"cannot schedule for {eus} EUs: give one or more")
     check_mode(kernels)
-    programs = POLICIES[policy](graph, eus, costs or Costs(), kernels=kernels, name=name)
+    programs = POLICIES[policy](graph, eus, costs, kernels=kernels, name=name)
     placed, memory = plan_memory(graph, programs)
     return Schedule(placed, memory, validate(placed, graph, max_eus=eus))

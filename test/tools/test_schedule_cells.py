@@ -27,11 +27,19 @@ def test_figures_as_a_table_and_a_record(tmp_path, capsys):
     file = tmp_path / "cells.json"
     assert schedule_cells.main(["--cells=3", "--eus=4", f"--json={file}"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines[1:-1]] == [*POLICIES]
-    assert "3 cells; waits over global barriers" in lines[-1]
+    assert [line.split()[0] for line in lines[1:-2]] == [*POLICIES]
+    assert lines[-2] == "3 cells" and "waits over global barriers" in lines[-1]
     record = json.loads(file.read_text())
     assert record["options"]["eus"] == 4 and record["options"]["costs"]["hand_off_ns"] == 800
     assert record["waits"]["most"] >= record["waits"]["mean"] >= 1
+
+
+def test_a_device_without_signals_runs_what_meets_in_barriers(tmp_path, capsys):
+    file = tmp_path / "cells.json"
+    assert schedule_cells.main(["--cells=1", "--device=ipu", f"--json={file}"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines[1:]] == ["base", "wave", "bsp", "1"]
+    assert json.loads(file.read_text())["waits"] == {}
 
 
 def test_a_device_record_gives_eus_and_prices(tmp_path):

@@ -210,6 +210,13 @@ def test_a_server_by_its_datasheet():
     assert not device.measured and from_json(to_json(device)) == device
 
 
+def test_a_bulk_synchronous_device_by_hand():
+    device = builtin_device("ipu")
+    assert (device.kind, device.eus, device.costs.signals) == ("bsp", 1216, False)
+    assert device.eus * device.compute.peak(4) == pytest.approx(18_900)
+    assert device.level("exchange").capacity == 304 << 20
+
+
 @pytest.mark.parametrize("name", builtin_names())
 def test_records_that_come_with_the_compiler_are_found_by_their_name(name):
     device = builtin_device(name)

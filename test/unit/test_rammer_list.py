@@ -4,6 +4,8 @@ import pytest
 from rammer_cases import chain, kernel
 
 from rcompiler.device.model import Costs
+from rcompiler.device.record import builtin_device
+from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.policy.bsp import schedule_bsp
 from rcompiler.rammer.policy.list import schedule_list
@@ -11,7 +13,7 @@ from rcompiler.rammer.policy.merge import schedule_merge
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.program import Barrier, Run, Signal, Wait
 from rcompiler.rammer.ranks import bottom_ranks, wave_ranks
-from rcompiler.rammer.schedule import schedule
+from rcompiler.rammer.schedule import policies, schedule
 from rcompiler.rammer.simulate import simulate
 from rcompiler.rammer.validate import validate
 
@@ -101,6 +103,18 @@ def test_supersteps_on_as_many_eus_as_an_ipu_has():
     graph = chain([kernel("k", (64, 64), (64, 32), "h", estimated_ns=1000)] * 3, [[-1], [0], [1]])
     found = schedule(graph, 1216, COSTS, policy="bsp")
     assert found.certificate.tasks == 3 * 2048 and found.certificate.eus == 1216
+
+
+def test_a_device_without_signals_refuses_to_wait_for_one_eu():
+    graph = chain([kernel("k", (64, 64), (64, 32), "h", estimated_ns=1000)] * 3, [[-1], [0], [1]])
+    ipu = builtin_device("ipu")
+    assert policies(ipu.costs) == ("base", "wave", "bsp")
+    for policy in policies(ipu.costs):
+        programs = schedule(graph, ipu.eus, ipu.costs, policy=policy).programs
+        steps = [step for program in programs for queue in program.queues for step in queue]
+        assert not any(isinstance(step, Signal | Wait) for step in steps)
+    with pytest.raises(ScheduleError, match="meet in barriers only; use base, wave, bsp"):
+        schedule(graph, ipu.eus, ipu.costs, policy="rammer")
 
 
 def test_nothing_to_do_needs_no_program():
