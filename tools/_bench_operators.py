@@ -12,6 +12,11 @@ within - around: what the convolution adds to a network. The depthwise convoluti
 in whatever layout the compiler likes, and the last one, whose stride is the image, takes it from
 there; it reads one pixel, so it costs next to nothing. The first convolution of a network does read
 NCHW: nothing is before it, and there is no model around it.
+
+Attention is measured twice. "attention" is its core, softmax(q k^T / sqrt(size)) v, on q, k and v
+that are split into heads already. "attention block" is all that an exported transformer has between
+the projections: q, k and v of (1, tokens, heads * size) are split into heads, and the results of
+the core are joined to one row per token.
 """
 
 from __future__ import annotations
@@ -22,6 +27,7 @@ from functools import partial
 
 from onnx import ModelProto
 
+from rcompiler.tools.models.attention import Heads
 from rcompiler.tools.models.graph import Graph
 
 ALONE, AROUND, WITHIN = "alone", "around", "within"
@@ -101,7 +107,9 @@ def operators() -> Iterator[Operator]:
         yield _rowwise("softmax", rows, width, lambda g, x: g.op("Softmax", x, axis=-1))
     yield _rowwise("gelu", 128, 3072, lambda g, x: g.op("Gelu", x, approximate="none"))
     for tokens in (128, 512):
-        yield _attention(tokens, heads=12, size=64)
+        yield _attention(Heads(1, tokens, 12, 64))
+    for tokens in (128, 512):
+        yield _attention_block(Heads(1, tokens, 12, 64))
     for k, n in [(768, 768), (768, 3072), (1024, 1000), (4096, 4096)]:
         yield _product("gemv", f"1x{n}x{k}", 1, n, k)
 
@@ -153,17 +161,34 @@ def _rowwise(kind: str, rows: int, width: int, op: Callable[[Graph, str], str]) 
     return Operator(kind, f"{rows}x{width}", 0, 2 * 4 * rows * width, models)
 
 
-def _attention(tokens: int, heads: int, size: int) -> Operator:
-    """softmax(q k^T / sqrt(size)) v of all heads."""
-    shape = (1, heads, tokens, size)
+def _attention(h: Heads) -> Operator:
+    """softmax(q k^T / sqrt(size)) v of operands that are heads already."""
+    shape = (h.batch, h.heads, h.length, h.size)
 
     def models() -> Models:
         g = Graph("attention", 0)
         q, k, v = (g.input(name, shape) for name in "qkv")
         scores = g.op("MatMul", q, g.op("Transpose", k, perm=[0, 1, 3, 2]))
-        scores = g.op("Mul", scores, float(size) ** -0.5)
+        scores = g.op("Mul", scores, float(h.size) ** -0.5)
         return {ALONE: g.model(y=(g.op("MatMul", g.op("Softmax", scores, axis=-1), v), shape))}
 
-    flops = 2 * 2 * heads * tokens * tokens * size
-    nbytes = 4 * 4 * heads * tokens * size
-    return Operator("attention", f"{heads} heads, {tokens} tokens", flops, nbytes, models)
+    return _of_heads("attention", h, models)
+
+
+def _attention_block(h: Heads) -> Operator:
+    """The same of operands as projections leave them, split into heads, and joined for the next."""
+    shape = (h.batch, h.length, h.heads * h.size)
+
+    def models() -> Models:
+        g = Graph("attention block", 0)
+        q, k, v = (g.input(name, shape) for name in "qkv")
+        scores = h.scores(g, h.split(g, q), h.split(g, k, keys=True))
+        return {ALONE: g.model(y=(h.mix(g, scores, h.split(g, v)), shape))}
+
+    return _of_heads("attention block", h, models)
+
+
+def _of_heads(kind: str, h: Heads, models: Callable[[], Models]) -> Operator:
+    products = 2 * h.batch * h.heads * h.length * h.length * h.size
+    nbytes = 4 * 4 * h.batch * h.length * h.heads * h.size
+    return Operator(kind, f"{h.heads} heads, {h.length} tokens", 2 * products, nbytes, models)

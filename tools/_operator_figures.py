@@ -126,7 +126,7 @@ GOALS: Mapping[str, Sequence[Goal]] = {
         Goal("layer norm", "least", 3.0),
         Goal("softmax", "least", 1.0),
         Goal("gelu", "least", 1.0),
-        Goal("attention", "least", 1.3),
+        Goal("attention|attention block", "least", 1.3),
         Goal("gemv", "least", 1.0),
     ),
     "v3": (Goal("gemm", "peak", 0.85),),

@@ -48,6 +48,7 @@ def test_models_are_valid(name):
          4 * (128 * 56 * 56 + 128 * 128 * 9 + 128 * 28 * 28)),
         ("depthwise 3x3 144 @56", 2 * 56 * 56 * 144 * 9, 4 * (2 * 56 * 56 * 144 + 144 * 9)),
         ("attention 12 heads, 128 tokens", 4 * 12 * 128 * 128 * 64, 4 * 4 * 12 * 128 * 64),
+        ("attention block 12 heads, 128 tokens", 4 * 12 * 128 * 128 * 64, 4 * 4 * 12 * 128 * 64),
         ("layer norm 512x768", 0, 2 * 4 * 512 * 768),
     ],
 )  # fmt: skip
@@ -72,12 +73,27 @@ def test_nothing_is_before_the_first_convolution():
     assert set(ALL["convolution 7x7 s2 3->64 @224"].models()) == {ALONE, WITHIN}
 
 
+HEADS = np.random.default_rng(0).standard_normal((3, 1, 12, 128, 64)).astype(np.float32)
+
+
+def mean_of_values():
+    """Attention of HEADS by its definition: (1, heads, tokens, size)."""
+    q, k, v = HEADS
+    scores = np.exp(q @ k.swapaxes(2, 3) / 8)
+    return scores / scores.sum(-1, keepdims=True) @ v
+
+
 def test_attention_is_a_mean_of_values():
     model = ALL["attention 12 heads, 128 tokens"].models()[ALONE]
-    q, k, v = np.random.default_rng(0).standard_normal((3, 1, 12, 128, 64)).astype(np.float32)
-    scores = np.exp(q @ k.swapaxes(2, 3) / 8)
-    expected = scores / scores.sum(-1, keepdims=True) @ v
-    _, (actual,) = reference(model, {"q": q, "k": k, "v": v})
+    _, (actual,) = reference(model, dict(zip("qkv", HEADS, strict=True)))
+    np.testing.assert_allclose(actual, mean_of_values(), atol=1e-5)
+
+
+def test_an_attention_block_splits_and_joins_heads():
+    model = ALL["attention block 12 heads, 128 tokens"].models()[ALONE]
+    rows = HEADS.swapaxes(2, 3).reshape(3, 1, 128, 768)
+    _, (actual,) = reference(model, dict(zip("qkv", rows, strict=True)))
+    expected = mean_of_values().swapaxes(1, 2).reshape(1, 128, 768)
     np.testing.assert_allclose(actual, expected, atol=1e-5)
 
 
