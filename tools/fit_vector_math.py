@@ -48,6 +48,12 @@ def _log_remainder(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < 0.02, series, (np.log1p(safe) - safe + safe * safe / 2) / safe**3)
 
 
+def _exp2_slope(x: np.ndarray) -> np.ndarray:
+    """(2^x - 1) / x for x >= 0, continued to 0."""
+    safe = np.maximum(x, 1e-12)
+    return np.expm1(safe * math.log(2)) / safe
+
+
 def coefficients() -> dict[str, tuple[float, ...]]:
     """Every table of vector_math."""
     half = 0.5 * math.log(2) * 1.01
@@ -56,7 +62,8 @@ def coefficients() -> dict[str, tuple[float, ...]]:
     log2_erfc = np.vectorize(lambda a: math.log2(math.erfc(a)))
     return {
         "EXP": fit(np.exp, -half, half, 6, lambda x: np.exp(-x)),
-        "EXP2": fit(np.exp2, -0.505, 0.505, 6, lambda x: np.exp2(-x)),
+        # 1 at 0: powers of integers are exact
+        "EXP2": (1.0, *fit(_exp2_slope, 0.0, 1.0, 4, lambda x: np.exp2(-x) * (x + 1e-4))),
         "TANH": fit(tanh_x, 0.0, 0.56**2, 5, lambda u: 1 / tanh_x(u)),
         "ERF_SMALL": fit(erf_x, 0.0, 1.0, 6, lambda u: 1 / erf_x(u)),
         # absolute errors: what is subtracted from 1

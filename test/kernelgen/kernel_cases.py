@@ -22,7 +22,7 @@ from rcompiler.runtime.memory import aligned_empty
 
 HOST = Target.named("host")
 HAS_FMA = "fma" in HOST.required
-HAS_SCALEF = {"avx512f", "avx512vl"} <= set(HOST.required)
+HAS_SCALEF = {"avx512f", "avx512vl", "avx512dq"} <= set(HOST.required)
 FEATURES = [CpuFeatures(lanes, fma) for lanes in (16, 8, 4) for fma in {HAS_FMA, False}]
 FEATURES += [CpuFeatures(16, HAS_FMA, has_scalef=True)] * HAS_SCALEF
 NAMES = {"float32": "f32", "float64": "f64", "float16": "f16", "bfloat16": "bf16", "bool": "i1"}
