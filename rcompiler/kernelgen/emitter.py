@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.in_turn import in_turn
 from rcompiler.kernelgen.value import Val, item_bytes, literal
 
 _T = TypeVar("_T")
@@ -135,6 +136,21 @@ class Emitter:
             return write()
         finally:
             self._scopes.extend(self._hidden.pop())
+
+    def abreast(self, parts: Sequence[Callable[[], _T]]) -> list[_T]:
+        """What `parts` return, their lines in turn: the processor, which looks only so far ahead,
+        then meets the next step of every part before the one after that of the first.
+
+        Parts that do more than compute values are written one after the other.
+        """
+        scope = self._scopes[-1]
+        before, results, texts = scope.lines, [], []
+        for part in parts:
+            scope.lines = []
+            results.append(part())
+            texts.append(scope.lines)
+        scope.lines = before + in_turn(texts)
+        return results
 
     # -- loops
     def loop(

@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import math
 from collections.abc import Callable
+from functools import partial
 
 from torch_mlir import ir
 
@@ -19,6 +20,9 @@ from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.kernelgen.turned_blocks import TurnedBlocks
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.views import VIEWS
+
+# Vectors of a register tile that are computed abreast; accumulators of more fill the registers.
+_ABREAST = 4
 
 # What a piece of a result is read from: a value of the region, or None for the piece's fill.
 _Source = tuple[ir.Value | None, Piece]
@@ -205,7 +209,6 @@ class TileWriter:
         """All positions of one register tile: reductions together, then the elementwise rest, then
         the stores.
         """
-        e = self._e
         positions, lanes = self._positions(base, steps)
         self._prepared.clear()
         for value, piece in sources:
@@ -214,17 +217,23 @@ class TileWriter:
                 with contextlib.suppress(NeedsScalars):  # then each lane is prepared on its own
                     self._prepare(value, shifted, lanes)
                     self._turned.prepare(value, shifted, lanes)
-        for at in positions:
-            values = []
-            for value, piece in sources:
-                if value is None:
-                    values.append(self._evaluator.body.scalar(piece.fill))
-                else:
-                    inner = [c + -s for c, s in zip(at, piece.shift, strict=True)]
-                    values.append(self._evaluator.read(value, inner, lanes))
-            for value, output in zip(values, outputs, strict=True):
-                offset = output.offset(at)
-                self._store(e.splat(value, lanes), output, offset, lanes)
+        few = len(positions) <= _ABREAST
+        for group in [positions] if few else [[at] for at in positions]:
+            parts = [partial(self._values, sources, at, lanes) for at in group]
+            for at, values in zip(group, self._e.abreast(parts), strict=True):
+                for value, output in zip(values, outputs, strict=True):
+                    self._store(value, output, output.offset(at), lanes)
+
+    def _values(self, sources: list[_Source], at: list[Linear], lanes: int) -> list[Val]:
+        """What each source has at the coordinates `at` of its result."""
+        values = []
+        for value, piece in sources:
+            if value is None:
+                values.append(self._evaluator.body.scalar(piece.fill))
+            else:
+                inner = [c + -s for c, s in zip(at, piece.shift, strict=True)]
+                values.append(self._evaluator.read(value, inner, lanes))
+        return [self._e.splat(value, lanes) for value in values]
 
     def _positions(self, base: list[Linear], steps: list[int]) -> tuple[list[list[Linear]], int]:
         """Coordinates of the vectors (or elements) of a register tile, and their lanes."""
