@@ -149,7 +149,7 @@ class Reducer:
         unroll = _unrolls(spans, max(updates // max(len(positions) * count, 1), 1))
         streamed = (group is not None or generic.factors is not None) and not taps
         streams = vectors if streamed else 0
-        with self._evaluator.prefetcher.reduction(generic, lanes, streams, broadcasts):
+        with self._evaluator.prefetcher.reduction(generic, lanes, streams):
             return self._nest(spans, unroll, {}, values, update)
 
     def _visiting_order(

@@ -75,6 +75,24 @@ def test_pixels_of_the_next_tile_are_asked_for(blocks: int, pixels: int, taps: i
     assert requests == expected
 
 
+@pytest.mark.parametrize(
+    ("k", "rows", "expected"),
+    [
+        (64, 256, 1),
+        (64, 128, 0),  # the operand is small
+        (256, 256, 0),  # long rows
+    ],
+)
+def test_short_rows_of_the_next_tile_are_asked_for(k: int, rows: int, expected: int):
+    """Four rows: one request for each in a loop body, whose steps stay in one line."""
+    a, b = random((rows, k)), random((k, 16), 1)
+    tile = Tile((rows, 16), [rows, 16], [4, 16], [1, 0], 1, 16)
+    body, shape = contraction(rows, 16, k), [((rows, 16), "float32")]
+    kernel = Kernel(body, ["%r"], [a, b], shape, tile, V4)
+    np.testing.assert_allclose(kernel.run()[0], a @ b, rtol=1e-4, atol=1e-4)
+    assert sum("prefetch" in line for line in kernel.loop(*LEVELS[V4])) == 4 * expected
+
+
 @pytest.mark.parametrize("features", [V4, V3], ids=str)
 def test_windows_over_vectors_are_unrolled_and_ask_for_nothing(features: CpuFeatures):
     """3x3 depthwise, 8 pixels of a row: 72 updates in one body; neighbours share what they load."""
