@@ -6,6 +6,9 @@ import re
 from collections import deque
 from collections.abc import Sequence
 
+# Steps, one after the other, below which a core meets the next part in time anyway.
+_LONG = 10
+
 _NAME = re.compile(r"%[\w#]+")
 _VALUE = re.compile(r"(%\w+) = .*[^{]")  # of no region
 
@@ -13,12 +16,12 @@ _VALUE = re.compile(r"(%\w+) = .*[^{]")  # of no region
 def in_turn(parts: Sequence[Sequence[str]]) -> list[str]:
     """The lines of `parts`, each part in its own order, one line of every part before the next.
 
-    A line that uses a value of another part waits for it. Where some line is not a plain definition
-    of a value (a loop, a store) the parts stay one after the other.
+    A line that uses a value of another part waits for it. The parts stay one after the other where
+    some line is not a plain definition of a value (a loop, a store), and where they are short.
     """
     one_by_one = [line for lines in parts for line in lines]
     found = [_VALUE.fullmatch(line) for line in one_by_one]
-    if not all(found):
+    if not all(found) or max(map(_steps, parts), default=0) < _LONG:
         return one_by_one
     missing = {match[1] for match in found if match}
     pending = [deque(lines) for lines in parts]
@@ -30,6 +33,15 @@ def in_turn(parts: Sequence[Sequence[str]]) -> list[str]:
                 merged.append(line)
                 missing.discard(line.partition(" ")[0])
     return merged
+
+
+def _steps(lines: Sequence[str]) -> int:
+    """Lines that wait for each other: the longest chain of them."""
+    longest: dict[str, int] = {}
+    for line in lines:
+        before = (longest.get(name, 0) for name in _operands(line))
+        longest[line.partition(" ")[0]] = 1 + max(before, default=0)
+    return max(longest.values(), default=0)
 
 
 def _operands(line: str) -> list[str]:

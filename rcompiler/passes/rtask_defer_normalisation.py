@@ -44,11 +44,16 @@ class RTaskDeferNormalisation(Pass):
 
     def run(self, module: ir.Operation) -> None:
         for operator in operators(module):
-            block = operator.regions[0].blocks[0]
-            for stage in [v.operation for v in block.operations if v.operation.name == STAGE]:
-                found = _normalised(stage)
-                if found is not None:
-                    _defer(found)
+            defer_normalisation(operator)
+
+
+def defer_normalisation(operator: ir.Operation) -> None:
+    """The pass, on one rOperator."""
+    block = operator.regions[0].blocks[0]
+    for stage in [v.operation for v in block.operations if v.operation.name == STAGE]:
+        found = _normalised(stage)
+        if found is not None:
+            _defer(found)
 
 
 @dataclass(frozen=True)

@@ -39,10 +39,15 @@ class RTaskStageRows(Pass):
 
     def run(self, module: ir.Operation) -> None:
         for operator in operators(module):
-            ops = [v.operation for v in operator.regions[0].blocks[0].operations]
-            if any(op.name == STAGE for op in ops):
-                for op in filter(_serves_rows, ops):
-                    _keep(op, operator)
+            stage_rows(operator)
+
+
+def stage_rows(operator: ir.Operation) -> None:
+    """The pass, on one rOperator."""
+    ops = [v.operation for v in operator.regions[0].blocks[0].operations]
+    if any(op.name == STAGE for op in ops):
+        for op in filter(_serves_rows, ops):
+            _keep(op, operator)
 
 
 def _serves_rows(op: ir.Operation) -> bool:

@@ -15,13 +15,16 @@ After:
     }) {kind = "contraction", ...}
 An operator joins its only reader if its result is too large for the private caches, a tile of the
 reader needs whole rows of it (Welder's tile graph, OSDI'23 §3), the kept tiles fit, and the cost
-model expects the two together to take less time than one after the other. Smaller results stay in
+model expects the two together, as rtask-defer-normalisation and rtask-stage-rows will leave them,
+to take less time than one after the other. Smaller results stay in
 the caches anyway, and apart the two operators can run beside others.
 Needs: rOperators (rtask-form), static shapes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -34,6 +37,8 @@ from rcompiler.passes import Pass
 from rcompiler.passes._clone import Values, clone
 from rcompiler.passes._schedule_graph import tensor_size
 from rcompiler.passes.roller_tile import Body, body_of
+from rcompiler.passes.rtask_defer_normalisation import defer_normalisation
+from rcompiler.passes.rtask_stage_rows import stage_rows
 from rcompiler.roller.staged import kept_room
 
 _KINDS = ("contraction", "convolution", "reduction", "pooling")
@@ -92,11 +97,26 @@ class _Stitcher:
         return self._time(joined) < apart
 
     def _time(self, operator: ir.Operation) -> float:
-        """ns of all tasks, one after the other; infinite if the stages cannot be kept."""
-        with body_of(operator) as body:
+        """ns of all tasks, one after the other, of what the passes behind this one will make of
+        `operator`; infinite if the stages cannot be kept.
+        """
+        with _finished(operator) as finished, body_of(finished) as body:
             if body.signature not in self._times:
                 self._times[body.signature] = _estimate(body, self._device)
             return self._times[body.signature]
+
+
+@contextmanager
+def _finished(operator: ir.Operation) -> Iterator[ir.Operation]:
+    """A copy of `operator` as it will be when its kernels are constructed."""
+    with ir.InsertionPoint(operator):
+        copy = operator.clone()
+    for rewrite in (defer_normalisation, stage_rows):
+        rewrite(copy)
+    try:
+        yield copy
+    finally:
+        copy.erase()
 
 
 def _estimate(body: Body, device: Device) -> float:

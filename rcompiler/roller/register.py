@@ -169,8 +169,10 @@ class RegisterModel:
         )
 
     def _tail(self, partial: int) -> float:
-        """Cycles until the last row is summed up across its lanes, when nothing else is left."""
-        if not self.space.horizontal:
+        """Cycles until a row is combined across its lanes, where all that is left waits for that;
+        a row of which nothing else is computed overlaps with the next.
+        """
+        if not self._row_output:
             return 0.0
         return self.device.compute.fma_latency * math.log2(self.vector.lanes * partial)
 

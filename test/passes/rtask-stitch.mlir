@@ -124,3 +124,80 @@ func.func @squared(%q: tensor<512x64xf32>, %k: tensor<64x512xf32>) -> tensor<512
   }) {kind = "contraction", sym_name = "twice"} : () -> tensor<512x512xf32>
   return %o : tensor<512x512xf32>
 }
+
+// -----
+
+#left = affine_map<(h, m, n, k) -> (h, m, k)>
+#right = affine_map<(h, m, n, k) -> (h, k, n)>
+#out = affine_map<(h, m, n, k) -> (h, m, n)>
+#id = affine_map<(h, m, n) -> (h, m, n)>
+#row = affine_map<(h, m, n) -> (h, m)>
+
+// All three are judged as they will be, with the rows of the softmax kept and the sums divided.
+// CHECK-LABEL: func.func @softmax
+// CHECK-COUNT-1: "rtask.operator"
+// CHECK:         "rtask.stage"(%{{.*}}) : (tensor<12x128x128xf32>)
+// CHECK:         arith.maxnumf
+// CHECK:         math.exp2
+// CHECK:         arith.divf
+// CHECK:         "rtask.stage"(%{{.*}}) : (tensor<12x128x128xf32>)
+// CHECK:         linalg.generic {{.*}} ins(%{{.*}}, %arg2
+// CHECK-NOT:   "rtask.operator"
+// CHECK:       return
+func.func @softmax(%query: tensor<12x128x64xf32>, %key: tensor<12x64x128xf32>, %v: tensor<12x128x64xf32>) -> tensor<12x128x64xf32> {
+  %x = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<12x128x128xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<12x128x128xf32>) -> tensor<12x128x128xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%query, %key : tensor<12x128x64xf32>, tensor<12x64x128xf32>) outs(%f : tensor<12x128x128xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<12x128x128xf32>
+    "rtask.yield"(%a) : (tensor<12x128x128xf32>) -> ()
+  }) {kind = "contraction", sym_name = "scores"} : () -> tensor<12x128x128xf32>
+  %w = "rtask.operator"() ({
+    %low = arith.constant 0xFF800000 : f32
+    %zero = arith.constant 0.0 : f32
+    %re = tensor.empty() : tensor<12x128xf32>
+    %xe = tensor.empty() : tensor<12x128x128xf32>
+    %mf = linalg.fill ins(%low : f32) outs(%re : tensor<12x128xf32>) -> tensor<12x128xf32>
+    %lf = linalg.fill ins(%zero : f32) outs(%re : tensor<12x128xf32>) -> tensor<12x128xf32>
+    %m = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x : tensor<12x128x128xf32>) outs(%mf : tensor<12x128xf32>) {
+    ^bb0(%a: f32, %acc: f32):
+      %q = arith.maxnumf %acc, %a : f32
+      linalg.yield %q : f32
+    } -> tensor<12x128xf32>
+    %e = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x, %m : tensor<12x128x128xf32>, tensor<12x128xf32>) outs(%xe : tensor<12x128x128xf32>) {
+    ^bb0(%a: f32, %c: f32, %o: f32):
+      %d = arith.subf %a, %c : f32
+      %q = math.exp2 %d : f32
+      linalg.yield %q : f32
+    } -> tensor<12x128x128xf32>
+    %l = linalg.generic {indexing_maps = [#id, #row], iterator_types = ["parallel", "parallel", "reduction"]} ins(%e : tensor<12x128x128xf32>) outs(%lf : tensor<12x128xf32>) {
+    ^bb0(%a: f32, %acc: f32):
+      %q = arith.addf %acc, %a : f32
+      linalg.yield %q : f32
+    } -> tensor<12x128xf32>
+    %p = linalg.generic {indexing_maps = [#id, #row, #id], iterator_types = ["parallel", "parallel", "parallel"]} ins(%e, %l : tensor<12x128x128xf32>, tensor<12x128xf32>) outs(%xe : tensor<12x128x128xf32>) {
+    ^bb0(%a: f32, %c: f32, %o: f32):
+      %q = arith.divf %a, %c : f32
+      linalg.yield %q : f32
+    } -> tensor<12x128x128xf32>
+    "rtask.yield"(%p) : (tensor<12x128x128xf32>) -> ()
+  }) {kind = "reduction", sym_name = "softmax"} : () -> tensor<12x128x128xf32>
+  %o = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<12x128x64xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<12x128x64xf32>) -> tensor<12x128x64xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "parallel", "reduction"]} ins(%w, %v : tensor<12x128x128xf32>, tensor<12x128x64xf32>) outs(%f : tensor<12x128x64xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<12x128x64xf32>
+    "rtask.yield"(%a) : (tensor<12x128x64xf32>) -> ()
+  }) {kind = "contraction", sym_name = "values"} : () -> tensor<12x128x64xf32>
+  return %o : tensor<12x128x64xf32>
+}

@@ -1,5 +1,6 @@
 """The cost model by hand: cycles of register tiles, traffic of loop nests, times of tasks."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -112,6 +113,18 @@ def test_rows_summed_up_one_after_the_other_wait_once_at_the_end():
     model = model_of(softmax(64, 256))
     one, two = model.tile((1,)), model.tile((2,))
     assert one.cycles < two.cycles < 2 * one.cycles
+
+
+def test_rows_of_which_nothing_is_left_but_a_sum_overlap():
+    """Of 256 elements: the whole row waits for the lanes of its sum, but the next row does not."""
+    axes = [("r", 64, "parallel"), ("c", 256, "reduction")]
+    image, sums = Access((64, 256), 4, (at(0), at(1))), Access((64,), 4, (at(0),))
+    whole = model_of(tensor_expr(axes, [image], [image], ops=1)).tile((1,))
+    alone = model_of(tensor_expr(axes, [image], [sums], ops=1)).tile((1,))
+    assert whole.accumulators == alone.accumulators == 8
+    across = DEVICE.compute.fma_latency * math.log2(16 * 8)
+    assert whole.cycles - alone.cycles > across
+    assert alone.cycles < across
 
 
 # -- runs and nests
