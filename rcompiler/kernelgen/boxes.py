@@ -22,6 +22,20 @@ def lane_cover(extent: int, lanes: int) -> list[int]:
     return widths
 
 
+def step_cover(extent: int, step: int, *, even: bool) -> list[tuple[int, int]]:
+    """(size, count) of the register tiles that cover `extent`: those of `step`, then what is left.
+
+    even: the last two are of equal size if less than half a tile is left and that can be.
+    """
+    step = max(min(step, extent), 1)
+    count, left = divmod(extent, step)
+    if not left:
+        return [(step, count)]
+    if even and 2 * left < step and (step + left) % 2 == 0:
+        return [(step, count - 1), ((step + left) // 2, 2)]
+    return [(step, count), (left, 1)]
+
+
 def for_each(e: Emitter, shape: Sequence[int], body: Callable[[list[Linear], int], None]) -> None:
     """Call `body(coordinates, lanes)` inside of a loop nest over `shape`; lanes 0 is a scalar
     element.

@@ -12,7 +12,7 @@ from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
-from rcompiler.kernelgen.boxes import lane_cover
+from rcompiler.kernelgen.boxes import lane_cover, step_cover
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator, NeedsScalars
 from rcompiler.kernelgen.region import Generic, Piece
 from rcompiler.kernelgen.running_sums import RunningSums
@@ -52,6 +52,7 @@ class TileWriter:
         self._root = root
         self._turned = TurnedBlocks(evaluator)
         self._reducing: dict[ir.Value, bool] = {}
+        self._sums = False  # of what is being written
         self._prepared: set[tuple[ir.Value, tuple[tuple[Linear, ...], ...]]] = set()
 
     def write(
@@ -63,6 +64,7 @@ class TileWriter:
         order += [d for d in range(rank) if d not in order]
         values = [piece.value] if len(results) == 1 else results
         sources = [(v, piece) for v in values]
+        self._sums = any(v is not None and self._reduces(v) for v in values)
 
         def whole(base: list[Linear], steps: list[int]) -> None:
             self._register_tile(base, steps, sources, outputs)
@@ -172,8 +174,7 @@ class TileWriter:
             self._e.loop(span.start, span.end, 1, [], lambda i, _: go(i, 1))
             return
         position = 0
-        for step in self._chunks(span.extent, dim, dim == vector):
-            count = (span.extent - position) // step
+        for step, count in self._chunks(span.extent, dim, dim == vector):
             start = span.start + position
 
             def body(i: Linear, _: list, *, step: int = step, start: Linear = start) -> None:
@@ -182,22 +183,24 @@ class TileWriter:
             self._e.loop(Linear(0), Linear(count), 1, [], body)
             position += count * step
 
-    def _chunks(self, extent: int, dim: int, is_vector: bool) -> list[int]:
-        """Register-tile steps that cover `extent`: the full step, then remainders."""
+    def _chunks(self, extent: int, dim: int, is_vector: bool) -> list[tuple[int, int]]:
+        """(size, count) of the register-tile steps that cover `extent`: the full step, then
+        remainders. Few sums do not hide how long each takes, so none are left over of them.
+        """
         registers = self._tiling.register_tile
         if not is_vector:
-            step = max(min(registers[dim] if dim < len(registers) else 1, extent), 1)
-            return [step] + ([extent % step] if extent % step else [])
+            step = registers[dim] if dim < len(registers) else 1
+            return step_cover(extent, step, even=self._sums)
         lanes = max(self._tiling.lanes, 1)
         step = registers[dim] // lanes * lanes  # whole vectors
         chunks, left = [], extent
         if step and extent >= step:
-            chunks.append(step)
+            chunks.append((step, extent // step))
             left %= step
         if left >= lanes:
-            chunks.append(left // lanes * lanes)
+            chunks.append((left // lanes * lanes, 1))
             left %= lanes
-        return chunks + lane_cover(left, lanes // 2 or 1)
+        return chunks + [(width, 1) for width in lane_cover(left, lanes // 2 or 1)]
 
     def _register_tile(
         self,
