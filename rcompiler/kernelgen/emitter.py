@@ -12,7 +12,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from rcompiler.kernelgen.affine import LANE, Linear
-from rcompiler.kernelgen.in_turn import in_turn
 from rcompiler.kernelgen.value import Val, item_bytes, literal
 
 _T = TypeVar("_T")
@@ -75,6 +74,11 @@ class Emitter:
                 depth = found
         return depth
 
+    @property
+    def lines(self) -> list[str]:
+        """Of the innermost open scope."""
+        return self._scopes[-1].lines
+
     def line(self, text: str) -> None:
         self._scopes[-1].lines.append(text)
 
@@ -136,21 +140,6 @@ class Emitter:
             return write()
         finally:
             self._scopes.extend(self._hidden.pop())
-
-    def abreast(self, parts: Sequence[Callable[[], _T]]) -> list[_T]:
-        """What `parts` return, their lines in turn: the processor, which looks only so far ahead,
-        then meets the next step of every part before the one after that of the first.
-
-        Parts that do more than compute values are written one after the other.
-        """
-        scope = self._scopes[-1]
-        before, results, texts = scope.lines, [], []
-        for part in parts:
-            scope.lines = []
-            results.append(part())
-            texts.append(scope.lines)
-        scope.lines = before + in_turn(texts)
-        return results
 
     # -- loops
     def loop(
@@ -268,12 +257,8 @@ class Emitter:
         if lanes:
             number = f"dense<{number}>"
         kind = Val("", element, lanes).type
-        text = (
-            f"arith.constant {number} : {kind}"
-            if number not in ("true", "false")
-            else f"arith.constant {number}"
-        )
-        return Val(self.pure(text, [], "k"), element, lanes)
+        typed = "" if number in ("true", "false") else f" : {kind}"
+        return Val(self.pure(f"arith.constant {number}{typed}", [], "k"), element, lanes)
 
     def op(self, text: str, operands: Sequence[Val], element: str, lanes: int | None = None) -> Val:
         """A pure operation written as `text` (complete, operand names inside)."""

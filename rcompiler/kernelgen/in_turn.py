@@ -4,13 +4,33 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from rcompiler.kernelgen.emitter import Emitter
+
+_T = TypeVar("_T")
 
 # Steps, one after the other, below which a core meets the next part in time anyway.
 _LONG = 10
 
 _NAME = re.compile(r"%[\w#]+")
 _VALUE = re.compile(r"(%\w+) = .*[^{]")  # of no region
+
+
+def abreast(e: Emitter, parts: Sequence[Callable[[], _T]]) -> list[_T]:
+    """What `parts` return, their lines in turn: the processor, which looks only so far ahead, then
+    meets the next step of every part before the one after that of the first.
+
+    Parts that do more than compute values are written one after the other.
+    """
+    start, results, texts = len(e.lines), [], []
+    for part in parts:
+        results.append(part())
+        texts.append(e.lines[start:])
+        del e.lines[start:]
+    e.lines.extend(in_turn(texts))
+    return results
 
 
 def in_turn(parts: Sequence[Sequence[str]]) -> list[str]:

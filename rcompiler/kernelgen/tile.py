@@ -14,6 +14,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover, step_cover
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator, NeedsScalars
+from rcompiler.kernelgen.in_turn import abreast
 from rcompiler.kernelgen.region import Generic, Piece
 from rcompiler.kernelgen.running_sums import RunningSums
 from rcompiler.kernelgen.tiling import Range, Tiling
@@ -223,7 +224,7 @@ class TileWriter:
         few = len(positions) <= _ABREAST
         for group in [positions] if few else [[at] for at in positions]:
             parts = [partial(self._values, sources, at, lanes) for at in group]
-            for at, values in zip(group, self._e.abreast(parts), strict=True):
+            for at, values in zip(group, abreast(self._e, parts), strict=True):
                 for value, output in zip(values, outputs, strict=True):
                     self._store(value, output, output.offset(at), lanes)
 
