@@ -361,8 +361,8 @@ class _Compilation:
                 view.operation.clone()
             generate(alone)
             for function in alone.body.operations:
-                name = str(function.attributes["sym_name"])
-                functions.setdefault(name, function.operation.get_asm(assume_verified=True))
+                text = function.operation.get_asm(assume_verified=True)
+                functions.setdefault(str(function.attributes["sym_name"]), text)
             yield alone
         self._stages["llvm"] = "\n".join(["module {", *functions.values(), "}\n"])
         self.begin("object")

@@ -1,30 +1,15 @@
-"""Text of nested loops with automatic hoisting and common-subexpression elimination.
-
-Each open loop is a scope with its own list of lines. A pure operation is written into the outermost
-scope that sees all its operands, and written once. That replaces a later loop-invariant-code-motion
-and CSE of the whole kernel, which the LLVM middle end is known to spoil for register-tiled code (it
-spills the accumulators).
-"""
+"""Text of nested loops, values and memory accesses, each where its operands allow (`Scopes`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
 
 from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.scopes import Scopes
 from rcompiler.kernelgen.value import Val, item_bytes, literal
 
-_T = TypeVar("_T")
 
-
-class _Scope:
-    def __init__(self) -> None:
-        self.lines: list[str] = []
-        # results by the text of their operation, other values by the number of their key
-        self.known: dict[str | int, Any] = {}
-
-
-class Emitter:
+class Emitter(Scopes):
     """Writes the body of one function."""
 
     def __init__(
@@ -39,107 +24,14 @@ class Emitter:
         `has_scalef`: it multiplies vectors with powers of two; `dots`: element types whose dot
         groups have an instruction.
         """
+        super().__init__()
         self.native_lanes = lanes
         self.has_fma = has_fma
         self.has_scalef = has_scalef
         self.dots = dots
         self.guard = 0
-        self._scopes = [_Scope()]
-        self._hidden: list[list[_Scope]] = []
-        self._depth: dict[str, int] = {}
-        # keys of many parts are hashed once, and not in every scope
-        self._key_numbers: dict[object, int] = {}
-        self._count = 0
         self.ranges: dict[str, int] = {}
         self.externals: dict[str, str] = {}
-
-    # -- names, scopes
-    @property
-    def depth(self) -> int:
-        return len(self._scopes) - 1
-
-    def fresh(self, prefix: str = "v") -> str:
-        self._count += 1
-        return f"%{prefix}{self._count}"
-
-    def define(self, name: str, depth: int | None = None) -> str:
-        self._depth[name] = self.depth if depth is None else depth
-        return name
-
-    def depth_of(self, *names: str) -> int:
-        depth, known = 0, self._depth
-        for name in names:
-            found = known.get(name, 0)
-            if found > depth:
-                depth = found
-        return depth
-
-    @property
-    def lines(self) -> list[str]:
-        """Of the innermost open scope."""
-        return self._scopes[-1].lines
-
-    def line(self, text: str) -> None:
-        self._scopes[-1].lines.append(text)
-
-    def pure(
-        self, text: str, operands: Sequence[str], prefix: str = "v", least_depth: int = 0
-    ) -> str:
-        """The result name of a side-effect free operation, written once in the outermost possible
-        scope.
-        """
-        depth = least = self.depth_of(*operands)
-        if depth < least_depth:
-            depth = least_depth
-        # it stands where its operands are known, or behind the guard of a branch
-        for scope in self._scopes[least : depth + 1]:
-            known = scope.known.get(text)
-            if known is not None:
-                return known
-        name = self.define(self.fresh(prefix), depth)
-        scope = self._scopes[depth]
-        scope.lines.append(f"{name} = {text}")
-        scope.known[text] = name
-        return name
-
-    def remember(self, key: object, value: object, depth: int | None = None) -> None:
-        number = self._key_numbers.setdefault(key, len(self._key_numbers))
-        self._scopes[self.depth if depth is None else depth].known[number] = value
-
-    def recall(self, key: object) -> Any:
-        """What an open scope remembers under `key`; None if nothing."""
-        number = self._key_numbers.get(key)
-        if number is not None:
-            for scope in reversed(self._scopes):
-                known = scope.known.get(number)
-                if known is not None:
-                    return known
-        return None
-
-    def is_known(self, key: object) -> bool:
-        """Whether any open scope remembers `key`, also one that `at_depth` hides."""
-        number = self._key_numbers.get(key)
-        return number is not None and any(
-            number in scope.known for scopes in (self._scopes, *self._hidden) for scope in scopes
-        )
-
-    def path(self) -> list[object]:
-        """The open scopes from the outermost to the innermost, those that `at_depth` hides
-        included.
-        """
-        return [scope for scopes in (self._scopes, *reversed(self._hidden)) for scope in scopes]
-
-    def at_depth(self, depth: int, write: Callable[[], _T]) -> _T:
-        """Run `write` as if the scopes deeper than `depth` were not open yet: its code precedes
-        them.
-        """
-        hidden = self._scopes[depth + 1 :]
-        del self._scopes[depth + 1 :]
-        self._hidden.append(hidden)
-        try:
-            return write()
-        finally:
-            self._scopes.extend(self._hidden.pop())
 
     # -- loops
     def loop(
@@ -163,7 +55,7 @@ class Emitter:
         bounds = [self.index(low), self.index(high), self.index(Linear(step))]
         variable = self.fresh("i")
         names = [self.fresh("c") for _ in carried]
-        self._scopes.append(_Scope())
+        self.open()
         self.define(variable)
         if low.constant == 0 and low.is_constant and high.is_constant:
             # the loop variable is a multiple of `step`: count in units so that divisions stay
@@ -173,10 +65,10 @@ class Emitter:
             Val(self.define(n), c.element, c.lanes) for n, c in zip(names, carried, strict=True)
         ]
         results = body(Linear.of(variable), inner) or []
-        scope = self._scopes.pop()
+        lines = self.close()
         head = f"scf.for {variable} = {bounds[0]} to {bounds[1]} step {bounds[2]}"
         out: list[Val] = []
-        if not carried and not scope.lines:
+        if not carried and not lines:
             return out  # all of it was written further out
         if carried:
             name = self.fresh("r")
@@ -188,7 +80,7 @@ class Emitter:
                 out.append(Val(self.define(f"{name}#{k}"), c.element, c.lanes))
         else:
             head, tail = head + " : i64 {", "  scf.yield"
-        self._scopes[-1].lines += [head, *("  " + text for text in scope.lines), tail, "}"]
+        self.lines.extend([head, *("  " + text for text in lines), tail, "}"])
         return out
 
     def branch(
@@ -198,10 +90,10 @@ class Emitter:
         sides: list[tuple[list[str], list[Val]]] = []
         guard = self.guard
         for side in (then, other):
-            self._scopes.append(_Scope())
+            self.open()
             self.guard = self.depth  # a guarded load must not be hoisted above its guard
             values = list(side())
-            sides.append((self._scopes.pop().lines, values))
+            sides.append((self.close(), values))
             self.guard = guard
         values = sides[0][1]
         types = ", ".join(v.type for v in values)
@@ -213,7 +105,7 @@ class Emitter:
         )
         for k, (lines, results) in enumerate(sides):
             self.line(head if k == 0 else "} else {")
-            self._scopes[-1].lines += ["  " + text for text in lines]
+            self.lines.extend("  " + text for text in lines)
             self.line(
                 f"  scf.yield {', '.join(r.name for r in results)} : {types}"
                 if results
@@ -313,10 +205,6 @@ class Emitter:
         """The lanes `order` of `a` and the lanes of `b` behind them."""
         text = f"vector.shuffle {a.name}, {b.name} {list(order)} : {a.type}, {b.type}"
         return self.op(text, [a, b], a.element, len(order))
-
-    def text(self) -> list[str]:
-        assert len(self._scopes) == 1
-        return self._scopes[0].lines
 
     def fma(self, a: Val, b: Val, c: Val) -> Val:
         """a * b + c, fused where the target can (both forms are exact about which one they are: no

@@ -1,0 +1,135 @@
+"""Scopes of generated code: where a line stands, and what is known there.
+
+Each open loop is a scope with its own list of lines. A pure operation is written into the outermost
+scope that sees all its operands, and written once. That replaces a later loop-invariant-code-motion
+and CSE of the whole kernel, which the LLVM middle end is known to spoil for register-tiled code (it
+spills the accumulators).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+_T = TypeVar("_T")
+
+
+class Scope:
+    """Lines of one loop, or of one side of a branch."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        # results by the text of their operation, other values by the number of their key
+        self.known: dict[str | int, Any] = {}
+
+
+class Scopes:
+    """The open scopes from the outermost to the innermost, and the names that are defined there."""
+
+    def __init__(self) -> None:
+        self._scopes = [Scope()]
+        self._hidden: list[list[Scope]] = []
+        self._depth: dict[str, int] = {}
+        # keys of many parts are hashed once, and not in every scope
+        self._key_numbers: dict[object, int] = {}
+        self._count = 0
+
+    @property
+    def depth(self) -> int:
+        return len(self._scopes) - 1
+
+    def fresh(self, prefix: str = "v") -> str:
+        self._count += 1
+        return f"%{prefix}{self._count}"
+
+    def define(self, name: str, depth: int | None = None) -> str:
+        self._depth[name] = self.depth if depth is None else depth
+        return name
+
+    def depth_of(self, *names: str) -> int:
+        depth, known = 0, self._depth
+        for name in names:
+            found = known.get(name, 0)
+            if found > depth:
+                depth = found
+        return depth
+
+    @property
+    def lines(self) -> list[str]:
+        """Of the innermost open scope."""
+        return self._scopes[-1].lines
+
+    def line(self, text: str) -> None:
+        self._scopes[-1].lines.append(text)
+
+    def pure(
+        self, text: str, operands: Sequence[str], prefix: str = "v", least_depth: int = 0
+    ) -> str:
+        """The result name of a side-effect free operation, written once in the outermost possible
+        scope.
+        """
+        depth = least = self.depth_of(*operands)
+        if depth < least_depth:
+            depth = least_depth
+        # it stands where its operands are known, or behind the guard of a branch
+        for scope in self._scopes[least : depth + 1]:
+            known = scope.known.get(text)
+            if known is not None:
+                return known
+        name = self.define(self.fresh(prefix), depth)
+        scope = self._scopes[depth]
+        scope.lines.append(f"{name} = {text}")
+        scope.known[text] = name
+        return name
+
+    def remember(self, key: object, value: object, depth: int | None = None) -> None:
+        number = self._key_numbers.setdefault(key, len(self._key_numbers))
+        self._scopes[self.depth if depth is None else depth].known[number] = value
+
+    def recall(self, key: object) -> Any:
+        """What an open scope remembers under `key`; None if nothing."""
+        number = self._key_numbers.get(key)
+        if number is not None:
+            for scope in reversed(self._scopes):
+                known = scope.known.get(number)
+                if known is not None:
+                    return known
+        return None
+
+    def is_known(self, key: object) -> bool:
+        """Whether any open scope remembers `key`, also one that `at_depth` hides."""
+        number = self._key_numbers.get(key)
+        return number is not None and any(
+            number in scope.known for scopes in (self._scopes, *self._hidden) for scope in scopes
+        )
+
+    def path(self) -> list[object]:
+        """The open scopes from the outermost to the innermost, those that `at_depth` hides
+        included.
+        """
+        return [scope for scopes in (self._scopes, *reversed(self._hidden)) for scope in scopes]
+
+    def at_depth(self, depth: int, write: Callable[[], _T]) -> _T:
+        """Run `write` as if the scopes deeper than `depth` were not open yet: its code precedes
+        them.
+        """
+        hidden = self._scopes[depth + 1 :]
+        del self._scopes[depth + 1 :]
+        self._hidden.append(hidden)
+        try:
+            return write()
+        finally:
+            self._scopes.extend(self._hidden.pop())
+
+    def open(self) -> None:
+        """A new innermost scope."""
+        self._scopes.append(Scope())
+
+    def close(self) -> list[str]:
+        """Leave the innermost scope; its lines."""
+        return self._scopes.pop().lines
+
+    def text(self) -> list[str]:
+        """The lines of the whole function, when all scopes but the outermost are closed."""
+        assert len(self._scopes) == 1
+        return self._scopes[0].lines
