@@ -14,6 +14,7 @@ EUs. An operator with fewer register tiles than EUs gets smaller ones there: it 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 
 import numpy as np
@@ -53,8 +54,7 @@ def construct(expr: TensorExpr, device: Device, eus: int | None = None) -> list[
 
 def paced(expr: TensorExpr, device: Device, eus: int) -> list[tuple[Decision, float]]:
     """The decisions for `eus` EUs, each with its makespan on them in ns."""
-    model = RegisterModel(expr, device, choose_vector_axis(expr, device))
-    plans = [_plan(model, register) for register in promising(model)]
+    model, plans = _compared(expr, device)
     best = min(range(len(plans)), key=lambda number: plans[number].score)
     plan = plans[best]
     first = _decided(model, plan, plan.first).compared(_second(model, plans, best))
@@ -69,6 +69,16 @@ def eus_of(device: Device, eus: int | None) -> int:
 def decision_of(model: RegisterModel, register: RegisterTile, tile: Sequence[int]) -> Decision:
     """The decision for this register tile and this tile of the parallel axes."""
     return _decided(model, _plan(model, register, np.array([tile], np.int64)), 0)
+
+
+@lru_cache(maxsize=128)
+def _compared(expr: TensorExpr, device: Device) -> "tuple[RegisterModel, tuple[_Plan, ...]]":
+    """The register tiles that are compared, with all their task tiles.
+
+    Kept, since what one pass constructs to see whether a form is worth it, the next one tiles.
+    """
+    model = RegisterModel(expr, device, choose_vector_axis(expr, device))
+    return model, tuple(_plan(model, register) for register in promising(model))
 
 
 @dataclass(frozen=True)
