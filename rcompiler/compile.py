@@ -368,13 +368,16 @@ class _Compilation:
         self.begin("object")
 
     def _run(self, module: ir.Module, pipeline: str) -> None:
-        self._pipeline(pipeline, module.context)(module)
+        """Run passes of a stage; `_keep` verifies its result, once for all of them."""
+        self._pipeline(pipeline, module.context, verify=False)(module)
 
-    def _pipeline(self, text: str, context: ir.Context) -> Callable[[ir.Module], None]:
+    def _pipeline(
+        self, text: str, context: ir.Context, *, verify: bool = True
+    ) -> Callable[[ir.Module], None]:
         """A pipeline that can run on several modules; errors come in their own kind."""
         self.begin(text.partition("{")[0])
         failures: list[CompilerError] = []
-        manager = build(text, context, failures=failures)
+        manager = build(text, context, failures=failures, verify=verify)
 
         def run(module: ir.Module) -> None:
             try:
@@ -385,7 +388,15 @@ class _Compilation:
         return run
 
     def _keep(self, stage: str, module: ir.Module) -> None:
-        self._stages[stage] = module.operation.get_asm(assume_verified=True)  # by its pipeline
+        """Verify the result of a stage and note its text."""
+        try:
+            module.operation.verify()
+        except ir.MLIRError as error:
+            raise CompilerError(
+                f"the result of stage '{stage}' is not valid: {error}; this is a defect of the "
+                "compiler, report it with the model"
+            ) from error
+        self._stages[stage] = module.operation.get_asm(assume_verified=True)
 
 
 def _typed(failures: list[CompilerError], text: str) -> CompilerError:
