@@ -14,7 +14,7 @@ one kernel per operator. eus: how many EUs an operator may get; 0: all. Needs: s
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +30,9 @@ from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes._clone import copy_block
+from rcompiler.passes._operators import operators
 from rcompiler.passes._staged import StageBody, stage_bodies, stage_expressions
+from rcompiler.passes._structure import structure
 from rcompiler.passes._task_boxes import in_place_pairs, read_box, write_box
 from rcompiler.passes._tensor_expr import Traced, Tracer, core_of, tensor_expr
 from rcompiler.roller.decision import Decision
@@ -134,56 +136,51 @@ def tile_operators(module: ir.Operation, choose: Decide) -> None:
 
     It is asked once for operators with equal bodies.
     """
-    known: dict[str, list[str]] = {}
-    for op, operator in _bodies(module):
-        if operator.signature not in known:
-            known[operator.signature] = _build_kernels(operator, choose(operator))
-        symbols = [ir.FlatSymbolRefAttr.get(n, op.context) for n in known[operator.signature]]
+    built: dict[str, list[str]] = {}
+    known: dict[Hashable, list[str]] = {}
+    for op in operators(module):
+        key = structure(op)
+        if key not in known:
+            with body_of(op) as body:
+                if body.signature not in built:
+                    built[body.signature] = _build_kernels(body, choose(body))
+                known[key] = built[body.signature]
+        symbols = [ir.FlatSymbolRefAttr.get(n, op.context) for n in known[key]]
         op.attributes["kernels"] = ir.ArrayAttr.get(symbols, op.context)
 
 
 def distinct_bodies(module: ir.Operation) -> Iterator[Body]:
     """The bodies of all rOperators, equal ones once. Each lives until the next one is asked for."""
-    known = set()
-    for _, operator in _bodies(module):
-        if operator.signature not in known:
-            known.add(operator.signature)
-            yield operator
+    seen: set[Hashable] = set()
+    signatures: set[str] = set()
+    for op in operators(module):
+        key = structure(op)
+        if key in seen:
+            continue
+        seen.add(key)
+        with body_of(op) as body:
+            if body.signature not in signatures:
+                signatures.add(body.signature)
+                yield body
 
 
 @contextmanager
 def body_of(operator: ir.Operation) -> Iterator[Body]:
     """What one rOperator computes; it lives inside of the context."""
-    body = _body(operator)
-    try:
-        yield body
-    finally:
-        body.prototype.operation.erase()
-
-
-def _body(operator: ir.Operation) -> Body:
     prototype = _prototype(operator, _module_block(operator))
     kind = ir.StringAttr(operator.attributes["kind"]).value
     root = operator.attributes.get(rtask.ROOT)
     text = "" if root is None else ir.StringAttr(root).value
-    return Body(kind, prototype, kind + canonical_signature(prototype), text)
+    try:
+        yield Body(kind, prototype, kind + canonical_signature(prototype), text)
+    finally:
+        prototype.operation.erase()
 
 
 def _module_block(op: ir.Operation) -> ir.Block:
     while op.name != "builtin.module":
         op = op.parent.operation
     return op.regions[0].blocks[0]
-
-
-def _bodies(module: ir.Operation) -> Iterator[tuple[ir.Operation, Body]]:
-    block = module.regions[0].blocks[0]
-    for function in [v.operation for v in block.operations if v.operation.name == "func.func"]:
-        for view in list(function.regions[0].blocks[0].operations):
-            op = view.operation
-            if op.name == "rtask.operator":
-                operator = _body(op)
-                yield op, operator
-                operator.prototype.operation.erase()
 
 
 def _build_kernels(operator: Body, decisions: list[Decision]) -> list[str]:
@@ -202,7 +199,13 @@ def canonical_signature(kernel: rtask.KernelOp) -> str:
     """The text of a body on arguments, without names and locations: equal for operators that
     compute the same.
     """
-    text = kernel.operation.get_asm(use_local_scope=True, enable_debug_info=False)
+    # As any text, without the time to verify: the ops are those of an operator that is right.
+    text = kernel.operation.get_asm(
+        use_local_scope=True,
+        enable_debug_info=False,
+        print_generic_op_form=True,
+        assume_verified=True,
+    )
     return text[text.index("({") : text.rindex("})")]
 
 

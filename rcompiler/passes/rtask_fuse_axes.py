@@ -18,6 +18,7 @@ index the body asks for.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -27,6 +28,7 @@ from rcompiler.device.target import find_device
 from rcompiler.passes import Pass
 from rcompiler.passes._fused_axes import FusedAxes, erase_with_views
 from rcompiler.passes._operators import operators
+from rcompiler.passes._structure import structure
 from rcompiler.passes.roller_tile import body_of
 
 _LEAST_GAIN = 1.05  # estimated
@@ -40,8 +42,11 @@ class RTaskFuseAxes(Pass):
 
     def run(self, module: ir.Operation) -> None:
         gain = _Gain(find_device(self.device))
+        known: dict[Hashable, bool] = {}  # whether operators with that body are better fused
         for operator in operators(module):
-            _visit(operator, gain)
+            key = structure(operator)
+            if known.get(key, True):
+                known[key] = _visit(operator, gain if key not in known else None)
 
 
 class _Gain:
@@ -63,10 +68,14 @@ class _Gain:
             return self._known[body.signature]
 
 
-def _visit(operator: ir.Operation, gain: _Gain) -> None:
+def _visit(operator: ir.Operation, gain: _Gain | None) -> bool:
+    """Replace the operator by its fused form; with `gain`, only if that says so."""
     fused = FusedAxes(operator)
     made = fused.build()
-    if made is not None and gain(made, operator):
+    if made is None:
+        return False
+    if gain is None or gain(made, operator):
         fused.replace(made)
-    elif made is not None:
-        erase_with_views(made)
+        return True
+    erase_with_views(made)
+    return False
