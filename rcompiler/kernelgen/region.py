@@ -7,7 +7,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 from torch_mlir import ir
@@ -15,6 +14,7 @@ from torch_mlir import ir
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.body import element_name
+from rcompiler.kernelgen.lazy import lazy
 
 CAST = "builtin.unrealized_conversion_cast"
 MATRIX_LIMIT = 64  # elements of a matrix whose products with vectors are straight code
@@ -102,21 +102,21 @@ class Generic:
 
     op: ir.Operation
 
-    @cached_property
+    @lazy
     def maps(self) -> list[ir.AffineMap]:
         return [
             ir.AffineMapAttr(a).value for a in ir.ArrayAttr(self.op.attributes["indexing_maps"])
         ]
 
-    @cached_property
+    @lazy
     def expressions(self) -> list[list[Expression]]:
         return [[compile_expression(e) for e in m.results] for m in self.maps]
 
-    @cached_property
+    @lazy
     def operands(self) -> list[ir.Value]:
         return list(self.op.operands)
 
-    @cached_property
+    @lazy
     def operand_dims(self) -> list[list[int]]:
         """For each operand, the loop dims that its map uses."""
         return [
@@ -124,7 +124,7 @@ class Generic:
             for m in self.maps
         ]
 
-    @cached_property
+    @lazy
     def factors(self) -> tuple[int, int] | None:
         """Input numbers (a, b) if the body is acc + a * b, with inputs as factors."""
         arguments = list(self.block.arguments)[: len(self.inputs)]
@@ -132,12 +132,12 @@ class Generic:
             return None
         return arguments.index(self.product[0]), arguments.index(self.product[1])
 
-    @cached_property
+    @lazy
     def reduction_dims(self) -> list[int]:
         kinds = str(self.op.attributes["iterator_types"]).split(",")  # printed once, not one by one
         return [d for d, kind in enumerate(kinds) if "reduction" in kind]
 
-    @cached_property
+    @lazy
     def windowed(self) -> bool:
         """Whether a reduction dim of several steps slides along a dim of an input."""
         sliding = {d for d in self.reduction_dims if self.sizes[d] > 1}
@@ -148,27 +148,29 @@ class Generic:
         )
         return any(len(used) > 1 and used & sliding for used in dims)
 
-    @cached_property
+    @lazy
     def outputs(self) -> int:
         return len(self.op.results)
 
-    @cached_property
+    @lazy
     def inputs(self) -> list[ir.Value]:
-        return list(self.op.operands)[: len(self.op.operands) - self.outputs]
+        operands = list(self.op.operands)
+        return operands[: len(operands) - self.outputs]
 
-    @cached_property
+    @lazy
     def inits(self) -> list[ir.Value]:
-        return list(self.op.operands)[len(self.op.operands) - self.outputs :]
+        operands = list(self.op.operands)
+        return operands[len(operands) - self.outputs :]
 
-    @cached_property
+    @lazy
     def block(self) -> ir.Block:
         return self.op.regions[0].blocks[0]
 
-    @cached_property
+    @lazy
     def init_used(self) -> list[bool]:
         return [bool(list(a.uses)) for a in list(self.block.arguments)[len(self.inputs) :]]
 
-    @cached_property
+    @lazy
     def result_dims(self) -> list[int]:
         """For each result dim, the loop dim it is (-1: a constant)."""
         dims = []
@@ -182,7 +184,7 @@ class Generic:
                 )
         return dims
 
-    @cached_property
+    @lazy
     def sizes(self) -> list[int]:
         """Loop range of every dim, from the operand shapes."""
         sizes = [1] * self.maps[0].n_dims
@@ -193,7 +195,7 @@ class Generic:
                     sizes[expression.position] = extent
         return sizes
 
-    @cached_property
+    @lazy
     def combiner(self) -> str | None:
         """The op of `acc = op(acc, f(inputs))` if the body has that form and one result, e.g.
         "arith.addf".
@@ -208,7 +210,7 @@ class Generic:
         name = last.operation.name
         return name if name in COMBINERS else None
 
-    @cached_property
+    @lazy
     def combined(self) -> ir.Value:
         """What `combiner` combines with the accumulator."""
         accumulator = self.block.arguments[len(self.inputs)]
@@ -223,18 +225,18 @@ class Generic:
                 dims[dim] = at[position]
         return dims
 
-    @cached_property
+    @lazy
     def accumulates(self) -> bool:
         """Whether results are sums (or so) over loops: the op reduces, but is no combination."""
         return bool(self.reduction_dims) and self.combination is None
 
-    @cached_property
+    @lazy
     def combination(self) -> Combination | None:
         """The op as a small constant matrix times a vector along its one reduction dim, if it is
         that: it then is straight code without a loop. Vectors run along the last result dim, so
         that one may not choose the row.
         """
-        if self.factors is None or len(self.reduction_dims) != 1 or len(self.inputs) != 2:
+        if len(self.inputs) != 2 or len(self.reduction_dims) != 1 or self.factors is None:
             return None
         if element_of(self.inits[0]) not in ("f32", "f64"):
             return None
@@ -251,7 +253,7 @@ class Generic:
                 return Combination(rows, 1 - number, number, dim, row)
         return None
 
-    @cached_property
+    @lazy
     def lane_dim(self) -> int | None:
         """A reduction dim that vectors run along: an input is contiguous in it, and none in the
         result's last dim. That depends on the op alone, so every tiling adds in the same order.
@@ -275,7 +277,7 @@ class Generic:
                 return dims_of(expression)
         return set()
 
-    @cached_property
+    @lazy
     def product(self) -> tuple[ir.Value, ir.Value] | None:
         """(a, b) if the body is acc + a * b: the multiplication has no other use."""
         multiply = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}.get(self.combiner or "")

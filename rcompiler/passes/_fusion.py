@@ -69,9 +69,10 @@ class Fusion:
                 continue
             if is_free_view(op) or op.name == "tensor.extract_slice":
                 continue  # placed with their consumers, or alone (see _lone_slices)
-            group = self._join(op) if self._fuse else None
+            mapping = self.mapping(op)
+            group = self._join(op, mapping) if self._fuse else None
             if group is None:
-                group = Group([], self.mapping(op))
+                group = Group([], mapping)
                 self.groups.append(group)
             self._add(group, op)
         self._lone_slices()
@@ -124,9 +125,10 @@ class Fusion:
 
     # -- joining -----------------------------------------------------------------------------------
     def _add(self, group: Group, op: ir.Operation) -> None:
-        for value in _tensor_operands(op):
+        values = _tensor_operands(op)
+        for value in values:
             self._include_views(group, value, op)
-        for value in _tensor_operands(op):
+        for value in values:
             producer = self._group(value)
             if producer is not None and producer is not group:
                 producer.open = False
@@ -174,7 +176,7 @@ class Fusion:
             value = op.operands[0]
         return None
 
-    def _join(self, op: ir.Operation) -> Group | None:
+    def _join(self, op: ir.Operation, mapping: Mapping) -> Group | None:
         candidates: list[tuple[int, Group]] = []
         for k, value in enumerate(op.operands):
             group = self._group(value)
@@ -182,7 +184,7 @@ class Fusion:
                 continue
             if any(o.name == "tensor.concat" and len(o.operands) > MOST_PARTS for o in group.ops):
                 continue
-            verdict = TABLE[group.mapping, self.mapping(op)]
+            verdict = TABLE[group.mapping, mapping]
             if verdict is Verdict.NEVER or not self._structure_allows(group, op, k):
                 continue
             if any(self._depends_otherwise(other, group, op) for other in op.operands):

@@ -9,6 +9,7 @@ import onnx
 import pytest
 from bad_models import external, graph_model, relu
 from onnx import helper, numpy_helper
+from torch_mlir import ir
 
 import rcompiler
 from rcompiler.device.cpu import cpu_device
@@ -21,6 +22,8 @@ from rcompiler.errors import (
     UnsupportedOp,
 )
 from rcompiler.model import CompiledModel
+from rcompiler.passes._operators import operators
+from rcompiler.passes.rtask_form import RtaskForm
 from rcompiler.tools import models, rc_compile, rc_run
 
 
@@ -315,6 +318,22 @@ def test_a_defect_is_called_one(monkeypatch):
 
     monkeypatch.setattr(module, "read_tables", broken)
     refused(CompilerError, "prove: KeyError", "a defect of the compiler", model=relu())
+
+
+def test_an_invalid_result_of_a_stage_is_a_defect(monkeypatch):
+    """Passes are not verified one by one, their stage is."""
+    run = RtaskForm.run
+
+    def broken(self, module):
+        run(self, module)
+        for operator in operators(module):
+            operator.attributes["sym_name"] = ir.StringAttr.get("", module.context)
+
+    monkeypatch.setattr(RtaskForm, "run", broken)
+    refused(
+        CompilerError, "stage 'rtask'", "a non-empty 'sym_name'", "a defect of the compiler",
+        model=relu(),
+    )  # fmt: skip
 
 
 def test_oversubscription_is_bounded(model):
