@@ -24,12 +24,15 @@ def make_report(module: ir.Operation, tables: Tables, device: Device) -> Report:
         for v in module.regions[0].blocks[0].operations
         if v.operation.name == "rtask.kernel"
     }
+    explained = {name: _explanation(kernel) for name, kernel in kernels.items()}
     seen: dict[str, OperatorReport] = {}
     for program in tables.programs:
         for queue in program.queues:
             for instruction in queue:
                 if isinstance(instruction, Run) and instruction.operator not in seen:
-                    seen[instruction.operator] = _operator(instruction, kernels[instruction.kernel])
+                    name = instruction.kernel
+                    found = _operator(instruction, kernels[name], explained[name])
+                    seen[instruction.operator] = found
     graph = derive_graph(tables.programs, list(tables.kernels.values()))
     timeline = simulate(tables.programs, graph, device.costs)
     return Report(
@@ -47,7 +50,7 @@ def make_report(module: ir.Operation, tables: Tables, device: Device) -> Report:
     )
 
 
-def _operator(run: Run, kernel: ir.Operation) -> OperatorReport:
+def _operator(run: Run, kernel: ir.Operation, explanation: dict[str, Any]) -> OperatorReport:
     attributes = kernel.attributes
     tasks = ir.IntegerAttr(attributes["tasks"]).value
     return OperatorReport(
@@ -63,7 +66,7 @@ def _operator(run: Run, kernel: ir.Operation) -> OperatorReport:
         else 0.0,
         reason=ir.StringAttr(attributes["reason"]).value if "reason" in attributes else "",
         source=ir.StringAttr(attributes["source"]).value,
-        explanation=_explanation(kernel),
+        explanation=explanation,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from typing import Any
 
 from rcompiler.errors import ArtifactError
@@ -59,7 +59,7 @@ class Report:
 
     def to_json(self) -> str:
         """One line of JSON; equal reports give equal text."""
-        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+        return json.dumps(self, default=vars, sort_keys=True, separators=(",", ":"))
 
     @staticmethod
     def from_json(text: str) -> Report:

@@ -13,6 +13,7 @@ from rcompiler.rammer.reuse import Clash, Lives, check_pair, settled
 
 BUDGET = 1 << 29  # pairs of runs that stacking may compare: bounds the time of planning
 TRIES = 16  # places to stack a block at before it gets bytes of its own
+_FAR = np.iinfo(np.int64).max  # no block starts here
 CALL = 512  # runs of either block that could be compared in the time of a call
 
 
@@ -133,9 +134,11 @@ class Packing:
             else:
                 start = offset[others]
                 sort = np.argsort(start, kind="stable")
-                ends = np.r_[0, np.maximum.accumulate((start + self.size[others])[sort])]
-                gaps = np.r_[start[sort], np.iinfo(np.int64).max] - ends
-                fits = np.flatnonzero(gaps >= size)
+                ends, gaps = np.zeros((2, len(sort) + 1), np.int64)
+                np.maximum.accumulate((start + self.size[others])[sort], out=ends[1:])
+                gaps[:-1], gaps[-1] = start[sort], _FAR
+                gaps -= ends
+                fits = (gaps >= size).nonzero()[0]
                 place = int(ends[choose(fits, gaps)])
                 if place + size > limit:
                     place = self._stack(i, others, start, place)

@@ -174,14 +174,6 @@ def intersect_ranges(a: Ints, b: Ints) -> Ints:
     return np.stack([low, np.minimum(a[left, 1], b[right, 1])], axis=1)
 
 
-def subtract_ranges(a: Ints, b: Ints) -> Ints:
-    """What of a merged interval list is not in another one, merged."""
-    ends = np.iinfo(np.int64)
-    gaps = np.stack([np.r_[ends.min, b[:, 1]], np.r_[b[:, 0], ends.max]], axis=1)
-    rest = intersect_ranges(a, gaps[gaps[:, 0] < gaps[:, 1]])
-    return rest[rest[:, 0] < rest[:, 1]]
-
-
 def covers(grid: Sequence[int], access: Access) -> bool:
     """Whether all tasks together touch every element.
 

@@ -10,9 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rcompiler.errors import ScheduleError
+from rcompiler.rammer.intervals import meet, without
 from rcompiler.rammer.overlap import Bools, Shares
 from rcompiler.rammer.placement import Placement, describe
-from rcompiler.rammer.regions import Ints, disjoint, intersect_ranges, subtract_ranges
+from rcompiler.rammer.regions import Ints, disjoint, intersect_ranges
 
 _BLOCK = 64
 Operand = tuple[str, int]
@@ -150,10 +151,10 @@ class _Occupants:
         graph, place = placement.graph, placement.place
         self.start = np.array([place[root][1] for root in use.names], np.int64)
         self.end = self.start + [graph.value[root].bytes for root in use.names]
-        # Bytes that nothing written later has taken over: (k, 2), sorted and disjoint.
+        # Bytes that nothing written later has taken over: sorted and disjoint intervals.
         self.held = [
-            np.array(graph.written_spans(root), np.int64).reshape(-1, 2) + start
-            for root, start in zip(use.names, self.start, strict=True)
+            [(start + low, start + high) for low, high in graph.written_spans(root)]
+            for root, start in zip(use.names, self.start.tolist(), strict=True)
         ]
 
     def check(self) -> None:
@@ -162,7 +163,7 @@ class _Occupants:
         alive = np.zeros(len(self.use.names), bool)
         for i in np.argsort(self.use.first, kind="stable").tolist():
             common = alive & (self.start < self.end[i]) & (self.start[i] < self.end)
-            near = [j for j in np.flatnonzero(common).tolist() if self._holds(j, i)]
+            near = [j for j in np.flatnonzero(common).tolist() if meet(self.held[j], self.held[i])]
             if not all([self._take_over(j, i) for j in near]):
                 # What those took over is not known to come before this one.
                 common[done] = (self.start[done] < self.end[i]) & (self.start[i] < self.end[done])
@@ -174,9 +175,6 @@ class _Occupants:
             alive[i] = True
             done.append(i)
 
-    def _holds(self, earlier: int, later: int) -> bool:
-        return len(intersect_ranges(self.held[earlier], self.held[later])) > 0
-
     def _take_over(self, earlier: int, later: int) -> bool:
         """Check a pair; whether the later one comes after the earlier one on all common bytes."""
         use = self.use
@@ -184,7 +182,7 @@ class _Occupants:
             self.placement, use.names[earlier], use.names[later]
         ):
             return False
-        self.held[earlier] = subtract_ranges(self.held[earlier], self.held[later])
+        self.held[earlier] = without(self.held[earlier], self.held[later])
         return True
 
 

@@ -14,7 +14,6 @@ from rcompiler.rammer.graph import Access, DimAccess
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.overlap import Overlaps, Shares, overlapping
 from rcompiler.rammer.program import Run, Signal, Wait
-from rcompiler.rammer.regions import merge_ranges, subtract_ranges
 from rcompiler.rammer.validate import validate
 from rcompiler.tools import validate_scale
 from rcompiler.tools._oracle import Oracle
@@ -53,20 +52,6 @@ def test_overlapping_finds_all_pairs_and_no_others(data):
     known = Overlaps()
     assert {tuple(pair) for pair in np.argwhere(known(a, b)).tolist()} == want
     assert known.pairs(a, b)[0] is known.pairs(replace(a), replace(b))[0]
-
-
-@settings(max_examples=100, deadline=None)
-@given(st.data())
-def test_subtraction_of_ranges(data):
-    numbers = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 5)), max_size=6)
-    one, two = (
-        merge_ranges(np.array([(s, s + n) for s, n in data.draw(numbers)], np.int64).reshape(-1, 2))
-        for _ in range(2)
-    )
-    rest = subtract_ranges(one, two)
-    sets = [{x for low, high in r.tolist() for x in range(low, high)} for r in (one, two, rest)]
-    assert sets[2] == sets[0] - sets[1]
-    assert (merge_ranges(rest) == rest).all()
 
 
 def test_precedes_is_before_pair_by_pair():
