@@ -6,13 +6,10 @@ alone (`compile_schedule`), so that a schedule edited by hand compiles the same 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
-from importlib.metadata import PackageNotFoundError, version
 from itertools import chain
 from typing import Any
 
@@ -61,6 +58,7 @@ from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner
 from rcompiler.proof import describe
+from rcompiler.provenance import provenance
 from rcompiler.rammer.validate import validate
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
 from rcompiler.runtime.memory import arena, require
@@ -323,7 +321,7 @@ class _Compilation:
             constants=weights,
             target=target.name,
             cpu_flags=tuple(target.required),
-            provenance=self._provenance(target),
+            provenance=provenance(self._options, target, self.device, self._stages["vdevice"]),
             proof=describe(tables.programs, kernels),
             stages=dict(self._stages),
         )
@@ -332,20 +330,6 @@ class _Compilation:
         if self._options.target == "cpu":
             return Target.named("host")
         return Target.named(_LEVELS[self._base.level_name])
-
-    def _provenance(self, target: Target) -> dict[str, str]:
-        found = {"policy": self._options.policy, "target": self._options.target}
-        found |= {name: getattr(self._options, name) for name in ("roller_policy", "tune", "roots")}
-        found |= {"cpu": target.cpu, "features": target.features}
-        # as it decided: without the date of the measurement, which decides nothing
-        found["device"] = to_option(replace(self.device, measurement=None))
-        found["schedule"] = hashlib.sha256(self._stages["vdevice"].encode()).hexdigest()
-        for package in ("rcompiler", "torch-mlir", "llvmlite", "onnx"):
-            try:
-                found[package] = version(package)
-            except PackageNotFoundError:
-                found[package] = "unknown"
-        return found
 
     def _code(self, module: ir.Module) -> Iterator[ir.Module]:
         """One llvm module for each rKernel of S4: LLVM compiles it while the next is generated, and

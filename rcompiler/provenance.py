@@ -1,0 +1,28 @@
+"""What an artifact says of how it was made: options, processor, device record, versions."""
+
+import hashlib
+from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+
+from rcompiler.codegen.cpu import Target
+from rcompiler.device.model import Device
+from rcompiler.device.record import to_option
+from rcompiler.options import CompileOptions
+
+
+def provenance(
+    options: CompileOptions, target: Target, device: Device, schedule: str
+) -> dict[str, str]:
+    """Equal for equal code: neither a date nor a machine's name is in it. schedule: the S4 text."""
+    found = {"policy": options.policy, "target": options.target}
+    found |= {name: getattr(options, name) for name in ("roller_policy", "tune", "roots")}
+    found |= {"cpu": target.cpu, "features": target.features}
+    # as it decided: without the date of the measurement, which decides nothing
+    found["device"] = to_option(replace(device, measurement=None))
+    found["schedule"] = hashlib.sha256(schedule.encode()).hexdigest()
+    for package in ("rcompiler", "torch-mlir", "llvmlite", "onnx"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "unknown"
+    return found
