@@ -37,11 +37,10 @@ from rcompiler.options import (
     checked_cache,
     checked_eus,
 )
-from rcompiler.passes import PassFailure
 from rcompiler.passes._claims import check_claims
 from rcompiler.passes._deferred import Constant
 from rcompiler.passes._fold import fold_constants
-from rcompiler.passes._pipeline_text import build
+from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes._tables import Tables, read_tables, write_constants
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile, tile_operators
@@ -358,18 +357,9 @@ class _Compilation:
     def _pipeline(
         self, text: str, context: ir.Context, *, verify: bool = True
     ) -> Callable[[ir.Module], None]:
-        """A pipeline that can run on several modules; errors come in their own kind."""
+        """A pipeline that can run on several modules, as the step that begins now."""
         self.begin(text.partition("{")[0])
-        failures: list[CompilerError] = []
-        manager = build(text, context, failures=failures, verify=verify)
-
-        def run(module: ir.Module) -> None:
-            try:
-                manager.run(module.operation)
-            except ir.MLIRError as error:
-                raise _typed(failures, str(error)) from error
-
-        return run
+        return runner(text, context, verify=verify)
 
     def _keep(self, stage: str, module: ir.Module) -> None:
         """Verify the result of a stage and note its text."""
@@ -381,16 +371,6 @@ class _Compilation:
                 "compiler, report it with the model"
             ) from error
         self._stages[stage] = module.operation.get_asm(assume_verified=True)
-
-
-def _typed(failures: list[CompilerError], text: str) -> CompilerError:
-    """The error that a pass raised, in its own kind; or MLIR's, which has only text."""
-    if not failures:
-        return CompilerError(text)
-    [failure, *_] = failures
-    if isinstance(failure, PassFailure) and isinstance(failure.__cause__, CompilerError):
-        return failure.__cause__
-    return failure
 
 
 __all__ = ["STAGES", "compile_onnx", "compile_schedule", "operators_of", "schedule_artifact"]

@@ -38,7 +38,8 @@ def operations(op: ir.Operation) -> Iterator[ir.Operation]:
 
 def is_multiply_add(generic: Generic) -> bool:
     """Body exactly ``out + a * b`` of the two inputs, in floats or (widened) integers."""
-    if len(generic.inputs) != 2 or generic.outputs != 1:
+    # Counted first, which costs least: most bodies of a large model are one op.
+    if len(generic.block.operations) < 3 or generic.outputs != 1 or len(generic.inputs) != 2:
         return False
     ops = [o.operation for o in generic.block.operations if o.operation.name not in _CASTS]
     if len(ops) != 3:
