@@ -72,11 +72,10 @@ def figures(model: str, device: Device, eus: int | None = None, kernels: str = "
 
     graph = graph_of(model, device)
     eus = eus or device.eus
-    shared = [level.shared_bandwidth for level in device.memory if level.shared_by >= device.eus]
     us, busy, programs, waits, bounds = {}, {}, {}, {}, []
     for policy in policies(device.costs):
         found = schedule(graph, eus, device.costs, policy=policy, kernels=kernels)
-        line = simulate(found.programs, graph, device.costs, max(shared, default=None))
+        line = simulate(found.programs, graph, device.costs, device.shared_bandwidth)
         us[policy] = line.makespan_ns / 1e3
         busy[policy] = float(line.busy_ns.mean() / line.makespan_ns) if line.makespan_ns else 0.0
         programs[policy] = len(found.programs)

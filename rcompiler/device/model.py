@@ -243,6 +243,12 @@ class Device:
         return self.compute.lanes(itemsize)
 
     @property
+    def shared_bandwidth(self) -> float | None:
+        """GB/s of the fastest memory level that all EUs share; None where there is none."""
+        shared = [level.shared_bandwidth for level in self.memory if level.shared_by >= self.eus]
+        return max(shared, default=None)
+
+    @property
     def dots(self) -> frozenset[str]:
         """Element types of which one instruction multiplies groups of a word and adds them up."""
         known = {"v4": {"avx512vnni": "i8", "avx512bf16": "bf16"}, "v3": {"avxvnni": "i8"}}
