@@ -76,6 +76,21 @@ def prove(artifact: Artifact) -> Certificate:
         ArtifactError: there is no proof, or its notes are not of these programs.
         ScheduleError: the schedule has a race or a deadlock, or leaves a result unwritten.
     """
+    programs, kernels = rebuild(artifact)
+    return validate(
+        programs,
+        kernels=kernels,
+        inputs=[tensor.nbytes for tensor in artifact.inputs],
+        outputs=[tensor.nbytes for tensor in artifact.outputs],
+    )
+
+
+def rebuild(artifact: Artifact) -> tuple[list[Program], list[Kernel]]:
+    """The programs of an artifact as its streams say them, not proved, and its rKernels without
+    times.
+
+    Raises ArtifactError: there is no proof, or its notes are not of these programs.
+    """
     notes: Any = artifact.proof
     if not notes:
         raise ArtifactError(
@@ -93,12 +108,7 @@ def prove(artifact: Artifact) -> Certificate:
         ]
     except (KeyError, TypeError, ValueError, IndexError, AttributeError):
         raise _unfit("they cannot be read") from None
-    return validate(
-        programs,
-        kernels=kernels,
-        inputs=[tensor.nbytes for tensor in artifact.inputs],
-        outputs=[tensor.nbytes for tensor in artifact.outputs],
-    )
+    return programs, kernels
 
 
 class _Rebuilt:
@@ -215,4 +225,4 @@ def _unfit(what: str) -> ArtifactError:
     )
 
 
-__all__ = ["describe", "prove"]
+__all__ = ["describe", "prove", "rebuild"]
