@@ -20,9 +20,10 @@ import os
 import secrets
 import struct
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import numpy as np
 
@@ -55,15 +56,26 @@ def write(path: Path, header: Json, sections: Mapping[str, np.ndarray]) -> None:
         {**header, "sections": described}, sort_keys=True, separators=(",", ":"), allow_nan=False
     ).encode()
     prefix = _PREFIX.pack(MAGIC, VERSION, len(text), hashlib.sha256(text).digest())
+    with replacing(path) as file:
+        file.write(prefix)
+        file.write(text)
+        for data in sections.values():
+            file.write(bytes(-file.tell() % _ALIGNMENT))
+            file.write(np.ascontiguousarray(data).data)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A new file that takes the place of `path` when the block ends well; else nothing changes.
+
+    Raises:
+        ArtifactError: the file cannot be written.
+    """
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         try:
             with open(temporary, "xb") as file:
-                file.write(prefix)
-                file.write(text)
-                for data in sections.values():
-                    file.write(bytes(-file.tell() % _ALIGNMENT))
-                    file.write(np.ascontiguousarray(data).data)
+                yield file
                 file.flush()
                 os.fsync(file.fileno())
             os.replace(temporary, path)
