@@ -135,9 +135,8 @@ class _Play:
         kernel = self.graph.kernel[run.kernel]
         alone = run_ns(kernel, run.count, self.costs)
         state.running = len(self.spans)
-        span = Span(
-            self.number, eu, run.operator, run.first, run.count, now, now, state.cause, state.reason
-        )
+        tasks = (run.operator, run.first, run.count, run.stride)
+        span = Span(self.number, eu, *tasks, now, now, state.cause, state.reason)
         self.spans.append(span)
         state.cause, state.reason = state.running, ORDER
         demand = kernel.task_bytes * run.count / alone

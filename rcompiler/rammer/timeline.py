@@ -15,8 +15,8 @@ ORDER, LAUNCH, BARRIER, END = "order", "launch", "barrier", "end"
 class Span:
     """One run on the time line.
 
-    first, count: its rTasks. cause: number of the span whose end let it start, -1 for none; reason:
-    how: "order" on the same EU, "launch", "barrier", or the name of the event.
+    first, count, stride: its rTasks. cause: number of the span whose end let it start, -1 for none;
+    reason: how: "order" on the same EU, "launch", "barrier", or the name of the event.
     """
 
     program: int
@@ -24,6 +24,7 @@ class Span:
     operator: str
     first: int
     count: int
+    stride: int
     start: float
     end: float
     cause: int
@@ -68,10 +69,14 @@ class Timeline:
 
     def critical_path(self) -> list[Span]:
         """The spans that the end waits for, first to last: each lets the next one start."""
+        return [self.spans[number] for number in self.critical_numbers()]
+
+    def critical_numbers(self) -> list[int]:
+        """The numbers of the spans of the critical path, first to last."""
         if not self.spans:
             return []
         number = max(range(len(self.spans)), key=lambda i: self.spans[i].end)
-        return [self.spans[i] for i in reversed([*self._causes(number)])]
+        return [*reversed([*self._causes(number)])]
 
     def _causes(self, number: int) -> Iterator[int]:
         while number >= 0:
