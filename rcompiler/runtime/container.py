@@ -71,6 +71,8 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     Raises:
         ArtifactError: the file cannot be written.
     """
+    if path.exists() and not path.is_file():  # a folder; a device would be gone
+        raise ArtifactError(f"{path}: cannot be written (not a plain file); give another name")
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         try:
