@@ -1,0 +1,1 @@
+"""Schedules to look at: one view model, written as a page, a trace or a record."""

@@ -1,0 +1,140 @@
+// What lies over or under the lanes: who waits for whom, the critical path, the arena.
+
+// -- links between tasks
+function drawLinks(scene, c) {
+  const { schedule, view } = scene;
+  if (view.path) drawPath(scene, c);
+  if (view.waits) drawWaits(scene, c);
+  if (view.selected < 0) return;
+  c.strokeStyle = scene.ink.accent;
+  c.fillStyle = scene.ink.accent;
+  for (const wait of schedule.waitsOfTask.of(view.selected)) {
+    for (const signal of schedule.signallers(schedule.waits.event[wait]).subarray(0, 200)) {
+      arrow(scene, c, schedule.signals.at[signal], schedule.signals.eu[signal], wait);
+    }
+  }
+  for (const signal of schedule.signalsOfTask.of(view.selected)) {
+    for (const wait of schedule.waitsOfEvent.of(schedule.signals.event[signal]).subarray(0, 200)) {
+      arrow(scene, c, schedule.signals.at[signal], schedule.signals.eu[signal], wait);
+    }
+  }
+}
+
+/** The waits that end in view, each from the task that ended it. */
+function drawWaits(scene, c) {
+  const { waits, tasks } = scene.schedule;
+  const first = above(waits.until, scene.view.low), last = above(waits.until, scene.view.high);
+  const step = Math.max(1, Math.ceil((last - first) / MOST_ARROWS));
+  c.strokeStyle = scene.ink.arrow;
+  c.fillStyle = scene.ink.arrow;
+  c.globalAlpha = 0.55;
+  for (let wait = first; wait < last; wait += step) {
+    const by = waits.by[wait];
+    if (by >= 0) arrow(scene, c, tasks.end[by], tasks.eu[by], wait);
+  }
+  c.globalAlpha = 1;
+}
+
+function arrow(scene, c, at, eu, wait) {
+  const { waits } = scene.schedule;
+  const x0 = scene.x(at), x1 = scene.x(Math.max(waits.until[wait], at));
+  const y0 = scene.y(scene.rows[eu]) + scene.bar / 2;
+  const y1 = scene.y(scene.rows[waits.eu[wait]]) + scene.bar / 2;
+  const bend = Math.max(6, Math.min(40, (x1 - x0) / 2));
+  c.beginPath();
+  c.moveTo(x0, y0);
+  c.bezierCurveTo(x0 + bend, y0, x1 - bend, y1, x1, y1);
+  c.stroke();
+  c.beginPath();
+  c.moveTo(x1, y1);
+  c.lineTo(x1 - 6, y1 - 3);
+  c.lineTo(x1 - 6, y1 + 3);
+  c.fill();
+}
+
+function drawPath(scene, c) {
+  const { tasks, path } = scene.schedule;
+  c.strokeStyle = scene.ink.accent;
+  c.lineWidth = 1.5;
+  c.beginPath();
+  let last = -Infinity;
+  path.number.forEach((task, i) => {
+    const x = scene.x(tasks.start[task]), end = scene.x(tasks.end[task]);
+    if (end < GUTTER - 50 && i + 1 < path.number.length) { last = -Infinity; return; }
+    if (x > scene.width + 50 && last > scene.width + 50) return;
+    if (end - last < 0.5) return; // too near to see
+    const y = scene.middle(task);
+    if (last === -Infinity) c.moveTo(x, y); else c.lineTo(x, y);
+    c.lineTo(end, y);
+    last = end;
+  });
+  c.stroke();
+  c.lineWidth = 1;
+}
+
+// -- arena
+function drawArena(scene) {
+  const [c, width, height] = scene.begin("arena");
+  const { lives, live, head } = scene.schedule;
+  const top = 8, h = height - 16, size = Math.max(1, head.arena);
+  c.fillStyle = scene.ink.quiet;
+  c.fillText("Arena", 10, top + 6);
+  c.fillText(bytes(head.arena), 10, top + 22);
+  c.save();
+  c.beginPath();
+  c.rect(GUTTER, 0, width - GUTTER, height);
+  c.clip();
+  c.fillStyle = scene.ink.lane;
+  c.fillRect(GUTTER, top, width - GUTTER, h);
+  for (let i = 0; i < lives.start.length; i++) {
+    if (lives.end[i] < scene.view.low || lives.start[i] > scene.view.high) continue;
+    const [x, y, w, tall] = lifeBox(scene, i, top, h, size);
+    if (w < 0.3 || tall < 0.1) continue;
+    c.fillStyle = scene.ink.arena;
+    c.globalAlpha = 0.55;
+    c.fillRect(x, y, w, tall);
+    c.globalAlpha = 1;
+    c.strokeStyle = scene.ink.paper;
+    if (w > 4 && tall > 3) c.strokeRect(x, y, w, tall);
+  }
+  c.strokeStyle = scene.ink.ink;
+  c.beginPath();
+  const level = used => top + h * (1 - used / size);
+  const next = above(live.at, scene.view.low);
+  let y = level(next ? live.bytes[next - 1] : 0);
+  c.moveTo(GUTTER, y);
+  for (let i = next; i < live.at.length && live.at[i] <= scene.view.high; i++) {
+    const x = scene.x(live.at[i]);
+    c.lineTo(x, y);
+    y = level(live.bytes[i]);
+    c.lineTo(x, y);
+  }
+  c.lineTo(width, y);
+  c.stroke();
+  c.restore();
+}
+
+function lifeBox(scene, i, top, h, size) {
+  const { lives } = scene.schedule;
+  const x = scene.x(lives.start[i]), w = scene.x(lives.end[i]) - x;
+  const tall = h * lives.bytes[i] / size;
+  return [x, top + h - h * lives.offset[i] / size - tall, w, tall];
+}
+
+/** What lies at a point of the arena: text, "" for nothing. */
+function arenaAt(scene, x, y) {
+  const { lives, live, head, lifeNames } = scene.schedule;
+  const box = scene.canvas.arena.getBoundingClientRect(), h = box.height - 16;
+  const now = scene.ns(x);
+  if (x < GUTTER || now > scene.view.high) return "";
+  const step = above(live.at, now) - 1;
+  const found = [`${time(now)}: ${bytes(step < 0 ? 0 : live.bytes[step])} in use`];
+  for (let i = 0; i < lives.start.length; i++) {
+    if (now < lives.start[i] || now > lives.end[i]) continue;
+    const [, top, , tall] = lifeBox(scene, i, 8, h, Math.max(1, head.arena));
+    if (y >= top && y <= top + tall) {
+      found.push(`${lifeNames[i]}: ${bytes(lives.bytes[i])} from byte ${whole(lives.offset[i])}`);
+    }
+  }
+  return found.slice(0, 6).join("\n");
+}

@@ -1,0 +1,129 @@
+"""The view model: what there is to see of a schedule, whoever draws it.
+
+Times in ns from the first launch. A task of the view is one run of rTasks: span i of the time line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import isfinite
+
+from rcompiler.device.model import Device
+from rcompiler.errors import ArtifactError
+from rcompiler.rammer.graph import Kernel
+from rcompiler.rammer.placement import derive_graph
+from rcompiler.rammer.program import Program
+from rcompiler.rammer.simulate import simulate
+from rcompiler.rammer.timeline import Timeline
+from rcompiler.report import OperatorReport, Report
+from rcompiler.viz.arena import Lifetime, lifetimes
+from rcompiler.viz.measured import Measured
+from rcompiler.viz.syncs import Syncs, synchronisation
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A schedule and what was decided about it. kernels: their times are taken from the report."""
+
+    name: str
+    policy: str
+    device: Device
+    programs: Sequence[Program]
+    kernels: Sequence[Kernel]
+    report: Report
+
+
+@dataclass(frozen=True)
+class View:
+    """A schedule in time.
+
+    programs: names of the launches. operators: by name. path: tasks of the critical path, first to
+    last. bandwidth_bound_ns: all bytes that tasks touch through the level that all EUs share.
+    arena: bytes; lifetimes: of the values in it. measured: when the tasks did run, if known.
+    """
+
+    name: str
+    policy: str
+    device: str
+    eus: int
+    programs: tuple[str, ...]
+    operators: dict[str, OperatorReport]
+    timeline: Timeline
+    bandwidth_bound_ns: float
+    path: tuple[int, ...]
+    syncs: Syncs
+    arena: int
+    arena_bound: int
+    lifetimes: tuple[Lifetime, ...]
+    measured: Measured | None = None
+
+    @property
+    def tasks(self) -> int:
+        """rTasks of all runs."""
+        return sum(span.count for span in self.timeline.spans)
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the EUs' time that is spent in rTasks, 0 to 1."""
+        whole = self.timeline.makespan_ns * self.eus
+        return float(self.timeline.busy_ns.sum()) / whole if whole else 0.0
+
+
+def collect(plan: Plan, contention: bool = False) -> View:
+    """Play a proved schedule by estimate and note who waits for whom and which bytes are in use.
+
+    contention: tasks slow each other down where they ask for more bandwidth than the shared level
+    has; without it the makespan is the one that the report tells.
+
+    Raises ArtifactError for a report that is not of these programs.
+    """
+    operators = {op.name: _checked(op) for op in plan.report.operators}
+    graph = derive_graph(plan.programs, _timed(plan.kernels, operators))
+    for op in graph.operators:
+        if op.name not in operators or operators[op.name].kernel != op.kernels[0]:
+            raise _unfit(f"it does not tell of operator {op.name}")
+    shared = plan.device.shared_bandwidth
+    timeline = simulate(plan.programs, graph, plan.device.costs, shared if contention else None)
+    touched = [graph.kernel[op.kernels[0]] for op in graph.operators]
+    return View(
+        name=plan.name,
+        policy=plan.policy,
+        device=plan.device.name,
+        eus=max((program.eus for program in plan.programs), default=1),
+        programs=tuple(program.name for program in plan.programs),
+        operators={op.name: operators[op.name] for op in graph.operators},
+        timeline=timeline,
+        bandwidth_bound_ns=sum(k.task_bytes * k.tasks for k in touched) / shared if shared else 0.0,
+        path=tuple(timeline.critical_numbers()),
+        syncs=synchronisation(plan.programs, timeline),
+        arena=max((program.arena for program in plan.programs), default=0),
+        arena_bound=plan.report.arena_bound_bytes,
+        lifetimes=lifetimes(plan.programs, graph, timeline),
+    )
+
+
+def _timed(kernels: Sequence[Kernel], operators: dict[str, OperatorReport]) -> list[Kernel]:
+    """rKernels with the times per rTask that the schedule was made with: measured, if they were."""
+    times = {op.kernel: (op.measured_ns or op.estimated_ns) / max(op.tasks, 1)
+             for op in operators.values()}  # fmt: skip
+    return [replace(k, estimated_ns=times.get(k.name, k.estimated_ns)) for k in kernels]
+
+
+def _checked(op: OperatorReport) -> OperatorReport:
+    """A report comes from a file: only the types that it is shown with."""
+    texts = (op.name, op.kind, op.kernel, op.reason, op.source)
+    sizes = (op.tile, op.register_tile, (op.tasks,))
+    times = (op.estimated_ns, op.measured_ns)
+    right = (
+        all(isinstance(text, str) for text in texts)
+        and all(isinstance(s, tuple) and all(type(n) is int for n in s) for s in sizes)
+        and all(type(t) in (int, float) and isfinite(t) and t >= 0 for t in times)
+    )
+    if not right:
+        raise _unfit("it holds other things than names, sizes and times")
+    return op
+
+
+def _unfit(what: str) -> ArtifactError:
+    return ArtifactError(f"the report does not fit the schedule: {what}; compile the model again")

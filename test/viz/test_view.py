@@ -1,0 +1,157 @@
+"""The view model of a schedule worked out by hand (see conftest.py)."""
+
+import math
+import random
+from dataclasses import fields, replace
+
+import pytest
+from rammer_cases import random_graph
+
+from rcompiler.device.model import Costs
+from rcompiler.errors import ArtifactError
+from rcompiler.rammer.schedule import POLICIES, schedule
+from rcompiler.rammer.simulate import simulate
+from rcompiler.viz.arena import Lifetime, lifetimes, occupancy
+from rcompiler.viz.syncs import Signalled, Waited, synchronisation
+from rcompiler.viz.view import collect
+
+
+def test_tasks_and_the_critical_path(view):
+    spans = [(s.operator, s.eu, round(s.start), round(s.end)) for s in view.timeline.spans]
+    assert spans == [
+        ("o0", 0, 500, 1500),
+        ("o1", 0, 1500, 3500),
+        ("o2", 1, 1600, 4600),
+        ("o3", 0, 4700, 5700),
+    ]
+    assert view.path == (0, 2, 3)
+    assert view.timeline.makespan_ns == pytest.approx(5700, abs=1)
+    assert view.utilisation == pytest.approx(7000 / (2 * 5700), rel=1e-6)
+    assert (view.tasks, view.eus, view.programs) == (4, 2, ("p",))
+    assert view.timeline.work_bound_ns == pytest.approx(3500)
+    assert view.timeline.path_bound_ns == pytest.approx(5000)
+    # 64 bytes each: three tasks of one operand, one of two, and a result each
+    assert view.bandwidth_bound_ns == pytest.approx(9 * 64 / 2155)
+
+
+def test_who_waits_for_whom(view):
+    syncs = view.syncs
+    assert syncs.events == ((0, "a"), (0, "b"))
+    assert [_rounded(s) for s in syncs.signals] == [
+        Signalled(event=0, eu=0, at=1500, task=0),
+        Signalled(event=1, eu=1, at=4600, task=2),
+    ]
+    assert [_rounded(w) for w in syncs.waits] == [
+        Waited(event=0, count=1, eu=1, since=500, until=1600, task=2, by=0),
+        Waited(event=1, count=1, eu=0, since=3500, until=4700, task=3, by=2),
+    ]
+
+
+def test_a_wait_that_does_not_block_knows_its_signal(plan):
+    queues = (
+        [("o0", 0, 1), ("+", "a"), ("o1", 0, 1), ("-", "a", 1), ("-", "b", 1), ("o3", 0, 1)],
+        [("-", "a", 1), ("o2", 0, 1), ("+", "b")],
+    )
+    waits = collect(plan(queues=queues)).syncs.waits
+    free = next(w for w in waits if (w.event, w.eu) == (0, 0))
+    assert (round(free.since), round(free.until), free.task, free.by) == (3500, 3500, 3, 0)
+
+
+def test_barriers_are_passed(plan):
+    queues = (
+        [("o0", 0, 1), "|", ("o1", 0, 1), "|", ("+", "c"), ("o3", 0, 1)],
+        ["|", ("o2", 0, 1), "|"],
+    )
+    (signal,) = collect(plan(queues=queues)).syncs.signals
+    # o0 to 1500, a barrier of 200, o2 to 4700, a barrier of 200
+    assert (round(signal.at), signal.task) == (4900, 1)
+
+
+def test_the_arena_over_time(view):
+    lives = [(x.name, x.offset, x.bytes, round(x.start), round(x.end)) for x in view.lifetimes]
+    assert lives == [
+        ("v0", 0, 64, 500, 4600),
+        ("v1", 64, 64, 1500, 5700),
+        ("v2", 128, 64, 1600, 5700),
+    ]
+    steps = [(round(time), used) for time, used in occupancy(view.lifetimes)]
+    assert steps == [(500, 64), (1500, 128), (1600, 192), (4600, 128), (5700, 0)]
+    assert (view.arena, view.arena_bound) == (192, 128)
+
+
+def test_bytes_that_two_values_hold_count_once():
+    lives = [
+        Lifetime("a", 0, 100, 0.0, 10.0),
+        Lifetime("b", 50, 100, 5.0, 20.0),
+        Lifetime("c", 10, 5, 6.0, 7.0),
+    ]
+    assert occupancy(lives) == [(0.0, 100), (5.0, 150), (10.0, 100), (20.0, 0)]
+
+
+def test_occupancy_against_counting_bytes():
+    rng = random.Random(3)
+    lives = []
+    for i in range(60):
+        start = rng.randrange(50)
+        end = start + rng.randrange(1, 20)
+        lives.append(Lifetime(str(i), rng.randrange(80), rng.randrange(1, 30), start, end))
+    steps = dict(occupancy(lives))
+    used = 0
+    for now in range(80):
+        held = {
+            byte
+            for life in lives
+            if life.start <= now < life.end
+            for byte in range(life.offset, life.offset + life.bytes)
+        }
+        used = steps.get(now, used)
+        assert used == len(held)
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_instruction_of_random_schedules_is_told(policy):
+    costs = Costs(task_ns=1e-6, hand_off_ns=100, barrier_ns=200, launch_ns=500, min_task_ns=1)
+    for seed in range(6):
+        graph = random_graph(random.Random(seed), 9)
+        found = schedule(graph, 3, costs, policy=policy)
+        line = simulate(found.programs, graph, costs)
+        syncs = synchronisation(found.programs, line)
+        steps = [type(s).__name__ for p in found.programs for q in p.queues for s in q]
+        assert len(syncs.signals) == steps.count("Signal")
+        assert len(syncs.waits) == steps.count("Wait")
+        blocked = [gap for gap in line.gaps if (gap.program, gap.reason) in syncs.events]
+        assert sum(wait.until > wait.since for wait in syncs.waits) == len(blocked)
+        for wait in syncs.waits:
+            assert wait.by < 0 or line.spans[wait.by].end <= wait.until
+            assert wait.task < 0 or wait.until <= line.spans[wait.task].start
+        lives = lifetimes(found.programs, graph, line)
+        assert max((used for _, used in occupancy(lives)), default=0) <= found.memory.peak
+
+
+@pytest.mark.parametrize(
+    "reported",
+    [
+        {"estimated_ns": math.inf},
+        {"estimated_ns": math.nan},
+        {"measured_ns": -1.0},
+        {"tile": ("x",)},
+        {"kind": 3},
+        {"kernel": "another"},
+        {"tasks": True},
+    ],
+)
+def test_a_report_of_something_else_is_refused(plan, reported):
+    with pytest.raises(ArtifactError, match="the report does not fit the schedule"):
+        collect(plan(**reported))
+
+
+def test_an_operator_that_is_not_reported_is_refused(plan):
+    given = plan()
+    report = replace(given.report, operators=given.report.operators[1:])
+    with pytest.raises(ArtifactError, match="it does not tell of operator o0"):
+        collect(replace(given, report=report))
+
+
+def _rounded(record):
+    floats = [f.name for f in fields(record) if isinstance(getattr(record, f.name), float)]
+    return replace(record, **{name: round(getattr(record, name)) for name in floats})
