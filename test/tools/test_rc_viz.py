@@ -1,0 +1,115 @@
+"""rc-viz from end to end: what it takes, what it writes, and what it refuses."""
+
+import json
+import os
+import sys
+from dataclasses import replace
+
+import pytest
+
+from rcompiler.runtime.artifact import Artifact
+from rcompiler.tools import rc_compile, rc_viz
+
+
+def test_a_model_becomes_a_page(tool):
+    code, out, err = tool(rc_viz.main, "two_branch", "--eus=2")
+    assert (code, out) == (0, "") and err.startswith("two_branch.html: 0.")
+    with open("two_branch.html") as file:
+        assert "<h1" in file.read()
+    assert os.listdir() == ["two_branch.html"]
+
+
+def test_file_text_and_model_show_one_schedule(tool):
+    """An artifact by its streams, an S4 text compiled, and an ONNX model without code."""
+    tool(rc_compile.main, "two_branch", "--eus=2", "-o", "m.rcx")
+    tool(rc_compile.main, "two_branch", "--eus=2", "--emit=vdevice", "-o", "m.mlir")
+    report = Artifact.load("m.rcx").stages["report"]
+    found = []
+    for source in (["m.rcx"], ["m.mlir"], ["two_branch", "--eus=2"]):
+        code, out, err = tool(rc_viz.main, *source, "--json=-")
+        assert (code, err) == (0, "")
+        found.append(json.loads(out))
+    assert found[0] | {"model": "", "policy": ""} == found[1] | {"model": "", "policy": ""}
+    for part in ("tasks", "idle", "waits", "signals", "operators"):
+        assert found[0][part] == found[2][part]
+    assert found[0]["makespan_ns"] == pytest.approx(json.loads(report)["makespan_ns"])
+    assert [found[i]["policy"] for i in (0, 2)] == ["rammer", "rammer"]
+
+
+def test_any_device_and_policy(tool):
+    arguments = ("two_branch", "--device=h200", "--json=-", "--trace=t.json")
+    found = {}
+    for policy in ("base", "list"):
+        code, out, _ = tool(rc_viz.main, *arguments, f"--policy={policy}")
+        assert code == 0
+        found[policy] = json.loads(out)
+    assert found["base"]["device"] == "h200" and found["list"]["eus"] == 132
+    assert len(found["base"]["programs"]) > len(found["list"]["programs"]) == 1
+    assert not os.path.exists("two_branch.html")
+    with open("t.json") as file:
+        assert json.load(file)["otherData"]["policy"] == "list"
+    slowed = json.loads(tool(rc_viz.main, *arguments, "--policy=list", "--contention")[1])
+    assert slowed["makespan_ns"] >= found["list"]["makespan_ns"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["missing.rcx"], "missing.rcx: it cannot be read"),
+        (["missing.onnx"], "missing.onnx: no such file"),
+        (["m.rcx", "--eus=1"], "m.rcx: --eus no longer applies"),
+        (["m.rcx", "--policy=base"], "m.rcx: --policy no longer applies"),
+        (["two_branch", "--policy=none"], "policy 'none' is none of"),
+        (["two_branch", "--device=none"], "unknown target 'none'"),
+        (["two_branch", "--tune=kernels"], "--tune needs generated code; rc-compile two_branch"),
+        (["m.rcx", "--measured=none.json"], "none.json: it cannot be read"),
+        (["m.rcx", "-o", "no/such/folder.html"], "no/such/folder.html: cannot be written"),
+        (["m.rcx", "-o", "."], ".: cannot be written (not a plain file)"),
+        (["m.rcx", "-o", "/dev/full"], "/dev/full: cannot be written (not a plain file)"),
+    ],
+)
+def test_what_is_refused_is_one_line(tool, arguments, message):
+    tool(rc_compile.main, "two_branch", "--eus=2", "-o", "m.rcx")
+    code, out, err = tool(rc_viz.main, *arguments)
+    assert (code, out) == (1, "") and err.startswith("rc-viz: error: ")
+    assert message in err and len(err.splitlines()) == 1
+    assert os.listdir() == ["m.rcx"]
+
+
+def test_a_full_disk_leaves_what_was_there(tool, monkeypatch):
+    with open("old.html", "w") as file:
+        file.write("old")
+
+    def full(_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    code, _, err = tool(rc_viz.main, "two_branch", "--eus=2", "-o", "old.html")
+    assert code == 1 and "old.html: cannot be written (No space left on device)" in err
+    with open("old.html") as file:
+        assert file.read() == "old"
+    assert os.listdir() == ["old.html"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"stages": {}}, "carries no report"),
+        ({"stages": {"report": "{}"}}, "the report is damaged"),
+        ({"proof": {}}, "carries no proof"),
+        ({"provenance": {}}, "device of the compiled model: not JSON"),
+    ],
+)
+def test_damaged_artifacts_are_refused(tool, changed, message):
+    tool(rc_compile.main, "two_branch", "--eus=2", "-o", "m.rcx")
+    replace(Artifact.load("m.rcx"), **changed).save("d.rcx")
+    code, _, err = tool(rc_viz.main, "d.rcx")
+    assert code == 1 and message in err and err.startswith("rc-viz: error: d.rcx: ")
+    assert sorted(os.listdir()) == ["d.rcx", "m.rcx"]
+
+
+def test_help_needs_no_compiler(tool):
+    before = set(sys.modules)
+    with pytest.raises(SystemExit):
+        tool(rc_viz.main, "--help")
+    assert not {"rcompiler.compile", "rcompiler.viz.page"} & (set(sys.modules) - before)

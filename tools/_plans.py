@@ -1,0 +1,93 @@
+"""The schedule of what a tool is pointed at, to look at, not to run: no code is generated."""
+
+from __future__ import annotations
+
+import argparse
+
+from rcompiler.compile import operators_of
+from rcompiler.device.model import Device
+from rcompiler.device.record import from_json, to_option
+from rcompiler.device.target import find_device
+from rcompiler.errors import ArtifactError, CompilerError, DeviceError, ScheduleError
+from rcompiler.explain import make_report
+from rcompiler.host import DEFAULT, given_device, measured_device, target_device
+from rcompiler.model import REPORT
+from rcompiler.options import CompileOptions, default_cache
+from rcompiler.passes._tables import read_tables
+from rcompiler.passes.rammer_schedule import RammerSchedule
+from rcompiler.passes.roller_tile import RollerTile
+from rcompiler.proof import prove, rebuild
+from rcompiler.report import Report
+from rcompiler.runtime.artifact import Artifact
+from rcompiler.tools._sources import Source, compile_options
+from rcompiler.viz.view import Plan
+
+
+def plan_of(options: argparse.Namespace, source: Source) -> Plan:
+    """The schedule of an ONNX model on any device record, of a compiled file or of an S4 text.
+
+    options: those of `_sources.add_compile_options`. Raises CompilerError.
+    """
+    if source.proto is not None:
+        return _scheduled(options, source)
+    assert source.path is not None
+    if source.path.suffix == ".mlir":  # compiled in a process of its own: whatever the text is
+        model = source.executable(options)
+        model.close()
+        return _compiled(source.name, model.artifact)
+    for name in ("target", "device", "policy", "roller_policy", "eus", "tune", "roots", "shapes"):
+        if getattr(options, name):
+            raise ArtifactError(
+                f"{source.path}: --{name.replace('_', '-')} no longer applies, it was decided when "
+                "the ONNX model was compiled. Give the ONNX model with it"
+            )
+    artifact = Artifact.load(source.path)
+    try:
+        return _compiled(source.name, artifact)
+    except ScheduleError as error:
+        raise ScheduleError(f"{source.path}: {error}", error.rule) from None
+    except (ArtifactError, DeviceError) as error:
+        raise type(error)(f"{source.path}: {error}") from None
+
+
+def _compiled(name: str, artifact: Artifact) -> Plan:
+    """Of what will run, by its streams, and proved; only the times come from the report."""
+    prove(artifact)
+    programs, kernels = rebuild(artifact)
+    if REPORT not in artifact.stages:
+        raise ArtifactError("the compiled model carries no report; compile the model again")
+    facts = artifact.provenance
+    device = from_json(facts.get("device", ""), "device of the compiled model")
+    report = Report.from_json(artifact.stages[REPORT])
+    return Plan(name, facts.get("policy", ""), device, programs, kernels, report)
+
+
+def _scheduled(options: argparse.Namespace, source: Source) -> Plan:
+    """As compile_onnx schedules it, but on any device: a GPU's record needs no GPU."""
+    for name in ("target", "tune"):
+        if getattr(options, name):
+            raise CompilerError(
+                f"--{name} needs generated code; rc-compile {source.name} --{name}=... -o m.rcx, "
+                "and look at m.rcx"
+            )
+    given = compile_options(options, source)
+    shapes, name = given.pop("shapes", None), given.pop("device", None)
+    chosen = CompileOptions(**given)
+    device = _device(name)
+    record = to_option(device)
+    with operators_of(source.proto, device, shapes=shapes, roots=chosen.roots) as module:
+        root = module.operation
+        RollerTile(record, policy=chosen.roller_policy, eus=chosen.eus).run(root)
+        RammerSchedule(chosen.policy, chosen.eus, record).run(root)
+        tables = read_tables(root)
+        report = make_report(root, tables, device)
+    kernels = [*tables.kernels.values()]
+    return Plan(source.name, chosen.policy, device, tables.programs, kernels, report)
+
+
+def _device(name: str | None) -> Device:
+    """The device of --device, else the one that compile_onnx would take."""
+    if name is not None and name != DEFAULT:
+        return find_device(name)
+    base = target_device("cpu")
+    return given_device("cpu", base, name) or measured_device(base, default_cache())
