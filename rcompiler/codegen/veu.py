@@ -8,6 +8,7 @@ An inference is one foreign call of `veu_launch`, whatever the number of operato
     veu_worker(control, eu, epoch)         serve as EU `eu` from launch number `epoch` on
     veu_main(control, eu, epoch)           one stream, one launch
     veu_stop(control)                      make the workers return
+    veu_launch_timed, veu_worker_timed     the same, and note when each RUN begins and ends
 
 Events, barriers and launches are counters that only grow: a wait for the n-th signal of launch e
 waits for (e - 1) * signals_per_launch + n, so nothing is cleared between inferences. A waiter
@@ -21,7 +22,7 @@ from rcompiler.codegen.half import TEXT as CONVERSIONS
 from rcompiler.codegen.waits import TEXT as WAITS
 from rcompiler.runtime import control as at
 
-_TEXT = """
+_WALK = """
 // Walk the stream of one EU once.
 llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %c0 = llvm.mlir.constant(0 : i64) : i64
@@ -109,8 +110,10 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %function = llvm.load %pfunction : !llvm.ptr -> !llvm.ptr
   %made1 = llvm.add %made, %c1 : i64
   llvm.store %made1, %pprogress atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+@@BEFORE
   llvm.call %function(%operands, %first, %count, %stride, %workspace)
     : !llvm.ptr, (!llvm.ptr, i64, i64, i64, !llvm.ptr) -> ()
+@@AFTER
   %made2 = llvm.add %made, %c2 : i64
   llvm.store %made2, %pprogress atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
   %n2 = llvm.shl %n, %c1 : i64
@@ -180,16 +183,6 @@ llvm.func @veu_worker(%ctl: !llvm.ptr, %eu: i64, %start: i64) {
   llvm.return
 }
 
-// Make the workers return; they must be joined before any memory goes.
-llvm.func @veu_stop(%ctl: !llvm.ptr) {
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %pstop = @@STOP
-  llvm.store %c1, %pstop atomic release {alignment = 8 : i64} : i64, !llvm.ptr
-  %pepoch = @@EPOCH
-  %epoch = llvm.call @veu_add(%pepoch) : (!llvm.ptr) -> i64
-  llvm.return
-}
-
 llvm.func @veu_launch(%ctl: !llvm.ptr, %bases: !llvm.ptr) -> i64 {
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
@@ -224,6 +217,42 @@ llvm.func @veu_launch(%ctl: !llvm.ptr, %bases: !llvm.ptr) -> i64 {
   llvm.return %result : i64
 }
 """
+_STOP = """
+// Make the workers return; they must be joined before any memory goes.
+llvm.func @veu_stop(%ctl: !llvm.ptr) {
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %pstop = @@STOP
+  llvm.store %c1, %pstop atomic release {alignment = 8 : i64} : i64, !llvm.ptr
+  %pepoch = @@EPOCH
+  %epoch = llvm.call @veu_add(%pepoch) : (!llvm.ptr) -> i64
+  llvm.return
+}
+"""
+# PROGRESS counts two for each RUN: its distance from the start of the launch is the place of the
+# first of the two words that the RUN has among the stamps.
+_BEFORE = """
+  %pstamps = llvm.getelementptr %unit[@@STAMPS] : (!llvm.ptr) -> !llvm.ptr, i64
+  %stamps = llvm.load %pstamps : !llvm.ptr -> !llvm.ptr
+  %place = llvm.sub %made, %progress : i64
+  %pbegun = llvm.getelementptr %stamps[%place] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %begun = llvm.call @veu_now() : () -> i64
+  llvm.store %begun, %pbegun : i64, !llvm.ptr
+"""
+_AFTER = """
+  %over = llvm.call @veu_now() : () -> i64
+  %pover = llvm.getelementptr %pbegun[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %over, %pover : i64, !llvm.ptr
+"""
+_WALKERS = ("@veu_main", "@veu_worker", "@veu_launch")
+
+
+def _walk(timed: bool) -> str:
+    """The functions that walk streams; timed: under other names, with a clock at every RUN."""
+    before, after = (_BEFORE, _AFTER) if timed else ("", "")
+    text = _WALK.replace("@@BEFORE\n", before).replace("@@AFTER\n", after)
+    for name in _WALKERS if timed else ():
+        text = text.replace(f"{name}(", f"{name}_timed(")
+    return text
 
 
 def module_text() -> str:
@@ -231,7 +260,7 @@ def module_text() -> str:
 
     Link its object into every image. It has no state; all of it is in the control block.
     """
-    text = WAITS + _TEXT
+    text = WAITS + _walk(timed=False) + _walk(timed=True) + _STOP
     names = {name: value for name, value in vars(at).items() if isinstance(value, int)}
     for name in sorted(names, key=len, reverse=True):
         address = f"= llvm.getelementptr %ctl[{names[name]}] : (!llvm.ptr) -> !llvm.ptr, i64"

@@ -40,6 +40,7 @@ FAILED = 2  # 1: a wait of this EU expired, 2: it left a wait because another on
 EVENT = 3  # what it waited for: an event, or one of the two below
 EXPECTED = 4
 ACTUAL = 5
+STAMPS = 6  # address of two words for each RUN of the stream: ns at its start and end, if timed
 ON_BARRIER = -1
 ON_WORKERS = -2
 

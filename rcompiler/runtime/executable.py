@@ -5,6 +5,7 @@ import struct
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,7 @@ class Executable:
         *,
         pin: bool = False,
         wait_limit_s: float = 20.0,
+        timed: bool = False,
         validate: Callable[[Artifact], None] | None = None,
     ) -> None:
         """Check, load the code, reserve the arena, start the threads.
@@ -50,6 +52,7 @@ class Executable:
             pin: bind each worker to a CPU. The calling thread is never bound.
             wait_limit_s: after so long without progress a launch fails instead of hanging; up to
                 a day.
+            timed: note when each run of rTasks begins and ends, see `times`; some 50 ns a run.
             validate: the full proof (no race, no deadlock) over the artifact's programs; raises
                 to refuse. Called after the structural check, before any code is loaded.
 
@@ -78,7 +81,9 @@ class Executable:
         )
         code = LoadedImage(artifact.image)
         schedule = combine(artifact.programs, min(self.eus, _busy(artifact)))
-        self._launcher = Launcher(partial(Team, code, artifact.kernels, schedule, waiting, pin))
+        self._launcher = Launcher(
+            partial(Team, code, artifact.kernels, schedule, waiting, pin, timed)
+        )
 
     def __call__(self, *args: object, **kwargs: object) -> list[np.ndarray]:
         """Run one inference.
@@ -128,6 +133,20 @@ class Executable:
         """
         sides = self._parameters, self._outputs
         return Binding(self, self._launcher.run, self._table, *sides, inputs, outputs)
+
+    def times(self) -> dict[str, list[Any]]:
+        """When each run of rTasks of the last inference ran, if the model is timed.
+
+        Returns columns, an entry for each run: operator, first (its first rTask), eu (the thread),
+        start_ns and end_ns from the start of the inference.
+
+        Raises:
+            DeviceError: the model is closed, or not timed.
+        """
+        stamps = self._launcher.stamps()
+        if stamps is None:
+            raise DeviceError("the model is not timed; load it with timed=True")
+        return stamps.columns()
 
     def close(self) -> None:
         """Stop the threads. Idempotent; also happens when the model is collected."""

@@ -24,6 +24,7 @@ from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
 from rcompiler.runtime.program import KernelEntry
 from rcompiler.runtime.schedule import Schedule
+from rcompiler.runtime.stamps import Stamps
 
 _WORD = 8
 _PAGE = 4096
@@ -69,6 +70,7 @@ class Team:
     Attributes:
         start: runs once; takes the table of base addresses, or the address of one. What it returns
             goes to `failed` unless it is OK.
+        stamps: of the last launch, if the team is timed.
     """
 
     def __init__(
@@ -78,8 +80,9 @@ class Team:
         schedule: Schedule,
         waiting: Waiting,
         pin: bool = False,
+        timed: bool = False,
     ) -> None:
-        """Start the workers.
+        """Start the workers. timed: note when each RUN begins and ends.
 
         Raises:
             ArtifactError: a kernel is not in the image.
@@ -89,11 +92,17 @@ class Team:
         self._limit_s = waiting.limit_s
         self.threads = len(schedule.streams)
         self._shared = _Shared(code, kernels, schedule, waiting)
+        self.stamps = Stamps(schedule) if timed else None
+        suffix = "_timed" if timed else ""
         # Foreign: bases -> OK, or what `failed` explains.
         self.start: Callable[[int | bytes], int] = partial(
-            _Launch(code.function("veu_launch")), self._shared.control_address
+            _Launch(code.function(f"veu_launch{suffix}")), self._shared.control_address
         )
-        workers = _start(self._shared, code, self.threads, pin)
+        if self.stamps is not None:
+            self._shared.units[: self.threads, at.STAMPS] = self.stamps.addresses()
+            self.start = partial(self.stamps.start, self.start)
+        enter = _Worker(code.function(f"veu_worker{suffix}"))
+        workers = _start(self._shared, code, enter, self.threads, pin)
         # Runs at close, at collection, and at interpreter exit, whichever comes first.
         stop = _Stop(code.function("veu_stop"))
         self.close = weakref.finalize(self, _shut_down, self._shared, stop, workers)
@@ -191,6 +200,12 @@ class Launcher:
             if result:
                 team.failed(result)
 
+    def stamps(self) -> Stamps | None:
+        """Of the last launch of this process, if the team is timed."""
+        process = self._process()
+        with process.lock:
+            return (process.team or self._team(process)).stamps
+
     def close(self) -> None:
         """Stop the threads of this process. Idempotent."""
         process = self._process()
@@ -268,8 +283,9 @@ class _Shared:
         self.units[:, at.FAILED] = 0
 
 
-def _start(shared: _Shared, code: LoadedImage, threads: int, pin: bool) -> list[threading.Thread]:
-    enter = _Worker(code.function("veu_worker"))
+def _start(
+    shared: _Shared, code: LoadedImage, enter: Callable[..., None], threads: int, pin: bool
+) -> list[threading.Thread]:
     cpus = sorted(os.sched_getaffinity(0))
 
     def serve(eu: int) -> None:
