@@ -2,6 +2,7 @@
 
 rc-run model.rcx x.npy --save=y.npz
 rc-run model.onnx --verify                    compare with the ONNX reference
+rc-run model.rcx --profile=times.json         when each rTask ran, for rc-viz --measured
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from rcompiler.tools._console import Parser, complain, guard, table
 from rcompiler.tools._data import parse_ranges, random_inputs, read_inputs, save_outputs
 from rcompiler.tools._reference import ENGINES, compare, reference
 from rcompiler.tools._sources import Source, add_compile_options, resolve
+
+_PROFILED = 15  # launches: long enough to meet a quiet moment, and to know which is the usual one
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,7 +46,28 @@ def _run(options: argparse.Namespace) -> int:
     table(("output", "dtype", "shape", "min", "mean", "max"), [_summary(*x) for x in named.items()])
     if options.save:
         save_outputs(Path(options.save), named)
+    if options.profile:
+        _profile(Path(options.profile), model, feeds)
     return _verify(options, oracle, feeds, named) if oracle is not None else 0
+
+
+def _profile(path: Path, model: Any, feeds: dict[str, np.ndarray]) -> None:
+    """Write when the rTasks ran, of several launches that of median length."""
+    from rcompiler.model import CompiledModel
+    from rcompiler.runtime.container import replacing
+    from rcompiler.viz.measured import measured_text
+
+    timed = CompiledModel(model.artifact, model.eus, timed=True)
+    launches = []
+    for _ in range(_PROFILED):
+        timed(**feeds)
+        launches.append(timed.times())
+    timed.close()
+    launches.sort(key=lambda times: max(times["end_ns"], default=0))
+    usual = launches[len(launches) // 2]
+    with replacing(path) as file:
+        file.write(measured_text(usual).encode())
+    print(f"{path}: {max(usual['end_ns'], default=0) / 1e6:.3f} ms, the median of {_PROFILED} runs")
 
 
 def _oracle(options: argparse.Namespace, source: Source) -> Any:
@@ -108,6 +132,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         help="bounds of the random data of one input; by default integers are 0 or 1",
     )
     parser.add_argument("--save", metavar="FILE", help="write the outputs to a .npz or .npy file")
+    parser.add_argument(
+        "--profile", metavar="FILE", help="write when each rTask ran, for rc-viz --measured"
+    )
     parser.add_argument("--verify", action="store_true", help="compare with a reference")
     parser.add_argument(
         "--reference", choices=ENGINES, default="auto", help="what computes the reference"

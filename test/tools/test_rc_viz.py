@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.tools import rc_compile, rc_viz
+from rcompiler.tools import rc_compile, rc_run, rc_viz
 
 
 def test_a_model_becomes_a_page(tool):
@@ -50,6 +50,25 @@ def test_any_device_and_policy(tool):
         assert json.load(file)["otherData"]["policy"] == "list"
     slowed = json.loads(tool(rc_viz.main, *arguments, "--policy=list", "--contention")[1])
     assert slowed["makespan_ns"] >= found["list"]["makespan_ns"]
+
+
+@pytest.mark.parametrize("eus", [1, 2])
+def test_a_profile_stands_beside_the_plan(tool, eus):
+    tool(rc_compile.main, "lstm2", "--eus=2", "-o", "m.rcx")
+    code, out, err = tool(rc_run.main, "m.rcx", f"--eus={eus}", "--profile=t.json")
+    assert (code, err) == (0, "") and "t.json: " in out and "the median of 15 runs" in out
+    code, out, err = tool(rc_viz.main, "m.rcx", "--measured=t.json", "--json=-")
+    assert (code, err) == (0, "")
+    found = json.loads(out)
+    assert max(found["measured"]["eu"]) < eus
+    assert len(found["measured"]["start"]) == len(found["tasks"]["eu"])
+    # what comes after another task by the schedule came after it
+    ends = found["measured"]["end"]
+    for task, cause in enumerate(found["tasks"]["cause"]):
+        assert cause < 0 or ends[cause] <= found["measured"]["start"][task]
+    tool(rc_compile.main, "two_branch", "--eus=2", "-o", "other.rcx")
+    code, _, err = tool(rc_viz.main, "other.rcx", "--measured=t.json")
+    assert code == 1 and "t.json: measured on another schedule" in err
 
 
 @pytest.mark.parametrize(
