@@ -45,7 +45,8 @@ def page(view: View) -> str:
         f"default-src 'none'; script-src {_digest(script)}; style-src {_digest(style)}; "
         "base-uri 'none'; form-action 'none'"
     )
-    parts = {"POLICY": policy, "TITLE": html.escape(_clipped(view.name)), "STYLE": style,
+    title = _clipped(view.name).encode(errors="replace").decode()  # a file's name may be any bytes
+    parts = {"POLICY": policy, "TITLE": html.escape(title), "STYLE": style,
              "SCRIPT": script, "DATA": _json(_data(view))}  # fmt: skip
     first, *rest = _asset("page.html").split("@@")
     filled = [first]

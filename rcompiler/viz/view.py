@@ -78,7 +78,9 @@ def collect(plan: Plan, contention: bool = False) -> View:
 
     Raises ArtifactError for a report that is not of these programs.
     """
-    operators = {op.name: _checked(op) for op in plan.report.operators}
+    operators = {op.name: op for op in map(_checked, plan.report.operators)}
+    if type(plan.report.arena_bound_bytes) is not int:
+        raise _unfit("the bound of its arena is no number")
     graph = derive_graph(plan.programs, _timed(plan.kernels, operators))
     for op in graph.operators:
         if op.name not in operators or operators[op.name].kernel != op.kernels[0]:

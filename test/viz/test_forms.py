@@ -105,6 +105,12 @@ def test_names_cannot_leave_their_place(plan):
     assert json.loads(record(view))["model"] == EVIL
 
 
+def test_a_file_name_may_be_any_bytes(plan):
+    view = collect(replace(plan(), name=b"m\xff".decode(errors="surrogateescape")))
+    for form in (page, trace, record):
+        assert form(view).encode()
+
+
 def test_long_names_are_clipped(plan):
     view = collect(replace(plan(reason="r" * 10**6), name="n" * 10**6))
     text = page(view)

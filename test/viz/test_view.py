@@ -150,6 +150,15 @@ def test_an_operator_that_is_not_reported_is_refused(plan):
     report = replace(given.report, operators=given.report.operators[1:])
     with pytest.raises(ArtifactError, match="it does not tell of operator o0"):
         collect(replace(given, report=report))
+    report = replace(given.report, arena_bound_bytes="much")
+    with pytest.raises(ArtifactError, match="the bound of its arena is no number"):
+        collect(replace(given, report=report))
+
+
+def test_a_schedule_without_programs(plan):
+    view = collect(replace(plan(), programs=()))
+    assert (view.tasks, view.eus, view.utilisation, view.path) == (0, 1, 0.0, ())
+    assert occupancy(view.lifetimes) == []
 
 
 def _rounded(record):
