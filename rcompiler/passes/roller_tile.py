@@ -150,7 +150,9 @@ def tile_operators(module: ir.Operation, choose: Decide) -> None:
 
 
 def distinct_bodies(module: ir.Operation) -> Iterator[Body]:
-    """The bodies of all rOperators, equal ones once. Each lives until the next one is asked for."""
+    """The bodies of all rOperators, equal ones once. Each lives until the next one is asked for, or
+    the iterator goes.
+    """
     seen: set[Hashable] = set()
     signatures: set[str] = set()
     for op in operators(module):

@@ -41,7 +41,8 @@ def last_is_best(runs):
 def body():
     """relu(x @ w + b) on 200 x 100 numbers."""
     with operators_of(models.build("two_branch", rows=200, width=100), BASE) as module:
-        yield next(islice(distinct_bodies(module.operation), 1, None))
+        bodies = distinct_bodies(module.operation)  # a body lives as long as this goes on
+        yield next(islice(bodies, 1, None))
 
 
 def profiler(index, **options):
