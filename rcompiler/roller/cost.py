@@ -18,6 +18,7 @@ from rcompiler.roller.nest import Array, Nest
 from rcompiler.roller.register import RegisterModel, RegisterTile
 
 _FIT = 0.75  # of a level's capacity is used: the rest holds stacks, code and what comes next
+_EXPOSED = 0.2  # of the parts of a task that its slowest one should hide
 _PARTS = 0.95  # of the time without parts that those of a reduction take at most to be worth it
 
 
@@ -64,11 +65,12 @@ def task_costs(
     tasks = (-(-np.array(expr.extents, np.int64) // tiles)).prod(axis=1)
     passes = register_tiles(model, register, tiles) / tasks
     nest = Nest(expr, line, register, tiles, order)
-    ns, times, apart, names = _one_task(model, passes * register.cycles, nest, tasks)
+    fill = passes * register.fill / model.device.compute.ghz
+    ns, times, apart, names = _one_task(model, passes * register.cycles, nest, tasks, fill)
     chosen = np.zeros(len(tiles), bool)
     if parts is not None and parts.possible.any():
         nest = Nest(expr, line, register, tiles, order, parts.around)
-        other = _one_task(model, passes * register.part_cycles, nest, tasks)
+        other = _one_task(model, passes * register.part_cycles, nest, tasks, 0.0)
         chosen = parts.possible & (other[0] < _PARTS * ns)
         together = zip(other[:3], (ns, times, apart), strict=True)
         ns, times, apart = (np.where(chosen, new, old) for new, old in together)
@@ -84,9 +86,12 @@ def unevenness(expr: TensorExpr, tiles: Array) -> Array:
 
 
 def _one_task(
-    model: RegisterModel, cycles: Array, nest: Nest, tasks: Array
+    model: RegisterModel, cycles: Array, nest: Nest, tasks: Array, fill: Array | float
 ) -> tuple[Array, Array, Array, tuple[str, ...]]:
-    """ns of one rTask; those of each part alone, and of arithmetic apart from it; their names."""
+    """ns of one rTask; those of each part alone, and of arithmetic apart from it; their names.
+
+    fill: ns of what comes from the second level that `cycles` count already.
+    """
     device, compute = model.device, cycles / model.device.compute.ghz
     times, apart, names, later = [compute], [0.0], ["compute"], 0.0
     for level, outer in zip(device.memory, device.memory[1:], strict=False):
@@ -99,13 +104,14 @@ def _one_task(
         if model.expr.sweeps > 1:  # later sweeps wait for what they load again
             later += nest.traffic(capacity, again=True) / outer.bandwidth / tasks - times[-1]
     alone, rest = (np.stack([np.broadcast_to(t, tasks.shape) for t in x]) for x in (times, apart))
-    return _task_ns(alone, rest, device) + later, alone, rest, tuple(names)
+    counted = np.minimum(fill, alone[1]) if len(alone) > 1 else 0.0
+    return _task_ns(alone, rest, device) - _EXPOSED * counted + later, alone, rest, tuple(names)
 
 
 def _task_ns(times: Array, apart: Array, device: Device) -> Array:
     """One rTask of these parts: the slowest hides the others, but not perfectly."""
     slowest = (times + apart).max(axis=0)
-    return 0.8 * slowest + 0.2 * times.sum(axis=0) + device.costs.step_ns
+    return (1 - _EXPOSED) * slowest + _EXPOSED * times.sum(axis=0) + device.costs.step_ns
 
 
 def register_tiles(model: RegisterModel, register: RegisterTile, tiles: Array) -> Array:

@@ -32,9 +32,9 @@ _SHORT = 4  # steps of a reduction axis that are unrolled whole
 class RegisterTile:
     """`sizes` per parallel axis; `unroll` per reduction axis; `cycles` of one whole tile.
 
-    `loads` and `macs` are vector instructions per reduction step. `part`: steps of the outermost
-    reduction axis whose operands fit the first level together; 0: no need for parts. `part_cycles`:
-    as `cycles`, part by part.
+    `loads` and `macs` are vector instructions per reduction step. `fill`: of the cycles, those of
+    panels that the first level does not keep. `part`: steps of the outermost reduction axis whose
+    operands fit that level together; 0: no need for parts. `part_cycles`: `cycles`, part by part.
     """
 
     sizes: tuple[int, ...]
@@ -44,6 +44,7 @@ class RegisterTile:
     loads: float
     macs: float
     cycles: float
+    fill: float = 0.0
     part: int = 0
     part_cycles: float = 0.0
 
@@ -139,6 +140,7 @@ class RegisterModel:
             loads=loads,
             macs=macs,
             cycles=blend(*times, fill) + tail,
+            fill=fill,
             part=part,
             part_cycles=part_cycles,
         )
@@ -248,12 +250,10 @@ class RegisterModel:
     def _vectors(self, access: Access, sizes: Sequence[int]) -> float:
         """Registers for everything `access` touches in a tile of `sizes`."""
         loads = self._instructions(access, sizes)
-        # what is gathered lane by lane goes into one register
-        if access.data_dependent:
+        if access.data_dependent:  # what is gathered lane by lane goes into one register
             return loads / self.vector.lanes
-        if self.vector.axis in access.axes():
-            return loads / min(self._slots(access), self._per_vector(sizes))
-        return loads
+        strided = self.vector.axis in access.axes()
+        return loads / min(self._slots(access), self._per_vector(sizes)) if strided else loads
 
     def _per_vector(self, sizes: Sequence[int]) -> int:
         """Lanes of a vector that a tile of `sizes` fills."""

@@ -201,6 +201,20 @@ def test_arithmetic_apart_from_a_level_is_that_of_tiles_that_do_not_load():
     assert (costs.apart[0] == 0).all()
 
 
+def test_a_panel_that_is_loaded_again_counts_once():
+    """512 x 64 floats exceed the first level: the register tile knows what loading them takes, so
+    a fifth of that is not added to the slowest part once more."""
+    model = model_of(gemm(1024, 64, 512))
+    register, tiles = model.tile((6, 64)), np.array([[1024, 64]])
+    assert 0 < register.fill < register.cycles
+    known = task_costs(model, register, tiles, (1, 0))
+    unknown = task_costs(model, replace(register, fill=0.0), tiles, (1, 0))
+    passes = 170 + model.shares(register, 0)[4]  # of 1024 rows
+    assert (unknown.ns - known.ns)[0] == pytest.approx(
+        0.2 * min(passes * register.fill / DEVICE.compute.ghz, known.times[1][0])
+    )
+
+
 def test_short_rows_are_turned_at_the_price_of_long_ones():
     """16 rows of n elements become n vectors: 16 loads and 4 x 16 shuffles, at most 16 each."""
     for row, slots in ((3, 16.0), (8, 10.0), (16, 5.0), (40, 5.0)):
