@@ -3,8 +3,8 @@
 The Graphcore IPU of Rammer's evaluation (GC2; OSDI'20 §5.5): an EU is a tile of the processor with
 its own memory; data of other tiles comes over the exchange, between two supersteps. Not measured.
 
-Sources. Tiles, memory and exchange of each, peak: the IPU record of Roller's evaluation (OSDI'22
-§5.4: 1,216 tiles of six threads, 256 KiB, 7.68 TB/s, 18.9 TFLOPS). Clock 1.6 GHz, vectors of two
+Sources. Tiles, memory and exchange of each, peak: the IPU record of Roller's published code (1,216
+tiles of six threads, 256 KiB, 7.68 TB/s, 18.9 TFLOPS). Clock 1.6 GHz, vectors of two
 floats, 16 bytes per cycle from the memory of a tile: Jia et al., "Dissecting the Graphcore IPU
 Architecture via Microbenchmarking", 2019. The six threads take turns, so that each finds the
 result of its last multiply-add ready.

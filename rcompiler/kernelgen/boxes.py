@@ -25,7 +25,8 @@ def lane_cover(extent: int, lanes: int) -> list[int]:
 def step_cover(extent: int, step: int, *, even: bool) -> list[tuple[int, int]]:
     """(size, count) of the register tiles that cover `extent`: those of `step`, then what is left.
 
-    even: the last two are of equal size if less than half a tile is left and that can be.
+    even: the last two are of equal size if less than half a tile is left and that can be. The cost
+    model (`RegisterModel.total`) counts a whole and a short one, which take as long or longer.
     """
     step = max(min(step, extent), 1)
     count, left = divmod(extent, step)

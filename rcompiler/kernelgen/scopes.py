@@ -36,17 +36,21 @@ class Scopes:
 
     @property
     def depth(self) -> int:
+        """Of the innermost open scope; that of the function is 0."""
         return len(self._scopes) - 1
 
     def fresh(self, prefix: str = "v") -> str:
+        """A name that no value has yet."""
         self._count += 1
         return f"%{prefix}{self._count}"
 
     def define(self, name: str, depth: int | None = None) -> str:
+        """Note from which depth on a value is known, by default the innermost one; its name."""
         self._depth[name] = self.depth if depth is None else depth
         return name
 
     def depth_of(self, *names: str) -> int:
+        """From where on all these values are known; arguments and constants of the module: 0."""
         depth, known = 0, self._depth
         for name in names:
             found = known.get(name, 0)
@@ -60,6 +64,7 @@ class Scopes:
         return self._scopes[-1].lines
 
     def line(self, text: str) -> None:
+        """Write into the innermost scope."""
         self._scopes[-1].lines.append(text)
 
     def pure(
@@ -83,6 +88,7 @@ class Scopes:
         return name
 
     def remember(self, key: object, value: object, depth: int | None = None) -> None:
+        """Keep `value` for `recall` until the scope at `depth` closes, by default the innermost."""
         number = self._key_numbers.setdefault(key, len(self._key_numbers))
         self._scopes[self.depth if depth is None else depth].known[number] = value
 

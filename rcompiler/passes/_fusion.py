@@ -211,9 +211,7 @@ class Fusion:
                 and group.mapping is not Mapping.SHUFFLE
                 and _only_grows(op)
             )
-        if op.name != "linalg.generic":
-            return False
-        if op.name == "linalg.generic" and reads_tensor(op):
+        if op.name != "linalg.generic" or reads_tensor(op):
             return False
         generic = self.generic(op)
         if operand >= len(generic.inputs):
@@ -225,12 +223,7 @@ class Fusion:
         if self.is_copy(op):
             keeps_lanes = generic.maps[operand].results[-1] == generic.maps[-1].results[-1]
             single = _used_once(value) and (direct or self._reshape_follows(value))
-            return (
-                keeps_lanes
-                and single
-                and group.rows is None
-                or (keeps_lanes and single and self._is_contraction(group))
-            )
+            return keeps_lanes and single and (group.rows is None or self._is_contraction(group))
         return direct and self._stitches(group, generic, operand)
 
     def _is_contraction(self, group: Group) -> bool:

@@ -16,8 +16,8 @@ After:
 An operator joins its only reader if its result is too large for the private caches, a tile of the
 reader needs whole rows of it (Welder's tile graph, OSDI'23 §3), the kept tiles fit, and the cost
 model expects the two together, as rtask-defer-normalisation and rtask-stage-rows will leave them,
-to take less time than one after the other. Smaller results stay in
-the caches anyway, and apart the two operators can run beside others.
+to take less time than one after the other. Smaller results stay in the caches anyway, and apart the
+two operators can run beside others.
 Needs: rOperators (rtask-form), static shapes.
 """
 
@@ -111,9 +111,9 @@ def _finished(operator: ir.Operation) -> Iterator[ir.Operation]:
     """A copy of `operator` as it will be when its kernels are constructed."""
     with ir.InsertionPoint(operator):
         copy = operator.clone()
-    for rewrite in (defer_normalisation, stage_rows):
-        rewrite(copy)
     try:
+        defer_normalisation(copy)
+        stage_rows(copy)
         yield copy
     finally:
         copy.erase()

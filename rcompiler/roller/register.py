@@ -252,8 +252,8 @@ class RegisterModel:
         loads = self._instructions(access, sizes)
         if access.data_dependent:  # what is gathered lane by lane goes into one register
             return loads / self.vector.lanes
-        strided = self.vector.axis in access.axes()
-        return loads / min(self._slots(access), self._per_vector(sizes)) if strided else loads
+        vectors = self.vector.axis in access.axes()
+        return loads / min(self._slots(access), self._per_vector(sizes)) if vectors else loads
 
     def _per_vector(self, sizes: Sequence[int]) -> int:
         """Lanes of a vector that a tile of `sizes` fills."""
