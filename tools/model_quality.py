@@ -7,7 +7,8 @@ register tiles, all task tiles) and the model's best are added. Every kernel is 
 is measured. Both times are those of all tasks, one after the other on one EU.
 
 Spearman: rank correlation of estimate and measurement over the tilings drawn. top-k: the fastest
-of the model's k best of all these tilings, compared with the fastest of them all.
+of the model's k best of all these tilings, compared with the fastest of them all. construct_ms: how
+long construction takes to decide, without a device.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import argparse
 import json
 import statistics
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -155,9 +157,13 @@ def _device() -> Device:
 def _measure(
     measuring: Profiler, case: Case, body: Body, tilings: int
 ) -> tuple[dict[str, Any], tuple[Exception, ...]]:
+    from rcompiler.roller.construct import construct
     from rcompiler.roller.ranking import ranked, sampled
 
     expr = body.expression()
+    start = time.perf_counter()
+    construct(expr, measuring.device)
+    construct_ms = 1e3 * (time.perf_counter() - start)
     best = ranked(expr, measuring.device, _TOP)
     drawn = sampled(expr, measuring.device, tilings)
     found = measuring.run(body, measuring.candidates(body, [*best, *drawn]))
@@ -171,7 +177,7 @@ def _measure(
     entry = {
         "model": case.model, "kind": case.kind, "sizes": case.sizes, "why": case.why,
         "drawn": len(of_draw), "rounds": found.times.rounds,
-        "standard_error": round(found.times.spread, 4),
+        "standard_error": round(found.times.spread, 4), "construct_ms": round(construct_ms, 2),
         **{name: round(value, 4) for name, value in vars(result).items()},
         "tilings": [_tiling(c, c.tiling in among) for c in right],
     }  # fmt: skip
@@ -198,6 +204,7 @@ def summary(found: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         "operators": len(found),
         "tilings": sum(len(e["tilings"]) for e in found),
+        "median_construct_ms": statistics.median(e["construct_ms"] for e in found),
         "median_spearman": round(statistics.median(e["spearman"] for e in found), 3),
         "least_spearman": min(e["spearman"] for e in found),
         "operators_of_spread_1.5": len(wide),

@@ -123,6 +123,7 @@ def test_model_quality_writes_what_it_measured(tool, tmp_path, monkeypatch):
     [entry] = record["operators"]
     assert record["summary"]["operators"] == 1 and record["device"]["name"]
     assert entry["drawn"] == 6 and len(entry["tilings"]) >= 6
+    assert record["summary"]["median_construct_ms"] == entry["construct_ms"] > 0
     assert all(t["measured_us"] > 0 and t["estimated_us"] > 0 for t in entry["tilings"])
 
 
