@@ -81,6 +81,11 @@ def _compared(expr: TensorExpr, device: Device) -> "tuple[RegisterModel, tuple[_
     return model, tuple(_plan(model, register) for register in promising(model))
 
 
+def forget() -> None:
+    """Forget what was compared: the next construction takes as long as the first one."""
+    _compared.cache_clear()
+
+
 @dataclass(frozen=True)
 class _Plan:
     """The task tiles of one register tile with their costs; `first` has the best of the `scores`.

@@ -14,7 +14,8 @@ from roller_cases import CASES, conv, elementwise, first, gemm
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.record import builtin_device
 from rcompiler.kernelgen.scratch import STACK_LIMIT
-from rcompiler.roller.construct import construct, task_tiles
+from rcompiler.roller import construct as construction
+from rcompiler.roller.construct import construct, forget, task_tiles
 from rcompiler.roller.cost import TaskCosts, balance, makespan, spans, task_costs
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import (
@@ -252,6 +253,18 @@ def test_sequential_operators_are_one_scalar_task():
     assert (decision.tasks, decision.lanes, decision.vector_dim) == (1, 1, -1)
 
 
+def test_what_is_forgotten_is_compared_again(monkeypatch):
+    expr, device = gemm(128, 768, 768), cpu_device("v4")
+    compared = []
+    real = construction.promising
+    monkeypatch.setattr(construction, "promising", lambda m: compared.append(m) or real(m))
+    forget()
+    first = construct(expr, device)
+    assert construct(expr, device, 1) == construct(expr, device, 1) and len(compared) == 1
+    forget()
+    assert construct(expr, device) == first and len(compared) == 2
+
+
 def test_balance_by_hand():
     # 3 tasks of 10 ns: 1 EU 30, 2 EUs 2 x 20, 4 EUs 4 x 10
     assert balance(np.array([3]), np.array([10.0]), (1, 2, 4), 0.0)[0] == (30 + 40 + 40) / 3
@@ -307,6 +320,7 @@ def test_construction_is_fast():
     construct(CASES["gemm"], device)
     taken = []
     for expr in CASES.values():
+        forget()
         start = time.process_time()
         construct(expr, device)
         taken.append(time.process_time() - start)
