@@ -18,7 +18,7 @@ from rcompiler.tools import _measure
 from rcompiler.tools._baselines import BASELINES
 from rcompiler.tools._bench_operators import Operator
 from rcompiler.tools._data import random_inputs
-from rcompiler.tools._operator_figures import OURS, PEAK, THEIRS, Figure, figure
+from rcompiler.tools._operator_figures import COPY, OURS, PEAK, THEIRS, Figure, figure
 from rcompiler.tools._reference import compare
 
 _PEAK_FLOPS = 1 << 27  # of one call: half a millisecond, beside which the call is nothing
@@ -68,7 +68,11 @@ class Bench:
 
     def _measure(self, operator: Operator) -> Figure:
         pairs = {name: self._pair(model) for name, model in operator.models().items()}
-        engines: dict[str, _measure.Engine] = {PEAK: self._peak}
+        half = np.ones((2, operator.nbytes // 8), np.float32)
+        engines: dict[str, _measure.Engine] = {
+            PEAK: self._peak,
+            COPY: partial(np.copyto, half[0], half[1]),
+        }
         for name, pair in pairs.items():
             engines |= {f"{OURS} {name}": pair.ours, f"{THEIRS} {name}": pair.theirs}
         times = _measure.interleaved(engines, self._rounds, self._block_s, self._clock)
@@ -76,7 +80,7 @@ class Bench:
         fastest = self._peak_flops / _measure.medians(peak).min()
         self.peak_gflops = max(self.peak_gflops, float(fastest))
         by_engine = {e: {m: times[f"{e} {m}"] for m in pairs} for e in (OURS, THEIRS)}
-        return figure(operator, by_engine, peak, self._peak_flops)
+        return figure(operator, by_engine, peak, self._peak_flops, times[COPY])
 
     def _pair(self, model: ModelProto) -> _Pair:
         """Raises CompilerError where an engine cannot run a model, or results differ."""

@@ -12,7 +12,7 @@ import numpy as np
 from rcompiler.tools._bench_operators import ALONE, AROUND, WITHIN, Operator
 from rcompiler.tools._measure import Timing, medians
 
-OURS, THEIRS, PEAK = "rcompiler", "onnxruntime", "peak"
+OURS, THEIRS, PEAK, COPY = "rcompiler", "onnxruntime", "peak", "copy"
 
 
 @dataclass
@@ -21,8 +21,9 @@ class Figure:
 
     us: per engine the figure, see `cost`. parts: per engine and model the us of a run. ratio: how
     many times faster than onnxruntime we are. gflops: ours; peak_share: of the multiply-add peak
-    measured in the same rounds; None where arithmetic is not counted. resident: the last cache
-    holds all operands. error: why there are no figures.
+    measured in the same rounds; None where arithmetic is not counted. copy_us: what copying takes
+    that reads and writes as many bytes in all as the operator has to: a floor where data moves
+    between caches. resident: the last cache holds all operands. error: why there are no figures.
     """
 
     kind: str
@@ -32,6 +33,7 @@ class Figure:
     ratio: float | None = None
     gflops: float | None = None
     peak_share: float | None = None
+    copy_us: float | None = None
     resident: bool = True
     error: str = ""
 
@@ -50,9 +52,14 @@ def cost(parts: Mapping[str, np.ndarray]) -> np.ndarray:
 
 
 def figure(
-    operator: Operator, times: Mapping[str, Mapping[str, Timing]], peak: Timing, peak_flops: int
+    operator: Operator,
+    times: Mapping[str, Mapping[str, Timing]],
+    peak: Timing,
+    peak_flops: int,
+    copy: Timing,
 ) -> Figure:
-    """times: per engine and model. peak_flops: of one call of the engine behind ``peak``.
+    """times: per engine and model. peak_flops: of one call of the engine behind ``peak``. copy: of
+    half of the operator's bytes over the other half.
 
     Ratios are of one round each, in which all engines met the same frequency and neighbours.
     """
@@ -66,6 +73,7 @@ def figure(
         operator.name,
         us={engine: _us(values) for engine, values in ns.items()},
         parts={e: {m: _us(v) for m, v in parts.items()} for e, parts in rounds.items()},
+        copy_us=_us(medians(copy)),
     )
     ratio = float(np.median(ns[THEIRS] / ns[OURS]))
     if min(*found.us.values(), ratio) <= 0:

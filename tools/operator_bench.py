@@ -8,6 +8,7 @@ turns in short rounds. ratio: how many times faster than onnxruntime we are, the
 The figure of a convolution is what it adds to a network whose tensors are blocked by channels,
 measured alike of both engines; "alone" is the ratio with NCHW on both sides.
 Arithmetic is that of the definition: where fewer multiplications do, its rate is above the peak.
+"us copy" is what a plain copy takes that reads and writes as many bytes as the operator must.
 """
 
 from __future__ import annotations
@@ -81,7 +82,8 @@ def _print(figures: Sequence[Figure], level: str) -> None:
     from rcompiler.tools._bench_operators import ALONE
     from rcompiler.tools._operator_figures import OURS, THEIRS, geomean
 
-    columns = ["kind", "operator", "us ours", "us ort", "ratio", "alone", "GFLOP/s", "% peak"]
+    columns = ["kind", "operator", "us ours", "us ort", "ratio", "alone"]
+    columns += ["GFLOP/s", "% peak", "us copy"]
     rows = []
     for f in figures:
         row = [f.kind, f.name, *(_number(f.us.get(e), "{:.4g}") for e in (OURS, THEIRS))]
@@ -89,7 +91,8 @@ def _print(figures: Sequence[Figure], level: str) -> None:
         alone = theirs[ALONE] / ours[ALONE] if len(ours) > 1 else None
         row += [_number(f.ratio, "{:.2f}"), _number(alone, "{:.2f}")]
         share = None if f.peak_share is None else 100 * f.peak_share
-        rows.append([*row, _number(f.gflops, "{:.0f}"), _number(share, "{:.0f}")])
+        row += [_number(f.gflops, "{:.0f}"), _number(share, "{:.0f}")]
+        rows.append([*row, _number(f.copy_us, "{:.4g}")])
     table(columns, rows)
     for kind in dict.fromkeys(f.kind for f in figures):
         ratios = [f.ratio for f in figures if f.kind == kind and f.ratio]

@@ -113,22 +113,31 @@ def test_cost_is_what_an_operator_adds(parts, expected):
 
 def test_a_figure_is_paired_by_round():
     times = {OURS: {ALONE: timing(100, 200, 400)}, THEIRS: {ALONE: timing(150, 300, 400)}}
-    found = _operator_figures.figure(operator(2000), times, peak=timing(10, 20, 30), peak_flops=400)
+    found = _operator_figures.figure(
+        operator(2000),
+        times,
+        peak=timing(10, 20, 30),
+        peak_flops=400,
+        copy=timing(3000, 1000, 2000),
+    )
     assert found.us == {OURS: 0.2, THEIRS: 0.3} and found.ratio == 1.5
+    assert found.copy_us == 2.0
     assert found.gflops == 10.0  # of 20, 10 and 5
     assert found.peak_share == 0.5  # of 20/40, 10/20 and 5/13.3
 
 
 def test_no_arithmetic_is_counted_of_a_softmax():
     found = _operator_figures.figure(
-        operator(), {OURS: {ALONE: timing(1)}, THEIRS: {ALONE: timing(1)}}, timing(1), 1
+        operator(), {OURS: {ALONE: timing(1)}, THEIRS: {ALONE: timing(1)}}, timing(1), 1, timing(1)
     )
     assert found.ratio == 1.0 and found.gflops is found.peak_share is None
 
 
 def test_what_cannot_be_measured_is_an_error():
     parts = {ALONE: timing(9), WITHIN: timing(5), AROUND: timing(6)}
-    found = _operator_figures.figure(operator(), {OURS: parts, THEIRS: parts}, timing(1), 1)
+    found = _operator_figures.figure(
+        operator(), {OURS: parts, THEIRS: parts}, timing(1), 1, timing(1)
+    )
     assert found.ratio is None and "give it more --seconds" in found.error
 
 
@@ -189,7 +198,7 @@ def test_table_and_record(bench):
     assert record["options"]["clock"] == "cpu" and record["peak_gflops"] > 0
     conv, gelu = record["operators"]
     assert set(conv["parts"][OURS]) == set(conv["parts"][THEIRS]) == {ALONE, WITHIN}
-    assert gelu["ratio"] > 0 and gelu["gflops"] is None
+    assert gelu["ratio"] > 0 and gelu["gflops"] is None and gelu["copy_us"] > 0
     assert len(record["goals"]) == len(GOALS[record["feature_level"]])
 
 
