@@ -44,6 +44,7 @@ from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes._tables import Tables, read_tables, write_constants
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile, tile_operators
+from rcompiler.passes.rtask_batch_products import RtaskBatchProducts
 from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
 from rcompiler.passes.rtask_fuse_axes import RTaskFuseAxes
 from rcompiler.passes.rtask_group_dots import RTaskGroupDots
@@ -240,7 +241,7 @@ class _Compilation:
         lanes, record = self.device.lanes(4), to_option(self.device)
         self._run(
             module,
-            f"cse,{RTaskMergeSiblings(record)},{RTaskBlockChannels(lanes)},"
+            f"cse,{RtaskBatchProducts(record)},{RTaskMergeSiblings(record)},{RTaskBlockChannels(lanes)},"
             f"{RTaskWinograd(record, self._options.roots)},{RTaskSinkReshapes()},"
             f"{RTaskPackWeights(lanes)},{RTaskGroupDots()},{RTaskSplitK(record)},cse",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rcompiler.device.model import Device
 from rcompiler.roller.construct import construct
@@ -38,6 +38,11 @@ def merged(products: Sequence[Product]) -> Product:
     first = products[0]
     columns = sum(p.columns for p in products)
     return Product(first.rows, columns, first.depth, first.itemsize, first.by_rows)
+
+
+def stacked(products: Sequence[Product]) -> Product:
+    """The product with the rows of all of `products`, which differ in `rows` only."""
+    return replace(products[0], rows=sum(p.rows for p in products))
 
 
 def groups(keys: Iterable[tuple[int, Hashable]]) -> list[list[int]]:
@@ -75,8 +80,24 @@ class Profit:
         whole = merged(products)
         if whole.bytes > MAX_BYTES or 0 in (whole.rows, whole.columns, whole.depth):
             return False
+        return self._gains(products, whole)
+
+    def worth_stacking(self, products: Sequence[Product]) -> bool:
+        """The same of one product with all rows, of the same weights."""
+        whole = stacked(products)
+        if 0 in (whole.rows, whole.columns, whole.depth):
+            return False
+        return self._gains(products, whole)
+
+    def _gains(self, products: Sequence[Product], whole: Product) -> bool:
         apart = sum(self.ns(p) for p in products)
         return apart >= LEAST_GAIN * (self.ns(whole) + self.device.costs.task_ns)
+
+    def latency(self, product: Product) -> float:
+        """ns until a product is done and all EUs know, if it has the device for itself."""
+        tasks = product.rows * -(-product.columns // self.device.lanes(4))
+        shares = max(1, min(self.device.eus, tasks))
+        return self.ns(product) / shares + (self.device.costs.hand_off_ns if shares > 1 else 0.0)
 
     def ns(self, product: Product) -> float:
         """EU time of a product and its start, by the tile that Roller makes for it."""

@@ -17,7 +17,7 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, dims_of, shape_of
 from rcompiler.passes._linalg_form import alike, dim_of, is_constant, operations
-from rcompiler.passes._tensor_ir import defining, empty, extract_slice, generic, type_like
+from rcompiler.passes._tensor_ir import concat, defining, empty, extract_slice, generic
 
 
 @dataclass(frozen=True)
@@ -81,16 +81,8 @@ def concatenate(values: Sequence[ir.Value], axis: int, before: ir.Operation) -> 
     """Constants of one element type joined along `axis`, in front of `before`."""
     for value in values:
         _hoist(value, before)
-    shape = list(shape_of(values[0]))
-    shape[axis] = sum(shape_of(value)[axis] for value in values)
-    dim = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, before.context), axis)
     with ir.InsertionPoint(before), before.location:
-        return ir.Operation.create(
-            "tensor.concat",
-            results=[type_like(values[0], shape)],
-            operands=list(values),
-            attributes={"dim": dim},
-        ).results[0]
+        return concat(values, axis)
 
 
 def _hoist(value: ir.Value, before: ir.Operation) -> None:

@@ -15,7 +15,7 @@ from torch_mlir.dialects import arith, linalg, tensor
 from rcompiler.kernelgen.region import shape_of
 from rcompiler.shapes import reassociation
 
-_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 def type_like(value: ir.Value, shape: Sequence[int]) -> ir.RankedTensorType:
@@ -88,6 +88,19 @@ def extract_slice(
     ).result
 
 
+def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
+    """``tensor.concat``: of one element type, and of one size along all other axes."""
+    shape = list(shape_of(values[0]))
+    shape[axis] = sum(shape_of(value)[axis] for value in values)
+    dim = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, values[0].type.context), axis)
+    return ir.Operation.create(
+        "tensor.concat",
+        results=[type_like(values[0], shape)],
+        operands=list(values),
+        attributes={"dim": dim},
+    ).results[0]
+
+
 def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     """The same elements in row-major order (no data moves); reshapes of reshapes become one.
 
@@ -97,7 +110,7 @@ def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     if shape_of(value) == shape:  # also a scalar
         return value
     op = defining(value)
-    while op is not None and op.name in _RESHAPES and shape_of(op.operands[0]):
+    while op is not None and op.name in RESHAPES and shape_of(op.operands[0]):
         value = op.operands[0]
         op = defining(value)
     if shape_of(value) == shape:

@@ -31,18 +31,16 @@ they are summed across the lanes of a vector, in a merged panel one after the ot
 
 from __future__ import annotations
 
-import math
-from collections.abc import Hashable
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
 from rcompiler.device.target import find_device
-from rcompiler.kernelgen.region import Generic, element_of, shape_of
-from rcompiler.kernelgen.value import item_bytes
+from rcompiler.kernelgen.region import Generic, shape_of
 from rcompiler.passes import Pass
-from rcompiler.passes._linalg_form import alike, dim_of, extent_of, is_constant, is_multiply_add
-from rcompiler.passes._siblings import Product, Profit, groups
+from rcompiler.passes._linalg_form import alike, is_constant
+from rcompiler.passes._row_products import RowProduct, row_product
+from rcompiler.passes._siblings import Profit, groups
 from rcompiler.passes._sink_slices import (
     Parts,
     concatenate,
@@ -51,7 +49,7 @@ from rcompiler.passes._sink_slices import (
     read_by_loops,
     sink_slices,
 )
-from rcompiler.passes._tensor_ir import defining, erase_dead, fill, generic
+from rcompiler.passes._tensor_ir import erase_dead, fill, generic
 
 
 @dataclass(frozen=True)
@@ -67,37 +65,11 @@ class RTaskMergeSiblings(Pass):
                 _merge_in(view.operation.regions[0].blocks[0], profit)
 
 
-@dataclass(frozen=True)
-class _Sibling:
-    """A product of operand `x` with constant weights."""
-
-    generic: Generic
-    x: int
-    axis: int  # of the columns in the weights
-    product: Product
-
-    @property
-    def weights(self) -> ir.Value:
-        return self.generic.inputs[1 - self.x]
-
-    @property
-    def key(self) -> Hashable:
-        """Equal for products that may be merged, up to their bodies."""
-        old = self.generic
-        types = tuple(element_of(v) for v in old.op.operands)
-        maps = tuple(map(str, old.maps))
-        start = defining(old.inits[0])
-        assert start is not None
-        number = defining(start.operands[0])
-        zero = start.operands[0] if number is None else str(number.attributes.get("value"))
-        return old.inputs[self.x], self.x, maps, types, self.product.depth, zero
-
-
 def _merge_in(block: ir.Block, profit: Profit) -> None:
     found = [s for s in (_sibling(view.operation) for view in block.operations) if s is not None]
     parts: list[Parts] = []
-    for numbers in groups((n, s.key) for n, s in enumerate(found)):
-        members: list[_Sibling] = []
+    for numbers in groups((n, (s.rows_of, s.form)) for n, s in enumerate(found)):
+        members: list[RowProduct] = []
         for sibling in (found[n] for n in numbers):
             again = any(s.weights == sibling.weights for s in members)
             if again or not profit.narrow(sibling.product):
@@ -111,46 +83,10 @@ def _merge_in(block: ir.Block, profit: Profit) -> None:
         erase_dead(block)
 
 
-def _sibling(op: ir.Operation) -> _Sibling | None:
+def _sibling(op: ir.Operation) -> RowProduct | None:
     """`op` as a product that may be merged with others."""
-    if op.name != "linalg.generic":
-        return None
-    old = Generic(op)
-    if not is_multiply_add(old) or not old.reduction_dims:
-        return None
-    start = defining(old.inits[0])
-    if start is None or start.name != "linalg.fill" or not _parts_in_loops(op.results[0]):
-        return None
-    for x in (0, 1):
-        reads = [[dim_of(e) for e in old.maps[k].results] for k in (x, 1 - x, 2)]
-        if _is_row_product(old, *reads) and is_constant(old.inputs[1 - x]):
-            return None if is_constant(old.inputs[x]) else _described(old, x, *reads[1:])
-    return None
-
-
-def _is_row_product(
-    old: Generic, of_x: list[int], of_weights: list[int], of_result: list[int]
-) -> bool:
-    """result [rows .., column] = x [rows .., depth ..] . weights, loop dims without the column."""
-    everything = set(range(old.maps[0].n_dims))
-    column = of_result[-1] if of_result else -1
-    return (
-        sorted(of_x) == sorted(everything - {column})
-        and sorted(of_weights) == sorted({column, *old.reduction_dims})
-        and sorted(of_result) == sorted(everything - set(old.reduction_dims))
-    )
-
-
-def _described(old: Generic, x: int, of_weights: list[int], of_result: list[int]) -> _Sibling:
-    column, result = of_result[-1], old.op.results[0]
-    product = Product(
-        rows=math.prod(shape_of(result)[:-1]),
-        columns=extent_of(old, column),
-        depth=math.prod(extent_of(old, d) for d in old.reduction_dims),
-        itemsize=max(item_bytes(element_of(v)) for v in old.op.operands),
-        by_rows=of_weights[-1] != column,
-    )
-    return _Sibling(old, x, of_weights.index(column), product)
+    found = row_product(op)
+    return found if found is not None and _parts_in_loops(op.results[0]) else None
 
 
 def _parts_in_loops(value: ir.Value) -> bool:
@@ -173,18 +109,16 @@ def _parts_in_loops(value: ir.Value) -> bool:
     return False
 
 
-def _merge(members: list[_Sibling]) -> Parts:
+def _merge(members: list[RowProduct]) -> Parts:
     """One product at the place of the first, and slices of it for all."""
     first = members[0]
     old = first.generic
-    start = defining(old.inits[0])
-    assert start is not None
     where = ir.Location.fused([s.generic.op.location for s in members], context=old.op.context)
     with ir.InsertionPoint(old.op), where:
         operands = list(old.op.operands)[:2]  # as they are now: x may be a part of a merged product
         operands[1 - first.x] = concatenate([s.weights for s in members], first.axis, old.op)
         sizes = [s.product.columns for s in members]
-        init = fill(start.operands[0], [*shape_of(old.op.results[0])[:-1], sum(sizes)])
+        init = fill(first.start.operands[0], [*shape_of(old.op.results[0])[:-1], sum(sizes)])
         kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
         new = generic(operands, [init], old.maps, kinds)
         parts = cut(new.results[0], sizes)

@@ -1,0 +1,168 @@
+"""Which products with the same weights to compute as one: a graph algorithm, without the IR.
+
+The steps of a recurrent network multiply by the same weights. Step by step, all weights of a layer
+are read for one row each time; where the rows do not depend on one another, one product of all of
+them reads the weights once. Its price is order: the product waits for its last row, so a layer is
+computed after another and not beside it, along the diagonals of the unrolled network. The fewer
+EUs, the better the bargain; `choose` asks the bounds of the whole graph.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from rcompiler.passes._siblings import Product, Profit, stacked
+
+
+@dataclass(frozen=True)
+class Factor:
+    """x w of one node, which adds up all of its factors.
+
+    key: equal for factors that may be batched. reads: nodes that x is computed from.
+    """
+
+    key: Hashable
+    reads: tuple[int, ...]
+    product: Product
+
+
+# numbers of a node and of one of its factors
+Member = tuple[int, int]
+# one product instead of these, none of which depends on another
+Batch = tuple[Member, ...]
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Nodes in topological order. reads: per node, the nodes that it reads besides those of its
+    factors. factors: of the nodes that are products.
+    """
+
+    reads: Sequence[Sequence[int]]
+    factors: Mapping[int, Sequence[Factor]]
+
+    def inputs(self, node: int) -> list[int]:
+        """All nodes that one reads."""
+        found = list(self.reads[node])
+        for factor in self.factors.get(node, ()):
+            found += factor.reads
+        return found
+
+
+def batches(graph: Graph) -> list[Batch]:
+    """Factors with one key, in as few batches as dependences allow; two or more members each.
+
+    A factor goes with those of its key that have as many others of that key behind them on the
+    longest way: of two on one way, one has more.
+    """
+    counts: dict[Hashable, int] = {}
+    for factors in graph.factors.values():
+        for factor in factors:
+            counts[factor.key] = counts.get(factor.key, 0) + 1
+    column = {key: i for i, key in enumerate(k for k, n in counts.items() if n > 1)}
+    found: dict[tuple[Hashable, int], list[Member]] = {}
+    depths = np.zeros((len(graph.reads), len(column)), np.int32)
+    for node in range(len(graph.reads)) if column else ():
+        own, inputs = depths[node], graph.inputs(node)
+        if inputs:
+            depths[inputs].max(axis=0, out=own)
+        for number, factor in enumerate(graph.factors.get(node, ())):
+            if factor.key in column:
+                at = column[factor.key]
+                depth = max((int(depths[read, at]) for read in factor.reads), default=0)
+                own[at] = max(own[at], depth + 1)
+                found.setdefault((factor.key, depth), []).append((node, number))
+    return [tuple(members) for members in found.values() if len(members) > 1]
+
+
+@dataclass(frozen=True)
+class Order:
+    """Nodes, and batches as the numbers behind them, so that each comes after all it reads."""
+
+    steps: tuple[int, ...]
+    reads: Mapping[int, Sequence[int]]
+
+
+def order(graph: Graph, chosen: Sequence[Batch]) -> Order | None:
+    """An order with the batches of `chosen`, near the one that was; None if there is a cycle."""
+    count = len(graph.reads)
+    batch_of = {member: count + i for i, batch in enumerate(chosen) for member in batch}
+    reads = {}
+    for node in range(count):
+        own = list(graph.reads[node])
+        for number, factor in enumerate(graph.factors.get(node, ())):
+            batch = batch_of.get((node, number))
+            own += factor.reads if batch is None else [batch]
+        reads[node] = own
+    for i, batch in enumerate(chosen):
+        reads[count + i] = [r for node, number in batch for r in graph.factors[node][number].reads]
+    rank = [*range(count), *(batch[0][0] - 0.5 for batch in chosen)]
+    waiting = {node: len(set(own)) for node, own in reads.items()}
+    readers: dict[int, list[int]] = {node: [] for node in reads}
+    for node, own in reads.items():
+        for read in set(own):
+            readers[read].append(node)
+    ready = [(rank[node], node) for node, n in waiting.items() if n == 0]
+    heapq.heapify(ready)
+    steps = []
+    while ready:
+        _, node = heapq.heappop(ready)
+        steps.append(node)
+        for reader in readers[node]:
+            waiting[reader] -= 1
+            if waiting[reader] == 0:
+                heapq.heappush(ready, (rank[reader], reader))
+    return Order(tuple(steps), reads) if len(steps) == len(reads) else None
+
+
+def worth(graph: Graph, batch: Batch, profit: Profit) -> bool:
+    """Whether one product takes less EU time than those of the members."""
+    return profit.worth_stacking([graph.factors[node][n].product for node, n in batch])
+
+
+def choose(
+    graph: Graph, found: Sequence[Batch], profit: Profit
+) -> tuple[list[Batch], Order] | None:
+    """The batches that make the graph faster on the device, and an order with them; or None.
+
+    A graph takes its critical path or the work that each EU has, whichever is longer. All batches
+    are tried at once; if that is no gain or there is a cycle, each for itself, those of the first
+    nodes first.
+    """
+    least, _ = _bound(graph, (), profit)
+    time, made = _bound(graph, found, profit)
+    if made is not None and time < least:
+        return list(found), made
+    chosen: list[Batch] = []
+    best = None
+    for batch in found:
+        time, made = _bound(graph, [*chosen, batch], profit)
+        if made is not None and time < least:
+            chosen, least, best = [*chosen, batch], time, made
+    return (chosen, best) if best is not None else None
+
+
+def _bound(graph: Graph, chosen: Sequence[Batch], profit: Profit) -> tuple[float, Order | None]:
+    """ns below which no schedule gets, by the times of the products alone, and the order; inf for
+    a cycle.
+    """
+    made = order(graph, chosen)
+    if made is None:
+        return float("inf"), None
+    count, taken = len(graph.reads), {member for batch in chosen for member in batch}
+    work, ends = 0.0, [0.0] * (count + len(chosen))
+    for node in made.steps:
+        if node >= count:
+            batch = chosen[node - count]
+            own = [stacked([graph.factors[n][number].product for n, number in batch])]
+        else:
+            factors = enumerate(graph.factors.get(node, ()))
+            own = [f.product for number, f in factors if (node, number) not in taken]
+        work += sum(map(profit.ns, own))
+        latency = max(map(profit.latency, own), default=0.0)
+        ends[node] = max((ends[read] for read in made.reads[node]), default=0.0) + latency
+    return max(work / profit.device.eus, max(ends, default=0.0)), made

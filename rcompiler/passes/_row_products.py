@@ -1,0 +1,93 @@
+"""Products of rows with constant weights in S1: result [rows .., column] = x [rows .., depth ..] w.
+
+What the passes that merge products share.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.region import Generic, element_of, shape_of
+from rcompiler.kernelgen.value import item_bytes
+from rcompiler.passes._linalg_form import dim_of, extent_of, is_constant, is_multiply_add
+from rcompiler.passes._siblings import Product
+from rcompiler.passes._tensor_ir import defining
+
+
+@dataclass(frozen=True)
+class RowProduct:
+    """A product of operand `x`, which is no constant, with constant weights.
+
+    axis: of the columns in the weights. start: the filled tensor that it adds to.
+    """
+
+    generic: Generic
+    x: int
+    axis: int
+    product: Product
+    start: ir.Operation
+
+    @property
+    def rows_of(self) -> ir.Value:
+        return self.generic.inputs[self.x]
+
+    @property
+    def weights(self) -> ir.Value:
+        return self.generic.inputs[1 - self.x]
+
+    @property
+    def form(self) -> Hashable:
+        """Equal for products that differ in x and weights only, up to their bodies."""
+        types = tuple(element_of(v) for v in self.generic.op.operands)
+        maps = tuple(map(str, self.generic.maps))
+        number = defining(self.start.operands[0])
+        zero = self.start.operands[0] if number is None else str(number.attributes.get("value"))
+        return self.x, maps, types, self.product.depth, zero
+
+
+def row_product(op: ir.Operation) -> RowProduct | None:
+    """`op` as such a product, or None."""
+    if op.name != "linalg.generic":
+        return None
+    generic = Generic(op)
+    if not is_multiply_add(generic) or not generic.reduction_dims:
+        return None
+    start = defining(generic.inits[0])
+    if start is None or start.name != "linalg.fill":
+        return None
+    for x in (0, 1):
+        reads = [[dim_of(e) for e in generic.maps[k].results] for k in (x, 1 - x, 2)]
+        if _is_row_product(generic, *reads) and is_constant(generic.inputs[1 - x]):
+            return None if is_constant(generic.inputs[x]) else _found(generic, x, start, *reads[1:])
+    return None
+
+
+def _is_row_product(
+    generic: Generic, of_x: list[int], of_weights: list[int], of_result: list[int]
+) -> bool:
+    """In loop dims, without the column: x has all, the weights those that are summed over."""
+    everything = set(range(generic.maps[0].n_dims))
+    column = of_result[-1] if of_result else -1
+    return (
+        sorted(of_x) == sorted(everything - {column})
+        and sorted(of_weights) == sorted({column, *generic.reduction_dims})
+        and sorted(of_result) == sorted(everything - set(generic.reduction_dims))
+    )
+
+
+def _found(
+    generic: Generic, x: int, start: ir.Operation, of_weights: list[int], of_result: list[int]
+) -> RowProduct:
+    column, result = of_result[-1], generic.op.results[0]
+    product = Product(
+        rows=math.prod(shape_of(result)[:-1]),
+        columns=extent_of(generic, column),
+        depth=math.prod(extent_of(generic, d) for d in generic.reduction_dims),
+        itemsize=max(item_bytes(element_of(v)) for v in generic.op.operands),
+        by_rows=of_weights[-1] != column,
+    )
+    return RowProduct(generic, x, of_weights.index(column), product, start)
