@@ -42,11 +42,11 @@ class RowProduct:
     @property
     def form(self) -> Hashable:
         """Equal for products that differ in x and weights only, up to their bodies."""
-        types = tuple(element_of(v) for v in self.generic.op.operands)
-        maps = tuple(map(str, self.generic.maps))
+        op = self.generic.op
+        types = tuple(ir.RankedTensorType(v.type).element_type for v in op.operands)
         number = defining(self.start.operands[0])
-        zero = self.start.operands[0] if number is None else str(number.attributes.get("value"))
-        return self.x, maps, types, self.product.depth, zero
+        zero = self.start.operands[0] if number is None else number.attributes["value"]
+        return self.x, op.attributes["indexing_maps"], types, self.product.depth, zero
 
 
 def row_product(op: ir.Operation) -> RowProduct | None:

@@ -23,7 +23,7 @@ Needs: static shapes (S1).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from torch_mlir import ir
@@ -146,6 +146,7 @@ class _Nodes:
         self._numbers = numbers
         self._reads = [self._of(_operands(op)) for op in ops]
         self._bodies: list[RowProduct] = []
+        self._kinds: dict[int, Hashable] = {}
 
     def graph(self, parts: Mapping[int, Sequence[_Part]]) -> Graph:
         """With the parts of products as factors, which read x instead of their ops."""
@@ -153,12 +154,21 @@ class _Nodes:
         for i, (first, *_) in parts.items():
             x = first.of.generic.op.operands[first.of.x]
             reads[i] = tuple(r for r in reads[i] if r != self._numbers.get(x))
-        return Graph(reads, {i: [self._factor(p) for p in own] for i, own in parts.items()})
+        factors = {
+            i: [self._factor(part, self._kind(i, part.of)) for part in own]
+            for i, own in parts.items()
+        }
+        return Graph(reads, factors)
 
-    def _factor(self, part: _Part) -> Factor:
-        rows = shape_of(part.x)
-        key = (part.of.weights, part.of.form, rows, part.first, part.depth, self._body(part.of))
-        return Factor(key, self._of([part.x]), part.product)
+    def _factor(self, part: _Part, kind: Hashable) -> Factor:
+        rows = ir.RankedTensorType(part.x.type)
+        return Factor((kind, rows, part.first), self._of([part.x]), part.product)
+
+    def _kind(self, node: int, product: RowProduct) -> Hashable:
+        """Equal for products of the same weights; asked for once per node."""
+        if node not in self._kinds:
+            self._kinds[node] = (product.weights, product.form, self._body(product))
+        return self._kinds[node]
 
     def _body(self, product: RowProduct) -> int:
         """A number that is equal for equal bodies."""
