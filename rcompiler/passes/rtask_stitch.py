@@ -13,11 +13,17 @@ After:
       %4 = contraction of %3, %v
       "rtask.yield"(%4)
     }) {kind = "contraction", ...}
-An operator joins its only reader if its result is too large for the private caches, a tile of the
-reader needs whole rows of it (Welder's tile graph, OSDI'23 §3), the kept tiles fit, and the cost
-model expects the two together, as rtask-defer-normalisation and rtask-stage-rows will leave them,
-to take less time than one after the other. Smaller results stay in the caches anyway, and apart the
-two operators can run beside others.
+An operator joins its only reader if the kept tiles fit and the cost model expects the two together,
+as rtask-defer-normalisation and rtask-stage-rows will leave them, to be faster than apart:
+
+  traffic   the result is too large for the private caches, and a tile of the reader needs whole
+            rows of it (Welder's tile graph, OSDI'23 §3): less EU time.
+  hand-off  the operator, spread over all EUs, is too short to be placed on its own, and a tile of
+            the reader needs the same tile of it: the gates of a recurrent cell. Sooner done, as no
+            EU waits for another in between.
+
+Other results stay in the caches anyway, and apart the two operators can run beside others. Like
+tiles, what is joined depends on the device and not on the EUs that one program gets.
 Needs: rOperators (rtask-form), static shapes.
 """
 
@@ -63,7 +69,7 @@ class _Stitcher:
     def __init__(self, function: ir.Operation, device: Device) -> None:
         self._block = function.regions[0].blocks[0]
         self._device = device
-        self._times: dict[str, float] = {}
+        self._times: dict[str, _Estimate] = {}
 
     def run(self) -> None:
         for view in list(self._block.operations):
@@ -79,10 +85,14 @@ class _Stitcher:
             # of narrower elements the product kernels read several at once, in place
             if element_of(value) not in ("f32", "f64"):
                 continue
-            if tensor_size(value) <= kept_room(self._device) or not _only_reader(producer, reader):
+            large = tensor_size(value) > kept_room(self._device)
+            if not large and not self._is_short(producer):
+                continue
+            if not _only_reader(producer, reader):
                 continue
             joined = _joined(producer, reader)
-            if self._is_faster(joined, producer, reader):
+            faster = self._saves_time if large else self._saves_hand_off
+            if faster(joined, producer, reader):
                 reader.results[0].replace_all_uses_with(joined.results[0])
                 reader.erase()
                 producer.erase()
@@ -90,16 +100,35 @@ class _Stitcher:
             else:
                 joined.erase()
 
-    def _is_faster(
+    def _saves_time(
         self, joined: ir.Operation, producer: ir.Operation, reader: ir.Operation
     ) -> bool:
-        apart = self._time(producer) + self._time(reader)
-        return self._time(joined) < apart
+        return self._time(joined) < self._time(producer) + self._time(reader)
+
+    def _is_short(self, producer: ir.Operation) -> bool:
+        if producer.name != "rtask.operator" or not _can_stitch(producer):
+            return False
+        return self._time(producer) < self._device.eus * self._device.costs.min_task_ns
+
+    def _saves_hand_off(
+        self, joined: ir.Operation, producer: ir.Operation, reader: ir.Operation
+    ) -> bool:
+        """Whether all is done sooner than if both run at once and only what joins them waits."""
+        costs, eus = self._device.costs, self._device.eus
+        work = self._time(producer) + self._time(reader)
+        apart = max(work / eus, self._latency(producer), self._latency(reader))
+        return self._latency(joined) < apart + costs.hand_off_ns + costs.task_ns
 
     def _time(self, operator: ir.Operation) -> float:
-        """ns of all tasks, one after the other, of what the passes behind this one will make of
-        `operator`; infinite if the stages cannot be kept.
-        """
+        """ns of all tasks, one after the other."""
+        return self._estimate(operator).time
+
+    def _latency(self, operator: ir.Operation) -> float:
+        """ns until all tasks are done, and all EUs know, if the operator has the device alone."""
+        return self._estimate(operator).latency
+
+    def _estimate(self, operator: ir.Operation) -> _Estimate:
+        """Of what the passes behind this one will make of `operator`."""
         with _finished(operator) as finished, body_of(finished) as body:
             if body.signature not in self._times:
                 self._times[body.signature] = _estimate(body, self._device)
@@ -119,31 +148,45 @@ def _finished(operator: ir.Operation) -> Iterator[ir.Operation]:
         copy.erase()
 
 
-def _estimate(body: Body, device: Device) -> float:
-    if not body.stages_fit:
-        return float("inf")
-    found = body.construct(device, eus=1)  # the faster decisions are not needed
-    return found[0].estimated_ns * found[0].tasks if found else float("inf")
+@dataclass(frozen=True)
+class _Estimate:
+    """ns, see _Stitcher; infinite if the stages cannot be kept."""
+
+    time: float
+    latency: float
+
+
+def _estimate(body: Body, device: Device) -> _Estimate:
+    found = body.construct(device) if body.stages_fit else []
+    if not found:
+        return _Estimate(float("inf"), float("inf"))
+    latencies = (
+        d.estimated_ns * -(-d.tasks // device.eus)
+        + (device.costs.hand_off_ns if min(d.tasks, device.eus) > 1 else 0.0)
+        for d in found
+    )
+    return _Estimate(found[0].estimated_ns * found[0].tasks, min(latencies))
 
 
 def _can_stitch(op: ir.Operation) -> bool:
-    """Whether an operator has one result that a reduction computes, without a pad around it."""
+    """Whether a reduction computes what an operator yields, without a pad around it."""
     if ir.StringAttr(op.attributes["kind"]).value not in _KINDS:
         return False
     block = op.regions[0].blocks[0]
-    results = yielded(block)
     names = {v.operation.name for v in block.operations}
     whole = not names & {"tensor.pad", "tensor.concat", "scf.for"}
     reduces = any(
         v.operation.name == "linalg.generic" and Generic(v.operation).reduction_dims
         for v in block.operations
     )
-    return len(results) == 1 and whole and reduces
+    return whole and reduces
 
 
 def _only_reader(producer: ir.Operation, reader: ir.Operation) -> bool:
     """Whether `producer` is an operator that can join, and all that reads it is inside `reader`."""
     if producer.name != "rtask.operator" or not _can_stitch(producer):
+        return False
+    if len(yielded(producer.regions[0].blocks[0])) > 1:
         return False
     return all(_outermost(use.owner.operation) == reader for use in producer.results[0].uses)
 
@@ -160,7 +203,7 @@ def _joined(producer: ir.Operation, reader: ir.Operation) -> ir.Operation:
         operator = rtask.OperatorOp.build(
             sym_name=ir.StringAttr(reader.attributes["sym_name"]).value,
             kind=ir.StringAttr(reader.attributes["kind"]).value,
-            outputs=[reader.results[0].type],
+            outputs=[v.type for v in yielded(reader.regions[0].blocks[0])],
         )
     if rtask.ROOT in reader.attributes:
         operator.operation.attributes[rtask.ROOT] = reader.attributes[rtask.ROOT]
@@ -171,8 +214,8 @@ def _joined(producer: ir.Operation, reader: ir.Operation) -> ir.Operation:
         stage = rtask.StageOp(value=mapped[inner], output=inner.type)
         mapped[producer.results[0]] = stage.operation.results[0]
         _copy(reader, mapped)
-        [result] = yielded(reader.regions[0].blocks[0])
-        rtask.YieldOp(value=mapped[result])
+        [*_, end] = reader.regions[0].blocks[0].operations
+        rtask.YieldOp(value=mapped[end.operation.operands[0]])
     return operator.operation
 
 

@@ -201,3 +201,127 @@ func.func @softmax(%query: tensor<12x128x64xf32>, %key: tensor<12x64x128xf32>, %
   }) {kind = "contraction", sym_name = "values"} : () -> tensor<12x128x64xf32>
   return %o : tensor<12x128x64xf32>
 }
+
+// -----
+
+#left = affine_map<(m, n, k) -> (m, k)>
+#right = affine_map<(m, n, k) -> (k, n)>
+#out = affine_map<(m, n, k) -> (m, n)>
+#same = affine_map<(m, n) -> (m, n)>
+
+// Products too short to be placed alone go to where their tiles are needed, also one with two results.
+// CHECK-LABEL: func.func @gates
+// CHECK-COUNT-1: "rtask.operator"
+// CHECK-COUNT-2: "rtask.stage"({{.*}}) : (tensor<1x192xf32>) -> tensor<1x192xf32>
+// CHECK:         kind = "contraction", sym_name = "third"} : () -> tuple<tensor<1x192xf32>, tensor<1x192xf32>>
+// CHECK-NOT:   "rtask.operator"
+// CHECK:       return
+
+// TILED:         grid = array<i64: 1, 2>
+// TILED-LABEL: func.func @gates
+func.func @gates(%h: tensor<1x192xf32>, %u: tensor<192x192xf32>, %v: tensor<192x192xf32>, %w: tensor<192x192xf32>) -> (tensor<1x192xf32>, tensor<1x192xf32>) {
+  %p = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<1x192xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x192xf32>) -> tensor<1x192xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %u : tensor<1x192xf32>, tensor<192x192xf32>) outs(%f : tensor<1x192xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<1x192xf32>
+    "rtask.yield"(%a) : (tensor<1x192xf32>) -> ()
+  }) {kind = "contraction", sym_name = "first"} : () -> tensor<1x192xf32>
+  %q = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<1x192xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x192xf32>) -> tensor<1x192xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %v : tensor<1x192xf32>, tensor<192x192xf32>) outs(%f : tensor<1x192xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<1x192xf32>
+    "rtask.yield"(%a) : (tensor<1x192xf32>) -> ()
+  }) {kind = "contraction", sym_name = "second"} : () -> tensor<1x192xf32>
+  %r = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<1x192xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x192xf32>) -> tensor<1x192xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %w : tensor<1x192xf32>, tensor<192x192xf32>) outs(%f : tensor<1x192xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<1x192xf32>
+    %g = linalg.generic {indexing_maps = [#same, #same, #same, #same], iterator_types = ["parallel", "parallel"]} ins(%a, %p, %q : tensor<1x192xf32>, tensor<1x192xf32>, tensor<1x192xf32>) outs(%e : tensor<1x192xf32>) {
+    ^bb0(%i0: f32, %i1: f32, %i2: f32, %o: f32):
+      %s0 = arith.mulf %i0, %i1 : f32
+      %s1 = arith.addf %s0, %i2 : f32
+      linalg.yield %s1 : f32
+    } -> tensor<1x192xf32>
+    %both = builtin.unrealized_conversion_cast %a, %g : tensor<1x192xf32>, tensor<1x192xf32> to tuple<tensor<1x192xf32>, tensor<1x192xf32>>
+    "rtask.yield"(%both) : (tuple<tensor<1x192xf32>, tensor<1x192xf32>>) -> ()
+  }) {kind = "contraction", sym_name = "third"} : () -> tuple<tensor<1x192xf32>, tensor<1x192xf32>>
+  %c, %d = builtin.unrealized_conversion_cast %r : tuple<tensor<1x192xf32>, tensor<1x192xf32>> to tensor<1x192xf32>, tensor<1x192xf32>
+  return %c, %d : tensor<1x192xf32>, tensor<1x192xf32>
+}
+
+// -----
+
+#left = affine_map<(m, n, k) -> (m, k)>
+#right = affine_map<(m, n, k) -> (k, n)>
+#out = affine_map<(m, n, k) -> (m, n)>
+#same = affine_map<(m, n) -> (m, n)>
+
+// Each of these keeps all EUs busy by itself.
+// CHECK-LABEL: func.func @long_gates
+// CHECK-COUNT-3: "rtask.operator"
+// CHECK-NOT:   rtask.stage
+func.func @long_gates(%h: tensor<1x1024xf32>, %u: tensor<1024x1024xf32>, %v: tensor<1024x1024xf32>, %w: tensor<1024x1024xf32>) -> (tensor<1x1024xf32>, tensor<1x1024xf32>) {
+  %p = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<1x1024xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x1024xf32>) -> tensor<1x1024xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %u : tensor<1x1024xf32>, tensor<1024x1024xf32>) outs(%f : tensor<1x1024xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<1x1024xf32>
+    "rtask.yield"(%a) : (tensor<1x1024xf32>) -> ()
+  }) {kind = "contraction", sym_name = "first"} : () -> tensor<1x1024xf32>
+  %q = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<1x1024xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x1024xf32>) -> tensor<1x1024xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %v : tensor<1x1024xf32>, tensor<1024x1024xf32>) outs(%f : tensor<1x1024xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<1x1024xf32>
+    "rtask.yield"(%a) : (tensor<1x1024xf32>) -> ()
+  }) {kind = "contraction", sym_name = "second"} : () -> tensor<1x1024xf32>
+  %r = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<1x1024xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x1024xf32>) -> tensor<1x1024xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %w : tensor<1x1024xf32>, tensor<1024x1024xf32>) outs(%f : tensor<1x1024xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<1x1024xf32>
+    %g = linalg.generic {indexing_maps = [#same, #same, #same, #same], iterator_types = ["parallel", "parallel"]} ins(%a, %p, %q : tensor<1x1024xf32>, tensor<1x1024xf32>, tensor<1x1024xf32>) outs(%e : tensor<1x1024xf32>) {
+    ^bb0(%i0: f32, %i1: f32, %i2: f32, %o: f32):
+      %s0 = arith.mulf %i0, %i1 : f32
+      %s1 = arith.addf %s0, %i2 : f32
+      linalg.yield %s1 : f32
+    } -> tensor<1x1024xf32>
+    %both = builtin.unrealized_conversion_cast %a, %g : tensor<1x1024xf32>, tensor<1x1024xf32> to tuple<tensor<1x1024xf32>, tensor<1x1024xf32>>
+    "rtask.yield"(%both) : (tuple<tensor<1x1024xf32>, tensor<1x1024xf32>>) -> ()
+  }) {kind = "contraction", sym_name = "third"} : () -> tuple<tensor<1x1024xf32>, tensor<1x1024xf32>>
+  %c, %d = builtin.unrealized_conversion_cast %r : tuple<tensor<1x1024xf32>, tensor<1x1024xf32>> to tensor<1x1024xf32>, tensor<1x1024xf32>
+  return %c, %d : tensor<1x1024xf32>, tensor<1x1024xf32>
+}
