@@ -29,7 +29,7 @@ Needs: rOperators (rtask-form), static shapes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -42,6 +42,8 @@ from rcompiler.kernelgen.region import Generic, element_of, yielded
 from rcompiler.passes import Pass
 from rcompiler.passes._clone import Values, clone
 from rcompiler.passes._schedule_graph import tensor_size
+from rcompiler.passes._structure import structure
+from rcompiler.passes._tensor_ir import defining
 from rcompiler.passes.roller_tile import Body, body_of
 from rcompiler.passes.rtask_defer_normalisation import defer_normalisation
 from rcompiler.passes.rtask_stage_rows import stage_rows
@@ -63,76 +65,98 @@ class RtaskStitch(Pass):
                 _Stitcher(view.operation, device).run()
 
 
+@dataclass(frozen=True)
+class _Estimate:
+    """ns; infinite if the stages cannot be kept.
+
+    time: of all rTasks, one after the other. latency: until all are done, and all EUs know, if the
+    operator has the device for itself.
+    """
+
+    time: float
+    latency: float
+
+
 class _Stitcher:
-    """Goes through the operators of a function; each takes in the producers that it can."""
+    """Goes through the operators of a function; each takes in the producers that it can.
+
+    Recurrent networks have thousands of equal operators: what is known of one is kept by a number
+    that equal ones share (`_number`).
+    """
 
     def __init__(self, function: ir.Operation, device: Device) -> None:
         self._block = function.regions[0].blocks[0]
         self._device = device
-        self._times: dict[str, _Estimate] = {}
+        self._numbers: dict[Hashable, int] = {}
+        self._number_of: dict[ir.Value, int] = {}  # by result: it stays when an operator grows
+        self._fit: dict[int, bool] = {}
+        self._estimates: dict[int, _Estimate] = {}
+        self._faster: dict[int, bool] = {}
 
     def run(self) -> None:
         for view in list(self._block.operations):
-            op = view.operation
-            if op.name == "rtask.operator" and _can_stitch(op):
-                self._take_producers(op)
+            if view.operation.name == "rtask.operator":
+                self._operator(view.operation)
 
-    def _take_producers(self, reader: ir.Operation) -> None:
-        for value in rtask.captures(reader):
-            if isinstance(value.owner, ir.Block):
-                continue
-            producer = value.owner.operation
+    def _operator(self, reader: ir.Operation) -> None:
+        if not self._can_stitch(reader):
+            return
+        for position, value in enumerate(rtask.captures(reader)):
+            producer = defining(value)
             # of narrower elements the product kernels read several at once, in place
-            if element_of(value) not in ("f32", "f64"):
+            if producer is None or element_of(value) not in ("f32", "f64"):
                 continue
-            large = tensor_size(value) > kept_room(self._device)
-            if not large and not self._is_short(producer):
+            if not self._can_stitch(producer) or not _only_reader(producer, reader):
                 continue
-            if not _only_reader(producer, reader):
-                continue
-            joined = _joined(producer, reader)
-            faster = self._saves_time if large else self._saves_hand_off
-            if faster(joined, producer, reader):
-                reader.results[0].replace_all_uses_with(joined.results[0])
-                reader.erase()
-                producer.erase()
-                reader = joined
-            else:
-                joined.erase()
+            pair = self._numbered((self._number(reader), position, self._number(producer)))
+            if pair not in self._faster:
+                self._faster[pair] = self._is_faster(producer, reader, pair)
+            if self._faster[pair]:
+                _join(producer, reader)
+                self._number_of[reader.results[0]] = pair
 
-    def _saves_time(
-        self, joined: ir.Operation, producer: ir.Operation, reader: ir.Operation
-    ) -> bool:
-        return self._time(joined) < self._time(producer) + self._time(reader)
-
-    def _is_short(self, producer: ir.Operation) -> bool:
-        if producer.name != "rtask.operator" or not _can_stitch(producer):
+    def _can_stitch(self, op: ir.Operation) -> bool:
+        if op.name != "rtask.operator" or ir.StringAttr(op.attributes["kind"]).value not in _KINDS:
             return False
-        return self._time(producer) < self._device.eus * self._device.costs.min_task_ns
+        number = self._number(op)
+        if number not in self._fit:
+            self._fit[number] = _reduces(op)
+        return self._fit[number]
 
-    def _saves_hand_off(
-        self, joined: ir.Operation, producer: ir.Operation, reader: ir.Operation
-    ) -> bool:
-        """Whether all is done sooner than if both run at once and only what joins them waits."""
-        costs, eus = self._device.costs, self._device.eus
-        work = self._time(producer) + self._time(reader)
-        apart = max(work / eus, self._latency(producer), self._latency(reader))
-        return self._latency(joined) < apart + costs.hand_off_ns + costs.task_ns
-
-    def _time(self, operator: ir.Operation) -> float:
-        """ns of all tasks, one after the other."""
-        return self._estimate(operator).time
-
-    def _latency(self, operator: ir.Operation) -> float:
-        """ns until all tasks are done, and all EUs know, if the operator has the device alone."""
-        return self._estimate(operator).latency
+    def _is_faster(self, producer: ir.Operation, reader: ir.Operation, pair: int) -> bool:
+        """Whether both as one operator, which is numbered `pair`, are better than apart."""
+        first, second = self._estimate(producer), self._estimate(reader)
+        large = tensor_size(producer.results[0]) > kept_room(self._device)
+        eus, costs = self._device.eus, self._device.costs
+        if not large and first.time >= eus * costs.min_task_ns:
+            return False
+        joined = _joined(producer, reader)
+        self._number_of[joined.results[0]] = pair
+        together = self._estimate(joined)
+        del self._number_of[joined.results[0]]
+        joined.erase()
+        if large:
+            return together.time < first.time + second.time
+        # if both run at once, and only what joins them waits
+        apart = max((first.time + second.time) / eus, first.latency, second.latency)
+        return together.latency < apart + costs.hand_off_ns + costs.task_ns
 
     def _estimate(self, operator: ir.Operation) -> _Estimate:
         """Of what the passes behind this one will make of `operator`."""
-        with _finished(operator) as finished, body_of(finished) as body:
-            if body.signature not in self._times:
-                self._times[body.signature] = _estimate(body, self._device)
-            return self._times[body.signature]
+        number = self._number(operator)
+        if number not in self._estimates:
+            with _finished(operator) as finished, body_of(finished) as body:
+                self._estimates[number] = _estimate(body, self._device)
+        return self._estimates[number]
+
+    def _number(self, operator: ir.Operation) -> int:
+        result = operator.results[0]
+        if result not in self._number_of:
+            self._number_of[result] = self._numbered(structure(operator))
+        return self._number_of[result]
+
+    def _numbered(self, key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers))
 
 
 @contextmanager
@@ -148,14 +172,6 @@ def _finished(operator: ir.Operation) -> Iterator[ir.Operation]:
         copy.erase()
 
 
-@dataclass(frozen=True)
-class _Estimate:
-    """ns, see _Stitcher; infinite if the stages cannot be kept."""
-
-    time: float
-    latency: float
-
-
 def _estimate(body: Body, device: Device) -> _Estimate:
     found = body.construct(device) if body.stages_fit else []
     if not found:
@@ -168,24 +184,18 @@ def _estimate(body: Body, device: Device) -> _Estimate:
     return _Estimate(found[0].estimated_ns * found[0].tasks, min(latencies))
 
 
-def _can_stitch(op: ir.Operation) -> bool:
+def _reduces(op: ir.Operation) -> bool:
     """Whether a reduction computes what an operator yields, without a pad around it."""
-    if ir.StringAttr(op.attributes["kind"]).value not in _KINDS:
-        return False
     block = op.regions[0].blocks[0]
     names = {v.operation.name for v in block.operations}
-    whole = not names & {"tensor.pad", "tensor.concat", "scf.for"}
-    reduces = any(
+    return not names & {"tensor.pad", "tensor.concat", "scf.for"} and any(
         v.operation.name == "linalg.generic" and Generic(v.operation).reduction_dims
         for v in block.operations
     )
-    return whole and reduces
 
 
 def _only_reader(producer: ir.Operation, reader: ir.Operation) -> bool:
-    """Whether `producer` is an operator that can join, and all that reads it is inside `reader`."""
-    if producer.name != "rtask.operator" or not _can_stitch(producer):
-        return False
+    """Whether all that reads `producer`, which has one result, is inside `reader`."""
     if len(yielded(producer.regions[0].blocks[0])) > 1:
         return False
     return all(_outermost(use.owner.operation) == reader for use in producer.results[0].uses)
@@ -197,8 +207,21 @@ def _outermost(op: ir.Operation) -> ir.Operation:
     return op
 
 
+def _join(producer: ir.Operation, reader: ir.Operation) -> None:
+    """Move the body of `producer` into `reader`, with a stage in between."""
+    first = next(iter(reader.regions[0].blocks[0].operations)).operation
+    [inner] = yielded(producer.regions[0].blocks[0])
+    *body, _ = (view.operation for view in producer.regions[0].blocks[0].operations)
+    for op in body:
+        op.move_before(first)
+    with ir.InsertionPoint(first), reader.location:
+        stage = rtask.StageOp(value=inner, output=inner.type).operation
+    producer.results[0].replace_all_uses_with(stage.results[0])
+    producer.erase()
+
+
 def _joined(producer: ir.Operation, reader: ir.Operation) -> ir.Operation:
-    """A new operator in front of `reader` that computes both, with a stage in between."""
+    """A new operator in front of `reader` that is what `_join` would make of it."""
     with ir.InsertionPoint(reader), reader.location:
         operator = rtask.OperatorOp.build(
             sym_name=ir.StringAttr(reader.attributes["sym_name"]).value,
