@@ -10,17 +10,17 @@ EUs, the better the bargain; `choose` asks the bounds of the whole graph.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rcompiler.passes._siblings import Product, Profit, stacked
+from rcompiler.passes._siblings import Product, Profit, deepened, stacked
 
 
 @dataclass(frozen=True)
 class Factor:
-    """x w of one node, which adds up all of its factors.
+    """x w of one node, which adds up all of its factors; it is one product if none is batched.
 
     key: equal for factors that may be batched. reads: nodes that x is computed from.
     """
@@ -160,9 +160,15 @@ def _bound(graph: Graph, chosen: Sequence[Batch], profit: Profit) -> tuple[float
             batch = chosen[node - count]
             own = [stacked([graph.factors[n][number].product for n, number in batch])]
         else:
-            factors = enumerate(graph.factors.get(node, ()))
-            own = [f.product for number, f in factors if (node, number) not in taken]
+            own = _left(graph, node, taken)
         work += sum(map(profit.ns, own))
         latency = max(map(profit.latency, own), default=0.0)
         ends[node] = max((ends[read] for read in made.reads[node]), default=0.0) + latency
     return max(work / profit.device.eus, max(ends, default=0.0)), made
+
+
+def _left(graph: Graph, node: int, taken: Collection[Member]) -> list[Product]:
+    """The products that a node computes itself."""
+    factors = graph.factors.get(node, ())
+    left = [f.product for number, f in enumerate(factors) if (node, number) not in taken]
+    return [deepened(left)] if left and len(left) == len(factors) else left

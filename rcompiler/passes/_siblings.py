@@ -45,6 +45,11 @@ def stacked(products: Sequence[Product]) -> Product:
     return replace(products[0], rows=sum(p.rows for p in products))
 
 
+def deepened(products: Sequence[Product]) -> Product:
+    """The product with the depths of all of `products`, which differ in `depth` only: their sum."""
+    return replace(products[0], depth=sum(p.depth for p in products))
+
+
 def groups(keys: Iterable[tuple[int, Hashable]]) -> list[list[int]]:
     """Numbers with equal keys, two or more, in the order of their first one."""
     found: dict[Hashable, list[int]] = {}
