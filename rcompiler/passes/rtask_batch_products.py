@@ -64,12 +64,21 @@ class RtaskBatchProducts(Pass):
 
 @dataclass(frozen=True)
 class _Part:
-    """The rows `x` of a product and the rows `first` to `first + depth` of its weights."""
+    """Rows times the rows `first` to `first + depth` of the weights of a product.
+
+    The rows are operand `number` of `reader`, the product or the op that joins them for it: what
+    that operand is changes while batches are made.
+    """
 
     of: RowProduct
-    x: ir.Value
+    reader: ir.Operation
+    number: int
     first: int
     depth: int
+
+    @property
+    def x(self) -> ir.Value:
+        return self.reader.operands[self.number]
 
     @property
     def product(self) -> Product:
@@ -105,7 +114,7 @@ class _Block:
     def _graph(self, ops: Sequence[ir.Operation], products: dict[int, RowProduct]) -> Graph:
         """Of all ops; products that can only be batched in part are cut in parts."""
         numbers = {result: i for i, op in enumerate(ops) for result in op.results}
-        whole = {i: [_Part(p, p.rows_of, 0, p.product.depth)] for i, p in products.items()}
+        whole = {i: [_whole(p)] for i, p in products.items()}
         cut = {i: parts for i, p in products.items() if len(parts := _parts(p)) > 1}
         self._parts = whole
         nodes = _Nodes(ops, numbers)
@@ -220,19 +229,21 @@ def _depth_axes(product: RowProduct) -> tuple[int, int] | None:
     return x.index(depth), weights.index(depth)
 
 
+def _whole(product: RowProduct) -> _Part:
+    return _Part(product, product.generic.op, product.x, 0, product.product.depth)
+
+
 def _parts(product: RowProduct) -> list[_Part]:
     """One part for each tensor that x is joined from along the depth; else one."""
     joined, axes = defining(product.rows_of), _depth_axes(product)
-    values = [product.rows_of]
-    if joined is not None and joined.name == "tensor.concat" and axes is not None:
-        if ir.IntegerAttr(joined.attributes["dim"]).value == axes[0]:
-            values = list(joined.operands)
-    if len(values) == 1 or axes is None:
-        return [_Part(product, product.rows_of, 0, product.product.depth)]
+    if joined is None or joined.name != "tensor.concat" or axes is None:
+        return [_whole(product)]
+    if ir.IntegerAttr(joined.attributes["dim"]).value != axes[0]:
+        return [_whole(product)]
     parts, first = [], 0
-    for value in values:
+    for number, value in enumerate(joined.operands):
         depth = shape_of(value)[axes[0]]
-        parts.append(_Part(product, value, first, depth))
+        parts.append(_Part(product, joined, number, first, depth))
         first += depth
     return parts
 

@@ -9,17 +9,15 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from torch_mlir import ir
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.frontend.builder import Builder
-from rcompiler.passes import _pipeline_text
 from rcompiler.passes._siblings import MAX_BYTES, Product, Profit, groups, merged
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-from naive_linalg import Runner  # noqa: E402
+from s1 import assert_same_bits, module_of, product, run_passes  # noqa: E402
 
-RUN = Runner()
+PASSES = "cse,rtask-merge-siblings"
 GATE = Product(rows=1, columns=16, depth=16, itemsize=4)
 
 
@@ -52,10 +50,6 @@ def test_merged_weights_are_bounded():
     assert profit.worth([deep] * 4)
     assert not profit.worth([deep] * 5)
     assert not profit.worth([replace(rows, depth=0)] * 4)
-
-
-def product(b, x, weights):
-    return b.matmul(x, b.constant(weights))
 
 
 class Siblings:
@@ -139,7 +133,7 @@ def build(graph):
         for name in chain:
             value = siblings.step(name, value, number)
         results.append(finish(siblings, end, value, results))
-    return b.module([(f"y{k}", v) for k, v in enumerate(results)]), b.constants, arrays
+    return module_of(b, results), b.constants, arrays
 
 
 def finish(siblings, end, value, results):
@@ -154,13 +148,6 @@ def finish(siblings, end, value, results):
     if end == "result":
         return value
     return b.elementwise(lambda s, a, e: a * e, siblings.rows[0], value)
-
-
-def run_pass(text):
-    with ir.Context() as context:
-        module = ir.Module.parse(text)
-        _pipeline_text.build("cse,rtask-merge-siblings", context).run(module.operation)
-        return str(module)
 
 
 def merged_ops(text):
@@ -187,11 +174,9 @@ SEEN = []
 @example(alike("one bias for all", "gate", "row", "bias"))
 def check_random_graph(graph):
     text, constants, arrays = build(graph)
-    after = run_pass(text)
+    after = run_passes(text, PASSES)
     SEEN.append(merged_ops(after))
-    expected, found = (RUN.run(t, constants, arrays) for t in (text, after))
-    for a, c in zip(expected, found, strict=True):
-        np.testing.assert_array_equal(c, a)
+    assert_same_bits((text, after), constants, arrays)
 
 
 def test_random_graphs_keep_every_bit(monkeypatch):
@@ -206,10 +191,9 @@ def test_random_graphs_keep_every_bit(monkeypatch):
 
 def merge_everything(b, results, arrays, monkeypatch):
     monkeypatch.setattr(Profit, "worth", lambda self, products: len(products) > 1)
-    text = b.module([(f"y{k}", v) for k, v in enumerate(results)])
-    after = run_pass(text)
-    for a, c in zip(*(RUN.run(t, b.constants, arrays) for t in (text, after)), strict=True):
-        np.testing.assert_array_equal(c, a)
+    text = module_of(b, results)
+    after = run_passes(text, PASSES)
+    assert_same_bits((text, after), b.constants, arrays)
     return merged_ops(after)
 
 
