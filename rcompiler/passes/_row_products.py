@@ -22,7 +22,7 @@ from rcompiler.passes._tensor_ir import defining
 class RowProduct:
     """A product of operand `x`, which is no constant, with constant weights.
 
-    axis: of the columns in the weights. start: the filled tensor that it adds to.
+    axis: of the columns in the weights. start: the fill, with a constant, that it adds to.
     """
 
     generic: Generic
@@ -44,9 +44,17 @@ class RowProduct:
         """Equal for products that differ in x and weights only, up to their bodies."""
         op = self.generic.op
         types = tuple(ir.RankedTensorType(v.type).element_type for v in op.operands)
-        number = defining(self.start.operands[0])
-        zero = self.start.operands[0] if number is None else number.attributes["value"]
-        return self.x, op.attributes["indexing_maps"], types, self.product.depth, zero
+        return self.x, op.attributes["indexing_maps"], types, self.product.depth, self._number
+
+    @property
+    def from_zero(self) -> bool:
+        """Whether it adds to zeros, so that its parts are products that may be added."""
+        return self._number.value == 0
+
+    @property
+    def _number(self) -> ir.FloatAttr | ir.IntegerAttr:
+        """What `start` is filled with."""
+        return self.start.operands[0].owner.operation.attributes["value"]
 
 
 def row_product(op: ir.Operation) -> RowProduct | None:
@@ -58,6 +66,9 @@ def row_product(op: ir.Operation) -> RowProduct | None:
         return None
     start = defining(generic.inits[0])
     if start is None or start.name != "linalg.fill":
+        return None
+    number = defining(start.operands[0])
+    if number is None or number.name != "arith.constant":
         return None
     for x in (0, 1):
         reads = [[dim_of(e) for e in generic.maps[k].results] for k in (x, 1 - x, 2)]

@@ -236,7 +236,7 @@ def _whole(product: RowProduct) -> _Part:
 def _parts(product: RowProduct) -> list[_Part]:
     """One part for each tensor that x is joined from along the depth; else one."""
     joined, axes = defining(product.rows_of), _depth_axes(product)
-    if joined is None or joined.name != "tensor.concat" or axes is None:
+    if joined is None or joined.name != "tensor.concat" or axes is None or not product.from_zero:
         return [_whole(product)]
     if ir.IntegerAttr(joined.attributes["dim"]).value != axes[0]:
         return [_whole(product)]

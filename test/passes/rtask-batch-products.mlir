@@ -443,3 +443,27 @@ func.func @computed_weights(%x0: tensor<1x64xf32>, %x1: tensor<1x64xf32>, %w: te
   } -> tensor<1x64xf32>
   return %y0, %y1 : tensor<1x64xf32>, tensor<1x64xf32>
 }
+
+// Nor are sums that start from what is computed.
+// CHECK-LABEL: func.func @computed_start
+// CHECK-NOT: tensor.concat
+// CHECK-COUNT-2: linalg.generic
+func.func @computed_start(%x0: tensor<1x64xf32>, %x1: tensor<1x64xf32>, %start: tensor<f32>) -> (tensor<1x64xf32>, tensor<1x64xf32>) {
+  %zero = tensor.extract %start[] : tensor<f32>
+  %e = tensor.empty() : tensor<1x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x64xf32>) -> tensor<1x64xf32>
+  %w = arith.constant dense_resource<w> : tensor<64x64xf32>
+  %y0 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x0, %w : tensor<1x64xf32>, tensor<64x64xf32>) outs(%f : tensor<1x64xf32>) {
+  ^bb0(%l: f32, %r: f32, %o: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x64xf32>
+  %y1 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x1, %w : tensor<1x64xf32>, tensor<64x64xf32>) outs(%f : tensor<1x64xf32>) {
+  ^bb0(%l: f32, %r: f32, %o: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x64xf32>
+  return %y0, %y1 : tensor<1x64xf32>, tensor<1x64xf32>
+}

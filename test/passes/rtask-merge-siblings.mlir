@@ -474,3 +474,34 @@ func.func @other_types(%x: tensor<4x64xf16>) -> tensor<4x8xf32> {
   } -> tensor<4x8xf32>
   return %y : tensor<4x8xf32>
 }
+
+// Sums that start from what is computed stay.
+// CHECK-LABEL: func.func @computed_start
+// CHECK-NOT: tensor.concat
+// CHECK-COUNT-3: linalg.generic
+// CHECK-NOT: linalg.generic
+func.func @computed_start(%x: tensor<4x64xf32>, %start: tensor<f32>) -> tensor<4x4xf32> {
+  %number = tensor.extract %start[] : tensor<f32>
+  %w1 = arith.constant dense<1.0> : tensor<64x4xf32>
+  %w2 = arith.constant dense<2.0> : tensor<64x4xf32>
+  %e = tensor.empty() : tensor<4x4xf32>
+  %f = linalg.fill ins(%number : f32) outs(%e : tensor<4x4xf32>) -> tensor<4x4xf32>
+  %a = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w1 : tensor<4x64xf32>, tensor<64x4xf32>) outs(%f : tensor<4x4xf32>) {
+  ^bb0(%l: f32, %r: f32, %o: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<4x4xf32>
+  %b = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w2 : tensor<4x64xf32>, tensor<64x4xf32>) outs(%f : tensor<4x4xf32>) {
+  ^bb0(%l: f32, %r: f32, %o: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<4x4xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%a, %b : tensor<4x4xf32>, tensor<4x4xf32>) outs(%e : tensor<4x4xf32>) {
+  ^bb0(%l: f32, %r: f32, %o: f32):
+    %s = arith.mulf %l, %r : f32
+    linalg.yield %s : f32
+  } -> tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}

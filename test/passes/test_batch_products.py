@@ -256,6 +256,29 @@ def test_rows_that_a_loop_makes(everything):
     assert net.batched(net.product(looped, w), net.product(net.steps[1], w)) == (1, 0)
 
 
+@pytest.mark.parametrize(("start", "found"), [(0, (1, 1 + 3)), (1.5, (0, 0))])
+def test_only_sums_from_zero_are_cut(everything, start, found):
+    """Each part would add the start again."""
+    net = Network(1)
+    w, h, results = net.b.constant(net.weights(2)), net.row(), []
+    for x in net.steps:
+        init = net.b.fill((1, WIDTH), "float32", start)
+        operands, out = [(net.joined(x, h), "d0, d2"), (w, "d2, d1")], [(init, "d0, d1")]
+        [h] = net.b.generic(operands, out, "ppr", lambda s, a, e, sum: sum + a * e)
+        results.append(h)
+    assert net.batched(*results) == found
+
+
+def test_sums_that_start_alike_are_batched(everything):
+    net = Network(1)
+    w, results = net.b.constant(net.weights()), []
+    for x, start in zip([*net.steps, net.row()], (1.5, 1.5, 2.5, 2.5), strict=True):
+        operands = [(x, "d0, d2"), (w, "d2, d1")]
+        out = [(net.b.fill((1, WIDTH), "float32", start), "d0, d1")]
+        results += net.b.generic(operands, out, "ppr", lambda s, a, e, sum: sum + a * e)
+    assert net.batched(*results) == (2, 0)
+
+
 def test_a_batch_says_where_its_members_come_from(everything):
     net = Network(1)
     w, results = net.weights(), []
