@@ -95,8 +95,8 @@ def order(graph: Graph, chosen: Sequence[Batch]) -> Order | None:
     for node in range(count):
         own = list(graph.reads[node])
         for number, factor in enumerate(graph.factors.get(node, ())):
-            batch = batch_of.get((node, number))
-            own += factor.reads if batch is None else [batch]
+            instead = batch_of.get((node, number))
+            own += factor.reads if instead is None else [instead]
         reads[node] = own
     for i, batch in enumerate(chosen):
         reads[count + i] = [r for node, number in batch for r in graph.factors[node][number].reads]
