@@ -243,7 +243,8 @@ def _parts(product: RowProduct) -> list[_Part]:
     parts, first = [], 0
     for number, value in enumerate(joined.operands):
         depth = shape_of(value)[axes[0]]
-        parts.append(_Part(product, joined, number, first, depth))
+        if depth:  # else nothing to add, and maybe no place in the weights
+            parts.append(_Part(product, joined, number, first, depth))
         first += depth
     return parts
 

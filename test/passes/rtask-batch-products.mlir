@@ -467,3 +467,30 @@ func.func @computed_start(%x0: tensor<1x64xf32>, %x1: tensor<1x64xf32>, %start: 
   } -> tensor<1x64xf32>
   return %y0, %y1 : tensor<1x64xf32>, tensor<1x64xf32>
 }
+
+// A part without elements is left out: no slice can start at the end of the weights.
+// CHECK-LABEL: func.func @empty_part
+// CHECK: tensor.extract_slice %[[W:.*]][0, 0] [64, 64] [1, 1] : tensor<128x64xf32>
+// CHECK: tensor.extract_slice %[[W]][64, 0] [64, 64] [1, 1] : tensor<128x64xf32>
+// CHECK-NOT: tensor.extract_slice %[[W]][128
+func.func @empty_part(%x0: tensor<1x64xf32>, %x1: tensor<1x64xf32>, %h: tensor<1x64xf32>, %z: tensor<1x0xf32>) -> tensor<1x64xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x64xf32>) -> tensor<1x64xf32>
+  %w = arith.constant dense_resource<w> : tensor<128x64xf32>
+  %j0 = tensor.concat dim(1) %x0, %h, %z : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x0xf32>) -> tensor<1x128xf32>
+  %h0 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%j0, %w : tensor<1x128xf32>, tensor<128x64xf32>) outs(%f : tensor<1x64xf32>) {
+  ^bb0(%l: f32, %r: f32, %o: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x64xf32>
+  %j1 = tensor.concat dim(1) %x1, %h0, %z : (tensor<1x64xf32>, tensor<1x64xf32>, tensor<1x0xf32>) -> tensor<1x128xf32>
+  %h1 = linalg.generic {indexing_maps = [#x, #w, #y], iterator_types = ["parallel", "parallel", "reduction"]} ins(%j1, %w : tensor<1x128xf32>, tensor<128x64xf32>) outs(%f : tensor<1x64xf32>) {
+  ^bb0(%l: f32, %r: f32, %o: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %o, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x64xf32>
+  return %h1 : tensor<1x64xf32>
+}

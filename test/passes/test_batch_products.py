@@ -256,6 +256,12 @@ def test_rows_that_a_loop_makes(everything):
     assert net.batched(net.product(looped, w), net.product(net.steps[1], w)) == (1, 0)
 
 
+def test_no_rows(everything):
+    net = Network(1)
+    w = net.weights()
+    assert net.batched(*(net.product(net.argument((0, WIDTH)), w) for _ in range(2))) == (0, 0)
+
+
 @pytest.mark.parametrize(("start", "found"), [(0, (1, 1 + 3)), (1.5, (0, 0))])
 def test_only_sums_from_zero_are_cut(everything, start, found):
     """Each part would add the start again."""
