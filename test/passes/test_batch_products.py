@@ -15,7 +15,7 @@ from rcompiler.frontend.builder import Builder
 from rcompiler.passes._siblings import Profit
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-from s1 import assert_same_bits, module_of, numbers, product, run_passes  # noqa: E402
+from s1 import assert_same_bits, batched, module_of, numbers, product, run_passes  # noqa: E402
 
 PASSES = "cse,rtask-batch-products"
 WIDTH = 4
@@ -90,7 +90,7 @@ class Network:
         """How many products were made of several, and how many parts of weights were cut off."""
         text = module_of(self.b, results)
         after = run_passes(text, PASSES)
-        found = counts(after)
+        found = batched(after)
         if found[1] == 0 or self.dtype.kind == "i":
             assert_same_bits((text, after), self.b.constants, self.arrays)
         else:
@@ -100,15 +100,6 @@ class Network:
                 np.testing.assert_allclose(c, a, rtol=rtol, atol=rtol * max(1.0, abs(a).max()))
         assert run_passes(text, PASSES) == after
         return found
-
-
-def counts(text):
-    """How many products have slices cut from their results, and how many weights are cut."""
-    sources = re.findall(r"extract_slice (%[\w#]+)\[", text)
-    ops = re.findall(r"(%[\w#]+) = linalg.generic .*?iterator_types = \[(.*?)\]", text)
-    products = {name for name, kinds in ops if "reduction" in kinds}
-    constants = set(re.findall(r"(%\w+) = arith.constant dense", text))
-    return len(products & set(sources)), sum(name in constants for name in sources)
 
 
 # -- random graphs ---------------------------------------------------------------------------------

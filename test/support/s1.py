@@ -1,5 +1,7 @@
 """S1 modules before and after a pass, and the numbers that both give."""
 
+import re
+
 import numpy as np
 from naive_linalg import Runner
 from torch_mlir import ir
@@ -37,3 +39,14 @@ def assert_same_bits(texts, constants, arrays):
     """Fails unless two modules give equal results to the last bit."""
     for expected, found in numbers(texts, constants, arrays):
         np.testing.assert_array_equal(found, expected)
+
+
+def batched(text):
+    """What rtask-batch-products made: how many products have slices cut from their results, and how
+    often weights are cut.
+    """
+    sources = re.findall(r"extract_slice (%[\w#]+)\[", text)
+    ops = re.findall(r"(%[\w#]+) = linalg.generic .*?iterator_types = \[(.*?)\]", text)
+    products = {name for name, kinds in ops if "reduction" in kinds}
+    constants = set(re.findall(r"(%\w+) = arith.constant dense", text))
+    return len(products & set(sources)), sum(name in constants for name in sources)
