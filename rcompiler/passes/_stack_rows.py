@@ -15,9 +15,8 @@ def stack_rows(values: Sequence[ir.Value], axis: int) -> ir.Value:
     """At the insertion point: [.., n, ..] each to [.., n * count, ..]."""
     shape = list(shape_of(values[0]))
     shape[axis] *= len(values)
-    leading = all(size == 1 for size in shape[:axis])
-    chunks = [_chunk(value) for value in values] if leading else []
-    found = _one_piece([c for c in chunks if c is not None]) if None not in chunks else None
+    side_by_side = all(size == 1 for size in shape[:axis])
+    found = _one_piece([_chunk(value) for value in values]) if side_by_side else None
     return concat(values, axis) if found is None else reshape(found, shape)
 
 
@@ -45,11 +44,14 @@ def _chunk(value: ir.Value) -> _Chunk | None:
     return _Chunk(source, starts[0], sizes[0])
 
 
-def _one_piece(chunks: Sequence[_Chunk]) -> ir.Value | None:
+def _one_piece(chunks: Sequence[_Chunk | None]) -> ir.Value | None:
     """The slice that is all of them in a row, if they lie side by side in one tensor."""
-    first, position = chunks[0], chunks[0].start
+    first = chunks[0]
+    if first is None:
+        return None
+    position = first.start
     for chunk in chunks:
-        if chunk.source != first.source or chunk.start != position:
+        if chunk is None or chunk.source != first.source or chunk.start != position:
             return None
         position += chunk.size
     shape = list(shape_of(first.source))

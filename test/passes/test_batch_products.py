@@ -156,6 +156,30 @@ def test_rows_of_any_rank(everything, lead, by_rows):
     assert net.batched(*(net.product(x, w, by_rows) for x in net.steps)) == (1, 0)
 
 
+@pytest.mark.parametrize(
+    ("shape", "x", "w", "y", "first"),
+    [
+        ((WIDTH, 1), "d2, d0", "d2, d1", "d0, d1", "x"),  # x is [depth, rows]
+        ((1, WIDTH), "d0, d2", "d1, d2", "d0, d1", "w"),
+        ((3, 2, WIDTH), "d1, d0, d3", "d3, d2", "d0, d1, d2", "x"),  # rows are transposed
+        ((WIDTH, 2, 1), "d3, d0, d1", "d3, d2", "d1, d0, d2", "w"),
+    ],
+)
+def test_rows_along_any_axis(everything, shape, x, w, y, first):
+    net = Network(1)
+    weights, results = net.b.constant(net.weights()), []
+    rows = net.argument((3, *shape))
+    parallel = y.count("d")
+    for step in range(3):
+        part = net.b.slice(rows, [step] + [0] * len(shape), [1, *shape])
+        operands = {"x": (net.b.reshape(part, shape), x), "w": (weights, w)}
+        sizes = dict(zip(x.split(", "), shape, strict=True)) | {f"d{parallel - 1}": WIDTH}
+        out = [sizes[dim] for dim in y.split(", ")]
+        a, b = (operands[name] for name in (first, *({"x", "w"} - {first})))
+        results.append(net.b.contract(a, b, (out, y), "p" * parallel + "r"))
+    assert net.batched(*results) == (1, 0)
+
+
 def test_a_vector_has_no_rows(everything):
     net = Network(1, lead=())
     w = net.weights()

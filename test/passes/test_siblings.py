@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.frontend.builder import Builder
-from rcompiler.passes._siblings import MAX_BYTES, Product, Profit, groups, merged
+from rcompiler.passes._siblings import MAX_BYTES, Product, Profit, deepened, groups, merged, stacked
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from s1 import assert_same_bits, module_of, product, run_passes  # noqa: E402
@@ -50,6 +50,37 @@ def test_merged_weights_are_bounded():
     assert profit.worth([deep] * 4)
     assert not profit.worth([deep] * 5)
     assert not profit.worth([replace(rows, depth=0)] * 4)
+
+
+def test_stacked_rows_and_joined_depths():
+    assert stacked([GATE, replace(GATE, rows=3)]) == replace(GATE, rows=4)
+    assert deepened([GATE, replace(GATE, depth=3)]) == replace(GATE, depth=19)
+
+
+@pytest.mark.parametrize("level", ["v3", "v4"])
+def test_few_rows_are_worth_stacking(level):
+    profit = Profit(cpu_device(level))
+    row = Product(rows=1, columns=256, depth=256, itemsize=4)
+    assert profit.worth_stacking([row] * 2)
+    assert not profit.worth_stacking([row])
+    assert not profit.worth_stacking([replace(row, rows=128)] * 2)
+    assert not profit.worth_stacking([replace(row, rows=0)] * 2)
+
+
+def test_latency_is_shared_by_the_eus_that_find_a_task():
+    """Tasks of one row and one vector of columns; who gets a share must tell the others."""
+    row = Product(rows=1, columns=64, depth=64, itemsize=4)  # four vectors on v4
+
+    def latency(rows, eus, columns=64):
+        profit, wanted = Profit(cpu_device("v4", eus=eus)), replace(row, rows=rows, columns=columns)
+        return profit.latency(wanted), profit.ns(wanted), profit.device.costs.hand_off_ns
+
+    for rows, eus, shares in [(1, 2, 2), (1, 64, 4), (3, 64, 12)]:
+        found, ns, hand_off = latency(rows, eus)
+        assert found == pytest.approx(ns / shares + hand_off)
+    for rows, eus, columns in [(1, 1, 64), (1, 64, 16), (0, 64, 64)]:
+        found, ns, _ = latency(rows, eus, columns)
+        assert found == ns
 
 
 class Siblings:
