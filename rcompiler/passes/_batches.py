@@ -3,19 +3,19 @@
 The steps of a recurrent network multiply by the same weights. Step by step, all weights of a layer
 are read for one row each time; where the rows do not depend on one another, one product of all of
 them reads the weights once. Its price is order: the product waits for its last row, so a layer is
-computed after another and not beside it, along the diagonals of the unrolled network. The fewer
-EUs, the better the bargain; `choose` asks the bounds of the whole graph.
+computed after another and not beside it, along the diagonals of the unrolled network; in between
+are batches of some of the rows. `_batch_choice` says which are best.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from rcompiler.passes._siblings import Product, Profit, deepened, stacked
+from rcompiler.passes._siblings import Product
 
 
 @dataclass(frozen=True)
@@ -117,58 +117,3 @@ def order(graph: Graph, chosen: Sequence[Batch]) -> Order | None:
             if waiting[reader] == 0:
                 heapq.heappush(ready, (rank[reader], reader))
     return Order(tuple(steps), reads) if len(steps) == len(reads) else None
-
-
-def worth(graph: Graph, batch: Batch, profit: Profit) -> bool:
-    """Whether one product takes less EU time than those of the members."""
-    return profit.worth_stacking([graph.factors[node][n].product for node, n in batch])
-
-
-def choose(
-    graph: Graph, found: Sequence[Batch], profit: Profit
-) -> tuple[list[Batch], Order] | None:
-    """The batches that make the graph faster on the device, and an order with them; or None.
-
-    A graph takes its critical path or the work that each EU has, whichever is longer. All batches
-    are tried at once; if that is no gain or there is a cycle, each for itself, those of the first
-    nodes first.
-    """
-    least, _ = _bound(graph, (), profit)
-    time, made = _bound(graph, found, profit)
-    if made is not None and time < least:
-        return list(found), made
-    chosen: list[Batch] = []
-    best = None
-    for batch in found:
-        time, made = _bound(graph, [*chosen, batch], profit)
-        if made is not None and time < least:
-            chosen, least, best = [*chosen, batch], time, made
-    return (chosen, best) if best is not None else None
-
-
-def _bound(graph: Graph, chosen: Sequence[Batch], profit: Profit) -> tuple[float, Order | None]:
-    """ns below which no schedule gets, by the times of the products alone, and the order; inf for
-    a cycle.
-    """
-    made = order(graph, chosen)
-    if made is None:
-        return float("inf"), None
-    count, taken = len(graph.reads), {member for batch in chosen for member in batch}
-    work, ends = 0.0, [0.0] * (count + len(chosen))
-    for node in made.steps:
-        if node >= count:
-            batch = chosen[node - count]
-            own = [stacked([graph.factors[n][number].product for n, number in batch])]
-        else:
-            own = _left(graph, node, taken)
-        work += sum(map(profit.ns, own))
-        latency = max(map(profit.latency, own), default=0.0)
-        ends[node] = max((ends[read] for read in made.reads[node]), default=0.0) + latency
-    return max(work / profit.device.eus, max(ends, default=0.0)), made
-
-
-def _left(graph: Graph, node: int, taken: Collection[Member]) -> list[Product]:
-    """The products that a node computes itself."""
-    factors = graph.factors.get(node, ())
-    left = [f.product for number, f in enumerate(factors) if (node, number) not in taken]
-    return [deepened(left)] if left and len(left) == len(factors) else left

@@ -12,6 +12,7 @@ from rcompiler.roller.expr import Access, TensorExpr, floordiv, index, mod, tens
 MAX_BYTES = 1 << 26  # of merged weights: the constants are concatenated in memory once
 # predicted, starts included; below it, measurements show no gain (docstring of the pass)
 LEAST_GAIN = 1.15
+_KEPT = 0.75  # of the largest private cache: rows and results pass through it too
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Profit:
     device: Device
 
     def __post_init__(self) -> None:
-        self._known: dict[Product, float] = {}
+        self._known: dict[tuple[Product, bool], float] = {}
 
     def narrow(self, product: Product) -> bool:
         """At most two vectors of columns: too few for the register tile of a product.
@@ -98,25 +99,42 @@ class Profit:
         apart = sum(self.ns(p) for p in products)
         return apart >= LEAST_GAIN * (self.ns(whole) + self.device.costs.task_ns)
 
-    def latency(self, product: Product) -> float:
-        """ns until a product is done and all EUs know, if it has the device for itself."""
+    @property
+    def private_bytes(self) -> float:
+        """How many bytes of weights an EU keeps for itself from one product to the next."""
+        return _KEPT * max((level.capacity for level in self.device.memory[:-2]), default=0)
+
+    def shares(self, product: Product) -> int:
+        """How many EUs a product can keep busy."""
         tasks = product.rows * -(-product.columns // self.device.lanes(4))
-        shares = max(1, min(self.device.eus, tasks))
-        return self.ns(product) / shares + (self.device.costs.hand_off_ns if shares > 1 else 0.0)
+        return max(1, min(self.device.eus, tasks))
+
+    def resident_ns(self, product: Product) -> float:
+        """As `ns`, with weights that the EUs have kept in caches of their own."""
+        private = [level.bandwidth for level in self.device.memory[:-2]]
+        if not private:
+            return self.ns(product)
+        moved = product.bytes / private[-1]
+        return min(self.ns(product), max(moved, self._ns(product, resident=True)))
 
     def ns(self, product: Product) -> float:
         """EU time of a product and its start, by the tile that Roller makes for it."""
-        if product not in self._known:
-            decision = construct(expression(product, self.device.lanes(4)), self.device)[0]
+        return self._ns(product, resident=False)
+
+    def _ns(self, product: Product, *, resident: bool) -> float:
+        if (product, resident) not in self._known:
+            made = expression(product, self.device.lanes(4), resident=resident)
+            decision = construct(made, self.device)[0]
             spent = decision.tasks * decision.estimated_ns
-            self._known[product] = spent + self.device.costs.task_ns
-        return self._known[product]
+            self._known[product, resident] = spent + self.device.costs.task_ns
+        return self._known[product, resident]
 
 
-def expression(product: Product, lanes: int) -> TensorExpr:
+def expression(product: Product, lanes: int, *, resident: bool = False) -> TensorExpr:
     """The tensor expression of a product with an epilogue of one operation per element.
 
-    Weights of 2 * lanes columns or more are in panels, as rtask-pack-weights stores them.
+    Weights of 2 * lanes columns or more are in panels, as rtask-pack-weights stores them. resident:
+    moving them takes nothing.
     """
     m, n, k = index((1, 0)), index((1, 1)), index((1, 2))
     rows, columns, depth = product.rows, product.columns, product.depth
@@ -129,6 +147,7 @@ def expression(product: Product, lanes: int) -> TensorExpr:
         weights = Access((columns, depth), product.itemsize, (n, k))
     else:
         weights = Access((depth, columns), product.itemsize, (k, n))
+    weights = replace(weights, kept=resident)
     return tensor_expr(
         axes=[("m", rows, "parallel"), ("n", columns, "parallel"), ("k", depth, "reduction")],
         inputs=[Access((rows, depth), product.itemsize, (m, k)), weights],

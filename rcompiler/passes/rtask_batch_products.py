@@ -33,7 +33,8 @@ from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import shape_of
 from rcompiler.passes import Pass
-from rcompiler.passes._batches import Batch, Factor, Graph, Member, Order, batches, choose, worth
+from rcompiler.passes._batch_choice import choose, worth
+from rcompiler.passes._batches import Batch, Factor, Graph, Member, Order, batches
 from rcompiler.passes._clone import copy_block
 from rcompiler.passes._linalg_form import alike, dim_of, operations
 from rcompiler.passes._row_products import RowProduct, row_product

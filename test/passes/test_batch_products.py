@@ -24,8 +24,9 @@ WIDTH = 4
 @pytest.fixture
 def everything(monkeypatch):
     """Whatever can be batched is, also where it would not pay: rows cost nothing."""
-    monkeypatch.setattr(Profit, "ns", lambda self, product: 1e3 * product.bytes)
-    monkeypatch.setattr(Profit, "latency", lambda self, product: 0.0)
+    for time in ("ns", "resident_ns"):
+        monkeypatch.setattr(Profit, time, lambda self, product: 1e6 * product.bytes)
+    monkeypatch.setattr(Profit, "shares", lambda self, product: 10**9)
 
 
 class Network:

@@ -67,20 +67,25 @@ def test_few_rows_are_worth_stacking(level):
     assert not profit.worth_stacking([replace(row, rows=0)] * 2)
 
 
-def test_latency_is_shared_by_the_eus_that_find_a_task():
-    """Tasks of one row and one vector of columns; who gets a share must tell the others."""
-    row = Product(rows=1, columns=64, depth=64, itemsize=4)  # four vectors on v4
+@pytest.mark.parametrize(
+    ("rows", "columns", "eus", "shares"),
+    [(1, 64, 2, 2), (1, 64, 64, 4), (3, 64, 64, 12), (1, 64, 1, 1), (1, 16, 64, 1), (0, 64, 64, 1)],
+)
+def test_a_product_keeps_as_many_eus_busy_as_find_a_task(rows, columns, eus, shares):
+    """Tasks of one row and one vector of 16 columns."""
+    row = Product(rows=rows, columns=columns, depth=64, itemsize=4)
+    assert Profit(cpu_device("v4", eus=eus)).shares(row) == shares
 
-    def latency(rows, eus, columns=64):
-        profit, wanted = Profit(cpu_device("v4", eus=eus)), replace(row, rows=rows, columns=columns)
-        return profit.latency(wanted), profit.ns(wanted), profit.device.costs.hand_off_ns
 
-    for rows, eus, shares in [(1, 2, 2), (1, 64, 4), (3, 64, 12)]:
-        found, ns, hand_off = latency(rows, eus)
-        assert found == pytest.approx(ns / shares + hand_off)
-    for rows, eus, columns in [(1, 1, 64), (1, 64, 16), (0, 64, 64)]:
-        found, ns, _ = latency(rows, eus, columns)
-        assert found == ns
+def test_weights_that_stay_in_private_caches_come_from_there():
+    device = cpu_device("v4")
+    profit, row = Profit(device), Product(rows=1, columns=512, depth=128, itemsize=4)
+    l2 = device.level("L2")
+    assert profit.private_bytes == 0.75 * l2.capacity
+    assert profit.resident_ns(row) >= row.bytes / l2.bandwidth
+    assert profit.resident_ns(row) < profit.ns(row)
+    wide = replace(row, rows=512)  # bound by arithmetic wherever the weights are
+    assert profit.resident_ns(wide) == pytest.approx(profit.ns(wide), rel=0.1)
 
 
 class Siblings:
