@@ -7,9 +7,9 @@ alone (`compile_schedule`), so that a schedule edited by hand compiles the same 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
@@ -22,7 +22,7 @@ from rcompiler.codegen.cpu import ObjectCache, Target, compile_objects
 from rcompiler.codegen.link import link
 from rcompiler.device.model import Device
 from rcompiler.device.record import to_option
-from rcompiler.errors import CompilerError, DeviceError, InvalidModel
+from rcompiler.errors import CompilerError, InvalidModel
 from rcompiler.explain import make_report
 from rcompiler.frontend import import_onnx
 from rcompiler.host import given_device, measured_device, target_device
@@ -63,8 +63,8 @@ from rcompiler.rammer.validate import validate
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
 from rcompiler.runtime.memory import arena, require
 from rcompiler.runtime.program import MAX_EUS
+from rcompiler.steps import Progress, Steps
 
-Progress = Callable[[str, float], None]
 # LLVM's name of each feature level; None is the host itself, with all that it has beyond the level.
 _LEVELS = {"x86-64": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"}
 
@@ -116,16 +116,23 @@ def compile_onnx(
     base = target_device(target)
     chosen = given_device(target, base, device)
     run = _Compilation(options, base, progress)
-    emit.prepare()  # a process that runs LLVM, so that it is there when code is to be generated
-    with run.boundary():
-        run.begin("import")
-        imported = import_onnx(model, shapes, values)
-        run.begin("device")
-        run.device = chosen or measured_device(base, options.cache)
-        with dialects.load(ir.Context()) as context, ir.Location.unknown():
-            context.enable_multithreading(False)
-            artifact = run.from_linalg(imported.parse(context), imported.constants)
+    [artifact] = run.from_onnx(model, shapes, values, chosen, [options.policy])
     return CompiledModel(artifact)
+
+
+def compile_policies(
+    model: Any, policies: Sequence[Policy], *, eus: int | None = None
+) -> dict[Policy, CompiledModel]:
+    """An ONNX model scheduled by several policies, for this host; else as `compile_onnx`.
+
+    All of them choose from the same rKernels: only the schedules differ.
+    """
+    options = CompileOptions(eus=checked_eus(eus, MAX_EUS), cache=checked_cache(None))
+    base = target_device(options.target)
+    run = _Compilation(options, base, None)
+    chosen = given_device(options.target, base, None)
+    artifacts = run.from_onnx(model, None, None, chosen, policies)
+    return dict(zip(policies, map(CompiledModel, artifacts), strict=True))
 
 
 @contextmanager
@@ -142,7 +149,7 @@ def operators_of(
     """
     run = _Compilation(CompileOptions(roots=roots), device, None)
     with dialects.load(ir.Context()) as context, ir.Location.unknown():
-        with run.boundary():
+        with run.steps.boundary():
             context.enable_multithreading(False)
             imported = import_onnx(model, shapes)
             module = imported.parse(context)
@@ -181,9 +188,9 @@ def schedule_artifact(
     """What compile_schedule does, in this process."""
     run = _Compilation(options, target_device(options.target), progress)
     emit.prepare()
-    with run.boundary(), dialects.load(ir.Context()) as context, ir.Location.unknown():
+    with run.steps.boundary(), dialects.load(ir.Context()) as context, ir.Location.unknown():
         context.enable_multithreading(False)
-        run.begin("parse")
+        run.steps.begin("parse")
         try:
             module = ir.Module.parse(text)
         except ir.MLIRError as error:
@@ -196,42 +203,11 @@ class _Compilation:
     """One compilation: keeps the stage texts. device: whose figures decide."""
 
     def __init__(self, options: CompileOptions, target: Device, progress: Progress | None) -> None:
-        if progress is not None and not callable(progress):
-            raise CompilerError(f"progress={progress!r}: give a function of (stage, seconds)")
+        self.steps = Steps(progress)
         self._options = options
         self._base = target
         self.device = target
-        self._progress = progress
-        self._start = time.perf_counter()
-        self._step = ""
         self._stages: dict[str, str] = {}
-
-    def begin(self, step: str) -> None:
-        """Note and report the step that begins now."""
-        self._step = step
-        if self._progress is not None:
-            self._progress(step, time.perf_counter() - self._start)
-
-    @contextmanager
-    def boundary(self) -> Iterator[None]:
-        """Only CompilerErrors leave: whatever else happens inside is called a defect."""
-        try:
-            yield
-        except CompilerError:
-            raise
-        except MemoryError:
-            raise DeviceError(
-                f"{self._step}: not enough memory on this machine; use a smaller model"
-            ) from None
-        except RecursionError:
-            raise InvalidModel(
-                f"{self._step}: the model is nested too deeply; flatten it"
-            ) from None
-        except Exception as error:
-            raise CompilerError(
-                f"{self._step}: {type(error).__name__}: {error}; this is a defect of the compiler, "
-                "report it with the model"
-            ) from error
 
     def to_rtask(
         self, module: ir.Module, constants: Mapping[str, Constant]
@@ -255,11 +231,35 @@ class _Compilation:
         self._keep("rtask", module)
         return constants
 
-    def from_linalg(self, module: ir.Module, constants: Mapping[str, Constant]) -> Artifact:
+    def from_onnx(
+        self,
+        model: Any,
+        shapes: Mapping[str, Any] | None,
+        values: Mapping[str, Any] | None,
+        device: Device | None,
+        policies: Sequence[Policy],
+    ) -> list[Artifact]:
+        """The model scheduled by each of `policies`. device: None for what is measured here."""
+        emit.prepare()  # a process that runs LLVM, so that it is there when code is generated
+        with self.steps.boundary():
+            self.steps.begin("import")
+            imported = import_onnx(model, shapes, values)
+            self.steps.begin("device")
+            self.device = device or measured_device(self._base, self._options.cache)
+            with dialects.load(ir.Context()) as context, ir.Location.unknown():
+                context.enable_multithreading(False)
+                return self.from_linalg(imported.parse(context), imported.constants, policies)
+
+    def from_linalg(
+        self,
+        module: ir.Module,
+        constants: Mapping[str, Constant],
+        policies: Sequence[Policy],
+    ) -> list[Artifact]:
         options, record = self._options, to_option(self.device)
         constants = self.to_rtask(module, constants)
         if options.tune == "kernels":
-            self.begin("tune")
+            self.steps.begin("tune")
             with kernel_tuner(
                 self.device,
                 self._base,
@@ -273,12 +273,18 @@ class _Compilation:
             tile = RollerTile(record, policy=options.roller_policy, eus=options.eus)
             self._run(module, str(tile))
         self._keep("rkernel", module)
-        self._run(module, str(RammerSchedule(options.policy, options.eus, record)))
-        return self.from_schedule(module, constants)
+        found = []
+        for policy in policies:
+            # of several, each schedules a copy
+            copy = module if len(policies) == 1 else _copy(module)
+            self._options = replace(options, policy=policy)
+            self._run(copy, str(RammerSchedule(policy, options.eus, record)))
+            found.append(self.from_schedule(copy, constants))
+        return found
 
     def from_schedule(self, module: ir.Module, constants: Mapping[str, Constant]) -> Artifact:
         self._keep("vdevice", module)
-        self.begin("prove")
+        self.steps.begin("prove")
         tables = read_tables(module.operation)
         kernels = list(tables.kernels.values())
         inputs, outputs = tables.sizes()
@@ -299,7 +305,7 @@ class _Compilation:
         kernels = tables.kernels.values()
         modules = chain([veu.module_text()], self._code(module))
         objects = compile_objects(modules, target, cache=cache)
-        self.begin("link")
+        self.steps.begin("link")
         return Artifact(
             image=link(objects),
             kernels=tuple(
@@ -349,7 +355,7 @@ class _Compilation:
                 functions.setdefault(str(function.attributes["sym_name"]), text)
             yield alone
         self._stages["llvm"] = "\n".join(["module {", *functions.values(), "}\n"])
-        self.begin("object")
+        self.steps.begin("object")
 
     def _run(self, module: ir.Module, pipeline: str) -> None:
         """Run passes of a stage; `_keep` verifies its result, once for all of them."""
@@ -359,7 +365,7 @@ class _Compilation:
         self, text: str, context: ir.Context, *, verify: bool = True
     ) -> Callable[[ir.Module], None]:
         """A pipeline that can run on several modules, as the step that begins now."""
-        self.begin(text.partition("{")[0])
+        self.steps.begin(text.partition("{")[0])
         return runner(text, context, verify=verify)
 
     def _keep(self, stage: str, module: ir.Module) -> None:
@@ -374,4 +380,19 @@ class _Compilation:
         self._stages[stage] = module.operation.get_asm(assume_verified=True)
 
 
-__all__ = ["STAGES", "compile_onnx", "compile_schedule", "operators_of", "schedule_artifact"]
+def _copy(module: ir.Module) -> ir.Module:
+    copy = ir.Module.create(ir.Location.unknown(module.context))
+    with ir.InsertionPoint(copy.body):
+        for view in module.body.operations:
+            view.operation.clone()
+    return copy
+
+
+__all__ = [
+    "STAGES",
+    "compile_onnx",
+    "compile_policies",
+    "compile_schedule",
+    "operators_of",
+    "schedule_artifact",
+]

@@ -17,7 +17,7 @@ import argparse
 import re
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rcompiler.tools._console import (
     Parser,
@@ -28,6 +28,7 @@ from rcompiler.tools._console import (
     seconds,
     table,
 )
+from rcompiler.tools._goals import print_goals, reached
 from rcompiler.tools._record import asked, unpin_openblas, write_record
 
 if TYPE_CHECKING:
@@ -48,6 +49,7 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
     from rcompiler.errors import InvalidModel
     from rcompiler.tools._bench_operators import operators
     from rcompiler.tools._operator_bench import Bench
+    from rcompiler.tools._operator_figures import GOALS
 
     check_writable(options.json)
     cases = [o for o in operators() if options.only.search(f"{o.kind} {o.name}")]
@@ -69,7 +71,7 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
             "feature_level": level,
             "peak_gflops": peak,
             "operators": [vars(f) for f in figures],
-            "goals": _goals(figures, level),
+            "goals": reached(GOALS[level], figures),
         }
         write_record(options.json, record)
     for f in figures:
@@ -80,7 +82,7 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
 
 def _print(figures: Sequence[Figure], level: str) -> None:
     from rcompiler.tools._bench_operators import ALONE
-    from rcompiler.tools._operator_figures import OURS, THEIRS, geomean
+    from rcompiler.tools._operator_figures import GOALS, OURS, THEIRS, geomean
 
     columns = ["kind", "operator", "us ours", "us ort", "ratio", "alone"]
     columns += ["GFLOP/s", "% peak", "us copy"]
@@ -98,21 +100,7 @@ def _print(figures: Sequence[Figure], level: str) -> None:
         ratios = [f.ratio for f in figures if f.kind == kind and f.ratio]
         if ratios:
             print(f"{kind}: {geomean(ratios):.2f} times as fast as onnxruntime (geometric mean)")
-    for goal in _goals(figures, level):
-        value, met = goal["value"], goal["met"]
-        reached = "not measured" if value is None else f"{value:.3f}, {'met' if met else 'missed'}"
-        print(f"goal: {goal['goal']}: {reached}")
-
-
-def _goals(figures: Sequence[Figure], level: str) -> list[dict[str, Any]]:
-    from rcompiler.tools._operator_figures import GOALS
-
-    found = []
-    for goal in GOALS[level]:
-        value = goal.value(figures)
-        met = None if value is None else value >= goal.least
-        found.append({"goal": str(goal), "value": value, "met": met})
-    return found
+    print_goals(reached(GOALS[level], figures))
 
 
 def _number(value: float | None, form: str) -> str:

@@ -1,0 +1,136 @@
+"""schedule_bench: what is compared, what figures say. No test looks at a measured time."""
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+
+from rcompiler.compile import compile_policies
+from rcompiler.errors import CompilerError
+from rcompiler.tools import _schedule_bench, models, schedule_bench
+from rcompiler.tools._goals import reached
+from rcompiler.tools._schedule_bench import GOALS, Figure, Gain, Predicted, check_equal
+
+
+def figure(model, rammer=1.0, listed=1.0, measured=1.0):
+    """Of a model whose predicted time is 1 ms."""
+    gain = {"base": 1.0, "rammer": rammer, "list": listed}
+    return Figure(model, 2, gain=gain, ms={"rammer": measured}, predicted_ms={"rammer": 1.0})
+
+
+# -- one compilation -------------------------------------------------------------------------
+def test_policies_schedule_the_same_kernels(monkeypatch):
+    monkeypatch.setenv("RC_CACHE_DIR", "")
+    found = compile_policies(models.build("two_branch"), ["base", "rammer"], eus=2)
+    base, rammer = found["base"], found["rammer"]
+    assert base.stage("rkernel") == rammer.stage("rkernel")
+    assert base.stage("llvm") == rammer.stage("llvm")
+    assert base.stage("vdevice") != rammer.stage("vdevice")
+    assert [m.artifact.provenance["policy"] for m in (base, rammer)] == ["base", "rammer"]
+    assert base.report().launches == len(base.report().operators) > rammer.report().launches == 1
+    assert base.artifact.constants.tobytes() == rammer.artifact.constants.tobytes()
+
+
+# -- results ---------------------------------------------------------------------------------
+def test_outputs_have_to_be_equal_to_the_bit():
+    ours, same = np.array([1.0, np.nan]), np.array([1.0, np.nan])
+    check_equal({"base": [ours], "list": [same]})
+    with pytest.raises(CompilerError, match="policies base and list do not agree .* in output 1"):
+        check_equal({"base": [ours, np.float32([0.0])], "list": [same, np.float32([-0.0])]})
+
+
+# -- goals -----------------------------------------------------------------------------------
+FIGURES = [
+    figure("lstm_tc", rammer=1.5, listed=1.6, measured=1.14),
+    figure("mlp", rammer=0.98, listed=0.95, measured=0.86),
+    figure("unet", rammer=1.2, listed=1.1, measured=1.3),
+    Figure("broken", 2, error="cannot be compiled"),
+]
+
+
+@pytest.mark.parametrize(
+    "goal, value",
+    [
+        (Gain("rammer", 0.97), 0.98),
+        (Gain("list", 0.97), 0.95),
+        (Gain("rammer", 1.3, ("lstm_tc", "unet")), 1.2),
+        (Gain("rammer", 1.3, ("lstm_tc", "broken")), None),
+        (Gain("rammer", 1.3, ("lstm_tc", "seq2seq")), None),
+        (Gain("wave", 0.97), None),
+        (Predicted(0.9), pytest.approx(2 / 3)),
+    ],
+)
+def test_value_of_a_goal(goal, value):
+    assert goal.value(FIGURES) == value
+
+
+def test_nothing_is_predicted_of_other_policies():
+    figures = [Figure("mlp", 2, ms={"base": 1.0}, predicted_ms={"base": 1.0})]
+    assert figures[0].surprise is None and Predicted(0.9).value(figures) is None
+
+
+def test_goals_that_are_met_and_missed():
+    assert [goal["met"] for goal in reached(GOALS, FIGURES)] == [True, False, None, None, False]
+    assert [str(goal) for goal in GOALS][1:4:2] + [str(GOALS[4])] == [
+        "list: least gain over base >= 0.97 (all models, 3% being noise)",
+        "list: least gain over base >= 1.30 (lstm_tc and seq2seq)",
+        "rammer: measured within 15% of predicted, share of the models >= 90%",
+    ]
+
+
+# -- the tool --------------------------------------------------------------------------------
+@pytest.fixture
+def bench(tool):
+    """schedule_bench in short: bench(*arguments) -> (exit code, stdout, stderr)."""
+    return partial(tool, schedule_bench.main, "--seconds=0.002", "--rounds=2")
+
+
+def test_table_and_record(bench):
+    code, out, err = bench("--models=two_branch", "--eus=1", "--json=r.json")
+    assert (code, err) == (0, "")
+    head, row, load, *goals = out.splitlines()
+    assert head.split()[:2] == ["model", "operators"] and head.endswith("measured/predicted")
+    assert row.split()[0] == "two_branch" and len(row.split()) == 2 + 4 + 3 + 2
+    assert load.startswith("load of the machine: ") and len(goals) == len(GOALS)
+    with open("r.json") as file:
+        record = json.load(file)
+    assert {"device", "date", "versions", "commit", "openblas_coretype"} <= set(record)
+    assert record["options"]["eus"] == 1 and len(record["goals"]) == len(GOALS)
+    (model,) = record["models"]
+    assert [*model["ms"]] == [*model["gain"]] == ["base", "wave", "rammer", "list"]
+    assert model["gain"]["base"] == 1.0 and model["surprise"] > 0
+    assert model["launches"]["base"] == model["operators"] == 2
+
+
+def test_without_base_there_are_times_only(bench):
+    code, out, _ = bench("--models=tiny_chain", "--policies=list,list", "--eus=1")
+    assert code == 0 and out.splitlines()[0].split() == ["model", "operators", "list", "ms"]
+
+
+def test_schedules_that_disagree_are_not_timed(bench, monkeypatch):
+    def disagree(_):
+        raise CompilerError("policies base and wave do not agree")
+
+    monkeypatch.setattr(_schedule_bench, "check_equal", disagree)
+    code, out, err = bench("--models=tiny_chain", "--eus=1")
+    assert code == 1 and out.splitlines()[1].split()[2:6] == ["-"] * 4
+    assert err == "schedule_bench: error: tiny_chain: policies base and wave do not agree\n"
+
+
+@pytest.mark.parametrize(
+    "argument, code, message",
+    [("--models=nothing", 1, "nothing: no such file"), ("--models=m.rcx", 1, "compiled already"),
+     ("--json=no/folder/r.json", 1, "no/folder")],
+)  # fmt: skip
+def test_errors_are_one_line(bench, argument, code, message):
+    found, _, err = bench("--policies=base", *(["--models=mlp"] if "json" in argument else []),
+                          argument)  # fmt: skip
+    assert found == code and message in err and err.count("\n") == 1
+
+
+@pytest.mark.parametrize("argument", ["--policies=best", "--models=,", "--eus=0"])
+def test_wrong_arguments(bench, argument, capsys):
+    with pytest.raises(SystemExit) as stop:
+        bench(argument)
+    assert stop.value.code == 2 and capsys.readouterr().err.count("\n") == 1

@@ -1,0 +1,156 @@
+"""The work of schedule_bench: one model scheduled by several policies, checked and timed; and what
+the figures of all models have to reach.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from rcompiler.compile import compile_policies
+from rcompiler.errors import CompilerError, InvalidModel
+from rcompiler.options import Policy
+from rcompiler.tools import _measure
+from rcompiler.tools._data import random_inputs
+from rcompiler.tools._sources import resolve
+
+BASE: Policy = "base"  # what the others are compared with
+PAPER: Policy = "rammer"  # whose predicted time is compared with the measured one
+NOISE = 0.03  # what two equal schedules may differ by
+BAND = 0.15  # what a prediction may be off by
+
+
+@dataclass
+class Figure:
+    """Of one model.
+
+    operators: how many. launches: per policy. ms: per policy the median of a run. gain: how many
+    times as fast as base, the median over rounds. predicted_ms: per policy the makespan that the
+    simulator expects. load: processes that wanted a CPU in the minute that ends with the
+    measurement. error: why there are no figures.
+    """
+
+    model: str
+    eus: int
+    compile_s: float | None = None
+    operators: int = 0
+    launches: dict[str, int] = field(default_factory=dict)
+    ms: dict[str, float] = field(default_factory=dict)
+    gain: dict[str, float] = field(default_factory=dict)
+    predicted_ms: dict[str, float] = field(default_factory=dict)
+    load: float | None = None
+    error: str = ""
+
+    @property
+    def surprise(self) -> float | None:
+        """Measured over predicted time of `PAPER`."""
+        if PAPER not in self.ms or not self.predicted_ms.get(PAPER):
+            return None
+        return self.ms[PAPER] / self.predicted_ms[PAPER]
+
+
+def measure(
+    text: str, policies: Sequence[Policy], eus: int, rounds: int, seconds: float, seed: int = 0
+) -> Figure:
+    """Schedule a model by each policy, compare the results, time by turns. Errors end up in the
+    figure.
+
+    seconds: timed, of each policy. seed: of the input data.
+    """
+    found = Figure(text, eus)
+    try:
+        source = resolve(text)
+        found.model = source.name
+        if source.proto is None:
+            raise InvalidModel(f"{source.path}: is compiled already; give an ONNX model")
+        start = time.perf_counter()
+        models = compile_policies(source.proto, policies, eus=eus)
+        found.compile_s = time.perf_counter() - start
+        _measure_models(found, models, rounds, seconds / rounds, seed)
+    except CompilerError as error:
+        found.error = str(error)
+    return found
+
+
+def _measure_models(
+    found: Figure, models: Mapping[Policy, Any], rounds: int, block_s: float, seed: int
+) -> None:
+    bindings: dict[str, Any] = {}
+    for policy, model in models.items():
+        report = model.report()
+        found.operators = len(report.operators)
+        found.launches[policy] = report.launches
+        found.predicted_ms[policy] = report.makespan_ns / 1e6
+        bindings[policy] = model.bind(random_inputs(model.inputs, seed))
+        bindings[policy]()
+    check_equal({policy: binding.outputs for policy, binding in bindings.items()})
+    times = _measure.interleaved(bindings, rounds, block_s)
+    found.load = os.getloadavg()[0]
+    for name, timing in times.items():
+        found.ms[name] = _measure.percentiles(timing)["p50"]
+        if BASE in times:
+            found.gain[name] = _measure.ratio(timing, times[BASE])
+
+
+def check_equal(outputs: Mapping[str, Sequence[np.ndarray]]) -> None:
+    """Raises CompilerError where the outputs of two policies differ in a bit."""
+    (first, expected), *others = outputs.items()
+    for policy, found in others:
+        for index, (a, b) in enumerate(zip(expected, found, strict=True)):
+            if a.tobytes() != b.tobytes():
+                raise CompilerError(
+                    f"policies {first} and {policy} do not agree to the bit in output {index}; "
+                    "this is a defect of the compiler, report it with the model"
+                )
+
+
+@dataclass(frozen=True)
+class Gain:
+    """A policy is never less than `least` times as fast as base, on these models (all if none)."""
+
+    policy: str
+    least: float
+    models: tuple[str, ...] = ()
+
+    def value(self, figures: Sequence[Figure]) -> float | None:
+        """The least gain; None where one of the models was not measured."""
+        mine = {f.model: f.gain.get(self.policy) for f in figures}
+        found = [mine.get(model) for model in self.models or mine]
+        gains = [gain for gain in found if gain is not None]
+        return min(gains) if gains and (len(gains) == len(found) or not self.models) else None
+
+    def __str__(self) -> str:
+        where = " and ".join(self.models) or f"all models, {NOISE:.0%} being noise"
+        return f"{self.policy}: least gain over base >= {self.least:.2f} ({where})"
+
+
+@dataclass(frozen=True)
+class Predicted:
+    """On at least `least` of the models, measured and predicted time differ by `BAND` at most."""
+
+    least: float
+
+    def value(self, figures: Sequence[Figure]) -> float | None:
+        """The share of the models; None where none was measured."""
+        known = [f.surprise for f in figures if f.surprise is not None]
+        return sum(abs(s - 1) <= BAND for s in known) / len(known) if known else None
+
+    def __str__(self) -> str:
+        return (
+            f"{PAPER}: measured within {BAND:.0%} of predicted, share of the models >= "
+            f"{self.least:.0%}"
+        )
+
+
+_STATIC = ("rammer", "list")
+_RECURRENT = ("lstm_tc", "seq2seq")
+GOALS: tuple[Gain | Predicted, ...] = (
+    *(Gain(policy, 1 - NOISE) for policy in _STATIC),
+    *(Gain(policy, 1.3, _RECURRENT) for policy in _STATIC),
+    Predicted(0.9),
+)
