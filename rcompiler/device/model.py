@@ -190,14 +190,35 @@ class Measurement:
 
 
 @dataclass(frozen=True)
+class Recall:
+    """What the runs of a schedule find in the last cache, and what they pay for the rest: fitted to
+    the times of whole networks.
+
+    `kept`: bytes touched last by any EU that are still there; other programs use the cache, too.
+    `rate`: GB/s that an EU draws from memory in pieces as short as operands of rTasks. `error`:
+    root mean square of the logarithm of measured over predicted times that is left. `date`: UTC,
+    ISO 8601; `version`: of the model that was fitted.
+    """
+
+    kept: int
+    rate: float
+    error: float
+    date: str
+    version: int
+
+    def __post_init__(self) -> None:
+        _positive("recall", kept=self.kept, rate=self.rate)
+
+
+@dataclass(frozen=True)
 class Device:
     """One machine. `memory` goes from the fastest level to the slowest.
 
     `features`: instruction-set names that code generation may use. `level_name`: the x86-64
     feature level ("x86-64", "v3", "v4"), or the instruction set of a GPU ("sm_90a", "gfx906").
     `measured`: whether the figures come from measurements on the machine, or are the conservative
-    defaults; `measurement`: which, where and when, if that is known. Raises DeviceError when a
-    field is out of range.
+    defaults; `measurement`: which, where and when, if that is known. `recall`: None where it was
+    not fitted. Raises DeviceError when a field is out of range.
     """
 
     name: str
@@ -210,6 +231,7 @@ class Device:
     features: frozenset[str] = frozenset()
     measured: bool = False
     measurement: Measurement | None = None
+    recall: Recall | None = None
 
     def __post_init__(self) -> None:
         _require(bool(self.name), "a device without a name", "give it one")
@@ -222,6 +244,11 @@ class Device:
             len(set(names)) == len(names),
             f"device {self.name}: memory levels {names}",
             "every level needs its own name",
+        )
+        _require(
+            self.recall is None or len(names) > 2,
+            f"device {self.name}: recall with memory levels {names}",
+            "there are a cache of each EU, a last cache and memory",
         )
         sizes = [level.capacity for level in self.memory]
         _require(

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from rcompiler.device.bsp import BSP
 from rcompiler.device.gpu import GPUS, gpu_device
-from rcompiler.device.model import ComputeUnit, Costs, Device, Measurement, MemoryLevel
+from rcompiler.device.model import ComputeUnit, Costs, Device, Measurement, MemoryLevel, Recall
 from rcompiler.device.servers import SERVERS
 from rcompiler.errors import DeviceError
 
@@ -36,8 +36,9 @@ def _plain(device: Device) -> dict[str, Any]:
     record["features"] = sorted(device.features)
     for table in ("peaks", "matrix"):
         record["compute"][table] = dict(record["compute"][table])
-    if device.measurement is None:
-        del record["measurement"]
+    for name in ("measurement", "recall"):
+        if record[name] is None:
+            del record[name]
     return {"format": FORMAT, **record}
 
 
@@ -60,6 +61,8 @@ def from_json(text: str, origin: str = "device record") -> Device:
     record["features"] = frozenset(_strings(record.get("features", []), f"{origin}: features"))
     if "measurement" in record:
         record["measurement"] = _measurement(record["measurement"], f"{origin}: measurement")
+    if "recall" in record:
+        record["recall"] = _build(Recall, record["recall"], f"{origin}: recall")
     return _build(Device, record, origin)
 
 

@@ -41,7 +41,19 @@ def kernel_of(op: ir.Operation) -> Kernel:
         on_chip_bytes=ir.IntegerAttr(attributes["on_chip_bytes"]).value,
         in_place=tuple(zip(pairs[::2], pairs[1::2], strict=True)),
         workspace=workspace_bytes(op, tuple(ir.DenseI64ArrayAttr(attributes["tile"]))),
+        parts=_parts(op),
     )
+
+
+def _parts(op: ir.Operation) -> tuple[tuple[str, float], ...]:
+    """What one rTask waits for, where the rKernel comes with an explanation."""
+    explanation = op.attributes["explanation"] if "explanation" in op.attributes else None
+    if not isinstance(explanation, ir.DictAttr) or "parts_ns" not in explanation:
+        return ()
+    parts = explanation["parts_ns"]
+    if not isinstance(parts, ir.DictAttr):
+        return ()
+    return tuple((p.name, p.attr.value) for p in parts if isinstance(p.attr, ir.FloatAttr))
 
 
 def _accesses(attribute: ir.Attribute, values: list[ir.Value]) -> tuple[Access, ...]:

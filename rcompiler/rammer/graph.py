@@ -69,7 +69,8 @@ class Kernel:
     EU. in_place: pairs (read, write) whose bytes may be the same, because the task reads each
     element only before it writes that very element (an element-wise body; equal boxes are not
     enough: a transposed square tile has them too). workspace: bytes of the EU's own memory in which
-    a task keeps tiles.
+    a task keeps tiles. parts: "compute" and the memory levels that one rTask waits for, with the ns
+    of each alone.
     """
 
     name: str
@@ -80,6 +81,7 @@ class Kernel:
     on_chip_bytes: int = 0
     in_place: tuple[tuple[int, int], ...] = ()
     workspace: int = 0
+    parts: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
         if min(self.grid, default=0) < 0 or not self.estimated_ns >= 0:

@@ -1,7 +1,7 @@
 """Estimated execution of programs: a time line, event by event."""
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -12,17 +12,23 @@ from rcompiler.rammer.cost import run_ns, task_ns
 from rcompiler.rammer.graph import Graph, Kernel
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.program import Program, Run, Signal, Wait
+from rcompiler.rammer.recall import Recalls
 from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER, Gap, Span, Timeline
 
 
 def simulate(
-    programs: Sequence[Program], graph: Graph, costs: Costs, shared: float | None = None
+    programs: Sequence[Program],
+    graph: Graph,
+    costs: Costs,
+    shared: float | None = None,
+    recalls: Recalls | None = None,
 ) -> Timeline:
     """Play the programs with the estimated times of their rKernels.
 
     shared: GB/s of the memory level that all EUs share, each byte that an rTask touches counted
-    once; None: as much as they ask for. Raises ScheduleError (rule "deadlock") for programs that
-    would wait for ever.
+    once; None: as much as they ask for. recalls: what runs find in the last cache; then only bytes
+    from memory count as shared. Raises ScheduleError (rule "deadlock") for programs that would wait
+    for ever.
     """
     happens_before(programs)  # refuses deadlocks: the event queue below would just run dry
     eus = max((p.eus for p in programs), default=1)
@@ -34,20 +40,21 @@ def simulate(
         gaps += [Gap(number, eu, now, now + costs.launch_ns, LAUNCH, last) for eu in range(eus)]
         now += costs.launch_ns
         level = SharedLevel(shared, program.eus)
-        now = _Play(number, program, graph, costs, now, last, spans, gaps, level).end()
+        now = _Play(number, program, graph, costs, now, last, spans, gaps, level, recalls).end()
     busy = np.zeros(eus)
     for span in spans:
         busy[span.eu] += span.end - span.start
     launch = costs.launch_ns * len(programs)
     chosen = _chosen(programs, graph)
+    each = {name: task_ns(k) for name, k in chosen.items()} if recalls is None else _least(spans)
     return Timeline(
         now,
         launch,
         busy,
         now - launch - busy,
-        sum(task_ns(k) * k.tasks for k in chosen.values()) / eus,
-        _longest_path(graph, chosen),
-        sum(k.task_bytes * k.tasks for k in chosen.values()) / shared if shared else 0.0,
+        sum(each[name] * k.tasks for name, k in chosen.items()) / eus,
+        _longest_path(graph, each),
+        _touched(chosen) / shared if shared and recalls is None else 0.0,
         tuple(spans),
         tuple(gaps),
     )
@@ -79,6 +86,7 @@ class _Play:
     spans: list[Span]
     gaps: list[Gap]
     level: SharedLevel
+    recalls: Recalls | None
     # event -> time, EU and span of each signal; who waits: EU and count
     signals: dict[str, list[tuple[float, int, int]]] = field(default_factory=dict)
     blocked: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
@@ -132,14 +140,18 @@ class _Play:
                 self._meet()
 
     def _run(self, now: float, eu: int, state: _EU, run: Run) -> None:
-        kernel = self.graph.kernel[run.kernel]
-        alone = run_ns(kernel, run.count, self.costs)
+        if self.recalls is not None:
+            alone, moved = self.recalls.run(self.program, eu, run)
+        else:
+            kernel = self.graph.kernel[run.kernel]
+            alone = run_ns(kernel, run.count, self.costs)
+            moved = float(kernel.task_bytes * run.count)
         state.running = len(self.spans)
         tasks = (run.operator, run.first, run.count, run.stride)
         span = Span(self.number, eu, *tasks, now, now, state.cause, state.reason)
         self.spans.append(span)
         state.cause, state.reason = state.running, ORDER
-        demand = kernel.task_bytes * run.count / alone
+        demand = moved / alone
         if self.level.limits(demand):
             self.level.start(now, eu, alone, demand)
         else:
@@ -186,7 +198,22 @@ def _chosen(programs: Sequence[Program], graph: Graph) -> dict[str, Kernel]:
     }
 
 
-def _longest_path(graph: Graph, chosen: dict[str, Kernel]) -> float:
+def _touched(chosen: dict[str, Kernel]) -> float:
+    """Bytes that the rTasks of all operators touch."""
+    return float(sum(k.task_bytes * k.tasks for k in chosen.values()))
+
+
+def _least(spans: Iterable[Span]) -> dict[str, float]:
+    """Of each operator the least time of one rTask, as the runs took it."""
+    found: dict[str, float] = {}
+    for span in spans:
+        ns = (span.end - span.start) / max(span.count, 1)
+        found[span.operator] = min(ns, found.get(span.operator, ns))
+    return found
+
+
+def _longest_path(graph: Graph, each: dict[str, float]) -> float:
+    """each: ns of one rTask of an operator; those without one have none to run."""
     ends: dict[str, float] = {}
     stack = [op.name for op in reversed(graph.operators)]
     while stack:
@@ -197,6 +224,6 @@ def _longest_path(graph: Graph, chosen: dict[str, Kernel]) -> float:
             stack += open_ones
             continue
         stack.pop()
-        own = task_ns(chosen[name]) if name in chosen else 0.0
+        own = each.get(name, 0.0)
         ends[name] = own + max((ends[b] for b in before), default=0.0)
     return max(ends.values(), default=0.0)

@@ -17,8 +17,8 @@ from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.nest import Array, Nest
 from rcompiler.roller.register import RegisterModel, RegisterTile
 
-_FIT = 0.75  # of a level's capacity is used: the rest holds stacks, code and what comes next
-_EXPOSED = 0.2  # of the parts of a task that its slowest one should hide
+FIT = 0.75  # of a level's capacity is used: the rest holds stacks, code and what comes next
+EXPOSED = 0.2  # of the parts of a task that its slowest one should hide
 _PARTS = 0.95  # of the time without parts that those of a reduction take at most to be worth it
 
 
@@ -95,7 +95,7 @@ def _one_task(
     device, compute = model.device, cycles / model.device.compute.ghz
     times, apart, names, later = [compute], [0.0], ["compute"], 0.0
     for level, outer in zip(device.memory, device.memory[1:], strict=False):
-        capacity = level.capacity * _FIT
+        capacity = level.capacity * FIT
         if outer is device.memory[-1] and nest.whole <= capacity:
             break  # the operator before left its results in the last cache
         times.append(nest.traffic(capacity) / outer.bandwidth / tasks)
@@ -105,13 +105,13 @@ def _one_task(
             later += nest.traffic(capacity, again=True) / outer.bandwidth / tasks - times[-1]
     alone, rest = (np.stack([np.broadcast_to(t, tasks.shape) for t in x]) for x in (times, apart))
     counted = np.minimum(fill, alone[1]) if len(alone) > 1 else 0.0
-    return _task_ns(alone, rest, device) - _EXPOSED * counted + later, alone, rest, tuple(names)
+    return _task_ns(alone, rest, device) - EXPOSED * counted + later, alone, rest, tuple(names)
 
 
 def _task_ns(times: Array, apart: Array, device: Device) -> Array:
     """One rTask of these parts: the slowest hides the others, but not perfectly."""
     slowest = (times + apart).max(axis=0)
-    return (1 - _EXPOSED) * slowest + _EXPOSED * times.sum(axis=0) + device.costs.step_ns
+    return (1 - EXPOSED) * slowest + EXPOSED * times.sum(axis=0) + device.costs.step_ns
 
 
 def register_tiles(model: RegisterModel, register: RegisterTile, tiles: Array) -> Array:

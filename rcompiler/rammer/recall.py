@@ -1,0 +1,168 @@
+"""What runs pay for operands that are not where the estimate of their rTasks takes them from.
+
+An rTask is estimated by itself: its operands come from the last cache. Along a schedule some were
+touched by the same EU a moment ago, like the weights of a recurrent network by the step before, and
+are still in its own cache. Others are touched once an inference, like the weights of most networks
+and all code: in between so much else went through the last cache, of this program and of others on
+the machine, that they come from memory. So both caches are followed chunk by chunk. The last one
+keeps the `Recall.kept` bytes that any EU touched last; what it lacks is paid for at `Recall.rate`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from copy import copy
+from itertools import zip_longest
+
+import numpy as np
+
+from rcompiler.device.model import Device, Recall
+from rcompiler.rammer.cost import run_ns
+from rcompiler.rammer.graph import Access, Graph, Kernel
+from rcompiler.rammer.overlap import shares_of
+from rcompiler.rammer.program import Program, Run
+from rcompiler.roller.cost import EXPOSED, FIT
+
+CHUNK = 1 << 14  # bytes; also what the code of an rKernel is taken for
+_WRITTEN = 2  # times that a line which is written over crosses the bus: it is read before
+
+_Key = tuple[object, int]  # a memory, or the name of an rKernel; the number of a chunk of it
+_Span = tuple[int, int, int]  # number of a chunk, bytes touched in it, how often they cross the bus
+
+
+class _Cache:
+    """The cache of one EU. A new chunk takes the place of any: hardware keeps a part of a loop that
+    is somewhat too large, of which least recently used would keep nothing.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._most = max(1, capacity // CHUNK)
+        self._place: dict[_Key, int] = {}
+        self._chunks: list[_Key] = []
+        self._state = 1
+
+    def touch(self, key: _Key) -> bool:
+        """Whether a chunk is there; it is then."""
+        if key in self._place:
+            return True
+        if len(self._chunks) >= self._most:
+            self._state = self._state * 1103515245 + 12345 & 0x7FFFFFFF
+            self.drop(self._chunks[(self._state >> 8) % len(self._chunks)])
+        self._place[key] = len(self._chunks)
+        self._chunks.append(key)
+        return False
+
+    def drop(self, key: _Key) -> None:
+        """A chunk that is there or not is no longer."""
+        place = self._place.pop(key, None)
+        if place is not None:
+            last = self._chunks.pop()
+            if last != key:
+                self._chunks[place] = last
+                self._place[last] = place
+
+
+class Recalls:
+    """Follows the last cache along the runs of a schedule, in the order in which they start."""
+
+    def __init__(self, graph: Graph, device: Device, recall: Recall) -> None:
+        """device: with two caches or more before its memory, of which the last one is `kept` of."""
+        self._graph, self._costs = graph, device.costs
+        self._own, self._last = device.memory[-3:-1]
+        self._spans: dict[tuple[str, int, int, int], list[tuple[int, _Span]]] = {}
+        self._begin(recall)
+
+    def _begin(self, recall: Recall) -> None:
+        self._rate = recall.rate
+        self._most = max(1, recall.kept // CHUNK)
+        self._recent: OrderedDict[_Key, None] = OrderedDict()
+        self._caches: dict[int, _Cache] = {}
+
+    def again(self, recall: Recall) -> Recalls:
+        """The same schedule with other figures, from empty caches."""
+        found = copy(self)
+        found._begin(recall)
+        return found
+
+    def warm(self, programs: Sequence[Program]) -> None:
+        """The inference before: what it leaves in the caches."""
+        for program in programs:
+            for steps in zip_longest(*program.queues):
+                for eu, step in enumerate(steps):
+                    if isinstance(step, Run):
+                        self.run(program, eu, step)
+
+    def run(self, program: Program, eu: int, run: Run) -> tuple[float, float]:
+        """ns that the next run takes on an EU alone, and the bytes that it moves from memory."""
+        kernel = self._graph.kernel[run.kernel]
+        near, moved = 0.0, 0.0 if self._touch((run.kernel, 0)) else float(CHUNK)
+        mine = self._caches.setdefault(eu, _Cache(self._own.capacity))
+        for operand, (chunk, size, times) in self._touched(kernel, run):
+            buffer = program.buffer[run.buffers[operand]]
+            key = (buffer.space, buffer.offset // CHUNK + chunk)
+            recent = self._touch(key)
+            if mine.touch(key):
+                near += size
+            elif not recent:
+                moved += size * times
+            if operand >= len(kernel.reads):
+                for cache in self._caches.values():
+                    if cache is not mine:
+                        cache.drop(key)
+        alone = run_ns(kernel, run.count, self._costs) - self._saved(kernel, run.count, near)
+        alone = max(alone, self._costs.task_ns)  # a measured time is none of these parts
+        if sum(a.bytes for a in (*kernel.reads, *kernel.writes)) > self._last.capacity * FIT:
+            return alone, moved  # too large for any cache: its estimate is that of memory
+        memory = moved / self._rate
+        return max(alone, memory) + EXPOSED * min(alone, memory), moved
+
+    def _saved(self, kernel: Kernel, count: int, near: float) -> float:
+        """ns that a run is faster because so many bytes need not come from the last cache."""
+        parts = {name: ns * count for name, ns in kernel.parts}
+        far = parts.get(self._last.name, 0.0)
+        before = _together(parts.values())
+        parts[self._last.name] = max(0.0, far - near / self._last.bandwidth)
+        return before - _together(parts.values()) if far else 0.0
+
+    def _touch(self, key: _Key) -> bool:
+        """Whether a chunk is in the cache; it is then, and the one unused for longest may go."""
+        if key in self._recent:
+            self._recent.move_to_end(key)
+            return True
+        self._recent[key] = None
+        if len(self._recent) > self._most:
+            self._recent.popitem(last=False)
+        return False
+
+    def _touched(self, kernel: Kernel, run: Run) -> list[tuple[int, _Span]]:
+        """By number of the operand, the chunks of it that a run touches."""
+        key = (run.kernel, run.first, run.count, run.stride)
+        if key not in self._spans:
+            accesses = (*kernel.reads, *kernel.writes)
+            self._spans[key] = [
+                (number, (chunk, size, 1 if number < len(kernel.reads) else _WRITTEN))
+                for number, access in enumerate(accesses)
+                for chunk, size in _chunks(kernel, access, run)
+            ]
+        return self._spans[key]
+
+
+def _together(parts: Iterable[float]) -> float:
+    """ns of the parts of an rTask side by side: the slowest hides the others, not perfectly."""
+    times = [*parts]
+    return (1 - EXPOSED) * max(times, default=0.0) + EXPOSED * sum(times)
+
+
+def _chunks(kernel: Kernel, access: Access, run: Run) -> list[tuple[int, int]]:
+    """Of an operand, the chunks that a run touches and how many bytes of each."""
+    tasks = (np.array([n], np.int64) for n in (run.first, run.count, run.stride))
+    ranges = shares_of(kernel, access, 0, *tasks).bytes_of(0)
+    first, last = ranges[:, 0] // CHUNK, (ranges[:, 1] - 1) // CHUNK
+    parts = last - first + 1
+    owner = np.repeat(np.arange(len(ranges)), parts)
+    chunk = first[owner] + np.arange(len(owner)) - np.repeat(np.cumsum(parts) - parts, parts)
+    low = np.maximum(ranges[owner, 0], chunk * CHUNK)
+    high = np.minimum(ranges[owner, 1], (chunk + 1) * CHUNK)
+    total = np.bincount(chunk, weights=high - low)
+    return [(int(c), int(total[c])) for c in np.flatnonzero(total)]

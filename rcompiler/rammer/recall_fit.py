@@ -1,0 +1,70 @@
+"""Fit the figures of `Recall` to measured times of whole schedules.
+
+Two figures that hold for the machine, not for a network: of all pairs on a grid, the one whose
+simulated times are the nearest to the measured ones, as root mean square of the logarithms of their
+ratios. So a network counts as much as any other, however long it takes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import log
+
+from rcompiler.device.model import Device, Recall
+from rcompiler.errors import DeviceError
+from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.program import Program
+from rcompiler.rammer.recall import CHUNK, Recalls
+from rcompiler.rammer.simulate import simulate
+
+VERSION = 1  # of what is fitted: raise it when figures no longer compare with older ones
+_STEPS = 3  # values up to half of the most, of either figure
+_HALVES = 4  # how often the most is halved: the whole last cache, the bandwidth of memory
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A schedule that was timed. ns: of one of many inferences in a row."""
+
+    programs: tuple[Program, ...]
+    graph: Graph
+    ns: float
+
+
+def expected_ns(sample: Sample, device: Device, recalls: Recalls) -> float:
+    """Simulated time of an inference that comes after another one."""
+    recalls.warm(sample.programs)
+    shared = device.memory[-1].shared_bandwidth
+    return simulate(sample.programs, sample.graph, device.costs, shared, recalls).makespan_ns
+
+
+def fit_recall(samples: Sequence[Sample], device: Device, date: str) -> Recall:
+    """The figures that explain the samples best. date: when they were timed.
+
+    Raises DeviceError where there is nothing to fit: no sample, or fewer than two caches.
+    """
+    if not samples or len(device.memory) < 3:
+        raise DeviceError(
+            f"device {device.name}: {len(samples)} timed schedules, {len(device.memory)} memory "
+            "levels; give one schedule or more, and a device with two caches"
+        )
+    cache, memory = device.memory[-2:]
+    best: Recall | None = None
+    first = Recall(cache.capacity, memory.bandwidth, 0.0, date, VERSION)
+    known = [Recalls(sample.graph, device, first) for sample in samples]
+    for kept in _down(float(cache.capacity)):
+        for rate in _down(memory.bandwidth):
+            tried = replace(first, kept=round(kept / CHUNK) * CHUNK, rate=float(f"{rate:.2g}"))
+            pairs = zip(samples, known, strict=True)
+            errors = [
+                log(sample.ns / expected_ns(sample, device, recalls.again(tried)))
+                for sample, recalls in pairs
+            ]
+            error = (sum(e * e for e in errors) / len(errors)) ** 0.5
+            if best is None or error < best.error:
+                best = replace(tried, error=round(error, 4))
+    assert best is not None
+    return best
+
+
+def _down(most: float) -> list[float]:
+    return [most / 2 ** (step / _STEPS) for step in range(_STEPS * _HALVES + 1)]

@@ -1,0 +1,56 @@
+"""calibrate: what is written. No test looks at a measured time."""
+
+from functools import partial
+
+import pytest
+
+import rcompiler
+from rcompiler.device.record import load_device, save_device
+from rcompiler.device.target import find_device
+from rcompiler.tools import calibrate, models
+
+
+@pytest.fixture
+def short(tool):
+    """calibrate in short: short(*arguments) -> (exit code, stdout, stderr)."""
+    small = ("--networks=two_branch,tiny_chain", "--seconds=0.002", "--rounds=2")
+    return partial(tool, calibrate.main, *small)
+
+
+def test_a_record_gets_a_recall(short, tmp_path):
+    before = find_device("cpu")
+    save_device(before, tmp_path / "before.json")
+    code, out, err = short("--device=before.json", "-o", "after.json")
+    assert (code, err) == (0, "")
+    lines = out.splitlines()
+    assert lines[0].split()[0] == "network" and lines[0].endswith("/before  /after")
+    assert [line.split()[0] for line in lines[1:3]] == ["two_branch", "tiny_chain"]
+    assert lines[3].startswith("recall: ")
+    after = load_device(tmp_path / "after.json")
+    assert after.recall is not None and after.recall.kept > 0
+    assert after.memory == before.memory and after.costs == before.costs
+
+
+def test_a_recall_decides_nothing(short, tmp_path):
+    """Tiles, schedules and code are the same; only what is expected differs."""
+    before = find_device("cpu")
+    save_device(before, tmp_path / "before.json")
+    assert short("--device=before.json", "-o", "after.json")[0] == 0
+    proto = models.build("mlp")
+    found = [
+        rcompiler.compile_onnx(proto, device=tmp_path / name, eus=2)
+        for name in ("before.json", "after.json")
+    ]
+    assert found[0].stage("vdevice") == found[1].stage("vdevice")
+    assert found[0].stage("llvm") == found[1].stage("llvm")
+    assert found[0].report().makespan_ns != found[1].report().makespan_ns
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [((), "give a file with -o FILE"), (("-o", "no/folder/r.json"), "no/folder"),
+     (("-o", "r.json", "--networks=nothing"), "nothing: no such file")],
+)  # fmt: skip
+def test_errors_are_one_line(short, arguments, message):
+    code, out, err = short(*arguments)
+    assert (code, out) == (1, "") and message in err and err.count("\n") == 1

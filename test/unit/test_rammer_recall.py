@@ -1,0 +1,147 @@
+"""What runs find in the caches, worked out by hand; and figures found again from the times."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rammer_cases import chain, kernel
+
+from rcompiler.device.cpu import cpu_device
+from rcompiler.device.model import Costs, MemoryLevel, Recall
+from rcompiler.device.record import from_json, to_json
+from rcompiler.errors import DeviceError
+from rcompiler.rammer.policy.base import schedule_base
+from rcompiler.rammer.policy.rammer import schedule_rammer
+from rcompiler.rammer.program import Run
+from rcompiler.rammer.recall import CHUNK, Recalls
+from rcompiler.rammer.recall_fit import Sample, expected_ns, fit_recall
+from rcompiler.rammer.simulate import simulate
+
+SHAPE = (64, 64)  # of f32: one chunk
+COSTS = Costs(task_ns=1e-6, hand_off_ns=100, barrier_ns=200, launch_ns=500, min_task_ns=1)
+RATE = 16.0  # GB/s: a chunk takes 1024 ns
+NS = CHUNK / RATE
+
+
+def level(name, chunks, bandwidth, sharers=1):
+    return MemoryLevel(name, chunks * CHUNK, 64, 8, bandwidth, 2 * bandwidth, sharers)
+
+
+MEMORY = (level("L2", 8, 200.0), level("L3", 64, 100.0, 2), level("DRAM", 1 << 16, 32.0, 2))
+
+
+def recall(chunks, rate=RATE):
+    return Recall(chunks * CHUNK, rate, 0.0, "2026-01-01", 1)
+
+
+DEVICE = replace(cpu_device("v3"), eus=2, memory=MEMORY, costs=COSTS, recall=recall(32))
+
+
+def once(chunks=32, parts=(), device=DEVICE):
+    """One operator of one rTask of 1000 ns, x -> v0: its recalls, program and run."""
+    one = replace(kernel("one", SHAPE, (1, 1), "w", estimated_ns=1000.0), parts=parts)
+    graph = chain([one], [[-1]])
+    [program] = schedule_base(graph, 2, COSTS)
+    [run] = [step for queue in program.queues for step in queue if isinstance(step, Run)]
+    return Recalls(graph, device, recall(chunks)), program, run
+
+
+def test_everything_comes_from_memory_at_first():
+    recalls, program, run = once()
+    ns, moved = recalls.run(program, 0, run)
+    assert moved == 4 * CHUNK  # code, x, and v0 twice: it is read before it is written over
+    assert ns == pytest.approx(4 * NS + 0.2 * 1000)
+    assert recalls.run(program, 0, run) == (pytest.approx(1000), 0.0)
+
+
+def test_the_last_cache_forgets_what_was_touched_first():
+    recalls, program, run = once(chunks=2)
+    recalls.run(program, 0, run)
+    # the operands are still in the EU's own cache, the code is not followed there
+    assert recalls.run(program, 0, run) == (pytest.approx(NS + 0.2 * 1000), CHUNK)
+    assert recalls.run(program, 1, run)[1] == 4 * CHUNK
+
+
+def test_what_is_near_need_not_come_from_the_last_cache():
+    recalls, program, run = once(parts=(("compute", 100.0), ("L3", 800.0)))
+    recalls.run(program, 0, run)
+    saved = 2 * CHUNK / 100.0  # of 800 ns, which are the longest part before and after
+    assert recalls.run(program, 0, run)[0] == pytest.approx(1000 - saved)
+    # written by another EU: x is near still, v0 is not
+    recalls.run(program, 1, run)
+    assert recalls.run(program, 0, run)[0] == pytest.approx(1000 - saved / 2)
+
+
+def test_a_tensor_too_large_for_caches_is_estimated_from_memory():
+    small = replace(DEVICE, memory=(level("L2", 1, 200.0), level("L3", 2, 100.0), MEMORY[2]))
+    recalls, program, run = once(device=small)
+    assert recalls.run(program, 0, run) == (pytest.approx(1000), 4 * CHUNK)
+
+
+def steps(count, weights):
+    """`count` operators in a row, whose values are touched again `weights` operators later."""
+    one = kernel("one", (256, 64), (2, 1), "tw", estimated_ns=300.0)
+    return chain([one] * count, [[i - 1, max(-1, i - 1 - weights)] for i in range(count)])
+
+
+def test_a_schedule_is_simulated_with_warm_caches():
+    graph = steps(6, 0)
+    programs = schedule_rammer(graph, 2, COSTS)
+    recalls = Recalls(graph, DEVICE, recall(64))
+    plain = simulate(programs, graph, COSTS).makespan_ns
+    cold = simulate(programs, graph, COSTS, None, recalls).makespan_ns
+    assert cold > plain
+    line = simulate(programs, graph, COSTS, None, recalls)
+    assert line.makespan_ns == pytest.approx(plain)
+    assert max(line.work_bound_ns, line.path_bound_ns) <= line.makespan_ns
+    assert line.bandwidth_bound_ns == 0.0
+
+
+def test_memory_is_shared_by_the_EUs():
+    graph = chain([kernel("one", (256, 256), (2, 1), "t", estimated_ns=1.0)], [[-1]])
+    programs = schedule_rammer(graph, 2, COSTS)
+    fresh = Recalls(graph, DEVICE, recall(32))
+    alone = simulate(programs, graph, COSTS, None, fresh.again(recall(32))).makespan_ns
+    shared = simulate(programs, graph, COSTS, RATE, fresh.again(recall(32))).makespan_ns
+    # 8 chunks of x and 8 of v0 each, and the code, which only the first one has to fetch
+    assert alone - 500 == pytest.approx(25 * NS, abs=1)
+    assert shared - 500 == pytest.approx(49 * NS, abs=1)
+
+
+@pytest.mark.parametrize("number, rate", [(3, 1), (6, 4), (0, 8)])
+def test_figures_are_found_again(number, rate):
+    """On the values that are tried: third parts of a power of two."""
+    truth = replace(
+        recall(round(64 / 2 ** (number / 3))), rate=float(f"{32.0 / 2 ** (rate / 3):.2g}")
+    )
+    samples = []
+    for count, weights in ((20, 5), (25, 8), (12, 1), (18, 3)):
+        graph = steps(count, weights)
+        programs = tuple(schedule_rammer(graph, 2, COSTS))
+        ns = expected_ns(Sample(programs, graph, 0.0), DEVICE, Recalls(graph, DEVICE, truth))
+        samples.append(Sample(programs, graph, ns))
+    found = fit_recall(samples, DEVICE, "2026-02-02")
+    assert found.error == pytest.approx(0.0, abs=1e-6) and found.date == "2026-02-02"
+    assert (found.kept, found.rate) == (truth.kept, truth.rate)
+
+
+def test_nothing_to_fit():
+    with pytest.raises(DeviceError, match="0 timed schedules, 3 memory levels; give one"):
+        fit_recall([], DEVICE, "")
+
+
+# -- the record ------------------------------------------------------------------------------
+def test_a_recall_is_a_part_of_the_record():
+    assert from_json(to_json(DEVICE)) == DEVICE
+    assert "recall" not in to_json(replace(DEVICE, recall=None))
+
+
+@pytest.mark.parametrize("kept, rate", [(0, 1.0), (1, 0.0), (1, np.inf)])
+def test_impossible_figures_are_refused(kept, rate):
+    with pytest.raises(DeviceError, match="recall: .* must be a number above 0"):
+        Recall(kept, rate, 0.0, "", 1)
+
+
+def test_a_recall_needs_two_caches():
+    with pytest.raises(DeviceError, match=r"recall with memory levels \['L3', 'DRAM'\]"):
+        replace(DEVICE, memory=MEMORY[1:])
