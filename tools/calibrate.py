@@ -3,9 +3,9 @@
     python -m rcompiler.tools.calibrate                  keep the record for compile_onnx
     python -m rcompiler.tools.calibrate -o machine.json  write it elsewhere: for --device
 
-The record is that of this machine, with `recall` added: how much of the last cache a schedule can
-count on, and the rate of what it has to fetch from memory. No tile and no schedule depends on it.
-Networks run on one EU, timed by the clock of its thread, which other programs disturb least.
+The record is that of this machine, with `recall` added: how long the last cache keeps what a
+schedule touched, and the rate of what it has to fetch from memory. No tile and no schedule depends
+on it. Networks run on one EU, timed by the clock of its thread, which others disturb least.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def _print(samples: dict[str, Sample], device: Device) -> None:
     columns = ("network", "measured us", "before us", "after us", "/before", "/after")
     table(columns, rows)
     print(
-        f"recall: {device.recall.kept / 2**20:.1f} MiB of the last cache, {device.recall.rate:g} "
+        f"recall: {device.recall.kept_ns / 1e6:.2g} ms in the last cache, {device.recall.rate:g} "
         f"GB/s from memory; root mean square of the logarithms of /after: {device.recall.error}"
     )
 

@@ -194,20 +194,20 @@ class Recall:
     """What the runs of a schedule find in the last cache, and what they pay for the rest: fitted to
     the times of whole networks.
 
-    `kept`: bytes touched last by any EU that are still there; other programs use the cache, too.
+    `kept_ns`: how long what an EU touched stays there; other programs use the cache, too.
     `rate`: GB/s that an EU draws from memory in pieces as short as operands of rTasks. `error`:
     root mean square of the logarithm of measured over predicted times that is left. `date`: UTC,
     ISO 8601; `version`: of the model that was fitted.
     """
 
-    kept: int
+    kept_ns: float
     rate: float
     error: float
     date: str
     version: int
 
     def __post_init__(self) -> None:
-        _positive("recall", kept=self.kept, rate=self.rate)
+        _positive("recall", kept_ns=self.kept_ns, rate=self.rate)
 
 
 @dataclass(frozen=True)

@@ -13,12 +13,13 @@ from rcompiler.device.model import Device, Recall
 from rcompiler.errors import DeviceError
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.program import Program
-from rcompiler.rammer.recall import CHUNK, Recalls
+from rcompiler.rammer.recall import Recalls
 from rcompiler.rammer.simulate import simulate
 
 VERSION = 1  # of what is fitted: raise it when figures no longer compare with older ones
 _STEPS = 3  # values up to half of the most, of either figure
-_HALVES = 4  # how often the most is halved: the whole last cache, the bandwidth of memory
+_HALVES = 5  # how often the most is halved: `_LONGEST_NS`, the bandwidth of memory
+_LONGEST_NS = 32e6
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,13 @@ def fit_recall(samples: Sequence[Sample], device: Device, date: str) -> Recall:
             f"device {device.name}: {len(samples)} timed schedules, {len(device.memory)} memory "
             "levels; give one schedule or more, and a device with two caches"
         )
-    cache, memory = device.memory[-2:]
+    memory = device.memory[-1]
     best: Recall | None = None
-    first = Recall(cache.capacity, memory.bandwidth, 0.0, date, VERSION)
+    first = Recall(_LONGEST_NS, memory.bandwidth, 0.0, date, VERSION)
     known = [Recalls(sample.graph, device, first) for sample in samples]
-    for kept in _down(float(cache.capacity)):
+    for kept in _down(_LONGEST_NS):
         for rate in _down(memory.bandwidth):
-            tried = replace(first, kept=round(kept / CHUNK) * CHUNK, rate=float(f"{rate:.2g}"))
+            tried = replace(first, kept_ns=kept, rate=float(f"{rate:.2g}"))
             pairs = zip(samples, known, strict=True)
             errors = [
                 log(sample.ns / expected_ns(sample, device, recalls.again(tried)))

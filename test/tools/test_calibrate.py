@@ -27,7 +27,7 @@ def test_a_record_gets_a_recall(short, tmp_path):
     assert [line.split()[0] for line in lines[1:3]] == ["two_branch", "tiny_chain"]
     assert lines[3].startswith("recall: ")
     after = load_device(tmp_path / "after.json")
-    assert after.recall is not None and after.recall.kept > 0
+    assert after.recall is not None and after.recall.kept_ns > 0
     assert after.memory == before.memory and after.costs == before.costs
 
 
