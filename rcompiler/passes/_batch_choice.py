@@ -77,9 +77,7 @@ def _bound(graph: Graph, chosen: Sequence[Batch], profit: Profit) -> tuple[float
     if made is None:
         return float("inf"), None
     steps = _steps(graph, chosen, made)
-    # without batches, all layers pass through the caches between two steps of one
-    ways = tuple(_Way) if chosen else (_Way.BESIDE,)
-    return min(_time(steps, made, profit, way) for way in ways), made
+    return min(_time(steps, made, profit, way) for way in _Way), made
 
 
 class _Way(Enum):

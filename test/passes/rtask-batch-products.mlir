@@ -1,4 +1,5 @@
-// RUN: rc-opt %s -p 'rtask-batch-products{device=%{inputs}/v3-2.json}' | filecheck %s
+// RUN: rc-opt %s -p 'rtask-batch-products{device=%{inputs}/v3-2-small-caches.json}' | filecheck %s
+// No EU can keep weights from one step to the next.
 
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (k, n)>
