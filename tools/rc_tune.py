@@ -49,7 +49,7 @@ def _tune(options: argparse.Namespace) -> int:
     """Profile all operators of a model into the index."""
     from rcompiler.codegen.cpu import Target
     from rcompiler.compile import operators_of
-    from rcompiler.host import measured_device, target_device
+    from rcompiler.host import given_device, measured_device, target_device
     from rcompiler.passes.roller_tile import distinct_bodies
     from rcompiler.profiler.tuner import kernel_tuner
     from rcompiler.tools._sources import resolve, shapes_of
@@ -59,7 +59,7 @@ def _tune(options: argparse.Namespace) -> int:
         raise CompilerError(f"{source.path}: is compiled already; rc-tune reads an ONNX model")
     folder = _cache()
     base = target_device("cpu")
-    device = measured_device(base, folder)
+    device = given_device("cpu", base, None) or measured_device(base, folder)
     rows = []
     with (
         operators_of(source.proto, device, shapes=shapes_of(options, source)) as module,

@@ -38,7 +38,7 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
-from rcompiler.kernelgen.region import Generic, element_of, yielded
+from rcompiler.kernelgen.region import Generic, element_of, shape_of, yielded
 from rcompiler.passes import Pass
 from rcompiler.passes._clone import Values, clone
 from rcompiler.passes._schedule_graph import tensor_size
@@ -70,11 +70,13 @@ class _Estimate:
     """ns; infinite if the stages cannot be kept.
 
     time: of all rTasks, one after the other. latency: until all are done, and all EUs know, if the
-    operator has the device for itself.
+    operator has the device for itself. aligned: a tile of the result needs the same tile of every
+    stage, so that no axis has to stay whole for one.
     """
 
     time: float
     latency: float
+    aligned: bool = True
 
 
 class _Stitcher:
@@ -139,7 +141,7 @@ class _Stitcher:
             return together.time < first.time + second.time
         # if both run at once, and only what joins them waits
         apart = max((first.time + second.time) / eus, first.latency, second.latency)
-        return together.latency < apart + costs.hand_off_ns + costs.task_ns
+        return together.aligned and together.latency < apart + costs.hand_off_ns + costs.task_ns
 
     def _estimate(self, operator: ir.Operation) -> _Estimate:
         """Of what the passes behind this one will make of `operator`."""
@@ -181,7 +183,12 @@ def _estimate(body: Body, device: Device) -> _Estimate:
         + (device.costs.hand_off_ns if min(d.tasks, device.eus) > 1 else 0.0)
         for d in found
     )
-    return _Estimate(found[0].estimated_ns * found[0].tasks, min(latencies))
+    aligned = all(
+        axis >= 0 or size == 1
+        for stage in body.stages
+        for axis, size in zip(stage.axes, shape_of(stage.op.results[0]), strict=True)
+    )
+    return _Estimate(found[0].estimated_ns * found[0].tasks, min(latencies), aligned)
 
 
 def _reduces(op: ir.Operation) -> bool:

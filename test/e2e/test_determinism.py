@@ -13,7 +13,7 @@ from rcompiler.tools._data import random_inputs
 
 # Small sizes of real networks: branches, products, convolutions, recurrence, attention.
 NETWORKS = {
-    "two_branch": {"rows": 48, "width": 96},
+    "two_branch": {"rows": 96, "width": 192},
     "mlp": {"batch": 5, "layers": (70, 130, 33)},
     "unet": {"image": 16, "width": 8, "depth": 1},
     "lstm2": {"sequence": 4, "features": 24, "hidden": 32, "layers": 1},

@@ -9,19 +9,21 @@ import pytest
 
 from rcompiler.profiler import profile
 from rcompiler.profiler.index import NAME, ProfileIndex
-from rcompiler.tools import _operators, model_quality, rc_compile, rc_tune, verify_kernels
+from rcompiler.tools import _operators, model_quality, models, rc_compile, rc_tune, verify_kernels
 from rcompiler.tools._operators import CASES, Case
 
 
 @pytest.fixture
 def tool(tool, tmp_path, monkeypatch):
-    """With a cache."""
+    """With a cache, in a folder with two branches too long to be joined in one operator."""
     monkeypatch.setenv("RC_CACHE_DIR", str(tmp_path / "cache"))
+    long = models.build("two_branch", rows=64, width=192)
+    (tmp_path / "branches.onnx").write_bytes(long.SerializeToString())
     return tool
 
 
 def test_rc_tune_measures_what_rc_compile_then_finds(tool, tmp_path):
-    code, out, err = tool(rc_tune.main, "two_branch")
+    code, out, err = tool(rc_tune.main, "branches.onnx")
     assert (code, err) == (0, "")
     header, *rows, total = out.splitlines()
     assert header.split()[:3] == ["operator", "kind", "tilings"] and len(rows) == 2
@@ -30,15 +32,17 @@ def test_rc_tune_measures_what_rc_compile_then_finds(tool, tmp_path):
     assert total.endswith(f"most {spent[-1]:.2f}") and spent[0] > 0
     lines = list(ProfileIndex(tmp_path / "cache" / NAME).export())
     assert len(lines) >= 4
-    code, out, _ = tool(rc_tune.main, "two_branch")
+    code, out, _ = tool(rc_tune.main, "branches.onnx")
     assert [row.split()[-2] for row in out.splitlines()[1:-1]] == ["index", "index"]
-    code, out, _ = tool(rc_compile.main, "two_branch", "--tune=kernels", "--report", "-o", "m.rcx")
+    code, out, _ = tool(
+        rc_compile.main, "branches.onnx", "--tune=kernels", "--report", "-o", "m.rcx"
+    )
     assert code == 0 and "meas. us" in out
     assert list(ProfileIndex(tmp_path / "cache" / NAME).export()) == lines
 
 
 def test_the_index_moves_as_lines(tool, tmp_path, monkeypatch):
-    tool(rc_tune.main, "two_branch")
+    tool(rc_tune.main, "branches.onnx")
     code, out, _ = tool(rc_tune.main, "--export=lines")
     count = len((tmp_path / "lines").read_text().splitlines())
     assert code == 0 and out == f"lines: {count} measurements\n" and count >= 4
@@ -62,12 +66,12 @@ def test_rc_tune_says_what_is_wrong(tool, capsys, arguments, code, word):
 
 
 def test_verify_kernels_counts_what_it_verified(tool, tmp_path):
-    code, out, _ = tool(verify_kernels.main, "two_branch", "--drawn=2", "--json=v.json")
+    code, out, _ = tool(verify_kernels.main, "branches.onnx", "--drawn=2", "--json=v.json")
     assert code == 0 and "of 2 operators verified, 0 wrong" in out
     record = json.loads((tmp_path / "v.json").read_text())
     assert record["summary"]["operators"] == 2 and record["device"]["name"]
     assert sum(o["kernels"] for o in record["operators"]) == record["summary"]["kernels"]
-    assert all(o["model"] == "two_branch" and o["wrong"] == [] for o in record["operators"])
+    assert all(o["model"] == "branches.onnx" and o["wrong"] == [] for o in record["operators"])
 
 
 def test_verify_kernels_rejects_a_wrong_kernel(tool, tmp_path, monkeypatch):
@@ -114,7 +118,9 @@ def test_quality_by_hand():
 
 
 def test_model_quality_writes_what_it_measured(tool, tmp_path, monkeypatch):
-    cases = (Case("two_branch", "contraction", "64x64x64", "small", (("rows", 64), ("width", 64))),)
+    cases = (
+        Case("two_branch", "contraction", "64x256x256", "small", (("rows", 64), ("width", 256))),
+    )
     monkeypatch.setattr(model_quality, "CASES", cases)
     monkeypatch.setattr(model_quality, "_SECONDS", 0.01)
     code, out, _ = tool(model_quality.main, "--json=q.json", "--tilings=6", "--jobs=1")

@@ -37,7 +37,7 @@ def test_file_text_and_model_show_one_schedule(tool):
 
 
 def test_any_device_and_policy(tool):
-    arguments = ("two_branch", "--device=h200", "--json=-", "--trace=t.json")
+    arguments = ("tiny_matmul_chain", "--device=h200", "--json=-", "--trace=t.json")
     found = {}
     for policy in ("base", "list"):
         code, out, _ = tool(rc_viz.main, *arguments, f"--policy={policy}")
@@ -45,7 +45,7 @@ def test_any_device_and_policy(tool):
         found[policy] = json.loads(out)
     assert found["base"]["device"] == "h200" and found["list"]["eus"] == 132
     assert len(found["base"]["programs"]) > len(found["list"]["programs"]) == 1
-    assert not os.path.exists("two_branch.html")
+    assert not os.path.exists("tiny_matmul_chain.html")
     with open("t.json") as file:
         assert json.load(file)["otherData"]["policy"] == "list"
     slowed = json.loads(tool(rc_viz.main, *arguments, "--policy=list", "--contention")[1])

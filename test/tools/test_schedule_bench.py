@@ -22,7 +22,9 @@ def figure(model, rammer=1.0, listed=1.0, measured=1.0):
 # -- one compilation -------------------------------------------------------------------------
 def test_policies_schedule_the_same_kernels(monkeypatch):
     monkeypatch.setenv("RC_CACHE_DIR", "")
-    found = compile_policies(models.build("two_branch"), ["base", "rammer"], eus=2)
+    found = compile_policies(
+        models.build("two_branch", rows=96, width=192), ["base", "rammer"], eus=2
+    )
     base, rammer = found["base"], found["rammer"]
     assert base.stage("rkernel") == rammer.stage("rkernel")
     assert base.stage("llvm") == rammer.stage("llvm")
@@ -87,11 +89,11 @@ def bench(tool):
 
 
 def test_table_and_record(bench):
-    code, out, err = bench("--models=two_branch", "--eus=1", "--json=r.json")
+    code, out, err = bench("--models=tiny_matmul_chain", "--eus=1", "--json=r.json")
     assert (code, err) == (0, "")
     head, row, load, *goals = out.splitlines()
     assert head.split()[:2] == ["model", "operators"] and head.endswith("measured/predicted")
-    assert row.split()[0] == "two_branch" and len(row.split()) == 2 + 4 + 3 + 2
+    assert row.split()[0] == "tiny_matmul_chain" and len(row.split()) == 2 + 4 + 3 + 2
     assert load.startswith("load of the machine: ") and len(goals) == len(GOALS)
     with open("r.json") as file:
         record = json.load(file)
@@ -100,7 +102,7 @@ def test_table_and_record(bench):
     (model,) = record["models"]
     assert [*model["ms"]] == [*model["gain"]] == ["base", "wave", "rammer", "list"]
     assert model["gain"]["base"] == 1.0 and model["surprise"] > 0
-    assert model["launches"]["base"] == model["operators"] == 2
+    assert model["launches"]["base"] == model["operators"] > 1
 
 
 def test_without_base_there_are_times_only(bench):
