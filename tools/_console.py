@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO, NoReturn
 
@@ -46,6 +46,46 @@ def guard(prog: str, body: Callable[[], int]) -> int:
 def complain(prog: str, message: str) -> None:
     """One line on standard error."""
     print(f"{prog}: error: {' '.join(message.split())}", file=sys.stderr)
+
+
+def report(prog: str, failures: Iterable[str]) -> int:
+    """One line on standard error for each failure; the exit code that they make."""
+    code = 0
+    for failure in failures:
+        complain(prog, failure)
+        code = 1
+    return code
+
+
+def doing(what: str) -> None:
+    """Tell who waits at a terminal what is being done; the next line takes its place."""
+    if sys.stderr.isatty():
+        print(f"{what} ...", end="\033[K\r", file=sys.stderr)
+
+
+def number(value: float | None, form: str) -> str:
+    """A cell of a table; "-" for what was not measured."""
+    return "-" if value is None else format(value, form)
+
+
+def items(text: str) -> list[str]:
+    """An argparse type: a list separated by commas, of one or more."""
+    found = [item for item in text.split(",") if item]
+    if not found:
+        raise argparse.ArgumentTypeError("the list is empty")
+    return found
+
+
+def timing_options(parser: argparse.ArgumentParser, per: str, rounds: int, block: float) -> None:
+    """--rounds, --seconds and --json. per: what is timed for that long; block: default seconds."""
+    parser.add_argument(
+        "--rounds", type=positive, default=rounds, metavar="N", help=f"default: {rounds}"
+    )
+    parser.add_argument(
+        "--seconds", type=seconds, default=block, metavar="S",
+        help=f"timed seconds per {per}; default: {block:g}",
+    )  # fmt: skip
+    parser.add_argument("--json", metavar="FILE", help="write figures and their circumstances")
 
 
 def check_writable(path: str | None) -> None:

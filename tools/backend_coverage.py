@@ -29,7 +29,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.host import target_device
 from rcompiler.onnx_backend import Prepared, RCompilerBackend
 from rcompiler.tools._case_pool import Outcome, Report, run_cases
-from rcompiler.tools._console import Parser, guard, positive, table
+from rcompiler.tools._console import Parser, doing, guard, positive, table
 from rcompiler.tools._record import write_record
 
 STATUSES = ("pass", "wrong", "crash", "refused")
@@ -127,9 +127,7 @@ def _run(options: argparse.Namespace) -> int:
         try:
             for outcome in run_cases(sorted(tests), job, options.workers, options.timeout):
                 outcomes.append(outcome)
-                if sys.stderr.isatty():
-                    line = f"{len(outcomes)}/{len(tests)} {outcome.case[:60]:60}"
-                    print(line, end="\r", file=sys.stderr)
+                doing(f"{len(outcomes)}/{len(tests)} {outcome.case[:60]}")
         except KeyboardInterrupt:
             print(f"interrupted after {len(outcomes)} of {len(tests)} cases", file=sys.stderr)
     outcomes.sort(key=lambda outcome: outcome.case)

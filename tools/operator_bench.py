@@ -22,11 +22,12 @@ from typing import TYPE_CHECKING
 from rcompiler.tools._console import (
     Parser,
     check_writable,
-    complain,
+    doing,
     guard,
-    positive,
-    seconds,
+    number,
+    report,
     table,
+    timing_options,
 )
 from rcompiler.tools._goals import print_goals, reached
 from rcompiler.tools._record import asked, unpin_openblas, write_record
@@ -58,8 +59,7 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
     figures = []
     with Bench(options.target, options.clock, options.rounds, options.seconds) as bench:
         for operator in cases:
-            if sys.stderr.isatty():
-                print(f"{operator.kind} {operator.name} ...", end="\033[K\r", file=sys.stderr)
+            doing(f"{operator.kind} {operator.name}")
             figures.append(bench.measure(operator))
         level, peak = bench.device.level_name, bench.peak_gflops
     print(f"FMA peak of {level}: {peak:.0f} GFLOP/s; clock: {options.clock}")
@@ -74,10 +74,7 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
             "goals": reached(GOALS[level], figures),
         }
         write_record(options.json, record)
-    for f in figures:
-        if f.error:
-            complain("operator_bench", f"{f.kind} {f.name}: {f.error}")
-    return 1 if any(f.error for f in figures) else 0
+    return report("operator_bench", (f"{f.kind} {f.name}: {f.error}" for f in figures if f.error))
 
 
 def _print(figures: Sequence[Figure], level: str) -> None:
@@ -88,23 +85,19 @@ def _print(figures: Sequence[Figure], level: str) -> None:
     columns += ["GFLOP/s", "% peak", "us copy"]
     rows = []
     for f in figures:
-        row = [f.kind, f.name, *(_number(f.us.get(e), "{:.4g}") for e in (OURS, THEIRS))]
+        row = [f.kind, f.name, *(number(f.us.get(e), ".4g") for e in (OURS, THEIRS))]
         ours, theirs = (f.parts.get(e, {}) for e in (OURS, THEIRS))
         alone = theirs[ALONE] / ours[ALONE] if len(ours) > 1 else None
-        row += [_number(f.ratio, "{:.2f}"), _number(alone, "{:.2f}")]
+        row += [number(f.ratio, ".2f"), number(alone, ".2f")]
         share = None if f.peak_share is None else 100 * f.peak_share
-        row += [_number(f.gflops, "{:.0f}"), _number(share, "{:.0f}")]
-        rows.append([*row, _number(f.copy_us, "{:.4g}")])
+        row += [number(f.gflops, ".0f"), number(share, ".0f")]
+        rows.append([*row, number(f.copy_us, ".4g")])
     table(columns, rows)
     for kind in dict.fromkeys(f.kind for f in figures):
         ratios = [f.ratio for f in figures if f.kind == kind and f.ratio]
         if ratios:
             print(f"{kind}: {geomean(ratios):.2f} times as fast as onnxruntime (geometric mean)")
     print_goals(reached(GOALS[level], figures))
-
-
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else form.format(value)
 
 
 def _pattern(text: str) -> re.Pattern[str]:
@@ -128,12 +121,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         help="cpu (default): time that the thread has a processor, so that other programs disturb "
         "less; both engines work in the calling thread",
     )  # fmt: skip
-    parser.add_argument("--rounds", type=positive, default=15, metavar="N", help="default: 15")
-    parser.add_argument(
-        "--seconds", type=seconds, default=0.3, metavar="S",
-        help="timed seconds per model of an operator and engine; default: 0.3",
-    )  # fmt: skip
-    parser.add_argument("--json", metavar="FILE", help="write figures and their circumstances")
+    timing_options(parser, "model of an operator and engine", 15, 0.3)
     return parser.parse_args(argv)
 
 

@@ -18,11 +18,13 @@ from typing import TYPE_CHECKING
 from rcompiler.tools._console import (
     Parser,
     check_writable,
-    complain,
+    doing,
     guard,
+    items,
     positive,
-    seconds,
+    report,
     table,
+    timing_options,
 )
 from rcompiler.tools._record import asked, unpin_openblas, write_record
 
@@ -49,8 +51,7 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
     cases: list[Case] = []
     for name in options.models:
         for threads in options.threads:
-            if sys.stderr.isatty():
-                print(f"{name}, {threads} threads ...", end="\r", file=sys.stderr)
+            doing(f"{name}, {threads} threads")
             cases.append(run_case(name, threads, options))
     _print(cases, options.baseline)
     if options.json:
@@ -62,10 +63,8 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
             "geomeans": [vars(mean) for mean in means(cases)],
         }
         write_record(options.json, figures)
-    for case in cases:
-        if case.error:
-            complain("rc-bench", f"{case.model}, {case.threads} threads: {case.error}")
-    return 1 if any(case.error for case in cases) else 0
+    failed = (case for case in cases if case.error)
+    return report("rc-bench", (f"{c.model}, {c.threads} threads: {c.error}" for c in failed))
 
 
 def _print(cases: list[Case], baselines: list[str]) -> None:
@@ -128,17 +127,10 @@ def _time(case: Case, engine: str, percentile: str) -> str:
     )
 
 
-def _list(text: str) -> list[str]:
-    items = [item for item in text.split(",") if item]
-    if not items:
-        raise argparse.ArgumentTypeError("the list is empty")
-    return items
-
-
 def _baselines(text: str) -> list[str]:
     from rcompiler.tools._baselines import BASELINES
 
-    names = [] if text == "none" else _list(text)
+    names = [] if text == "none" else items(text)
     for name in names:
         if name not in BASELINES:
             raise argparse.ArgumentTypeError(
@@ -148,7 +140,7 @@ def _baselines(text: str) -> list[str]:
 
 
 def _positives(text: str) -> list[int]:
-    return [positive(item) for item in _list(text)]
+    return [positive(item) for item in items(text)]
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
@@ -156,7 +148,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "rc-bench", "Latency of models, with other engines beside them in the same run."
     )
     parser.add_argument(
-        "--models", type=_list, default=_list(_DEFAULT), metavar="LIST",
+        "--models", type=items, default=items(_DEFAULT), metavar="LIST",
         help=f"built-in models, ONNX and .rcx files; default: {_DEFAULT}",
     )  # fmt: skip
     parser.add_argument(
@@ -172,13 +164,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         help="cpu, for one thread: time that it has a processor, so that other programs disturb "
         "less; default: wall",
     )  # fmt: skip
-    parser.add_argument("--rounds", type=positive, default=20, metavar="N", help="default: 20")
-    parser.add_argument(
-        "--seconds", type=seconds, default=2.0, metavar="S",
-        help="timed seconds per engine, model and number of threads; default: 2",
-    )  # fmt: skip
+    timing_options(parser, "engine, model and number of threads", 20, 2.0)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the input data")
-    parser.add_argument("--json", metavar="FILE", help="write figures and their circumstances")
     parser.add_argument("--target", metavar="NAME", help="cpu (default) or another device")
     parser.add_argument("--device", metavar="FILE", help="device record, as for rc-compile")
     parser.add_argument("--tune", metavar="WHAT", help="off or kernels, as for rc-compile")

@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING
 from rcompiler.tools._console import (
     Parser,
     check_writable,
-    complain,
+    doing,
     guard,
+    items,
+    number,
     positive,
-    seconds,
+    report,
     table,
+    timing_options,
 )
 from rcompiler.tools._goals import print_goals, reached
 from rcompiler.tools._record import asked, unpin_openblas, write_record
@@ -52,8 +55,7 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
     options.models = options.models or [n for n in models.names() if n not in _PROBES]
     figures = []
     for name in options.models:
-        if sys.stderr.isatty():
-            print(f"{name} ...", end="\033[K\r", file=sys.stderr)
+        doing(name)
         figures.append(
             measure(
                 name, options.policies, options.eus, options.rounds, options.seconds, options.seed
@@ -70,10 +72,7 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
             "goals": goals,
         }
         write_record(options.json, record)
-    for f in figures:
-        if f.error:
-            complain("schedule_bench", f"{f.model}: {f.error}")
-    return 1 if any(f.error for f in figures) else 0
+    return report("schedule_bench", (f"{f.model}: {f.error}" for f in figures if f.error))
 
 
 def _print(figures: Sequence[Figure], policies: Sequence[str]) -> None:
@@ -86,10 +85,10 @@ def _print(figures: Sequence[Figure], policies: Sequence[str]) -> None:
         columns += ["predicted ms", "measured/predicted"]
     rows = []
     for f in figures:
-        row = [f.model, str(f.operators or "-"), *(_number(f.ms.get(p), ".4g") for p in policies)]
-        row += [_number(f.gain.get(p), ".2f") for p in over]
+        row = [f.model, str(f.operators or "-"), *(number(f.ms.get(p), ".4g") for p in policies)]
+        row += [number(f.gain.get(p), ".2f") for p in over]
         if PAPER in policies:
-            row += [_number(f.predicted_ms.get(PAPER), ".4g"), _number(f.surprise, ".2f")]
+            row += [number(f.predicted_ms.get(PAPER), ".4g"), number(f.surprise, ".2f")]
         rows.append(row)
     table(columns, rows)
     loads = [f.load for f in figures if f.load is not None]
@@ -97,21 +96,10 @@ def _print(figures: Sequence[Figure], policies: Sequence[str]) -> None:
         print(f"load of the machine: {max(loads):.1f}")
 
 
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
-
-
-def _list(text: str) -> list[str]:
-    items = [item for item in text.split(",") if item]
-    if not items:
-        raise argparse.ArgumentTypeError("the list is empty")
-    return items
-
-
 def _policies(text: str) -> list[str]:
     from rcompiler.rammer.schedule import POLICIES
 
-    names = _list(text)
+    names = items(text)
     for name in names:
         if name not in POLICIES:
             raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(POLICIES)}")
@@ -121,23 +109,18 @@ def _policies(text: str) -> list[str]:
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("schedule_bench", "Scheduling policies beside one another, measured.")
     parser.add_argument(
-        "--models", type=_list, metavar="LIST",
+        "--models", type=items, metavar="LIST",
         help="built-in models and ONNX files; default: all built-in networks",
     )  # fmt: skip
     parser.add_argument(
-        "--policies", type=_policies, default=_list(_POLICIES), metavar="LIST",
+        "--policies", type=_policies, default=items(_POLICIES), metavar="LIST",
         help=f"default: {_POLICIES}",
     )  # fmt: skip
     parser.add_argument(
         "--eus", type=positive, default=2, metavar="N", help="execution units; default: 2"
     )
-    parser.add_argument("--rounds", type=positive, default=20, metavar="N", help="default: 20")
-    parser.add_argument(
-        "--seconds", type=seconds, default=2.0, metavar="S",
-        help="timed seconds per model and policy; default: 2",
-    )  # fmt: skip
+    timing_options(parser, "model and policy", 20, 2.0)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the input data")
-    parser.add_argument("--json", metavar="FILE", help="write figures and their circumstances")
     return parser.parse_args(argv)
 
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from rcompiler.errors import CompilerError
 from rcompiler.rammer.policy.kernels import MODES
-from rcompiler.tools._console import Parser, check_writable, guard, positive, table
+from rcompiler.tools._console import Parser, check_writable, guard, items, positive, table
 
 if TYPE_CHECKING:
     from rcompiler.device.model import Device
@@ -54,7 +54,7 @@ def _run(options: argparse.Namespace) -> int:
 
     check_writable(options.json)
     found = []
-    for device in [find_device(name) for name in options.device.split(",")]:
+    for device in [find_device(name) for name in options.device]:
         for model in options.models or _MODELS:
             found.append(figures(model, device, options.eus, options.kernels))
     _print(found)
@@ -123,7 +123,11 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("simulate_models", "Scheduling policies on whole models, by estimate.")
     parser.add_argument("models", nargs="*", help="ONNX files or built-in models")
     parser.add_argument(
-        "--device", default="v100,h200", metavar="NAMES", help="records; default: v100,h200"
+        "--device",
+        type=items,
+        default=["v100", "h200"],
+        metavar="LIST",
+        help="records; default: v100,h200",
     )
     parser.add_argument("--eus", type=positive, metavar="N", help="default: all of a device")
     parser.add_argument(
