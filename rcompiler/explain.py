@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 from torch_mlir import ir
@@ -12,12 +11,9 @@ from rcompiler.device.measure import summary
 from rcompiler.device.model import Device
 from rcompiler.dialects.attributes import to_python
 from rcompiler.passes._tables import Tables
-from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.expected import expected
 from rcompiler.rammer.placement import derive_graph
-from rcompiler.rammer.program import Program, Run
-from rcompiler.rammer.recall import Recalls
-from rcompiler.rammer.simulate import simulate
-from rcompiler.rammer.timeline import Timeline
+from rcompiler.rammer.program import Run
 from rcompiler.report import OperatorReport, Report, is_explanation
 
 
@@ -38,7 +34,7 @@ def make_report(module: ir.Operation, tables: Tables, device: Device) -> Report:
                     found = _operator(instruction, kernels[name], explained[name])
                     seen[instruction.operator] = found
     graph = derive_graph(tables.programs, list(tables.kernels.values()))
-    timeline = _timeline(tables.programs, graph, device)
+    timeline = expected(tables.programs, graph, device)
     return Report(
         device=summary(device),
         operators=tuple(seen.values()),
@@ -52,15 +48,6 @@ def make_report(module: ir.Operation, tables: Tables, device: Device) -> Report:
         arena_bound_bytes=_bound(module),
         constant_bytes=max((p.constants for p in tables.programs), default=0),
     )
-
-
-def _timeline(programs: Sequence[Program], graph: Graph, device: Device) -> Timeline:
-    """What is expected of a schedule on a device, in the middle of many inferences."""
-    if device.recall is None:
-        return simulate(programs, graph, device.costs)
-    recalls = Recalls(graph, device, device.recall)
-    recalls.warm(programs)
-    return simulate(programs, graph, device.costs, device.memory[-1].shared_bandwidth, recalls)
 
 
 def _operator(run: Run, kernel: ir.Operation, explanation: dict[str, Any]) -> OperatorReport:

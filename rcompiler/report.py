@@ -32,6 +32,16 @@ class OperatorReport:
     source: str
     explanation: dict[str, Any]
 
+    @property
+    def task_ns(self) -> float:
+        """Of one rTask, measured if it was."""
+        return (self.measured_ns or self.estimated_ns) / max(self.tasks, 1)
+
+    @property
+    def parts(self) -> tuple[tuple[str, float], ...]:
+        """ "compute" and the memory levels that an rTask waits for, with the ns of each alone."""
+        return tuple(self.explanation.get("parts_ns", {}).items())
+
 
 @dataclass(frozen=True)
 class Report:

@@ -17,13 +17,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rcompiler.tools._console import Parser, check_writable, guard, positive, seconds, table
+from rcompiler.tools._console import Parser, check_writable, guard, items, positive, seconds, table
 
 if TYPE_CHECKING:
     from rcompiler.device.model import Device
-    from rcompiler.rammer.graph import Kernel
     from rcompiler.rammer.recall_fit import Sample
-    from rcompiler.report import OperatorReport
 
 # Large weights and small ones, wide images and few pixels, one step after the other.
 _NETWORKS = "alexnet,inception_v1,lstm2,mlp,mobilenet_v2,squeezenet1_1,tiny_llama,unet"
@@ -51,7 +49,7 @@ def _run(options: argparse.Namespace) -> int:
         )
     device = given_device("cpu", base, options.device) or measured_device(base, folder)
     date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    samples = {name: _sample(name, device, options) for name in options.networks.split(",")}
+    samples = {name: _sample(name, device, options) for name in options.networks}
     recall = fit_recall([*samples.values()], device, date)
     found = replace(device, recall=recall)
     _print(samples, found)
@@ -68,6 +66,7 @@ def _sample(name: str, device: Device, options: argparse.Namespace) -> Sample:
     import rcompiler
     from rcompiler.errors import InvalidModel
     from rcompiler.proof import rebuild
+    from rcompiler.rammer.expected import timed
     from rcompiler.rammer.placement import derive_graph
     from rcompiler.rammer.recall_fit import Sample
     from rcompiler.tools._data import random_inputs
@@ -83,27 +82,16 @@ def _sample(name: str, device: Device, options: argparse.Namespace) -> Sample:
     times = interleaved({name: binding}, options.rounds, block_s, "cpu")
     model.close()
     programs, kernels = rebuild(model.artifact)
-    told = {op.kernel: op for op in model.report().operators}
-    graph = derive_graph(programs, [_estimated(k, told[k.name]) for k in kernels if k.name in told])
+    graph = derive_graph(programs, timed(kernels, model.report().operators))
     return Sample(tuple(programs), graph, percentiles(times[name])["p50"] * 1e6)
 
 
-def _estimated(kernel: Kernel, told: OperatorReport) -> Kernel:
-    """An rKernel of a compiled model with the estimates of its report."""
-    parts = tuple(told.explanation.get("parts_ns", {}).items())
-    return replace(kernel, estimated_ns=told.estimated_ns / max(told.tasks, 1), parts=parts)
-
-
 def _print(samples: dict[str, Sample], device: Device) -> None:
-    from rcompiler.rammer.recall import Recalls
-    from rcompiler.rammer.recall_fit import expected_ns
-    from rcompiler.rammer.simulate import simulate
-
     assert device.recall is not None
+    uncalibrated = replace(device, recall=None)
     rows = []
     for name, sample in samples.items():
-        before = simulate(sample.programs, sample.graph, device.costs).makespan_ns
-        after = expected_ns(sample, device, Recalls(sample.graph, device, device.recall))
+        before, after = (sample.expected_ns(d) for d in (uncalibrated, device))
         ratios = [f"{sample.ns / ns:.2f}" for ns in (before, after)]
         rows.append((name, *(f"{ns / 1e3:.1f}" for ns in (sample.ns, before, after)), *ratios))
     columns = ("network", "measured us", "before us", "after us", "/before", "/after")
@@ -117,7 +105,11 @@ def _print(samples: dict[str, Sample], device: Device) -> None:
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("calibrate", "Calibrate what the simulator expects, by times of networks.")
     parser.add_argument(
-        "--networks", default=_NETWORKS, metavar="LIST", help=f"to run; default: {_NETWORKS}"
+        "--networks",
+        type=items,
+        default=items(_NETWORKS),
+        metavar="LIST",
+        help=f"to run; default: {_NETWORKS}",
     )
     parser.add_argument(
         "--device", metavar="FILE", help="record to add to; default: this machine's"

@@ -11,10 +11,10 @@ from math import log
 
 from rcompiler.device.model import Device, Recall
 from rcompiler.errors import DeviceError
+from rcompiler.rammer.expected import expected
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.recall import Recalls
-from rcompiler.rammer.simulate import simulate
 
 VERSION = 1  # of what is fitted: raise it when figures no longer compare with older ones
 _STEPS = 3  # values up to half of the most, of either figure
@@ -30,12 +30,9 @@ class Sample:
     graph: Graph
     ns: float
 
-
-def expected_ns(sample: Sample, device: Device, recalls: Recalls) -> float:
-    """Simulated time of an inference that comes after another one."""
-    recalls.warm(sample.programs)
-    shared = device.memory[-1].shared_bandwidth
-    return simulate(sample.programs, sample.graph, device.costs, shared, recalls).makespan_ns
+    def expected_ns(self, device: Device, recalls: Recalls | None = None) -> float:
+        """The simulated time. recalls: as for `expected`."""
+        return expected(self.programs, self.graph, device, recalls=recalls).makespan_ns
 
 
 def fit_recall(samples: Sequence[Sample], device: Device, date: str) -> Recall:
@@ -57,7 +54,7 @@ def fit_recall(samples: Sequence[Sample], device: Device, date: str) -> Recall:
             tried = replace(first, kept_ns=kept, rate=float(f"{rate:.2g}"))
             pairs = zip(samples, known, strict=True)
             errors = [
-                log(sample.ns / expected_ns(sample, device, recalls.again(tried)))
+                log(sample.ns / sample.expected_ns(device, recalls.again(tried)))
                 for sample, recalls in pairs
             ]
             error = (sum(e * e for e in errors) / len(errors)) ** 0.5

@@ -6,15 +6,15 @@ Times in ns from the first launch. A task of the view is one run of rTasks: span
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import isfinite
 
 from rcompiler.device.model import Device
 from rcompiler.errors import ArtifactError
+from rcompiler.rammer.expected import expected, timed
 from rcompiler.rammer.graph import Kernel
 from rcompiler.rammer.placement import derive_graph
 from rcompiler.rammer.program import Program
-from rcompiler.rammer.simulate import simulate
 from rcompiler.rammer.timeline import Timeline
 from rcompiler.report import OperatorReport, Report
 from rcompiler.viz.arena import Lifetime, lifetimes
@@ -74,19 +74,20 @@ def collect(plan: Plan, contention: bool = False) -> View:
     """Play a proved schedule by estimate and note who waits for whom and which bytes are in use.
 
     contention: tasks slow each other down where they ask for more bandwidth than the shared level
-    has; without it the makespan is the one that the report tells.
+    has (always, by what caches keep, if the device is calibrated); without it the makespan is the
+    one that the report tells.
 
     Raises ArtifactError for a report that is not of these programs.
     """
     operators = {op.name: op for op in map(_checked, plan.report.operators)}
     if type(plan.report.arena_bound_bytes) is not int:
         raise _unfit("the bound of its arena is no number")
-    graph = derive_graph(plan.programs, _timed(plan.kernels, operators))
+    graph = derive_graph(plan.programs, timed(plan.kernels, operators.values()))
     for op in graph.operators:
         if op.name not in operators or operators[op.name].kernel != op.kernels[0]:
             raise _unfit(f"it does not tell of operator {op.name}")
     shared = plan.device.shared_bandwidth
-    timeline = simulate(plan.programs, graph, plan.device.costs, shared if contention else None)
+    timeline = expected(plan.programs, graph, plan.device, contention=contention)
     touched = [graph.kernel[op.kernels[0]] for op in graph.operators]
     return View(
         name=plan.name,
@@ -103,13 +104,6 @@ def collect(plan: Plan, contention: bool = False) -> View:
         arena_bound=plan.report.arena_bound_bytes,
         lifetimes=lifetimes(plan.programs, graph, timeline),
     )
-
-
-def _timed(kernels: Sequence[Kernel], operators: dict[str, OperatorReport]) -> list[Kernel]:
-    """rKernels with the times per rTask that the schedule was made with: measured, if they were."""
-    times = {op.kernel: (op.measured_ns or op.estimated_ns) / max(op.tasks, 1)
-             for op in operators.values()}  # fmt: skip
-    return [replace(k, estimated_ns=times.get(k.name, k.estimated_ns)) for k in kernels]
 
 
 def _checked(op: OperatorReport) -> OperatorReport:

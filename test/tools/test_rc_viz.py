@@ -7,6 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from rcompiler.device.cpu import cpu_device
+from rcompiler.device.model import Recall
+from rcompiler.device.record import save_device
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.tools import rc_compile, rc_run, rc_viz
 
@@ -34,6 +37,18 @@ def test_file_text_and_model_show_one_schedule(tool):
         assert found[0][part] == found[2][part]
     assert found[0]["makespan_ns"] == pytest.approx(json.loads(report)["makespan_ns"])
     assert [found[i]["policy"] for i in (0, 2)] == ["rammer", "rammer"]
+
+
+def test_a_calibrated_device_shows_what_its_report_expects(tool):
+    recall = Recall(1e6, 1.0, 0.0, "2026-01-01", 1)
+    save_device(replace(cpu_device("v3"), recall=recall), "calibrated.json")
+    found = {}
+    for device in ("default", "calibrated.json"):
+        tool(rc_compile.main, "two_branch", "--eus=2", f"--device={device}", "-o", "m.rcx")
+        report = json.loads(Artifact.load("m.rcx").stages["report"])
+        found[device] = json.loads(tool(rc_viz.main, "m.rcx", "--json=-")[1])["makespan_ns"]
+        assert found[device] == pytest.approx(report["makespan_ns"])
+    assert found["calibrated.json"] != pytest.approx(found["default"], rel=0.01)
 
 
 def test_any_device_and_policy(tool):

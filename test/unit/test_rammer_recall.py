@@ -1,6 +1,6 @@
 """What runs find in the caches, worked out by hand; and figures found again from the times."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -10,11 +10,12 @@ from rcompiler.device.cpu import cpu_device
 from rcompiler.device.model import Costs, MemoryLevel, Recall
 from rcompiler.device.record import from_json, to_json
 from rcompiler.errors import DeviceError
+from rcompiler.rammer.expected import expected, timed
 from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.program import Run
 from rcompiler.rammer.recall import CHUNK, Recalls
-from rcompiler.rammer.recall_fit import Sample, expected_ns, fit_recall
+from rcompiler.rammer.recall_fit import Sample, fit_recall
 from rcompiler.rammer.simulate import simulate
 
 SHAPE = (64, 64)  # of f32: one chunk
@@ -98,6 +99,34 @@ def test_a_schedule_is_simulated_with_warm_caches():
     assert line.bandwidth_bound_ns == 0.0
 
 
+def test_what_is_expected_of_a_schedule():
+    """By the figures of a device that is calibrated, else by the estimates of its rTasks."""
+    graph = steps(6, 3)
+    programs = schedule_rammer(graph, 2, COSTS)
+    plain = replace(DEVICE, recall=None)
+    assert expected(programs, graph, plain).spans == simulate(programs, graph, COSTS).spans
+    slowed = expected(programs, graph, plain, contention=True)
+    shared = simulate(programs, graph, COSTS, plain.shared_bandwidth)
+    assert slowed.makespan_ns == shared.makespan_ns
+    recalls = Recalls(graph, DEVICE, DEVICE.recall)
+    recalls.warm(programs)
+    warm = simulate(programs, graph, COSTS, MEMORY[-1].shared_bandwidth, recalls)
+    assert expected(programs, graph, DEVICE).spans == warm.spans
+
+
+def test_kernels_take_the_times_of_a_report():
+    @dataclass
+    class Told:
+        kernel: str
+        task_ns: float
+        parts: tuple[tuple[str, float], ...]
+
+    kernels = [kernel(name, SHAPE, (1, 1), "w", estimated_ns=1.0) for name in ("a", "b")]
+    first, second = timed(kernels, [Told("a", 7.0, (("L3", 5.0),))])
+    assert (first.estimated_ns, first.parts) == (7.0, (("L3", 5.0),))
+    assert second == kernels[1]
+
+
 def test_memory_is_shared_by_the_EUs():
     graph = chain([kernel("one", (256, 256), (2, 1), "t", estimated_ns=1.0)], [[-1]])
     programs = schedule_rammer(graph, 2, COSTS)
@@ -117,7 +146,7 @@ def test_figures_are_found_again(number, rate):
     for count, weights in ((20, 5), (25, 8), (12, 1), (18, 3)):
         graph = steps(count, weights)
         programs = tuple(schedule_rammer(graph, 2, COSTS))
-        ns = expected_ns(Sample(programs, graph, 0.0), DEVICE, Recalls(graph, DEVICE, truth))
+        ns = Sample(programs, graph, 0.0).expected_ns(DEVICE, Recalls(graph, DEVICE, truth))
         samples.append(Sample(programs, graph, ns))
     found = fit_recall(samples, DEVICE, "2026-02-02")
     assert found.error == pytest.approx(0.0, abs=1e-6) and found.date == "2026-02-02"
