@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from rcompiler.passes import Pipeline
 from rcompiler.passes.rtask_defer_normalisation import RTaskDeferNormalisation
 from rcompiler.passes.rtask_stage_rows import RTaskStageRows
-from rcompiler.passes.rtask_stitch import RtaskStitch
+from rcompiler.passes.rtask_stitch import RTaskStitch
 
 
 @dataclass(frozen=True)
@@ -15,4 +15,4 @@ class RcConnectOperators(Pipeline):
     device: str = "cpu"
 
     def text(self) -> str:
-        return f"{RtaskStitch(self.device)},{RTaskDeferNormalisation()},{RTaskStageRows()}"
+        return f"{RTaskStitch(self.device)},{RTaskDeferNormalisation()},{RTaskStageRows()}"

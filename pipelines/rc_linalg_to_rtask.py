@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from rcompiler.passes import Pipeline
-from rcompiler.passes.rtask_form import RtaskForm
+from rcompiler.passes.rtask_form import RTaskForm
 
 
 @dataclass(frozen=True)
@@ -13,4 +13,4 @@ class RcLinalgToRtask(Pipeline):
     fusion: bool = True
 
     def text(self) -> str:
-        return f"cse,{RtaskForm(fusion=self.fusion)}"
+        return f"cse,{RTaskForm(fusion=self.fusion)}"

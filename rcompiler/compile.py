@@ -38,13 +38,14 @@ from rcompiler.options import (
     checked_eus,
 )
 from rcompiler.passes._claims import check_claims
+from rcompiler.passes._clone import copy_module
 from rcompiler.passes._deferred import Constant
 from rcompiler.passes._fold import fold_constants
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes._tables import Tables, read_tables, write_constants
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile, tile_operators
-from rcompiler.passes.rtask_batch_products import RtaskBatchProducts
+from rcompiler.passes.rtask_batch_products import RTaskBatchProducts
 from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
 from rcompiler.passes.rtask_fuse_axes import RTaskFuseAxes
 from rcompiler.passes.rtask_group_dots import RTaskGroupDots
@@ -196,7 +197,7 @@ def schedule_artifact(
         except ir.MLIRError as error:
             raise InvalidModel(f"the schedule is not valid: {error}") from None
         check_claims(module.operation)
-        return run.from_schedule(module, constants)
+        return run.from_schedule(module, constants, options.policy)
 
 
 class _Compilation:
@@ -217,7 +218,8 @@ class _Compilation:
         lanes, record = self.device.lanes(4), to_option(self.device)
         self._run(
             module,
-            f"cse,{RtaskBatchProducts(record)},{RTaskMergeSiblings(record)},{RTaskBlockChannels(lanes)},"
+            f"cse,{RTaskBatchProducts(record)},{RTaskMergeSiblings(record)},"
+            f"{RTaskBlockChannels(lanes)},"
             f"{RTaskWinograd(record, self._options.roots)},{RTaskSinkReshapes()},"
             f"{RTaskPackWeights(lanes)},{RTaskGroupDots()},{RTaskSplitK(record)},cse",
         )
@@ -276,13 +278,14 @@ class _Compilation:
         found = []
         for policy in policies:
             # of several, each schedules a copy
-            copy = module if len(policies) == 1 else _copy(module)
-            self._options = replace(options, policy=policy)
+            copy = module if len(policies) == 1 else copy_module(module)
             self._run(copy, str(RammerSchedule(policy, options.eus, record)))
-            found.append(self.from_schedule(copy, constants))
+            found.append(self.from_schedule(copy, constants, policy))
         return found
 
-    def from_schedule(self, module: ir.Module, constants: Mapping[str, Constant]) -> Artifact:
+    def from_schedule(
+        self, module: ir.Module, constants: Mapping[str, Constant], policy: Policy
+    ) -> Artifact:
         self._keep("vdevice", module)
         self.steps.begin("prove")
         tables = read_tables(module.operation)
@@ -297,10 +300,12 @@ class _Compilation:
         write_constants(module.operation, constants, weights)
         report = make_report(module.operation, tables, self.device)
         self._stages[REPORT] = report.to_json()
-        return self._artifact(module, tables, weights)
+        return self._artifact(module, tables, weights, policy)
 
-    def _artifact(self, module: ir.Module, tables: Tables, weights: np.ndarray) -> Artifact:
-        target = self._target()
+    def _artifact(
+        self, module: ir.Module, tables: Tables, weights: np.ndarray, policy: Policy
+    ) -> Artifact:
+        target, options = self._target(), replace(self._options, policy=policy)
         cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
         kernels = tables.kernels.values()
         modules = chain([veu.module_text()], self._code(module))
@@ -327,7 +332,7 @@ class _Compilation:
             constants=weights,
             target=target.name,
             cpu_flags=tuple(target.required),
-            provenance=provenance(self._options, target, self.device, self._stages["vdevice"]),
+            provenance=provenance(options, target, self.device, self._stages["vdevice"]),
             proof=describe(tables.programs, kernels),
             stages=dict(self._stages),
         )
@@ -378,14 +383,6 @@ class _Compilation:
                 "compiler, report it with the model"
             ) from error
         self._stages[stage] = module.operation.get_asm(assume_verified=True)
-
-
-def _copy(module: ir.Module) -> ir.Module:
-    copy = ir.Module.create(ir.Location.unknown(module.context))
-    with ir.InsertionPoint(copy.body):
-        for view in module.body.operations:
-            view.operation.clone()
-    return copy
 
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""How many rows of a recurrent network to multiply at once, from bounds of the whole graph.
+"""How many rows of a recurrent network to multiply at once, by what the whole graph takes.
 
 All steps at once read the weights of a layer least often, and let each EU keep its share of the
 state's weights from step to step; but layers then run one after the other, and all EUs wait for one
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from rcompiler.passes._batches import Batch, Factor, Graph, Member, Order, order
-from rcompiler.passes._siblings import Product, Profit, deepened, stacked
+from rcompiler.passes._products import Product, Profit, deepened, stacked
 
 _PARTS = (1, 2, 4, 8)  # that the rows of a batch are cut into
 _LEAST_ROWS = 8  # of a part: fewer do not hide that the weights are read again
@@ -35,20 +35,20 @@ def choose(
     All batches are tried at once, whole and in parts; if that is no gain or there is a cycle, each
     for itself, those of the first nodes first.
     """
-    least, _ = _bound(graph, (), profit)
+    least, _ = _estimate(graph, (), profit)
     best: tuple[list[Batch], Order] | None = None
     for parts in _PARTS:
         cut = [part for batch in found for part in _cut(batch, parts)]
         if best is not None and cut == best[0]:
             break
-        time, made = _bound(graph, cut, profit)
+        time, made = _estimate(graph, cut, profit)
         if made is not None and time < least * (1.0 if best is None else _LESS):
             least, best = time, (cut, made)
     if best is not None:
         return best
     chosen: list[Batch] = []
     for batch in found:
-        time, made = _bound(graph, [*chosen, batch], profit)
+        time, made = _estimate(graph, [*chosen, batch], profit)
         if made is not None and time < least:
             chosen, least = [*chosen, batch], time
             best = (chosen, made)
@@ -71,7 +71,7 @@ class _Step:
     batched: bool
 
 
-def _bound(graph: Graph, chosen: Sequence[Batch], profit: Profit) -> tuple[float, Order | None]:
+def _estimate(graph: Graph, chosen: Sequence[Batch], profit: Profit) -> tuple[float, Order | None]:
     """ns that it takes by the times of the products alone, and the order; inf for a cycle."""
     made = order(graph, chosen)
     if made is None:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rcompiler.passes._siblings import Product
+from rcompiler.passes._products import Product
 
 
 @dataclass(frozen=True)

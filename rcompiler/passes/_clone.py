@@ -26,6 +26,15 @@ def copy_block(source: ir.Block, region: ir.Region, arguments: Sequence[ir.Value
             clone(view.operation, mapped)
 
 
+def copy_module(module: ir.Module) -> ir.Module:
+    """A module with copies of all ops, in the same context."""
+    copy = ir.Module.create(ir.Location.unknown(module.context))
+    with ir.InsertionPoint(copy.body):
+        for view in module.body.operations:
+            view.operation.clone()
+    return copy
+
+
 def remap(op: ir.Operation, mapped: Values) -> None:
     """Let `op` and all ops in it use what `mapped` leads to."""
     for k, value in enumerate(op.operands):

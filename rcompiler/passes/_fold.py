@@ -28,6 +28,7 @@ from rcompiler.kernelgen.region import Generic, integers, pad_value, shape_of
 from rcompiler.passes._deferred import Constant, reshape, whole
 from rcompiler.passes._fold_body import numpy_type, scalar_of
 from rcompiler.passes._fold_generic import evaluate_generic
+from rcompiler.passes._operators import bodies
 from rcompiler.passes._tables import dense_array
 from rcompiler.passes._tensor_ir import bytes_of, erase_dead
 
@@ -58,11 +59,9 @@ def fold_constants(
     to 64 elements and splats become inline constants.
     """
     arrays: dict[str, Constant] = dict(constants)
-    for view in module.regions[0].blocks[0].operations:
-        if view.operation.name == "func.func" and view.operation.regions[0].blocks:
-            block = view.operation.regions[0].blocks[0]
-            _fold_block(block, arrays, max_bytes)
-            erase_dead(block)
+    for body in bodies(module):
+        _fold_block(body, arrays, max_bytes)
+        erase_dead(body)
     used = _used_keys(module)
     return {key: array for key, array in arrays.items() if key in used}
 

@@ -7,7 +7,7 @@ op.location:``). All shapes are static.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
@@ -170,6 +170,22 @@ def generic(
         ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
         ir.ArrayAttr.get(list(iterators)),
     ).operation
+
+
+def elementwise(
+    values: Sequence[ir.Value], element: ir.Type, compute: Callable[..., ir.Value]
+) -> ir.Value:
+    """``compute(*elements)``, of type ``element``, for each place in tensors of one shape."""
+    shape = shape_of(values[0])
+    identity = ir.AffineMap.get_identity(len(shape))
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    maps = [identity] * (len(values) + 1)
+    op = generic(values, [empty(shape, element)], maps, [parallel] * len(shape))
+    kinds = [ir.RankedTensorType(value.type).element_type for value in values]
+    block = op.regions[0].blocks.append(*kinds, element)
+    with ir.InsertionPoint(block):
+        linalg.YieldOp([compute(*list(block.arguments)[:-1])])
+    return op.results[0]
 
 
 def block_axes(value: ir.Value, axes: Sequence[int], lanes: int) -> ir.Value:

@@ -21,7 +21,7 @@ from rcompiler.passes._padding_lanes import scalar_number
 from rcompiler.passes._tensor_ir import (
     affine_map,
     defining,
-    empty,
+    elementwise,
     fill,
     generic,
     pad_high,
@@ -209,17 +209,10 @@ def _multiply_add(
 
 def _cast(value: ir.Value, element: ir.Type) -> ir.Value:
     """The float tensor in another float type."""
-    shape = shape_of(value)
     source = ir.RankedTensorType(value.type).element_type
-    identity = ir.AffineMap.get_identity(len(shape))
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    op = generic([value], [empty(shape, element)], [identity] * 2, [parallel] * len(shape))
-    block = op.regions[0].blocks.append(source, element)
-    with ir.InsertionPoint(block):
-        wider = ir.FloatType(element).width > ir.FloatType(source).width
-        cast = arith.ExtFOp if wider else arith.TruncFOp
-        linalg.YieldOp([cast(element, block.arguments[0]).result])
-    return op.results[0]
+    wider = ir.FloatType(element).width > ir.FloatType(source).width
+    cast = arith.ExtFOp if wider else arith.TruncFOp
+    return elementwise([value], element, lambda x: cast(element, x).result)
 
 
 def _matrix(matrix: Matrix, like: ir.Value) -> ir.Value:

@@ -31,6 +31,7 @@ from rcompiler.passes._block_convolution import block_convolution
 from rcompiler.passes._blocked import Blocked, Layouts
 from rcompiler.passes._channel_rules import Rules
 from rcompiler.passes._linalg_form import extent_of
+from rcompiler.passes._operators import bodies
 from rcompiler.passes._padding_lanes import Numbers, after, scalar_number
 from rcompiler.passes._tensor_ir import (
     affine_map,
@@ -51,9 +52,8 @@ class RTaskBlockChannels(Pass):
     def run(self, module: ir.Operation) -> None:
         if self.lanes < 1:
             raise PassFailure(module, f"lanes must be at least 1, not {self.lanes}")
-        for view in module.regions[0].blocks[0].operations:
-            if view.operation.name == "func.func" and view.operation.regions[0].blocks:
-                _Walk(self.lanes).run(view.operation.regions[0].blocks[0])
+        for body in bodies(module):
+            _Walk(self.lanes).run(body)
 
 
 class _Walk:

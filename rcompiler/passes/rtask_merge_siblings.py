@@ -14,7 +14,7 @@ stay fused; fold_constants evaluates the concatenations, and the old weights are
 
 Merged: products with the same x, indexing, element types and depth, of at most two vectors of
 columns each, whose weights are constants, if Roller's cost model predicts a gain of 15 % in EU
-time (_siblings). Such a sibling is too narrow to fill the vectors or to hide the latency of its
+time (_products). Such a sibling is too narrow to fill the vectors or to hide the latency of its
 additions: the gates of a small cell, several small heads. Wider ones take as long together as
 apart: Rammer runs siblings side by side anyway (OSDI'20, section 3), so that the Q, K and V of a
 transformer gain nothing, and would lose the transposes in their epilogues. Measured, thread time
@@ -39,8 +39,9 @@ from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import Generic, shape_of
 from rcompiler.passes import Pass
 from rcompiler.passes._linalg_form import alike, is_constant
+from rcompiler.passes._operators import bodies
+from rcompiler.passes._products import Profit, groups
 from rcompiler.passes._row_products import RowProduct, row_product
-from rcompiler.passes._siblings import Profit, groups
 from rcompiler.passes._sink_slices import (
     Parts,
     concatenate,
@@ -60,9 +61,8 @@ class RTaskMergeSiblings(Pass):
 
     def run(self, module: ir.Operation) -> None:
         profit = Profit(find_device(self.device))
-        for view in module.regions[0].blocks[0].operations:
-            if view.operation.name == "func.func" and view.operation.regions[0].blocks:
-                _merge_in(view.operation.regions[0].blocks[0], profit)
+        for body in bodies(module):
+            _merge_in(body, profit)
 
 
 def _merge_in(block: ir.Block, profit: Profit) -> None:

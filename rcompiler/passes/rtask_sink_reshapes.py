@@ -24,6 +24,7 @@ from torch_mlir import ir
 from rcompiler.kernelgen.region import Generic, integers, shape_of
 from rcompiler.passes import Pass
 from rcompiler.passes._linalg_form import dim_of, operations
+from rcompiler.passes._operators import bodies
 from rcompiler.passes._tensor_ir import (
     affine_map,
     defining,
@@ -40,13 +41,11 @@ class RTaskSinkReshapes(Pass):
     """Move reshapes of contractions behind their epilogues."""
 
     def run(self, module: ir.Operation) -> None:
-        for view in module.regions[0].blocks[0].operations:
-            if view.operation.name == "func.func" and view.operation.regions[0].blocks:
-                block = view.operation.regions[0].blocks[0]
-                walk = _Walk()
-                for inner in list(block.operations):
-                    walk.visit(inner.operation)
-                erase_dead(block)
+        for body in bodies(module):
+            walk = _Walk()
+            for inner in list(body.operations):
+                walk.visit(inner.operation)
+            erase_dead(body)
 
 
 class _Walk:

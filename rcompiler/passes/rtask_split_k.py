@@ -27,6 +27,7 @@ from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
 from rcompiler.passes import Pass
 from rcompiler.passes._linalg_expr import expression_of
 from rcompiler.passes._linalg_form import dim_of, is_constant, is_multiply_add
+from rcompiler.passes._operators import bodies
 from rcompiler.passes._tensor_ir import affine_map, fill, generic, reshape, scalar_zero
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.split_k import parts_of
@@ -43,10 +44,9 @@ class RTaskSplitK(Pass):
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
         known: dict[tuple[TensorExpr, int], int] = {}
-        for view in module.regions[0].blocks[0].operations:
-            if view.operation.name == "func.func" and view.operation.regions[0].blocks:
-                for inner in list(view.operation.regions[0].blocks[0].operations):
-                    _visit(inner.operation, device, known)
+        for body in bodies(module):
+            for inner in list(body.operations):
+                _visit(inner.operation, device, known)
 
 
 def _visit(op: ir.Operation, device: Device, known: dict[tuple[TensorExpr, int], int]) -> None:

@@ -40,7 +40,8 @@ from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import Generic, element_of, shape_of, yielded
 from rcompiler.passes import Pass
-from rcompiler.passes._clone import Values, clone
+from rcompiler.passes._clone import remap
+from rcompiler.passes._operators import bodies
 from rcompiler.passes._schedule_graph import tensor_size
 from rcompiler.passes._structure import structure
 from rcompiler.passes._tensor_ir import defining
@@ -53,16 +54,15 @@ _KINDS = ("contraction", "convolution", "reduction", "pooling")
 
 
 @dataclass(frozen=True)
-class RtaskStitch(Pass):
+class RTaskStitch(Pass):
     """Connect rOperators whose tiles can stay on chip from one to the next."""
 
     device: str = "cpu"
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
-        for view in list(module.regions[0].blocks[0].operations):
-            if view.operation.name == "func.func":
-                _Stitcher(view.operation, device).run()
+        for body in bodies(module):
+            _Stitcher(body, device).run()
 
 
 @dataclass(frozen=True)
@@ -80,14 +80,14 @@ class _Estimate:
 
 
 class _Stitcher:
-    """Goes through the operators of a function; each takes in the producers that it can.
+    """Goes through the operators of a function's body; each takes in the producers that it can.
 
     Recurrent networks have thousands of equal operators: what is known of one is kept by a number
     that equal ones share (`_number`).
     """
 
-    def __init__(self, function: ir.Operation, device: Device) -> None:
-        self._block = function.regions[0].blocks[0]
+    def __init__(self, block: ir.Block, device: Device) -> None:
+        self._block = block
         self._device = device
         self._numbers: dict[Hashable, int] = {}
         self._number_of: dict[ir.Value, int] = {}  # by result: it stays when an operator grows
@@ -127,11 +127,12 @@ class _Stitcher:
 
     def _is_faster(self, producer: ir.Operation, reader: ir.Operation, pair: int) -> bool:
         """Whether both as one operator, which is numbered `pair`, are better than apart."""
-        first, second = self._estimate(producer), self._estimate(reader)
+        first = self._estimate(producer)
         large = tensor_size(producer.results[0]) > kept_room(self._device)
         eus, costs = self._device.eus, self._device.costs
         if not large and first.time >= eus * costs.min_task_ns:
             return False
+        second = self._estimate(reader)
         joined = _joined(producer, reader)
         self._number_of[joined.results[0]] = pair
         together = self._estimate(joined)
@@ -228,28 +229,9 @@ def _join(producer: ir.Operation, reader: ir.Operation) -> None:
 
 
 def _joined(producer: ir.Operation, reader: ir.Operation) -> ir.Operation:
-    """A new operator in front of `reader` that is what `_join` would make of it."""
-    with ir.InsertionPoint(reader), reader.location:
-        operator = rtask.OperatorOp.build(
-            sym_name=ir.StringAttr(reader.attributes["sym_name"]).value,
-            kind=ir.StringAttr(reader.attributes["kind"]).value,
-            outputs=[v.type for v in yielded(reader.regions[0].blocks[0])],
-        )
-    if rtask.ROOT in reader.attributes:
-        operator.operation.attributes[rtask.ROOT] = reader.attributes[rtask.ROOT]
-    mapped: Values = {}
-    with ir.InsertionPoint(operator.body.blocks[0]), reader.location:
-        _copy(producer, mapped)
-        [inner] = yielded(producer.regions[0].blocks[0])
-        stage = rtask.StageOp(value=mapped[inner], output=inner.type)
-        mapped[producer.results[0]] = stage.operation.results[0]
-        _copy(reader, mapped)
-        [*_, end] = reader.regions[0].blocks[0].operations
-        rtask.YieldOp(value=mapped[end.operation.operands[0]])
-    return operator.operation
-
-
-def _copy(operator: ir.Operation, mapped: Values) -> None:
-    """The ops of a body but its yield, at the insertion point."""
-    for view in list(operator.regions[0].blocks[0].operations)[:-1]:
-        clone(view.operation, mapped)
+    """In front of `reader`, what `_join` would make of it."""
+    with ir.InsertionPoint(reader):
+        copies = producer.clone(), reader.clone()
+    remap(copies[1], {producer.results[0]: copies[0].results[0]})
+    _join(*copies)
+    return copies[1]

@@ -34,6 +34,7 @@ from rcompiler.passes import Pass
 from rcompiler.passes._filter_form import SlidingFilter, sliding_filter
 from rcompiler.passes._fold import MOST_BYTES
 from rcompiler.passes._linalg_form import extent_of, is_constant
+from rcompiler.passes._operators import bodies
 from rcompiler.passes._tensor_ir import bytes_of, erase_dead
 from rcompiler.passes._winograd_ir import by_filtering
 from rcompiler.roller.roots import (
@@ -59,9 +60,8 @@ class RTaskWinograd(Pass):
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
-        for view in module.regions[0].blocks[0].operations:
-            if view.operation.name == "func.func" and view.operation.regions[0].blocks:
-                self._rewrite(view.operation.regions[0].blocks[0], device)
+        for body in bodies(module):
+            self._rewrite(body, device)
 
     def _rewrite(self, block: ir.Block, device: Device) -> None:
         generics = (v.operation for v in block.operations if v.operation.name == "linalg.generic")

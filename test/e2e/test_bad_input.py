@@ -23,7 +23,7 @@ from rcompiler.errors import (
 )
 from rcompiler.model import CompiledModel
 from rcompiler.passes._operators import operators
-from rcompiler.passes.rtask_form import RtaskForm
+from rcompiler.passes.rtask_form import RTaskForm
 from rcompiler.tools import models, rc_compile, rc_run
 
 
@@ -322,14 +322,14 @@ def test_a_defect_is_called_one(monkeypatch):
 
 def test_an_invalid_result_of_a_stage_is_a_defect(monkeypatch):
     """Passes are not verified one by one, their stage is."""
-    run = RtaskForm.run
+    run = RTaskForm.run
 
     def broken(self, module):
         run(self, module)
         for operator in operators(module):
             operator.attributes["sym_name"] = ir.StringAttr.get("", module.context)
 
-    monkeypatch.setattr(RtaskForm, "run", broken)
+    monkeypatch.setattr(RTaskForm, "run", broken)
     refused(
         CompilerError, "stage 'rtask'", "a non-empty 'sym_name'", "a defect of the compiler",
         model=relu(),

@@ -10,8 +10,8 @@ from onnx.reference import ReferenceEvaluator
 import rcompiler
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.record import to_option
-from rcompiler.passes._siblings import Profit
-from rcompiler.passes.rtask_batch_products import RtaskBatchProducts
+from rcompiler.passes._products import Profit
+from rcompiler.passes.rtask_batch_products import RTaskBatchProducts
 from rcompiler.rammer.schedule import POLICIES
 from rcompiler.tools import models
 
@@ -46,7 +46,7 @@ def compiled(model, **options):
 def batches_on(device, model):
     """What the pass makes of a compiled model's S1 for a device, as `s1.batched` counts it."""
     record = device if isinstance(device, str) else to_option(device)
-    return batched(run_passes(model.stage("linalg"), f"cse,{RtaskBatchProducts(record)}"))
+    return batched(run_passes(model.stage("linalg"), f"cse,{RTaskBatchProducts(record)}"))
 
 
 @pytest.mark.parametrize("name", CASES)

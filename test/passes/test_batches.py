@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rcompiler.device.cpu import cpu_device
 from rcompiler.passes._batch_choice import choose, worth
 from rcompiler.passes._batches import Factor, Graph, batches, order
-from rcompiler.passes._siblings import Product, Profit
+from rcompiler.passes._products import Product, Profit
 
 ROW = Product(rows=1, columns=64, depth=10, itemsize=4)
 

@@ -1,4 +1,6 @@
-"""Which products of one tensor to merge: grouping and profitability, without the IR."""
+"""What products with constant weights take, alone and as one, and which of them to merge: without
+the IR.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,12 @@ from dataclasses import dataclass, replace
 
 from rcompiler.device.model import Device
 from rcompiler.roller.construct import construct
+from rcompiler.roller.cost import FIT
 from rcompiler.roller.expr import Access, TensorExpr, floordiv, index, mod, tensor_expr
 
 MAX_BYTES = 1 << 26  # of merged weights: the constants are concatenated in memory once
 # predicted, starts included; below it, measurements show no gain (docstring of the pass)
 LEAST_GAIN = 1.15
-_KEPT = 0.75  # of the largest private cache: rows and results pass through it too
 
 
 @dataclass(frozen=True)
@@ -102,7 +104,7 @@ class Profit:
     @property
     def private_bytes(self) -> float:
         """How many bytes of weights an EU keeps for itself from one product to the next."""
-        return _KEPT * max((level.capacity for level in self.device.memory[:-2]), default=0)
+        return FIT * max((level.capacity for level in self.device.memory[:-2]), default=0)
 
     def shares(self, product: Product) -> int:
         """How many EUs a product can keep busy."""
