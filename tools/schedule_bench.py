@@ -3,8 +3,10 @@
     python -m rcompiler.tools.schedule_bench --models=lstm_tc,seq2seq --eus=2 --json=schedules.json
 
 A model is tiled once, and every policy schedules these rKernels; their results have to be equal to
-the bit. Then the schedules take turns in short rounds. /base: how many times as fast as base, the
-median over rounds. predicted: the makespan that the simulator expects of rammer.
+the bit. Then the schedules take turns in short rounds. ms: the median of a run. /base: how many
+times as fast as base, the median over rounds. predicted: the makespan that the simulator expects of
+rammer, on a machine that is calibrated (`tools.calibrate`) that of many runs in a row. calm: the
+5th percentile of rammer's runs, those that no other program was in the way of.
 """
 
 from __future__ import annotations
@@ -82,13 +84,14 @@ def _print(figures: Sequence[Figure], policies: Sequence[str]) -> None:
     columns = ["model", "operators", *(f"{p} ms" for p in policies)]
     columns += [f"{p}/base" for p in over]
     if PAPER in policies:
-        columns += ["predicted ms", "measured/predicted"]
+        columns += ["predicted ms", "calm ms", "calm/predicted"]
     rows = []
     for f in figures:
         row = [f.model, str(f.operators or "-"), *(number(f.ms.get(p), ".4g") for p in policies)]
         row += [number(f.gain.get(p), ".2f") for p in over]
         if PAPER in policies:
-            row += [number(f.predicted_ms.get(PAPER), ".4g"), number(f.surprise, ".2f")]
+            row += [number(ms.get(PAPER), ".4g") for ms in (f.predicted_ms, f.calm_ms)]
+            row.append(number(f.surprise, ".2f"))
         rows.append(row)
     table(columns, rows)
     loads = [f.load for f in figures if f.load is not None]

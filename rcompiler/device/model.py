@@ -194,20 +194,23 @@ class Recall:
     """What the runs of a schedule find in the last cache, and what they pay for the rest: fitted to
     the times of whole networks.
 
-    `kept_ns`: how long what an EU touched stays there; other programs use the cache, too.
-    `rate`: GB/s that an EU draws from memory in pieces as short as operands of rTasks. `error`:
-    root mean square of the logarithm of measured over predicted times that is left. `date`: UTC,
-    ISO 8601; `version`: of the model that was fitted.
+    `kept_bytes`: of the last cache, what a schedule has for itself; other programs use it, too.
+    `rate`, `shared_rate`: GB/s that an EU and that all EUs together draw from memory in pieces as
+    short as operands of rTasks. `error`: root mean square of the logarithm of measured over
+    predicted times that is left. `date`: UTC, ISO 8601; `version`: of the model that was fitted.
     """
 
-    kept_ns: float
+    kept_bytes: int
     rate: float
+    shared_rate: float
     error: float
     date: str
     version: int
 
     def __post_init__(self) -> None:
-        _positive("recall", kept_ns=self.kept_ns, rate=self.rate)
+        _positive(
+            "recall", kept_bytes=self.kept_bytes, rate=self.rate, shared_rate=self.shared_rate
+        )
 
 
 @dataclass(frozen=True)

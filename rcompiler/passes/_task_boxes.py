@@ -36,6 +36,8 @@ def _dim_box(
     coordinate: Linear, tile: list[int], grid: list[int], traced: Traced, before: tuple[int, ...]
 ) -> tuple[int, int, int, int]:
     whole = (-1, 0, 0, 0)
+    if len(coordinate.terms) == 1 and coordinate.terms[0][0] in traced.atoms:
+        return _quotient_box(coordinate, tile, grid, traced, before)
     split: tuple[int, int] | None = None
     low, high = coordinate.constant, coordinate.constant
     for symbol, coefficient in coordinate.terms:
@@ -53,6 +55,22 @@ def _dim_box(
     if split is None:
         return whole
     return split[0], split[1] * tile[split[0]], low, high - low + 1
+
+
+def _quotient_box(
+    coordinate: Linear, tile: list[int], grid: list[int], traced: Traced, before: tuple[int, ...]
+) -> tuple[int, int, int, int]:
+    """Of a multiple of one quotient, like the number of a panel: tiles of whole panels have theirs
+    for themselves. A remainder takes all values in every tile but the smallest.
+    """
+    [(symbol, coefficient)] = coordinate.terms
+    kind, inner, divisor = traced.atoms[symbol]
+    along, scale, low, extent = _dim_box(inner, tile, grid, traced, before)
+    if kind != "floordiv" or coefficient < 0 or along < 0 or scale % divisor:
+        return -1, 0, 0, 0
+    first, last = low // divisor, (low + extent - 1) // divisor
+    start = first * coefficient + coordinate.constant
+    return along, scale // divisor * coefficient, start, (last - first) * coefficient + 1
 
 
 def write_box(value: ir.Value, first: tuple[int, ...], tile: list[int], grid: list[int]) -> Box:

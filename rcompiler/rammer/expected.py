@@ -47,16 +47,15 @@ def expected(
 ) -> Timeline:
     """The time line of one of many inferences in a row, in ns.
 
-    recalls: what caches keep, from empty ones; else by the figures of the device, if it is
-    calibrated (`Device.recall`). Then EUs share the bandwidth of memory. Of other devices every
-    rTask takes its estimate; contention: slowed down where all of them ask for more than the shared
-    level has. Raises ScheduleError for programs that would wait for ever.
+    By the figures of the device, if it is calibrated (`Device.recall`): then caches are followed
+    and EUs share the rate of memory. recalls: of this schedule and these figures, from empty
+    caches, if they are known. Of other devices every rTask takes its estimate; contention: slowed
+    down where all of them ask for more than the shared level has. Raises ScheduleError for programs
+    that would wait for ever.
     """
-    if recalls is None and device.recall is not None:
-        recalls = Recalls(graph, device, device.recall)
-    if recalls is None:
+    if device.recall is None:
         shared = device.shared_bandwidth if contention else None
         return simulate(programs, graph, device.costs, shared)
+    recalls = recalls or Recalls(graph, device, device.recall)
     recalls.warm(programs)
-    memory = device.memory[-1].shared_bandwidth
-    return simulate(programs, graph, device.costs, memory, recalls)
+    return simulate(programs, graph, device.costs, device.recall.shared_rate, recalls)

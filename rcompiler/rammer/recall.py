@@ -3,9 +3,10 @@
 An rTask is estimated by itself: its operands come from the last cache. Along a schedule some were
 touched by the same EU a moment ago, like the weights of a recurrent network by the step before, and
 are still in its own cache. Others are touched once an inference, like the weights of most networks
-and all code: in between so much else went through the last cache, of this program and of others on
-the machine, that they come from memory. So both caches are followed chunk by chunk. The last one
-keeps what any EU touched up to `Recall.kept_ns` ago; what it lacks is paid for at `Recall.rate`.
+and all code: in between so much else went through the last cache that they come from memory. So
+both caches are followed chunk by chunk. The last one keeps the `Recall.kept_bytes` that any EU
+touched last: less than its capacity, as other programs on the machine use it, too. What it lacks is
+paid for at `Recall.rate`.
 """
 
 from __future__ import annotations
@@ -75,9 +76,8 @@ class Recalls:
 
     def _begin(self, recall: Recall) -> None:
         self._rate = recall.rate
-        self._kept, self._most = recall.kept_ns, max(1, self._last.capacity // CHUNK)
-        self._recent: OrderedDict[_Key, float] = OrderedDict()
-        self._began = 0.0
+        self._most = max(1, recall.kept_bytes // CHUNK)
+        self._recent: OrderedDict[_Key, None] = OrderedDict()
         self._caches: dict[int, _Cache] = {}
 
     def again(self, recall: Recall) -> Recalls:
@@ -92,21 +92,17 @@ class Recalls:
             for steps in zip_longest(*program.queues):
                 for eu, step in enumerate(steps):
                     if isinstance(step, Run):
-                        self._began += self.run(program, eu, step, 0.0)[0] / program.eus
+                        self.run(program, eu, step)
 
-    def run(self, program: Program, eu: int, run: Run, now: float) -> tuple[float, float]:
-        """ns that the next run takes on an EU alone, and the bytes that it moves from memory.
-
-        now: ns from the start of the inference.
-        """
-        now += self._began
+    def run(self, program: Program, eu: int, run: Run) -> tuple[float, float]:
+        """ns that the next run takes on an EU alone, and the bytes that it moves from memory."""
         kernel = self._graph.kernel[run.kernel]
-        near, moved = 0.0, 0.0 if self._touch((run.kernel, 0), now) else float(CHUNK)
+        near, moved = 0.0, 0.0 if self._touch((run.kernel, 0)) else float(CHUNK)
         mine = self._caches.setdefault(eu, _Cache(self._own.capacity))
         for operand, (chunk, size, times) in self._touched(kernel, run):
             buffer = program.buffer[run.buffers[operand]]
             key = (buffer.space, buffer.offset // CHUNK + chunk)
-            recent = self._touch(key, now)
+            recent = self._touch(key)
             if mine.touch(key):
                 near += size
             elif not recent:
@@ -130,13 +126,14 @@ class Recalls:
         parts[self._last.name] = max(0.0, far - near / self._last.bandwidth)
         return before - _together(parts.values()) if far else 0.0
 
-    def _touch(self, key: _Key, now: float) -> bool:
+    def _touch(self, key: _Key) -> bool:
         """Whether a chunk is in the last cache; it is then, and another one may have to go."""
-        before = self._recent.pop(key, None)
-        self._recent[key] = now
+        there = key in self._recent
+        self._recent[key] = None
+        self._recent.move_to_end(key)
         if len(self._recent) > self._most:
             self._recent.popitem(last=False)
-        return before is not None and now - before <= self._kept
+        return there
 
     def _touched(self, kernel: Kernel, run: Run) -> list[tuple[int, _Span]]:
         """By number of the operand, the chunks of it that a run touches."""

@@ -1,8 +1,9 @@
 """Fit the figures of `Recall` to measured times of whole schedules.
 
-Two figures that hold for the machine, not for a network: of all pairs on a grid, the one whose
-simulated times are the nearest to the measured ones, as root mean square of the logarithms of their
-ratios. So a network counts as much as any other, however long it takes.
+They hold for the machine, not for a network: of all values on a grid, those whose simulated times
+are the nearest to the measured ones, as root mean square of the logarithms of their ratios. So a
+network counts as much as any other, however long it takes. Schedules of one EU tell what the last
+cache keeps and the rate of an EU, those of several EUs what all of them get together.
 """
 
 from collections.abc import Sequence
@@ -16,10 +17,9 @@ from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.recall import Recalls
 
-VERSION = 1  # of what is fitted: raise it when figures no longer compare with older ones
-_STEPS = 3  # values up to half of the most, of either figure
-_HALVES = 5  # how often the most is halved: `_LONGEST_NS`, the bandwidth of memory
-_LONGEST_NS = 32e6
+VERSION = 2  # of what is fitted: raise it when figures no longer compare with older ones
+_STEPS = 3  # values up to half of the most, of any figure
+_HALVES = 5  # how often the most is halved
 
 
 @dataclass(frozen=True)
@@ -30,39 +30,67 @@ class Sample:
     graph: Graph
     ns: float
 
+    @property
+    def eus(self) -> int:
+        """For how many EUs it is."""
+        return max(program.eus for program in self.programs)
+
     def expected_ns(self, device: Device, recalls: Recalls | None = None) -> float:
         """The simulated time. recalls: as for `expected`."""
         return expected(self.programs, self.graph, device, recalls=recalls).makespan_ns
 
 
+_Known = tuple[Sample, Recalls]
+
+
 def fit_recall(samples: Sequence[Sample], device: Device, date: str) -> Recall:
     """The figures that explain the samples best. date: when they were timed.
 
-    Raises DeviceError where there is nothing to fit: no sample, or fewer than two caches.
+    Without a sample of several EUs they share the bandwidth that the device was measured to have.
+
+    Raises DeviceError where there is nothing to fit: no sample of one EU, or fewer than two caches.
     """
-    if not samples or len(device.memory) < 3:
+    ones = sum(sample.eus == 1 for sample in samples)
+    if not ones or len(device.memory) < 3:
         raise DeviceError(
-            f"device {device.name}: {len(samples)} timed schedules, {len(device.memory)} memory "
+            f"device {device.name}: {ones} timed schedules of one EU, {len(device.memory)} memory "
             "levels; give one schedule or more, and a device with two caches"
         )
-    memory = device.memory[-1]
-    best: Recall | None = None
-    first = Recall(_LONGEST_NS, memory.bandwidth, 0.0, date, VERSION)
-    known = [Recalls(sample.graph, device, first) for sample in samples]
-    for kept in _down(_LONGEST_NS):
-        for rate in _down(memory.bandwidth):
-            tried = replace(first, kept_ns=kept, rate=float(f"{rate:.2g}"))
-            pairs = zip(samples, known, strict=True)
-            errors = [
-                log(sample.ns / sample.expected_ns(device, recalls.again(tried)))
-                for sample, recalls in pairs
-            ]
-            error = (sum(e * e for e in errors) / len(errors)) ** 0.5
-            if best is None or error < best.error:
-                best = replace(tried, error=round(error, 4))
-    assert best is not None
-    return best
+    last, memory = device.memory[-2:]
+    first = Recall(last.capacity, memory.bandwidth, memory.shared_bandwidth, 0.0, date, VERSION)
+    # what a schedule touches is found out once
+    known = [(sample, Recalls(sample.graph, device, first)) for sample in samples]
+    alone = [pair for pair in known if pair[0].eus == 1]
+    together = [pair for pair in known if pair[0].eus > 1]
+    found = _best(
+        alone,
+        device,
+        [
+            replace(first, kept_bytes=int(kept), rate=_rounded(rate))
+            for kept in _down(last.capacity)
+            for rate in _down(memory.bandwidth)
+        ],
+    )
+    if together:
+        rates = [_rounded(rate) for rate in _down(memory.shared_bandwidth)]
+        found = _best(together, device, [replace(found, shared_rate=rate) for rate in rates])
+    return replace(found, error=round(_error(known, device, found), 4))
+
+
+def _best(known: Sequence[_Known], device: Device, figures: Sequence[Recall]) -> Recall:
+    """The first of the figures with the least error."""
+    return min(figures, key=lambda recall: _error(known, device, recall))
+
+
+def _error(known: Sequence[_Known], device: Device, recall: Recall) -> float:
+    device = replace(device, recall=recall)
+    errors = [log(s.ns / s.expected_ns(device, recalls.again(recall))) for s, recalls in known]
+    return (sum(e * e for e in errors) / len(errors)) ** 0.5
 
 
 def _down(most: float) -> list[float]:
     return [most / 2 ** (step / _STEPS) for step in range(_STEPS * _HALVES + 1)]
+
+
+def _rounded(rate: float) -> float:
+    return float(f"{rate:.2g}")

@@ -141,7 +141,7 @@ class _Play:
 
     def _run(self, now: float, eu: int, state: _EU, run: Run) -> None:
         if self.recalls is not None:
-            alone, moved = self.recalls.run(self.program, eu, run, now)
+            alone, moved = self.recalls.run(self.program, eu, run)
         else:
             kernel = self.graph.kernel[run.kernel]
             alone = run_ns(kernel, run.count, self.costs)

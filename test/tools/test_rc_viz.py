@@ -40,7 +40,7 @@ def test_file_text_and_model_show_one_schedule(tool):
 
 
 def test_a_calibrated_device_shows_what_its_report_expects(tool):
-    recall = Recall(1e6, 1.0, 0.0, "2026-01-01", 1)
+    recall = Recall(1 << 20, 1.0, 1.0, 0.0, "2026-01-01", 1)
     save_device(replace(cpu_device("v3"), recall=recall), "calibrated.json")
     found = {}
     for device in ("default", "calibrated.json"):

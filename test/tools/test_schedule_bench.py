@@ -16,7 +16,7 @@ from rcompiler.tools._schedule_bench import GOALS, Figure, Gain, Predicted, chec
 def figure(model, rammer=1.0, listed=1.0, measured=1.0):
     """Of a model whose predicted time is 1 ms."""
     gain = {"base": 1.0, "rammer": rammer, "list": listed}
-    return Figure(model, 2, gain=gain, ms={"rammer": measured}, predicted_ms={"rammer": 1.0})
+    return Figure(model, 2, gain=gain, calm_ms={"rammer": measured}, predicted_ms={"rammer": 1.0})
 
 
 # -- one compilation -------------------------------------------------------------------------
@@ -68,7 +68,7 @@ def test_value_of_a_goal(goal, value):
 
 
 def test_nothing_is_predicted_of_other_policies():
-    figures = [Figure("mlp", 2, ms={"base": 1.0}, predicted_ms={"base": 1.0})]
+    figures = [Figure("mlp", 2, calm_ms={"base": 1.0}, predicted_ms={"base": 1.0})]
     assert figures[0].surprise is None and Predicted(0.9).value(figures) is None
 
 
@@ -77,7 +77,7 @@ def test_goals_that_are_met_and_missed():
     assert [str(goal) for goal in GOALS][1:4:2] + [str(GOALS[4])] == [
         "list: least gain over base >= 0.97 (all models, 3% being noise)",
         "list: least gain over base >= 1.30 (lstm_tc and seq2seq)",
-        "rammer: measured within 15% of predicted, share of the models >= 90%",
+        "rammer: calm time within 15% of predicted, share of the models >= 90%",
     ]
 
 
@@ -92,8 +92,8 @@ def test_table_and_record(bench):
     code, out, err = bench("--models=tiny_matmul_chain", "--eus=1", "--json=r.json")
     assert (code, err) == (0, "")
     head, row, load, *goals = out.splitlines()
-    assert head.split()[:2] == ["model", "operators"] and head.endswith("measured/predicted")
-    assert row.split()[0] == "tiny_matmul_chain" and len(row.split()) == 2 + 4 + 3 + 2
+    assert head.split()[:2] == ["model", "operators"] and head.endswith("calm/predicted")
+    assert row.split()[0] == "tiny_matmul_chain" and len(row.split()) == 2 + 4 + 3 + 3
     assert load.startswith("load of the machine: ") and len(goals) == len(GOALS)
     with open("r.json") as file:
         record = json.load(file)

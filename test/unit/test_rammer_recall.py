@@ -31,53 +31,56 @@ def level(name, chunks, bandwidth, sharers=1):
 MEMORY = (level("L2", 8, 200.0), level("L3", 64, 100.0, 2), level("DRAM", 1 << 16, 32.0, 2))
 
 
-def recall(kept_ns, rate=RATE):
-    return Recall(kept_ns, rate, 0.0, "2026-01-01", 1)
+def recall(chunks=64, rate=RATE, shared_rate=64.0):
+    return Recall(int(chunks * CHUNK), rate, shared_rate, 0.0, "2026-01-01", 1)
 
 
-DEVICE = replace(cpu_device("v3"), eus=2, memory=MEMORY, costs=COSTS, recall=recall(1e6))
+DEVICE = replace(cpu_device("v3"), eus=2, memory=MEMORY, costs=COSTS, recall=recall())
 
 
-def once(kept_ns=1e6, parts=(), device=DEVICE):
+def once(chunks=64, parts=(), device=DEVICE):
     """One operator of one rTask of 1000 ns, x -> v0: its recalls, program and run."""
     one = replace(kernel("one", SHAPE, (1, 1), "w", estimated_ns=1000.0), parts=parts)
     graph = chain([one], [[-1]])
     [program] = schedule_base(graph, 2, COSTS)
     [run] = [step for queue in program.queues for step in queue if isinstance(step, Run)]
-    return Recalls(graph, device, recall(kept_ns)), program, run
+    return Recalls(graph, device, recall(chunks)), program, run
 
 
 def test_everything_comes_from_memory_at_first():
     recalls, program, run = once()
-    ns, moved = recalls.run(program, 0, run, 0.0)
+    ns, moved = recalls.run(program, 0, run)
     assert moved == 4 * CHUNK  # code, x, and v0 twice: it is read before it is written over
     assert ns == pytest.approx(4 * NS + 0.2 * 1000)
-    assert recalls.run(program, 0, run, 0.0) == (pytest.approx(1000), 0.0)
+    assert recalls.run(program, 0, run) == (pytest.approx(1000), 0.0)
 
 
 def test_the_last_cache_forgets():
-    recalls, program, run = once(kept_ns=5000.0)
-    recalls.run(program, 0, run, 0.0)
-    assert recalls.run(program, 0, run, 5000.0)[1] == 0.0
+    """Of code, x and v0 it keeps what was touched last: at the second run none is there in time."""
+    recalls, program, run = once(chunks=2)
+    recalls.run(program, 0, run)
     # the operands are still in the EU's own cache, the code is not followed there
-    assert recalls.run(program, 0, run, 11000.0) == (pytest.approx(NS + 0.2 * 1000), CHUNK)
-    assert recalls.run(program, 1, run, 17000.0)[1] == 4 * CHUNK
+    assert recalls.run(program, 0, run) == (pytest.approx(NS + 0.2 * 1000), CHUNK)
+    assert recalls.run(program, 1, run)[1] == 4 * CHUNK
+    recalls, program, run = once(chunks=3)
+    recalls.run(program, 0, run)
+    assert recalls.run(program, 1, run)[1] == 0.0
 
 
 def test_what_is_near_need_not_come_from_the_last_cache():
     recalls, program, run = once(parts=(("compute", 100.0), ("L3", 800.0)))
-    recalls.run(program, 0, run, 0.0)
+    recalls.run(program, 0, run)
     saved = 2 * CHUNK / 100.0  # of 800 ns, which are the longest part before and after
-    assert recalls.run(program, 0, run, 0.0)[0] == pytest.approx(1000 - saved)
+    assert recalls.run(program, 0, run)[0] == pytest.approx(1000 - saved)
     # written by another EU: x is near still, v0 is not
-    recalls.run(program, 1, run, 0.0)
-    assert recalls.run(program, 0, run, 0.0)[0] == pytest.approx(1000 - saved / 2)
+    recalls.run(program, 1, run)
+    assert recalls.run(program, 0, run)[0] == pytest.approx(1000 - saved / 2)
 
 
 def test_a_tensor_too_large_for_caches_is_estimated_from_memory():
     small = replace(DEVICE, memory=(level("L2", 1, 200.0), level("L3", 2, 100.0), MEMORY[2]))
     recalls, program, run = once(device=small)
-    assert recalls.run(program, 0, run, 0.0) == (pytest.approx(1000), 4 * CHUNK)
+    assert recalls.run(program, 0, run) == (pytest.approx(1000), 4 * CHUNK)
 
 
 def steps(count, weights):
@@ -89,7 +92,7 @@ def steps(count, weights):
 def test_a_schedule_is_simulated_with_warm_caches():
     graph = steps(6, 0)
     programs = schedule_rammer(graph, 2, COSTS)
-    recalls = Recalls(graph, DEVICE, recall(1e6))
+    recalls = Recalls(graph, DEVICE, recall())
     plain = simulate(programs, graph, COSTS).makespan_ns
     cold = simulate(programs, graph, COSTS, None, recalls).makespan_ns
     assert cold > plain
@@ -110,7 +113,7 @@ def test_what_is_expected_of_a_schedule():
     assert slowed.makespan_ns == shared.makespan_ns
     recalls = Recalls(graph, DEVICE, DEVICE.recall)
     recalls.warm(programs)
-    warm = simulate(programs, graph, COSTS, MEMORY[-1].shared_bandwidth, recalls)
+    warm = simulate(programs, graph, COSTS, DEVICE.recall.shared_rate, recalls)
     assert expected(programs, graph, DEVICE).spans == warm.spans
 
 
@@ -130,34 +133,48 @@ def test_kernels_take_the_times_of_a_report():
 def test_memory_is_shared_by_the_EUs():
     graph = chain([kernel("one", (256, 256), (2, 1), "t", estimated_ns=1.0)], [[-1]])
     programs = schedule_rammer(graph, 2, COSTS)
-    fresh = Recalls(graph, DEVICE, recall(1e6))
-    alone = simulate(programs, graph, COSTS, None, fresh.again(recall(1e6))).makespan_ns
-    shared = simulate(programs, graph, COSTS, RATE, fresh.again(recall(1e6))).makespan_ns
+    fresh = Recalls(graph, DEVICE, recall())
+    alone = simulate(programs, graph, COSTS, None, fresh.again(recall())).makespan_ns
+    shared = simulate(programs, graph, COSTS, RATE, fresh.again(recall())).makespan_ns
     # 8 chunks of x and 8 of v0 each, and the code, which only the first one has to fetch
     assert alone - 500 == pytest.approx(25 * NS, abs=1)
     assert shared - 500 == pytest.approx(49 * NS, abs=1)
 
 
-@pytest.mark.parametrize("number, rate", [(9, 1), (12, 4), (15, 8)])
-def test_figures_are_found_again(number, rate):
+@pytest.mark.parametrize("kept, rate, shared", [(4, 1, 5), (6, 4, 2), (0, 8, 9)])
+def test_figures_are_found_again(kept, rate, shared):
     """On the values that are tried: third parts of a power of two."""
-    truth = recall(32e6 / 2 ** (number / 3), float(f"{32.0 / 2 ** (rate / 3):.2g}"))
+    rates = [float(f"{most / 2 ** (n / 3):.2g}") for most, n in ((32.0, rate), (64.0, shared))]
+    truth = recall(64 / 2 ** (kept / 3), *rates)
+    device = replace(DEVICE, recall=truth)
     samples = []
     for count, weights in ((20, 5), (25, 8), (12, 1), (18, 3)):
-        graph = steps(count, weights)
-        programs = tuple(schedule_rammer(graph, 2, COSTS))
-        ns = Sample(programs, graph, 0.0).expected_ns(DEVICE, Recalls(graph, DEVICE, truth))
-        samples.append(Sample(programs, graph, ns))
+        for eus in (1, 2):
+            graph = steps(count, weights)
+            programs = tuple(schedule_rammer(graph, eus, COSTS))
+            ns = Sample(programs, graph, 0.0).expected_ns(device)
+            samples.append(Sample(programs, graph, ns))
     found = fit_recall(samples, DEVICE, "2026-02-02")
     assert found.error == pytest.approx(0.0, abs=1e-6) and found.date == "2026-02-02"
     assert found.rate == truth.rate
-    # of times that no two touches are apart, the longest is taken
-    assert truth.kept_ns <= found.kept_ns <= 2 * truth.kept_ns
+    # of sizes that keep the same, the largest is taken, and of rates that slow nobody down
+    assert truth.kept_bytes <= found.kept_bytes
+    assert truth.shared_rate <= found.shared_rate
 
 
-def test_nothing_to_fit():
-    with pytest.raises(DeviceError, match="0 timed schedules, 3 memory levels; give one"):
-        fit_recall([], DEVICE, "")
+def test_without_schedules_of_several_EUs_memory_is_shared_as_measured():
+    graph = steps(12, 1)
+    programs = tuple(schedule_rammer(graph, 1, COSTS))
+    found = fit_recall([Sample(programs, graph, 4e6)], DEVICE, "")
+    assert found.shared_rate == MEMORY[-1].shared_bandwidth
+
+
+@pytest.mark.parametrize("eus", [(), (2,)])
+def test_nothing_to_fit(eus):
+    graph = steps(2, 0)
+    samples = [Sample(tuple(schedule_rammer(graph, n, COSTS)), graph, 1e6) for n in eus]
+    with pytest.raises(DeviceError, match="0 timed schedules of one EU, 3 memory levels; give one"):
+        fit_recall(samples, DEVICE, "")
 
 
 # -- the record ------------------------------------------------------------------------------
@@ -166,10 +183,10 @@ def test_a_recall_is_a_part_of_the_record():
     assert "recall" not in to_json(replace(DEVICE, recall=None))
 
 
-@pytest.mark.parametrize("kept_ns, rate", [(0, 1.0), (1, 0.0), (1, np.inf)])
-def test_impossible_figures_are_refused(kept_ns, rate):
+@pytest.mark.parametrize("figures", [(0, 1.0, 1.0), (1, 0.0, 1.0), (1, np.inf, 1.0), (1, 1.0, 0.0)])
+def test_impossible_figures_are_refused(figures):
     with pytest.raises(DeviceError, match="recall: .* must be a number above 0"):
-        Recall(kept_ns, rate, 0.0, "", 1)
+        Recall(*figures, 0.0, "", 1)
 
 
 def test_a_recall_needs_two_caches():
