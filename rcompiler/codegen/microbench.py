@@ -25,6 +25,7 @@ The buffers are allocated as the tensors of models are, so the same pages and TL
 """
 
 import ctypes
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
@@ -97,6 +98,7 @@ class Kernels:
         self._sums = ctypes.CFUNCTYPE(word, pointer, pointer, word)
         stream = ctypes.CFUNCTYPE(None, pointer, word, word, pointer)
         self._stream, self._feed = (stream(self._code.function(n)) for n in ("stream", "feed"))
+        self._cpus = sorted(os.sched_getaffinity(0))
         self._pool = ThreadPoolExecutor(device.eus, "rcompiler measuring")
         self._buffer = cache(_touched)
 
@@ -171,6 +173,8 @@ class Kernels:
         position = 0
 
         def one(eu: int, start: int, count: int) -> None:
+            if eus > 1:  # else a thread may wake up on the CPU of the one that called for it
+                os.sched_setaffinity(0, {self._cpus[eu % len(self._cpus)]})
             at = first + eu * gap
             if windows == 1:
                 self._stream(at, part, count, outs[eu])
@@ -180,7 +184,10 @@ class Kernels:
         def repeat(count: int) -> list[np.ndarray]:
             nonlocal position
             others = [self._pool.submit(one, eu, position, count) for eu in range(1, eus)]
-            one(0, position, count)
+            try:
+                one(0, position, count)
+            finally:
+                os.sched_setaffinity(0, self._cpus)
             for other in others:
                 other.result()
             position += count
