@@ -20,18 +20,15 @@ from rcompiler.tools._data import random_inputs
 from rcompiler.tools._sources import resolve
 
 BASE: Policy = "base"  # what the others are compared with
-PAPER: Policy = "rammer"  # whose predicted time is compared with the measured one
 NOISE = 0.03  # what two equal schedules may differ by
-BAND = 0.15  # what a prediction may be off by
 
 
 @dataclass
 class Figure:
     """Of one model.
 
-    operators: how many. launches: per policy. ms: per policy the median of a run. calm_ms: its 5th
-    percentile. gain: how many times as fast as base, the median over rounds. predicted_ms: per
-    policy the makespan that the simulator expects. load: processes that wanted a CPU in the minute
+    operators: how many. launches: per policy. ms: per policy the median of a run. gain: how many
+    times as fast as base, the median over rounds. load: processes that wanted a CPU in the minute
     that ends with the measurement. error: why there are no figures.
     """
 
@@ -41,20 +38,9 @@ class Figure:
     operators: int = 0
     launches: dict[str, int] = field(default_factory=dict)
     ms: dict[str, float] = field(default_factory=dict)
-    calm_ms: dict[str, float] = field(default_factory=dict)
     gain: dict[str, float] = field(default_factory=dict)
-    predicted_ms: dict[str, float] = field(default_factory=dict)
     load: float | None = None
     error: str = ""
-
-    @property
-    def surprise(self) -> float | None:
-        """Measured over predicted time of `PAPER`: a prediction knows nothing of other programs on
-        the machine, so the time is that of a run that they were not in the way of.
-        """
-        if PAPER not in self.calm_ms or not self.predicted_ms.get(PAPER):
-            return None
-        return self.calm_ms[PAPER] / self.predicted_ms[PAPER]
 
 
 def measure(
@@ -88,15 +74,13 @@ def _measure_models(
         report = model.report()
         found.operators = len(report.operators)
         found.launches[policy] = report.launches
-        found.predicted_ms[policy] = report.makespan_ns / 1e6
         bindings[policy] = model.bind(random_inputs(model.inputs, seed))
         bindings[policy]()
     check_equal({policy: binding.outputs for policy, binding in bindings.items()})
     times = _measure.interleaved(bindings, rounds, block_s)
     found.load = os.getloadavg()[0]
     for name, timing in times.items():
-        percentiles = _measure.percentiles(timing)
-        found.ms[name], found.calm_ms[name] = percentiles["p50"], percentiles["p5"]
+        found.ms[name] = _measure.percentiles(timing)["p50"]
         if BASE in times:
             found.gain[name] = _measure.ratio(timing, times[BASE])
 
@@ -133,28 +117,9 @@ class Gain:
         return f"{self.policy}: least gain over base >= {self.least:.2f} ({where})"
 
 
-@dataclass(frozen=True)
-class Predicted:
-    """On at least `least` of the models, measured and predicted time differ by `BAND` at most."""
-
-    least: float
-
-    def value(self, figures: Sequence[Figure]) -> float | None:
-        """The share of the models; None where none was measured."""
-        known = [f.surprise for f in figures if f.surprise is not None]
-        return sum(abs(s - 1) <= BAND for s in known) / len(known) if known else None
-
-    def __str__(self) -> str:
-        return (
-            f"{PAPER}: calm time within {BAND:.0%} of predicted, share of the models >= "
-            f"{self.least:.0%}"
-        )
-
-
 _STATIC = ("rammer", "list")
 _RECURRENT = ("lstm_tc", "seq2seq")
-GOALS: tuple[Gain | Predicted, ...] = (
+GOALS: tuple[Gain, ...] = (
     *(Gain(policy, 1 - NOISE) for policy in _STATIC),
     *(Gain(policy, 1.3, _RECURRENT) for policy in _STATIC),
-    Predicted(0.9),
 )

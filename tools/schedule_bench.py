@@ -1,12 +1,10 @@
-"""Scheduling policies beside one another, measured on this machine: times, gains, predictions.
+"""Scheduling policies beside one another, measured on this machine: times and gains.
 
     python -m rcompiler.tools.schedule_bench --models=lstm_tc,seq2seq --eus=2 --json=schedules.json
 
 A model is tiled once, and every policy schedules these rKernels; their results have to be equal to
-the bit. Then the schedules take turns in short rounds. ms: the median of a run. /base: how many
-times as fast as base, the median over rounds. predicted: the makespan that the simulator expects of
-rammer, on a machine that is calibrated (`tools.calibrate`) that of many runs in a row. calm: the
-5th percentile of rammer's runs, those that no other program was in the way of.
+the bit. Then the schedules take turns in short rounds. /base: how many times as fast as base, the
+median over rounds.
 """
 
 from __future__ import annotations
@@ -70,7 +68,7 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
         record = {
             "openblas_coretype": openblas,
             "options": asked(options),
-            "models": [vars(f) | {"surprise": f.surprise} for f in figures],
+            "models": [vars(f) for f in figures],
             "goals": goals,
         }
         write_record(options.json, record)
@@ -78,20 +76,15 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
 
 
 def _print(figures: Sequence[Figure], policies: Sequence[str]) -> None:
-    from rcompiler.tools._schedule_bench import BASE, PAPER
+    from rcompiler.tools._schedule_bench import BASE
 
     over = [p for p in policies if p != BASE] if BASE in policies else []
     columns = ["model", "operators", *(f"{p} ms" for p in policies)]
     columns += [f"{p}/base" for p in over]
-    if PAPER in policies:
-        columns += ["predicted ms", "calm ms", "calm/predicted"]
     rows = []
     for f in figures:
         row = [f.model, str(f.operators or "-"), *(number(f.ms.get(p), ".4g") for p in policies)]
         row += [number(f.gain.get(p), ".2f") for p in over]
-        if PAPER in policies:
-            row += [number(ms.get(PAPER), ".4g") for ms in (f.predicted_ms, f.calm_ms)]
-            row.append(number(f.surprise, ".2f"))
         rows.append(row)
     table(columns, rows)
     loads = [f.load for f in figures if f.load is not None]
