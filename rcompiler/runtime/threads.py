@@ -41,10 +41,12 @@ class Waiting:
     """How threads wait.
 
     Attributes:
-        spin: pauses before the first yield; None = 500 when every thread has a CPU, else 50.
-            Measured, 2 CPUs: a barrier of 2 takes 32 ns with 500 and 2 us with 150, where a short
-            disturbance is enough for both to go on putting each other to sleep; 4 threads take
-            3 us with 50, 6.6 us with 150 and 13 us with 500.
+        spin: pauses before the first yield; None = 10000 when every thread has a CPU, else 50.
+            Measured, 2 CPUs: ShuffleNet, whose threads wait for 10 us now and then, takes 1.65 ms
+            with 500 and 1.46 ms with 2000 and more; the slowest tenth of the runs of ResNet-50
+            takes 31 ms with 500 and 20 ms with 10000, as a thread that sleeps is late by more
+            than it waited for. 4 threads of 2 CPUs meet in 3 us with 50, 6.6 us with 150 and
+            13 us with 500.
         yields: `sched_yield` calls before sleeping.
         slice_s: a sleeper looks around this often.
         limit_s: after so long without any progress a wait has failed; 30 times that while an EU
@@ -259,7 +261,7 @@ class _Shared:
         self.workspaces = arena(max(1, threads * workspace), "workspaces of the EUs")
         self.control[at.THREADS] = threads
         alone = threads <= len(os.sched_getaffinity(0))
-        self.control[at.SPIN] = (500 if alone else 50) if waiting.spin is None else waiting.spin
+        self.control[at.SPIN] = (10000 if alone else 50) if waiting.spin is None else waiting.spin
         self.control[at.YIELDS] = waiting.yields
         self.control[at.SLICE] = int(min(waiting.slice_s, 0.9) * 1e9)
         self.control[at.LIMIT] = int(waiting.limit_s * 1e9)
