@@ -29,6 +29,7 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %c2 = llvm.mlir.constant(2 : i64) : i64
   %c3 = llvm.mlir.constant(3 : i64) : i64
+  %c5 = llvm.mlir.constant(5 : i64) : i64
   %c6 = llvm.mlir.constant(6 : i64) : i64
   %line = llvm.mlir.constant(@@LINE : i64) : i64
   %words = llvm.mlir.constant(@@UNIT_WORDS : i64) : i64
@@ -75,7 +76,7 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %w1 = llvm.getelementptr %w[1] : (!llvm.ptr) -> !llvm.ptr, i64
   %a1 = llvm.getelementptr %w[2] : (!llvm.ptr) -> !llvm.ptr, i64
   llvm.switch %op : i64, ^end [
-    @@RUN: ^run, @@WAIT: ^wait, @@SIGNAL: ^signal, @@BARRIER_OP: ^barrier
+    @@RUN: ^run, @@WAIT: ^wait, @@SIGNAL: ^signal, @@BARRIER_OP: ^barrier, @@REPEAT: ^repeat
   ]
 
 ^run:
@@ -153,6 +154,48 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
     : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64) -> i1
   %after_barrier = llvm.add %pos, %c1 : i64
   llvm.cond_br %met, ^next(%after_barrier, %made : i64, i64), ^failed
+
+// Behind the body of a loop: move its numbers on and go back, or move them all the way back and
+// go on. So a stream is the same before each launch.
+^repeat:
+  %times = llvm.load %w1 : !llvm.ptr -> i64
+  %length = llvm.load %a1 : !llvm.ptr -> i64
+  %piteration = llvm.getelementptr %w[3] : (!llvm.ptr) -> !llvm.ptr, i64
+  %iteration = llvm.load %piteration : !llvm.ptr -> i64
+  %pmoves = llvm.getelementptr %w[4] : (!llvm.ptr) -> !llvm.ptr, i64
+  %moves = llvm.load %pmoves : !llvm.ptr -> i64
+  %psteps = llvm.getelementptr %w[5] : (!llvm.ptr) -> !llvm.ptr, i64
+  %begin = llvm.sub %pos, %length : i64
+  %body = llvm.getelementptr %stream[%begin] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %coming = llvm.add %iteration, %c1 : i64
+  %again = llvm.icmp "slt" %coming, %times : i64
+  %back = llvm.sub %c0, %iteration : i64
+  %factor = llvm.select %again, %c1, %back : i1, i64
+  %turn = llvm.select %again, %coming, %c0 : i1, i64
+  llvm.store %turn, %piteration : i64, !llvm.ptr
+  llvm.br ^move(%c0 : i64)
+^move(%m: i64):
+  %left = llvm.icmp "slt" %m, %moves : i64
+  llvm.cond_br %left, ^number, ^moved
+^number:
+  %m2 = llvm.shl %m, %c1 : i64
+  %pword = llvm.getelementptr %psteps[%m2] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %word = llvm.load %pword : !llvm.ptr -> i64
+  %pstep = llvm.getelementptr %pword[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  %step = llvm.load %pstep : !llvm.ptr -> i64
+  %by = llvm.mul %step, %factor : i64
+  %pnumber = llvm.getelementptr %body[%word] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %number = llvm.load %pnumber : !llvm.ptr -> i64
+  %moved = llvm.add %number, %by : i64
+  llvm.store %moved, %pnumber : i64, !llvm.ptr
+  %m1 = llvm.add %m, %c1 : i64
+  llvm.br ^move(%m1 : i64)
+^moved:
+  %moves2 = llvm.shl %moves, %c1 : i64
+  %behind = llvm.add %pos, %moves2 : i64
+  %after_repeat = llvm.add %behind, %c5 : i64
+  %go = llvm.select %again, %begin, %after_repeat : i1, i64
+  llvm.br ^next(%go, %made : i64, i64)
 
 ^failed:
   llvm.br ^end

@@ -1,19 +1,22 @@
 """Schedule tables of the runtime: one int64 stream per EU, and back.
 
 [1 RUN, kernel, first, count, stride, n, (base, byte offset) * n] [2 WAIT, event, count]
-[3 SIGNAL, event] [4 BARRIER] [0 END]. base: 0 the temp arena, 1 the constant arena, 2.. the outer
-tensors, inputs before outputs.
+[3 SIGNAL, event] [4 BARRIER] [5 REPEAT, count, words, 0, n, (word, step) * n] [0 END]. base: 0 the
+temp arena, 1 the constant arena, 2.. the outer tensors, inputs before outputs. REPEAT stands behind
+the body of a loop, so many words long; from iteration to iteration `step` is added to its word
+number `word`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from rcompiler.errors import ScheduleError
+from rcompiler.rammer.loops import Item, Line, Repeat, roll
 from rcompiler.rammer.program import Barrier, Buffer, Instruction, Program, Run, Signal, Wait
 
-END, RUN, WAIT, SIGNAL, BARRIER = range(5)
+END, RUN, WAIT, SIGNAL, BARRIER, REPEAT = range(6)
 ARENA, CONSTANTS, EXTERNAL = range(3)
 Stream = NDArray[np.int64]
 
@@ -29,36 +32,68 @@ def event_ids(program: Program) -> dict[str, int]:
 
 
 def encode(program: Program, kernels: Mapping[str, int], inputs: int) -> list[Stream]:
-    """One stream per EU.
+    """One stream per EU; what repeats is a loop where that makes the stream smaller.
 
     kernels: number of each rKernel in the code table; inputs: how many inputs the signature has.
     Raises ScheduleError for a run of an rKernel or buffer that is not there.
     """
-    events = event_ids(program)
-    place = {b.name: _address(b, inputs) for b in program.buffers}
-    streams = []
-    for queue in program.queues:
-        words: list[int] = []
-        for step in queue:
-            if isinstance(step, Run):
-                if step.kernel not in kernels or not set(step.buffers) <= place.keys():
-                    raise ScheduleError(
-                        f"program {program.name}, operator {step.operator}: rKernel "
-                        f"{step.kernel} or a buffer of {step.buffers} does not exist",
-                        "buffer",
-                    )
-                words += [RUN, kernels[step.kernel], step.first, step.count, step.stride]
-                words.append(len(step.buffers))
-                for name in step.buffers:
-                    words += place[name]
-            elif isinstance(step, Wait):
-                words += [WAIT, events[step.event], step.count]
-            elif isinstance(step, Signal):
-                words += [SIGNAL, events[step.event]]
-            else:
-                words.append(BARRIER)
-        streams.append(np.array([*words, END], np.int64))
-    return streams
+    writer = _Writer(program, kernels, inputs)
+    return [
+        np.array([*_words(roll([writer.line(step) for step in queue]))[0], END], np.int64)
+        for queue in program.queues
+    ]
+
+
+class _Writer:
+    """The instructions of one program as lines: what may move in a loop are their numbers."""
+
+    def __init__(self, program: Program, kernels: Mapping[str, int], inputs: int) -> None:
+        self.program, self.kernels = program, kernels
+        self.events = event_ids(program)
+        self.place = {b.name: _address(b, inputs) for b in program.buffers}
+
+    def line(self, step: Instruction) -> Line:
+        """Fixed part and numbers; together the words of the instruction."""
+        if isinstance(step, Run):
+            if step.kernel not in self.kernels or not set(step.buffers) <= self.place.keys():
+                raise ScheduleError(
+                    f"program {self.program.name}, operator {step.operator}: rKernel "
+                    f"{step.kernel} or a buffer of {step.buffers} does not exist",
+                    "buffer",
+                )
+            places = [self.place[name] for name in step.buffers]
+            bases = [base for base, _ in places]
+            offsets = [offset for _, offset in places]
+            fixed = (RUN, self.kernels[step.kernel], step.count, step.stride, len(places), *bases)
+            return Line(fixed, (step.first, *offsets))
+        if isinstance(step, Wait):
+            return Line((WAIT,), (self.events[step.event], step.count))
+        if isinstance(step, Signal):
+            return Line((SIGNAL,), (self.events[step.event],))
+        return Line((BARRIER,), ())
+
+
+def _words(items: Iterable[Item]) -> tuple[list[int], list[int]]:
+    """The words of items, and which of them are the numbers, in order."""
+    words: list[int] = []
+    places: list[int] = []
+    for item in items:
+        start = len(words)
+        if isinstance(item, Repeat):
+            body, inside = _words(item.body)
+            moved = [pair for pair in zip(inside, item.steps, strict=True) if pair[1]]
+            words += [*body, REPEAT, item.count, len(body), 0, len(moved)]
+            words += [word for pair in moved for word in pair]
+        elif item.fixed[0] == RUN:
+            (code, kernel, count, stride, n, *bases), (first, *offsets) = item.fixed, item.numbers
+            words += [code, kernel, first, count, stride, n]
+            words += [word for pair in zip(bases, offsets, strict=True) for word in pair]
+            inside = [2, *range(7, 6 + 2 * n, 2)]
+        else:
+            words += [*item.fixed, *item.numbers]
+            inside = list(range(1, 1 + len(item.numbers)))
+        places += [start + place for place in inside]
+    return words, places
 
 
 def _address(buffer: Buffer, inputs: int) -> tuple[int, int]:
@@ -71,38 +106,57 @@ def _address(buffer: Buffer, inputs: int) -> tuple[int, int]:
 def decode(
     streams: Sequence[Stream], kernels: Sequence[str]
 ) -> tuple[tuple[Instruction, ...], ...]:
-    """Queues of instructions from streams.
+    """Queues of instructions from streams, their loops gone through.
 
     Tables hold no names: operators are "", events are "e<number>", buffers "<base>+<offset>".
     Raises ScheduleError for a stream that is cut off or holds an unknown instruction.
     """
-    return tuple(_decode_one(eu, s.tolist(), kernels) for eu, s in enumerate(streams))
+    queues = []
+    for eu, stream in enumerate(streams):
+        words = stream.tolist()
+        if not words or words[-1] != END:
+            raise ScheduleError(f"schedule of EU {eu}: END is not its last word", "task")
+        queues.append(tuple(_decode(eu, words[:-1], kernels)))
+    return tuple(queues)
 
 
-def _decode_one(eu: int, words: list[int], kernels: Sequence[str]) -> tuple[Instruction, ...]:
-    steps: list[Instruction] = []
+def _decode(eu: int, words: list[int], kernels: Sequence[str]) -> Iterator[Instruction]:
     at = 0
-    while at < len(words) and words[at] != END:
-        code = words[at]
-        size = {RUN: 6, WAIT: 3, SIGNAL: 2, BARRIER: 1}.get(code, 0)
+    while at < len(words):
+        code, start = words[at], at
+        size = {RUN: 6, WAIT: 3, SIGNAL: 2, BARRIER: 1, REPEAT: 5}.get(code, 0)
         rest = words[at : at + size]
         if not size or len(rest) < size:
             raise ScheduleError(f"schedule of EU {eu}: no instruction at word {at}", "task")
         at += size
+        pairs = words[at : at + 2 * rest[-1]] if code in (RUN, REPEAT) else []
+        if code in (RUN, REPEAT) and (rest[-1] < 0 or len(pairs) < 2 * rest[-1]):
+            raise ScheduleError(f"schedule of EU {eu}: cut off behind word {start}", "task")
+        at += len(pairs)
         if code == RUN:
-            kernel, first, count, stride, operands = rest[1:]
-            pairs = words[at : at + 2 * operands]
-            if not 0 <= kernel < len(kernels) or operands < 0 or len(pairs) < 2 * operands:
-                raise ScheduleError(f"schedule of EU {eu}: bad run before word {at}", "task")
-            at += 2 * operands
+            kernel, first, count, stride = rest[1:5]
+            if not 0 <= kernel < len(kernels):
+                raise ScheduleError(f"schedule of EU {eu}: bad run at word {start}", "task")
             names = tuple(f"{b}+{o}" for b, o in zip(pairs[::2], pairs[1::2], strict=True))
-            steps.append(Run(kernels[kernel], "", first, count, stride, names))
+            yield Run(kernels[kernel], "", first, count, stride, names)
         elif code == WAIT:
-            steps.append(Wait(f"e{rest[1]}", rest[2]))
+            yield Wait(f"e{rest[1]}", rest[2])
         elif code == SIGNAL:
-            steps.append(Signal(f"e{rest[1]}"))
+            yield Signal(f"e{rest[1]}")
+        elif code == BARRIER:
+            yield Barrier()
         else:
-            steps.append(Barrier())
-    if at != len(words) - 1:
-        raise ScheduleError(f"schedule of EU {eu}: END is not its last word", "task")
-    return tuple(steps)
+            yield from _repeated(eu, words, start, kernels)
+
+
+def _repeated(eu: int, words: list[int], at: int, kernels: Sequence[str]) -> Iterator[Instruction]:
+    """All iterations but the first of the loop that ends at word `at`."""
+    _, count, length, _, moved = words[at : at + 5]
+    body = words[max(at - length, 0) : at]
+    places, steps = (words[at + 5 + k : at + 5 + 2 * moved : 2] for k in (0, 1))
+    if length < 1 or length > at or not all(0 <= place < length for place in places):
+        raise ScheduleError(f"schedule of EU {eu}: bad loop at word {at}", "task")
+    for _ in range(count - 1):
+        for place, step in zip(places, steps, strict=True):
+            body[place] += step
+        yield from _decode(eu, body, kernels)

@@ -45,7 +45,7 @@ ON_BARRIER = -1
 ON_WORKERS = -2
 
 # Opcodes of the instruction streams; see runtime/tables.py for the operands.
-END, RUN, WAIT, SIGNAL, BARRIER_OP = range(5)
+END, RUN, WAIT, SIGNAL, BARRIER_OP, REPEAT = range(6)
 
 # Results of the launch function.
 OK, ABORTED, LOST = range(3)

@@ -12,6 +12,7 @@ import numpy as np
 
 from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime import tables
+from rcompiler.runtime.loops import Item, lines, parse
 from rcompiler.runtime.memory import ALIGNMENT
 
 # Types that numpy does not have; kept in memory in so many bytes per element.
@@ -106,12 +107,7 @@ class Program:
 
     def signals(self) -> list[int]:
         """How often a launch signals each event."""
-        totals = [0] * len(self.events)
-        for stream in self.streams:
-            for _, opcode, operands in tables.instructions(stream):
-                if opcode == tables.SIGNAL:
-                    totals[operands[0]] += 1
-        return totals
+        return _signals(self, [parse(stream) for stream in self.streams])
 
 
 @dataclass(frozen=True)
@@ -150,35 +146,49 @@ def check_program(program: Program, kernels: Sequence[KernelEntry], limits: Limi
     """
     if not 1 <= len(program.streams) <= MAX_EUS or len(program.operators) != len(program.streams):
         raise ArtifactError(f"program '{program.name}': it has no usable number of EUs")
-    for eu, stream in enumerate(program.streams):
-        for position, opcode, operands in tables.instructions(stream):
-            wrong = None
-            if opcode == tables.RUN:
-                wrong = _wrong_run(operands, kernels, limits)
-            elif opcode in (tables.WAIT, tables.SIGNAL):
-                if not 0 <= operands[0] < len(program.events):
-                    wrong = f"there is no event {operands[0]}"
-            if wrong:
-                raise _fault(program, eu, position, wrong)
-    _check_counts(program)
+    streams = [parse(stream) for stream in program.streams]
+    for eu, items in enumerate(streams):
+        for line in lines(items):
+            for operands in line.extremes():
+                wrong = None
+                if line.opcode == tables.RUN:
+                    wrong = _wrong_run(operands, kernels, limits)
+                elif line.opcode in (tables.WAIT, tables.SIGNAL):
+                    if not 0 <= operands[0] < len(program.events):
+                        wrong = f"there is no event {operands[0]}"
+                if wrong:
+                    raise _fault(program, eu, line.position, wrong)
+    _check_counts(program, streams)
 
 
-def _check_counts(program: Program) -> None:
-    totals = program.signals()
+def _signals(program: Program, streams: Sequence[Sequence[Item]]) -> list[int]:
+    totals = [0] * len(program.events)
+    for items in streams:
+        for line in lines(items):
+            if line.opcode == tables.SIGNAL:
+                for event in line.values(0):
+                    totals[event] += 1
+    return totals
+
+
+def _check_counts(program: Program, streams: Sequence[Sequence[Item]]) -> None:
+    totals = _signals(program, streams)
     barriers = []
-    for eu, stream in enumerate(program.streams):
+    for eu, items in enumerate(streams):
         runs = meetings = 0
-        for position, opcode, operands in tables.instructions(stream):
-            runs += opcode == tables.RUN
-            meetings += opcode == tables.BARRIER
-            if opcode == tables.WAIT and not 1 <= operands[1] <= totals[operands[0]]:
-                raise _fault(
-                    program,
-                    eu,
-                    position,
-                    f"it waits for {operands[1]} signals of event "
-                    f"'{program.events[operands[0]]}', which gets {totals[operands[0]]}",
-                )
+        for line in lines(items):
+            runs += line.times * (line.opcode == tables.RUN)
+            meetings += line.times * (line.opcode == tables.BARRIER)
+            if line.opcode == tables.WAIT:
+                for event, count in zip(line.values(0), line.values(1), strict=True):
+                    if not 1 <= count <= totals[event]:
+                        raise _fault(
+                            program,
+                            eu,
+                            line.position,
+                            f"it waits for {count} signals of event "
+                            f"'{program.events[event]}', which gets {totals[event]}",
+                        )
         barriers.append(meetings)
         if runs != len(program.operators[eu]):
             raise _fault(program, eu, 0, "the operator names do not match the RUNs")

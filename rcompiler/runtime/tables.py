@@ -4,24 +4,29 @@
     WAIT    event, count          until `count` signals of this launch have come
     SIGNAL  event
     BARRIER                       the n-th of every EU meet
+    REPEAT  count, words, 0, n, (word, step) * n
     END                           last word of a stream
 
 base: ARENA (temporaries), CONSTANTS, or EXTERNAL + i (inputs, then outputs).
+
+REPEAT stands behind the body of a loop, which are the `words` words in front of it: they are gone
+through `count` times in all, and from time to time `step` is added to the word number `word` of
+them. That is an event, the count of a wait, the first task of a run or a byte offset: a loop moves
+over events and bytes, and does the same in each iteration. Its third operand belongs to the thread
+that walks the stream, which counts there. Loops may lie inside of loops.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 
-from rcompiler.errors import ArtifactError
 from rcompiler.runtime.control import BARRIER_OP as BARRIER
-from rcompiler.runtime.control import END, RUN, SIGNAL, WAIT
+from rcompiler.runtime.control import END, REPEAT, RUN, SIGNAL, WAIT
+from rcompiler.runtime.loops import Item, Line, Loop, executed, parse
 
-__all__ = ["BARRIER", "END", "RUN", "SIGNAL", "WAIT", "Stream", "instructions"]
+__all__ = ["BARRIER", "END", "REPEAT", "RUN", "SIGNAL", "WAIT", "Stream", "instructions"]
 
 ARENA, CONSTANTS, EXTERNAL = range(3)
-_RUN_HEAD = 6
-_LENGTH = {WAIT: 3, SIGNAL: 2, BARRIER: 1, END: 1}
 
 Instruction = tuple[int, int, tuple[int, ...]]  # position, opcode, operands
 
@@ -60,33 +65,51 @@ class Stream:
         """Meet all EUs of the program."""
         self._words.append(BARRIER)
 
+    def repeat(self, count: int, words: int, steps: Sequence[tuple[int, int]]) -> None:
+        """Go through the last `words` words `count` times; steps: (word, step) in order."""
+        self._words += [REPEAT, count, words, 0, len(steps)]
+        for word, step in steps:
+            self._words += [word, step]
+
+    def items(self, items: Iterable[Item]) -> None:
+        """Instructions and loops that were parsed, wherever their words are now."""
+        self._items(items, 0)
+
+    def _items(self, items: Iterable[Item], depth: int) -> list[tuple[int, Line]]:
+        """Writes items `depth` loops deep; the place of each line's first operand."""
+        places: list[tuple[int, Line]] = []
+        for item in items:
+            start = len(self._words)
+            if isinstance(item, Line):
+                self._words += [item.opcode, *item.operands]
+                places.append((start + 1, item))
+                continue
+            inside = self._items(item.body, depth + 1)
+            steps = [
+                (place + operand - start, step)
+                for place, line in inside
+                for operand, step in line.steps[depth]
+            ]
+            self.repeat(item.count, len(self._words) - start, steps)
+            places += inside
+        return places
+
     def end(self) -> np.ndarray:
         """Finish the stream: int64[words]."""
         return np.array([*self._words, END], np.int64)
 
 
 def instructions(stream: np.ndarray) -> Iterator[Instruction]:
-    """Decode a stream: (position, opcode, operands), END included.
+    """What a stream does, in order, loops gone through: (position, opcode, operands), END included.
 
     Raises:
-        ArtifactError: unknown opcode, cut-off instruction, END missing or before the end.
+        ArtifactError: unknown opcode, cut-off instruction, END missing or before the end; a loop
+            that is none.
     """
-    words = stream.tolist()
-    position = 0
-    while position < len(words):
-        opcode = words[position]
-        length = _LENGTH.get(opcode, 0)
-        if opcode == RUN and position + _RUN_HEAD <= len(words) and words[position + 5] >= 0:
-            length = _RUN_HEAD + 2 * words[position + 5]
-        if not length or position + length > len(words):
-            raise ArtifactError(
-                f"schedule: no valid instruction at word {position} (opcode {opcode}); "
-                "compile the model again"
-            )
-        yield position, opcode, tuple(words[position + 1 : position + length])
-        position += length
-        if opcode == END:
-            break
-    if position == len(words) and len(words) and words[-1] == END:
-        return
-    raise ArtifactError("schedule: a stream does not end with END; compile the model again")
+    for line, index in executed(parse(stream)):
+        yield line.position, line.opcode, line.at(index) if index else line.operands
+
+
+def loops(stream: np.ndarray) -> bool:
+    """Whether a stream has loops: the thread that walks it writes to it."""
+    return any(isinstance(item, Loop) for item in parse(stream))

@@ -21,6 +21,7 @@ from rcompiler.errors import DeviceError
 from rcompiler.runtime import control as at
 from rcompiler.runtime import tables
 from rcompiler.runtime.image import LoadedImage
+from rcompiler.runtime.loops import executed, iterations, parse
 from rcompiler.runtime.memory import address, arena
 from rcompiler.runtime.program import KernelEntry
 from rcompiler.runtime.schedule import Schedule
@@ -31,6 +32,7 @@ _PAGE = 4096
 _JOIN_S = 5.0
 _BUSY_FACTOR = 30
 _DAY_S = 86400  # in ns and times the factor it is still far from 64 bits
+Place = tuple[int, tuple[int, ...]]  # word of a stream, iterations of the loops around it
 _Worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _Stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _Launch = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
@@ -138,8 +140,9 @@ class Team:
         event, expected, actual = (int(unit[i]) for i in (at.EVENT, at.EXPECTED, at.ACTUAL))
         if event == at.ON_WORKERS:
             return f"EU 0 waits for {expected - actual} worker(s) to finish"
-        position = int(unit[at.POSITION])
-        where = f"EU {eu} at word {position}{self._neighbours(eu, position)} waits for"
+        now = self._now(eu)
+        turn = f", iteration {'.'.join(map(str, now[1]))}" if now[1] else ""
+        where = f"EU {eu} at word {now[0]}{turn}{self._neighbours(eu, now)} waits for"
         if event == at.ON_BARRIER:
             return f"{where} {expected - actual} more EU(s) at a barrier"
         before = (int(self._shared.control[at.EPOCH]) - 1) * self._schedule.totals[event]
@@ -148,10 +151,19 @@ class Team:
             f"came {actual - before} times{self._signallers(event)}"
         )
 
-    def _neighbours(self, eu: int, position: int) -> str:
+    def _now(self, eu: int) -> Place:
+        """Where an EU is: the word of its stream, and the iteration of each loop around it."""
+        position = int(self._shared.units[eu][at.POSITION])
+        items = parse(self._schedule.streams[eu])
+        return position, tuple(iterations(items, position, self._shared.streams[eu]))
+
+    def _neighbours(self, eu: int, now: Place) -> str:
         names = self._schedule.operators[eu]
-        stream = tables.instructions(self._schedule.streams[eu])
-        done = sum(op == tables.RUN for place, op, _ in stream if place < position)
+        done = 0
+        for line, index in executed(parse(self._schedule.streams[eu])):
+            if (line.position, index) == now:
+                break
+            done += line.opcode == tables.RUN
         after = f"after operator '{names[done - 1]}'" if done else ""
         before = f"before operator '{names[done]}'" if done < len(names) else ""
         return f" ({', '.join(filter(None, (after, before)))})" if after or before else ""
@@ -159,10 +171,12 @@ class Team:
     def _signallers(self, event: int) -> str:
         late = []
         for eu, stream in enumerate(self._schedule.streams):
-            position = int(self._shared.units[eu][at.POSITION])
-            for place, op, operands in tables.instructions(stream):
-                if op == tables.SIGNAL and operands[0] == event and place >= position:
-                    late.append(f"EU {eu} at word {place}")
+            now = self._now(eu)
+            gone = False
+            for line, index in executed(parse(stream)):
+                gone = gone or (line.position, index) == now
+                if gone and line.opcode == tables.SIGNAL and line.at(index)[0] == event:
+                    late.append(f"EU {eu} at word {line.position}")
         return f" (still to come from {', '.join(late[:4])})" if late else " (nobody is left to)"
 
 
@@ -252,8 +266,10 @@ class _Shared:
         units = arena((threads + 1) * at.UNIT_WORDS * _WORD, "EU blocks").view(np.int64)
         self.units = units.reshape(threads + 1, at.UNIT_WORDS)
         self.totals = np.array([*schedule.totals, 0], np.int64)
-        self.streams = schedule.streams
-        self._stream_table = np.array([address(s) for s in schedule.streams], np.int64)
+        self._as_built = schedule.streams
+        # a thread counts the iterations of its loops in its stream
+        self.streams = [s.copy() if tables.loops(s) else s for s in schedule.streams]
+        self._stream_table = np.array([address(s) for s in self.streams], np.int64)
         self._kernel_table = np.array([*(code.function(k.name) for k in kernels), 0], np.int64)
         workspace = max((k.workspace for k in kernels), default=0)
         # pages of its own for each EU: no line of one is near a line of another
@@ -283,6 +299,8 @@ class _Shared:
         self.control[at.BARRIER] = 0
         self.control[at.ABORT] = 0
         self.units[:, at.FAILED] = 0
+        for stream, built in zip(self.streams, self._as_built, strict=True):
+            stream[:] = built  # it may have been left in a loop
 
 
 def _start(

@@ -71,6 +71,15 @@ def random_graph(
     return chain(kernels, inputs)
 
 
+def recurrent(steps: int) -> Graph:
+    """A recurrence written out: each step is a product of the state and an update of the state."""
+    product = kernel("product", (8, 8), (4, 1), "wr")
+    update = kernel("update", (8, 8), (2, 1), "tt")
+    states = [-1, *(2 * step + 1 for step in range(steps - 1))]
+    inputs = [reads for state in states for reads in ([state, -1], [state + 1, state])]
+    return chain([product, update] * steps, inputs)
+
+
 def hand_made(graph, *queues, offsets=None):
     """A program from short forms: (operator, first, count) runs, ("+", e), ("-", e, n), "|"."""
     layout = plain_layout(graph)

@@ -2,18 +2,20 @@
 
 import itertools
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rammer_cases import chain, kernel, random_graph, tiled
+from rammer_cases import chain, kernel, random_graph, recurrent, tiled
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer import packing
-from rcompiler.rammer.encode import decode, encode
+from rcompiler.rammer.encode import decode, encode, event_ids
 from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
+from rcompiler.rammer.program import Run, Signal, Wait
 from rcompiler.rammer.regions import byte_ranges, covers, disjoint, range_boxes, task_boxes
 from rcompiler.rammer.reuse import check_pair
 from rcompiler.rammer.schedule import schedule
@@ -186,22 +188,42 @@ def test_planning_compares_no_more_pairs_than_its_budget(monkeypatch):
     assert unbounded.peak <= bounded.peak <= bounded.plain
 
 
-def test_tables_round_trip():
-    graph = random_graph(random.Random(2), 8)
+def steps_by_address(program, events):
+    """The queues of a program with the names that tables have."""
+    base = {"temp": 0, "constant": 1, "input": 2, "output": 3}
+    place = {b.name: f"{base[b.kind]}+{b.offset}" for b in program.buffers}
+
+    def told(step):
+        match step:
+            case Run():
+                buffers = tuple(place[name] for name in step.buffers)
+                return replace(step, operator="", buffers=buffers)
+            case Wait() | Signal():
+                return replace(step, event=f"e{events[step.event]}")
+        return step
+
+    return tuple(tuple(map(told, queue)) for queue in program.queues)
+
+
+@pytest.mark.parametrize("make", [lambda: random_graph(random.Random(2), 8), lambda: recurrent(12)])
+@pytest.mark.parametrize("eus", [1, 3])
+def test_tables_round_trip(make, eus):
+    graph = make()
     numbers = {k.name: i for i, k in enumerate(graph.kernels)}
-    for program in schedule(graph, 3).programs:
+    for program in schedule(graph, eus).programs:
         streams = encode(program, numbers, inputs=1)
         queues = decode(streams, list(numbers))
-        assert [[type(s) for s in q] for q in queues] == [
-            [type(s) for s in q] for q in program.queues
-        ]
-        for queue, mine in zip(program.queues, queues, strict=True):
-            for a, b in zip(queue, mine, strict=True):
-                if hasattr(a, "kernel"):
-                    assert (a.kernel, a.first, a.count) == (b.kernel, b.first, b.count)
-                    base = {"temp": 0, "constant": 1, "input": 2, "output": 3}
-                    where = [program.buffer[n] for n in a.buffers]
-                    assert b.buffers == tuple(f"{base[w.kind]}+{w.offset}" for w in where)
+        assert queues == steps_by_address(program, event_ids(program))
+
+
+def test_tables_of_a_recurrence_are_as_long_for_any_number_of_steps():
+    lengths = []
+    for steps in (12, 48):
+        graph = recurrent(steps)
+        (program,) = schedule(graph, 2).programs
+        numbers = {k.name: i for i, k in enumerate(graph.kernels)}
+        lengths.append([len(stream) for stream in encode(program, numbers, inputs=1)])
+    assert lengths[0] == lengths[1]
 
 
 @pytest.mark.parametrize("words", [[1, 0], [9, 0], [2, 0], [1, 5, 0, 1, 1, 0, 0], [4], [0, 0]])
