@@ -7,7 +7,7 @@ the body of a loop, so many words long; from iteration to iteration `step` is ad
 number `word`.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,40 +37,43 @@ def encode(program: Program, kernels: Mapping[str, int], inputs: int) -> list[St
     kernels: number of each rKernel in the code table; inputs: how many inputs the signature has.
     Raises ScheduleError for a run of an rKernel or buffer that is not there.
     """
-    writer = _Writer(program, kernels, inputs)
+    place = {b.name: _address(b, inputs) for b in program.buffers}
     return [
-        np.array([*_words(roll([writer.line(step) for step in queue]))[0], END], np.int64)
-        for queue in program.queues
+        np.array([*_words(roll(lines))[0], END], np.int64)
+        for lines in program_lines(program, kernels, place)
     ]
 
 
-class _Writer:
-    """The instructions of one program as lines: what may move in a loop are their numbers."""
+def program_lines(
+    program: Program, kernels: Mapping[str, Hashable], place: Mapping[str, tuple[Hashable, int]]
+) -> list[list[Line]]:
+    """The instructions of each EU as lines: what may move in a loop are their numbers.
 
-    def __init__(self, program: Program, kernels: Mapping[str, int], inputs: int) -> None:
-        self.program, self.kernels = program, kernels
-        self.events = event_ids(program)
-        self.place = {b.name: _address(b, inputs) for b in program.buffers}
+    place: memory and byte offset of each buffer. Fixed part and numbers are as many as the words of
+    the instruction. Raises ScheduleError for a run of an rKernel or buffer that is not there.
+    """
+    events = event_ids(program)
 
-    def line(self, step: Instruction) -> Line:
-        """Fixed part and numbers; together the words of the instruction."""
+    def line(step: Instruction) -> Line:
         if isinstance(step, Run):
-            if step.kernel not in self.kernels or not set(step.buffers) <= self.place.keys():
+            if step.kernel not in kernels or not set(step.buffers) <= place.keys():
                 raise ScheduleError(
-                    f"program {self.program.name}, operator {step.operator}: rKernel "
+                    f"program {program.name}, operator {step.operator}: rKernel "
                     f"{step.kernel} or a buffer of {step.buffers} does not exist",
                     "buffer",
                 )
-            places = [self.place[name] for name in step.buffers]
+            places = [place[name] for name in step.buffers]
             bases = [base for base, _ in places]
             offsets = [offset for _, offset in places]
-            fixed = (RUN, self.kernels[step.kernel], step.count, step.stride, len(places), *bases)
+            fixed = (RUN, kernels[step.kernel], step.count, step.stride, len(places), *bases)
             return Line(fixed, (step.first, *offsets))
         if isinstance(step, Wait):
-            return Line((WAIT,), (self.events[step.event], step.count))
+            return Line((WAIT,), (events[step.event], step.count))
         if isinstance(step, Signal):
-            return Line((SIGNAL,), (self.events[step.event],))
+            return Line((SIGNAL,), (events[step.event],))
         return Line((BARRIER,), ())
+
+    return [[line(step) for step in queue] for queue in program.queues]
 
 
 def _words(items: Iterable[Item]) -> tuple[list[int], list[int]]:

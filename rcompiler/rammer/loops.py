@@ -65,6 +65,24 @@ def unroll(items: Iterable[Item]) -> list[Line]:
     return lines
 
 
+def places(items: Iterable[Item]) -> list[tuple[int, tuple[int, ...]]]:
+    """Of each line, in the order of `unroll`: its number among the lines that are written down, and
+    the iteration of each loop around it, outermost first.
+    """
+    found: list[tuple[int, tuple[int, ...]]] = []
+    written = 0
+    for item in items:
+        if isinstance(item, Line):
+            found.append((written, ()))
+            written += 1
+            continue
+        inside = places(item.body)
+        for i in range(item.count):
+            found += [(written + number, (i, *index)) for number, index in inside]
+        written += 1 + max(number for number, _ in inside)
+    return found
+
+
 def roll(lines: Sequence[Line]) -> tuple[Item, ...]:
     """Lines with their loops found, smallest total size; `unroll` gives back exactly the lines.
 

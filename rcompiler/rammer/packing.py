@@ -102,19 +102,20 @@ class Packing:
             members[block].append(name)
         return members
 
-    def best(self, bound: int) -> tuple[list[int], int]:
-        """Offsets of the blocks and the bytes in use: the best of some orders and fits."""
+    def orders(self) -> list[list[int]]:
+        """Orders in which to place the blocks: large, early, and large or long-lived ones first."""
         first = self.starts.astype(np.int64).sum(axis=1)
         life = self.last - first
-        orders = [
-            np.lexsort((first, -self.size)),
-            np.lexsort((-self.size, first)),
-            np.lexsort((first, -(self.size * np.maximum(life - life.min(initial=0) + 1, 1)))),
-        ]
+        weight = self.size * np.maximum(life - life.min(initial=0) + 1, 1)
+        keys = ((first, -self.size), (-self.size, first), (first, -weight))
+        return [np.lexsort(key).tolist() for key in keys]
+
+    def best(self, bound: int) -> tuple[list[int], int]:
+        """Offsets of the blocks and the bytes in use: the best of some orders and fits."""
         best: tuple[list[int], int] | None = None
-        for order in orders:
+        for order in self.orders():
             for choose in (_first_fit, _best_fit):
-                found = self._pack(order.tolist(), choose, aligned(bound))
+                found = self._pack(order, choose, aligned(bound))
                 if best is None or found[1] < best[1]:
                     best = found
                 if best[1] <= aligned(bound):

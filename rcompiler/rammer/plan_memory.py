@@ -25,6 +25,7 @@ from rcompiler.rammer.packing import Packing
 from rcompiler.rammer.placement import Placement, place_runs
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.regions import Ints, disjoint
+from rcompiler.rammer.regular import Regular
 from rcompiler.rammer.reuse import Lives, lives
 
 
@@ -57,9 +58,10 @@ def plan_memory(
     blocks, merged = _blocks(placement, use)
     packing = Packing(placement, use, blocks)
     bound = _live_bound(placement, packing)
-    offsets, peak = packing.best(bound)
+    block = dict(zip(use.names, packing.block.tolist(), strict=True))
+    offsets, peak = Regular(graph, programs, packing, block).best(packing.best(bound))
     constant, constants = constant_layout(graph)
-    offset = {name: offsets[packing.block[i]] for i, name in enumerate(use.names)}
+    offset = {name: offsets[number] for name, number in block.items()}
     for root in temp_roots(graph):
         offset.setdefault(root, 0)  # no run touches it
         peak = max(peak, aligned(offset[root] + graph.value[root].bytes))

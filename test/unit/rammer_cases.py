@@ -80,6 +80,32 @@ def recurrent(steps: int) -> Graph:
     return chain([product, update] * steps, inputs)
 
 
+def repeated(rng: random.Random, steps: int, operators: int = 6) -> Graph:
+    """A random step, written out so often: each hands its last value on to the next."""
+    shapes = [(8, rng.choice([2, 4, 8, 16])) for _ in range(operators)]
+    grids = [(rng.choice([1, 2]), 1) for _ in shapes]
+    # of each operator: those of its step that it reads, -1 what the step is given
+    reads = [sorted({i - 1, *rng.choices(range(-1, i), k=2)}) for i in range(operators)]
+    kernels: dict[str, Kernel] = {}
+    values = [Value("x", 512, "input", index=0)]
+    found = []
+    given, size = "x", (8, 16)
+    for step in range(steps):
+        names = [*(f"v{step}_{i}" for i in range(operators)), given]
+        for i, (shape, grid) in enumerate(zip(shapes, grids, strict=True)):
+            whole = tuple(Access.whole([*shapes, size][r], 4) for r in reads[i])
+            kernel_name = f"k{i}_{size[1]}"
+            write = (tiled(shape, grid),)
+            kernels[kernel_name] = Kernel(kernel_name, grid, whole, write, 1000.0)
+            last = (step, i) == (steps - 1, operators - 1)
+            kind, index = ("output", 0) if last else ("temp", -1)
+            values.append(Value(names[i], write[0].bytes, kind, index=index))
+            sources = tuple(names[r] for r in reads[i])
+            found.append(Operator(f"o{step}_{i}", (kernel_name,), sources, (names[i],)))
+        given, size = names[operators - 1], shapes[-1]
+    return Graph(tuple(found), tuple(values), tuple(kernels.values()))
+
+
 def hand_made(graph, *queues, offsets=None):
     """A program from short forms: (operator, first, count) runs, ("+", e), ("-", e, n), "|"."""
     layout = plain_layout(graph)

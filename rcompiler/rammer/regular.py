@@ -1,0 +1,226 @@
+"""Memory plans that keep loops: what a loop computes lies at bytes that move as the loop does.
+
+Where values lie is free, but for conflicts. The smallest arena scatters the values of equal steps
+of a network, and no two of them are an instruction of one loop. So the values that one line of a
+loop writes are placed together: all at the same bytes where no two of them are in use at once, else
+in turns at two or four places, else one behind the other. What the lines in front of a loop hand on
+to it lies, where it can, as what the loop hands on to itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from rcompiler.rammer.encode import program_lines
+from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.loops import Line, places, roll, size_of
+from rcompiler.rammer.packing import Packing
+from rcompiler.rammer.program import Program, Run
+from rcompiler.rammer.regions import Ints
+
+TURNS = (1, 2, 4)  # places of one line's values: a loop takes as many iterations in one
+SLACK = 16  # the arena may become larger by one part in so many
+SHORT = 1 << 12  # programs of so many words are left alone: they stay in the nearest cache
+WORTH = 4  # and those that loops make less than so many times shorter
+_FAR = np.iinfo(np.int64).max  # no block starts here
+
+Plan = tuple[list[int], int]  # offset of each block, bytes in use
+_Key = tuple[int, int, int]  # queue, line, operand: what writes a value in each iteration
+_Index = tuple[int, ...]  # iteration of each loop around a line, outermost first
+
+
+@dataclass(frozen=True)
+class _Family:
+    """Blocks (m,) to be placed at once, and how far each lies behind the first (m,), in bytes.
+
+    turns: of how many families the values of a line are in turns; 0: one behind the other.
+    """
+
+    key: _Key
+    around: _Index
+    turn: int
+    turns: int
+    blocks: Ints
+    shift: Ints
+
+
+class Regular:
+    """The loops of some programs, and plans for the values that they write.
+
+    block: root value -> number of its block in `packing`.
+    """
+
+    def __init__(
+        self, graph: Graph, programs: Sequence[Program], packing: Packing, block: dict[str, int]
+    ) -> None:
+        self._graph, self._programs = graph, programs
+        self._packing, self._block = packing, block
+        # what each line writes in each innermost loop: block by iteration of that loop
+        self._written: dict[tuple[_Key, _Index], dict[int, int]] = {}
+        self._read: dict[tuple[_Key, _Index], dict[int, int]] = {}
+        self._seen: set[int] = set()
+        self._flat = self._rolled = 0
+        queue = 0
+        for program in programs:
+            for steps, lines in zip(
+                program.queues, self._lines(program, [0] * packing.n), strict=True
+            ):
+                rolled = roll(lines)
+                self._flat += size_of(lines)
+                self._rolled += size_of(rolled)
+                for step, (line, index) in zip(steps, places(rolled), strict=True):
+                    if isinstance(step, Run) and index:
+                        self._note((queue, line), index, step)
+                queue += 1
+
+    def best(self, found: Plan) -> Plan:
+        """The plan that makes the programs shortest; `found`, of the smallest arena, if none is."""
+        if self._flat < SHORT or self._rolled * WORTH > self._flat:
+            return found
+        limit = found[1] + found[1] // SLACK
+        shortest = (self._size(found), found[1])
+        for order in self._packing.orders():
+            plan = self._plan(order, limit)
+            if plan is not None and (self._size(plan), plan[1]) < shortest:
+                found, shortest = plan, (self._size(plan), plan[1])
+        return found
+
+    def _note(self, where: tuple[int, int], index: _Index, step: Run) -> None:
+        operator = self._graph.operator[step.operator]
+        for operand, name in enumerate((*operator.inputs, *operator.outputs)):
+            block = self._block.get(self._graph.root(name)[0])
+            if block is None:
+                continue
+            key = (*where, operand), index[:-1]
+            if operand < len(operator.inputs):
+                self._read.setdefault(key, {})[index[-1]] = block
+            elif block not in self._seen:
+                self._seen.add(block)
+                self._written.setdefault(key, {})[index[-1]] = block
+
+    @cached_property
+    def _families(self) -> dict[int, _Family]:
+        """The family of each block that is written in a loop."""
+        found: dict[int, _Family] = {}
+        for (key, around), by_iteration in self._written.items():
+            blocks = np.array(list(by_iteration.values()))
+            turns = next((t for t in TURNS if self._take_turns(blocks, t)), None)
+            for turn in range(turns or 1):
+                mine = blocks[turn :: turns or 1]
+                step = int(self._packing.size[mine].max(initial=0)) if turns is None else 0
+                family = _Family(key, around, turn, turns or 0, mine, np.arange(len(mine)) * step)
+                found.update(dict.fromkeys(mine.tolist(), family))
+        return found
+
+    @cached_property
+    def _links(self) -> dict[int, set[int]]:
+        """For blocks that an operand of a loop takes turns with, but not of one family: those."""
+        found: dict[int, set[int]] = {}
+        families = self._families
+        for by_iteration in self._read.values():
+            for iteration, block in by_iteration.items():
+                for turns in TURNS:
+                    other = by_iteration.get(iteration + turns, block)
+                    mine, its = families.get(block), families.get(other)
+                    if mine is not its and turns in {f.turns for f in (mine, its) if f}:
+                        found.setdefault(block, set()).add(other)
+                        found.setdefault(other, set()).add(block)
+        return found
+
+    def _take_turns(self, blocks: Ints, turns: int) -> bool:
+        """Whether every so many-th of the blocks may lie at the same bytes."""
+        same = np.zeros(self._packing.n, np.bool_)
+        for turn in range(turns):
+            mine = blocks[turn::turns]
+            same[mine] = True
+            if any(same[self._packing.conflicts[block]].any() for block in mine):
+                return False
+            same[mine] = False
+        return True
+
+    def _plan(self, order: list[int], limit: int) -> Plan | None:
+        """First fit, families at once where they stay below the limit; None where blocks do not."""
+        offset = np.full(self._packing.n, -1, np.int64)
+        size = self._packing.size
+        first: dict[tuple[_Key, _Index, int], int] = {}
+        alone = np.zeros(1, np.int64)
+        for i in order:
+            if offset[i] >= 0:
+                continue
+            family = self._families.get(i)
+            if family is not None and (offset[family.blocks] < 0).all():
+                wanted = _follows(family, first) + self._linked(family.blocks, offset)
+                place = self._first_fit(family.blocks, family.shift, offset, wanted)
+                ends = place + family.shift + size[family.blocks]
+                if int(ends.max()) <= limit:
+                    offset[family.blocks] = place + family.shift
+                    first[family.key, family.around, family.turn] = place
+                    continue
+            block = np.array([i])
+            place = self._first_fit(block, alone, offset, self._linked(block, offset))
+            if place + int(size[i]) > limit:
+                return None
+            offset[i] = place
+        return offset.tolist(), int((offset + size).max(initial=0))
+
+    def _linked(self, blocks: Ints, offset: Ints) -> list[int]:
+        """Where blocks that are linked to these lie."""
+        linked = [other for block in blocks.tolist() for other in self._links.get(block, ())]
+        return sorted(set(offset[linked].tolist()) - {-1})
+
+    def _first_fit(self, blocks: Ints, shift: Ints, offset: Ints, wanted: Sequence[int]) -> int:
+        """One of the wanted places if it is free, else the lowest that is."""
+        size, conflicts = self._packing.size, self._packing.conflicts
+        low, high = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        for block, behind in zip(blocks.tolist(), shift.tolist(), strict=True):
+            others = conflicts[block]
+            others = others[offset[others] >= 0]
+            # no place strictly between these two
+            low.append(offset[others] - behind - size[block])
+            high.append(offset[others] - behind + size[others])
+        lows, highs = np.concatenate(low), np.concatenate(high)
+        for place in wanted:
+            if place >= 0 and not ((lows < place) & (place < highs)).any():
+                return place
+        sort = np.argsort(lows, kind="stable")
+        free = np.maximum.accumulate(np.concatenate([[0], highs[sort]]))
+        until = np.concatenate([lows[sort], [_FAR]])
+        return int(free[np.flatnonzero(until >= free)[0]])
+
+    def _lines(self, program: Program, offsets: Sequence[int]) -> list[list[Line]]:
+        """Lines of each EU with the blocks of temporaries at these offsets."""
+        kernels = {kernel.name: kernel.name for kernel in self._graph.kernels}
+        place = {}
+        for buffer in program.buffers:
+            offset = buffer.offset
+            if buffer.kind == "temp":
+                root, inside = self._graph.root(buffer.name)
+                offset = inside + (offsets[self._block[root]] if root in self._block else 0)
+            place[buffer.name] = (buffer.space, offset)
+        return program_lines(program, kernels, place)
+
+    def _size(self, plan: Plan) -> int:
+        """Of all programs with their loops rolled."""
+        return sum(
+            size_of(roll(lines))
+            for program in self._programs
+            for lines in self._lines(program, plan[0])
+        )
+
+
+def _follows(family: _Family, first: dict[tuple[_Key, _Index, int], int]) -> list[int]:
+    """Places that go on with those of the loops around: as far on as last time, or the same."""
+    wanted = []
+    for level in reversed(range(len(family.around))):
+        one, two = (
+            first.get((family.key, _back(family.around, level, n), family.turn)) for n in (1, 2)
+        )
+        if one is not None:
+            wanted += [one] if two is None else [2 * one - two, one]
+    return wanted
+
+
+def _back(index: _Index, level: int, by: int) -> _Index:
+    return (*index[:level], index[level] - by, *index[level + 1 :])
