@@ -7,21 +7,59 @@ from typing import Any
 from torch_mlir import ir
 
 from rcompiler.dialects import rtask
-from rcompiler.dialects.attributes import integer_or_none
+from rcompiler.dialects.attributes import integer_or_none, integer_problems, place_problems
+from rcompiler.dialects.iterations import (
+    LETTERS,
+    MOST,
+    Index,
+    depth_of,
+    instances,
+    integer_at,
+    name_at,
+    name_problems,
+    size,
+    steps_problems,
+    written,
+)
 
 Problem = tuple[ir.OpView, str]
 """The op to blame and what is wrong with it."""
 
+# Of each op that may stand in a repeat: names and lists of names, integers that may move there and
+# the least that they may be.
+_NAMES = {
+    "vdevice.buffer": ("sym_name", "alias_of"),
+    "vdevice.event": ("sym_name",),
+    "vdevice.wait": ("event",),
+    "vdevice.signal": ("event",),
+    "vdevice.run": ("operator", "buffers"),
+}
+_INTEGERS = {
+    "vdevice.buffer": {"offset": 0},
+    "vdevice.wait": {"count": 1},
+    "vdevice.run": {"first": 0},
+}
+
 
 @dataclass(frozen=True)
 class _Program:
-    """The parts of one program, by name."""
+    """The parts of one program, by name; buffers and events with the iteration they are of."""
 
     eus: int
-    buffers: dict[str, Any]
-    events: dict[str, Any]
+    buffers: dict[str, tuple[Any, Index]]
+    events: dict[str, tuple[Any, Index]]
     lists: list[Any]
     module: Any  # ir.SymbolTable
+
+
+def list_problems(op: Any, unit: str) -> Iterator[str]:
+    """What is wrong with one list, for the units (EUs) first..last."""
+    yield from place_problems(op, ("vdevice.program",))
+    yield from integer_problems(op, {"first": 0, "last": 0})
+    if op.last.value < op.first.value:
+        yield f"expects {unit} first <= last, not {op.first.value}..{op.last.value}"
+    if len(list(op.body.blocks)) != 1:
+        yield "expects a body of one block"
 
 
 def problems(program: Any) -> Iterator[Problem]:
@@ -37,46 +75,75 @@ def problems(program: Any) -> Iterator[Problem]:
     if eus is None:  # the device's own verifier says so
         return
     parts = _Program(eus, {}, {}, [], symbols)
+    yield from _loops(program, program.body.blocks[0])
     yield from _collect(program, parts)
-    for buffer in parts.buffers.values():
-        yield from _placement(program, buffer)
+    for buffer, index in parts.buffers.values():
+        yield from _placement(program, buffer, index)
+    for eu in parts.lists:
+        yield from _loops(eu, eu.body.blocks[0])
     yield from _units(program, parts)
     for eu in parts.lists:
-        for op in eu.body.blocks[0].operations:
-            yield from _instruction(op, eu, parts)
+        for op, index in instances(eu.body.blocks[0]):
+            yield from _instruction(op, index, eu, parts)
+
+
+def _loops(owner: Any, block: Any) -> Iterator[Problem]:
+    """The repeats in a block come to an end, and what moves in them says how."""
+    if depth_of(block) > len(LETTERS):
+        yield owner, f"has more than {len(LETTERS)} repeats inside of each other"
+    if size(block) > MOST:
+        yield owner, f"has more than {MOST} ops with its repeats gone through"
+    for op, depth in written(block):
+        kind = op.operation.name
+        for key in _NAMES.get(kind, ()):
+            if key in op.attributes:
+                for name in _names(op.attributes[key]):
+                    yield from ((op, problem) for problem in name_problems(name, depth))
+        yield from ((op, p) for p in steps_problems(op, _INTEGERS.get(kind, ()), depth))
+
+
+def _names(attribute: Any) -> list[str]:
+    if isinstance(attribute, ir.ArrayAttr):
+        return [item.value for item in attribute]
+    return [attribute.value]
 
 
 def _collect(program: Any, parts: _Program) -> Iterator[Problem]:
-    for op in program.body.blocks[0].operations:
+    for op, index in instances(program.body.blocks[0]):
         kind = op.operation.name
-        if kind == "vdevice.eu":
+        if kind == "vdevice.eu" and not index:
             parts.lists.append(op)
         elif kind in ("vdevice.buffer", "vdevice.event"):
-            name = op.sym_name.value
+            name = name_at(op.sym_name.value, index)
             if name in parts.buffers or name in parts.events:
                 yield op, f"redefines @{name} of this program"
-            (parts.buffers if kind == "vdevice.buffer" else parts.events)[name] = op
+            (parts.buffers if kind == "vdevice.buffer" else parts.events)[name] = (op, index)
         else:
             yield op, "may not stand in a vdevice.program: only buffer, event and eu may"
 
 
-def _placement(program: Any, buffer: Any) -> Iterator[Problem]:
+def _placement(program: Any, buffer: Any, index: Index) -> Iterator[Problem]:
     """Temporaries inside the arena, constants inside theirs."""
+    if index and buffer.kind.value == "constant":
+        yield buffer, "may not stand in a vdevice.repeat: a constant has one value"
+    offset = integer_at(buffer, "offset", index)
+    if offset < 0:
+        yield buffer, f"expects 'offset' of at least 0, not {offset} in iteration {list(index)}"
     region = {"temp": "arena", "constant": "constants"}.get(buffer.kind.value)
     if region is None:
         return
-    end = buffer.offset.value + buffer.attributes["bytes"].value
-    size = program.attributes[region].value
-    if end > size:
-        yield buffer, f"ends at byte {end}, past the {size} bytes of the program's '{region}'"
+    end = offset + buffer.attributes["bytes"].value
+    arena = program.attributes[region].value
+    if end > arena:
+        yield buffer, f"ends at byte {end}, past the {arena} bytes of the program's '{region}'"
 
 
 def _units(program: Any, parts: _Program) -> Iterator[Problem]:
     """Each EU of the device has exactly one list, and all meet at the same barriers."""
     barriers: dict[int, int] = {}
     for eu in parts.lists:
-        operations = eu.body.blocks[0].operations
-        count = sum(op.operation.name == "vdevice.barrier" for op in operations)
+        steps = instances(eu.body.blocks[0])
+        count = sum(op.operation.name == "vdevice.barrier" for op, _ in steps)
         if eu.last.value >= parts.eus:
             yield eu, f"names EU {eu.last.value} of a device with {parts.eus}"
         for unit in range(eu.first.value, eu.last.value + 1):
@@ -90,26 +157,32 @@ def _units(program: Any, parts: _Program) -> Iterator[Problem]:
         yield program, f"has no list for EU {missing[0]} of {parts.eus}"
 
 
-def _instruction(op: Any, eu: Any, parts: _Program) -> Iterator[Problem]:
-    match op.operation.name:
+def _instruction(op: Any, index: Index, eu: Any, parts: _Program) -> Iterator[Problem]:
+    kind = op.operation.name
+    for key, least in _INTEGERS.get(kind, {}).items() if index else ():
+        if (value := integer_at(op, key, index)) < least:
+            where = f"{value} in iteration {list(index)}"
+            yield op, f"expects '{key}' of at least {least}, not {where}"
+    match kind:
         case "vdevice.wait" | "vdevice.signal":
-            if op.event.value not in parts.events:
-                yield op, f"refers to @{op.event.value}, which is no event of this program"
+            event = name_at(op.event.value, index)
+            if event not in parts.events:
+                yield op, f"refers to @{event}, which is no event of this program"
         case "vdevice.run":
-            yield from ((op, problem) for problem in _run(op, eu, parts))
+            yield from ((op, problem) for problem in _run(op, index, eu, parts))
         case "vdevice.barrier":
             return
         case _:
             yield op, "may not stand in a vdevice.eu: only wait, run, signal and barrier may"
 
 
-def _run(op: Any, eu: Any, parts: _Program) -> Iterator[str]:
+def _run(op: Any, index: Index, eu: Any, parts: _Program) -> Iterator[str]:
     name = op.kernel.value
     kernel: Any = parts.module[name] if name in parts.module else None
     if not isinstance(kernel, rtask.KernelOp):
         yield f"refers to @{name}, which is no rtask.kernel of this module"
     last = (
-        op.first.value
+        integer_at(op, "first", index)
         + (eu.last.value - eu.first.value) * op.eu_step.value
         + (op.count.value - 1) * op.stride.value
     )
@@ -117,7 +190,7 @@ def _run(op: Any, eu: Any, parts: _Program) -> Iterator[str]:
     if tasks is not None and last >= tasks:
         yield f"runs task {last} of @{name}, which has {tasks}"
     operands, results = rtask.body_types(kernel)
-    names = [buffer.value for buffer in op.buffers]
+    names = [name_at(buffer.value, index) for buffer in op.buffers]
     if len(names) != len(operands) + len(results):
         yield (
             f"expects {len(operands)} operands and {len(results)} results of @{name}"
@@ -126,7 +199,7 @@ def _run(op: Any, eu: Any, parts: _Program) -> Iterator[str]:
     for position, (buffer, type_) in enumerate(zip(names, operands + results, strict=True)):
         if buffer not in parts.buffers:
             yield f"refers to @{buffer}, which is no buffer of this program"
-        found = parts.buffers[buffer]
+        found, _ = parts.buffers[buffer]
         if found.attributes["type"].value != type_:
             yield f"expects @{buffer} to have the type of @{name}'s tensor {position}, {type_}"
         if position >= len(operands) and found.kind.value in ("input", "constant"):

@@ -52,6 +52,23 @@ def to_attribute(value: Value) -> ir.Attribute:
     raise TypeError(f"no attribute for a {type(value).__name__}")
 
 
+def build_op(cls: type, loc: Any, ip: Any, **values: Value) -> Any:
+    """An op of a class from Python values, with one empty block in its region if it has one.
+
+    Not by the class's constructor, which takes an empty array for a missing attribute.
+    """
+    op = ir.Operation.create(
+        cls.OPERATION_NAME,  # type: ignore[attr-defined]
+        attributes={name: to_attribute(value) for name, value in values.items()},
+        regions=cls._ODS_REGIONS[0],  # type: ignore[attr-defined]
+        loc=loc,
+        ip=ip,
+    )
+    for region in op.regions:
+        region.blocks.append()
+    return op.opview
+
+
 def to_python(attribute: ir.Attribute) -> Any:
     """The inverse of `to_attribute`; elements attributes stay attributes."""
     match attribute:

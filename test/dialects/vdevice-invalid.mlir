@@ -90,7 +90,7 @@ func.func @f() {
 // -----
 
 // A buffer belongs to a program.
-// expected-error@+1 {{'vdevice.buffer' op expects to stand directly in vdevice.program, not in builtin.module}}
+// expected-error@+1 {{'vdevice.buffer' op expects to stand directly in vdevice.program or vdevice.repeat, not in builtin.module}}
 "vdevice.buffer"() {sym_name = "x", kind = "input", index = 0 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
 
 // -----
@@ -276,7 +276,7 @@ func.func @f() {
 // -----
 
 // An event belongs to a program.
-// expected-error@+1 {{'vdevice.event' op expects to stand directly in vdevice.program, not in builtin.module}}
+// expected-error@+1 {{'vdevice.event' op expects to stand directly in vdevice.program or vdevice.repeat, not in builtin.module}}
 "vdevice.event"() {sym_name = "e"} : () -> ()
 
 // -----
@@ -394,7 +394,7 @@ func.func @f() {
 // -----
 
 // A wait belongs to a list.
-// expected-error@+1 {{'vdevice.wait' op expects to stand directly in vdevice.eu, not in builtin.module}}
+// expected-error@+1 {{'vdevice.wait' op expects to stand directly in vdevice.eu or vdevice.repeat, not in builtin.module}}
 "vdevice.wait"() {event = @e, count = 1 : i64} : () -> ()
 
 // -----
@@ -411,7 +411,7 @@ func.func @f() {
 // -----
 
 // A signal belongs to a list.
-// expected-error@+1 {{'vdevice.signal' op expects to stand directly in vdevice.eu, not in builtin.module}}
+// expected-error@+1 {{'vdevice.signal' op expects to stand directly in vdevice.eu or vdevice.repeat, not in builtin.module}}
 "vdevice.signal"() {event = @e} : () -> ()
 
 // -----
@@ -429,13 +429,13 @@ func.func @f() {
 // -----
 
 // A barrier belongs to a list.
-// expected-error@+1 {{'vdevice.barrier' op expects to stand directly in vdevice.eu, not in builtin.module}}
+// expected-error@+1 {{'vdevice.barrier' op expects to stand directly in vdevice.eu or vdevice.repeat, not in builtin.module}}
 "vdevice.barrier"() : () -> ()
 
 // -----
 
 // A run belongs to a list.
-// expected-error@+1 {{'vdevice.run' op expects to stand directly in vdevice.eu, not in builtin.module}}
+// expected-error@+1 {{'vdevice.run' op expects to stand directly in vdevice.eu or vdevice.repeat, not in builtin.module}}
 "vdevice.run"() {kernel = @k, operator = "o", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@x, @y]} : () -> ()
 
 // -----
@@ -720,3 +720,207 @@ func.func @f() {
 }) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 0 : i64} : () -> ()
 // expected-error@+1 {{'vdevice.launch' op expects to stand directly in func.func, not in builtin.module}}
 "vdevice.launch"() {program = @p} : () -> ()
+
+// -----
+
+// A loop is gone through at least once.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.event"() {sym_name = "e0"} : () -> ()
+  "vdevice.eu"() ({
+  // expected-error@+1 {{'vdevice.repeat' op expects 'count' of at least 1, not 0}}
+"vdevice.repeat"() ({
+"vdevice.signal"() {event = @"e0"} : () -> ()
+}) {count = 0 : i64} : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// A loop stands in a program, a list or another loop.
+// expected-error@+1 {{'vdevice.repeat' op expects to stand directly in vdevice.program or vdevice.eu or vdevice.repeat, not in builtin.module}}
+"vdevice.repeat"() ({
+  "vdevice.barrier"() : () -> ()
+}) {count = 2 : i64} : () -> ()
+
+// -----
+
+// Every iteration names an event.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.event"() {sym_name = "e0"} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.repeat"() ({
+  // expected-error@+1 {{'vdevice.signal' op refers to @e1, which is no event of this program}}
+"vdevice.signal"() {event = @"e{0+i}"} : () -> ()
+}) {count = 3 : i64} : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// Numbers of names move as they are told to.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.event"() {sym_name = "e0"} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.repeat"() ({
+  // expected-error@+1 {{'vdevice.signal' op expects numbers like {4+2i} in the name 'e{i}'}}
+"vdevice.signal"() {event = @"e{i}"} : () -> ()
+}) {count = 3 : i64} : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// With the loops around them.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.event"() {sym_name = "e0"} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.repeat"() ({
+  // expected-error@+1 {{'vdevice.signal' op names the iteration of a repeat that is not around it: 'e{0+j}'}}
+"vdevice.signal"() {event = @"e{0+j}"} : () -> ()
+}) {count = 3 : i64} : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// Iterations of a buffer lie in the arena.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+"vdevice.repeat"() ({
+  // expected-error@+1 {{'vdevice.buffer' op ends at byte 320, past the 256 bytes of the program's 'arena'}}
+"vdevice.buffer"() {sym_name = "b{0+i}", kind = "temp", offset_steps = array<i64: 128>, offset = 0 : i64, bytes = 64 : i64, type = tensor<16xf32>} : () -> ()
+}) {count = 3 : i64} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.barrier"() : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// And not in front of it.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+"vdevice.repeat"() ({
+  // expected-error@+1 {{'vdevice.buffer' op expects 'offset' of at least 0, not -64 in iteration [1]}}
+"vdevice.buffer"() {sym_name = "b{0+i}", kind = "temp", offset_steps = array<i64: -64>, offset = 0 : i64, bytes = 64 : i64, type = tensor<16xf32>} : () -> ()
+}) {count = 3 : i64} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.barrier"() : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// They are aligned.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+"vdevice.repeat"() ({
+  // expected-error@+1 {{'vdevice.buffer' op expects 'offset_steps' to be multiples of 64}}
+"vdevice.buffer"() {sym_name = "b{0+i}", kind = "temp", offset_steps = array<i64: 32>, offset = 0 : i64, bytes = 64 : i64, type = tensor<16xf32>} : () -> ()
+}) {count = 3 : i64} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.barrier"() : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// They have names of their own.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+"vdevice.repeat"() ({
+  // expected-error@+1 {{'vdevice.buffer' op redefines @b of this program}}
+"vdevice.buffer"() {sym_name = "b", kind = "temp", offset_steps = array<i64: 64>, offset = 0 : i64, bytes = 64 : i64, type = tensor<16xf32>} : () -> ()
+}) {count = 3 : i64} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.barrier"() : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// A constant is not repeated.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+"vdevice.repeat"() ({
+  // expected-error@+1 {{'vdevice.buffer' op may not stand in a vdevice.repeat: a constant has one value}}
+"vdevice.buffer"() {sym_name = "b{0+i}", kind = "constant", offset_steps = array<i64: 0>, offset = 0 : i64, bytes = 64 : i64, type = tensor<16xf32>, value = dense<0.0> : tensor<16xf32>} : () -> ()
+}) {count = 3 : i64} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.barrier"() : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// There is a step for each loop.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+"vdevice.repeat"() ({
+  // expected-error@+1 {{'vdevice.buffer' op expects 'offset_steps' to have a step for each of the 1 repeats around it}}
+"vdevice.buffer"() {sym_name = "b{0+i}", kind = "temp", offset_steps = array<i64: 64, 64>, offset = 0 : i64, bytes = 64 : i64, type = tensor<16xf32>} : () -> ()
+}) {count = 3 : i64} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.barrier"() : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// And none without loops.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+  // expected-error@+1 {{'vdevice.buffer' op expects 'offset_steps' to have a step for each of the 0 repeats around it}}
+"vdevice.buffer"() {sym_name = "b", kind = "temp", offset_steps = array<i64: 64>, offset = 0 : i64, bytes = 64 : i64, type = tensor<16xf32>} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.barrier"() : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// Counts stay counts.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.event"() {sym_name = "e0"} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.repeat"() ({
+  // expected-error@+1 {{'vdevice.wait' op expects 'count' of at least 1, not 0 in iteration [1]}}
+"vdevice.wait"() {event = @e0, count = 1 : i64, count_steps = array<i64: -1>} : () -> ()
+}) {count = 3 : i64} : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// Loops come to an end.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.event"() {sym_name = "e0"} : () -> ()
+  // expected-error@+1 {{'vdevice.eu' op has more than 4194304 ops with its repeats gone through}}
+  "vdevice.eu"() ({
+"vdevice.repeat"() ({
+"vdevice.repeat"() ({
+"vdevice.signal"() {event = @"e0"} : () -> ()
+}) {count = 1048576 : i64} : () -> ()
+}) {count = 1099511627776 : i64} : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// Loops of lists have no lists.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+"vdevice.repeat"() ({
+  // expected-error@+1 {{'vdevice.barrier' op may not stand in a vdevice.program: only buffer, event and eu may}}
+"vdevice.barrier"() : () -> ()
+}) {count = 3 : i64} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.barrier"() : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()

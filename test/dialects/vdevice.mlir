@@ -50,3 +50,35 @@ func.func @main() {
 ^bb0(%a: tensor<8xf32>):
   "rtask.yield"(%a) : (tensor<8xf32>) -> ()
 }) {sym_name = "k", kind = "elementwise", grid = array<i64: 2>, tile = array<i64: 4>, register_tile = array<i64: 4>, vector_dim = 0 : i64, lanes = 4 : i64, tasks = 2 : i64, on_chip_bytes = 32 : i64, registers = 1 : i64, estimated_ns = 3.0 : f64, source = "roller", reads = [[array<i64: 0, 4, 0, 4>]], writes = [[array<i64: 0, 4, 0, 4>]]} : () -> ()
+
+// Loops: three buffers, three events, and what signals and waits for them in turn.
+// CHECK:      "vdevice.program"() ({
+// CHECK-NEXT:   "vdevice.repeat"() ({
+// CHECK-NEXT:     "vdevice.buffer"() {bytes = 64 : i64, kind = "temp", offset = 0 : i64, offset_steps = array<i64: 64>, sym_name = "h{0+i}", type = tensor<8xf32>}
+// CHECK-NEXT:     "vdevice.event"() {sym_name = "h{0+i}.done"}
+// CHECK-NEXT:   }) {count = 3 : i64}
+// CHECK-NEXT:   "vdevice.eu"() ({
+// CHECK-NEXT:     "vdevice.repeat"() ({
+// CHECK-NEXT:       "vdevice.run"() {buffers = [@"h{0+i}", @"h{1+i}"], {{.*}} operator = "step{1+i}"
+// CHECK-NEXT:       "vdevice.signal"() {event = @"h{1+i}.done"}
+// CHECK-NEXT:       "vdevice.repeat"() ({
+// CHECK-NEXT:         "vdevice.signal"() {event = @"h{0+2i}.done"}
+// CHECK-NEXT:       }) {count = 2 : i64}
+// CHECK-NEXT:     }) {count = 2 : i64}
+// CHECK-NEXT:     "vdevice.wait"() {count = 2 : i64, event = @h0.done}
+"vdevice.program"() ({
+  "vdevice.repeat"() ({
+    "vdevice.buffer"() {sym_name = "h{0+i}", kind = "temp", offset = 0 : i64, offset_steps = array<i64: 64>, bytes = 64 : i64, type = tensor<8xf32>} : () -> ()
+    "vdevice.event"() {sym_name = "h{0+i}.done"} : () -> ()
+  }) {count = 3 : i64} : () -> ()
+  "vdevice.eu"() ({
+    "vdevice.repeat"() ({
+      "vdevice.run"() {kernel = @k, operator = "step{1+i}", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@"h{0+i}", @"h{1+i}"]} : () -> ()
+      "vdevice.signal"() {event = @"h{1+i}.done"} : () -> ()
+      "vdevice.repeat"() ({
+        "vdevice.signal"() {event = @"h{0+2i}.done"} : () -> ()
+      }) {count = 2 : i64} : () -> ()
+    }) {count = 2 : i64} : () -> ()
+    "vdevice.wait"() {event = @h0.done, count = 2 : i64} : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "loops", device = @cpu, arena = 192 : i64, constants = 0 : i64} : () -> ()
