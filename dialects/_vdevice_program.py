@@ -99,7 +99,7 @@ def _loops(owner: Any, block: Any) -> Iterator[Problem]:
             if key in op.attributes:
                 for name in _names(op.attributes[key]):
                     yield from ((op, problem) for problem in name_problems(name, depth))
-        yield from ((op, p) for p in steps_problems(op, _INTEGERS.get(kind, ()), depth))
+        yield from ((op, p) for p in steps_problems(op, list(_INTEGERS.get(kind, {})), depth))
 
 
 def _names(attribute: Any) -> list[str]:

@@ -7,8 +7,21 @@ import hashlib
 from torch_mlir import ir
 
 from rcompiler.dialects import vdevice
+from rcompiler.dialects.iterations import Index, instances, integer_at, name_at
+from rcompiler.passes._program_lines import (
+    Numbers,
+    buffer_line,
+    event_line,
+    instruction_line,
+    may_have_loops,
+    write_buffer,
+    write_event,
+    write_instruction,
+    write_lines,
+)
 from rcompiler.passes._schedule_graph import ScheduleGraph, kernel_of
 from rcompiler.rammer.graph import Kernel
+from rcompiler.rammer.loops import Line
 from rcompiler.rammer.program import Barrier, Buffer, Instruction, Program, Run, Signal, Wait
 
 
@@ -23,48 +36,38 @@ def write_program(program: Program, source: ScheduleGraph, device: str, bound: i
         ir.IntegerType.get_signless(64), bound
     )
     block = op.body.blocks.append() if not len(op.body.blocks) else op.body.blocks[0]
+    loops = may_have_loops(program)
+    named = {buffer.name: buffer for buffer in program.buffers}
+
+    def write(line: Line, numbers: Numbers) -> None:
+        if line.fixed[0] == "constant":
+            _write_constant(named[line.fixed[1]], source)
+        else:
+            write_buffer(line, numbers)
+
     with ir.InsertionPoint(block):
-        for buffer in program.buffers:
-            _write_buffer(buffer, source)
-        for event in _events(program):
-            vdevice.EventOp.build(_event_symbol(event))
+        buffers = [buffer_line(buffer, source.types[buffer.name]) for buffer in program.buffers]
+        write_lines(buffers, loops, write)
+        write_lines([event_line(event) for event in _events(program)], loops, write_event)
         for first, last, steps in _shared_lists(program):
             eu = vdevice.EuOp.build(first, last)
             inner = eu.body.blocks.append() if not len(eu.body.blocks) else eu.body.blocks[0]
+            lines = [*map(instruction_line, program.queues[first], steps)]
             with ir.InsertionPoint(inner):
-                for instruction, step in zip(program.queues[first], steps, strict=True):
-                    _write_instruction(instruction, step)
+                write_lines(lines, loops, write_instruction)
 
 
-def _write_buffer(buffer: Buffer, source: ScheduleGraph) -> None:
+def _write_constant(buffer: Buffer, source: ScheduleGraph) -> None:
     op = vdevice.BufferOp.build(
         buffer.name,
         buffer.kind,
         buffer.offset,
         buffer.bytes,
         source.types[buffer.name],
-        index=buffer.index if buffer.kind in ("input", "output") else None,
         value=source.constants.get(buffer.name),
     )
     if buffer.alias_of is not None:
         op.operation.attributes["alias_of"] = ir.FlatSymbolRefAttr.get(buffer.alias_of)
-
-
-def _write_instruction(instruction: Instruction, step: int) -> None:
-    match instruction:
-        case Run(kernel, operator, first, count, stride, buffers):
-            vdevice.RunOp.build(kernel, operator, first, count, stride, step, buffers)
-        case Wait(event, count):
-            vdevice.WaitOp.build(_event_symbol(event), count)
-        case Signal(event):
-            vdevice.SignalOp.build(_event_symbol(event))
-        case Barrier():
-            vdevice.BarrierOp.build()
-
-
-def _event_symbol(event: str) -> str:
-    """Events and buffers share one name space in a program."""
-    return event + ".done"
 
 
 def _events(program: Program) -> list[str]:
@@ -140,15 +143,14 @@ def read_programs(module: ir.Operation) -> list[Program]:
 def _read_program(op: ir.Operation) -> Program:
     buffers: list[Buffer] = []
     lists: dict[int, tuple[Instruction, ...]] = {}
-    for view in op.regions[0].blocks[0].operations:
-        inner = view.operation
-        if inner.name == "vdevice.buffer":
-            buffers.append(_read_buffer(inner))
-        elif inner.name == "vdevice.eu":
-            first, last = _integer(inner, "first"), _integer(inner, "last")
+    for inner, index in instances(op.regions[0].blocks[0]):
+        if inner.operation.name == "vdevice.buffer":
+            buffers.append(_read_buffer(inner.operation, index))
+        elif inner.operation.name == "vdevice.eu":
+            first, last = (_integer(inner.operation, name) for name in ("first", "last"))
             for eu in range(first, last + 1):
-                body = inner.regions[0].blocks[0].operations
-                lists[eu] = tuple(_read_instruction(v.operation, eu - first) for v in body)
+                body = instances(inner.operation.regions[0].blocks[0])
+                lists[eu] = tuple(_read_instruction(v.operation, eu - first, i) for v, i in body)
     queues = tuple(lists[eu] for eu in sorted(lists))
     return Program(
         _string(op, "sym_name"),
@@ -160,22 +162,18 @@ def _read_program(op: ir.Operation) -> Program:
     )
 
 
-def _read_buffer(op: ir.Operation) -> Buffer:
+def _read_buffer(op: ir.Operation, iteration: Index) -> Buffer:
     kind = _string(op, "kind")
     key = ""
     if kind == "constant":
         text = str(op.attributes["value"])
         key = constant_key(text)
-    alias = (
-        ir.FlatSymbolRefAttr(op.attributes["alias_of"]).value
-        if "alias_of" in op.attributes
-        else None
-    )
+    alias = _symbol(op.attributes["alias_of"], iteration) if "alias_of" in op.attributes else None
     index = _integer(op, "index") if "index" in op.attributes else -1
     return Buffer(
-        _string(op, "sym_name"),
+        name_at(_string(op, "sym_name"), iteration),
         kind,
-        _integer(op, "offset"),
+        integer_at(op, "offset", iteration),
         _integer(op, "bytes"),
         index,
         alias,
@@ -190,24 +188,27 @@ def constant_key(text: str) -> str:
     return "d_" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _read_instruction(op: ir.Operation, position: int) -> Instruction:
+def _read_instruction(op: ir.Operation, position: int, iteration: Index) -> Instruction:
     match op.name:
         case "vdevice.run":
             return Run(
-                ir.FlatSymbolRefAttr(op.attributes["kernel"]).value,
-                _string(op, "operator"),
-                _integer(op, "first") + position * _integer(op, "eu_step"),
+                _symbol(op.attributes["kernel"], ()),
+                name_at(_string(op, "operator"), iteration),
+                integer_at(op, "first", iteration) + position * _integer(op, "eu_step"),
                 _integer(op, "count"),
                 _integer(op, "stride"),
-                tuple(
-                    ir.FlatSymbolRefAttr(b).value for b in ir.ArrayAttr(op.attributes["buffers"])
-                ),
+                tuple(_symbol(b, iteration) for b in ir.ArrayAttr(op.attributes["buffers"])),
             )
         case "vdevice.wait":
-            return Wait(ir.FlatSymbolRefAttr(op.attributes["event"]).value, _integer(op, "count"))
+            count = integer_at(op, "count", iteration)
+            return Wait(_symbol(op.attributes["event"], iteration), count)
         case "vdevice.signal":
-            return Signal(ir.FlatSymbolRefAttr(op.attributes["event"]).value)
+            return Signal(_symbol(op.attributes["event"], iteration))
     return Barrier()
+
+
+def _symbol(attribute: ir.Attribute, iteration: Index) -> str:
+    return name_at(ir.FlatSymbolRefAttr(attribute).value, iteration)
 
 
 def _string(op: ir.Operation, name: str) -> str:

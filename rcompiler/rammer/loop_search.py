@@ -59,8 +59,8 @@ class Flat:
         return self.number[low:high].reshape(count, -1)
 
 
-def search(flat: Flat, loop_size: int, step_size: int) -> list[Loop]:
-    """Loops that make the list smaller, in order, none inside of another.
+def search(flat: Flat, loop_size: int, step_size: int, fewest: int = FEWEST) -> list[Loop]:
+    """Loops of at least `fewest` rounds that make the list smaller, in order, none in another.
 
     The one that saves most is taken first, then what is left is looked at again. loop_size: of a
     loop beside its body; step_size: of each number of a round that moves.
@@ -71,7 +71,7 @@ def search(flat: Flat, loop_size: int, step_size: int) -> list[Loop]:
 
     def push(period: int, low: int, high: int) -> None:
         count = (high - low) // period
-        if count >= FEWEST:
+        if count >= fewest:
             saved = flat.size[low + count * period] - flat.size[low + period] - loop_size
             if saved > 0:
                 heapq.heappush(queue, (-int(saved), period, low, high, False))

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from rcompiler.rammer.loop_search import Flat, Loop, search
+from rcompiler.rammer.loop_search import FEWEST, Flat, Loop, search
 
 LOOP_SIZE = 5  # of a loop beside its body, in numbers: what the tables need for one
+DEEPEST = 8  # loops inside of each other
 STEP_SIZE = 2  # of each number of a body that moves
 
 
@@ -83,12 +84,12 @@ def places(items: Iterable[Item]) -> list[tuple[int, tuple[int, ...]]]:
     return found
 
 
-def roll(lines: Sequence[Line]) -> tuple[Item, ...]:
+def roll(lines: Sequence[Line], fewest: int = FEWEST) -> tuple[Item, ...]:
     """Lines with their loops found, smallest total size; `unroll` gives back exactly the lines.
 
-    Deterministic. A loop has at least three iterations: any two lie on a line.
+    fewest: iterations of a loop, three or more: any two lie on a line. Deterministic.
     """
-    return tuple(entry.item for entry in _roll([_Entry(line) for line in lines]))
+    return tuple(entry.item for entry in _roll([_Entry(line) for line in lines], fewest))
 
 
 def size_of(items: Iterable[Item]) -> int:
@@ -114,7 +115,7 @@ class _Entry:
     moves: tuple[tuple[int, ...], ...] = ()
 
 
-def _roll(entries: list[_Entry]) -> list[_Entry]:
+def _roll(entries: list[_Entry], fewest: int) -> list[_Entry]:
     """Entries with loops found, in loops and around them, until there is none left."""
     while True:
         kinds: dict[Hashable, int] = {}
@@ -122,19 +123,20 @@ def _roll(entries: list[_Entry]) -> list[_Entry]:
         flat = Flat(
             kind, [numbers_of([e.item]) for e in entries], [size_of([e.item]) for e in entries]
         )
-        loops = search(flat, LOOP_SIZE, STEP_SIZE)
-        if not loops:
-            return entries
+        loops = search(flat, LOOP_SIZE, STEP_SIZE, fewest)
         rolled: list[_Entry] = []
         at = 0
         for loop in loops:
-            rolled += entries[at : loop.start]
-            rolled.append(_repeat(entries[loop.start : loop.start + loop.period], loop))
-            at = loop.start + loop.count * loop.period
+            found = _repeat(entries[loop.start : loop.start + loop.period], loop, fewest)
+            if len(found.moves) + _depth(found.item) <= DEEPEST:
+                rolled += [*entries[at : loop.start], found]
+                at = loop.start + loop.count * loop.period
+        if not rolled:
+            return entries
         entries = rolled + entries[at:]
 
 
-def _repeat(first: list[_Entry], loop: Loop) -> _Entry:
+def _repeat(first: list[_Entry], loop: Loop, fewest: int) -> _Entry:
     """The loop whose first iteration is given."""
     inside = []
     at = 0
@@ -142,9 +144,14 @@ def _repeat(first: list[_Entry], loop: Loop) -> _Entry:
         end = at + len(numbers_of([entry.item]))
         inside.append(_Entry(entry.item, (*entry.moves, loop.steps[at:end])))
         at = end
-    body = _roll(inside)
+    body = _roll(inside, fewest)
     *around, steps = (sum(level, ()) for level in zip(*(e.moves for e in body), strict=True))
     return _Entry(Repeat(loop.count, tuple(e.item for e in body), steps), tuple(around))
+
+
+def _depth(item: Item) -> int:
+    """Loops inside of each other."""
+    return 1 + max(map(_depth, item.body)) if isinstance(item, Repeat) else 0
 
 
 def _shape(item: Item) -> Hashable:

@@ -2,11 +2,13 @@
 
 import dataclasses
 import itertools
+import re
 
 import numpy as np
 import pytest
 
 import rcompiler
+from rcompiler.errors import ScheduleError
 from rcompiler.model import CompiledModel
 from rcompiler.proof import prove, rebuild
 from rcompiler.runtime import tables
@@ -70,3 +72,32 @@ def test_the_proof_is_of_every_iteration(compiled):
     for model in compiled:
         prove(model.artifact)
         assert rebuild(model.artifact)[0] == rebuild(written_out(model.artifact))[0]
+
+
+def test_the_text_keeps_the_loops_and_is_all_of_the_schedule(compiled, cache):
+    short, long = (model.stage("vdevice") for model in compiled)
+    assert "vdevice.repeat" in long
+    assert long.count("\n") <= 1.02 * short.count("\n")
+    again = rcompiler.compile_schedule(long, compiled[1].constants(), cache=cache)
+    assert again.artifact.certificate == compiled[1].artifact.certificate
+    assert again.stage("vdevice") == long
+
+
+def test_a_loop_edited_by_hand_is_proved_in_every_iteration(compiled, cache):
+    """Only the last iterations of the loop are gone: what they wrote is read all the same."""
+    text = compiled[1].stage("vdevice")
+    lists = text.index('"vdevice.eu"')
+    count = int(re.search(r"\}\) \{count = (\d+) : i64\}", text[lists:])[1])
+    cut = text[:lists] + text[lists:].replace(f"{{count = {count} :", f"{{count = {count - 1} :", 1)
+    with pytest.raises(ScheduleError):
+        rcompiler.compile_schedule(cut, compiled[1].constants(), cache=cache)
+
+
+def test_the_values_of_a_decoder_lie_so_that_its_loops_stay(cache):
+    """The smallest arena would scatter them: five thousand words."""
+    options = {"hidden": 16, "layers": 2, "steps": 30, "decoder_layers": 2, "decoder_steps": 30}
+    model = rcompiler.compile_onnx(models.build("seq2seq", **options), eus=2, cache=cache)
+    assert words(model.artifact) < words(written_out(model.artifact)) / 5
+    feeds = random_inputs(model.inputs, 0)
+    flat = CompiledModel(written_out(model.artifact))
+    assert np.array_equal(model(**feeds)[0], flat(**feeds)[0])
