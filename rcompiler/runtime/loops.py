@@ -8,6 +8,7 @@ import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,15 +18,15 @@ from rcompiler.runtime.control import BARRIER_OP, END, REPEAT, RUN, SIGNAL, WAIT
 MAX_DEPTH = 8  # loops inside of each other
 MAX_INSTRUCTIONS = 1 << 22  # that a stream goes through; models have thousands
 MAX_STEP = 1 << 46  # bytes, like any distance in memory
-_RUN_HEAD, _REPEAT_HEAD = 6, 5
+_COUNTED = {RUN: 6, REPEAT: 5}
+_OFFSET = 6  # operand of a RUN that is the first offset; every second one from there on is one
 _ITERATION = 3  # word of a REPEAT
 _LENGTH = {WAIT: 3, SIGNAL: 2, BARRIER_OP: 1, END: 1}
 
 Steps = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """An instruction of a stream.
 
     position: its word; operands: as in the first iteration; counts: of the loops around it,
@@ -51,19 +52,17 @@ class Line:
                 now[operand] += i * step
         return tuple(now)
 
-    def extremes(self) -> Iterator[tuple[int, ...]]:
+    def extremes(self) -> list[tuple[int, ...]]:
         """Operands among which each has the least and the greatest value that it ever has, and
         each of its steps is taken once.
 
         A bound of all these, or a number that divides them, is one of all iterations.
         """
-        yield self.operands
         if not any(self.steps):
-            return
-        yield self._extreme(min)
-        yield self._extreme(max)
-        for level in range(len(self.counts)):
-            yield self.at(int(i == level) for i in range(len(self.counts)))
+            return [self.operands]
+        depth = len(self.counts)
+        once = [self.at(int(i == level) for i in range(depth)) for level in range(depth)]
+        return [self.operands, self._extreme(min), self._extreme(max), *once]
 
     def _extreme(self, pick: Callable[[int, int], int]) -> tuple[int, ...]:
         now = list(self.operands)
@@ -83,7 +82,7 @@ class Line:
     def moves(self, operand: int) -> bool:
         """Whether a loop may change this operand: an event, a count, a first task, an offset."""
         if self.opcode == RUN:
-            return operand == 1 or operand in range(_RUN_HEAD, len(self.operands), 2)
+            return operand == 1 or operand in range(_OFFSET, len(self.operands), 2)
         return 0 <= operand < len(self.operands)
 
 
@@ -168,10 +167,9 @@ class _Reader:
         words, position = self.words, self.position
         opcode = words[position]
         length = _LENGTH.get(opcode, 0)
-        if opcode == RUN and position + _RUN_HEAD <= len(words) and words[position + 5] >= 0:
-            length = _RUN_HEAD + 2 * words[position + 5]
-        if opcode == REPEAT and position + _REPEAT_HEAD <= len(words) and words[position + 4] >= 0:
-            length = _REPEAT_HEAD + 2 * words[position + 4]
+        head = _COUNTED.get(opcode, 0)  # the last word of it says how many pairs follow
+        if head and position + head <= len(words) and words[position + head - 1] >= 0:
+            length = head + 2 * words[position + head - 1]
         if not length or position + length > len(words):
             raise ArtifactError(
                 f"schedule: no valid instruction at word {position} (opcode {opcode}); "
@@ -231,7 +229,7 @@ def _inside(
     for item in items:
         if isinstance(item, Line):
             mine = tuple(steps.get(item.position, ()))
-            yield replace(item, counts=(count, *item.counts), steps=(mine, *item.steps))
+            yield item._replace(counts=(count, *item.counts), steps=(mine, *item.steps))
         else:
             yield replace(item, body=tuple(_inside(item.body, count, steps)))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime import tables
-from rcompiler.runtime.loops import Item, lines, parse
+from rcompiler.runtime.loops import Line, lines, parse
 from rcompiler.runtime.memory import ALIGNMENT
 
 # Types that numpy does not have; kept in memory in so many bytes per element.
@@ -107,7 +107,7 @@ class Program:
 
     def signals(self) -> list[int]:
         """How often a launch signals each event."""
-        return _signals(self, [parse(stream) for stream in self.streams])
+        return _signals(self, [list(lines(parse(stream))) for stream in self.streams])
 
 
 @dataclass(frozen=True)
@@ -146,9 +146,9 @@ def check_program(program: Program, kernels: Sequence[KernelEntry], limits: Limi
     """
     if not 1 <= len(program.streams) <= MAX_EUS or len(program.operators) != len(program.streams):
         raise ArtifactError(f"program '{program.name}': it has no usable number of EUs")
-    streams = [parse(stream) for stream in program.streams]
-    for eu, items in enumerate(streams):
-        for line in lines(items):
+    streams = [list(lines(parse(stream))) for stream in program.streams]
+    for eu, steps in enumerate(streams):
+        for line in steps:
             for operands in line.extremes():
                 wrong = None
                 if line.opcode == tables.RUN:
@@ -161,24 +161,23 @@ def check_program(program: Program, kernels: Sequence[KernelEntry], limits: Limi
     _check_counts(program, streams)
 
 
-def _signals(program: Program, streams: Sequence[Sequence[Item]]) -> list[int]:
+def _signals(program: Program, streams: Sequence[Sequence[Line]]) -> list[int]:
     totals = [0] * len(program.events)
-    for items in streams:
-        for line in lines(items):
+    for steps in streams:
+        for line in steps:
             if line.opcode == tables.SIGNAL:
                 for event in line.values(0):
                     totals[event] += 1
     return totals
 
 
-def _check_counts(program: Program, streams: Sequence[Sequence[Item]]) -> None:
+def _check_counts(program: Program, streams: Sequence[Sequence[Line]]) -> None:
     totals = _signals(program, streams)
     barriers = []
-    for eu, items in enumerate(streams):
-        runs = meetings = 0
-        for line in lines(items):
-            runs += line.times * (line.opcode == tables.RUN)
-            meetings += line.times * (line.opcode == tables.BARRIER)
+    for eu, steps in enumerate(streams):
+        runs = sum(line.times for line in steps if line.opcode == tables.RUN)
+        meetings = sum(line.times for line in steps if line.opcode == tables.BARRIER)
+        for line in steps:
             if line.opcode == tables.WAIT:
                 for event, count in zip(line.values(0), line.values(1), strict=True):
                     if not 1 <= count <= totals[event]:

@@ -125,13 +125,15 @@ def _runs(items: Iterable[Item]) -> list[Item]:
 
 def _renumbered(items: Iterable[Item], first_event: int) -> list[Item]:
     """The same with `first_event` added to the number of each event."""
+    if not first_event:
+        return list(items)
     found: list[Item] = []
     for item in items:
         if isinstance(item, Loop):
             found.append(replace(item, body=tuple(_renumbered(item.body, first_event))))
         elif item.opcode in (tables.WAIT, tables.SIGNAL):
             event, *rest = item.operands
-            found.append(replace(item, operands=(event + first_event, *rest)))
+            found.append(item._replace(operands=(event + first_event, *rest)))
         else:
             found.append(item)
     return found
