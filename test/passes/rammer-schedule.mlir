@@ -58,3 +58,128 @@ func.func @main(%x: tensor<4x0xf32>) -> tensor<4x0xf32> {
   %e = tensor.empty() : tensor<4x0xf32>
   return %e : tensor<4x0xf32>
 }
+
+// -----
+
+// Twelve steps of a recurrence: what all of them do stands there once, with names that move.
+// CHECK:       "vdevice.program"()
+// CHECK:       "vdevice.repeat"() ({
+// CHECK-NEXT:    "vdevice.buffer"() {{.*}}kind = "temp", offset = 0 : i64, sym_name = "step{{[{]}}0+i}"
+// CHECK-NEXT:  }) {count = 11 : i64}
+// CHECK:       "vdevice.eu"() ({
+// CHECK:       "vdevice.repeat"() ({
+// CHECK-NEXT:    "vdevice.run"() {buffers = [@"step{{[{]}}0+i}", @in0, @"step{{[{]}}1+i}"]{{.*}}operator = "step{{[{]}}1+i}"
+// CHECK-NEXT:  }) {count = 11 : i64}
+// BASE:        "vdevice.device"()
+// BASE:        "vdevice.launch"() {program = @main_11}
+func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
+  %0 = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%x, %x : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %r: f32, %o: f32):
+      %s = arith.addf %l, %r : f32
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "step0"} : () -> tensor<64xf32>
+  %1 = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%0, %x : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %r: f32, %o: f32):
+      %s = arith.addf %l, %r : f32
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "step1"} : () -> tensor<64xf32>
+  %2 = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%1, %x : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %r: f32, %o: f32):
+      %s = arith.addf %l, %r : f32
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "step2"} : () -> tensor<64xf32>
+  %3 = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%2, %x : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %r: f32, %o: f32):
+      %s = arith.addf %l, %r : f32
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "step3"} : () -> tensor<64xf32>
+  %4 = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%3, %x : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %r: f32, %o: f32):
+      %s = arith.addf %l, %r : f32
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "step4"} : () -> tensor<64xf32>
+  %5 = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%4, %x : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %r: f32, %o: f32):
+      %s = arith.addf %l, %r : f32
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "step5"} : () -> tensor<64xf32>
+  %6 = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%5, %x : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %r: f32, %o: f32):
+      %s = arith.addf %l, %r : f32
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "step6"} : () -> tensor<64xf32>
+  %7 = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%6, %x : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %r: f32, %o: f32):
+      %s = arith.addf %l, %r : f32
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "step7"} : () -> tensor<64xf32>
+  %8 = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%7, %x : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %r: f32, %o: f32):
+      %s = arith.addf %l, %r : f32
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "step8"} : () -> tensor<64xf32>
+  %9 = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%8, %x : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %r: f32, %o: f32):
+      %s = arith.addf %l, %r : f32
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "step9"} : () -> tensor<64xf32>
+  %10 = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%9, %x : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %r: f32, %o: f32):
+      %s = arith.addf %l, %r : f32
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "step10"} : () -> tensor<64xf32>
+  %11 = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>, affine_map<(d0) -> (d0)>], iterator_types = ["parallel"]} ins(%10, %x : tensor<64xf32>, tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %r: f32, %o: f32):
+      %s = arith.addf %l, %r : f32
+      linalg.yield %s : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%y) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "step11"} : () -> tensor<64xf32>
+  return %11 : tensor<64xf32>
+}
