@@ -9,10 +9,8 @@ from torch_mlir import ir
 from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import integer_or_none, integer_problems, place_problems
 from rcompiler.dialects.iterations import (
-    LETTERS,
     MOST,
     Index,
-    depth_of,
     instances,
     integer_at,
     name_at,
@@ -21,6 +19,8 @@ from rcompiler.dialects.iterations import (
     steps_problems,
     written,
 )
+
+LARGEST = 1 << 62  # of any number that moves: sums and differences of two are in 64 bits
 
 Problem = tuple[ir.OpView, str]
 """The op to blame and what is wrong with it."""
@@ -89,8 +89,6 @@ def problems(program: Any) -> Iterator[Problem]:
 
 def _loops(owner: Any, block: Any) -> Iterator[Problem]:
     """The repeats in a block come to an end, and what moves in them says how."""
-    if depth_of(block) > len(LETTERS):
-        yield owner, f"has more than {len(LETTERS)} repeats inside of each other"
     if size(block) > MOST:
         yield owner, f"has more than {MOST} ops with its repeats gone through"
     for op, depth in written(block):
@@ -127,8 +125,9 @@ def _placement(program: Any, buffer: Any, index: Index) -> Iterator[Problem]:
     if index and buffer.kind.value == "constant":
         yield buffer, "may not stand in a vdevice.repeat: a constant has one value"
     offset = integer_at(buffer, "offset", index)
-    if offset < 0:
-        yield buffer, f"expects 'offset' of at least 0, not {offset} in iteration {list(index)}"
+    if not 0 <= offset <= LARGEST:
+        where = f"{offset} in iteration {list(index)}"
+        yield buffer, f"expects 'offset' of at least 0 and at most 2^62, not {where}"
     region = {"temp": "arena", "constant": "constants"}.get(buffer.kind.value)
     if region is None:
         return
@@ -160,9 +159,9 @@ def _units(program: Any, parts: _Program) -> Iterator[Problem]:
 def _instruction(op: Any, index: Index, eu: Any, parts: _Program) -> Iterator[Problem]:
     kind = op.operation.name
     for key, least in _INTEGERS.get(kind, {}).items() if index else ():
-        if (value := integer_at(op, key, index)) < least:
+        if not least <= (value := integer_at(op, key, index)) <= LARGEST:
             where = f"{value} in iteration {list(index)}"
-            yield op, f"expects '{key}' of at least {least}, not {where}"
+            yield op, f"expects '{key}' of at least {least} and at most 2^62, not {where}"
     match kind:
         case "vdevice.wait" | "vdevice.signal":
             event = name_at(op.event.value, index)

@@ -9,6 +9,15 @@ from torch_mlir.dialects.ext import Region
 
 from rcompiler.dialects._vdevice_dialect import VDevice
 from rcompiler.dialects.attributes import build_op, integer_problems, place_problems, report
+from rcompiler.dialects.iterations import LETTERS
+
+
+def _repeats_around(op: ir.OpView) -> int:
+    """How many there are, counted as far as there may be."""
+    parent, found = op.operation.parent, 0
+    while parent is not None and parent.name == "vdevice.repeat" and found < len(LETTERS):
+        parent, found = parent.operation.parent, found + 1
+    return found
 
 
 class RepeatOp(VDevice.Operation, name="repeat", traits=[ir.NoTerminatorTrait]):
@@ -35,6 +44,8 @@ class RepeatOp(VDevice.Operation, name="repeat", traits=[ir.NoTerminatorTrait]):
         def problems() -> Iterator[str]:
             yield from place_problems(self, ("vdevice.program", "vdevice.eu", "vdevice.repeat"))
             yield from integer_problems(self, {"count": 1})
+            if _repeats_around(self) >= len(LETTERS):
+                yield f"expects at most {len(LETTERS)} repeats inside of each other"
             if len(list(self.body.blocks)) != 1:
                 yield "expects a body of one block"
 

@@ -112,16 +112,6 @@ def size(block: Any) -> int:
     return total
 
 
-def depth_of(block: Any) -> int:
-    """Repeats inside of each other."""
-    inside = (
-        1 + depth_of(op.operation.regions[0].blocks[0])
-        for op in block.operations
-        if op.operation.name == "vdevice.repeat"
-    )
-    return max(inside, default=0)
-
-
 def written(block: Any, depth: int = 0) -> Iterator[tuple[Any, int]]:
     """The ops of a block and of the repeats in it, each once, with the number of repeats around."""
     for op in block.operations:

@@ -805,7 +805,7 @@ func.func @f() {
 "vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
 "vdevice.program"() ({
 "vdevice.repeat"() ({
-  // expected-error@+1 {{'vdevice.buffer' op expects 'offset' of at least 0, not -64 in iteration [1]}}
+  // expected-error@+1 {{'vdevice.buffer' op expects 'offset' of at least 0 and at most 2^62, not -64 in iteration [1]}}
 "vdevice.buffer"() {sym_name = "b{0+i}", kind = "temp", offset_steps = array<i64: -64>, offset = 0 : i64, bytes = 64 : i64, type = tensor<16xf32>} : () -> ()
 }) {count = 3 : i64} : () -> ()
   "vdevice.eu"() ({
@@ -889,7 +889,7 @@ func.func @f() {
   "vdevice.event"() {sym_name = "e0"} : () -> ()
   "vdevice.eu"() ({
 "vdevice.repeat"() ({
-  // expected-error@+1 {{'vdevice.wait' op expects 'count' of at least 1, not 0 in iteration [1]}}
+  // expected-error@+1 {{'vdevice.wait' op expects 'count' of at least 1 and at most 2^62, not 0 in iteration [1]}}
 "vdevice.wait"() {event = @e0, count = 1 : i64, count_steps = array<i64: -1>} : () -> ()
 }) {count = 3 : i64} : () -> ()
   }) {first = 0 : i64, last = 0 : i64} : () -> ()
@@ -922,5 +922,49 @@ func.func @f() {
 }) {count = 3 : i64} : () -> ()
   "vdevice.eu"() ({
 "vdevice.barrier"() : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// Loops are not deeper than their letters go.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.event"() {sym_name = "e0"} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.repeat"() ({
+"vdevice.repeat"() ({
+"vdevice.repeat"() ({
+"vdevice.repeat"() ({
+"vdevice.repeat"() ({
+"vdevice.repeat"() ({
+"vdevice.repeat"() ({
+"vdevice.repeat"() ({
+  // expected-error@+1 {{'vdevice.repeat' op expects at most 8 repeats inside of each other}}
+"vdevice.repeat"() ({
+"vdevice.signal"() {event = @e0} : () -> ()
+}) {count = 2 : i64} : () -> ()
+}) {count = 2 : i64} : () -> ()
+}) {count = 2 : i64} : () -> ()
+}) {count = 2 : i64} : () -> ()
+}) {count = 2 : i64} : () -> ()
+}) {count = 2 : i64} : () -> ()
+}) {count = 2 : i64} : () -> ()
+}) {count = 2 : i64} : () -> ()
+}) {count = 2 : i64} : () -> ()
+  }) {first = 0 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// Numbers stay in their bits.
+"vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.event"() {sym_name = "e0"} : () -> ()
+  "vdevice.eu"() ({
+"vdevice.repeat"() ({
+  // expected-error@+1 {{'vdevice.wait' op expects 'count' of at least 1 and at most 2^62, not 4611686018427387905 in iteration [1]}}
+  "vdevice.wait"() {event = @e0, count = 1 : i64, count_steps = array<i64: 4611686018427387904>} : () -> ()
+}) {count = 3 : i64} : () -> ()
   }) {first = 0 : i64, last = 0 : i64} : () -> ()
 }) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
