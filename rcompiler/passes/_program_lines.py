@@ -15,7 +15,7 @@ from rcompiler.dialects.iterations import moving_number
 from rcompiler.rammer.loops import Item, Line, Repeat, roll
 from rcompiler.rammer.program import Buffer, Instruction, Program, Run, Signal, Wait
 
-FEWEST = 8  # iterations of a loop in a text: what comes a few times is read better written out
+FEWEST = 4  # iterations of a loop in a text: what comes a few times is read better written out
 
 # Digits that are a number: few enough, and the same when printed again.
 _NUMBER = re.compile(r"(?<!\d)(0|[1-9]\d{0,8})(?!\d)")
