@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rcompiler.codegen.emit import Job, emit_all
+from rcompiler.codegen.emit import Emission, Job
 from rcompiler.codegen.llvm_ir import llvm_ir
 
 
@@ -11,5 +11,6 @@ def assembly(module: str, cpu: str, features: str) -> str:
 
     Raises PipelineError or CompilerError as `cpu.compile_object`.
     """
-    [text] = emit_all([Job(llvm_ir(module), cpu, features, optimize=False, assembly=True)], 1)
-    return text.decode()
+    with Emission(1) as emission:
+        emission.submit(0, Job(llvm_ir(module), cpu, features, optimize=False, assembly=True))
+        return emission.results()[0].decode()

@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import repeat
 from pathlib import Path
@@ -18,7 +18,7 @@ from pathlib import Path
 import llvmlite.binding as llvm
 from torch_mlir import ir
 
-from rcompiler.codegen.emit import Job, emit_all, toolchain
+from rcompiler.codegen.emit import Emission, Job, toolchain
 from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.errors import DeviceError
 
@@ -187,29 +187,51 @@ def compile_objects(
     Errors as for `compile_object`.
     """
     flags = repeat(optimize) if isinstance(optimize, bool) else iter(optimize)
-    keys: list[str] = []
-    objects: dict[str, bytes] = {}
-    missing: list[str] = []
+    with Objects(target, cache=cache, jobs=jobs) as objects:
+        for number, module in enumerate(modules):
+            objects.add(number, llvm_ir(module), optimize=next(flags))
+        return objects.all()
 
-    def compile_now() -> Iterator[Job]:
-        for module in modules:
-            job = Job(llvm_ir(module), target.cpu, target.features, next(flags))
-            keys.append(key := _key(job))
-            if key in objects or key in missing:
-                continue
-            if cache and (code := cache.get(key)) is not None:
-                objects[key] = code
-                continue
-            missing.append(key)
-            yield job
 
-    processes = len(os.sched_getaffinity(0)) if jobs is None else jobs
-    codes = emit_all(compile_now(), processes)
-    for key, code in zip(missing, codes, strict=True):
-        objects[key] = code
-        if cache:
-            cache.put(key, code)
-    return [objects[key] for key in keys]
+class Objects:
+    """Objects of modules that are compiled as they come. A context manager, see `Emission`."""
+
+    def __init__(
+        self, target: Target, *, cache: ObjectCache | None = None, jobs: int | None = None
+    ) -> None:
+        """jobs: as for `compile_objects`."""
+        self._target, self._cache = target, cache
+        self._keys: dict[int, str] = {}
+        self._known: dict[str, bytes] = {}
+        self._missing: dict[str, int] = {}
+        self._emission = Emission(len(os.sched_getaffinity(0)) if jobs is None else jobs)
+
+    def __enter__(self) -> "Objects":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._emission.__exit__()
+
+    def add(self, number: int, text: str, *, optimize: bool = False) -> None:
+        """Compile a module of LLVM IR, or find it in the cache. By one thread at a time."""
+        job = Job(text, self._target.cpu, self._target.features, optimize)
+        self._keys[number] = key = _key(job)
+        if key in self._known or key in self._missing:
+            return
+        if self._cache and (code := self._cache.get(key)) is not None:
+            self._known[key] = code
+            return
+        self._missing[key] = number
+        self._emission.submit(number, job)
+
+    def all(self) -> list[bytes]:
+        """In the order of their numbers. Raises CompilerError if LLVM rejects a module."""
+        codes = self._emission.results()
+        for key, number in self._missing.items():
+            self._known[key] = codes[number]
+            if self._cache:
+                self._cache.put(key, codes[number])
+        return [self._known[key] for _, key in sorted(self._keys.items())]
 
 
 def _key(job: Job) -> str:
