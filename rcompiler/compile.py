@@ -10,16 +10,16 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from itertools import chain
 from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 
-from rcompiler import dialects
+from rcompiler import dialects, kernel_code
 from rcompiler.codegen import emit, veu
-from rcompiler.codegen.cpu import ObjectCache, Target, compile_objects
+from rcompiler.codegen.cpu import ObjectCache, Objects, Target
 from rcompiler.codegen.link import link
+from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.device.model import Device
 from rcompiler.device.record import to_option
 from rcompiler.errors import CompilerError, InvalidModel
@@ -27,6 +27,7 @@ from rcompiler.explain import make_report
 from rcompiler.frontend import import_onnx
 from rcompiler.host import given_device, measured_device, target_device
 from rcompiler.isolate import isolated
+from rcompiler.kernel_code import KernelCodes
 from rcompiler.model import REPORT, STAGES, CompiledModel
 from rcompiler.options import (
     CompileOptions,
@@ -62,6 +63,7 @@ from rcompiler.proof import describe
 from rcompiler.provenance import provenance
 from rcompiler.rammer.validate import validate
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
+from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import arena, require
 from rcompiler.runtime.program import MAX_EUS
 from rcompiler.steps import Progress, Steps
@@ -250,7 +252,9 @@ class _Compilation:
             self.device = device or measured_device(self._base, self._options.cache)
             with dialects.load(ir.Context()) as context, ir.Location.unknown():
                 context.enable_multithreading(False)
-                return self.from_linalg(imported.parse(context), imported.constants, policies)
+                module = imported.parse(context)
+                kernel_code.prepare(module)
+                return self.from_linalg(module, imported.constants, policies)
 
     def from_linalg(
         self,
@@ -287,6 +291,25 @@ class _Compilation:
         self, module: ir.Module, constants: Mapping[str, Constant], policy: Policy
     ) -> Artifact:
         self._keep("vdevice", module)
+        cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
+        with Objects(self._target(), cache=cache) as objects:
+            objects.add(-1, llvm_ir(veu.module_text()))
+            codes = KernelCodes(module, str(VdeviceToCpu(to_option(self.device))), objects)
+            with codes.begun():
+                tables, weights = self._proved(module, constants)
+                report = make_report(module.operation, tables, self.device)
+                self._stages[REPORT] = report.to_json()
+                self.steps.begin(VdeviceToCpu.name())
+                self._stages["llvm"] = codes.finish()
+            self.steps.begin("object")
+            found = objects.all()
+        self.steps.begin("link")
+        return self._artifact(link(found), tables, weights, policy)
+
+    def _proved(
+        self, module: ir.Module, constants: Mapping[str, Constant]
+    ) -> tuple[Tables, np.ndarray]:
+        """The schedule as data, when it is proved right, and the weights of the model."""
         self.steps.begin("prove")
         tables = read_tables(module.operation)
         kernels = list(tables.kernels.values())
@@ -298,21 +321,15 @@ class _Compilation:
         require(total, "inputs, outputs, weights and temporary tensors of the model")
         weights = arena(tables.memory()[1], "weights of the model")
         write_constants(module.operation, constants, weights)
-        report = make_report(module.operation, tables, self.device)
-        self._stages[REPORT] = report.to_json()
-        return self._artifact(module, tables, weights, policy)
+        return tables, weights
 
     def _artifact(
-        self, module: ir.Module, tables: Tables, weights: np.ndarray, policy: Policy
+        self, image: Image, tables: Tables, weights: np.ndarray, policy: Policy
     ) -> Artifact:
         target, options = self._target(), replace(self._options, policy=policy)
-        cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
         kernels = tables.kernels.values()
-        modules = chain([veu.module_text()], self._code(module))
-        objects = compile_objects(modules, target, cache=cache)
-        self.steps.begin("link")
         return Artifact(
-            image=link(objects),
+            image=image,
             kernels=tuple(
                 KernelEntry(
                     k.name,
@@ -341,26 +358,6 @@ class _Compilation:
         if self._options.target == "cpu":
             return Target.named("host")
         return Target.named(_LEVELS[self._base.level_name])
-
-    def _code(self, module: ir.Module) -> Iterator[ir.Module]:
-        """One llvm module for each rKernel of S4: LLVM compiles it while the next is generated, and
-        equal kernels of different models share cached objects.
-        """
-        generate = self._pipeline(str(VdeviceToCpu(to_option(self.device))), module.context)
-        functions: dict[str, str] = {}
-        for view in module.body.operations:
-            if view.operation.name != "rtask.kernel":
-                continue
-            alone = ir.Module.create(ir.Location.unknown(module.context))
-            with ir.InsertionPoint(alone.body):
-                view.operation.clone()
-            generate(alone)
-            for function in alone.body.operations:
-                text = function.operation.get_asm(assume_verified=True)
-                functions.setdefault(str(function.attributes["sym_name"]), text)
-            yield alone
-        self._stages["llvm"] = "\n".join(["module {", *functions.values(), "}\n"])
-        self.steps.begin("object")
 
     def _run(self, module: ir.Module, pipeline: str) -> None:
         """Run passes of a stage; `_keep` verifies its result, once for all of them."""

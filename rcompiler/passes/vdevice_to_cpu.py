@@ -46,9 +46,8 @@ class VdeviceToCpu(Pass):
         lower_to_llvm(generated)
         for view in reversed(list(block.operations)):
             view.operation.erase()
-        with ir.InsertionPoint(block):
-            for view in generated.body.operations:
-                view.operation.clone()
+        for view in list(generated.body.operations):
+            block.append(view.operation)
 
 
 def cpu_features(device: Device) -> CpuFeatures:

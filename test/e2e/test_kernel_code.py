@@ -1,0 +1,114 @@
+"""kernel_code.py: the same bytes by one process, by two, and with another one that fails."""
+
+import os
+import time
+
+import pytest
+from small_networks import SMALL
+from torch_mlir import ir
+
+import rcompiler
+from rcompiler import dialects, kernel_code
+from rcompiler.codegen.cpu import Objects, Target
+from rcompiler.errors import CompilerError
+from rcompiler.kernel_code import KernelCodes
+from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
+from rcompiler.tools import models
+from rcompiler.workers import Worker, WorkerDied, Workers
+
+
+@pytest.fixture(scope="module")
+def proto():
+    return models.build("mobilenet_v2", **SMALL["mobilenet_v2"])
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """The modules whose workers were asked, one for each question."""
+    found = []
+    ask = Worker.ask
+
+    def noted(self, question):
+        found.append(self._module)
+        return ask(self, question)
+
+    monkeypatch.setattr(Worker, "ask", noted)
+    return found
+
+
+def compiled(proto, tmp_path):
+    path = tmp_path / "m.rcx"
+    rcompiler.compile_onnx(proto, eus=2, cache=False).save(path)
+    return path.read_bytes()
+
+
+def alone(proto, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(kernel_code, "_WORTH_A_PROCESS", 1 << 30)
+        return compiled(proto, tmp_path)
+
+
+def test_two_processes_make_the_bytes_of_one(proto, tmp_path, monkeypatch, asked):
+    expected = alone(proto, tmp_path, monkeypatch)
+    assert "rcompiler.kernel_code" not in asked
+    monkeypatch.setattr(kernel_code, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    for _ in range(3):
+        assert compiled(proto, tmp_path) == expected
+    assert "rcompiler.kernel_code" in asked
+
+
+def test_on_one_core_no_other_process_is_started(proto, tmp_path, monkeypatch, asked):
+    started = []
+    start = Workers.prepare
+    monkeypatch.setattr(Workers, "prepare", lambda s: (started.append(s._module), start(s)))
+    monkeypatch.setattr(kernel_code, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+    compiled(proto, tmp_path)
+    assert "rcompiler.kernel_code" not in {*asked, *started}
+
+
+@pytest.mark.parametrize("answer", ["dies", "cannot"])
+def test_what_the_other_process_does_not_make_is_made_here(proto, tmp_path, monkeypatch, answer):
+    expected = alone(proto, tmp_path, monkeypatch)
+    monkeypatch.setattr(kernel_code, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    ask, count = Worker.ask, 0
+
+    def fails(self, question):
+        nonlocal count
+        if self._module == "rcompiler.kernel_code":
+            count += 1
+            if answer == "dies":
+                self.kill()
+                raise WorkerDied(-9, "")
+            return 1, b"cannot"
+        return ask(self, question)
+
+    monkeypatch.setattr(Worker, "ask", fails)
+    assert compiled(proto, tmp_path) == expected
+    assert count == 1
+
+
+_KERNEL = """"rtask.kernel"() ({
+  %y = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  "rtask.yield"(%y) : (tensor<2xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1>, kind = "movement", lanes = 1 : i64,
+    on_chip_bytes = 8 : i64, order = array<i64: 0>, reads = [], register_tile = array<i64: 1>,
+    registers = 1 : i64, source = "test", sym_name = "k", tasks = 1 : i64, tile = array<i64: 2>,
+    vector_dim = 0 : i64, writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()"""
+
+
+@pytest.mark.parametrize("cores", [{0}, {0, 1}])
+def test_a_kernel_without_code_is_the_same_error(monkeypatch, cores):
+    """A constant tensor that is not a splat is an operand of the kernel."""
+    monkeypatch.setattr(kernel_code, "_WORTH_A_PROCESS", 1)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
+    with dialects.load(ir.Context()), ir.Location.unknown():
+        module = ir.Module.parse(_KERNEL)
+        with Objects(Target.named("x86-64")) as objects:
+            codes = KernelCodes(module, str(VdeviceToCpu()), objects)
+            with pytest.raises(CompilerError, match="a constant tensor of an rTask body"):
+                with codes.begun():
+                    time.sleep(1)  # the other process tries first
+                    codes.finish()
