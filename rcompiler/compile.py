@@ -20,6 +20,7 @@ from rcompiler.codegen import emit, veu
 from rcompiler.codegen.cpu import ObjectCache, Objects, Target
 from rcompiler.codegen.link import link
 from rcompiler.codegen.llvm_ir import llvm_ir
+from rcompiler.collector import COLLECTOR
 from rcompiler.device.model import Device
 from rcompiler.device.record import to_option
 from rcompiler.errors import CompilerError, InvalidModel
@@ -245,7 +246,7 @@ class _Compilation:
     ) -> list[Artifact]:
         """The model scheduled by each of `policies`. device: None for what is measured here."""
         emit.prepare()  # a process that runs LLVM, so that it is there when code is generated
-        with self.steps.boundary():
+        with self.steps.boundary(), COLLECTOR.seldom():
             self.steps.begin("import")
             imported = import_onnx(model, shapes, values)
             self.steps.begin("device")

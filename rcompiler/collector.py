@@ -1,0 +1,44 @@
+"""Python's garbage collector, told to look less often while the compiler works.
+
+A compilation makes a million objects that live until its end, and little garbage in cycles. To look
+for that after every 700 objects takes 3 % of the time of ResNet-50, and 8 % of a network of
+thousands of operators.
+"""
+
+from __future__ import annotations
+
+import gc
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_YOUNG = 10_000  # objects between two looks: a megabyte or so
+
+
+class Collector:
+    """The collector's threshold, which all threads of the process share."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._usual = gc.get_threshold()
+
+    @contextmanager
+    def seldom(self) -> Iterator[None]:
+        """A higher threshold until the last user leaves; one that is higher, or 0, stays."""
+        with self._lock:
+            if self._users == 0:
+                self._usual = young, *older = gc.get_threshold()
+                if 0 < young < _YOUNG:
+                    gc.set_threshold(_YOUNG, *older)
+            self._users += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._users -= 1
+                if self._users == 0:
+                    gc.set_threshold(*self._usual)
+
+
+COLLECTOR = Collector()

@@ -1,0 +1,50 @@
+"""collector.py: the threshold is higher while somebody compiles, and then what it was."""
+
+import gc
+
+import pytest
+
+from rcompiler.collector import Collector
+
+
+@pytest.fixture(autouse=True)
+def usual():
+    before = gc.get_threshold()
+    gc.set_threshold(700, 11, 12)
+    yield
+    gc.set_threshold(*before)
+
+
+def test_the_last_user_restores_the_threshold():
+    collector = Collector()
+    with collector.seldom():
+        assert gc.get_threshold() == (10_000, 11, 12)
+        with collector.seldom():
+            pass
+        assert gc.get_threshold() == (10_000, 11, 12)
+    assert gc.get_threshold() == (700, 11, 12)
+
+
+def test_users_may_leave_in_any_order():
+    collector = Collector()
+    first, second = collector.seldom(), collector.seldom()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert gc.get_threshold() == (10_000, 11, 12)
+    second.__exit__(None, None, None)
+    assert gc.get_threshold() == (700, 11, 12)
+
+
+def test_an_error_restores_it_too():
+    with pytest.raises(ValueError), Collector().seldom():
+        raise ValueError
+    assert gc.get_threshold() == (700, 11, 12)
+
+
+@pytest.mark.parametrize("young", [0, 50_000])
+def test_a_collector_that_is_off_or_lazier_stays_so(young):
+    gc.set_threshold(young, 11, 12)
+    with Collector().seldom():
+        assert gc.get_threshold() == (young, 11, 12)
+    assert gc.get_threshold() == (young, 11, 12)
