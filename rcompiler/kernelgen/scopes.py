@@ -19,7 +19,7 @@ class Scope:
 
     def __init__(self) -> None:
         self.lines: list[str] = []
-        # results by the text of their operation, other values by the number of their key
+        # values by the number of their key; results behind a guard by the text of their operation
         self.known: dict[str | int, Any] = {}
 
 
@@ -32,6 +32,8 @@ class Scopes:
         self._depth: dict[str, int] = {}
         # keys of many parts are hashed once, and not in every scope
         self._key_numbers: dict[object, int] = {}
+        # results by the text of their operation, which are known wherever its operands are
+        self._written: dict[str, str] = {}
         self._count = 0
 
     @property
@@ -73,18 +75,22 @@ class Scopes:
         """The result name of a side-effect free operation, written once in the outermost possible
         scope.
         """
-        depth = least = self.depth_of(*operands)
-        if depth < least_depth:
-            depth = least_depth
-        # it stands where its operands are known, or behind the guard of a branch
-        for scope in self._scopes[least : depth + 1]:
-            known = scope.known.get(text)
-            if known is not None:
-                return known
+        name = self._written.get(text)
+        if name is not None:
+            return name
+        operands_depth = self.depth_of(*operands)
+        depth = max(operands_depth, least_depth)
+        for scope in self._scopes[operands_depth + 1 : depth + 1]:
+            name = scope.known.get(text)
+            if name is not None:
+                return name
         name = self.define(self.fresh(prefix), depth)
         scope = self._scopes[depth]
         scope.lines.append(f"{name} = {text}")
-        scope.known[text] = name
+        if depth == operands_depth:
+            self._written[text] = name
+        else:  # behind the guard of a branch
+            scope.known[text] = name
         return name
 
     def remember(self, key: object, value: object, depth: int | None = None) -> None:

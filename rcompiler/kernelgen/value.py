@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import ml_dtypes
 import numpy as np
@@ -28,10 +28,11 @@ def item_bytes(element: str) -> int:
     return max(8, BITS[element]) // 8
 
 
-@dataclass(frozen=True)
-class Val:
+class Val(NamedTuple):
     """An SSA value: its name, element type and number of lanes (0: a scalar). `linear` is its
     symbolic value, if any.
+
+    A tuple, because thousands are made for one kernel.
     """
 
     name: str
