@@ -13,16 +13,19 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 
 from rcompiler import dialects
-from rcompiler.codegen.cpu import Objects
 from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.errors import CompilerError
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.shared_work import SharedWork
 from rcompiler.workers import Workers, serve_answers
+
+if TYPE_CHECKING:  # the other process needs no LLVM
+    from rcompiler.codegen.cpu import Objects
 
 # Of the ops of kernels: MLIR imports them at the first op, the other process before somebody waits.
 _DIALECTS = ("arith", "linalg", "llvm", "math", "tensor")
