@@ -29,7 +29,7 @@ if TYPE_CHECKING:  # the other process needs no LLVM
 
 # Of the ops of kernels: MLIR imports them at the first op, the other process before somebody waits.
 _DIALECTS = ("arith", "linalg", "llvm", "math", "tensor")
-_WORTH_A_PROCESS = 12  # kernels, of 5 to 100 ms each; a process takes 0.4 s to start
+_WORTH_A_PROCESS = 20  # kernels, of 5 to 100 ms each; a process takes 0.25 s to start
 
 
 @dataclass(frozen=True)
