@@ -26,8 +26,9 @@ from rcompiler.workers import Worker, WorkerDied, Workers, serve_answers
 TRIPLE = "x86_64-unknown-linux-gnu"
 # Part of every cache key: raise it when a change here changes the machine code.
 VERSION = "2"
-# Another worker (0.15 s to start) when so many characters of IR wait (0.3 s of code generation).
-_WORTH_A_PROCESS = 800_000
+# Another worker (0.15 s to start) when so many characters of IR wait (0.9 s of code generation):
+# less does not pay on two cores, which two processes that write kernels share with it.
+_WORTH_A_PROCESS = 2_400_000
 
 
 @dataclass(frozen=True)
