@@ -20,7 +20,6 @@ from rcompiler.errors import DeviceError
 VERSION = 4
 TYPES = {"f32": 4, "f64": 8}  # bytes of the types whose peak is measured
 LINKS = 128  # multiply-adds of one of the chains that tell how large the window is
-_TOGETHER = 2  # runs of several threads are so much longer: they do not begin at the same time
 
 
 @dataclass(frozen=True)
@@ -65,8 +64,7 @@ def rates(benches: dict[str, Bench], *, seconds: float, rounds: int) -> dict[str
     turns, so that a change of the frequency does not hit one of them only. One repetition before
     each run brings back into the caches what the others drove out.
     """
-    lengths = {name: seconds * (_TOGETHER if b.threads > 1 else 1) for name, b in benches.items()}
-    counts = {name: _repetitions(bench, lengths[name]) for name, bench in benches.items()}
+    counts = {name: _repetitions(bench, seconds) for name, bench in benches.items()}
     best = dict.fromkeys(benches, math.inf)
     for _ in range(max(1, rounds)):
         for name, bench in benches.items():
@@ -181,13 +179,13 @@ def stream_sizes(device: Device) -> dict[str, int]:
     """Buffer bytes that live in each level: well past the level before, at most half of its own.
 
     No more than needed: a last cache is often shared with others, who do not say so. Main memory
-    is read through a buffer of four times the largest cache, of which it keeps little.
+    is read through a buffer of twice the largest cache: of what is read in turn, little stays.
     """
     sizes = {}
     below = 0
     for level in device.memory:
         last = level is device.memory[-1]
-        size = min(4 * below or level.capacity, level.capacity)
+        size = min((2 if last else 4) * below or level.capacity, level.capacity)
         size = size if last and below else min(size, level.capacity // 2)
         sizes[level.name] = max(size, min(2 * below, level.capacity)) // level.line * level.line
         below = level.capacity

@@ -230,7 +230,7 @@ def test_a_shared_level_is_no_slower_than_one_of_its_eus():
 def test_stream_sizes_live_in_their_level(level):
     device = cpu_device(level)
     sizes = stream_sizes(device)
-    assert sizes == {"L1": 16 << 10, "L2": 128 << 10, "L3": 4 << 20, "DRAM": 64 << 20}
+    assert sizes == {"L1": 16 << 10, "L2": 128 << 10, "L3": 4 << 20, "DRAM": 32 << 20}
     # a level barely larger than the one before
     tight = replace(device, memory=(device.memory[0], replace(device.memory[1], capacity=40 << 10)))
     assert stream_sizes(tight) == {"L1": 16 << 10, "L2": 40 << 10}
