@@ -24,10 +24,14 @@ def mutant(
     if kind == "move-buffer":
         return _move_buffer(rng, programs)
     number = rng.randrange(len(programs))
-    queues = [list(queue) for queue in programs[number].queues]
-    if not _CHANGES[kind](rng, queues):
-        return None
-    changed = replace(programs[number], queues=tuple(map(tuple, queues)))
+    program = programs[number]
+    if kind == "other-kind":
+        changed = replace(program, dynamic=not program.dynamic, eus=len(program.queues))
+    else:
+        queues = [list(queue) for queue in program.queues]
+        if not _CHANGES[kind](rng, queues):
+            return None
+        changed = replace(program, queues=tuple(map(tuple, queues)))
     return (*programs[:number], changed, *programs[number + 1 :])
 
 
@@ -74,6 +78,27 @@ def _swap_order(rng: random.Random, queues: Queues) -> bool:
     else:
         return False
     queue[one], queue[two] = queue[two], queue[one]
+    return True
+
+
+def _swap_queues(rng: random.Random, queues: Queues) -> bool:
+    """Two queues; half of the time neighbours. Of a dynamic program, the order of taking."""
+    if len(queues) < 2:
+        return False
+    one, two = rng.sample(range(len(queues)), 2)
+    if rng.random() < 0.5:
+        two = (one + 1) % len(queues)
+    queues[one], queues[two] = queues[two], queues[one]
+    return True
+
+
+def _join_queues(rng: random.Random, queues: Queues) -> bool:
+    """A queue goes on with what another one did."""
+    if len(queues) < 2:
+        return False
+    one, two = rng.sample(range(len(queues)), 2)
+    queues[one] += queues[two]
+    queues[two] = []
     return True
 
 
@@ -294,6 +319,8 @@ _CHANGES: dict[str, Change] = {
     "drop-signal": _drop(Signal),
     "move-signal": _move(Signal),
     "swap-order": _swap_order,
+    "swap-queues": _swap_queues,
+    "join-queues": _join_queues,
     "shrink-threshold": _threshold(-1),
     "raise-threshold": _threshold(1),
     "other-event": _other_event,
@@ -308,4 +335,4 @@ _CHANGES: dict[str, Change] = {
     "move-barrier": _move(Barrier),
     "drop-barrier": _drop_barrier,
 }
-KINDS = (*_CHANGES, "move-buffer", "two-changes")
+KINDS = (*_CHANGES, "move-buffer", "other-kind", "two-changes")

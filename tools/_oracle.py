@@ -8,13 +8,16 @@ definition it checks, for all executions of the launches one after the other:
 - no execution ends with an EU that cannot go on;
 - no two tasks that touch a common byte, one of them writing, can be the next of two EUs at the same
   time: those are the pairs that nothing orders;
+- a dynamic program has no barriers, and all that holds for any number of EUs that take its queues;
 - a task that writes over bytes it reads does so element by element, as its rKernel allows, and
   writes no two results, which have no order, to common bytes;
 - each byte a task reads holds the byte of that value, written by all tasks that write it and by
   nothing else since; so do the outputs at the end.
 
 Signals and satisfied waits never disable anything and commute with all else, so they are executed
-at once: a state is the place of each EU in its tasks, and the content of the memory.
+at once, and so are free EUs that take the next queue: a state is the place in each queue, and the
+content of the memory. Who has taken a queue does not matter: it is taken once fewer of those before
+it are open than there are EUs.
 """
 
 from __future__ import annotations
@@ -75,10 +78,13 @@ class Oracle:
             [self._atoms(program, queue) for queue in program.queues] for program in self.programs
         ]
         memories: set[Memory] = {(0,) * len(self._cells)}
-        for atoms in lists:
+        for program, atoms in zip(self.programs, lists, strict=True):
+            # Most EUs first: what goes wrong in some order goes wrong there, but for deadlocks.
+            numbers = range(len(atoms), 0 if program.dynamic else len(atoms) - 1, -1)
             ends: set[Memory] = set()
             for memory in memories:
-                ends |= self._explore(atoms, memory)
+                for eus in numbers:
+                    ends |= self._explore(atoms, eus, memory)
             memories = ends
         for memory in memories:
             self._check_outputs(memory)
@@ -151,6 +157,8 @@ class Oracle:
     def _atoms(self, program: Program, queue: Sequence) -> list[_Atom]:
         atoms: list[_Atom] = []
         for step in queue:
+            if isinstance(step, Barrier) and program.dynamic:
+                raise Illegal("a barrier in a dynamic program")
             if isinstance(step, Run):
                 atoms += [self._task(step, step.first + i * step.stride) for i in range(step.count)]
             else:
@@ -207,9 +215,9 @@ class Oracle:
             for byte in offsets
         ]
 
-    def _explore(self, atoms: list[list[_Atom]], memory: Memory) -> set[Memory]:
-        """All contents of the memory at the end of a launch."""
-        counts = _Counts(atoms)
+    def _explore(self, atoms: list[list[_Atom]], eus: int, memory: Memory) -> set[Memory]:
+        """All contents of the memory at the end of a launch on so many EUs."""
+        counts = _Counts(atoms, eus)
         start = (counts.settle((0,) * len(atoms)), memory)
         seen, stack, ends = {start}, [start], set()
         while stack:
@@ -219,8 +227,8 @@ class Oracle:
                 raise TooLarge
             following = [
                 (eu, atom)
-                for eu, queue in enumerate(atoms)
-                if at[eu] < len(queue) and isinstance(atom := queue[at[eu]], _Task)
+                for eu in counts.taken(at)
+                if at[eu] < len(atoms[eu]) and isinstance(atom := atoms[eu][at[eu]], _Task)
             ]
             if not following:
                 if any(a < len(queue) for a, queue in zip(at, atoms, strict=True)):
@@ -264,10 +272,13 @@ class Oracle:
 
 
 class _Counts:
-    """Signals, waits and barriers of one launch: all that follows from the places of the EUs."""
+    """Signals, waits and barriers of one launch: all that follows from the places in the queues.
 
-    def __init__(self, atoms: list[list[_Atom]]) -> None:
-        self.atoms = atoms
+    eus: how many take them.
+    """
+
+    def __init__(self, atoms: list[list[_Atom]], eus: int) -> None:
+        self.atoms, self.eus = atoms, eus
         # signals[event][eu][place]: how often that EU signals the event before that place
         self.signals: dict[str, list[list[int]]] = {}
         events = {a.event for queue in atoms for a in queue if isinstance(a, Signal | Wait)}
@@ -285,7 +296,8 @@ class _Counts:
         moved = True
         while moved:
             moved = False
-            for eu, queue in enumerate(self.atoms):
+            for eu in self.taken(places):
+                queue = self.atoms[eu]
                 while places[eu] < len(queue) and self._passes(queue[places[eu]], places):
                     places[eu] += 1
                     moved = True
@@ -296,6 +308,15 @@ class _Counts:
                 places = [place + 1 for place in places]
                 moved = True
         return tuple(places)
+
+    def taken(self, at: Sequence[int]) -> list[int]:
+        """The queues that somebody has taken, done or not."""
+        open_ones = 0
+        for number, queue in enumerate(self.atoms):
+            if open_ones == self.eus:
+                return list(range(number))
+            open_ones += at[number] < len(queue)
+        return list(range(len(self.atoms)))
 
     def _passes(self, atom: _Atom, places: list[int]) -> bool:
         if isinstance(atom, Signal):

@@ -2,6 +2,7 @@
 
 Policies make lean programs, in which most changes are harmful; these have events of every kind
 (of an operator, of a run, counted per EU), barriers, strided ranges and waits that are implied.
+Some are dynamic.
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ def random_programs(rng: random.Random, graph: Graph) -> tuple[Program, ...]:
     """Legal programs for the graph, on two or three EUs."""
     eus = rng.choice((2, 2, 2, 3))
     kind = rng.random()
-    if kind < 0.45:
+    if kind < 0.35:
         costs = Costs(hand_off_ns=rng.choice((1, 300)), launch_ns=rng.choice((1, 10**6)))
         programs = list(schedule_rammer(graph, eus, costs))
-    elif kind < 0.55:
+    elif kind < 0.5:
         policy = rng.choice(sorted(POLICIES))
         programs = list(POLICIES[policy](graph, eus, Costs(), kernels="fast", name="main"))
     else:
@@ -40,31 +41,36 @@ def random_programs(rng: random.Random, graph: Graph) -> tuple[Program, ...]:
 def _synchronised(rng: random.Random, graph: Graph, eus: int) -> list[Program]:
     layout = plain_layout(graph)
     kernels = {op.name: graph.kernel[rng.choice(op.kernels)] for op in graph.operators}
-    drafts = [_Draft(rng, graph, [[] for _ in range(eus)])]
+    drafts: list[_Draft] = []
     for wave in waves(graph):
+        if not drafts or (drafts[-1].runs and rng.random() < 0.15):
+            dynamic = rng.random() < 0.35
+            queues: list[list[Instruction]] = [[] for _ in range(1 if dynamic else eus)]
+            drafts.append(_Draft(rng, graph, queues, eus if dynamic else None))
+        elif drafts[-1].takers is None and rng.random() < 0.3:
+            drafts[-1].barrier()
         draft = drafts[-1]
-        if draft.runs and rng.random() < 0.15:
-            draft = _Draft(rng, graph, [[] for _ in range(eus)])
-            drafts.append(draft)
-        elif rng.random() < 0.3:
-            draft.barrier()
         for op in wave:
             draft.add(op, kernels[op.name])
     if rng.random() < 0.7:
         for draft in drafts:
             draft.drop_unheard()
     return [
-        make_program(f"main_{i}", graph, layout, draft.queues) for i, draft in enumerate(drafts)
+        make_program(f"main_{i}", graph, layout, draft.queues, draft.takers)
+        for i, draft in enumerate(drafts)
     ]
 
 
 @dataclass
 class _Draft:
-    """A program in the making. runs: operator -> (EU, number of its run on that EU) of each run."""
+    """A program in the making. takers: EUs of a dynamic one. runs: operator -> (queue, number of
+    its run in that queue) of each run.
+    """
 
     rng: random.Random
     graph: Graph
     queues: list[list[Instruction]]
+    takers: int | None
     runs: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     settled: set[str] = field(default_factory=set)  # before a barrier
 
@@ -78,7 +84,7 @@ class _Draft:
         """All runs of an operator, each after waits for all its producers, and its signals."""
         mine: list[tuple[int, int]] = []
         for first, count, stride in _ranges(self.rng, kernel.tasks):
-            eu = self.rng.randrange(len(self.queues))
+            eu = self._queue()
             queue = self.queues[eu]
             for producer in self.graph.predecessors[op.name]:
                 if producer in self.runs and (
@@ -92,6 +98,14 @@ class _Draft:
             signals = [Signal(op.name), Signal(f"{op.name}.{eu}")]
             queue += self.rng.sample(signals, 2)
         self.runs[op.name] = mine
+
+    def _queue(self) -> int:
+        """Where the next run goes: of a dynamic program to the last queue, or to a new one."""
+        if self.takers is None:
+            return self.rng.randrange(len(self.queues))
+        if self.queues[-1] and self.rng.random() < 0.6:
+            self.queues.append([])
+        return len(self.queues) - 1
 
     def drop_unheard(self) -> None:
         """Drop the signals that nobody waits for."""

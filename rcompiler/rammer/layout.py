@@ -92,8 +92,9 @@ def make_program(
     graph: Graph,
     layout: Layout,
     queues: Sequence[Sequence[Instruction]],
+    takers: int | None = None,
 ) -> Program:
-    """A program with the buffers its runs use."""
+    """A program with the buffers its runs use; takers: EUs of a dynamic one."""
     used: dict[str, None] = {}
     for queue in queues:
         for step in queue:
@@ -101,11 +102,12 @@ def make_program(
                 used.update(dict.fromkeys(step.buffers))
     return Program(
         name,
-        len(queues),
+        takers or len(queues),
         make_buffers(graph, layout, used),
         tuple(tuple(queue) for queue in queues),
         layout.arena,
         layout.constants,
+        dynamic=takers is not None,
     )
 
 

@@ -4,6 +4,8 @@ Vector clocks over EUs. The clock of an instruction says, for each EU, how many 
 EU are over whenever this one starts, in every execution. Instructions are numbered per EU through
 all programs: a launch starts when the one before it is over.
 
+Nothing but waits orders the queues of a dynamic program; `lines` says which EUs stand for theirs.
+
 A wait for all m signals of an event is ordered after all of them. A wait for n < m is ordered only
 after what any n signals have in common: of each EU, the n-th smallest progress that one of the m
 signals needs. Counters only grow and never disable anything, so this least fixed point is exact: an
@@ -17,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rcompiler.errors import ScheduleError
+from rcompiler.rammer.lines import Lined, in_lines
 from rcompiler.rammer.program import Barrier, Instruction, Program, Run, Signal, Wait
 
 Ints = NDArray[np.int64]
@@ -29,7 +32,8 @@ class Order:
 
     runs: the Run objects; program, eu, place: (n,) the program, the EU and the number of the
     instruction in that EU's sequence over all programs; turn: (n,) their place in one possible
-    execution; row: (n,) row of `clocks` (rows, eus) that holds the run's clock.
+    execution; row: (n,) row of `clocks` (rows, eus) that holds the run's clock. queue: (n,) of a
+    dynamic program the number of the run's queue, whose EU is a line (see `lines`); else -1.
     """
 
     eus: int
@@ -41,6 +45,7 @@ class Order:
     row: Ints
     clocks: NDArray[np.int32]
     waits: int
+    queue: Ints
 
     def clock(self, which: Ints) -> NDArray[np.int32]:
         """(n, eus): clocks of runs; a run's own EU counts all instructions before it."""
@@ -227,11 +232,13 @@ def happens_before(programs: Sequence[Program]) -> Order:
 
     Raises ScheduleError (rule "deadlock") that names who waits for whom.
     """
+    lined = {i: in_lines(program) for i, program in enumerate(programs) if program.dynamic}
+    programs = [lined[i].program if i in lined else p for i, p in enumerate(programs)]
     eus = max((p.eus for p in programs), default=1)
     base = np.zeros(eus, np.int64)
     tables: list[NDArray[np.int32]] = []
     runs: list[Run] = []
-    columns: list[Ints] = []  # (4, n): program, EU, place, row
+    columns: list[Ints] = []  # (5, n): program, EU, place, row, queue
     rows = waits = 0
     for number, program in enumerate(programs):
         execution = _Execution(program, base.tolist(), rows)
@@ -244,10 +251,10 @@ def happens_before(programs: Sequence[Program]) -> Order:
         tables.append(table)
         for eu, start, count, _ in execution.stretches:
             runs += program.queues[eu][start : start + count]  # type: ignore[arg-type]
-        columns.append(_columns(number, execution.stretches, base))
+        columns.append(_columns(number, execution.stretches, base, lined.get(number)))
         rows = execution.rows
         base[: program.eus] += [len(queue) for queue in program.queues]
-    placed = np.concatenate(columns, axis=1) if columns else np.zeros((4, 0), np.int64)
+    placed = np.concatenate(columns, axis=1) if columns else np.zeros((5, 0), np.int64)
     return Order(
         eus,
         tuple(runs),
@@ -258,16 +265,24 @@ def happens_before(programs: Sequence[Program]) -> Order:
         placed[3],
         np.concatenate(tables) if tables else np.zeros((0, eus), np.int32),
         waits,
+        placed[4],
     )
 
 
-def _columns(number: int, stretches: Sequence[tuple[int, int, int, int]], base: Ints) -> Ints:
-    """(4, n) program, EU, place and row of the runs of stretches."""
+def _columns(
+    number: int,
+    stretches: Sequence[tuple[int, int, int, int]],
+    base: Ints,
+    lined: Lined | None,
+) -> Ints:
+    """(5, n) program, EU, place, row and queue of the runs of stretches."""
     eu, start, count, row = np.array(stretches, np.int64).reshape(-1, 4).T
     step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
     place = np.repeat(base[eu] + start, count) + step
     program = np.full(len(place), number)
-    return np.stack([program, np.repeat(eu, count), place, np.repeat(row, count)])
+    queue = np.full(len(eu), -1) if lined is None else lined.queues(eu, start)
+    eu, row, queue = (np.repeat(column, count) for column in (eu, row, queue))
+    return np.stack([program, eu, place, row, queue])
 
 
 def _shifted(sync: _Sync, rows: int) -> _Sync:

@@ -150,9 +150,13 @@ def describe(order: Order, number: int) -> str:
     run = order.runs[number]
     last = run.first + (run.count - 1) * run.stride
     step = f" step {run.stride}" if run.stride != 1 and run.count > 1 else ""
+    where = (
+        f"in queue {order.queue[number]}"
+        if order.queue[number] >= 0
+        else f"on EU {order.eu[number]}, instruction {order.place[number]}"
+    )
     return (
-        f"operator {run.operator} (rKernel {run.kernel}), rTasks {run.first}..{last}{step} on EU "
-        f"{order.eu[number]}, instruction {order.place[number]}"
+        f"operator {run.operator} (rKernel {run.kernel}), rTasks {run.first}..{last}{step} {where}"
     )
 
 

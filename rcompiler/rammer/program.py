@@ -4,6 +4,11 @@ Semantics of one launch: every EU runs its queue in order. `Run` executes the rT
 first + stride, ... one after the other. `Signal` adds one to its event, `Wait` blocks until the
 event was signalled at least `count` times in this launch. The n-th `Barrier` of every EU meets.
 A launch starts when the one before it is over; the arena keeps its bytes in between.
+
+Whose queue it is, a static program says: EU k runs queue k. Of a dynamic one, each EU that is free
+takes the first queue that nobody has taken, until none is left. Who takes what must not matter, nor
+how many EUs there are, from one on: so nothing but signals and waits orders two queues, none waits
+for what only later ones signal, and they have no barriers.
 """
 
 from dataclasses import dataclass, field
@@ -76,7 +81,8 @@ Instruction = Run | Wait | Signal | Barrier
 class Program:
     """One rProgram = one launch on `eus` EUs.
 
-    queues: one instruction list per EU. arena, constants: bytes of the two arenas.
+    queues: one instruction list per EU; of a dynamic program any number of them, which the EUs take
+    in this order. arena, constants: bytes of the two arenas.
     """
 
     name: str
@@ -85,13 +91,15 @@ class Program:
     queues: tuple[tuple[Instruction, ...], ...]
     arena: int
     constants: int
+    dynamic: bool = False
     # Lookup tables, made once.
     buffer: dict[str, Buffer] = field(init=False, repr=False, compare=False, hash=False)
 
     def __post_init__(self) -> None:
-        if self.eus < 1 or len(self.queues) != self.eus:
+        if self.eus < 1 or (not self.queues if self.dynamic else len(self.queues) != self.eus):
+            kind = "dynamic program" if self.dynamic else "program"
             raise ScheduleError(
-                f"program {self.name} is for {self.eus} EUs and has {len(self.queues)} queues"
+                f"{kind} {self.name} is for {self.eus} EUs and has {len(self.queues)} queues"
             )
         if self.arena < 0 or self.constants < 0:
             raise ScheduleError(f"program {self.name}: negative arena size")

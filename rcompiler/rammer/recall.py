@@ -89,10 +89,12 @@ class Recalls:
     def warm(self, programs: Sequence[Program]) -> None:
         """The inference before: what it leaves in the caches."""
         for program in programs:
-            for steps in zip_longest(*program.queues):
-                for eu, step in enumerate(steps):
-                    if isinstance(step, Run):
-                        self.run(program, eu, step)
+            queues, eus = program.queues, program.eus
+            for first in range(0, len(queues), eus):  # of a dynamic one: in turn
+                for steps in zip_longest(*queues[first : first + eus]):
+                    for eu, step in enumerate(steps):
+                        if isinstance(step, Run):
+                            self.run(program, eu, step)
 
     def run(self, program: Program, eu: int, run: Run) -> tuple[float, float]:
         """ns that the next run takes on an EU alone, and the bytes that it moves from memory."""

@@ -11,9 +11,9 @@ from rcompiler.rammer.contention import SharedLevel
 from rcompiler.rammer.cost import run_ns, task_ns
 from rcompiler.rammer.graph import Graph, Kernel
 from rcompiler.rammer.order import happens_before
-from rcompiler.rammer.program import Program, Run, Signal, Wait
+from rcompiler.rammer.program import Instruction, Program, Run, Signal, Wait
 from rcompiler.rammer.recall import Recalls
-from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER, Gap, Span, Timeline
+from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER, TAKE, Gap, Span, Timeline
 
 
 def simulate(
@@ -27,20 +27,24 @@ def simulate(
 
     shared: GB/s of the memory level that all EUs share, each byte that an rTask touches counted
     once; None: as much as they ask for. recalls: what runs find in the last cache; then only bytes
-    from memory count as shared. Raises ScheduleError (rule "deadlock") for programs that would wait
-    for ever.
+    from memory count as shared. A free EU takes the next queue of a dynamic program at once, for
+    the price of a hand-off if another EU took the one before: the counter comes from there. Raises
+    ScheduleError (rule "deadlock") for programs that would wait for ever.
     """
     happens_before(programs)  # refuses deadlocks: the event queue below would just run dry
     eus = max((p.eus for p in programs), default=1)
     now = 0.0
     spans: list[Span] = []
     gaps: list[Gap] = []
+    takers: list[tuple[int, ...]] = []
     for number, program in enumerate(programs):
         last = max(range(len(spans)), key=lambda i: spans[i].end) if spans else -1
         gaps += [Gap(number, eu, now, now + costs.launch_ns, LAUNCH, last) for eu in range(eus)]
         now += costs.launch_ns
         level = SharedLevel(shared, program.eus)
-        now = _Play(number, program, graph, costs, now, last, spans, gaps, level, recalls).end()
+        play = _Play(number, program, graph, costs, now, last, spans, gaps, level, recalls)
+        now = play.end()
+        takers.append(tuple(play.takers))
     busy = np.zeros(eus)
     for span in spans:
         busy[span.eu] += span.end - span.start
@@ -57,15 +61,17 @@ def simulate(
         _touched(chosen) / shared if shared and recalls is None else 0.0,
         tuple(spans),
         tuple(gaps),
+        tuple(takers),
     )
 
 
 @dataclass
 class _EU:
-    """at: its next instruction; since: when it became free; cause, reason: what let it go on;
-    running: number of the span it is in, -1 for none.
+    """queue, at: its next instruction; since: when it became free; cause, reason: what let it go
+    on; running: number of the span it is in, -1 for none.
     """
 
+    queue: Sequence[Instruction]
     at: int
     since: float
     cause: int
@@ -75,7 +81,7 @@ class _EU:
 
 @dataclass
 class _Play:
-    """One launch, event by event in the order of time."""
+    """One launch, event by event in the order of time. takers: the EU of each queue."""
 
     number: int
     program: Program
@@ -93,7 +99,12 @@ class _Play:
     arrived: list[tuple[float, int, int]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.eus = [_EU(0, self.start, self.before) for _ in range(self.program.eus)]
+        own = () if self.program.dynamic else self.program.queues
+        self.takers = [*range(len(own))]
+        self.eus = [
+            _EU(own[eu] if own else (), 0, self.start, self.before)
+            for eu in range(self.program.eus)
+        ]
         self.queue = [(self.start, eu) for eu in range(self.program.eus)]
 
     def end(self) -> float:
@@ -107,8 +118,10 @@ class _Play:
             if state.running >= 0:
                 self.spans[state.running] = replace(self.spans[state.running], end=now)
                 state.running = -1
-            if state.at < len(self.program.queues[eu]):
+            if state.at < len(state.queue):
                 self._step(now, eu, state)
+            elif len(self.takers) < len(self.program.queues):
+                self._take(now, eu, state)
         for eu, state in enumerate(self.eus):
             self._idle(eu, state, last, END, -1)
         return last
@@ -122,8 +135,17 @@ class _Play:
         self.level.advance(at)
         return at, eu
 
+    def _take(self, now: float, eu: int, state: _EU) -> None:
+        """A free EU takes the next queue."""
+        state.queue, state.at = self.program.queues[len(self.takers)], 0
+        before = self.takers[-1] if self.takers else eu
+        self.takers.append(eu)
+        go = now if before == eu else now + self.costs.hand_off_ns
+        self._idle(eu, state, go, TAKE, -1)
+        heapq.heappush(self.queue, (go, eu))
+
     def _step(self, now: float, eu: int, state: _EU) -> None:
-        step = self.program.queues[eu][state.at]
+        step = state.queue[state.at]
         state.at += 1
         if isinstance(step, Run):
             self._run(now, eu, state, step)

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from rcompiler.rammer.cost import Floats
 
-ORDER, LAUNCH, BARRIER, END = "order", "launch", "barrier", "end"
+ORDER, LAUNCH, BARRIER, END, TAKE = "order", "launch", "barrier", "end", "take"
+NO_EVENTS = (LAUNCH, BARRIER, END, TAKE)  # reasons of gaps
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,8 @@ class Span:
 class Gap:
     """Time an EU spends without work.
 
-    reason: what it waits for: "launch", "barrier", "end" of the program, or the name of an event.
+    reason: what it waits for: "launch", "barrier", "end" of the program, "take" (the next queue of
+    a dynamic program), or the name of an event.
     cause: number of the span that ends the wait, -1 for none.
     """
 
@@ -54,7 +56,8 @@ class Timeline:
     makespan_ns: all launches. busy_ns, idle_ns: (eus,) time in runs, and the rest without launches.
     work_bound_ns: all rTasks spread evenly; path_bound_ns: one rTask of each operator along the
     longest chain; bandwidth_bound_ns: all bytes that rTasks touch through the shared level, 0 if
-    none is given. No schedule with these rKernels is shorter than any of them.
+    none is given. No schedule with these rKernels is shorter than any of them. takers: per program
+    the EU that runs each queue.
     """
 
     makespan_ns: float
@@ -66,6 +69,7 @@ class Timeline:
     bandwidth_bound_ns: float
     spans: tuple[Span, ...]
     gaps: tuple[Gap, ...]
+    takers: tuple[tuple[int, ...], ...]
 
     def critical_path(self) -> list[Span]:
         """The spans that the end waits for, first to last: each lets the next one start."""
@@ -87,6 +91,6 @@ class Timeline:
         """EU time without work, summed up by what was waited for; events count as "wait"."""
         found: dict[str, float] = {}
         for gap in self.gaps:
-            reason = gap.reason if gap.reason in (LAUNCH, BARRIER, END) else "wait"
+            reason = gap.reason if gap.reason in NO_EVENTS else "wait"
             found[reason] = found.get(reason, 0.0) + gap.end - gap.start
         return found

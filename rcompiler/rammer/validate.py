@@ -5,7 +5,8 @@ comes after the writes of the value that it overlaps, and no other value is writ
 in between; writes of common bytes are ordered; buffers lie in their arenas. "Overlap" is decided
 on the exact boxes of task ranges, so column panels of one buffer do not conflict; "before" is the
 happens-before of `order`. Anything that is unordered and overlaps is reported: the validator is
-sound and, over the boxes that the rKernels declare, exact.
+sound and, over the boxes that the rKernels declare, exact. What is proved of a dynamic program
+holds for any number of EUs, from one on, whoever takes which queue.
 """
 
 from collections.abc import Sequence
@@ -78,7 +79,7 @@ def validate(
     check_reuse(placement)
     return Certificate(
         len(programs),
-        order.eus,
+        max((program.eus for program in programs), default=1),
         len(graph.operators),
         len(order.runs),
         int(sum(r.count.sum() for r in placement.runs.values())),

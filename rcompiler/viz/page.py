@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import CompilerError
-from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER
+from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, ORDER, TAKE
 from rcompiler.report import OperatorReport
 from rcompiler.viz.arena import occupancy
 from rcompiler.viz.view import View
@@ -26,7 +26,7 @@ from rcompiler.viz.view import View
 SCRIPTS = ("data.js", "scene.js", "overlays.js", "panel.js", "viewer.js")
 MOST_ROWS = 4_000_000  # of all tables: what a browser holds in memory with ease
 _MOST_TEXT = 400  # characters of a name or reason
-_REASONS = {ORDER: -1, LAUNCH: -2, BARRIER: -3, END: -4}
+_REASONS = {ORDER: -1, LAUNCH: -2, BARRIER: -3, END: -4, TAKE: -5}
 
 
 def page(view: View) -> str:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from rcompiler.rammer.program import Barrier, Program, Run, Signal, Wait
-from rcompiler.rammer.timeline import BARRIER, Gap, Timeline
+from rcompiler.rammer.program import Barrier, Instruction, Program, Run, Signal, Wait
+from rcompiler.rammer.timeline import BARRIER, TAKE, Gap, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,12 @@ def synchronisation(programs: Sequence[Program], timeline: Timeline) -> Syncs:
     for number, program in enumerate(programs):
         for eu in range(program.eus):
             key = (number, eu)
-            walk.queue(number, program, eu, spans.get(key, []), gaps.get(key, []))
+            queues = [
+                queue
+                for queue, taker in zip(program.queues, timeline.takers[number], strict=True)
+                if taker == eu
+            ]
+            walk.queues(number, queues, eu, spans.get(key, []), gaps.get(key, []))
     return walk.found()
 
 
@@ -72,10 +77,15 @@ class _Walk:
         self._signals: list[Signalled] = []
         self._waits: list[Waited] = []
 
-    def queue(
-        self, number: int, program: Program, eu: int, spans: Sequence[int], gaps: Sequence[Gap]
+    def queues(
+        self,
+        number: int,
+        queues: Iterable[Sequence[Instruction]],
+        eu: int,
+        spans: Sequence[int],
+        gaps: Sequence[Gap],
     ) -> None:
-        """One EU of one launch; its gaps begin with the launch itself."""
+        """One EU of one launch, and the queues it runs; its gaps begin with the launch itself."""
         now, last, passed = gaps[0].end, -1, 1
         runs = iter(spans)
         open_waits: list[Waited] = []
@@ -85,22 +95,25 @@ class _Walk:
             gap = gaps[passed] if passed < len(gaps) else None
             return gap if gap is not None and (gap.start, gap.reason) == (now, reason) else None
 
-        for step in program.queues[eu]:
-            if isinstance(step, Run):
-                last = next(runs)
-                self._waits += [replace(wait, task=last) for wait in open_waits]
-                open_waits = []
-                now = self._timeline.spans[last].end
-            elif isinstance(step, Signal):
-                self._signals.append(Signalled(self._event(number, step.event), eu, now, last))
-            else:
-                gap = idle(BARRIER if isinstance(step, Barrier) else step.event)
-                until = now if gap is None else gap.end
-                if isinstance(step, Wait):
-                    by = -1 if gap is None else gap.cause
-                    event = self._event(number, step.event)
-                    open_waits.append(Waited(event, step.count, eu, now, until, -1, by))
-                now, passed = until, passed + (gap is not None)
+        for queue in queues:
+            if (taking := idle(TAKE)) is not None:
+                now, passed = taking.end, passed + 1
+            for step in queue:
+                if isinstance(step, Run):
+                    last = next(runs)
+                    self._waits += [replace(wait, task=last) for wait in open_waits]
+                    open_waits = []
+                    now = self._timeline.spans[last].end
+                elif isinstance(step, Signal):
+                    self._signals.append(Signalled(self._event(number, step.event), eu, now, last))
+                else:
+                    gap = idle(BARRIER if isinstance(step, Barrier) else step.event)
+                    until = now if gap is None else gap.end
+                    if isinstance(step, Wait):
+                        by = -1 if gap is None else gap.cause
+                        event = self._event(number, step.event)
+                        open_waits.append(Waited(event, step.count, eu, now, until, -1, by))
+                    now, passed = until, passed + (gap is not None)
         self._waits += open_waits
 
     def found(self) -> Syncs:

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from rcompiler.rammer.timeline import BARRIER, END, LAUNCH, Span
+from rcompiler.rammer.timeline import NO_EVENTS, Span
 from rcompiler.viz.arena import occupancy
 from rcompiler.viz.view import View
 
@@ -70,7 +70,7 @@ def _facts(view: View, span: Span, number: int) -> dict[str, Any]:
 
 def _idle(view: View) -> Iterator[Event]:
     for gap in view.timeline.gaps:
-        cause = gap.reason if gap.reason in (LAUNCH, BARRIER, END) else "wait"
+        cause = gap.reason if gap.reason in NO_EVENTS else "wait"
         facts = {"reason": gap.reason, "cause": gap.cause}
         yield _slice(PLANNED, gap.eu, f"idle: {cause}", gap.start, gap.end, facts) | {"cat": "idle"}
 

@@ -106,8 +106,11 @@ def repeated(rng: random.Random, steps: int, operators: int = 6) -> Graph:
     return Graph(tuple(found), tuple(values), tuple(kernels.values()))
 
 
-def hand_made(graph, *queues, offsets=None):
-    """A program from short forms: (operator, first, count) runs, ("+", e), ("-", e, n), "|"."""
+def hand_made(graph, *queues, takers=None):
+    """A program from short forms: (operator, first, count) runs, ("+", e), ("-", e, n), "|".
+
+    takers: EUs of a dynamic one.
+    """
     layout = plain_layout(graph)
 
     def step(s):
@@ -120,7 +123,7 @@ def hand_made(graph, *queues, offsets=None):
         op = graph.operator[s[0]]
         return Run(op.kernels[0], op.name, s[1], s[2], 1, (*op.inputs, *op.outputs))
 
-    return make_program("p", graph, layout, [[step(s) for s in q] for q in queues])
+    return make_program("p", graph, layout, [[step(s) for s in q] for q in queues], takers)
 
 
 class Wrong(Exception):
@@ -133,7 +136,8 @@ class NaiveOracle:
     What the oracle of the mutants is held against: without its reduction. A task is two steps, so
     that tasks of different EUs overlap in time; tasks that then touch a common byte, one of them
     writing, are an error, and so are a read of anything but the bytes that the producer wrote and
-    a state in which nothing can go on.
+    a state in which nothing can go on. The queues of a dynamic program count as EUs that begin once
+    one of so many EUs is free for them, for any number of these.
     """
 
     def __init__(self, programs: Sequence[Program], graph: Graph) -> None:
@@ -144,18 +148,21 @@ class NaiveOracle:
     def check(self) -> None:
         memories = {()}
         for program in self.programs:
+            queues = len(program.queues)
             following: set[tuple] = set()
-            for memory in memories:
-                following |= self._explore(program, dict(memory))
+            for self.eus in range(queues, 0 if program.dynamic else queues - 1, -1):
+                for memory in memories:
+                    following |= self._explore(program, dict(memory))
             memories = following
 
     def _explore(self, program: Program, memory: dict) -> set[tuple]:
-        start = ((0,) * program.eus, (0,) * program.eus, (), tuple(sorted(memory.items())))
+        nowhere = (0,) * len(program.queues)
+        start = (nowhere, nowhere, (), tuple(sorted(memory.items())))
         seen, stack, ends = {start}, [start], set()
         while stack:
             state = stack.pop()
             self.states += 1
-            if self.states > 60000:
+            if self.states > 30000:
                 raise TimeoutError
             following = self._successors(program, state)
             if not following:
@@ -173,7 +180,8 @@ class NaiveOracle:
         found = []
         blocked = []
         for eu, queue in enumerate(program.queues):
-            if at[eu] >= len(queue):
+            before = zip(at[:eu], program.queues, strict=False)
+            if at[eu] >= len(queue) or sum(a < len(q) for a, q in before) >= self.eus:
                 continue
             step = queue[at[eu]]
             on = (*at[:eu], at[eu] + 1, *at[eu + 1 :])
@@ -183,10 +191,12 @@ class NaiveOracle:
                 if events.count(step.event) >= step.count:
                     found.append((on, phase, events, memory))
             elif isinstance(step, Barrier):
+                if program.dynamic:
+                    raise Wrong("a barrier")
                 blocked.append(eu)
             else:
                 found.append(self._run(program, state, eu, step))
-        if len(blocked) == program.eus:
+        if blocked and len(blocked) == len(program.queues):
             found.append((tuple(a + 1 for a in at), phase, events, memory))
         return found
 

@@ -157,25 +157,33 @@ class _Launches:
     def __init__(self, plan: Interpreter, adversary: Adversary, find_races: bool) -> None:
         self.plan, self.adversary, self.find_races = plan, adversary, find_races
         self.memory = Memory(plan.initial, plan.eus)
-        self.races = Races(len(plan.initial), plan.eus)
+        self.races: Races  # of the launch
         self.steps = 0
         self.done: set[tuple[str, int]] = set()
         self.number = 0
         self.events: dict[str, _Event] = {}
         self.ready: list[int] = []
-        self.at: list[int] = []
+        self.at: list[int] = []  # of each queue
+        self.taken = 0  # queues of a dynamic program
 
     def launch(self, number: int) -> None:
         """Execute one program; after it, all EUs meet."""
-        self.number, self.events = number, {}
+        self.number, self.events, self.taken = number, {}, 0
         program = self.plan.programs[number]
+        queues = program.queues
         self.adversary.launch(program.eus)
-        self.at = [0] * program.eus
-        self._advance([self._walk(eu, queue) for eu, queue in enumerate(program.queues)])
-        stuck = {e: q[self.at[e]] for e, q in enumerate(program.queues) if self.at[e] < len(q)}
+        # What came before is over. Two queues have no order because one EU happens to run both.
+        self.races = Races(len(self.plan.initial), len(queues))
+        self.at = [0] * len(queues)
+        if program.dynamic:
+            self._advance([self._take(eu, queues) for eu in range(program.eus)])
+            queues = queues[: self.taken]
+        else:
+            self._advance([self._walk(eu, eu, queue) for eu, queue in enumerate(queues)])
+        stuck = {i: q[self.at[i]] for i, q in enumerate(queues) if self.at[i] < len(q)}
         if stuck:
             raise self._deadlock(program, stuck)
-        self._meet(self.plan.eus)
+        self.memory.meet(self.plan.eus)
 
     def _advance(self, walks: Sequence[Walk]) -> None:
         """Go on until nobody can."""
@@ -198,7 +206,8 @@ class _Launches:
                 continue
             arrived.append(eu)
             if len(arrived) == len(walks):
-                self._meet(len(arrived))
+                self.memory.meet(len(arrived))
+                self.races.meet(len(arrived))
                 self.ready, arrived = arrived, []
 
     def outputs(self) -> dict[int, Bytes]:
@@ -220,84 +229,93 @@ class _Launches:
             found[value.index] = data
         return found
 
-    def _meet(self, eus: int) -> None:
-        self.memory.meet(eus)
-        self.races.meet(eus)
+    def _take(self, eu: int, queues: Sequence[Sequence[Instruction]]) -> Walk:
+        while self.taken < len(queues):
+            number = self.taken
+            self.taken += 1
+            yield None  # others may take and run the next ones before this one begins
+            yield from self._walk(eu, number, queues[number])
 
-    def _walk(self, eu: int, queue: Sequence[Instruction]) -> Walk:
+    def _walk(self, eu: int, number: int, queue: Sequence[Instruction]) -> Walk:
+        """An EU runs queue `number`."""
         for step in queue:
             if type(step) is Run:
                 for i in range(step.count):
-                    yield from self._run(eu, step, step.first + i * step.stride)
+                    yield from self._run(eu, number, step, step.first + i * step.stride)
             elif type(step) is Signal:
-                self._signal(eu, self.events.setdefault(step.event, _Event()))
+                self._signal(eu, number, self.events.setdefault(step.event, _Event()))
                 yield None
             elif type(step) is Wait:
                 event = self.events.setdefault(step.event, _Event())
                 while event.count < step.count:
                     yield step
                 if event.clock is not None:
-                    self.races.learn(eu, event.clock)
+                    self.races.learn(number, event.clock)
                 self.memory.refresh(eu)
                 yield None
             else:
                 assert isinstance(step, Barrier)
                 yield step
-            self.at[eu] += 1
+            self.at[number] += 1
 
-    def _signal(self, eu: int, event: _Event) -> None:
+    def _signal(self, eu: int, number: int, event: _Event) -> None:
         self.memory.release(eu)
-        clock = self.races.clock(eu)
+        clock = self.races.clock(number)
         event.clock = clock if event.clock is None else np.maximum(event.clock, clock)
         event.count += 1
         self.ready += event.waiting  # each looks again at the count
         event.waiting = []
 
-    def _run(self, eu: int, run: Run, number: int) -> Walk:
+    def _run(self, eu: int, queue: int, run: Run, number: int) -> Walk:
         task = self.plan.task(self.number, run, number)
         if (task.operator, number) in self.done:
-            raise ScheduleError(f"{task} on EU {eu} is run for the second time", "task")
+            raise ScheduleError(f"{task} {self._where(queue)} is run for the second time", "task")
         self.done.add((task.operator, number))
-        self.races.start(eu, task)
+        self.races.start(queue, task)
         operands = []
         for part in task.reads:
-            operands.append(self._read(eu, task, part).reshape(part.shape))
+            operands.append(self._read(eu, queue, task, part).reshape(part.shape))
             yield None
         body = self.plan.bodies.get(task.operator, digest)
         shapes = [part.shape for part in task.writes]
         results = compute(body, task.operator, number, operands, shapes)
         for part, result in zip(task.writes, results, strict=True):
-            self._write(eu, task, part, result)
+            self._write(eu, queue, task, part, result)
             yield None
 
-    def _read(self, eu: int, task: Task, part: Part) -> Bytes:
-        other, at, who = self.races.read(eu, part)
+    def _read(self, eu: int, queue: int, task: Task, part: Part) -> Bytes:
+        other, at, who = self.races.read(queue, part)
         if other is not None and self.find_races:
-            raise self._race(eu, task, "reads", part, other, who, "writes", at)
+            raise self._race(queue, task, "reads", part, other, who, "writes", at)
         data = self.memory.read(eu, part.at)
         wrong = part.at[data != part.right]
         if len(wrong):
             raise ScheduleError(
-                f"{task} on EU {eu} reads {part.value} and finds other bytes than were to be "
-                f"written, at {self._bytes(wrong)}",
+                f"{task} {self._where(queue)} reads {part.value} and finds other bytes than were "
+                f"to be written, at {self._bytes(wrong)}",
                 "clobber",
             )
         return data
 
-    def _write(self, eu: int, task: Task, part: Part, data: Bytes) -> None:
-        other, at, who = self.races.write(eu, part)
+    def _write(self, eu: int, queue: int, task: Task, part: Part, data: Bytes) -> None:
+        other, at, who = self.races.write(queue, part)
         if other is not None and self.find_races:
-            raise self._race(eu, task, "writes", part, other, who, "touches", at)
+            raise self._race(queue, task, "writes", part, other, who, "touches", at)
         self.memory.write(eu, part.at, data)
 
     def _race(
-        self, eu: int, task: Task, verb: str, part: Part, other: Task, who: int, did: str, at: Ints
-    ) -> ScheduleError:
+        self, queue: int, task: Task, verb: str, part: Part, other: Task, who: int, did: str,
+        at: Ints,
+    ) -> ScheduleError:  # fmt: skip
         return ScheduleError(
-            f"{task} on EU {eu} {verb} {part.value} at {self._bytes(at)}, which {other} on EU "
-            f"{who} {did} in no order",
+            f"{task} {self._where(queue)} {verb} {part.value} at {self._bytes(at)}, which {other} "
+            f"{self._where(who)} {did} in no order",
             "race",
         )
+
+    def _where(self, queue: int) -> str:
+        """For a message."""
+        return f"in queue {queue}" if self.plan.programs[self.number].dynamic else f"on EU {queue}"
 
     def _bytes(self, at: Ints) -> str:
         """The first and last of some addresses, for a message."""
@@ -306,8 +324,10 @@ class _Launches:
         return f"bytes {at.min() - start}..{at.max() - start} of {memory} memory"
 
     def _deadlock(self, program: Program, stuck: Mapping[int, Instruction]) -> ScheduleError:
+        """stuck: queues that are begun and not over, and where they stand."""
+        unit = "queue" if program.dynamic else "EU"
         parts = []
-        for eu, step in stuck.items():
+        for number, step in stuck.items():
             if isinstance(step, Wait):
                 rest = {other: q[self.at[other] :] for other, q in enumerate(program.queues)}
                 late = [other for other in rest if Signal(step.event) in rest[other]]
@@ -315,8 +335,8 @@ class _Launches:
                 what = f"for event {step.event} ({have} of {step.count} signals)"
             else:
                 met = [other for other in stuck if isinstance(stuck[other], Barrier)]
-                late = [other for other in range(program.eus) if other not in met]
+                late = [other for other in range(len(program.queues)) if other not in met]
                 what = "at a barrier"
-            who = f"of EU {', '.join(map(str, late))}" if late else "of nobody"
-            parts.append(f"EU {eu} waits at place {self.at[eu]} {what} {who}")
+            who = f"of {unit} {', '.join(map(str, late))}" if late else "of nobody"
+            parts.append(f"{unit} {number} waits at place {self.at[number]} {what} {who}")
         return ScheduleError(f"program {program.name} deadlocks: {'; '.join(parts)}", "deadlock")

@@ -1,8 +1,9 @@
-"""Races of one execution, found by vector clocks as they happen.
+"""Races of one launch, found by vector clocks as they happen.
 
 The clock of an EU says how many tasks of each EU are over for it: those before signals that it
 waited for. An access of a byte that another EU's task touched, one of the two a write, races unless
-that task is over for it. Which of the two came first in this execution does not matter.
+that task is over for it. Which of the two came first in this execution does not matter. Each queue
+of a dynamic program counts as an EU: who runs it may be anyone.
 """
 
 import numpy as np

@@ -1,6 +1,6 @@
 // What the page carries, as typed arrays, and how things are found in it. No drawing here.
 
-const ORDER = -1, LAUNCH = -2, BARRIER = -3, END = -4; // of a reason; an event's number otherwise
+const ORDER = -1, LAUNCH = -2, BARRIER = -3, END = -4, TAKE = -5; // of a reason; an event's number otherwise
 const TYPES = { f8: Float64Array, i4: Int32Array };
 
 /** A column: its type and the base64 text of its little-endian bytes. */
@@ -133,7 +133,8 @@ class Schedule {
   eventName(event) { return this.events[event][1]; }
 
   reasonText(reason) {
-    const known = { [ORDER]: "order", [LAUNCH]: "launch", [BARRIER]: "barrier", [END]: "end" };
+    const known = { [ORDER]: "order", [LAUNCH]: "launch", [BARRIER]: "barrier", [END]: "end",
+      [TAKE]: "take" };
     return known[reason] ?? `event ${this.eventName(reason)}`;
   }
 
