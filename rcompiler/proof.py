@@ -130,11 +130,12 @@ class _Rebuilt:
         queues = tuple(tuple(self._queue(eu, stream)) for eu, stream in enumerate(launch.streams))
         return Program(
             launch.name,
-            len(queues),
+            launch.eus,
             self._buffers,
             queues,
             artifact.arena_bytes,
             int(artifact.constants.size),
+            dynamic=launch.taken_by > 0,
         )
 
     def _queue(self, eu: int, stream: np.ndarray) -> Iterable[Instruction]:

@@ -14,6 +14,10 @@ Events, barriers and launches are counters that only grow: a wait for the n-th s
 waits for (e - 1) * signals_per_launch + n, so nothing is cleared between inferences. A waiter
 spins, then yields, then sleeps in a futex; a signal enters the kernel only if somebody sleeps.
 
+TAKE calls what stands in a queue that nobody has taken, which is a number from a counter; END comes
+back to it, until the numbers are higher than the queues. Each launch counts up by as many as there
+are queues and threads, so that the next one starts with a number that is known.
+
 Every wait inside a launch is bounded: a sleeper looks around once per slice, and if no EU made
 any progress for the limit it writes down what it waited for, and all others leave their waits too.
 """
@@ -67,6 +71,9 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %workspace = llvm.getelementptr %workspaces[%workspace_start]
     : (!llvm.ptr, i64) -> !llvm.ptr, i8
   %operands = llvm.alloca %most x !llvm.ptr {alignment = 64 : i64} : (i64) -> !llvm.ptr
+  %preturn = llvm.alloca %c1 x i64 : (i64) -> !llvm.ptr
+  %nowhere = llvm.mlir.constant(-1 : i64) : i64
+  llvm.store %nowhere, %preturn : i64, !llvm.ptr
   llvm.br ^next(%c0, %progress : i64, i64)
 
 ^next(%pos: i64, %made: i64):
@@ -76,7 +83,8 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %w1 = llvm.getelementptr %w[1] : (!llvm.ptr) -> !llvm.ptr, i64
   %a1 = llvm.getelementptr %w[2] : (!llvm.ptr) -> !llvm.ptr, i64
   llvm.switch %op : i64, ^end [
-    @@RUN: ^run, @@WAIT: ^wait, @@SIGNAL: ^signal, @@BARRIER_OP: ^barrier, @@REPEAT: ^repeat
+    @@RUN: ^run, @@WAIT: ^wait, @@SIGNAL: ^signal, @@BARRIER_OP: ^barrier, @@REPEAT: ^repeat,
+    @@TAKE: ^take, @@END: ^over
   ]
 
 ^run:
@@ -197,6 +205,39 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %go = llvm.select %again, %begin, %after_repeat : i1, i64
   llvm.br ^next(%go, %made : i64, i64)
 
+^take:
+  %counter = llvm.load %w1 : !llvm.ptr -> i64
+  %queues = llvm.load %a1 : !llvm.ptr -> i64
+  %ptable = llvm.getelementptr %w[3] : (!llvm.ptr) -> !llvm.ptr, i64
+  %table = llvm.load %ptable : !llvm.ptr -> i64
+  %counter_word = llvm.mul %counter, %line : i64
+  %pcounter = llvm.getelementptr %events[%counter_word] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %taken = llvm.call @veu_add(%pcounter) : (!llvm.ptr) -> i64
+  %pround = llvm.getelementptr %totals[%counter] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %per_launch = llvm.load %pround : !llvm.ptr -> i64
+  %rounds = llvm.mul %per_launch, %before : i64
+  %taken0 = llvm.sub %taken, %c1 : i64
+  %which = llvm.sub %taken0, %rounds : i64
+  %some = llvm.icmp "slt" %which, %queues : i64
+  llvm.cond_br %some, ^enter, ^none
+^enter:
+  llvm.store %pos, %preturn : i64, !llvm.ptr
+  %entry = llvm.add %table, %which : i64
+  %pentry = llvm.getelementptr %stream[%entry] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %distance = llvm.load %pentry : !llvm.ptr -> i64
+  %queue = llvm.add %table, %distance : i64
+  llvm.br ^next(%queue, %made : i64, i64)
+^none:
+  llvm.store %nowhere, %preturn : i64, !llvm.ptr
+  %four = llvm.mlir.constant(4 : i64) : i64
+  %after_take = llvm.add %pos, %four : i64
+  llvm.br ^next(%after_take, %made : i64, i64)
+
+^over:
+  %return = llvm.load %preturn : !llvm.ptr -> i64
+  %done = llvm.icmp "slt" %return, %c0 : i64
+  llvm.cond_br %done, ^end, ^next(%return, %made : i64, i64)
+
 ^failed:
   llvm.br ^end
 ^end:
@@ -280,6 +321,17 @@ _BEFORE = """
   %pbegun = llvm.getelementptr %stamps[%place] : (!llvm.ptr, i64) -> !llvm.ptr, i64
   %begun = llvm.call @veu_now() : () -> i64
   llvm.store %begun, %pbegun : i64, !llvm.ptr
+  %pplaces = llvm.getelementptr %unit[@@PLACES] : (!llvm.ptr) -> !llvm.ptr, i64
+  %places = llvm.load %pplaces : !llvm.ptr -> !llvm.ptr
+  %null = llvm.mlir.zero : !llvm.ptr
+  %noted = llvm.icmp "ne" %places, %null : !llvm.ptr
+  llvm.cond_br %noted, ^note, ^noted
+^note:
+  %row = llvm.lshr %place, %c1 : i64
+  %pplace = llvm.getelementptr %places[%row] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  llvm.store %pos, %pplace : i64, !llvm.ptr
+  llvm.br ^noted
+^noted:
 """
 _AFTER = """
   %over = llvm.call @veu_now() : () -> i64

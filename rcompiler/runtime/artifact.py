@@ -134,7 +134,9 @@ class Artifact:
         header = {**header, "certificate": self.certificate, "provenance": dict(self.provenance)}
         for name in self.stages:
             sections[_STAGE + name] = _packed(self.stages, name)
-        container.write(Path(path), header, dict(sorted(sections.items())))
+        dynamic = any(program.taken_by for program in self.programs)
+        version = container.DYNAMIC if dynamic else container.STATIC
+        container.write(Path(path), header, dict(sorted(sections.items())), version)
 
     @staticmethod
     def load(path: str | Path, *, full: bool = False, mapped: bool = True) -> "Artifact":
@@ -207,7 +209,9 @@ def _certificate(header: Mapping[str, Any], described: Mapping[str, Any]) -> str
 def _encode_program(program: Program) -> dict[str, Any]:
     names = sorted({name for names in program.operators for name in names})
     number = {name: index for index, name in enumerate(names)}
+    taken = {"taken_by": program.taken_by} if program.taken_by else {}
     return {
+        **taken,
         "name": program.name,
         "events": list(program.events),
         "words": [len(stream) for stream in program.streams],
@@ -276,7 +280,13 @@ def _decode_image(entry: Any, content: bytes) -> Image:
 def _decode_program(entry: Any, streams: tuple[np.ndarray, ...]) -> Program:
     names = strings(entry["names"])
     operators = tuple(tuple(names[i] for i in integers(row)) for row in entry["operators"])
-    return Program(string(entry["name"]), streams, strings(entry["events"]), operators)
+    return Program(
+        string(entry["name"]),
+        streams,
+        strings(entry["events"]),
+        operators,
+        integer(entry.get("taken_by", 0)),
+    )
 
 
 def _tensors(entries: Any) -> tuple[Tensor, ...]:

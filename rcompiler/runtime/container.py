@@ -30,7 +30,10 @@ import numpy as np
 from rcompiler.errors import ArtifactError
 
 MAGIC = b"\x93RCX"
-VERSION = 2
+# Format versions: what a file needs a reader to know. A file has the least that says it all.
+STATIC = 2
+DYNAMIC = 3  # programs whose streams are queues that EUs take: "taken_by"
+VERSIONS = (STATIC, DYNAMIC)
 _PREFIX = struct.Struct("<4sIQ32s16x")
 _ALIGNMENT = 64
 _STRONG_UP_TO = 8 << 20
@@ -41,12 +44,13 @@ Json = dict[str, object]
 _T = TypeVar("_T")
 
 
-def write(path: Path, header: Json, sections: Mapping[str, np.ndarray]) -> None:
+def write(path: Path, header: Json, sections: Mapping[str, np.ndarray], version: int) -> None:
     """Write atomically: the file is there completely, or what was there before still is.
 
     Args:
         header: JSON values; the description of the sections is added.
         sections: name -> uint8[size].
+        version: one of VERSIONS.
 
     Raises:
         ArtifactError: the file cannot be written.
@@ -55,7 +59,7 @@ def write(path: Path, header: Json, sections: Mapping[str, np.ndarray]) -> None:
     text = json.dumps(
         {**header, "sections": described}, sort_keys=True, separators=(",", ":"), allow_nan=False
     ).encode()
-    prefix = _PREFIX.pack(MAGIC, VERSION, len(text), hashlib.sha256(text).digest())
+    prefix = _PREFIX.pack(MAGIC, version, len(text), hashlib.sha256(text).digest())
     with replacing(path) as file:
         file.write(prefix)
         file.write(text)
@@ -106,8 +110,9 @@ def read(path: Path, full: bool = False, mapped: bool = True) -> tuple[Json, dic
     if data.size < _PREFIX.size or bytes(data[:4]) != MAGIC:
         raise _fault(path, "it is no compiled model", "give a file written by save()")
     _, version, size, digest = _PREFIX.unpack(data[: _PREFIX.size].tobytes())
-    if version != VERSION:
-        what = f"it has format version {version}, this is for version {VERSION}"
+    if version not in VERSIONS:
+        known = " and ".join(map(str, VERSIONS))
+        what = f"it has format version {version}, this is for versions {known}"
         raise _fault(path, what, "compile the model again with this version")
     text = data[_PREFIX.size : _PREFIX.size + min(size, _MAX_HEADER)].tobytes()
     if len(text) != size or hashlib.sha256(text).digest() != digest:

@@ -41,11 +41,13 @@ EVENT = 3  # what it waited for: an event, or one of the two below
 EXPECTED = 4
 ACTUAL = 5
 STAMPS = 6  # address of two words for each RUN of the stream: ns at its start and end, if timed
+PLACES = 7  # 0, or address of a word for each RUN: where in the stream it stands, if timed
 ON_BARRIER = -1
 ON_WORKERS = -2
 
 # Opcodes of the instruction streams; see runtime/tables.py for the operands.
 END, RUN, WAIT, SIGNAL, BARRIER_OP, REPEAT = range(6)
+TAKE = 64  # only `runtime.schedule` writes it: files have none
 
 # Results of the launch function.
 OK, ABORTED, LOST = range(3)

@@ -162,7 +162,7 @@ class Executable:
 
 
 def _threads(artifact: Artifact, asked: int | None) -> int:
-    most = max((len(program.streams) for program in artifact.programs), default=1)
+    most = max((program.eus for program in artifact.programs), default=1)
     if asked is None:
         return min(most, len(os.sched_getaffinity(0)))
     if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
@@ -175,6 +175,9 @@ def _busy(artifact: Artifact) -> int:
     costs microseconds."""
     most = 1
     for program in artifact.programs:
+        if program.taken_by:
+            most = max(most, min(program.taken_by, len(program.streams)))
+            continue
         for eu, stream in enumerate(program.streams, 1):
             steps = tables.instructions(stream)
             if eu > most and any(op not in (tables.BARRIER, tables.END) for _, op, _ in steps):

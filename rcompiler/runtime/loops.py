@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from rcompiler.errors import ArtifactError
-from rcompiler.runtime.control import BARRIER_OP, END, REPEAT, RUN, SIGNAL, WAIT
+from rcompiler.runtime.control import BARRIER_OP, END, REPEAT, RUN, SIGNAL, TAKE, WAIT
 
 MAX_DEPTH = 8  # loops inside of each other
 MAX_INSTRUCTIONS = 1 << 22  # that a stream goes through; models have thousands
@@ -21,7 +21,7 @@ MAX_STEP = 1 << 46  # bytes, like any distance in memory
 _COUNTED = {RUN: 6, REPEAT: 5}
 _OFFSET = 6  # operand of a RUN that is the first offset; every second one from there on is one
 _ITERATION = 3  # word of a REPEAT
-_LENGTH = {WAIT: 3, SIGNAL: 2, BARRIER_OP: 1, END: 1}
+_LENGTH = {WAIT: 3, SIGNAL: 2, BARRIER_OP: 1, END: 1, TAKE: 4}
 
 Steps = tuple[tuple[int, int], ...]
 

@@ -25,6 +25,7 @@ _NUMPY_TYPES = frozenset(
     "bool int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64".split()
 )
 MAX_EUS = 4096
+MAX_QUEUES = 1 << 22  # of a dynamic program
 MAX_BYTES = 1 << 46
 MAX_RANK = 64  # of a numpy array
 MAX_WORKSPACE = 1 << 30  # bytes; on-chip memory of a real device is far below
@@ -92,18 +93,25 @@ class KernelEntry:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """One launch: a stream per EU.
+    """One launch: a stream per EU; or, of a dynamic program, one per queue, which the EUs take.
 
     Attributes:
-        streams: int64 words, see `runtime.tables`; one per EU.
+        streams: int64 words, see `runtime.tables`.
         events: names, by event number.
-        operators: per EU, the operator that its i-th RUN belongs to.
+        operators: per stream, the operator that its i-th RUN belongs to.
+        taken_by: EUs of a dynamic program, which take the streams in this order; else 0.
     """
 
     name: str
     streams: tuple[np.ndarray, ...]
     events: tuple[str, ...]
     operators: tuple[tuple[str, ...], ...]
+    taken_by: int = 0
+
+    @property
+    def eus(self) -> int:
+        """EUs that it runs on."""
+        return self.taken_by or len(self.streams)
 
     def signals(self) -> list[int]:
         """How often a launch signals each event."""
@@ -142,9 +150,11 @@ def check_program(program: Program, kernels: Sequence[KernelEntry], limits: Limi
     """Refuse a program that could leave its buffers or tables.
 
     Raises:
-        ArtifactError: naming program, EU, word and the reason.
+        ArtifactError: naming program, EU or queue, word and the reason.
     """
-    if not 1 <= len(program.streams) <= MAX_EUS or len(program.operators) != len(program.streams):
+    most = MAX_QUEUES if program.taken_by else MAX_EUS
+    usable = 1 <= len(program.streams) <= most and 0 <= program.taken_by <= MAX_EUS
+    if not usable or len(program.operators) != len(program.streams):
         raise ArtifactError(f"program '{program.name}': it has no usable number of EUs")
     streams = [list(lines(parse(stream))) for stream in program.streams]
     for eu, steps in enumerate(streams):
@@ -156,9 +166,13 @@ def check_program(program: Program, kernels: Sequence[KernelEntry], limits: Limi
                 elif line.opcode in (tables.WAIT, tables.SIGNAL):
                     if not 0 <= operands[0] < len(program.events):
                         wrong = f"there is no event {operands[0]}"
+                elif line.opcode == tables.TAKE:
+                    wrong = "only the runtime takes queues"
                 if wrong:
                     raise _fault(program, eu, line.position, wrong)
     _check_counts(program, streams)
+    if program.taken_by:
+        _check_queues(program, streams)
 
 
 def _signals(program: Program, streams: Sequence[Sequence[Line]]) -> list[int]:
@@ -198,6 +212,31 @@ def _check_counts(program: Program, streams: Sequence[Sequence[Line]]) -> None:
         )
 
 
+def _check_queues(program: Program, streams: Sequence[Sequence[Line]]) -> None:
+    """One EU alone can take the queues in order: then any number of them never deadlock.
+
+    Queues lie once in memory for all EUs, so nothing is written to them: they have no loops.
+    """
+    signals = [0] * len(program.events)
+    for number, steps in enumerate(streams):
+        for line in steps:
+            wrong = None
+            if line.counts:
+                wrong = "a queue that any EU may take has no loops"
+            elif line.opcode == tables.SIGNAL:
+                signals[line.operands[0]] += 1
+            elif line.opcode == tables.BARRIER:
+                wrong = "EUs that take queues meet in no barrier"
+            elif line.opcode == tables.WAIT and signals[line.operands[0]] < line.operands[1]:
+                event, count = line.operands
+                wrong = (
+                    f"it waits for {count} signals of event '{program.events[event]}', "
+                    f"of which {signals[event]} come before it"
+                )
+            if wrong:
+                raise _fault(program, number, line.position, wrong)
+
+
 def _wrong_run(
     operands: tuple[int, ...], kernels: Sequence[KernelEntry], limits: Limits
 ) -> str | None:
@@ -222,7 +261,9 @@ def _wrong_run(
     return None
 
 
-def _fault(program: Program, eu: int, position: int, what: str) -> ArtifactError:
+def _fault(program: Program, stream: int, position: int, what: str) -> ArtifactError:
+    unit = "queue" if program.taken_by else "EU"
     return ArtifactError(
-        f"program '{program.name}', EU {eu}, word {position}: {what}; compile the model again"
+        f"program '{program.name}', {unit} {stream}, word {position}: {what}; compile the model "
+        "again"
     )

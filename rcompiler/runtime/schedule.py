@@ -3,8 +3,13 @@
 All launches of a model run in one foreign call: the programs are put behind each other, separated
 by a barrier. A model compiled for more EUs than this process has CPUs keeps its results: several
 EUs are folded onto one thread, in an order that some execution of the original could have had.
+
+The queues of a dynamic program lie behind the streams of the threads, all in one block of words,
+with a table of where each begins. A TAKE in every stream runs the next of them until none is left.
+Its counter is one more event, that each queue and, when none is left, each thread counts up.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -12,8 +17,28 @@ import numpy as np
 
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime import tables
+from rcompiler.runtime.control import LINE
 from rcompiler.runtime.loops import Item, Line, Loop, lines, parse
 from rcompiler.runtime.program import Program
+
+
+@dataclass(frozen=True)
+class Piece:
+    """The stream of a thread, or a queue.
+
+    Attributes:
+        start: its first word in the block of all words.
+        stream: its words there.
+        operators: the operator of its i-th RUN.
+        event: of a queue the counter of those that are taken, else -1.
+        queue: number of the queue in its program.
+    """
+
+    start: int
+    stream: np.ndarray
+    operators: Sequence[str]
+    event: int = -1
+    queue: int = -1
 
 
 @dataclass
@@ -21,18 +46,33 @@ class Schedule:
     """What `runtime.threads` runs.
 
     Attributes:
-        streams: one per thread.
+        words: of all streams and queues.
+        threads: their streams.
+        queues: of all dynamic programs.
         events: "program: event" by event number.
         totals: signals per launch, by event number.
-        operators: per thread, the operator of its i-th RUN.
         operands: most operands of any RUN, at least 1.
     """
 
-    streams: list[np.ndarray]
+    words: np.ndarray
+    threads: list[Piece]
+    queues: list[Piece]
     events: list[str]
     totals: list[int]
-    operators: list[list[str]]
     operands: int
+
+    @property
+    def streams(self) -> list[np.ndarray]:
+        """One per thread."""
+        return [piece.stream for piece in self.threads]
+
+    def find(self, thread: int, position: int) -> tuple[Piece, int]:
+        """What stands at a position, counted from the start of a thread's stream, and the position
+        in it."""
+        word = self.threads[thread].start + position
+        number = bisect_right(self.queues, word, key=lambda queue: queue.start)
+        piece = self.queues[number - 1] if number else self.threads[thread]
+        return piece, word - piece.start
 
 
 @dataclass
@@ -41,6 +81,20 @@ class _Thread:
 
     items: list[Item] = field(default_factory=list)
     operators: list[str] = field(default_factory=list)
+
+    def stream(self) -> np.ndarray:
+        """int64[words]."""
+        stream = tables.Stream()
+        stream.items(self.items)
+        return stream.end()
+
+
+@dataclass(frozen=True)
+class _Taken:
+    """A dynamic program: its queues and the event that counts those that are taken."""
+
+    queues: list[_Thread]
+    event: int
 
 
 @dataclass(frozen=True)
@@ -63,25 +117,72 @@ def combine(programs: Sequence[Program], threads: int) -> Schedule:
         ArtifactError: EUs have to be folded and the program cannot run in any order (deadlock).
     """
     result = [_Thread() for _ in range(threads)]
+    taken: list[_Taken] = []
     events: list[str] = []
     totals: list[int] = []
     for number, program in enumerate(programs):
-        parts = _parts(program, threads)
+        first = len(events)
+        events += [f"{program.name}: {event}" for event in program.events]
+        totals += program.signals() if threads > 1 else [0] * len(program.events)
+        if program.taken_by and threads > 1:
+            queues = [
+                _Thread(_renumbered(parse(stream)[:-1], first), list(names))
+                for stream, names in zip(program.streams, program.operators, strict=True)
+            ]
+            take = Line(0, tables.TAKE, (len(events), len(queues), 0))
+            parts = [_Thread([take]) for _ in range(threads)]
+            taken.append(_Taken(queues, len(events)))
+            events.append(f"{program.name}: queues taken")
+            totals.append(len(queues) + threads)
+        else:
+            parts = [
+                _Thread(_renumbered(part.items, first), part.operators)
+                for part in _parts(program, threads)
+            ]
         for home, part in zip(result, parts, strict=True):
             if number and threads > 1:
                 home.items.append(_BARRIER)
-            home.items += _renumbered(part.items, len(events))
+            home.items += part.items
             home.operators += part.operators
-        events += [f"{program.name}: {event}" for event in program.events]
-        totals += program.signals() if threads > 1 else [0] * len(program.events)
-    runs = [line for t in result for line in lines(t.items) if line.opcode == tables.RUN]
+    everything = [*result, *(queue for one in taken for queue in one.queues)]
+    runs = [line for t in everything for line in lines(t.items) if line.opcode == tables.RUN]
     operands = max((line.operands[4] for line in runs), default=1)
-    streams = []
-    for thread in result:
-        stream = tables.Stream()
-        stream.items(thread.items)
-        streams.append(stream.end())
-    return Schedule(streams, events, totals, [t.operators for t in result], max(1, operands))
+    return Schedule(*_placed(result, taken), events, totals, max(1, operands))
+
+
+def _placed(
+    threads: Sequence[_Thread], taken: Sequence[_Taken]
+) -> tuple[np.ndarray, list[Piece], list[Piece]]:
+    """One block of words, and where the threads and the queues are in it."""
+    streams = [thread.stream() for thread in threads]
+    queued = [[queue.stream() for queue in one.queues] for one in taken]
+    # Whole cache lines for each thread: it counts the iterations of its loops in its stream.
+    parts = [np.append(stream, np.zeros(-len(stream) % LINE, np.int64)) for stream in streams]
+    for queues in queued:
+        starts = np.cumsum([len(queues), *map(len, queues)])
+        parts += [starts[:-1].astype(np.int64), *queues]
+    words = np.concatenate(parts)
+    starts_at = iter(np.cumsum([0, *map(len, parts)]).tolist())
+
+    def piece(stream: np.ndarray, names: Sequence[str], event: int = -1, queue: int = -1) -> Piece:
+        start = next(starts_at)
+        return Piece(start, words[start : start + len(stream)], names, event, queue)
+
+    own = [piece(stream, thread.operators) for stream, thread in zip(streams, threads, strict=True)]
+    behind: list[Piece] = []
+    for one, queues in zip(taken, queued, strict=True):
+        _aim(own, one.event, next(starts_at))
+        pairs = zip(queues, one.queues, strict=True)
+        behind += [piece(q, t.operators, one.event, i) for i, (q, t) in enumerate(pairs)]
+    return words, own, behind
+
+
+def _aim(threads: Sequence[Piece], event: int, table: int) -> None:
+    """Let the TAKE of each thread that counts with this event find the table of its queues."""
+    for piece in threads:
+        for line in lines(parse(piece.stream)):
+            if line.opcode == tables.TAKE and line.operands[0] == event:
+                piece.stream[line.position + 3] = table - piece.start
 
 
 def _parts(program: Program, threads: int) -> list[_Thread]:

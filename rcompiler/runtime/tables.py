@@ -6,6 +6,7 @@
     BARRIER                       the n-th of every EU meet
     REPEAT  count, words, 0, n, (word, step) * n
     END                           last word of a stream
+    TAKE    event, queues, table  not in files: run queues until none of so many is left
 
 base: ARENA (temporaries), CONSTANTS, or EXTERNAL + i (inputs, then outputs).
 
@@ -21,10 +22,10 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 
 from rcompiler.runtime.control import BARRIER_OP as BARRIER
-from rcompiler.runtime.control import END, REPEAT, RUN, SIGNAL, WAIT
+from rcompiler.runtime.control import END, REPEAT, RUN, SIGNAL, TAKE, WAIT
 from rcompiler.runtime.loops import Item, Line, Loop, executed, parse
 
-__all__ = ["BARRIER", "END", "REPEAT", "RUN", "SIGNAL", "WAIT", "Stream", "instructions"]
+__all__ = ["BARRIER", "END", "REPEAT", "RUN", "SIGNAL", "TAKE", "WAIT", "Stream", "instructions"]
 
 ARENA, CONSTANTS, EXTERNAL = range(3)
 

@@ -9,7 +9,7 @@ import ctypes
 import os
 import threading
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import getpid
@@ -21,10 +21,10 @@ from rcompiler.errors import DeviceError
 from rcompiler.runtime import control as at
 from rcompiler.runtime import tables
 from rcompiler.runtime.image import LoadedImage
-from rcompiler.runtime.loops import executed, iterations, parse
+from rcompiler.runtime.loops import executed, iterations, lines, parse
 from rcompiler.runtime.memory import address, arena
 from rcompiler.runtime.program import KernelEntry
-from rcompiler.runtime.schedule import Schedule
+from rcompiler.runtime.schedule import Piece, Schedule
 from rcompiler.runtime.stamps import Stamps
 
 _WORD = 8
@@ -103,7 +103,7 @@ class Team:
             _Launch(code.function(f"veu_launch{suffix}")), self._shared.control_address
         )
         if self.stamps is not None:
-            self._shared.units[: self.threads, at.STAMPS] = self.stamps.addresses()
+            self._shared.units[: self.threads, [at.STAMPS, at.PLACES]] = self.stamps.addresses()
             self.start = partial(self.stamps.start, self.start)
         enter = _Worker(code.function(f"veu_worker{suffix}"))
         workers = _start(self._shared, code, enter, self.threads, pin)
@@ -140,44 +140,71 @@ class Team:
         event, expected, actual = (int(unit[i]) for i in (at.EVENT, at.EXPECTED, at.ACTUAL))
         if event == at.ON_WORKERS:
             return f"EU 0 waits for {expected - actual} worker(s) to finish"
-        now = self._now(eu)
-        turn = f", iteration {'.'.join(map(str, now[1]))}" if now[1] else ""
-        where = f"EU {eu} at word {now[0]}{turn}{self._neighbours(eu, now)} waits for"
+        piece, (position, turns) = self._now(eu)
+        queue = f" in queue {piece.queue}" if piece.queue >= 0 else ""
+        turn = f", iteration {'.'.join(map(str, turns))}" if turns else ""
+        near = _neighbours(piece, (position, turns))
+        where = f"EU {eu}{queue} at word {position}{turn}{near} waits for"
         if event == at.ON_BARRIER:
             return f"{where} {expected - actual} more EU(s) at a barrier"
-        before = (int(self._shared.control[at.EPOCH]) - 1) * self._schedule.totals[event]
+        before = self._earlier(event)
         return (
             f"{where} signal {expected - before} of event '{self._schedule.events[event]}', which "
             f"came {actual - before} times{self._signallers(event)}"
         )
 
-    def _now(self, eu: int) -> Place:
-        """Where an EU is: the word of its stream, and the iteration of each loop around it."""
-        position = int(self._shared.units[eu][at.POSITION])
-        items = parse(self._schedule.streams[eu])
-        return position, tuple(iterations(items, position, self._shared.streams[eu]))
+    def _now(self, eu: int) -> tuple[Piece, Place]:
+        """Where an EU is: in which stream, at which word, in which iteration of each loop there."""
+        piece, position = self._schedule.find(eu, int(self._shared.units[eu][at.POSITION]))
+        turns = iterations(parse(piece.stream), position, self._shared.stream(piece))
+        return piece, (position, tuple(turns))
 
-    def _neighbours(self, eu: int, now: Place) -> str:
-        names = self._schedule.operators[eu]
-        done = 0
-        for line, index in executed(parse(self._schedule.streams[eu])):
-            if (line.position, index) == now:
-                break
-            done += line.opcode == tables.RUN
-        after = f"after operator '{names[done - 1]}'" if done else ""
-        before = f"before operator '{names[done]}'" if done < len(names) else ""
-        return f" ({', '.join(filter(None, (after, before)))})" if after or before else ""
+    def _earlier(self, event: int) -> int:
+        """The count of an event at the start of the launch."""
+        return (int(self._shared.control[at.EPOCH]) - 1) * self._schedule.totals[event]
 
     def _signallers(self, event: int) -> str:
         late = []
-        for eu, stream in enumerate(self._schedule.streams):
-            now = self._now(eu)
+        for who, piece, now in self._open():
             gone = False
-            for line, index in executed(parse(stream)):
+            for line, index in executed(parse(piece.stream)):
                 gone = gone or (line.position, index) == now
                 if gone and line.opcode == tables.SIGNAL and line.at(index)[0] == event:
-                    late.append(f"EU {eu} at word {line.position}")
+                    late.append(f"{who} at word {line.position}")
         return f" (still to come from {', '.join(late[:4])})" if late else " (nobody is left to)"
+
+    def _open(self) -> Iterator[tuple[str, Piece, Place]]:
+        """What is not over: whose it is, and from where on."""
+        for eu in range(self.threads):
+            own = self._schedule.threads[eu]
+            piece, now = self._now(eu)
+            if piece is not own:
+                yield f"EU {eu} in queue {piece.queue}", piece, now
+                now = _take(own, piece.event)
+            yield f"EU {eu}", own, now
+        for piece in self._schedule.queues:
+            if piece.queue >= self._shared.count(piece.event) - self._earlier(piece.event):
+                yield f"queue {piece.queue}", piece, (0, ())
+
+
+def _take(own: Piece, event: int) -> Place:
+    """Where in its stream a thread is that runs one of the queues that this event counts."""
+    for line in lines(parse(own.stream)):
+        if line.opcode == tables.TAKE and line.operands[0] == event:
+            return line.position, ()
+    raise AssertionError(f"no thread takes queues of event {event}")
+
+
+def _neighbours(piece: Piece, now: Place) -> str:
+    names = piece.operators
+    done = 0
+    for line, index in executed(parse(piece.stream)):
+        if (line.position, index) == now:
+            break
+        done += line.opcode == tables.RUN
+    after = f"after operator '{names[done - 1]}'" if done else ""
+    before = f"before operator '{names[done]}'" if done < len(names) else ""
+    return f" ({', '.join(filter(None, (after, before)))})" if after or before else ""
 
 
 class _Process:
@@ -266,9 +293,12 @@ class _Shared:
         units = arena((threads + 1) * at.UNIT_WORDS * _WORD, "EU blocks").view(np.int64)
         self.units = units.reshape(threads + 1, at.UNIT_WORDS)
         self.totals = np.array([*schedule.totals, 0], np.int64)
-        self._as_built = schedule.streams
-        # a thread counts the iterations of its loops in its stream
-        self.streams = [s.copy() if tables.loops(s) else s for s in schedule.streams]
+        self._as_built = schedule.words
+        self._words = schedule.words
+        if any(map(tables.loops, schedule.streams)):  # threads count in them
+            self._words = arena(schedule.words.nbytes, "streams").view(np.int64)
+            self._words[:] = schedule.words
+        self.streams = [self.stream(piece) for piece in schedule.threads]
         self._stream_table = np.array([address(s) for s in self.streams], np.int64)
         self._kernel_table = np.array([*(code.function(k.name) for k in kernels), 0], np.int64)
         workspace = max((k.workspace for k in kernels), default=0)
@@ -291,6 +321,14 @@ class _Shared:
         self.control[at.WORKSPACES] = address(self.workspaces)
         self.control[at.WORKSPACE] = workspace
 
+    def stream(self, piece: Piece) -> np.ndarray:
+        """The words of a stream or queue that threads walk."""
+        return self._words[piece.start : piece.start + len(piece.stream)]
+
+    def count(self, event: int) -> int:
+        """How often an event was counted up, over all launches."""
+        return int(self.events[event * at.LINE])
+
     def reset(self) -> None:
         """After an aborted launch: all counters as if it had gone well. No worker may run."""
         epoch = int(self.control[at.EPOCH])
@@ -299,8 +337,7 @@ class _Shared:
         self.control[at.BARRIER] = 0
         self.control[at.ABORT] = 0
         self.units[:, at.FAILED] = 0
-        for stream, built in zip(self.streams, self._as_built, strict=True):
-            stream[:] = built  # it may have been left in a loop
+        self._words[:] = self._as_built  # a thread may have been left in a loop
 
 
 def _start(

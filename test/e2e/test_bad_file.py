@@ -43,7 +43,7 @@ def rewrite(path, change=lambda header: None, words=None):
     decisive = {k: v for k, v in header.items() if k not in ("certificate", "provenance")}
     text = json.dumps([decisive, facts], sort_keys=True, separators=(",", ":"))
     header["certificate"] = hashlib.sha256(text.encode()).hexdigest()
-    container.write(path, header, dict(sorted(sections.items())))
+    container.write(path, header, dict(sorted(sections.items())), container.STATIC)
 
 
 def test_truncated_and_damaged_files(saved):
