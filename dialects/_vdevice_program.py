@@ -22,6 +22,8 @@ from rcompiler.dialects.iterations import (
 
 LARGEST = 1 << 62  # of any number that moves: sums and differences of two are in 64 bits
 
+MOST_QUEUES = 1 << 22  # of a program: text may name queues far faster than lists can be made
+
 Problem = tuple[ir.OpView, str]
 """The op to blame and what is wrong with it."""
 
@@ -43,7 +45,10 @@ _INTEGERS = {
 
 @dataclass(frozen=True)
 class _Program:
-    """The parts of one program, by name; buffers and events with the iteration they are of."""
+    """The parts of one program, by name; buffers and events with the iteration they are of.
+
+    lists: of EUs or of queues.
+    """
 
     eus: int
     buffers: dict[str, tuple[Any, Index]]
@@ -53,7 +58,7 @@ class _Program:
 
 
 def list_problems(op: Any, unit: str) -> Iterator[str]:
-    """What is wrong with one list, for the units (EUs) first..last."""
+    """What is wrong with one list, for the units (EUs, queues) first..last."""
     yield from place_problems(op, ("vdevice.program",))
     yield from integer_problems(op, {"first": 0, "last": 0})
     if op.last.value < op.first.value:
@@ -81,7 +86,11 @@ def problems(program: Any) -> Iterator[Problem]:
         yield from _placement(program, buffer, index)
     for eu in parts.lists:
         yield from _loops(eu, eu.body.blocks[0])
-    yield from _units(program, parts)
+    kinds = {op.operation.name for op in parts.lists}
+    if len(kinds) > 1:
+        other = next(op for op in parts.lists if op.operation.name != parts.lists[0].operation.name)
+        yield other, "may not stand beside the other kind of lists: a program has EUs or queues"
+    yield from _queues(parts) if kinds == {"vdevice.queue"} else _units(program, parts)
     for eu in parts.lists:
         for op, index in instances(eu.body.blocks[0]):
             yield from _instruction(op, index, eu, parts)
@@ -109,7 +118,7 @@ def _names(attribute: Any) -> list[str]:
 def _collect(program: Any, parts: _Program) -> Iterator[Problem]:
     for op, index in instances(program.body.blocks[0]):
         kind = op.operation.name
-        if kind == "vdevice.eu" and not index:
+        if kind in ("vdevice.eu", "vdevice.queue") and not index:
             parts.lists.append(op)
         elif kind in ("vdevice.buffer", "vdevice.event"):
             name = name_at(op.sym_name.value, index)
@@ -117,7 +126,7 @@ def _collect(program: Any, parts: _Program) -> Iterator[Problem]:
                 yield op, f"redefines @{name} of this program"
             (parts.buffers if kind == "vdevice.buffer" else parts.events)[name] = (op, index)
         else:
-            yield op, "may not stand in a vdevice.program: only buffer, event and eu may"
+            yield op, "may not stand in a vdevice.program: only buffer, event, eu and queue may"
 
 
 def _placement(program: Any, buffer: Any, index: Index) -> Iterator[Problem]:
@@ -156,6 +165,20 @@ def _units(program: Any, parts: _Program) -> Iterator[Problem]:
         yield program, f"has no list for EU {missing[0]} of {parts.eus}"
 
 
+def _queues(parts: _Program) -> Iterator[Problem]:
+    """Queues are numbered through, and meet nowhere."""
+    expected = 0
+    for queue in parts.lists:
+        if queue.first.value != expected:
+            yield queue, f"begins with queue {queue.first.value}, and queue {expected} is the next"
+        expected = queue.last.value + 1
+        if expected > MOST_QUEUES:
+            yield queue, f"names queue {queue.last.value}: a program has at most {MOST_QUEUES}"
+        for op in queue.body.blocks[0].operations:
+            if op.operation.name == "vdevice.barrier":
+                yield op, "may not stand in a vdevice.queue: which EU runs it is not known"
+
+
 def _instruction(op: Any, index: Index, eu: Any, parts: _Program) -> Iterator[Problem]:
     kind = op.operation.name
     for key, least in _INTEGERS.get(kind, {}).items() if index else ():
@@ -172,7 +195,8 @@ def _instruction(op: Any, index: Index, eu: Any, parts: _Program) -> Iterator[Pr
         case "vdevice.barrier":
             return
         case _:
-            yield op, "may not stand in a vdevice.eu: only wait, run, signal and barrier may"
+            where = eu.operation.name
+            yield op, f"may not stand in a {where}: only wait, run, signal and barrier may"
 
 
 def _run(op: Any, index: Index, eu: Any, parts: _Program) -> Iterator[str]:

@@ -342,7 +342,8 @@ class _Compilation:
                 for k in kernels
             ),
             programs=tuple(
-                Program(p.name, p.streams, p.events, p.operators) for p in tables.launches
+                Program(p.name, p.streams, p.events, p.operators, p.taken_by)
+                for p in tables.launches
             ),
             inputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.inputs),
             outputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.outputs),

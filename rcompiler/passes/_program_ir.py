@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 
 from torch_mlir import ir
 
@@ -50,11 +51,12 @@ def write_program(program: Program, source: ScheduleGraph, device: str, bound: i
         write_lines(buffers, loops, write)
         write_lines([event_line(event) for event in _events(program)], loops, write_event)
         for first, last, steps in _shared_lists(program):
-            eu = vdevice.EuOp.build(first, last)
+            kind = vdevice.QueueOp if program.dynamic else vdevice.EuOp
+            eu = kind.build(first, last)
             inner = eu.body.blocks.append() if not len(eu.body.blocks) else eu.body.blocks[0]
             lines = [*map(instruction_line, program.queues[first], steps)]
             with ir.InsertionPoint(inner):
-                write_lines(lines, loops, write_instruction)
+                write_lines(lines, loops and not program.dynamic, write_instruction)
 
 
 def _write_constant(buffer: Buffer, source: ScheduleGraph) -> None:
@@ -81,7 +83,7 @@ def _events(program: Program) -> list[str]:
 
 def _shared_lists(program: Program) -> list[tuple[int, int, list[int]]]:
     """(first EU, last EU, eu_step per instruction): neighbours whose lists differ only by a
-    constant task shift.
+    constant task shift; or queues of a dynamic program.
     """
     found: list[tuple[int, int, list[int]]] = []
     for eu, queue in enumerate(program.queues):
@@ -130,6 +132,7 @@ def read_programs(module: ir.Operation) -> list[Program]:
     """The programs in the order in which @main launches them."""
     ops = [v.operation for v in module.regions[0].blocks[0].operations]
     programs = {_string(o, "sym_name"): o for o in ops if o.name == "vdevice.program"}
+    eus = {_string(o, "sym_name"): _integer(o, "eus") for o in ops if o.name == "vdevice.device"}
     launches = [
         ir.FlatSymbolRefAttr(v.operation.attributes["program"]).value
         for f in ops
@@ -137,16 +140,19 @@ def read_programs(module: ir.Operation) -> list[Program]:
         for v in f.regions[0].blocks[0].operations
         if v.operation.name == "vdevice.launch"
     ]
-    return [_read_program(programs[name]) for name in launches]
+    return [_read_program(programs[name], eus) for name in launches]
 
 
-def _read_program(op: ir.Operation) -> Program:
+def _read_program(op: ir.Operation, eus: Mapping[str, int]) -> Program:
+    """eus: by the name of a device."""
     buffers: list[Buffer] = []
     lists: dict[int, tuple[Instruction, ...]] = {}
+    dynamic = False
     for inner, index in instances(op.regions[0].blocks[0]):
         if inner.operation.name == "vdevice.buffer":
             buffers.append(_read_buffer(inner.operation, index))
-        elif inner.operation.name == "vdevice.eu":
+        elif inner.operation.name in ("vdevice.eu", "vdevice.queue"):
+            dynamic = inner.operation.name == "vdevice.queue"
             first, last = (_integer(inner.operation, name) for name in ("first", "last"))
             for eu in range(first, last + 1):
                 body = instances(inner.operation.regions[0].blocks[0])
@@ -154,11 +160,12 @@ def _read_program(op: ir.Operation) -> Program:
     queues = tuple(lists[eu] for eu in sorted(lists))
     return Program(
         _string(op, "sym_name"),
-        len(queues),
+        eus[ir.FlatSymbolRefAttr(op.attributes["device"]).value] if dynamic else len(queues),
         tuple(buffers),
         queues,
         _integer(op, "arena"),
         _integer(op, "constants"),
+        dynamic,
     )
 
 

@@ -32,12 +32,15 @@ class TensorInfo:
 
 @dataclass(frozen=True)
 class ProgramTables:
-    """One launch: a stream per EU, event names by number, operator names of the runs of each EU."""
+    """One launch: a stream per EU or queue, event names by number, operator names of the runs of
+    each; taken_by: EUs that take the queues of a dynamic program, else 0.
+    """
 
     name: str
     streams: tuple[np.ndarray, ...]
     events: tuple[str, ...]
     operators: tuple[tuple[str, ...], ...]
+    taken_by: int
 
 
 @dataclass(frozen=True)
@@ -80,7 +83,8 @@ def read_tables(module: ir.Operation) -> Tables:
     for program in programs:
         names = tuple(tuple(i.operator for i in q if isinstance(i, Run)) for q in program.queues)
         streams = tuple(encode(program, numbers, len(inputs)))
-        launches.append(ProgramTables(program.name, streams, tuple(event_ids(program)), names))
+        events, taken_by = tuple(event_ids(program)), program.eus if program.dynamic else 0
+        launches.append(ProgramTables(program.name, streams, events, names, taken_by))
     eus = ir.IntegerAttr(device.attributes["eus"]).value
     return Tables(tuple(programs), kernels, tuple(launches), inputs, outputs, eus)
 
