@@ -9,7 +9,7 @@ from typing import Literal, get_args
 
 from rcompiler.errors import CompilerError
 
-Policy = Literal["base", "wave", "bsp", "merge", "rammer", "list"]
+Policy = Literal["base", "wave", "bsp", "merge", "rammer", "list", "dynamic"]
 RollerPolicy = Literal["roller", "osdi22"]
 Tune = Literal["off", "kernels"]
 Roots = Literal["auto", "direct", "winograd2", "winograd4"]

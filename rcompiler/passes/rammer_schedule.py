@@ -6,9 +6,9 @@ Before:
 After:
     "rtask.kernel"() ... (the chosen ones)
     "vdevice.device"() {eus = 2 : i64, sym_name = "device"} : () -> ()
-    "vdevice.program"() ({ buffers, events, one list of run/wait/signal/barrier for each EU })
-    {sym_name = "main_0", ...} func.func @main() attributes {rtask.inputs = [...], rtask.outputs =
-    [...]} { "vdevice.launch"() {program = @main_0} ... }
+    "vdevice.program"() ({ buffers, events, one list of run/wait/signal/barrier for each EU, or the
+    queues that EUs take }) {sym_name = "main_0", ...} func.func @main() attributes {rtask.inputs =
+    [...], rtask.outputs = [...]} { "vdevice.launch"() {program = @main_0} ... }
 Needs: rKernels (roller-tile). The policy's result is validated before it is written.
 """
 
@@ -35,7 +35,7 @@ DEVICE_SYMBOL = "device"
 class RammerSchedule(Pass):
     """Schedule all rTasks over the EUs of a device (policy: the paper's, or a baseline)."""
 
-    policy: Literal["base", "wave", "bsp", "merge", "rammer", "list"] = "rammer"
+    policy: Literal["base", "wave", "bsp", "merge", "rammer", "list", "dynamic"] = "rammer"
     eus: int = 0
     device: str = "cpu"
 

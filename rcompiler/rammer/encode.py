@@ -1,4 +1,4 @@
-"""Schedule tables of the runtime: one int64 stream per EU, and back.
+"""Schedule tables of the runtime: one int64 stream per EU, or per queue, and back.
 
 [1 RUN, kernel, first, count, stride, n, (base, byte offset) * n] [2 WAIT, event, count]
 [3 SIGNAL, event] [4 BARRIER] [5 REPEAT, count, words, 0, n, (word, step) * n] [0 END]. base: 0 the
@@ -32,14 +32,17 @@ def event_ids(program: Program) -> dict[str, int]:
 
 
 def encode(program: Program, kernels: Mapping[str, int], inputs: int) -> list[Stream]:
-    """One stream per EU; what repeats is a loop where that makes the stream smaller.
+    """One stream per queue; what repeats is a loop where that makes the stream smaller.
+
+    The queues of a dynamic program have no loops: who walks a loop counts in its stream, and they
+    lie once for all EUs.
 
     kernels: number of each rKernel in the code table; inputs: how many inputs the signature has.
     Raises ScheduleError for a run of an rKernel or buffer that is not there.
     """
     place = {b.name: _address(b, inputs) for b in program.buffers}
     return [
-        np.array([*_words(roll(lines))[0], END], np.int64)
+        np.array([*_words(lines if program.dynamic else roll(lines))[0], END], np.int64)
         for lines in program_lines(program, kernels, place)
     ]
 
@@ -47,7 +50,7 @@ def encode(program: Program, kernels: Mapping[str, int], inputs: int) -> list[St
 def program_lines(
     program: Program, kernels: Mapping[str, Hashable], place: Mapping[str, tuple[Hashable, int]]
 ) -> list[list[Line]]:
-    """The instructions of each EU as lines: what may move in a loop are their numbers.
+    """The instructions of each queue as lines: what may move in a loop are their numbers.
 
     place: memory and byte offset of each buffer. Fixed part and numbers are as many as the words of
     the instruction. Raises ScheduleError for a run of an rKernel or buffer that is not there.

@@ -55,7 +55,8 @@ class Regular:
     def __init__(
         self, graph: Graph, programs: Sequence[Program], packing: Packing, block: dict[str, int]
     ) -> None:
-        self._graph, self._programs = graph, programs
+        self._graph = graph
+        self._programs = [program for program in programs if not program.dynamic]  # with loops
         self._packing, self._block = packing, block
         # what each line writes in each innermost loop: block by iteration of that loop
         self._written: dict[tuple[_Key, _Index], dict[int, int]] = {}
@@ -63,7 +64,7 @@ class Regular:
         self._seen: set[int] = set()
         self._flat = self._rolled = 0
         queue = 0
-        for program in programs:
+        for program in self._programs:
             for steps, lines in zip(
                 program.queues, self._lines(program, [0] * packing.n), strict=True
             ):

@@ -8,6 +8,7 @@ from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.plan_memory import MemoryPlan, plan_memory
 from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.policy.bsp import schedule_bsp
+from rcompiler.rammer.policy.dynamic import schedule_dynamic
 from rcompiler.rammer.policy.kernels import check_mode
 from rcompiler.rammer.policy.list import schedule_list
 from rcompiler.rammer.policy.merge import schedule_merge
@@ -23,6 +24,7 @@ POLICIES = {
     "merge": schedule_merge,
     "rammer": schedule_rammer,
     "list": schedule_list,
+    "dynamic": schedule_dynamic,
 }
 _MEETING = ("base", "wave", "bsp")  # those whose EUs never wait for a single other one
 
@@ -53,8 +55,9 @@ def schedule(
     """Schedule a graph on `eus` EUs.
 
     policy: "rammer" (the paper), "list" (critical path), "merge" (launches merged two by two),
-    "bsp" (a barrier after each wave), "wave" (one launch per wave), "base" (one per operator).
-    kernels: "select", "fast" or "efficient". Deterministic. Raises ScheduleError.
+    "bsp" (a barrier after each wave), "wave" (one launch per wave), "base" (one per operator),
+    "dynamic" (a work queue). kernels: "select", "fast" or "efficient". Deterministic. Raises
+    ScheduleError.
     """
     costs = costs or Costs()
     if policy not in POLICIES:

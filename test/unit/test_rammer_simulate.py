@@ -132,4 +132,6 @@ def test_what_holds_for_every_time_line(seed, operators, eus):
             assert path[-1].end == pytest.approx(max(s.end for s in line.spans))
             bounds = (line.work_bound_ns, line.path_bound_ns, line.bandwidth_bound_ns)
             assert line.makespan_ns >= max(bounds) * (1 - 1e-9)
+        if any(program.dynamic for program in programs):
+            continue  # a slow run may be lucky: others take its place (Graham's anomalies)
         assert ends[0] <= ends[1] * (1 + 1e-9) and ends[1] <= ends[2] * (1 + 1e-9)

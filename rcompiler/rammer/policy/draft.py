@@ -4,8 +4,9 @@ A *share* is the contiguous range of an operator's rTasks that one EU runs. Wait
 needs share"; which events carry them is decided when the program is written down (`emit`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,14 +35,16 @@ class Needs:
 class Shares:
     """Where an operator runs: n shares, in task order.
 
-    eu, first, count: (n,); place: (n,) the number of the share among the runs of its EU; finish:
-    (n,) ns; clock: (n, eus) runs of each EU that are over when the share is, itself included.
+    eu, first, count: (n,); line: (n,) column of the clocks that counts it, in a static program its
+    EU; place: (n,) the number of the share in its line; finish: (n,) ns; clock: (n, lines) shares
+    of each line that are over when the share is, itself included.
     """
 
     kernel: Kernel
     eu: Ints
     first: Ints
     count: Ints
+    line: Ints
     place: Ints
     finish: Floats
     clock: NDArray[np.int32]
@@ -53,9 +56,10 @@ class Draft:
     """State of a program that grows operator by operator.
 
     free: (eus,) when each EU is done; known: (eus, eus) how many runs of EU f are certainly over
-    when EU e goes on; length: (eus,) runs so far.
+    when EU e goes on; length: (eus,) runs so far. dynamic: whether the shares are to be taken.
     """
 
+    dynamic: ClassVar[bool] = False
     graph: Graph
     costs: Costs
     links: Dependences
@@ -156,15 +160,7 @@ class Draft:
         known = self.known[eu]
         rows = np.arange(len(eu))
         known[rows, eu] = self.length[eu]
-        kept = []
-        for name, need in sorted(trial.needs, key=self._latest):
-            source = self.shares[name]
-            done = known[:, source.eu] > source.place[None, :]
-            wait = need & ~done
-            if not wait.any():
-                continue  # ordered already, through others
-            kept.append(Needs(name, wait, np.asarray((wait | done).all(axis=1))))
-            known = np.maximum(known, _joined(wait, source.clock))
+        kept = unsettled(self.shares, trial.needs, known)
         self.known[eu] = known
         clock = known
         place = self.length[eu]
@@ -172,12 +168,32 @@ class Draft:
         self.free[eu] = trial.finish
         self.length[eu] += 1
         self.shares[op.name] = Shares(
-            trial.kernel, eu, trial.first, trial.count, place, trial.finish, clock, tuple(kept)
+            trial.kernel, eu, trial.first, trial.count, eu, place, trial.finish, clock, tuple(kept)
         )
 
-    def _latest(self, need: tuple[str, Bools]) -> float:
-        """Producers that finish last come first: to wait for them settles most of the others."""
-        return -float(self.shares[need[0]].finish.max())
+
+def unsettled(
+    placed: Mapping[str, Shares],
+    needs: Sequence[tuple[str, Bools]],
+    known: NDArray[np.int32],
+) -> list[Needs]:
+    """What shares must wait for, of all that they need.
+
+    needs: producers, and which of their shares. known: (n, lines) what is over anyway; what is,
+    once all waits are passed, is added.
+    """
+    kept = []
+    # Producers that finish last come first: to wait for them settles most of the others.
+    for name, need in sorted(needs, key=lambda need: -float(placed[need[0]].finish.max())):
+        source = placed[name]
+        done = known[:, source.line] > source.place[None, :]
+        wait = need & ~done
+        if not wait.any():
+            continue  # ordered already, through others
+        kept.append(Needs(name, wait, np.asarray((wait | done).all(axis=1))))
+        learnt = known[:, : source.clock.shape[1]]  # lines that came later are not in its clock
+        np.maximum(learnt, _joined(wait, source.clock), out=learnt)
+    return kept
 
 
 Time = Callable[[Draft], float]

@@ -66,6 +66,7 @@ class _Events:
 def emit(draft: Draft, name: str, layout: Layout) -> Program:
     """The program of a draft, its values at the bytes of `layout`."""
     events = _Events(draft)
+    queues: list[list[Instruction]]
     steps: list[tuple[int, list[Instruction], Run, list[Signal]]] = []
     for op_name, shares in draft.shares.items():
         op = draft.graph.operator[op_name]
@@ -75,7 +76,10 @@ def emit(draft: Draft, name: str, layout: Layout) -> Program:
             waits = events.waits(shares.needs, row) if shares.needs else []
             run = Run(shares.kernel.name, op_name, first, count, 1, buffers)
             steps.append((eu, waits, run, events.signals[op_name][row]))
-    queues: list[list[Instruction]] = [[] for _ in draft.length]
+    if draft.dynamic:
+        queues = [[*waits, run, *signals] for _, waits, run, signals in steps]
+        return make_program(name, draft.graph, layout, queues, takers=len(draft.free))
+    queues = [[] for _ in draft.length]
     for eu, waits, run, signals in steps:
         queues[eu].extend(waits)
         queues[eu].append(run)
