@@ -89,7 +89,10 @@ def problems(program: Any) -> Iterator[Problem]:
     kinds = {op.operation.name for op in parts.lists}
     if len(kinds) > 1:
         other = next(op for op in parts.lists if op.operation.name != parts.lists[0].operation.name)
-        yield other, "may not stand beside the other kind of lists: a program has EUs or queues"
+        yield (
+            other,
+            "may not stand beside lists of the other kind: a program has those of EUs or queues",
+        )
     yield from _queues(parts) if kinds == {"vdevice.queue"} else _units(program, parts)
     for eu in parts.lists:
         for op, index in instances(eu.body.blocks[0]):
@@ -195,8 +198,10 @@ def _instruction(op: Any, index: Index, eu: Any, parts: _Program) -> Iterator[Pr
         case "vdevice.barrier":
             return
         case _:
-            where = eu.operation.name
-            yield op, f"may not stand in a {where}: only wait, run, signal and barrier may"
+            may = "wait, run, signal and barrier"
+            if eu.operation.name == "vdevice.queue":
+                may = "wait, run and signal"
+            yield op, f"may not stand in a {eu.operation.name}: only {may} may"
 
 
 def _run(op: Any, index: Index, eu: Any, parts: _Program) -> Iterator[str]:

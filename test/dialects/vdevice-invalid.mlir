@@ -83,7 +83,7 @@ func.func @f() {
 // Nothing else stands in a program.
 "vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
 "vdevice.program"() ({
-  // expected-error@+1 {{'llvm.unreachable' op may not stand in a vdevice.program: only buffer, event and eu may}}
+  // expected-error@+1 {{'llvm.unreachable' op may not stand in a vdevice.program: only buffer, event, eu and queue may}}
   "llvm.unreachable"() : () -> ()
 }) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 0 : i64} : () -> ()
 
@@ -394,7 +394,7 @@ func.func @f() {
 // -----
 
 // A wait belongs to a list.
-// expected-error@+1 {{'vdevice.wait' op expects to stand directly in vdevice.eu or vdevice.repeat, not in builtin.module}}
+// expected-error@+1 {{'vdevice.wait' op expects to stand directly in vdevice.eu or vdevice.queue or vdevice.repeat, not in builtin.module}}
 "vdevice.wait"() {event = @e, count = 1 : i64} : () -> ()
 
 // -----
@@ -411,7 +411,7 @@ func.func @f() {
 // -----
 
 // A signal belongs to a list.
-// expected-error@+1 {{'vdevice.signal' op expects to stand directly in vdevice.eu or vdevice.repeat, not in builtin.module}}
+// expected-error@+1 {{'vdevice.signal' op expects to stand directly in vdevice.eu or vdevice.queue or vdevice.repeat, not in builtin.module}}
 "vdevice.signal"() {event = @e} : () -> ()
 
 // -----
@@ -429,13 +429,13 @@ func.func @f() {
 // -----
 
 // A barrier belongs to a list.
-// expected-error@+1 {{'vdevice.barrier' op expects to stand directly in vdevice.eu or vdevice.repeat, not in builtin.module}}
+// expected-error@+1 {{'vdevice.barrier' op expects to stand directly in vdevice.eu or vdevice.queue or vdevice.repeat, not in builtin.module}}
 "vdevice.barrier"() : () -> ()
 
 // -----
 
 // A run belongs to a list.
-// expected-error@+1 {{'vdevice.run' op expects to stand directly in vdevice.eu or vdevice.repeat, not in builtin.module}}
+// expected-error@+1 {{'vdevice.run' op expects to stand directly in vdevice.eu or vdevice.queue or vdevice.repeat, not in builtin.module}}
 "vdevice.run"() {kernel = @k, operator = "o", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@x, @y]} : () -> ()
 
 // -----
@@ -917,7 +917,7 @@ func.func @f() {
 "vdevice.device"() {sym_name = "cpu", eus = 1 : i64} : () -> ()
 "vdevice.program"() ({
 "vdevice.repeat"() ({
-  // expected-error@+1 {{'vdevice.barrier' op may not stand in a vdevice.program: only buffer, event and eu may}}
+  // expected-error@+1 {{'vdevice.barrier' op may not stand in a vdevice.program: only buffer, event, eu and queue may}}
 "vdevice.barrier"() : () -> ()
 }) {count = 3 : i64} : () -> ()
   "vdevice.eu"() ({
@@ -968,3 +968,123 @@ func.func @f() {
 }) {count = 3 : i64} : () -> ()
   }) {first = 0 : i64, last = 0 : i64} : () -> ()
 }) {sym_name = "p", device = @cpu, arena = 256 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// Queues belong to a program.
+// expected-error@+1 {{'vdevice.queue' op expects to stand directly in vdevice.program, not in builtin.module}}
+"vdevice.queue"() ({
+}) {first = 0 : i64, last = 1 : i64} : () -> ()
+
+// -----
+
+// They have numbers from first to last.
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  // expected-error@+1 {{'vdevice.queue' op expects queues first <= last, not 1..0}}
+  "vdevice.queue"() ({
+  ^bb0:
+  }) {first = 1 : i64, last = 0 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// And one block.
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  // expected-error@+1 {{'vdevice.queue' op expects a body of one block}}
+  "vdevice.queue"() ({
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// The numbers leave none out.
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.queue"() ({
+  ^bb0:
+  }) {first = 0 : i64, last = 3 : i64} : () -> ()
+  // expected-error@+1 {{'vdevice.queue' op begins with queue 5, and queue 4 is the next}}
+  "vdevice.queue"() ({
+  ^bb0:
+  }) {first = 5 : i64, last = 5 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// They are not without number.
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  // expected-error@+1 {{'vdevice.queue' op names queue 1000000000000: a program has at most 4194304}}
+  "vdevice.queue"() ({
+  ^bb0:
+  }) {first = 0 : i64, last = 1000000000000 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// Whoever takes a queue meets nobody.
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.queue"() ({
+    // expected-error@+1 {{'vdevice.barrier' op may not stand in a vdevice.queue: which EU runs it is not known}}
+    "vdevice.barrier"() : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// Queues are taken by all EUs: none has a list of its own.
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.queue"() ({
+  ^bb0:
+  }) {first = 0 : i64, last = 3 : i64} : () -> ()
+  // expected-error@+1 {{'vdevice.eu' op may not stand beside lists of the other kind: a program has those of EUs or queues}}
+  "vdevice.eu"() ({
+  ^bb0:
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// Instructions are those of an EU.
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.queue"() ({
+    // expected-error@+1 {{'llvm.unreachable' op may not stand in a vdevice.queue: only wait, run and signal may}}
+    "llvm.unreachable"() : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// All queues of a list run tasks that there are.
+"rtask.kernel"() ({
+^bb0(%a: tensor<8xf32>):
+  "rtask.yield"(%a) : (tensor<8xf32>) -> ()
+}) {sym_name = "k", kind = "elementwise", grid = array<i64: 2>, tile = array<i64: 4>, register_tile = array<i64: 4>, vector_dim = 0 : i64, lanes = 4 : i64, tasks = 2 : i64, on_chip_bytes = 32 : i64, registers = 1 : i64, estimated_ns = 3.0 : f64, source = "roller", reads = [[array<i64: 0, 4, 0, 4>]], writes = [[array<i64: 0, 4, 0, 4>]]} : () -> ()
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.buffer"() {sym_name = "x", kind = "input", index = 0 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.buffer"() {sym_name = "y", kind = "output", index = 0 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.queue"() ({
+    // expected-error@+1 {{'vdevice.run' op runs task 2 of @k, which has 2}}
+    "vdevice.run"() {kernel = @k, operator = "o", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@x, @y]} : () -> ()
+  }) {first = 0 : i64, last = 2 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 64 : i64} : () -> ()
+
+// -----
+
+// Nor does it count in loops: the queues lie once for all EUs.
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.event"() {sym_name = "e0"} : () -> ()
+  "vdevice.queue"() ({
+    // expected-error@+1 {{'vdevice.repeat' op expects to stand directly in vdevice.program or vdevice.eu or vdevice.repeat, not in vdevice.queue}}
+    "vdevice.repeat"() ({
+      "vdevice.signal"() {event = @e0} : () -> ()
+    }) {count = 3 : i64} : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 0 : i64} : () -> ()

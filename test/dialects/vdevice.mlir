@@ -39,10 +39,38 @@
   }) {first = 0 : i64, last = 1 : i64} : () -> ()
 }) {sym_name = "main_0", device = @cpu, arena = 128 : i64, constants = 128 : i64} : () -> ()
 
+// The same as queues, which the two EUs take: four that run a task each.
+// CHECK:      "vdevice.program"() ({
+// CHECK:        "vdevice.queue"() ({
+// CHECK-NEXT:     "vdevice.run"() {buffers = [@x, @t], count = 1 : i64, eu_step = 1 : i64
+// CHECK-NEXT:     "vdevice.signal"() {event = @ready}
+// CHECK-NEXT:   }) {first = 0 : i64, last = 1 : i64}
+// CHECK-NEXT:   "vdevice.queue"() ({
+// CHECK-NEXT:     "vdevice.wait"() {count = 2 : i64, event = @ready}
+// CHECK-NEXT:     "vdevice.run"() {buffers = [@t, @y]
+// CHECK-NEXT:   }) {first = 2 : i64, last = 3 : i64}
+// CHECK-NEXT: }) {arena = 128 : i64, constants = 128 : i64, device = @cpu, sym_name = "main_1"}
+"vdevice.program"() ({
+  "vdevice.buffer"() {sym_name = "x", kind = "input", index = 0 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.buffer"() {sym_name = "t", kind = "temp", offset = 64 : i64, bytes = 64 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.buffer"() {sym_name = "y", kind = "output", index = 0 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.event"() {sym_name = "ready"} : () -> ()
+  "vdevice.queue"() ({
+    "vdevice.run"() {kernel = @k, operator = "copy", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@x, @t]} : () -> ()
+    "vdevice.signal"() {event = @ready} : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+  "vdevice.queue"() ({
+    "vdevice.wait"() {event = @ready, count = 2 : i64} : () -> ()
+    "vdevice.run"() {kernel = @k, operator = "copy_again", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@t, @y]} : () -> ()
+  }) {first = 2 : i64, last = 3 : i64} : () -> ()
+}) {sym_name = "main_1", device = @cpu, arena = 128 : i64, constants = 128 : i64} : () -> ()
+
 // CHECK-LABEL: func.func @main
 func.func @main() {
   // CHECK-NEXT: "vdevice.launch"() {program = @main_0} : () -> ()
+  // CHECK-NEXT: "vdevice.launch"() {program = @main_1} : () -> ()
   "vdevice.launch"() {program = @main_0} : () -> ()
+  "vdevice.launch"() {program = @main_1} : () -> ()
   return
 }
 

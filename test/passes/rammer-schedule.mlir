@@ -1,5 +1,6 @@
 // RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json candidates=1},rammer-schedule{device=%{inputs}/v3-2.json}' --split-input-file | filecheck %s
 // RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json candidates=1},rammer-schedule{device=%{inputs}/v3-2.json policy=base eus=4}' --split-input-file | filecheck %s --check-prefix=BASE
+// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json candidates=1},rammer-schedule{device=%{inputs}/v3-2.json policy=dynamic}' --split-input-file | filecheck %s --check-prefix=TAKEN
 
 #id = affine_map<(d0) -> (d0)>
 
@@ -22,6 +23,18 @@
 // BASE:        "vdevice.device"() {eus = 4 : i64
 // BASE:        "vdevice.launch"() {program = @main_0}
 // BASE-NEXT:   "vdevice.launch"() {program = @main_1}
+
+// Queues that the EUs take: those of the second rOperator wait for what they read of the first.
+// TAKEN:       "vdevice.device"() {eus = 2 : i64
+// TAKEN-NOT:   "vdevice.eu"
+// TAKEN:       "vdevice.queue"() ({
+// TAKEN-NEXT:    "vdevice.run"() {{.*}}first = 0 : i64{{.*}}operator = "abs"
+// TAKEN-NEXT:    "vdevice.signal"()
+// TAKEN-NOT:   "vdevice.eu"
+// TAKEN:         "vdevice.wait"()
+// TAKEN:         "vdevice.run"() {{.*}}operator = "root"
+// TAKEN-NOT:     "vdevice.signal"
+// TAKEN:       "vdevice.launch"() {program = @main_0}
 func.func @main(%x: tensor<1048576xf32> {rtask.name = "x", rtask.dtype = "float32"}) -> tensor<1024x1024xf32> {
   %a = "rtask.operator"() ({
     %e = tensor.empty() : tensor<1048576xf32>
@@ -54,6 +67,8 @@ func.func @main(%x: tensor<1048576xf32> {rtask.name = "x", rtask.dtype = "float3
 // CHECK-NOT:   "vdevice.launch"
 // BASE:        "vdevice.device"()
 // BASE-NOT:    "vdevice.launch"
+// TAKEN:       "vdevice.device"()
+// TAKEN-NOT:   "vdevice.launch"
 func.func @main(%x: tensor<4x0xf32>) -> tensor<4x0xf32> {
   %e = tensor.empty() : tensor<4x0xf32>
   return %e : tensor<4x0xf32>
