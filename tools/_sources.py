@@ -7,7 +7,7 @@ import argparse
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from onnx import ModelProto
@@ -15,6 +15,7 @@ from onnx import ModelProto
 import rcompiler
 from rcompiler.errors import ArtifactError, InvalidModel, ShapeError
 from rcompiler.frontend.load import load
+from rcompiler.options import Policy
 from rcompiler.tools import _data, models
 from rcompiler.tools._console import Parser, positive
 
@@ -92,7 +93,9 @@ def add_compile_options(parser: Parser) -> None:
         "the figures that tiles are chosen by; default: this machine, measured once",
     )
     group.add_argument(
-        "--policy", metavar="NAME", help="scheduling: rammer (default), wave or base"
+        "--policy",
+        metavar="NAME",
+        help=f"scheduling: rammer (default), or another of {', '.join(get_args(Policy))}",
     )
     group.add_argument(
         "--roller-policy",

@@ -32,7 +32,7 @@ from rcompiler.tools._record import asked, unpin_openblas, write_record
 if TYPE_CHECKING:
     from rcompiler.tools._schedule_bench import Figure
 
-_POLICIES = "base,wave,rammer,list"
+_POLICIES = "base,wave,rammer,list,dynamic"
 # Built-in models of which nothing but the price of an operator or of a hand-off is to be seen.
 _PROBES = ("nas_cells", "tiny_chain", "tiny_matmul_chain", "two_branch")
 

@@ -29,6 +29,7 @@ NETWORKS = {
 PLANS = [
     *(("rammer", eus) for eus in (1, 2, 3, 8)),
     *(("list", eus) for eus in (1, 2, 5)),
+    *(("dynamic", eus) for eus in (1, 2, 3)),
     *(("base", 3), ("wave", 2), ("wave", 8), ("bsp", 3), ("merge", 2)),
 ]
 
@@ -75,10 +76,11 @@ def test_whoever_decides_the_tiles_gives_the_same_bits(name, cache):
     model.close()
 
 
-def test_any_number_of_threads_gives_the_same_bits(cache):
+@pytest.mark.parametrize("policy", ["rammer", "dynamic"])
+def test_any_number_of_threads_gives_the_same_bits(policy, cache):
     """More threads than CPUs only when asked for; slow then, but it ends."""
     proto = models.build("two_branch", **NETWORKS["two_branch"])
-    artifact = rcompiler.compile_onnx(proto, eus=8, cache=cache).artifact
+    artifact = rcompiler.compile_onnx(proto, eus=8, policy=policy, cache=cache).artifact
     feeds, expected = None, None
     for threads in (1, 2, 3, 8, 100):
         model = CompiledModel(artifact, threads)

@@ -117,6 +117,21 @@ def two_steps(eus: int, sync: str = "event", name: str = "main_0") -> Program:
     return Program(name, tuple(streams), events, (("mul", "add"),) * eus)
 
 
+def taken_steps(shares: int, taken_by: int, name: str = "main_0") -> Program:
+    """y = 2 * (x * w) as queues: `shares` that scale, then as many that double, last part first,
+    and each wait for all that scale."""
+    size = -(-N // shares)
+    ranges = [(first, min(size, N - first)) for first in range(0, N, size)]
+    scale = [(EXTERNAL, 0), (CONSTANTS, 0), (ARENA, 0)]
+    double = [(ARENA, 0), (EXTERNAL + 1, 0)]
+    streams = [stream_of(("run", SCALE, *r, 1, scale), ("signal", 0)) for r in ranges]
+    streams += [
+        stream_of(("wait", 0, len(ranges)), ("run", TWICE, *r, 1, double)) for r in ranges[::-1]
+    ]
+    names = [("mul",)] * len(ranges) + [("add",)] * len(ranges)
+    return Program(name, tuple(streams), ("scaled",), tuple(names), taken_by)
+
+
 def stream_of(*steps: tuple) -> np.ndarray:
     """Steps like ("run", 1, 0, 64, 1, [(0, 0)]) or ("wait", 0, 1)."""
     stream = Stream()

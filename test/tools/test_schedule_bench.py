@@ -83,15 +83,15 @@ def test_table_and_record(bench):
     code, out, err = bench("--models=tiny_matmul_chain", "--eus=1", "--json=r.json")
     assert (code, err) == (0, "")
     head, row, load, *goals = out.splitlines()
-    assert head.split()[:2] == ["model", "operators"] and head.endswith("list/base")
-    assert row.split()[0] == "tiny_matmul_chain" and len(row.split()) == 2 + 4 + 3
+    assert head.split()[:2] == ["model", "operators"] and head.endswith("dynamic/base")
+    assert row.split()[0] == "tiny_matmul_chain" and len(row.split()) == 2 + 5 + 4
     assert load.startswith("load of the machine: ") and len(goals) == len(GOALS)
     with open("r.json") as file:
         record = json.load(file)
     assert {"device", "date", "versions", "commit", "openblas_coretype"} <= set(record)
     assert record["options"]["eus"] == 1 and len(record["goals"]) == len(GOALS)
     (model,) = record["models"]
-    assert [*model["ms"]] == [*model["gain"]] == ["base", "wave", "rammer", "list"]
+    assert [*model["ms"]] == [*model["gain"]] == ["base", "wave", "rammer", "list", "dynamic"]
     assert model["gain"]["base"] == 1.0
     assert model["launches"]["base"] == model["operators"] > 1
 

@@ -179,10 +179,13 @@ class NaiveOracle:
         at, phase, events, memory = state
         found = []
         blocked = []
+        busy = 0
         for eu, queue in enumerate(program.queues):
-            before = zip(at[:eu], program.queues, strict=False)
-            if at[eu] >= len(queue) or sum(a < len(q) for a, q in before) >= self.eus:
+            if busy == self.eus:
+                break  # nobody is left to take it
+            if at[eu] >= len(queue):
                 continue
+            busy += 1
             step = queue[at[eu]]
             on = (*at[:eu], at[eu] + 1, *at[eu + 1 :])
             if isinstance(step, Signal):
