@@ -94,6 +94,7 @@ def _head(view: View) -> dict[str, Any]:
         "policy": _clipped(view.policy),
         "eus": view.eus,
         "programs": [_clipped(name) for name in view.programs],
+        "dynamic": view.dynamic,
         "makespan": line.makespan_ns,
         "work": line.work_bound_ns,
         "longest": line.path_bound_ns,

@@ -1,7 +1,8 @@
 """The record: a view as JSON for scripts.
 
     {"format": "rcompiler-schedule-1", "model", "device", "policy", "eus", "programs": [name],
-     "makespan_ns", "bounds_ns": {"work", "path", "bandwidth"}, "utilisation", "rtasks",
+     "dynamic": [bool], "makespan_ns", "bounds_ns": {"work", "path", "bandwidth"}, "utilisation",
+     "rtasks",
      "arena_bytes", "arena_bound_bytes", "critical_path": [task], "events": [[program, name]],
      "operators": [...], "tasks", "idle", "waits", "signals", "lifetimes", "occupancy",
      "measured" or null: columns}
@@ -33,6 +34,7 @@ def record(view: View) -> str:
         "format": FORMAT,
         **{"model": view.name, "device": view.device, "policy": view.policy, "eus": view.eus},
         "programs": view.programs,
+        "dynamic": view.dynamic,
         "makespan_ns": line.makespan_ns,
         "bounds_ns": {
             "work": line.work_bound_ns,

@@ -38,9 +38,10 @@ class Plan:
 class View:
     """A schedule in time.
 
-    programs: names of the launches. operators: by name. path: tasks of the critical path, first to
-    last. bandwidth_bound_ns: all bytes that tasks touch through the level that all EUs share.
-    arena: bytes; lifetimes: of the values in it. measured: when the tasks did run, if known.
+    programs: names of the launches; dynamic: of each, whether its queues are taken, so that the EU
+    of a task is an estimate. operators: by name. path: tasks of the critical path, first to last.
+    bandwidth_bound_ns: all bytes that tasks touch through the level that all EUs share. arena:
+    bytes; lifetimes: of the values in it. measured: when the tasks did run, if known.
     """
 
     name: str
@@ -48,6 +49,7 @@ class View:
     device: str
     eus: int
     programs: tuple[str, ...]
+    dynamic: tuple[bool, ...]
     operators: dict[str, OperatorReport]
     timeline: Timeline
     bandwidth_bound_ns: float
@@ -95,6 +97,7 @@ def collect(plan: Plan, contention: bool = False) -> View:
         device=plan.device.name,
         eus=max((program.eus for program in plan.programs), default=1),
         programs=tuple(program.name for program in plan.programs),
+        dynamic=tuple(program.dynamic for program in plan.programs),
         operators={op.name: operators[op.name] for op in graph.operators},
         timeline=timeline,
         bandwidth_bound_ns=sum(k.task_bytes * k.tasks for k in touched) / shared if shared else 0.0,

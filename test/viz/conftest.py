@@ -28,13 +28,21 @@ QUEUES = (
     [("o0", 0, 1), ("+", "a"), ("o1", 0, 1), ("-", "b", 1), ("o3", 0, 1)],
     [("-", "a", 1), ("o2", 0, 1), ("+", "b")],
 )
+# EU 0:  o0 500..1500, signal a | takes o2 | o2 1600..4600, signal c | end
+# EU 1:  takes o1 | waits for a until 1600 | o1 1600..3600 | takes o3 | waits for c until 4700 | o3
+TAKEN = (
+    [("o0", 0, 1), ("+", "a")],
+    [("-", "a", 1), ("o1", 0, 1), ("+", "b")],
+    [("-", "a", 1), ("o2", 0, 1), ("+", "c")],
+    [("-", "b", 1), ("-", "c", 1), ("o3", 0, 1)],
+)
 
 
-def diamond_plan(rename=lambda name: name, queues=QUEUES, **reported):
+def diamond_plan(rename=lambda name: name, queues=QUEUES, takers=None, **reported):
     """The plan; rename: other names of operators and events; reported: other fields of reports."""
     kernels = [kernel(f"k{i}", (4, 4), (1, 1), r) for i, r in enumerate(("w", "w", "w", "ww"))]
     graph = chain(kernels, [[-1], [0], [0], [1, 2]])
-    program = hand_made(graph, *queues)
+    program = hand_made(graph, *queues, takers=takers)
     steps = [[_renamed(step, rename) for step in queue] for queue in program.queues]
     program = replace(program, queues=tuple(map(tuple, steps)))
     operators = tuple(
@@ -62,6 +70,12 @@ def _renamed(step, rename):
 @pytest.fixture
 def view():
     return collect(diamond_plan())
+
+
+@pytest.fixture
+def taken():
+    """The same by two EUs that take queues."""
+    return collect(diamond_plan(queues=TAKEN, takers=2))
 
 
 @pytest.fixture

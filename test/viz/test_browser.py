@@ -74,6 +74,21 @@ def test_the_screenshot_shows_the_timeline(show, view):
         assert figure in header
 
 
+def test_a_taken_task_is_on_its_eu_by_estimate_and_by_measurement(show, view, taken):
+    measured = Measured(2, (1, 0, 0, 1), (500.0, 1600.0, 1600.0, 4700.0),
+                        (1500.0, 4600.0, 3600.0, 5700.0))  # fmt: skip
+    found = show(replace(taken, measured=measured))
+    assert "idle: launch or take" in found.text("#legend")
+    found.click(*place_of(found, 0, 3000))
+    text = found.text("#panel")
+    assert "o2" in text and "0, as estimated: who is free takes it" in text
+    assert "take" in text and "Measured" in text
+    plain = show(view)
+    assert "take" not in plain.text("#legend")
+    plain.click(*place_of(plain, 0, 600))
+    assert "as estimated" not in plain.text("#panel")
+
+
 def test_a_click_names_operator_tile_waits_and_times(show, view):
     found = show(view)
     found.click(*place_of(found, 1, 3000))

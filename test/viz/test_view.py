@@ -57,6 +57,37 @@ def test_a_wait_that_does_not_block_knows_its_signal(plan):
     assert (round(free.since), round(free.until), free.task, free.by) == (3500, 3500, 3, 0)
 
 
+def test_queues_are_taken(taken, view):
+    assert (taken.dynamic, view.dynamic) == ((True,), (False,))
+    spans = [(s.operator, s.eu, round(s.start), round(s.end)) for s in taken.timeline.spans]
+    assert spans == [
+        ("o0", 0, 500, 1500),
+        ("o2", 0, 1600, 4600),
+        ("o1", 1, 1600, 3600),
+        ("o3", 1, 4700, 5700),
+    ]
+    gaps = [(g.eu, round(g.start), round(g.end), g.reason, g.cause) for g in taken.timeline.gaps]
+    assert sorted(gaps) == [
+        (0, 0, 500, "launch", -1),
+        (0, 1500, 1600, "take", -1),
+        (0, 4600, 5700, "end", -1),
+        (1, 0, 500, "launch", -1),
+        (1, 500, 600, "take", -1),
+        (1, 600, 1600, "a", 0),
+        (1, 3600, 3700, "take", -1),
+        (1, 3700, 4700, "c", 1),
+    ]
+    names = [name for _, name in taken.syncs.events]
+    waits = [(names[w.event], w.eu, round(w.since), round(w.until), w.task, w.by)
+             for w in taken.syncs.waits]  # fmt: skip
+    assert sorted(waits) == [
+        ("a", 0, 1600, 1600, 1, 0),
+        ("a", 1, 600, 1600, 2, 0),
+        ("b", 1, 3700, 3700, 3, 2),
+        ("c", 1, 3700, 4700, 3, 1),
+    ]
+
+
 def test_barriers_are_passed(plan):
     queues = (
         [("o0", 0, 1), "|", ("o1", 0, 1), "|", ("+", "c"), ("o3", 0, 1)],

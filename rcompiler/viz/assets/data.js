@@ -1,6 +1,7 @@
 // What the page carries, as typed arrays, and how things are found in it. No drawing here.
 
-const ORDER = -1, LAUNCH = -2, BARRIER = -3, END = -4, TAKE = -5; // of a reason; an event's number otherwise
+// Of a reason; an event's number otherwise.
+const ORDER = -1, LAUNCH = -2, BARRIER = -3, END = -4, TAKE = -5;
 const TYPES = { f8: Float64Array, i4: Int32Array };
 
 /** A column: its type and the base64 text of its little-endian bytes. */

@@ -71,7 +71,8 @@ class Panel {
     const range = count === 1 ? whole(first)
       : `${whole(first)} to ${whole(last)}${stride > 1 ? `, each ${stride}th` : ""}`;
     const spent = tasks.end[task] - tasks.start[task];
-    const launch = this.schedule.head.programs[tasks.program[task]];
+    const { programs, dynamic } = this.schedule.head, launch = programs[tasks.program[task]];
+    const taken = dynamic[tasks.program[task]] ? ", as estimated: who is free takes it" : "";
     return [
       element("h2", op.name),
       this._pairs([
@@ -80,7 +81,7 @@ class Panel {
         ["Tile", sizes(op.tile)],
         ["Registers", sizes(op.registers)],
         ["rTasks", `${range} (${whole(count)} of ${whole(op.tasks)})`],
-        ["EU", `${tasks.eu[task]}`],
+        ["EU", `${tasks.eu[task]}${taken}`],
         ["Launch", launch],
         ["Start", time(tasks.start[task])],
         ["End", time(tasks.end[task])],

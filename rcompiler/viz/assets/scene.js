@@ -209,7 +209,8 @@ class Scene {
   }
 
   idleColour(reason) {
-    return this.ink[{ [LAUNCH]: "launch", [BARRIER]: "barrier", [END]: "end" }[reason] ?? "wait"];
+    const known = { [LAUNCH]: "launch", [TAKE]: "launch", [BARRIER]: "barrier", [END]: "end" };
+    return this.ink[known[reason] ?? "wait"];
   }
 
   _row(c, { lane, planned }, y) {

@@ -156,12 +156,14 @@ class Viewer {
       swatch.style.background = `var(--${colour})`;
       return element("span", [swatch, name]);
     };
-    const { kinds } = this.schedule;
+    const { kinds, head } = this.schedule;
     const own = kinds.slice(0, 9).map(([kind], i) => entry(kind, `k${i}`, false));
     const rest = kinds.slice(9);
     if (rest.length) own.push(entry(rest.length === 1 ? rest[0][0] : "other kinds", "k9", false));
-    const idle = ["launch", "barrier", "wait", "end"].map(
-      cause => entry(cause === "wait" ? "idle: wait for a signal" : `idle: ${cause}`, cause, true));
+    const causes = { launch: "launch", barrier: "barrier", wait: "wait for a signal", end: "end" };
+    if (head.dynamic.some(taken => taken)) causes.launch = "launch or take";
+    const idle = Object.entries(causes).map(
+      ([cause, name]) => entry(`idle: ${name}`, cause, true));
     document.getElementById("legend").append(...own, ...idle);
   }
 
