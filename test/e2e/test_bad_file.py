@@ -24,6 +24,7 @@ from rcompiler.errors import (
 )
 from rcompiler.runtime import container
 from rcompiler.tools import models
+from rcompiler.tools._data import random_inputs
 
 X = np.linspace(-1, 1, 64 * 32, dtype=np.float32).reshape(64, 32)
 
@@ -32,6 +33,7 @@ X = np.linspace(-1, 1, 64 * 32, dtype=np.float32).reshape(64, 32)
 def rewrite(path, change=lambda header: None, words=None):
     """Change header and tables and make all hashes right again: what a stranger can do."""
     header, sections = container.read(path)
+    version = int.from_bytes(path.read_bytes()[4:8], "little")
     sections = {name: np.array(data) for name, data in sections.items()}
     if words is not None:
         words(sections["tables"].view("<i8"))
@@ -43,7 +45,7 @@ def rewrite(path, change=lambda header: None, words=None):
     decisive = {k: v for k, v in header.items() if k not in ("certificate", "provenance")}
     text = json.dumps([decisive, facts], sort_keys=True, separators=(",", ":"))
     header["certificate"] = hashlib.sha256(text.encode()).hexdigest()
-    container.write(path, header, dict(sorted(sections.items())), container.STATIC)
+    container.write(path, header, dict(sorted(sections.items())), version)
 
 
 def test_truncated_and_damaged_files(saved):
@@ -100,10 +102,11 @@ def test_a_proof_is_needed(saved):
         rcompiler.load(saved)
 
 
-def test_edited_tables_that_race_are_refused(tmp_path):
+@pytest.mark.parametrize("policy", ["rammer", "dynamic"])
+def test_edited_tables_that_race_are_refused(tmp_path, policy):
     """Two EUs and a wait; the wait becomes one for a signal that comes too early."""
     proto = models.build("tiny_matmul_chain", ops=6, width=512)
-    chain = rcompiler.compile_onnx(proto, eus=2, cache=False)
+    chain = rcompiler.compile_onnx(proto, eus=2, policy=policy)
     path = tmp_path / "chain.rcx"
     chain.save(path)
     waits = [
@@ -129,6 +132,24 @@ def test_edited_tables_that_race_are_refused(tmp_path):
         rcompiler.load(path)
     assert "chain.rcx: " in str(caught.value)
     assert isinstance(caught.value, ScheduleError) and caught.value.rule in ("race", "deadlock")
+
+
+def test_who_takes_the_queues_is_part_of_the_proof(tmp_path):
+    """A dynamic program is right with an EU for each queue, too; the reverse need not be."""
+    proto = models.build("tiny_matmul_chain", ops=6, width=512)
+    chain = rcompiler.compile_onnx(proto, eus=2, policy="dynamic")
+    path = tmp_path / "chain.rcx"
+    chain.save(path)
+    x = random_inputs(chain.inputs)
+    expected = chain(**x)[0].tobytes()
+    rewrite(path, lambda header: header["programs"][0].update(taken_by=1))
+    assert rcompiler.load(path)(**x)[0].tobytes() == expected
+    rewrite(path, lambda header: header["programs"][0].pop("taken_by"))
+    assert rcompiler.load(path).artifact.programs[0].eus > 2
+    rcompiler.compile_onnx(proto, eus=2).save(path)
+    rewrite(path, lambda header: header["programs"][0].update(taken_by=2))
+    with pytest.raises(ArtifactError, match="queue 0, word .* come before it"):
+        rcompiler.load(path)
 
 
 def waits_of(stream):

@@ -134,6 +134,31 @@ def test_waits_in_a_circle_are_a_deadlock_and_say_who_waits_for_whom(model, comp
     assert "EU 1 at place 0 waits for event a (0 of 1 signals), which EU 0 signals later" in message
 
 
+def test_queues_are_text(model, compile_text, x):
+    """EUs that take the same runs; and in an order that one EU alone could not take them in."""
+    run = edit.runs(model.stage("vdevice"))
+    right, left = [run[RIGHT], edit.signal("ready")], [edit.wait("ready"), run[LEFT]]
+
+    def queues(*lists):
+        text = edit.with_lists(model.stage("vdevice"), lists, ["ready"])
+        return text.replace('"vdevice.eu"', '"vdevice.queue"')
+
+    taken = compile_text(queues(right, [], left))
+    [program] = taken.artifact.programs
+    assert (program.taken_by, len(program.streams)) == (2, 3)
+    for eus in (1, 2):
+        found = rcompiler.model.CompiledModel(taken.artifact, eus)
+        assert np.array_equal(found(x)[0], model(x)[0])
+    again = compile_text(taken.stage("vdevice"))
+    assert again.artifact.certificate == taken.artifact.certificate
+    with pytest.raises(ScheduleError, match="queue 0 deadlocks.*which queue 1 signals") as caught:
+        compile_text(queues(left, right))
+    assert caught.value.rule == "deadlock"
+    with pytest.raises(ScheduleError, match="in queue 1 .*in queue 0") as caught:
+        compile_text(queues([run[RIGHT]], [run[LEFT]]))
+    assert caught.value.rule == "race"
+
+
 @pytest.mark.parametrize("change", ["leave out", "twice", "half"])
 def test_every_task_runs_exactly_once(model, compile_text, change):
     run = edit.runs(model.stage("vdevice"))
