@@ -15,6 +15,7 @@ BUDGET = 1 << 29  # pairs of runs that stacking may compare: bounds the time of 
 TRIES = 16  # places to stack a block at before it gets bytes of its own
 _FAR = np.iinfo(np.int64).max  # no block starts here
 CALL = 512  # runs of either block that could be compared in the time of a call
+FEW = 16  # operators that use a block, each checked by itself: more of them take longer
 
 
 class Packing:
@@ -93,7 +94,7 @@ class Packing:
             for name in self._members[block]
             for op, _ in (*graph.writers[name], *graph.readers.get(name, ()))
         ]
-        return max(CALL, sum(len(runs[op].which) for op in users))
+        return max(CALL, CALL * len(users) // FEW, sum(len(runs[op].which) for op in users))
 
     @cached_property
     def _members(self) -> list[list[str]]:
