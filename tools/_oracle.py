@@ -79,8 +79,9 @@ class Oracle:
         ]
         memories: set[Memory] = {(0,) * len(self._cells)}
         for program, atoms in zip(self.programs, lists, strict=True):
-            # Most EUs first: what goes wrong in some order goes wrong there, but for deadlocks.
-            numbers = range(len(atoms), 0 if program.dynamic else len(atoms) - 1, -1)
+            # An EU more never keeps anything from happening. So an EU for each queue has all the
+            # executions that fewer have, and a deadlock of any number of EUs is one of one EU.
+            numbers = sorted({len(atoms), 1 if program.dynamic else len(atoms)}, reverse=True)
             ends: set[Memory] = set()
             for memory in memories:
                 for eus in numbers:

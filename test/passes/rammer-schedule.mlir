@@ -69,6 +69,9 @@ func.func @main(%x: tensor<1048576xf32> {rtask.name = "x", rtask.dtype = "float3
 // BASE-NOT:    "vdevice.launch"
 // TAKEN:       "vdevice.device"()
 // TAKEN-NOT:   "vdevice.launch"
+// TAKEN:       rtask.outputs = [{dtype = "float32", name = "out0", type = tensor<4x0xf32>}]
+// TAKEN-NOT:   "vdevice.launch"
+// TAKEN:       "vdevice.program"()
 func.func @main(%x: tensor<4x0xf32>) -> tensor<4x0xf32> {
   %e = tensor.empty() : tensor<4x0xf32>
   return %e : tensor<4x0xf32>
@@ -87,6 +90,15 @@ func.func @main(%x: tensor<4x0xf32>) -> tensor<4x0xf32> {
 // CHECK-NEXT:  }) {count = 11 : i64}
 // BASE:        "vdevice.device"()
 // BASE:        "vdevice.launch"() {program = @main_11}
+
+// The queues that EUs take have no loops; the buffers and events of the program do.
+// TAKEN:       "vdevice.repeat"() ({
+// TAKEN-NEXT:    "vdevice.buffer"() {{.*}}sym_name = "step{{[{]}}0+i}"
+// TAKEN:       "vdevice.repeat"() ({
+// TAKEN-NEXT:    "vdevice.event"() {sym_name = "step{{[{]}}0+i}.done"}
+// TAKEN:       "vdevice.queue"() ({
+// TAKEN-NOT:   "vdevice.repeat"
+// TAKEN:       }) {first = 11 : i64, last = 11 : i64}
 func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
   %0 = "rtask.operator"() ({
     %e = tensor.empty() : tensor<64xf32>

@@ -162,7 +162,7 @@ class NaiveOracle:
         while stack:
             state = stack.pop()
             self.states += 1
-            if self.states > 10000:
+            if self.states > 4000:
                 raise TimeoutError
             following = self._successors(program, state)
             if not following:
