@@ -14,7 +14,7 @@ from rcompiler.runtime.artifact import Artifact, Program
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.program import MAX_EUS
 from rcompiler.runtime.schedule import combine
-from rcompiler.runtime.tables import EXTERNAL
+from rcompiler.runtime.tables import ARENA, CONSTANTS, EXTERNAL
 
 X = np.linspace(-3, 3, sm.N, dtype=np.float32)
 RUN = ("run", sm.TWICE, 0, sm.N, 1, [(EXTERNAL, 0), (EXTERNAL + 1, 0)])
@@ -74,6 +74,53 @@ def test_one_block_of_words_for_all_threads():
     waits = [a[0] for q in schedule.queues for _, op, a in tables.instructions(q.stream)
              if op == tables.WAIT]  # fmt: skip
     assert waits == [0, 0, 2]  # events of the second program come after those of the first
+
+
+def looped_steps(name: str) -> Program:
+    """`sm.two_steps` for two EUs, with a loop over four parts of each share that is scaled."""
+    half, part = sm.N // 2, sm.N // 8
+    streams = []
+    for first, other in ((0, half), (half, 0)):
+        scale = (sm.SCALE, first, part, 1, [(EXTERNAL, 0), (CONSTANTS, 0), (ARENA, 0)])
+        double = (sm.TWICE, other, half, 1, [(ARENA, 0), (EXTERNAL + 1, 0)])
+        loop = ("repeat", 4, 12, [(2, part)])
+        steps = [("run", *scale), loop, ("signal", 0), ("wait", 0, 2), ("run", *double)]
+        streams.append(sm.stream_of(*steps))
+    return Program(name, tuple(streams), ("scaled",), (("mul",) * 4 + ("add",),) * 2)
+
+
+@pytest.mark.parametrize("eus", [1, 2])
+def test_queues_beside_loops(eus: int):
+    """Threads count in a copy of all words: the queues are found there, and times are told apart,
+    those of a loop by their order and those of a queue by their place."""
+    kinds = [looped_steps("a"), sm.taken_steps(4, 2, "b"), looped_steps("c")]
+    for programs in (kinds, kinds[1:], kinds[:2]):
+        model = Executable(sm.artifact(programs), eus, timed=True)
+        shared = model._launcher._process().team._shared
+        built = model._launcher._process().team._schedule.words.copy()
+        names = sorted(name for p in programs for row in p.operators for name in row)
+        for _ in range(20):
+            assert np.array_equal(model(X)[0], sm.expected(X))
+            assert sorted(model.times()["operator"]) == names
+            assert np.array_equal(shared._words, built)
+        times = model.times()
+        firsts = [0, 8, 16, 24, 32, 40, 48, 56] * sum(p.taken_by == 0 for p in programs)
+        firsts += [0, 16, 32, 48] * sum(p.taken_by > 0 for p in programs)
+        pairs = zip(times["operator"], times["first"], strict=True)
+        assert sorted(first for name, first in pairs if name == "mul") == sorted(firsts)
+
+
+def test_a_hang_in_a_queue_beside_loops_is_over_with_the_next_call():
+    model = Executable(sm.artifact([looped_steps("a"), sm.taken_steps(2, 2, "b")]), 2,
+                       wait_limit_s=LIMIT)  # fmt: skip
+    team = model._launcher._process().team
+    queue = team._shared.stream(team._schedule.queues[1])
+    assert list(queue[-3:]) == [tables.SIGNAL, 1, tables.END]
+    queue[-2] = 0  # the event of the other program
+    with pytest.raises(DeviceError) as caught:
+        model(X)
+    assert "in queue 2 at word 0 (before operator 'add') waits for signal 2" in str(caught.value)
+    assert np.array_equal(model(X)[0], sm.expected(X))
 
 
 def test_times_say_who_ran_what():
@@ -189,6 +236,8 @@ def load_with(path, header):
         ([[("signal", 0)], [("wait", 0, 2), RUN, ("signal", 0)]], "queue 1, word 0: .* 1 come"),
         ([[("wait", 0, 1), RUN]], "queue 0, word 0: .*which gets 0"),
         ([[("signal", 1)]], "queue 0, word 0: there is no event 1"),
+        ([[("signal", 0)], [("signal", 0), ("repeat", 2, 2, [])]],
+         "queue 1, word 0: a queue that any EU may take has no loops"),
         ([[("run", 9, 0, 1, 1, [])]], "queue 0, word 0: there is no kernel 9"),
     ],
 )  # fmt: skip

@@ -3,10 +3,10 @@
 import random
 
 import pytest
-from rammer_cases import repeated
+from rammer_cases import chain, hand_made, kernel, repeated
 
 from rcompiler.rammer import regular
-from rcompiler.rammer.encode import encode
+from rcompiler.rammer.encode import decode, encode
 from rcompiler.rammer.loops import Line, Repeat, places, roll
 from rcompiler.rammer.schedule import schedule
 
@@ -40,3 +40,15 @@ def test_where_each_line_is_in_its_loops():
     assert [type(item) for item in rolled] == [Repeat, Repeat]
     inner = [(0, (i, j)) for i in range(3) for j in range(5)]
     assert places(rolled) == [*inner, *((1, (i,)) for i in range(4))]
+
+
+def test_queues_that_eus_take_have_no_loops():
+    """Not even where a list of the same instructions has one."""
+    graph = chain([kernel("k", (32, 4), (32, 1), "t")], [[-1]])
+    steps = [("o0", task, 1) for task in range(32)]
+    for takers in (None, 2):
+        program = hand_made(graph, steps, takers=takers)
+        streams = encode(program, {"k": 0}, inputs=1)
+        assert (len(streams[0]) < 32 * 10) == (takers is None)
+        runs = [(run.first, run.count) for run in decode(streams, ["k"])[0]]
+        assert runs == [(task, 1) for task in range(32)]
