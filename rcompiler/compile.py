@@ -39,12 +39,10 @@ from rcompiler.options import (
     checked_cache,
     checked_eus,
 )
-from rcompiler.passes._claims import check_claims
-from rcompiler.passes._clone import copy_module
-from rcompiler.passes._deferred import Constant
-from rcompiler.passes._fold import fold_constants
 from rcompiler.passes._pipeline_text import runner
-from rcompiler.passes._tables import Tables, read_tables, write_constants
+from rcompiler.passes.constants.deferred import Constant
+from rcompiler.passes.constants.fold import fold_constants
+from rcompiler.passes.ir.clone import copy_module
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile, tile_operators
 from rcompiler.passes.rtask_batch_products import RTaskBatchProducts
@@ -56,6 +54,8 @@ from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_winograd import RTaskWinograd
+from rcompiler.passes.schedule.tables import Tables, read_tables, write_constants
+from rcompiler.passes.tiling.claims import check_claims
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask

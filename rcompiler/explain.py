@@ -10,7 +10,7 @@ from torch_mlir import ir
 from rcompiler.device.measure import summary
 from rcompiler.device.model import Device
 from rcompiler.dialects.attributes import to_python
-from rcompiler.passes._tables import Tables
+from rcompiler.passes.schedule.tables import Tables
 from rcompiler.rammer.expected import expected
 from rcompiler.rammer.placement import derive_graph
 from rcompiler.rammer.program import Run

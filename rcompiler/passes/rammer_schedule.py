@@ -23,8 +23,8 @@ from rcompiler.device.target import find_device
 from rcompiler.dialects import vdevice
 from rcompiler.errors import ScheduleError
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes._program_ir import write_program
-from rcompiler.passes._schedule_graph import GraphBuilder, ScheduleGraph
+from rcompiler.passes.schedule.program_ir import write_program
+from rcompiler.passes.schedule.schedule_graph import GraphBuilder, ScheduleGraph
 from rcompiler.rammer.program import Run
 from rcompiler.rammer.schedule import Schedule, schedule
 

@@ -29,12 +29,12 @@ from rcompiler.dialects.attributes import to_attribute
 from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes._clone import copy_block
-from rcompiler.passes._operators import operators
-from rcompiler.passes._staged import StageBody, stage_bodies, stage_expressions
-from rcompiler.passes._structure import structure
-from rcompiler.passes._task_boxes import in_place_pairs, read_box, write_box
-from rcompiler.passes._tensor_expr import Traced, Tracer, core_of, tensor_expr
+from rcompiler.passes.ir.clone import copy_block
+from rcompiler.passes.ir.operators import operators
+from rcompiler.passes.ir.structure import structure
+from rcompiler.passes.tiling.staged import StageBody, stage_bodies, stage_expressions
+from rcompiler.passes.tiling.task_boxes import in_place_pairs, read_box, write_box
+from rcompiler.passes.tiling.tensor_expr import Traced, Tracer, core_of, tensor_expr
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.policy import decisions, left_over

@@ -32,22 +32,22 @@ from torch_mlir.dialects import arith
 from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import shape_of
 from rcompiler.passes import Pass
-from rcompiler.passes._batch_choice import choose, worth
-from rcompiler.passes._batch_graph import Part, depth_axes, factored, row_axis
-from rcompiler.passes._batches import Batch, Member, Order, batches
-from rcompiler.passes._clone import copy_block
-from rcompiler.passes._linalg_form import dim_of
-from rcompiler.passes._operators import bodies
-from rcompiler.passes._products import Profit
-from rcompiler.passes._row_products import RowProduct, row_product
-from rcompiler.passes._stack_rows import stack_rows
-from rcompiler.passes._tensor_ir import (
+from rcompiler.passes.ir.clone import copy_block
+from rcompiler.passes.ir.linalg_form import dim_of
+from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.tensor_ir import (
     elementwise,
     erase_dead,
     extract_slice,
     fill,
     generic,
 )
+from rcompiler.passes.products.batch_choice import choose, worth
+from rcompiler.passes.products.batch_graph import Part, depth_axes, factored, row_axis
+from rcompiler.passes.products.batches import Batch, Member, Order, batches
+from rcompiler.passes.products.merging import Profit
+from rcompiler.passes.products.row_products import RowProduct, row_product
+from rcompiler.passes.products.stack_rows import stack_rows
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,13 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, integers, pad_value
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes._block_convolution import block_convolution
-from rcompiler.passes._blocked import Blocked, Layouts
-from rcompiler.passes._channel_rules import Rules
-from rcompiler.passes._linalg_form import extent_of
-from rcompiler.passes._operators import bodies
-from rcompiler.passes._padding_lanes import Numbers, after, scalar_number
-from rcompiler.passes._tensor_ir import (
+from rcompiler.passes.blocking.block_convolution import block_convolution
+from rcompiler.passes.blocking.blocked import Blocked, Layouts
+from rcompiler.passes.blocking.channel_rules import Rules
+from rcompiler.passes.blocking.padding_lanes import Numbers, after, scalar_number
+from rcompiler.passes.ir.linalg_form import extent_of
+from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.tensor_ir import (
     affine_map,
     erase_dead,
     extract_slice,

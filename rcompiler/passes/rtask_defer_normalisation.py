@@ -30,9 +30,9 @@ from torch_mlir import ir
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.passes import Pass
-from rcompiler.passes._linalg_form import dim_of, is_multiply_add
-from rcompiler.passes._operators import operators
-from rcompiler.passes._tensor_ir import affine_map, defining, empty, generic
+from rcompiler.passes.ir.linalg_form import dim_of, is_multiply_add
+from rcompiler.passes.ir.operators import operators
+from rcompiler.passes.ir.tensor_ir import affine_map, defining, empty, generic
 
 _MAXIMA = ("arith.maximumf", "arith.maxnumf")
 _SUM = ("arith.addf",)

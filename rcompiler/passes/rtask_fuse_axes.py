@@ -26,9 +26,9 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.passes import Pass
-from rcompiler.passes._fused_axes import FusedAxes, erase_with_views
-from rcompiler.passes._operators import operators
-from rcompiler.passes._structure import structure
+from rcompiler.passes.forming.fused_axes import FusedAxes, erase_with_views
+from rcompiler.passes.ir.operators import operators
+from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.roller_tile import body_of
 
 _LEAST_GAIN = 1.05  # estimated

@@ -28,8 +28,8 @@ from rcompiler.device.model import DOT_STEPS
 from rcompiler.kernelgen.dot_group import SUMS
 from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
 from rcompiler.passes import Pass
-from rcompiler.passes._linalg_form import dim_of, is_constant, is_multiply_add
-from rcompiler.passes._tensor_ir import affine_map, generic, pad_high, reshape, transpose
+from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add
+from rcompiler.passes.ir.tensor_ir import affine_map, generic, pad_high, reshape, transpose
 
 
 @dataclass(frozen=True)

@@ -38,11 +38,12 @@ from torch_mlir import ir
 from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import Generic, shape_of
 from rcompiler.passes import Pass
-from rcompiler.passes._linalg_form import alike, is_constant
-from rcompiler.passes._operators import bodies
-from rcompiler.passes._products import Profit, groups
-from rcompiler.passes._row_products import RowProduct, row_product
-from rcompiler.passes._sink_slices import (
+from rcompiler.passes.ir.linalg_form import alike, is_constant
+from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.tensor_ir import erase_dead, fill, generic
+from rcompiler.passes.products.merging import Profit, groups
+from rcompiler.passes.products.row_products import RowProduct, row_product
+from rcompiler.passes.products.sink_slices import (
     Parts,
     concatenate,
     cut,
@@ -50,7 +51,6 @@ from rcompiler.passes._sink_slices import (
     read_by_loops,
     sink_slices,
 )
-from rcompiler.passes._tensor_ir import erase_dead, fill, generic
 
 
 @dataclass(frozen=True)

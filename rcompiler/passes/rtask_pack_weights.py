@@ -27,8 +27,8 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, shape_of
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes._linalg_form import dim_of, is_constant, is_multiply_add
-from rcompiler.passes._tensor_ir import (
+from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add
+from rcompiler.passes.ir.tensor_ir import (
     affine_map,
     defining,
     generic,

@@ -23,9 +23,9 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, integers, shape_of
 from rcompiler.passes import Pass
-from rcompiler.passes._linalg_form import dim_of, operations
-from rcompiler.passes._operators import bodies
-from rcompiler.passes._tensor_ir import (
+from rcompiler.passes.ir.linalg_form import dim_of, operations
+from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.tensor_ir import (
     affine_map,
     defining,
     empty,

@@ -25,10 +25,10 @@ from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
 from rcompiler.passes import Pass
-from rcompiler.passes._linalg_expr import expression_of
-from rcompiler.passes._linalg_form import dim_of, is_constant, is_multiply_add
-from rcompiler.passes._operators import bodies
-from rcompiler.passes._tensor_ir import affine_map, fill, generic, reshape, scalar_zero
+from rcompiler.passes.ir.linalg_expr import expression_of
+from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add
+from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.tensor_ir import affine_map, fill, generic, reshape, scalar_zero
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.split_k import parts_of
 

@@ -29,7 +29,7 @@ from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import Generic, dims_of
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.passes import Pass
-from rcompiler.passes._operators import operators
+from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.roller_tile import body_of
 
 

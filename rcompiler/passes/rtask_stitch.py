@@ -40,14 +40,14 @@ from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import Generic, element_of, shape_of, yielded
 from rcompiler.passes import Pass
-from rcompiler.passes._clone import remap
-from rcompiler.passes._operators import bodies
-from rcompiler.passes._schedule_graph import tensor_size
-from rcompiler.passes._structure import structure
-from rcompiler.passes._tensor_ir import defining
+from rcompiler.passes.ir.clone import remap
+from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.structure import structure
+from rcompiler.passes.ir.tensor_ir import defining
 from rcompiler.passes.roller_tile import Body, body_of
 from rcompiler.passes.rtask_defer_normalisation import defer_normalisation
 from rcompiler.passes.rtask_stage_rows import stage_rows
+from rcompiler.passes.schedule.schedule_graph import tensor_size
 from rcompiler.roller.staged import kept_room
 
 _KINDS = ("contraction", "convolution", "reduction", "pooling")

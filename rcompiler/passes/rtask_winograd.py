@@ -31,12 +31,12 @@ from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.passes import Pass
-from rcompiler.passes._filter_form import SlidingFilter, sliding_filter
-from rcompiler.passes._fold import MOST_BYTES
-from rcompiler.passes._linalg_form import extent_of, is_constant
-from rcompiler.passes._operators import bodies
-from rcompiler.passes._tensor_ir import bytes_of, erase_dead
-from rcompiler.passes._winograd_ir import by_filtering
+from rcompiler.passes.constants.fold import MOST_BYTES
+from rcompiler.passes.ir.linalg_form import extent_of, is_constant
+from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.tensor_ir import bytes_of, erase_dead
+from rcompiler.passes.winograd.filter_form import SlidingFilter, sliding_filter
+from rcompiler.passes.winograd.filter_ir import by_filtering
 from rcompiler.roller.roots import (
     DIRECT,
     ROOTS,

@@ -22,7 +22,7 @@ from rcompiler.errors import (
     UnsupportedOp,
 )
 from rcompiler.model import CompiledModel
-from rcompiler.passes._operators import operators
+from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.rtask_form import RTaskForm
 from rcompiler.tools import models, rc_compile, rc_run
 

@@ -10,7 +10,7 @@ from onnx.reference import ReferenceEvaluator
 import rcompiler
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.record import to_option
-from rcompiler.passes._products import Profit
+from rcompiler.passes.products.merging import Profit
 from rcompiler.passes.rtask_batch_products import RTaskBatchProducts
 from rcompiler.rammer.schedule import POLICIES
 from rcompiler.tools import models

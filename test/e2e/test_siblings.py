@@ -6,7 +6,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import rcompiler
-from rcompiler.passes._products import Profit
+from rcompiler.passes.products.merging import Profit
 
 
 class Graph:

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rcompiler.frontend.builder import Builder
-from rcompiler.passes._products import Profit
+from rcompiler.passes.products.merging import Profit
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from s1 import assert_same_bits, batched, module_of, numbers, product, run_passes  # noqa: E402

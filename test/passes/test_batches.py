@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rcompiler.device.cpu import cpu_device
-from rcompiler.passes._batch_choice import choose, worth
-from rcompiler.passes._batches import Factor, Graph, batches, order
-from rcompiler.passes._products import Product, Profit
+from rcompiler.passes.products.batch_choice import choose, worth
+from rcompiler.passes.products.batches import Factor, Graph, batches, order
+from rcompiler.passes.products.merging import Product, Profit
 
 ROW = Product(rows=1, columns=64, depth=10, itemsize=4)
 

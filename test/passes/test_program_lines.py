@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rcompiler.dialects.iterations import moving_number, name_at, name_problems
-from rcompiler.passes._program_lines import Numbers, split_name
+from rcompiler.passes.schedule.program_lines import Numbers, split_name
 from rcompiler.rammer.loops import Line
 
 

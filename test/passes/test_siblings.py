@@ -12,7 +12,15 @@ from hypothesis import strategies as st
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.frontend.builder import Builder
-from rcompiler.passes._products import MAX_BYTES, Product, Profit, deepened, groups, merged, stacked
+from rcompiler.passes.products.merging import (
+    MAX_BYTES,
+    Product,
+    Profit,
+    deepened,
+    groups,
+    merged,
+    stacked,
+)
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from s1 import assert_same_bits, module_of, product, run_passes  # noqa: E402

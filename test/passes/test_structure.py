@@ -4,8 +4,8 @@ import pytest
 from torch_mlir import ir
 
 from rcompiler import dialects
-from rcompiler.passes._operators import operators
-from rcompiler.passes._structure import structure
+from rcompiler.passes.ir.operators import operators
+from rcompiler.passes.ir.structure import structure
 
 _BODY = """
     %{name} = "rtask.operator"() ({{

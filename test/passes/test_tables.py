@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from torch_mlir import ir
 
-from rcompiler.passes._tables import dense_array
+from rcompiler.passes.schedule.tables import dense_array
 
 MANY = list(range(150))
 CASES = {

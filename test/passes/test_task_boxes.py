@@ -8,8 +8,8 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.passes._task_boxes import read_box
-from rcompiler.passes._tensor_expr import Read, Traced, axis
+from rcompiler.passes.tiling.task_boxes import read_box
+from rcompiler.passes.tiling.tensor_expr import Read, Traced, axis
 from rcompiler.rammer.graph import Access, DimAccess
 from rcompiler.rammer.regions import task_boxes
 

@@ -6,8 +6,8 @@ from torch_mlir import ir
 
 from rcompiler.compile import operators_of
 from rcompiler.device.cpu import cpu_device
-from rcompiler.passes._schedule_graph import kernel_of
 from rcompiler.passes.roller_tile import tile_operators
+from rcompiler.passes.schedule.schedule_graph import kernel_of
 from rcompiler.rammer.regions import task_boxes
 from rcompiler.roller.policy import POLICIES, decisions
 from rcompiler.tools import models

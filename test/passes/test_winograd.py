@@ -11,8 +11,8 @@ from torch_mlir import ir
 
 from rcompiler.frontend.builder import Builder
 from rcompiler.passes import _pipeline_text
-from rcompiler.passes._deferred import whole
-from rcompiler.passes._fold import fold_constants
+from rcompiler.passes.constants.deferred import whole
+from rcompiler.passes.constants.fold import fold_constants
 from rcompiler.roller.winograd import filtering
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, integers, shape_of
-from rcompiler.passes._blocked import Layouts
-from rcompiler.passes._linalg_form import (
+from rcompiler.passes.blocking.blocked import Layouts
+from rcompiler.passes.ir.linalg_form import (
     Convolution,
     channel_dim,
     convolution,
@@ -18,7 +18,7 @@ from rcompiler.passes._linalg_form import (
     extent_of,
     sums_in_words,
 )
-from rcompiler.passes._tensor_ir import bytes_of
+from rcompiler.passes.ir.tensor_ir import bytes_of
 
 _MOVEMENTS = (
     "tensor.collapse_shape",

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, dims_of, shape_of
-from rcompiler.passes._linalg_form import alike, dim_of, is_constant, operations
-from rcompiler.passes._tensor_ir import concat, defining, empty, extract_slice, generic
+from rcompiler.passes.ir.linalg_form import alike, dim_of, is_constant, operations
+from rcompiler.passes.ir.tensor_ir import concat, defining, empty, extract_slice, generic
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from torch_mlir import ir
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.value import item_bytes
-from rcompiler.passes._tensor_expr import Read, Traced, axis
+from rcompiler.passes.tiling.tensor_expr import Read, Traced, axis
 
 Box = list[tuple[int, int, int, int]]
 

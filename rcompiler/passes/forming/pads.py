@@ -7,7 +7,7 @@ import math
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import integers, pad_value, shape_of
-from rcompiler.passes._tensor_ir import type_like
+from rcompiler.passes.ir.tensor_ir import type_like
 
 
 def hoist_pads(block: ir.Block) -> None:

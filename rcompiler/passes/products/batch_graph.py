@@ -1,4 +1,4 @@
-"""The products of a block of S1 as a graph of factors, for `_batches` to find batches in."""
+"""The products of a block of S1 as a graph of factors, for `batches` to find batches in."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import shape_of
-from rcompiler.passes._batch_choice import worth
-from rcompiler.passes._batches import Factor, Graph, batches
-from rcompiler.passes._linalg_form import alike, dim_of, operations
-from rcompiler.passes._products import Product, Profit
-from rcompiler.passes._row_products import RowProduct
-from rcompiler.passes._tensor_ir import defining
+from rcompiler.passes.ir.linalg_form import alike, dim_of, operations
+from rcompiler.passes.ir.tensor_ir import defining
+from rcompiler.passes.products.batch_choice import worth
+from rcompiler.passes.products.batches import Factor, Graph, batches
+from rcompiler.passes.products.merging import Product, Profit
+from rcompiler.passes.products.row_products import RowProduct
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Combination, Generic
-from rcompiler.passes._deferred import BLOCK, Box, Constant, Deferred
-from rcompiler.passes._fold_body import copied_argument, read_body, scalar_of
-from rcompiler.passes._linalg_form import dim_of
+from rcompiler.passes.constants.body import copied_argument, read_body, scalar_of
+from rcompiler.passes.constants.deferred import BLOCK, Box, Constant, Deferred
+from rcompiler.passes.ir.linalg_form import dim_of
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import element_of, shape_of
-from rcompiler.passes._linalg_form import operations
-from rcompiler.passes._padding_lanes import Numbers, finite, scalar_number
-from rcompiler.passes._tensor_ir import (
+from rcompiler.passes.blocking.padding_lanes import Numbers, finite, scalar_number
+from rcompiler.passes.ir.linalg_form import operations
+from rcompiler.passes.ir.tensor_ir import (
     block_axes,
     bytes_of,
     defining,

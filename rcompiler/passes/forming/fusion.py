@@ -16,7 +16,7 @@ from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import contiguous_offset
-from rcompiler.passes._mapping import TABLE, Mapping, Verdict
+from rcompiler.passes.forming.mapping import TABLE, Mapping, Verdict
 
 FREE = ("tensor.empty", "linalg.fill")
 ALIGNMENT = 64  # bytes; of every operand of a kernel in the arenas

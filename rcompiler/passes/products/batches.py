@@ -4,7 +4,7 @@ The steps of a recurrent network multiply by the same weights. Step by step, all
 are read for one row each time; where the rows do not depend on one another, one product of all of
 them reads the weights once. Its price is order: the product waits for its last row, so a layer is
 computed after another and not beside it, along the diagonals of the unrolled network; in between
-are batches of some of the rows. `_batch_choice` says which are best.
+are batches of some of the rows. `batch_choice` says which are best.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from rcompiler.passes._products import Product
+from rcompiler.passes.products.merging import Product
 
 
 @dataclass(frozen=True)

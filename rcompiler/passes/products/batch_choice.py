@@ -14,8 +14,8 @@ from collections.abc import Collection, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from rcompiler.passes._batches import Batch, Factor, Graph, Member, Order, order
-from rcompiler.passes._products import Product, Profit, deepened, stacked
+from rcompiler.passes.products.batches import Batch, Factor, Graph, Member, Order, order
+from rcompiler.passes.products.merging import Product, Profit, deepened, stacked
 
 _PARTS = (1, 2, 4, 8)  # that the rows of a batch are cut into
 _LEAST_ROWS = 8  # of a part: fewer do not hide that the weights are read again

@@ -6,9 +6,9 @@ from torch_mlir import ir
 
 from rcompiler.device.model import DOT_STEPS
 from rcompiler.kernelgen.region import element_of, shape_of
-from rcompiler.passes._blocked import Layouts
-from rcompiler.passes._linalg_form import Convolution
-from rcompiler.passes._tensor_ir import affine_map, block_axes, generic
+from rcompiler.passes.blocking.blocked import Layouts
+from rcompiler.passes.ir.linalg_form import Convolution
+from rcompiler.passes.ir.tensor_ir import affine_map, block_axes, generic
 
 
 def block_convolution(layouts: Layouts, convolution: Convolution) -> None:

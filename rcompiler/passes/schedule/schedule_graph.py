@@ -15,8 +15,8 @@ from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import contiguous_offset
 from rcompiler.passes import PassFailure
-from rcompiler.passes._empty_tensors import is_empty
-from rcompiler.passes._fusion import ALIGNMENT, RESHAPES, is_free_view
+from rcompiler.passes.forming.empty_tensors import is_empty
+from rcompiler.passes.forming.fusion import ALIGNMENT, RESHAPES, is_free_view
 from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
 
 

@@ -7,7 +7,7 @@ A function and not a pass, because it needs the arrays that travel beside the mo
 becomes
     %p = arith.constant dense_resource<w_89ab> : tensor<4x4x3x3x16x16xf32>
 
-Moves are numpy views, and arithmetic is deferred (`_deferred`), so a chain is copied once: to its
+Moves are numpy views, and arithmetic is deferred (`deferred`), so a chain is copied once: to its
 place in the weights of the model. The key of a result is a hash of the keys it came from and of
 what was done, not of its bytes.
 """
@@ -25,12 +25,12 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, integers, pad_value, shape_of
-from rcompiler.passes._deferred import Constant, reshape, whole
-from rcompiler.passes._fold_body import numpy_type, scalar_of
-from rcompiler.passes._fold_generic import evaluate_generic
-from rcompiler.passes._operators import bodies
-from rcompiler.passes._tables import dense_array
-from rcompiler.passes._tensor_ir import bytes_of, erase_dead
+from rcompiler.passes.constants.body import numpy_type, scalar_of
+from rcompiler.passes.constants.deferred import Constant, reshape, whole
+from rcompiler.passes.constants.generic import evaluate_generic
+from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.tensor_ir import bytes_of, erase_dead
+from rcompiler.passes.schedule.tables import dense_array
 
 INLINE_ELEMENTS = 64  # larger constants live beside the module
 MOST_BYTES = 1 << 30  # of one result

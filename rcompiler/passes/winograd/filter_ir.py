@@ -15,10 +15,9 @@ from torch_mlir.dialects import arith, linalg, tensor
 
 from rcompiler.device.model import Device
 from rcompiler.kernelgen.region import integers, pad_value, shape_of
-from rcompiler.passes._filter_form import SlidingFilter
-from rcompiler.passes._linalg_form import extent_of
-from rcompiler.passes._padding_lanes import scalar_number
-from rcompiler.passes._tensor_ir import (
+from rcompiler.passes.blocking.padding_lanes import scalar_number
+from rcompiler.passes.ir.linalg_form import extent_of
+from rcompiler.passes.ir.tensor_ir import (
     affine_map,
     defining,
     elementwise,
@@ -28,6 +27,7 @@ from rcompiler.passes._tensor_ir import (
     scalar_zero,
     type_like,
 )
+from rcompiler.passes.winograd.filter_form import SlidingFilter
 from rcompiler.roller.product_layout import Products
 from rcompiler.roller.winograd import Filtering, Matrix
 

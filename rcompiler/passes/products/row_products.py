@@ -13,9 +13,9 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.value import item_bytes
-from rcompiler.passes._linalg_form import dim_of, extent_of, is_constant, is_multiply_add
-from rcompiler.passes._products import Product
-from rcompiler.passes._tensor_ir import defining
+from rcompiler.passes.ir.linalg_form import dim_of, extent_of, is_constant, is_multiply_add
+from rcompiler.passes.ir.tensor_ir import defining
+from rcompiler.passes.products.merging import Product
 
 
 @dataclass(frozen=True)

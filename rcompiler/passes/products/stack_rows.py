@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import integers, shape_of
-from rcompiler.passes._tensor_ir import RESHAPES, concat, defining, extract_slice, reshape
+from rcompiler.passes.ir.tensor_ir import RESHAPES, concat, defining, extract_slice, reshape
 
 
 def stack_rows(values: Sequence[ir.Value], axis: int) -> ir.Value:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, dims_of, element_of
-from rcompiler.passes._linalg_form import dim_of, extent_of, is_multiply_add
+from rcompiler.passes.ir.linalg_form import dim_of, extent_of, is_multiply_add
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from rcompiler.kernelgen.running_sums import reduction_root
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import VIEWS, view_coordinates
-from rcompiler.passes._body_cost import body_cost
+from rcompiler.passes.tiling.body_cost import body_cost
 from rcompiler.roller import expr as roller
 from rcompiler.roller.index import Atom
 from rcompiler.roller.linear_map import plan

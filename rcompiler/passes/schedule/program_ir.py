@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects import vdevice
 from rcompiler.dialects.iterations import Index, instances, integer_at, name_at
-from rcompiler.passes._program_lines import (
+from rcompiler.passes.schedule.program_lines import (
     Numbers,
     buffer_line,
     event_line,
@@ -20,7 +20,7 @@ from rcompiler.passes._program_lines import (
     write_instruction,
     write_lines,
 )
-from rcompiler.passes._schedule_graph import ScheduleGraph, kernel_of
+from rcompiler.passes.schedule.schedule_graph import ScheduleGraph, kernel_of
 from rcompiler.rammer.graph import Kernel
 from rcompiler.rammer.loops import Line
 from rcompiler.rammer.program import Barrier, Buffer, Instruction, Program, Run, Signal, Wait

@@ -13,8 +13,8 @@ from torch_mlir import ir
 
 from rcompiler.errors import ArtifactError, InvalidModel
 from rcompiler.kernelgen.value import item_bytes
-from rcompiler.passes._deferred import Constant, write
-from rcompiler.passes._program_ir import read_kernels, read_programs
+from rcompiler.passes.constants.deferred import Constant, write
+from rcompiler.passes.schedule.program_ir import read_kernels, read_programs
 from rcompiler.rammer.encode import encode, event_ids
 from rcompiler.rammer.graph import Kernel
 from rcompiler.rammer.program import Program, Run

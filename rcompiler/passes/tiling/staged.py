@@ -8,8 +8,8 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.kernelgen.stages import STAGE
-from rcompiler.passes._task_boxes import stage_axes
-from rcompiler.passes._tensor_expr import Traced, Tracer, tensor_expr
+from rcompiler.passes.tiling.task_boxes import stage_axes
+from rcompiler.passes.tiling.tensor_expr import Traced, Tracer, tensor_expr
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.staged import StageExpr
 

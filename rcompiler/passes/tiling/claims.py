@@ -11,8 +11,8 @@ from torch_mlir import ir
 from rcompiler.errors import InvalidModel
 from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.kernelgen.stages import STAGE
-from rcompiler.passes._task_boxes import in_place_pairs, read_box, stage_axes, write_box
-from rcompiler.passes._tensor_expr import Tracer, core_of
+from rcompiler.passes.tiling.task_boxes import in_place_pairs, read_box, stage_axes, write_box
+from rcompiler.passes.tiling.tensor_expr import Tracer, core_of
 
 Boxes = list[list[tuple[int, ...]]]
 

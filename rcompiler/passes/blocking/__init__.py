@@ -1,0 +1,1 @@
+"""Tensors with blocked channels: which ops can work on them, and as what."""

@@ -1,0 +1,1 @@
+"""What depends on constants only, evaluated with numpy."""

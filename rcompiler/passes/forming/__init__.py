@@ -1,0 +1,1 @@
+"""Which ops of S1 become one rOperator."""

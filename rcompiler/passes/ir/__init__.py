@@ -1,0 +1,1 @@
+"""Reading and building the IR that passes work on."""

@@ -1,0 +1,1 @@
+"""Products with constant weights: which to compute as one, and how."""

@@ -1,0 +1,1 @@
+"""vdevice.program as the scheduler's data, and as the runtime's."""

@@ -1,0 +1,1 @@
+"""An rOperator as a tensor expression, and what its rTasks touch."""
