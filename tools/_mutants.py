@@ -81,25 +81,30 @@ def _swap_order(rng: random.Random, queues: Queues) -> bool:
     return True
 
 
-def _swap_queues(rng: random.Random, queues: Queues) -> bool:
-    """Two queues; half of the time neighbours. Of a dynamic program, the order of taking."""
-    if len(queues) < 2:
-        return False
-    one, two = rng.sample(range(len(queues)), 2)
+def _on_two(change: Callable[[random.Random, Queues, int, int], None]) -> Change:
+    """A change of two different queues, in any order."""
+
+    def changed(rng: random.Random, queues: Queues) -> bool:
+        if len(queues) < 2:
+            return False
+        one, two = rng.sample(range(len(queues)), 2)
+        change(rng, queues, one, two)
+        return True
+
+    return changed
+
+
+def _swap_queues(rng: random.Random, queues: Queues, one: int, two: int) -> None:
+    """Half of the time neighbours. Of a dynamic program, the order of taking."""
     if rng.random() < 0.5:
         two = (one + 1) % len(queues)
     queues[one], queues[two] = queues[two], queues[one]
-    return True
 
 
-def _join_queues(rng: random.Random, queues: Queues) -> bool:
+def _join_queues(_: random.Random, queues: Queues, one: int, two: int) -> None:
     """A queue goes on with what another one did."""
-    if len(queues) < 2:
-        return False
-    one, two = rng.sample(range(len(queues)), 2)
     queues[one] += queues[two]
     queues[two] = []
-    return True
 
 
 def _threshold(step: int) -> Change:
@@ -319,8 +324,8 @@ _CHANGES: dict[str, Change] = {
     "drop-signal": _drop(Signal),
     "move-signal": _move(Signal),
     "swap-order": _swap_order,
-    "swap-queues": _swap_queues,
-    "join-queues": _join_queues,
+    "swap-queues": _on_two(_swap_queues),
+    "join-queues": _on_two(_join_queues),
     "shrink-threshold": _threshold(-1),
     "raise-threshold": _threshold(1),
     "other-event": _other_event,

@@ -13,9 +13,9 @@ from rcompiler.explain import make_report
 from rcompiler.host import DEFAULT, given_device, measured_device, target_device
 from rcompiler.model import REPORT
 from rcompiler.options import CompileOptions, default_cache
-from rcompiler.passes._tables import read_tables
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile
+from rcompiler.passes.schedule.tables import read_tables
 from rcompiler.proof import prove, rebuild
 from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact

@@ -88,8 +88,8 @@ def figures(model: str, device: Device, eus: int | None = None, kernels: str = "
 def graph_of(model: str, device: Device) -> Graph:
     """The operators of a model with the rKernels that Roller constructs for a device."""
     from rcompiler.compile import operators_of
-    from rcompiler.passes._schedule_graph import GraphBuilder
     from rcompiler.passes.roller_tile import tile_operators
+    from rcompiler.passes.schedule.schedule_graph import GraphBuilder
     from rcompiler.tools._sources import resolve
 
     source = resolve(model)

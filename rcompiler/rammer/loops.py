@@ -17,7 +17,7 @@ from typing import Any
 from rcompiler.rammer.loop_search import FEWEST, Flat, Loop, search
 
 LOOP_SIZE = 5  # of a loop beside its body, in numbers: what the tables need for one
-DEEPEST = 8  # loops inside of each other
+MAX_DEPTH = 8  # loops inside of each other, no more than `runtime.loops` reads
 STEP_SIZE = 2  # of each number of a body that moves
 
 
@@ -128,7 +128,7 @@ def _roll(entries: list[_Entry], fewest: int) -> list[_Entry]:
         at = 0
         for loop in loops:
             found = _repeat(entries[loop.start : loop.start + loop.period], loop, fewest)
-            if len(found.moves) + _depth(found.item) <= DEEPEST:
+            if len(found.moves) + _depth(found.item) <= MAX_DEPTH:
                 rolled += [*entries[at : loop.start], found]
                 at = loop.start + loop.count * loop.period
         if not rolled:

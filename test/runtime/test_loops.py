@@ -9,6 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rcompiler.errors import ArtifactError, DeviceError
+from rcompiler.rammer import encode
+from rcompiler.rammer import loops as written
+from rcompiler.runtime import loops as read
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact, Program
 from rcompiler.runtime.executable import Executable
@@ -233,3 +236,10 @@ def test_any_loop_is_refused_or_means_what_it_says(count, words, steps, at):
         except ArtifactError:
             verdicts.append(False)
     assert verdicts[0] == verdicts[1]
+
+
+def test_what_the_scheduler_writes_is_what_the_runtime_reads():
+    """Neither may import the other, so both say what the words of a stream mean."""
+    names = ("END", "RUN", "WAIT", "SIGNAL", "BARRIER", "REPEAT", "ARENA", "CONSTANTS", "EXTERNAL")
+    assert [getattr(encode, n) for n in names] == [getattr(tables, n) for n in names]
+    assert written.MAX_DEPTH <= read.MAX_DEPTH

@@ -4,11 +4,14 @@ import random
 from collections.abc import Sequence
 
 import numpy as np
+import pytest
 
+from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import WHOLE, Access, DimAccess, Graph, Kernel, Operator, Value
 from rcompiler.rammer.layout import make_program, plain_layout
 from rcompiler.rammer.program import Barrier, Program, Run, Signal, Wait
 from rcompiler.rammer.regions import byte_ranges, range_boxes
+from rcompiler.rammer.validate import validate
 
 
 def tiled(shape: Sequence[int], grid: Sequence[int], itemsize: int = 4, halo: int = 0) -> Access:
@@ -271,3 +274,12 @@ class NaiveOracle:
                     same = k.reads[i] == k.writes[j] and list(read) == list(write)
                     if not same or (i, j) not in k.in_place:
                         raise Wrong("a task reads what it overwrites")
+
+
+def refused(program, graph, rule, *words):
+    """The validator refuses a program by this rule, with these words."""
+    with pytest.raises(ScheduleError) as error:
+        validate([program], graph)
+    assert error.value.rule == rule, error.value
+    for word in words:
+        assert word in str(error.value), (word, str(error.value))

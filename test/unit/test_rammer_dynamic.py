@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rammer_cases import chain, hand_made, kernel
+from rammer_cases import chain, hand_made, kernel, refused
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
@@ -43,14 +43,6 @@ def diamond(ns=(1000, 2000, 3000, 1000)):
         for i, (reads, time) in enumerate(zip(("w", "w", "w", "ww"), ns, strict=True))
     ]
     return chain(kernels, [[-1], [0], [0], [1, 2]])
-
-
-def refused(program, graph, rule, *words):
-    with pytest.raises(ScheduleError) as error:
-        validate([program], graph)
-    assert error.value.rule == rule, error.value
-    for word in words:
-        assert word in str(error.value), (word, str(error.value))
 
 
 def test_programs_say_whether_their_queues_are_taken():

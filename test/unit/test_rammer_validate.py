@@ -4,7 +4,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from rammer_cases import chain, hand_made, kernel, random_graph
+from rammer_cases import chain, hand_made, kernel, random_graph, refused
 
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, Operator, Value
@@ -16,14 +16,6 @@ from rcompiler.rammer.validate import validate
 def two_steps(**more):
     k = kernel("k", (4, 4), (4, 1), "w", **more)
     return chain([k, k], [[-1], [0]])
-
-
-def refused(program, graph, rule, *words):
-    with pytest.raises(ScheduleError) as error:
-        validate([program], graph)
-    assert error.value.rule == rule, error.value
-    for word in words:
-        assert word in str(error.value), (word, str(error.value))
 
 
 def test_a_right_schedule_is_certified():

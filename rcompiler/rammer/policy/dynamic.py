@@ -8,10 +8,7 @@ choice of rKernels.
 
 from rcompiler.device.model import Costs
 from rcompiler.rammer.graph import Graph
-from rcompiler.rammer.layout import plain_layout
-from rcompiler.rammer.policy.dependences import Dependences
-from rcompiler.rammer.policy.emit import emit
-from rcompiler.rammer.policy.listing import shortest_listing
+from rcompiler.rammer.policy.listing import schedule_listing
 from rcompiler.rammer.policy.taken import TakenDraft
 from rcompiler.rammer.program import Program
 
@@ -20,6 +17,4 @@ def schedule_dynamic(
     graph: Graph, eus: int, costs: Costs, *, kernels: str = "select", name: str = "main"
 ) -> list[Program]:
     """One dynamic program of all operators, by estimate the shortest of a few orders."""
-    links = Dependences(graph)
-    best = shortest_listing(lambda: TakenDraft.empty(graph, eus, costs, links), kernels)
-    return [emit(best, f"{name}_0", plain_layout(graph))] if best.shares else []
+    return schedule_listing(TakenDraft, graph, eus, costs, kernels, name)

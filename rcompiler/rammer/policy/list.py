@@ -6,11 +6,8 @@ once, and not wave by wave.
 
 from rcompiler.device.model import Costs
 from rcompiler.rammer.graph import Graph
-from rcompiler.rammer.layout import plain_layout
-from rcompiler.rammer.policy.dependences import Dependences
 from rcompiler.rammer.policy.draft import Draft
-from rcompiler.rammer.policy.emit import emit
-from rcompiler.rammer.policy.listing import shortest_listing
+from rcompiler.rammer.policy.listing import schedule_listing
 from rcompiler.rammer.program import Program
 
 
@@ -18,6 +15,4 @@ def schedule_list(
     graph: Graph, eus: int, costs: Costs, *, kernels: str = "select", name: str = "main"
 ) -> list[Program]:
     """One program of all operators, by estimate the shortest of a few orders."""
-    links = Dependences(graph)
-    best = shortest_listing(lambda: Draft.empty(graph, eus, costs, links), kernels)
-    return [emit(best, f"{name}_0", plain_layout(graph))] if best.shares else []
+    return schedule_listing(Draft, graph, eus, costs, kernels, name)

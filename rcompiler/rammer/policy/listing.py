@@ -10,18 +10,31 @@ from collections.abc import Callable, Iterable, Iterator
 from rcompiler.device.model import Costs
 from rcompiler.rammer.cost import alone_ns, task_ns
 from rcompiler.rammer.graph import Graph, Kernel, Operator
+from rcompiler.rammer.layout import plain_layout
+from rcompiler.rammer.policy.dependences import Dependences
 from rcompiler.rammer.policy.draft import Draft
+from rcompiler.rammer.policy.emit import emit
 from rcompiler.rammer.policy.kernels import fastest, most_efficient
+from rcompiler.rammer.program import Program
 from rcompiler.rammer.ranks import Rank, bottom_ranks, wave_ranks
 
 FEW = 1024  # operators: a larger graph gets one order only, the first
 
 
-def shortest_listing(empty: Callable[[], Draft], kernels: str) -> Draft:
-    """All operators of a graph in one draft, by estimate the shortest of a few orders.
+def schedule_listing(
+    kind: type[Draft], graph: Graph, eus: int, costs: Costs, kernels: str, name: str
+) -> list[Program]:
+    """One program of all operators, by estimate the shortest of a few orders; none of no operator.
 
-    empty: makes drafts without operators; kernels: see `select_kernels`.
+    kind: of draft; kernels: see `select_kernels`.
     """
+    links = Dependences(graph)
+    best = shortest_listing(lambda: kind.empty(graph, eus, costs, links), kernels)
+    return [emit(best, f"{name}_0", plain_layout(graph))] if best.shares else []
+
+
+def shortest_listing(empty: Callable[[], Draft], kernels: str) -> Draft:
+    """All operators of a graph in one draft. empty: makes drafts without operators."""
     drafts = []
     first = empty()
     for rank, patient in _orders(first.graph, len(first.free), first.costs):
