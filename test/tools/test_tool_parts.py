@@ -1,6 +1,7 @@
 """The parts that the command-line tools are made of."""
 
 import argparse
+import hashlib
 import io
 import json
 import re
@@ -187,6 +188,21 @@ def test_ratio_is_paired_by_round():
 def test_the_clock_of_the_thread_counts_no_sleep():
     times = _measure.interleaved({"a": lambda: time.sleep(0.002)}, 2, 0.001, "cpu")
     assert _measure.percentiles(times["a"])["p50"] < 1  # ms
+
+
+def test_threads_that_spin_for_a_while_are_waited_for():
+    """In the first look they take part, in a later one they are over."""
+    until = time.monotonic() + 1.5 * _measure._SETTLE_S
+    data = bytes(1 << 20)
+
+    def spin():
+        while time.monotonic() < until:
+            hashlib.sha256(data)  # beside the interpreter lock
+
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(spin)
+        times = _measure.interleaved({"a": lambda: sum(range(20_000))}, 1, 0.001, "cpu")
+    assert _measure.percentiles(times["a"])["calls"] > 0
 
 
 def test_the_clock_of_the_thread_needs_all_work_in_it():
