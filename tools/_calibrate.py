@@ -76,26 +76,20 @@ def measure(
     All take turns over the whole time, as a machine that is busy is so for seconds. seconds: timed
     per network. One EU is timed by the clock of its thread, which others disturb least.
     """
-    models: dict[tuple[str, int], Any] = {}
+    found = {}
     for eus in dict.fromkeys((1, min(device.eus, len(os.sched_getaffinity(0))))):
+        models = {}
         for name in networks:
             doing(f"{name} on {eus} EUs")
-            models[name, eus] = _compiled(name, device, eus)
-    found = {}
-    for clock in ("cpu", "wall"):
-        engines: dict[str, Engine] = {}
-        keys = {}
-        for (name, eus), model in models.items():
-            if (clock == "cpu") == (eus == 1):
-                engines[name] = model.bind(random_inputs(model.inputs))
-                keys[name] = (name, eus)
-        times = interleaved(engines, rounds, seconds / rounds, clock)
-        for name, timing in times.items():
-            ns = percentiles(timing)["p5"] * 1e6
-            found[keys[name]] = _sample(models[keys[name]], ns)
-    for model in models.values():
-        model.close()
-    return {key: found[key] for key in models}
+            models[name] = _compiled(name, device, eus)
+        engines: dict[str, Engine] = {
+            name: model.bind(random_inputs(model.inputs)) for name, model in models.items()
+        }
+        times = interleaved(engines, rounds, seconds / rounds, "cpu" if eus == 1 else "wall")
+        for name, model in models.items():
+            found[name, eus] = _sample(model, percentiles(times[name])["p5"] * 1e6)
+            model.close()
+    return found
 
 
 def rows(
