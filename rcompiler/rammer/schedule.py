@@ -1,10 +1,12 @@
 """From a graph to validated programs: policy, memory plan, proof."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.pace import paced
 from rcompiler.rammer.plan_memory import MemoryPlan, plan_memory
 from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.policy.bsp import schedule_bsp
@@ -27,6 +29,7 @@ POLICIES = {
     "dynamic": schedule_dynamic,
 }
 _MEETING = ("base", "wave", "bsp")  # those whose EUs never wait for a single other one
+WORTH = 0.8  # part of the temp arena that checkpoints must make do with to be kept
 
 
 def policies(costs: Costs) -> tuple[str, ...]:
@@ -71,5 +74,17 @@ def schedule(
         raise ScheduleError(f"cannot schedule for {eus} EUs: give one or more")
     check_mode(kernels)
     programs = POLICIES[policy](graph, eus, costs, kernels=kernels, name=name)
-    placed, memory = plan_memory(graph, programs)
+    placed, memory = _planned(graph, programs, costs)
     return Schedule(placed, memory, validate(placed, graph, max_eus=eus))
+
+
+def _planned(
+    graph: Graph, programs: Sequence[Program], costs: Costs
+) -> tuple[tuple[Program, ...], MemoryPlan]:
+    """Programs with their bytes; with checkpoints if those save enough of them."""
+    free = plan_memory(graph, programs)
+    in_step = paced(programs, graph, costs)
+    if in_step == [*programs]:
+        return free
+    bound = plan_memory(graph, in_step)
+    return bound if bound[1].peak <= WORTH * free[1].peak else free

@@ -15,6 +15,8 @@ from rcompiler.errors import ScheduleError
 from rcompiler.rammer import packing
 from rcompiler.rammer.encode import decode, encode, event_ids
 from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
+from rcompiler.rammer.plan_memory import plan_memory
+from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.program import Run, Signal, Wait
 from rcompiler.rammer.regions import byte_ranges, covers, disjoint, range_boxes, task_boxes
 from rcompiler.rammer.reuse import check_pair
@@ -179,11 +181,12 @@ def test_planning_compares_no_more_pairs_than_its_budget(monkeypatch):
 
     monkeypatch.setattr(packing, "check_pair", counted)
     graph = random_graph(random.Random(8), 60)
-    unbounded = schedule(graph, 4).memory
+    programs = schedule_rammer(graph, 4, Costs())
+    unbounded = plan_memory(graph, programs)[1]
     assert len(set(pairs)) == len(pairs) > 5  # no pair twice, whatever the orders of the blocks
     pairs.clear()
     monkeypatch.setattr(packing, "BUDGET", 3 * packing.CALL**2)
-    bounded = schedule(graph, 4).memory
+    bounded = plan_memory(graph, programs)[1]
     assert len(pairs) == 3
     assert unbounded.peak <= bounded.peak <= bounded.plain
 
