@@ -16,18 +16,43 @@ SHORTEST_NS = 1e-3  # of an rTask: an estimate of zero must not put all tasks on
 
 
 def task_ns(kernel: Kernel) -> float:
-    """Time of one rTask on one EU."""
+    """Time of one rTask of the mean size on one EU."""
     return max(kernel.estimated_ns, SHORTEST_NS)
 
 
-def run_ns(kernel: Kernel, count: int, costs: Costs) -> float:
-    """Time of a run of `count` rTasks."""
-    return costs.task_ns + count * task_ns(kernel)
+def size_of(kernel: Kernel, first: int, count: int, stride: int = 1) -> float:
+    """How many rTasks of the mean size are as much work as these."""
+    progress = kernel.progress
+    if progress is None:
+        return count
+    if stride == 1:
+        return float(progress[first + count] - progress[first])
+    which = first + stride * np.arange(count)
+    return float((progress[which + 1] - progress[which]).sum())
+
+
+def run_ns(kernel: Kernel, size: float, costs: Costs) -> float:
+    """Time of a run of so many rTasks of the mean size."""
+    return costs.task_ns + size * task_ns(kernel)
 
 
 def alone_ns(kernel: Kernel, eus: int) -> float:
     """Time of an operator that has the device for itself, without its launch."""
     return -(-kernel.tasks // eus) * task_ns(kernel)
+
+
+def balanced(kernel: Kernel, counts: Ints) -> Ints:
+    """Ranges of rTasks, in task order, of as much work as so many of the mean size are.
+
+    counts: (n,) rTasks in each range. Returns the like, each end at the rTask nearest to it.
+    """
+    if kernel.progress is None:
+        return counts
+    want = np.cumsum(counts)
+    after = np.searchsorted(kernel.progress, want * (1 - 1e-12))
+    before = np.maximum(after - 1, 0)
+    nearer = want - kernel.progress[before] < kernel.progress[after] - want
+    return np.diff(np.where(nearer, before, after), prepend=0)
 
 
 def earliest_finish(tasks: int, each: float, start: Floats) -> Ints:

@@ -7,8 +7,11 @@ rTasks; an rKernel is one tiling of it.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 from math import prod
+
+import numpy as np
+from numpy.typing import NDArray
 
 from rcompiler.errors import ScheduleError
 
@@ -62,15 +65,15 @@ class Access:
 
 @dataclass(frozen=True)
 class Kernel:
-    """One rKernel: a tiling of an operator into `prod(grid)` equal rTasks.
+    """One rKernel: a tiling of an operator into `prod(grid)` rTasks, equal but for cut-off ends.
 
     reads, writes: one access per operand and per result. A read must cover all that a task may
     touch; writes must be exact and cover each result. estimated_ns: time of one rTask alone on one
-    EU. in_place: pairs (read, write) whose bytes may be the same, because the task reads each
-    element only before it writes that very element (an element-wise body; equal boxes are not
-    enough: a transposed square tile has them too). workspace: bytes of the EU's own memory in which
-    a task keeps tiles. parts: "compute" and the memory levels that one rTask waits for, with the ns
-    of each alone.
+    EU, the mean of all. in_place: pairs (read, write) whose bytes may be the same, because the task
+    reads each element only before it writes that very element (an element-wise body; equal boxes
+    are not enough: a transposed square tile has them too). workspace: bytes of the EU's own memory
+    in which a task keeps tiles. parts: "compute" and the memory levels that one rTask waits for,
+    with the ns of each alone.
     """
 
     name: str
@@ -116,6 +119,24 @@ class Kernel:
     def work_ns(self) -> float:
         """Time of all rTasks on one EU: the paper's efficiency, smaller is better."""
         return self.estimated_ns * self.tasks
+
+    @cached_property
+    def progress(self) -> NDArray[np.float64] | None:
+        """(tasks + 1,) work of the first rTasks, in rTasks of the mean size; None: all are equal.
+
+        Those at the end of an axis may be cut off: each counts for what it writes.
+        """
+        sizes = [np.ones(number) for number in self.grid]
+        for access in self.writes[:1]:
+            for dim, size in zip(access.dims, access.shape, strict=True):
+                if dim.axis != WHOLE:
+                    start = dim.scale * np.arange(self.grid[dim.axis]) + dim.offset
+                    ends = np.clip(start + dim.extent, 0, size)
+                    sizes[dim.axis] *= ends - np.clip(start, 0, size)
+        if all((along == along[:1]).all() for along in sizes) or not all(map(np.any, sizes)):
+            return None
+        work = np.cumsum(reduce(np.multiply.outer, sizes))
+        return np.append(0.0, work * (self.tasks / work[-1]))
 
 
 def _length(dim: DimAccess, size: int) -> int:

@@ -19,7 +19,7 @@ from itertools import zip_longest
 import numpy as np
 
 from rcompiler.device.model import Device, Recall
-from rcompiler.rammer.cost import run_ns
+from rcompiler.rammer.cost import run_ns, size_of
 from rcompiler.rammer.graph import Access, Graph, Kernel
 from rcompiler.rammer.overlap import shares_of
 from rcompiler.rammer.program import Program, Run
@@ -113,16 +113,20 @@ class Recalls:
                 for cache in self._caches.values():
                     if cache is not mine:
                         cache.drop(key)
-        alone = run_ns(kernel, run.count, self._costs) - self._saved(kernel, run.count, near)
+        work = size_of(kernel, run.first, run.count, run.stride)
+        alone = run_ns(kernel, work, self._costs) - self._saved(kernel, work, near)
         alone = max(alone, self._costs.task_ns)  # a measured time is none of these parts
         if sum(a.bytes for a in (*kernel.reads, *kernel.writes)) > self._last.capacity * FIT:
             return alone, moved  # too large for any cache: its estimate is that of memory
         memory = moved / self._rate
         return max(alone, memory) + EXPOSED * min(alone, memory), moved
 
-    def _saved(self, kernel: Kernel, count: int, near: float) -> float:
-        """ns that a run is faster because so many bytes need not come from the last cache."""
-        parts = {name: ns * count for name, ns in kernel.parts}
+    def _saved(self, kernel: Kernel, work: float, near: float) -> float:
+        """ns that a run is faster because so many bytes need not come from the last cache.
+
+        work: its rTasks, in those of the mean size.
+        """
+        parts = {name: ns * work for name, ns in kernel.parts}
         far = parts.get(self._last.name, 0.0)
         before = _together(parts.values())
         parts[self._last.name] = max(0.0, far - near / self._last.bandwidth)

@@ -8,7 +8,7 @@ import numpy as np
 
 from rcompiler.device.model import Costs
 from rcompiler.rammer.contention import SharedLevel
-from rcompiler.rammer.cost import run_ns, task_ns
+from rcompiler.rammer.cost import run_ns, size_of, task_ns
 from rcompiler.rammer.graph import Graph, Kernel
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.program import Instruction, Program, Run, Signal, Wait
@@ -166,7 +166,8 @@ class _Play:
             alone, moved = self.recalls.run(self.program, eu, run)
         else:
             kernel = self.graph.kernel[run.kernel]
-            alone = run_ns(kernel, run.count, self.costs)
+            size = size_of(kernel, run.first, run.count, run.stride)
+            alone = run_ns(kernel, size, self.costs)
             moved = float(kernel.task_bytes * run.count)
         state.running = len(self.spans)
         tasks = (run.operator, run.first, run.count, run.stride)

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer.cost import Floats, Ints, earliest_finish, task_ns
+from rcompiler.rammer.cost import Floats, Ints, balanced, earliest_finish, task_ns
 from rcompiler.rammer.graph import Graph, Kernel, Operator
 from rcompiler.rammer.overlap import Bools
 from rcompiler.rammer.policy.dependences import Dependences
@@ -96,7 +96,7 @@ class Draft:
         producers = [p for p in self.graph.predecessors[op.name] if p in self.shares]
         tried = [self._counts(kernel, producers)]
         best = self._try(op, kernel, tried[0], producers)
-        for counts in self._alternatives(kernel, producers):
+        for counts in (balanced(kernel, tried[0]), *self._alternatives(kernel, producers)):
             if any(np.array_equal(counts, t) for t in tried):
                 continue
             tried.append(counts)
@@ -108,7 +108,7 @@ class Draft:
         self._commit(op, best)
 
     def _counts(self, kernel: Kernel, producers: list[str]) -> Ints:
-        """Earliest finish, if every share needs all of every producer."""
+        """Earliest finish of equal rTasks, if every share needs all of every producer."""
         eus = len(self.free)
         start = self.free
         if producers:
@@ -152,7 +152,12 @@ class Draft:
             ready = np.maximum(ready, arrives.max(axis=1, initial=0.0))
             waits += int((need & other).sum())
             needs.append((name, need))
-        finish = ready + self.costs.task_ns + count * task_ns(kernel)
+        size = (
+            count
+            if kernel.progress is None
+            else np.diff(kernel.progress[np.append(first, kernel.tasks)])
+        )
+        finish = ready + self.costs.task_ns + size * task_ns(kernel)
         return _Trial(kernel, eu, first, count, finish, needs, waits)
 
     def _commit(self, op: Operator, trial: "_Trial") -> None:

@@ -10,7 +10,7 @@ from math import ceil
 import numpy as np
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer.cost import Floats, Ints, run_ns, task_ns
+from rcompiler.rammer.cost import Floats, Ints, run_ns, size_of, task_ns
 from rcompiler.rammer.graph import Graph, Kernel, Operator
 from rcompiler.rammer.overlap import Bools
 from rcompiler.rammer.policy.dependences import Dependences
@@ -102,13 +102,16 @@ class TakenDraft(Draft):
         free = [(time, eu) for eu, time in enumerate(self.free.tolist())]
         heapq.heapify(free)
         taken: list[tuple[int, float]] = []
+        first = 0
         for number, tasks in enumerate(count.tolist()):
             time, eu = free[0]
             if before not in (-1, eu):
                 time += self.costs.hand_off_ns
             before = eu
             start = max(time, float(arrives[number, eu]))
-            taken.append((eu, start + run_ns(kernel, tasks, self.costs)))
+            size = size_of(kernel, first, tasks)
+            first += tasks
+            taken.append((eu, start + run_ns(kernel, size, self.costs)))
             heapq.heapreplace(free, (taken[-1][1], eu))
         self.free = np.array([time for time, _ in sorted(free, key=lambda one: one[1])])
         return np.array([eu for eu, _ in taken]), np.array([end for _, end in taken])
