@@ -1,10 +1,10 @@
-"""A program in the making: the paper's Append and Wait on ranges of equal rTasks.
+"""A program in the making: the paper's Append and Wait on ranges of rTasks.
 
 A *share* is the contiguous range of an operator's rTasks that one EU runs. Waits are kept as "share
 needs share"; which events carry them is decided when the program is written down (`emit`).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -67,6 +67,7 @@ class Draft:
     known: NDArray[np.int32]
     length: Ints
     shares: dict[str, Shares] = field(default_factory=dict)
+    _readers: dict[str, list[str]] = field(default_factory=dict)  # of each constant, so far
 
     @classmethod
     def empty(cls, graph: Graph, eus: int, costs: Costs, links: Dependences) -> "Draft":
@@ -90,7 +91,12 @@ class Draft:
             self.shares.popitem()
 
     def add(self, op: Operator, kernel: Kernel) -> None:
-        """Append all rTasks of an operator, each to the EU that finishes it first."""
+        """Append all rTasks of an operator, each to the EU that finishes it first.
+
+        Beyond the paper: tiles of constants stay with the EU that read them last and may still have
+        them in its own memory, like the weights of a recurrent network in the step before, where
+        that makes the operator end no more than a hand-off later.
+        """
         if not kernel.tasks:
             return
         producers = [p for p in self.graph.predecessors[op.name] if p in self.shares]
@@ -104,6 +110,11 @@ class Draft:
             if other.end < best.end * (1 - 1e-9) or (
                 other.end <= best.end * (1 + 1e-9) and other.waits < best.waits
             ):
+                best = other
+        resident = self._resident(op, kernel)
+        if resident is not None and not np.array_equal(resident, best.counts(len(self.free))):
+            other = self._try(op, kernel, resident, producers)
+            if other.end <= best.end + self.costs.hand_off_ns:
                 best = other
         self._commit(op, best)
 
@@ -135,6 +146,27 @@ class Draft:
             counts[shares.eu] = np.diff(ends, prepend=0)
             found.append(counts)
         return found
+
+    def _resident(self, op: Operator, kernel: Kernel) -> Ints | None:
+        """The split of the operator before that read the same constants in the same tiles."""
+        if len(self.free) == 1:
+            return None
+        for name in self._constants(op):
+            readers = self._readers.get(name, [])
+            while readers and readers[-1] not in self.shares:
+                readers.pop()  # taken back
+            if readers and self.shares[readers[-1]].kernel is kernel:
+                shares = self.shares[readers[-1]]
+                counts = np.zeros(len(self.free), np.int64)
+                counts[shares.eu] = shares.count
+                return counts
+        return None
+
+    def _constants(self, op: Operator) -> Iterator[str]:
+        for name in op.inputs:
+            root = self.graph.root(name)[0]
+            if self.graph.value[root].kind == "constant":
+                yield self.graph.value[root].key or root
 
     def _try(self, op: Operator, kernel: Kernel, counts: Ints, producers: list[str]) -> "_Trial":
         eu = np.flatnonzero(counts)
@@ -172,6 +204,8 @@ class Draft:
         clock[rows, eu] = place + 1
         self.free[eu] = trial.finish
         self.length[eu] += 1
+        for constant in self._constants(op):
+            self._readers.setdefault(constant, []).append(op.name)
         self.shares[op.name] = Shares(
             trial.kernel, eu, trial.first, trial.count, eu, place, trial.finish, clock, tuple(kept)
         )
@@ -224,6 +258,12 @@ class _Trial:
     @property
     def end(self) -> float:
         return float(self.finish.max())
+
+    def counts(self, eus: int) -> Ints:
+        """(eus,) rTasks of each EU."""
+        counts = np.zeros(eus, np.int64)
+        counts[self.eu] = self.count
+        return counts
 
 
 def _joined(wait: Bools, clock: NDArray[np.int32]) -> NDArray[np.int32]:
