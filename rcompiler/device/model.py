@@ -198,6 +198,8 @@ class Recall:
     `rate`, `shared_rate`: GB/s that an EU and that all EUs together draw from memory in pieces as
     short as operands of rTasks. `error`: root mean square of the logarithm of measured over
     predicted times that is left. `date`: UTC, ISO 8601; `version`: of the model that was fitted.
+    `speed`: how many times as fast as estimated rTasks are that need nothing from memory: clocks
+    differ from the hour in which the device was measured, and estimates err on one side.
     """
 
     kept_bytes: int
@@ -206,10 +208,15 @@ class Recall:
     error: float
     date: str
     version: int
+    speed: float = 1.0
 
     def __post_init__(self) -> None:
         _positive(
-            "recall", kept_bytes=self.kept_bytes, rate=self.rate, shared_rate=self.shared_rate
+            "recall",
+            kept_bytes=self.kept_bytes,
+            rate=self.rate,
+            shared_rate=self.shared_rate,
+            speed=self.speed,
         )
 
 

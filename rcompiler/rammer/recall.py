@@ -6,7 +6,7 @@ are still in its own cache. Others are touched once an inference, like the weigh
 and all code: in between so much else went through the last cache that they come from memory. So
 both caches are followed chunk by chunk. The last one keeps the `Recall.kept_bytes` that any EU
 touched last: less than its capacity, as other programs on the machine use it, too. What it lacks is
-paid for at `Recall.rate`.
+paid for at `Recall.rate`; the rest of a run is `Recall.speed` times as fast as estimated.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from copy import copy
 from itertools import zip_longest
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rcompiler.device.model import Device, Recall
 from rcompiler.rammer.cost import run_ns, size_of
@@ -28,8 +30,26 @@ from rcompiler.roller.cost import EXPOSED, FIT
 CHUNK = 1 << 14  # bytes; also what the code of an rKernel is taken for
 _WRITTEN = 2  # times that a line which is written over crosses the bus: it is read before
 
+Numbers = float | NDArray[np.float64]
 _Key = tuple[object, int]  # a memory, or the name of an rKernel; the number of a chunk of it
 _Span = tuple[int, int, int]  # number of a chunk, bytes touched in it, how often they cross the bus
+
+
+class Demand(NamedTuple):
+    """Of a run, or arrays of many: ns by its estimate; bytes from memory; whether it is too large
+    for any cache, so that its estimate is that of memory.
+    """
+
+    alone: Numbers
+    moved: Numbers
+    large: bool | NDArray[np.bool_]
+
+
+def run_times(demand: Demand, rate: Numbers, speed: Numbers) -> NDArray[np.float64]:
+    """ns of a run; all arguments broadcast. rate, speed: see `Recall`."""
+    alone, memory = demand.alone / speed, demand.moved / rate
+    both = np.maximum(alone, memory) + EXPOSED * np.minimum(alone, memory)
+    return np.where(demand.large, demand.alone, both)
 
 
 class _Cache:
@@ -75,7 +95,7 @@ class Recalls:
         self._begin(recall)
 
     def _begin(self, recall: Recall) -> None:
-        self._rate = recall.rate
+        self._rate, self._speed = recall.rate, recall.speed
         self._most = max(1, recall.kept_bytes // CHUNK)
         self._recent: OrderedDict[_Key, None] = OrderedDict()
         self._caches: dict[int, _Cache] = {}
@@ -98,6 +118,11 @@ class Recalls:
 
     def run(self, program: Program, eu: int, run: Run) -> tuple[float, float]:
         """ns that the next run takes on an EU alone, and the bytes that it moves from memory."""
+        found = self.demand(program, eu, run)
+        return float(run_times(found, self._rate, self._speed)), float(found.moved)
+
+    def demand(self, program: Program, eu: int, run: Run) -> Demand:
+        """What the next run needs, at whatever rate and speed."""
         kernel = self._graph.kernel[run.kernel]
         near, moved = 0.0, 0.0 if self._touch((run.kernel, 0)) else float(CHUNK)
         mine = self._caches.setdefault(eu, _Cache(self._own.capacity))
@@ -116,10 +141,8 @@ class Recalls:
         work = size_of(kernel, run.first, run.count, run.stride)
         alone = run_ns(kernel, work, self._costs) - self._saved(kernel, work, near)
         alone = max(alone, self._costs.task_ns)  # a measured time is none of these parts
-        if sum(a.bytes for a in (*kernel.reads, *kernel.writes)) > self._last.capacity * FIT:
-            return alone, moved  # too large for any cache: its estimate is that of memory
-        memory = moved / self._rate
-        return max(alone, memory) + EXPOSED * min(alone, memory), moved
+        large = sum(a.bytes for a in (*kernel.reads, *kernel.writes)) > self._last.capacity * FIT
+        return Demand(alone, moved, large)
 
     def _saved(self, kernel: Kernel, work: float, near: float) -> float:
         """ns that a run is faster because so many bytes need not come from the last cache.

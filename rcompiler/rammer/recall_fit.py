@@ -1,25 +1,28 @@
 """Fit the figures of `Recall` to measured times of whole schedules.
 
-They hold for the machine, not for a network: of all values on a grid, those whose simulated times
-are the nearest to the measured ones, as root mean square of the logarithms of their ratios. So a
+They hold for the machine, not for a network: of values on a grid, those whose simulated times are
+the nearest to the measured ones, as root mean square of the logarithms of their ratios. So a
 network counts as much as any other, however long it takes. Schedules of one EU tell what the last
-cache keeps and the rate of an EU, those of several EUs what all of them get together.
+cache keeps, the rate of an EU and its speed, those of several EUs what all of them get together.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import log
+from math import inf, log
+
+import numpy as np
 
 from rcompiler.device.model import Device, Recall
 from rcompiler.errors import DeviceError
 from rcompiler.rammer.expected import expected
 from rcompiler.rammer.graph import Graph
-from rcompiler.rammer.program import Program
-from rcompiler.rammer.recall import Recalls
+from rcompiler.rammer.program import Program, Run
+from rcompiler.rammer.recall import Demand, Recalls, run_times
 
-VERSION = 2  # of what is fitted: raise it when figures no longer compare with older ones
+VERSION = 3  # of what is fitted: raise it when figures no longer compare with older ones
 _STEPS = 3  # values up to half of the most, of any figure
 _HALVES = 5  # how often the most is halved
+_SPEEDS = 24  # of them within a factor of two
 
 
 @dataclass(frozen=True)
@@ -62,19 +65,52 @@ def fit_recall(samples: Sequence[Sample], device: Device, date: str) -> Recall:
     known = [(sample, Recalls(sample.graph, device, first)) for sample in samples]
     alone = [pair for pair in known if pair[0].eus == 1]
     together = [pair for pair in known if pair[0].eus > 1]
-    found = _best(
-        alone,
-        device,
-        [
-            replace(first, kept_bytes=int(kept), rate=_rounded(rate))
-            for kept in _down(last.capacity)
-            for rate in _down(memory.bandwidth)
-        ],
-    )
+    found = _alone(alone, device, first)
     if together:
         rates = [_rounded(rate) for rate in _down(memory.shared_bandwidth)]
         found = _best(together, device, [replace(found, shared_rate=rate) for rate in rates])
     return replace(found, error=round(_error(known, device, found), 4))
+
+
+def _alone(known: Sequence[_Known], device: Device, first: Recall) -> Recall:
+    """The best figures for schedules of one EU. Of equals the largest cache, the fastest memory and
+    the speed next to 1.
+
+    One EU takes its runs one after the other, and what each of them needs depends on the cache
+    alone: a walk through the schedules serves all rates and speeds.
+    """
+    rates = [_rounded(rate) for rate in _down(device.memory[-1].bandwidth)]
+    speeds = [round(2 ** (step / _SPEEDS), 3) for step in range(-_SPEEDS, _SPEEDS + 1)]
+    speeds.sort(key=lambda speed: abs(log(speed)))
+    best, least = first, inf
+    for size in _down(device.memory[-2].capacity):
+        recall = replace(first, kept_bytes=int(size))
+        errors = np.zeros((len(rates), len(speeds)))
+        for sample, recalls in known:
+            needs = _demands(sample, recalls.again(recall))
+            whole = sample.expected_ns(replace(device, recall=recall), recalls.again(recall))
+            rest = whole - run_times(needs, recall.rate, recall.speed).sum()
+            times = run_times(needs, np.array(rates)[:, None, None], np.array(speeds)[:, None])
+            errors += np.log(sample.ns / (rest + times.sum(axis=-1))) ** 2
+        errors = errors.round(12)  # what differs by less is equal
+        rate, speed = np.unravel_index(errors.argmin(), errors.shape)
+        if errors[rate, speed] < least:
+            least = errors[rate, speed]
+            best = replace(recall, rate=rates[rate], speed=speeds[speed])
+    return best
+
+
+def _demands(sample: Sample, recalls: Recalls) -> Demand:
+    """Of all runs of one inference of many, (runs,) each."""
+    recalls.warm(sample.programs)
+    found = [
+        recalls.demand(program, eu, step)
+        for program in sample.programs
+        for eu, queue in enumerate(program.queues)
+        for step in queue
+        if isinstance(step, Run)
+    ]
+    return Demand(*(np.array(column) for column in zip(*found, strict=True)))
 
 
 def _best(known: Sequence[_Known], device: Device, figures: Sequence[Recall]) -> Recall:

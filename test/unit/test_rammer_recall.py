@@ -31,8 +31,8 @@ def level(name, chunks, bandwidth, sharers=1):
 MEMORY = (level("L2", 8, 200.0), level("L3", 64, 100.0, 2), level("DRAM", 1 << 16, 32.0, 2))
 
 
-def recall(chunks=64, rate=RATE, shared_rate=64.0):
-    return Recall(int(chunks * CHUNK), rate, shared_rate, 0.0, "2026-01-01", 1)
+def recall(chunks=64, rate=RATE, shared_rate=64.0, speed=1.0):
+    return Recall(int(chunks * CHUNK), rate, shared_rate, 0.0, "2026-01-01", 1, speed)
 
 
 DEVICE = replace(cpu_device("v3"), eus=2, memory=MEMORY, costs=COSTS, recall=recall())
@@ -53,6 +53,13 @@ def test_everything_comes_from_memory_at_first():
     assert moved == 4 * CHUNK  # code, x, and v0 twice: it is read before it is written over
     assert ns == pytest.approx(4 * NS + 0.2 * 1000)
     assert recalls.run(program, 0, run) == (pytest.approx(1000), 0.0)
+
+
+def test_what_needs_no_memory_takes_its_time_at_the_speed_of_the_machine():
+    recalls, program, run = once()
+    recalls = recalls.again(recall(speed=2.0))
+    assert recalls.run(program, 0, run)[0] == pytest.approx(4 * NS + 0.2 * 500)
+    assert recalls.run(program, 0, run)[0] == pytest.approx(500)
 
 
 def test_the_last_cache_forgets():
@@ -141,11 +148,13 @@ def test_memory_is_shared_by_the_EUs():
     assert shared - 500 == pytest.approx(49 * NS, abs=1)
 
 
-@pytest.mark.parametrize("kept, rate, shared", [(4, 1, 5), (6, 4, 2), (0, 8, 9)])
-def test_figures_are_found_again(kept, rate, shared):
-    """On the values that are tried: third parts of a power of two."""
+@pytest.mark.parametrize(
+    "kept, rate, shared, speed", [(4, 1, 5, 0), (6, 4, 2, 5), (0, 8, 9, -3), (3, 2, 2, 9)]
+)
+def test_figures_are_found_again(kept, rate, shared, speed):
+    """On the values that are tried: third parts of a power of two, of the speed 24th parts."""
     rates = [float(f"{most / 2 ** (n / 3):.2g}") for most, n in ((32.0, rate), (64.0, shared))]
-    truth = recall(64 / 2 ** (kept / 3), *rates)
+    truth = recall(64 / 2 ** (kept / 3), *rates, round(2 ** (speed / 24), 3))
     device = replace(DEVICE, recall=truth)
     samples = []
     for count, weights in ((20, 5), (25, 8), (12, 1), (18, 3)):
@@ -156,7 +165,7 @@ def test_figures_are_found_again(kept, rate, shared):
             samples.append(Sample(programs, graph, ns))
     found = fit_recall(samples, DEVICE, "2026-02-02")
     assert found.error == pytest.approx(0.0, abs=1e-6) and found.date == "2026-02-02"
-    assert found.rate == truth.rate
+    assert (found.rate, found.speed) == (truth.rate, truth.speed)
     # of sizes that keep the same, the largest is taken, and of rates that slow nobody down
     assert truth.kept_bytes <= found.kept_bytes
     assert truth.shared_rate <= found.shared_rate
@@ -187,6 +196,8 @@ def test_a_recall_is_a_part_of_the_record():
 def test_impossible_figures_are_refused(figures):
     with pytest.raises(DeviceError, match="recall: .* must be a number above 0"):
         Recall(*figures, 0.0, "", 1)
+    with pytest.raises(DeviceError, match="recall: speed is 0.0; it must be a number above 0"):
+        Recall(1, 1.0, 1.0, 0.0, "", 1, 0.0)
 
 
 def test_a_recall_needs_two_caches():
