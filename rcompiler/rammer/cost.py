@@ -36,11 +36,6 @@ def run_ns(kernel: Kernel, size: float, costs: Costs) -> float:
     return costs.task_ns + size * task_ns(kernel)
 
 
-def alone_ns(kernel: Kernel, eus: int) -> float:
-    """Time of an operator that has the device for itself, without its launch."""
-    return -(-kernel.tasks // eus) * task_ns(kernel)
-
-
 def balanced(kernel: Kernel, counts: Ints) -> Ints:
     """Ranges of rTasks, in task order, of as much work as so many of the mean size are.
 
@@ -76,3 +71,13 @@ def earliest_finish(tasks: int, each: float, start: Floats) -> Ints:
     elif rest < 0:
         counts[int(np.argmax(counts))] += rest
     return counts
+
+
+def alone_ns(kernel: Kernel, eus: int) -> float:
+    """Time of an operator that has the device for itself, without its launch."""
+    if kernel.progress is None:
+        return -(-kernel.tasks // eus) * task_ns(kernel)
+    even = earliest_finish(kernel.tasks, task_ns(kernel), np.zeros(eus))
+    ends = (np.cumsum(counts) for counts in (even, balanced(kernel, even)))
+    longest = min(np.diff(kernel.progress[end], prepend=0).max() for end in ends)
+    return float(longest) * task_ns(kernel)

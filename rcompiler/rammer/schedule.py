@@ -52,15 +52,16 @@ def schedule(
     costs: Costs | None = None,
     *,
     policy: str = "rammer",
-    kernels: str = "select",
+    kernels: str = "auto",
     name: str = "main",
 ) -> Schedule:
     """Schedule a graph on `eus` EUs.
 
     policy: "rammer" (the paper), "list" (critical path), "merge" (launches merged two by two),
     "bsp" (a barrier after each wave), "wave" (one launch per wave), "base" (one per operator),
-    "dynamic" (a work queue). kernels: "select", "fast" or "efficient". Deterministic. Raises
-    ScheduleError.
+    "dynamic" (a work queue). kernels: which rKernels run, "fast", "efficient" or "select" (see
+    `select_kernels`), or "auto", what suits the policy: "fast" for base, whose operators have all
+    EUs for themselves, else "select". Deterministic. Raises ScheduleError.
     """
     costs = costs or Costs()
     if policy not in POLICIES:
@@ -73,7 +74,8 @@ def schedule(
     if eus < 1:
         raise ScheduleError(f"cannot schedule for {eus} EUs: give one or more")
     check_mode(kernels)
-    programs = POLICIES[policy](graph, eus, costs, kernels=kernels, name=name)
+    mode = {} if kernels == "auto" else {"kernels": kernels}
+    programs = POLICIES[policy](graph, eus, costs, name=name, **mode)
     placed, memory = _planned(graph, programs, costs)
     return Schedule(placed, memory, validate(placed, graph, max_eus=eus))
 

@@ -1,5 +1,6 @@
 """Waves, kernel choice, placement and growth of programs: the paper's rules on small cases."""
 
+import dataclasses
 import random
 
 import numpy as np
@@ -13,7 +14,7 @@ from rcompiler.errors import ScheduleError
 from rcompiler.rammer.cost import earliest_finish
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.policy.base import schedule_base
-from rcompiler.rammer.policy.kernels import select_kernels
+from rcompiler.rammer.policy.kernels import MODES, select_kernels
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.policy.wave import schedule_wave
 from rcompiler.rammer.program import Run, Signal, Wait
@@ -23,6 +24,7 @@ from rcompiler.rammer.validate import validate
 from rcompiler.rammer.waves import waves
 
 COSTS = Costs(task_ns=10, hand_off_ns=100, barrier_ns=200, launch_ns=500, min_task_ns=1)
+CHEAP = Costs(task_ns=0.01, hand_off_ns=0.01, barrier_ns=0.01, launch_ns=1, min_task_ns=0.01)
 
 
 def steps(program, kind):
@@ -105,6 +107,57 @@ def test_select_kernels_takes_all_three_branches():
     assert select_kernels([op], graph, 64, lambda c: 2.0 if c == [lean] else 1.0) == [fast]
     assert select_kernels([op], graph, 64, never, "efficient") == [lean]
     assert select_kernels([op], graph, 64, never, "fast") == [fast]
+
+
+def cut_or_whole(operators, cut_ns, whole_ns):
+    """Independent operators on two EUs: each four rTasks of `cut_ns`, or one of `whole_ns`."""
+    cut = kernel("cut", (4, 4), (4, 1), "w", estimated_ns=float(cut_ns))
+    whole = kernel("whole", (4, 4), (1, 1), "w", estimated_ns=float(whole_ns))
+    names = [f"y{i}" for i in range(operators)]
+    values = (Value("x", 64, "input", index=0), *(Value(name, 64) for name in names))
+    ops = (Operator(f"o{i}", ("cut", "whole"), ("x",), (name,)) for i, name in enumerate(names))
+    return Graph(tuple(ops), values, (cut, whole))
+
+
+def ran(programs):
+    """The rKernels of each launch."""
+    return [sorted({run.kernel for run in steps(program, Run)}) for program in programs]
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_an_operator_by_itself_runs_the_fastest_kernel(policy):
+    # 4 x 10 ns on two EUs take 20, 1 x 39 takes 39: less work, but the other EU is idle.
+    graph = cut_or_whole(1, 10, 39)
+    for mode in ("auto", "select", "fast"):
+        found = schedule(graph, 2, CHEAP, policy=policy, kernels=mode)
+        assert ran(found.programs) == [["cut"]]
+
+
+# merge has a launch of the first before it sees the second.
+@pytest.mark.parametrize("policy", [policy for policy in POLICIES if policy != "merge"])
+def test_operators_side_by_side_run_the_kernels_of_least_work(policy):
+    # Together, two of 39 ns take 39, eight of 10 take 40. By itself, each would take 20.
+    graph = cut_or_whole(2, 10, 39)
+    modes = {mode: schedule(graph, 2, CHEAP, policy=policy, kernels=mode) for mode in MODES}
+    found = {mode: ran(plan.programs) for mode, plan in modes.items()}
+    launches = 2 if policy == "base" else 1
+    assert found["fast"] == [["cut"]] * launches
+    assert found["efficient"] == found["select"] == [["whole"]] * launches
+    assert found["auto"] == found["fast" if policy == "base" else "select"]
+
+
+def test_merge_chooses_for_the_launch_that_an_operator_joins():
+    # By itself o0 would take 20 ns as "cut". Beside 30 ns on the other EU, "whole" ends at 25 and
+    # "cut" at 40.
+    graph = cut_or_whole(1, 10, 25)
+    long = dataclasses.replace(graph.kernels[1], name="long", estimated_ns=30.0)
+    first = Operator("first", ("long",), ("x",), ("z",))
+    graph = Graph(
+        (first, *graph.operators), (*graph.values, Value("z", 64)), (*graph.kernels, long)
+    )
+    for mode, expected in (("select", "whole"), ("fast", "cut"), ("efficient", "whole")):
+        found = schedule(graph, 2, CHEAP, policy="merge", kernels=mode)
+        assert ran(found.programs) == [sorted([expected, "long"])]
 
 
 def test_growth_follows_the_timer():

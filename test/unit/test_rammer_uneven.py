@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from rammer_cases import chain, kernel
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer.cost import balanced, run_ns, size_of
+from rcompiler.rammer.cost import alone_ns, balanced, run_ns, size_of
 from rcompiler.rammer.graph import Access, Kernel
 from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.program import Run
@@ -61,6 +61,23 @@ def test_eus_share_the_work_and_not_the_number_of_rtasks():
     # 27 of them: 11 of 1.125 and 16 of 0.75, against 24 of 1.125 if all counted the same.
     line = simulate([program], graph, COSTS)
     assert line.makespan_ns == pytest.approx(500 + 10 + 24_375)
+
+
+def test_an_operator_by_itself_takes_its_longest_share():
+    assert alone_ns(uneven(), 2) == pytest.approx(24_375)  # 11 of 1.125 and 16 of 0.75
+    # 1.2, 1.2, 1.2 and 0.4: a task each; two of 1.2 and two of 1.6, whoever gets the short one.
+    k = uneven(rows=10, step=3, columns=1)
+    assert [alone_ns(k, eus) for eus in (1, 2, 4, 8)] == pytest.approx([4000, 2400, 1200, 1200])
+    assert alone_ns(kernel("k", (8, 8), (4, 2), "t", estimated_ns=10.0), 3) == 30
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(1, 70), st.integers(1, 9), st.integers(1, 5), st.integers(1, 9))
+def test_the_time_by_itself_is_that_of_a_launch(rows, step, columns, eus):
+    k = uneven(rows, step, columns)
+    graph = chain([k], [[-1]])
+    line = simulate(schedule_base(graph, eus, COSTS), graph, COSTS)
+    assert line.makespan_ns == pytest.approx(500 + 10 + alone_ns(k, eus))
 
 
 def test_a_task_each_stays_a_task_each():

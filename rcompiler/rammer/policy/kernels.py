@@ -6,7 +6,7 @@ from rcompiler.errors import ScheduleError
 from rcompiler.rammer.cost import alone_ns
 from rcompiler.rammer.graph import Graph, Kernel, Operator
 
-MODES = ("select", "fast", "efficient")
+MODES = ("auto", "select", "fast", "efficient")  # auto: what a policy takes by itself
 Choice = list[Kernel]
 
 
@@ -35,8 +35,9 @@ def select_kernels(
 ) -> Choice:
     """One rKernel per operator of a wave.
 
-    "select": the fastest ones, unless they have as many rTasks as there are EUs, or more, and the
-    wave runs shorter (`profile`, in ns) with the most efficient ones.
+    profile: ns of what the wave is part of, with these rKernels. mode: "fast" or "efficient" for
+    all of them; "select" for the fastest ones, unless they have as many rTasks as there are EUs, or
+    more, and the profile is shorter with the most efficient ones.
     """
     fast = [fastest(op, graph, eus) for op in wave]
     if mode == "fast":
@@ -47,9 +48,3 @@ def select_kernels(
     if fast == lean or sum(kernel.tasks for kernel in fast) < eus:
         return fast
     return lean if profile(lean) < profile(fast) else fast
-
-
-def select_kernel(op: Operator, graph: Graph, eus: int, mode: str) -> Kernel:
-    """One rKernel for an operator by itself: `select_kernels` with its work as the profile."""
-    [kernel] = select_kernels([op], graph, eus, lambda choice: choice[0].work_ns, mode)
-    return kernel
