@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
+from rcompiler.options import Kernels
 from rcompiler.passes import Pipeline
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile
@@ -16,7 +17,9 @@ class RcRtaskToVdevice(Pipeline):
     policy: Literal["base", "wave", "rammer"] = "rammer"
     roller_policy: Literal["roller", "osdi22"] = "roller"
     eus: int = 0
+    kernels: Kernels = "auto"
 
     def text(self) -> str:
         tile = RollerTile(self.device, policy=self.roller_policy, eus=self.eus)
-        return f"{tile},{RammerSchedule(self.policy, self.eus, self.device)}"
+        scheduler = RammerSchedule(self.policy, self.eus, self.device, self.kernels)
+        return f"{tile},{scheduler}"

@@ -32,6 +32,7 @@ from rcompiler.kernel_code import KernelCodes
 from rcompiler.model import REPORT, STAGES, CompiledModel
 from rcompiler.options import (
     CompileOptions,
+    Kernels,
     Policy,
     RollerPolicy,
     Roots,
@@ -82,6 +83,7 @@ def compile_onnx(
     values: Mapping[str, Any] | None = None,
     eus: int | None = None,
     policy: Policy = "rammer",
+    kernels: Kernels = "auto",
     roller_policy: RollerPolicy = "roller",
     fusion: bool = True,
     tune: Tune = "off",
@@ -98,12 +100,13 @@ def compile_onnx(
     in the cache (default figures without a cache). shapes: static shapes of inputs by name, or
     sizes of symbolic dims. values: arrays by the names of inputs that are to be constants (they are
     no longer inputs). eus: execution units, None for all of the device. policy: who schedules, one
-    of `rcompiler.rammer.schedule.POLICIES`. roller_policy: who decides tiles, "roller" (the cost
-    model) or "osdi22" (the search that was published). fusion: group ops into rOperators. tune:
-    "off", tiles are chosen by the cost model alone; "kernels", the fastest of the ten best by the
-    model, measured on this machine once and kept in the cache. roots: how 3x3 convolutions are
-    computed: "auto", as is predicted to be the fastest; "direct", as sums of all products;
-    "winograd2" or "winograd4", by Winograd's F(2x2) or F(4x4) wherever it can be
+    of `rcompiler.rammer.schedule.POLICIES`. kernels: which rKernels run, where there are several:
+    "fast", "efficient", "select", or "auto" for what suits the policy. roller_policy: who decides
+    tiles, "roller" (the cost model) or "osdi22" (the search that was published). fusion: group ops
+    into rOperators. tune: "off", tiles are chosen by the cost model alone; "kernels", the fastest
+    of the ten best by the model, measured on this machine once and kept in the cache. roots: how
+    3x3 convolutions are computed: "auto", as is predicted to be the fastest; "direct", as sums of
+    all products; "winograd2" or "winograd4", by Winograd's F(2x2) or F(4x4) wherever it can be
     (`rcompiler.roller.roots` has their errors). deterministic: always the case (static choices for
     a device record and a profile index, fixed order of every sum). cache: folder of compiled
     objects, None for the default one, False for none. progress: called with (stage, seconds since
@@ -116,11 +119,13 @@ def compile_onnx(
             "deterministic=False has no meaning here: every program is deterministic"
         )
     count, folder = checked_eus(eus, MAX_EUS), checked_cache(cache)
-    options = CompileOptions(target, count, policy, roller_policy, fusion, folder, tune, roots)
+    options = CompileOptions(
+        target, count, policy, kernels, roller_policy, fusion, folder, tune, roots
+    )
     base = target_device(target)
     chosen = given_device(target, base, device)
     run = _Compilation(options, base, progress)
-    [artifact] = run.from_onnx(model, shapes, values, chosen, [options.policy])
+    [artifact] = run.from_onnx(model, shapes, values, chosen, [options])
     return CompiledModel(artifact)
 
 
@@ -132,10 +137,10 @@ def compile_policies(
     All of them choose from the same rKernels: only the schedules differ.
     """
     options = CompileOptions(eus=checked_eus(eus, MAX_EUS), cache=checked_cache(None))
+    schedulers = [replace(options, policy=policy) for policy in policies]
     base = target_device(options.target)
-    run = _Compilation(options, base, None)
-    chosen = given_device(options.target, base, None)
-    artifacts = run.from_onnx(model, None, None, chosen, policies)
+    device = given_device(options.target, base, None)
+    artifacts = _Compilation(options, base, None).from_onnx(model, None, None, device, schedulers)
     return dict(zip(policies, map(CompiledModel, artifacts), strict=True))
 
 
@@ -200,7 +205,7 @@ def schedule_artifact(
         except ir.MLIRError as error:
             raise InvalidModel(f"the schedule is not valid: {error}") from None
         check_claims(module.operation)
-        return run.from_schedule(module, constants, options.policy)
+        return run.from_schedule(module, constants, options)
 
 
 class _Compilation:
@@ -242,9 +247,10 @@ class _Compilation:
         shapes: Mapping[str, Any] | None,
         values: Mapping[str, Any] | None,
         device: Device | None,
-        policies: Sequence[Policy],
+        schedulers: Sequence[CompileOptions],
     ) -> list[Artifact]:
-        """The model scheduled by each of `policies`. device: None for what is measured here."""
+        """The model by each of `schedulers`, which differ in policy and kernels only; device: None
+        for what is measured here."""
         emit.prepare()  # a process that runs LLVM, so that it is there when code is generated
         with self.steps.boundary(), COLLECTOR.seldom():
             self.steps.begin("import")
@@ -255,13 +261,13 @@ class _Compilation:
                 context.enable_multithreading(False)
                 module = imported.parse(context)
                 kernel_code.prepare(module)
-                return self.from_linalg(module, imported.constants, policies)
+                return self.from_linalg(module, imported.constants, schedulers)
 
     def from_linalg(
         self,
         module: ir.Module,
         constants: Mapping[str, Constant],
-        policies: Sequence[Policy],
+        schedulers: Sequence[CompileOptions],
     ) -> list[Artifact]:
         options, record = self._options, to_option(self.device)
         constants = self.to_rtask(module, constants)
@@ -281,15 +287,15 @@ class _Compilation:
             self._run(module, str(tile))
         self._keep("rkernel", module)
         found = []
-        for policy in policies:
+        for by in schedulers:
             # of several, each schedules a copy
-            copy = module if len(policies) == 1 else copy_module(module)
-            self._run(copy, str(RammerSchedule(policy, options.eus, record)))
-            found.append(self.from_schedule(copy, constants, policy))
+            copy = module if len(schedulers) == 1 else copy_module(module)
+            self._run(copy, str(RammerSchedule(by.policy, by.eus, record, by.kernels)))
+            found.append(self.from_schedule(copy, constants, by))
         return found
 
     def from_schedule(
-        self, module: ir.Module, constants: Mapping[str, Constant], policy: Policy
+        self, module: ir.Module, constants: Mapping[str, Constant], scheduler: CompileOptions
     ) -> Artifact:
         self._keep("vdevice", module)
         cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
@@ -305,7 +311,7 @@ class _Compilation:
             self.steps.begin("object")
             found = objects.all()
         self.steps.begin("link")
-        return self._artifact(link(found), tables, weights, policy)
+        return self._artifact(link(found), tables, weights, scheduler)
 
     def _proved(
         self, module: ir.Module, constants: Mapping[str, Constant]
@@ -325,10 +331,9 @@ class _Compilation:
         return tables, weights
 
     def _artifact(
-        self, image: Image, tables: Tables, weights: np.ndarray, policy: Policy
+        self, image: Image, tables: Tables, weights: np.ndarray, scheduler: CompileOptions
     ) -> Artifact:
-        target, options = self._target(), replace(self._options, policy=policy)
-        kernels = tables.kernels.values()
+        target, kernels = self._target(), tables.kernels.values()
         return Artifact(
             image=image,
             kernels=tuple(
@@ -351,7 +356,7 @@ class _Compilation:
             constants=weights,
             target=target.name,
             cpu_flags=tuple(target.required),
-            provenance=provenance(options, target, self.device, self._stages["vdevice"]),
+            provenance=provenance(scheduler, target, self.device, self._stages["vdevice"]),
             proof=describe(tables.programs, kernels),
             stages=dict(self._stages),
         )

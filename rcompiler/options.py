@@ -10,9 +10,12 @@ from typing import Literal, get_args
 from rcompiler.errors import CompilerError
 
 Policy = Literal["base", "wave", "bsp", "merge", "rammer", "list", "dynamic"]
+Kernels = Literal["auto", "select", "fast", "efficient"]
 RollerPolicy = Literal["roller", "osdi22"]
 Tune = Literal["off", "kernels"]
 Roots = Literal["auto", "direct", "winograd2", "winograd4"]
+
+_CHOICES = {"policy": Policy, "kernels": Kernels, "roller_policy": RollerPolicy}
 
 
 @dataclass(frozen=True)
@@ -20,14 +23,16 @@ class CompileOptions:
     """What a compilation may choose.
 
     target: "cpu" (this host), "cpu:v3" and the like, or a device file. eus: execution units, 0 for
-    all of the device. policy: the scheduler. roller_policy: who decides tiles, see `roller.policy`.
-    fusion: group ops into rOperators beyond views. cache: folder of compiled objects, or None.
-    tune: what is chosen by measuring. roots: algorithm of 3x3 convolutions.
+    all of the device. policy: the scheduler. kernels: which of an operator's rKernels it takes, see
+    `rammer.schedule`; "auto" is what suits the policy. roller_policy: who decides tiles, see
+    `roller.policy`. fusion: group ops into rOperators beyond views. cache: folder of compiled
+    objects, or None. tune: what is chosen by measuring. roots: algorithm of 3x3 convolutions.
     """
 
     target: str = "cpu"
     eus: int = 0
     policy: Policy = "rammer"
+    kernels: Kernels = "auto"
     roller_policy: RollerPolicy = "roller"
     fusion: bool = True
     cache: Path | None = None
@@ -37,7 +42,7 @@ class CompileOptions:
     def __post_init__(self) -> None:
         if not isinstance(self.fusion, bool):
             raise CompilerError(f"fusion={self.fusion!r}: give True or False")
-        for name, kind in (("policy", Policy), ("roller_policy", RollerPolicy)):
+        for name, kind in _CHOICES.items():
             if getattr(self, name) not in get_args(kind):
                 known = ", ".join(get_args(kind))
                 raise CompilerError(f"{name} {getattr(self, name)!r} is none of {known}")

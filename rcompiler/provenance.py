@@ -15,7 +15,8 @@ def provenance(
 ) -> dict[str, str]:
     """Equal for equal code: neither a date nor a machine's name is in it. schedule: the S4 text."""
     found = {"policy": options.policy, "target": options.target}
-    found |= {name: getattr(options, name) for name in ("roller_policy", "tune", "roots")}
+    names = ("kernels", "roller_policy", "tune", "roots")
+    found |= {name: getattr(options, name) for name in names}
     found |= {"cpu": target.cpu, "features": target.features}
     # as it decided: without the date of the measurement, which decides nothing
     found["device"] = to_option(replace(device, measurement=None))

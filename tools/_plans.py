@@ -19,7 +19,7 @@ from rcompiler.passes.schedule.tables import read_tables
 from rcompiler.proof import prove, rebuild
 from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.tools._sources import Source, compile_options
+from rcompiler.tools._sources import CHOSEN, Source, compile_options
 from rcompiler.viz.view import Plan
 
 
@@ -35,7 +35,7 @@ def plan_of(options: argparse.Namespace, source: Source) -> Plan:
         model = source.executable(options)
         model.close()
         return _compiled(source.name, model.artifact)
-    for name in ("target", "device", "policy", "roller_policy", "eus", "tune", "roots", "shapes"):
+    for name in (*CHOSEN, "shapes"):
         if getattr(options, name):
             raise ArtifactError(
                 f"{source.path}: --{name.replace('_', '-')} no longer applies, it was decided when "
@@ -78,7 +78,7 @@ def _scheduled(options: argparse.Namespace, source: Source) -> Plan:
     with operators_of(source.proto, device, shapes=shapes, roots=chosen.roots) as module:
         root = module.operation
         RollerTile(record, policy=chosen.roller_policy, eus=chosen.eus).run(root)
-        RammerSchedule(chosen.policy, chosen.eus, record).run(root)
+        RammerSchedule(chosen.policy, chosen.eus, record, chosen.kernels).run(root)
         tables = read_tables(root)
         report = make_report(root, tables, device)
     kernels = [*tables.kernels.values()]

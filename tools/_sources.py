@@ -19,6 +19,9 @@ from rcompiler.options import Policy
 from rcompiler.tools import _data, models
 from rcompiler.tools._console import Parser, positive
 
+# Options of compile_onnx that a command line says as they are.
+CHOSEN = ("target", "device", "policy", "kernels", "roller_policy", "eus", "tune", "roots")
+
 
 @dataclass(frozen=True)
 class Source:
@@ -34,9 +37,8 @@ class Source:
             return rcompiler.compile_onnx(self.proto, **compile_options(options, self), **more)
         assert self.path is not None
         schedule = self.path.suffix == ".mlir"
-        decided = ("shapes", "device", "policy", "roller_policy", "tune", "roots")
-        for option in (*decided, "eus" if schedule else "target"):
-            if getattr(options, option):
+        for option in (*CHOSEN, "shapes"):
+            if option != ("target" if schedule else "eus") and getattr(options, option):
                 raise ArtifactError(
                     f"{self.path}: --{option.replace('_', '-')} no longer applies, it was decided "
                     "when the ONNX model was compiled. Compile that with it"
@@ -79,8 +81,8 @@ def resolve(text: str) -> Source:
 
 
 def add_compile_options(parser: Parser) -> None:
-    """--target, --device, --policy, --roller-policy, --eus, --tune, --roots, --shapes: what a
-    command line has of the options of compile_onnx.
+    """--target, --device, --policy, --kernels, --roller-policy, --eus, --tune, --roots, --shapes:
+    what a command line has of the options of compile_onnx.
     """
     group = parser.add_argument_group("compilation")
     group.add_argument(
@@ -96,6 +98,11 @@ def add_compile_options(parser: Parser) -> None:
         "--policy",
         metavar="NAME",
         help=f"scheduling: rammer (default), or another of {', '.join(get_args(Policy))}",
+    )
+    group.add_argument(
+        "--kernels",
+        metavar="NAME",
+        help="which rKernels run: auto (default, what suits the policy), fast, efficient or select",
     )
     group.add_argument(
         "--roller-policy",
@@ -123,8 +130,7 @@ def add_compile_options(parser: Parser) -> None:
 
 def compile_options(options: argparse.Namespace, source: Source) -> dict[str, Any]:
     """The keywords for compile_onnx that were chosen on the command line."""
-    names = ("target", "device", "policy", "roller_policy", "eus", "tune", "roots")
-    chosen = {key: getattr(options, key) for key in names}
+    chosen = {key: getattr(options, key) for key in CHOSEN}
     chosen["shapes"] = shapes_of(options, source)
     return {key: value for key, value in chosen.items() if value}
 

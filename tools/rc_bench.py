@@ -171,6 +171,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--tune", metavar="WHAT", help="off or kernels, as for rc-compile")
     parser.add_argument("--roots", metavar="NAME", help="3x3 convolutions, as for rc-compile")
     parser.add_argument("--policy", metavar="NAME", help="scheduling policy")
+    parser.add_argument("--kernels", metavar="NAME", help="which rKernels, as for rc-compile")
     parser.add_argument("--roller-policy", metavar="NAME", help="tiles, as for rc-compile")
     parser.add_argument(
         "--shapes", action="append", default=[], metavar="NAME=DIMS", help="as for rc-compile"

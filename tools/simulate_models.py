@@ -65,7 +65,7 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def figures(model: str, device: Device, eus: int | None = None, kernels: str = "select") -> Figures:
+def figures(model: str, device: Device, eus: int | None = None, kernels: str = "auto") -> Figures:
     """All policies on one model; eus: None for all of the device. kernels: see `schedule`."""
     from rcompiler.rammer.schedule import policies, schedule
     from rcompiler.rammer.simulate import simulate
@@ -131,7 +131,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--eus", type=positive, metavar="N", help="default: all of a device")
     parser.add_argument(
-        "--kernels", choices=MODES, default="select", help="which rKernels; default: select"
+        "--kernels", choices=MODES, default="auto", help="which rKernels; default: auto"
     )
     parser.add_argument("--json", metavar="FILE", help="write the figures")
     return parser.parse_args(argv)

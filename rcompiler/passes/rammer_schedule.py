@@ -22,6 +22,7 @@ from torch_mlir import ir
 from rcompiler.device.target import find_device
 from rcompiler.dialects import vdevice
 from rcompiler.errors import ScheduleError
+from rcompiler.options import Kernels
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.schedule.program_ir import write_program
 from rcompiler.passes.schedule.schedule_graph import GraphBuilder, ScheduleGraph
@@ -38,6 +39,7 @@ class RammerSchedule(Pass):
     policy: Literal["base", "wave", "bsp", "merge", "rammer", "list", "dynamic"] = "rammer"
     eus: int = 0
     device: str = "cpu"
+    kernels: Kernels = "auto"
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
@@ -45,7 +47,9 @@ class RammerSchedule(Pass):
         source = builder.build()
         eus = self.eus or device.eus
         try:
-            found = schedule(source.graph, eus, costs=device.costs, policy=self.policy)
+            found = schedule(
+                source.graph, eus, device.costs, policy=self.policy, kernels=self.kernels
+            )
         except ScheduleError as error:
             raise PassFailure(module, str(error)) from error
         _write(module, builder.function, source, found, eus)

@@ -201,6 +201,7 @@ def test_a_model_larger_than_this_machine(monkeypatch):
         ({"target": ""}, DeviceError, "such as"),
         ({"policy": "best"}, CompilerError, "rammer"),
         ({"policy": None}, CompilerError, "rammer"),
+        ({"kernels": "best"}, CompilerError, "kernels 'best' is none of auto, select, fast"),
         ({"roller_policy": "best"}, CompilerError, "none of roller, osdi22"),
         ({"eus": 0}, CompilerError, "1 or more"),
         ({"eus": -2}, CompilerError, "1 or more"),

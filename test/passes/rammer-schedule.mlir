@@ -1,6 +1,8 @@
 // RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json candidates=1},rammer-schedule{device=%{inputs}/v3-2.json}' --split-input-file | filecheck %s
 // RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json candidates=1},rammer-schedule{device=%{inputs}/v3-2.json policy=base eus=4}' --split-input-file | filecheck %s --check-prefix=BASE
 // RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json candidates=1},rammer-schedule{device=%{inputs}/v3-2.json policy=dynamic}' --split-input-file | filecheck %s --check-prefix=TAKEN
+// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json},rammer-schedule{device=%{inputs}/v3-2.json kernels=fast}' --split-input-file | filecheck %s --check-prefix=FAST
+// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json},rammer-schedule{device=%{inputs}/v3-2.json kernels=select}' --split-input-file | filecheck %s --check-prefix=SELECT
 
 #id = affine_map<(d0) -> (d0)>
 
@@ -209,4 +211,40 @@ func.func @main(%x: tensor<64xf32>) -> tensor<64xf32> {
     "rtask.yield"(%y) : (tensor<64xf32>) -> ()
   }) {kind = "elementwise", sym_name = "step11"} : () -> tensor<64xf32>
   return %11 : tensor<64xf32>
+}
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+
+// The fastest rKernel has an rTask for each EU, which share one list. One rTask of all elements is a little less
+// work, and there are two rOperators for two EUs.
+// FAST:          "vdevice.run"() {{.*}}eu_step = 1 : i64{{.*}}operator = "left"
+// FAST-NEXT:     "vdevice.run"() {{.*}}eu_step = 1 : i64{{.*}}operator = "right"
+// FAST-NEXT:   }) {first = 0 : i64, last = 1 : i64}
+// SELECT:        "vdevice.run"() {{.*}}operator = "left"
+// SELECT-NEXT: }) {first = 0 : i64, last = 0 : i64}
+// SELECT-NEXT: "vdevice.eu"() ({
+// SELECT-NEXT:   "vdevice.run"() {{.*}}operator = "right"
+// SELECT-NEXT: }) {first = 1 : i64, last = 1 : i64}
+func.func @main(%x: tensor<20000xf32>, %z: tensor<20000xf32>) -> (tensor<20000xf32>, tensor<20000xf32>) {
+  %left = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<20000xf32>
+    %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<20000xf32>) outs(%e : tensor<20000xf32>) {
+    ^bb0(%l: f32, %o: f32):
+      %s = math.absf %l : f32
+      linalg.yield %s : f32
+    } -> tensor<20000xf32>
+    "rtask.yield"(%y) : (tensor<20000xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "left"} : () -> tensor<20000xf32>
+  %right = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<20000xf32>
+    %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%z : tensor<20000xf32>) outs(%e : tensor<20000xf32>) {
+    ^bb0(%l: f32, %o: f32):
+      %s = math.absf %l : f32
+      linalg.yield %s : f32
+    } -> tensor<20000xf32>
+    "rtask.yield"(%y) : (tensor<20000xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "right"} : () -> tensor<20000xf32>
+  return %left, %right : tensor<20000xf32>, tensor<20000xf32>
 }

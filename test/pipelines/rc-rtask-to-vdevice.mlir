@@ -1,5 +1,5 @@
 // RUN: rc-opt %s -p 'rc-rtask-to-vdevice{device=%{inputs}/v3-2.json}' | filecheck %s
-// RUN: rc-opt %s -p 'rc-rtask-to-vdevice{device=%{inputs}/v3-2.json eus=1 policy=wave}' | filecheck %s --check-prefix=ONE
+// RUN: rc-opt %s -p 'rc-rtask-to-vdevice{device=%{inputs}/v3-2.json eus=1 policy=wave kernels=fast}' | filecheck %s --check-prefix=ONE
 
 #id = affine_map<(d0) -> (d0)>
 

@@ -55,8 +55,9 @@ def test_an_emitted_schedule_compiles(tool):
     tool(rc_compile.main, "two_branch", "--emit=vdevice", "-o", "s.mlir")
     code, out, _ = tool(rc_run.main, "s.mlir", "--verify", "--onnx=two_branch")
     assert code == 0 and "of what is allowed" in out
-    code, _, err = tool(rc_compile.main, "s.mlir", "--policy=base")
-    assert code == 1 and "--policy no longer applies" in err
+    for option in ("policy=base", "kernels=fast"):
+        code, _, err = tool(rc_compile.main, "s.mlir", f"--{option}")
+        assert code == 1 and f"--{option.partition('=')[0]} no longer applies" in err
 
 
 def test_timing_names_the_steps(tool):

@@ -93,6 +93,7 @@ def test_a_profile_stands_beside_the_plan(tool, eus):
         (["missing.onnx"], "missing.onnx: no such file"),
         (["m.rcx", "--eus=1"], "m.rcx: --eus no longer applies"),
         (["m.rcx", "--policy=base"], "m.rcx: --policy no longer applies"),
+        (["m.rcx", "--kernels=fast"], "m.rcx: --kernels no longer applies"),
         (["two_branch", "--policy=none"], "policy 'none' is none of"),
         (["two_branch", "--device=none"], "unknown target 'none'"),
         (["two_branch", "--tune=kernels"], "--tune needs generated code; rc-compile two_branch"),

@@ -2,6 +2,7 @@
 
 import dataclasses
 import random
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from rammer_cases import chain, kernel, random_graph
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
+from rcompiler.options import Kernels
 from rcompiler.rammer.cost import earliest_finish
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.policy.base import schedule_base
@@ -158,6 +160,10 @@ def test_merge_chooses_for_the_launch_that_an_operator_joins():
     for mode, expected in (("select", "whole"), ("fast", "cut"), ("efficient", "whole")):
         found = schedule(graph, 2, CHEAP, policy="merge", kernels=mode)
         assert ran(found.programs) == [sorted([expected, "long"])]
+
+
+def test_the_modes_are_those_of_the_compiler():
+    assert get_args(Kernels) == MODES
 
 
 def test_growth_follows_the_timer():
