@@ -1,9 +1,8 @@
 """rc-rtask-to-vdevice: S2 -> S4."""
 
 from dataclasses import dataclass
-from typing import Literal
 
-from rcompiler.options import Kernels
+from rcompiler.options import Kernels, Policy, RollerPolicy
 from rcompiler.passes import Pipeline
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile
@@ -14,8 +13,8 @@ class RcRtaskToVdevice(Pipeline):
     """Construct rKernels and schedule their rTasks on a device."""
 
     device: str = "cpu"
-    policy: Literal["base", "wave", "rammer"] = "rammer"
-    roller_policy: Literal["roller", "osdi22"] = "roller"
+    policy: Policy = "rammer"
+    roller_policy: RollerPolicy = "roller"
     eus: int = 0
     kernels: Kernels = "auto"
 

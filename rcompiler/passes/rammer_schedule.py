@@ -15,14 +15,13 @@ Needs: rKernels (roller-tile). The policy's result is validated before it is wri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from torch_mlir import ir
 
 from rcompiler.device.target import find_device
 from rcompiler.dialects import vdevice
 from rcompiler.errors import ScheduleError
-from rcompiler.options import Kernels
+from rcompiler.options import Kernels, Policy
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.schedule.program_ir import write_program
 from rcompiler.passes.schedule.schedule_graph import GraphBuilder, ScheduleGraph
@@ -36,7 +35,7 @@ DEVICE_SYMBOL = "device"
 class RammerSchedule(Pass):
     """Schedule all rTasks over the EUs of a device (policy: the paper's, or a baseline)."""
 
-    policy: Literal["base", "wave", "bsp", "merge", "rammer", "list", "dynamic"] = "rammer"
+    policy: Policy = "rammer"
     eus: int = 0
     device: str = "cpu"
     kernels: Kernels = "auto"

@@ -18,7 +18,6 @@ from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal
 
 from torch_mlir import ir
 
@@ -28,6 +27,7 @@ from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.kernelgen.stages import STAGE
+from rcompiler.options import RollerPolicy
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.clone import copy_block
 from rcompiler.passes.ir.operators import operators
@@ -47,7 +47,7 @@ class RollerTile(Pass):
 
     device: str = "cpu"
     candidates: int = 3
-    policy: Literal["roller", "osdi22"] = "roller"
+    policy: RollerPolicy = "roller"
     eus: int = 0
 
     def run(self, module: ir.Operation) -> None:

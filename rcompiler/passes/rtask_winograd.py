@@ -23,13 +23,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
+from rcompiler.options import Roots
 from rcompiler.passes import Pass
 from rcompiler.passes.constants.fold import MOST_BYTES
 from rcompiler.passes.ir.linalg_form import extent_of, is_constant
@@ -56,7 +56,7 @@ class RTaskWinograd(Pass):
     """Compute 3x3 convolutions by Winograd's minimal filtering where that is faster."""
 
     device: str = "cpu"
-    roots: Literal["auto", "direct", "winograd2", "winograd4"] = "auto"
+    roots: Roots = "auto"
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)

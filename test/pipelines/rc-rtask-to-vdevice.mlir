@@ -1,5 +1,6 @@
 // RUN: rc-opt %s -p 'rc-rtask-to-vdevice{device=%{inputs}/v3-2.json}' | filecheck %s
 // RUN: rc-opt %s -p 'rc-rtask-to-vdevice{device=%{inputs}/v3-2.json eus=1 policy=wave kernels=fast}' | filecheck %s --check-prefix=ONE
+// RUN: rc-opt %s -p 'rc-rtask-to-vdevice{device=%{inputs}/v3-2.json policy=dynamic}' | filecheck %s --check-prefix=TAKEN
 
 #id = affine_map<(d0) -> (d0)>
 
@@ -9,6 +10,7 @@
 // CHECK:       "vdevice.run"() {{.*}}kernel = @[[K]], operator = "abs"
 // CHECK:       "vdevice.launch"() {program = @main_0}
 // ONE:         "vdevice.device"() {eus = 1 : i64
+// TAKEN:       "vdevice.queue"
 func.func @main(%x: tensor<1024xf32>) -> tensor<1024xf32> {
   %a = "rtask.operator"() ({
     %e = tensor.empty() : tensor<1024xf32>
