@@ -55,7 +55,8 @@ from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_winograd import RTaskWinograd
-from rcompiler.passes.schedule.tables import Tables, read_tables, write_constants
+from rcompiler.passes.schedule.proof import proved_tables
+from rcompiler.passes.schedule.tables import Tables, write_constants
 from rcompiler.passes.tiling.claims import check_claims
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
@@ -63,7 +64,6 @@ from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner
 from rcompiler.proof import describe
 from rcompiler.provenance import provenance
-from rcompiler.rammer.validate import validate
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import arena, require
@@ -318,12 +318,8 @@ class _Compilation:
     ) -> tuple[Tables, np.ndarray]:
         """The schedule as data, when it is proved right, and the weights of the model."""
         self.steps.begin("prove")
-        tables = read_tables(module.operation)
-        kernels = list(tables.kernels.values())
+        tables = proved_tables(module.operation)
         inputs, outputs = tables.sizes()
-        validate(
-            tables.programs, kernels=kernels, max_eus=tables.eus, inputs=inputs, outputs=outputs
-        )
         total = sum((*tables.memory(), *inputs, *outputs))
         require(total, "inputs, outputs, weights and temporary tensors of the model")
         weights = arena(tables.memory()[1], "weights of the model")

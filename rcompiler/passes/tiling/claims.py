@@ -23,10 +23,11 @@ def check_claims(module: ir.Operation) -> None:
     """
     for view in module.regions[0].blocks[0].operations:
         if view.operation.name == "rtask.kernel":
-            _check_kernel(view.operation)
+            check_kernel(view.operation)
 
 
-def _check_kernel(op: ir.Operation) -> None:
+def check_kernel(op: ir.Operation) -> None:
+    """The same of one kernel."""
     name = ir.StringAttr(op.attributes["sym_name"]).value
     block = op.regions[0].blocks[0]
     grid, tile = (list(ir.DenseI64ArrayAttr(op.attributes[key])) for key in ("grid", "tile"))
