@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Sequence
+from dataclasses import replace
 
 from rcompiler.compile import operators_of
 from rcompiler.device.model import Device
@@ -17,6 +19,8 @@ from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile
 from rcompiler.passes.schedule.tables import read_tables
 from rcompiler.proof import prove, rebuild
+from rcompiler.rammer.program import Program, Wait
+from rcompiler.rammer.schedule import policies
 from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.tools._sources import CHOSEN, Source, compile_options
@@ -26,32 +30,42 @@ from rcompiler.viz.view import Plan
 def plan_of(options: argparse.Namespace, source: Source) -> Plan:
     """The schedule of an ONNX model on any device record, of a compiled file or of an S4 text.
 
-    options: those of `_sources.add_compile_options`. Raises CompilerError.
+    options: those of `_sources.add_compile_options`; --device with a schedule that is made already
+    says where it is played. Raises CompilerError.
     """
     if source.proto is not None:
         return _scheduled(options, source)
-    assert source.path is not None
-    if source.path.suffix == ".mlir":  # compiled in a process of its own: whatever the text is
-        model = source.executable(options)
-        model.close()
-        return _compiled(source.name, model.artifact)
-    for name in (*CHOSEN, "shapes"):
-        if getattr(options, name):
-            raise ArtifactError(
-                f"{source.path}: --{name.replace('_', '-')} no longer applies, it was decided when "
-                "the ONNX model was compiled. Give the ONNX model with it"
-            )
-    artifact = Artifact.load(source.path)
+    played_on = _device(options.device) if options.device else None
+    artifact = _artifact(argparse.Namespace(**vars(options) | {"device": None}), source)
     try:
-        return _compiled(source.name, artifact)
+        return _compiled(source.name, artifact, played_on)
     except ScheduleError as error:
         raise ScheduleError(f"{source.path}: {error}", error.rule) from None
     except (ArtifactError, DeviceError) as error:
         raise type(error)(f"{source.path}: {error}") from None
 
 
-def _compiled(name: str, artifact: Artifact) -> Plan:
-    """Of what will run, by its streams, and proved; only the times come from the report."""
+def _artifact(options: argparse.Namespace, source: Source) -> Artifact:
+    """What a compiled file holds, or an S4 text becomes."""
+    assert source.path is not None
+    if source.path.suffix == ".mlir":  # compiled in a process of its own: whatever the text is
+        model = source.executable(options)
+        model.close()
+        return model.artifact
+    for name in (*CHOSEN, "shapes"):
+        if getattr(options, name):
+            raise ArtifactError(
+                f"{source.path}: --{name.replace('_', '-')} no longer applies, it was decided when "
+                "the ONNX model was compiled. Give the ONNX model with it"
+            )
+    return Artifact.load(source.path)
+
+
+def _compiled(name: str, artifact: Artifact, played_on: Device | None) -> Plan:
+    """Of what will run, by its streams, and proved; only the times come from the report.
+
+    played_on: the device whose prices hold, if not those of the one that it was made for.
+    """
     prove(artifact)
     programs, kernels = rebuild(artifact)
     if REPORT not in artifact.stages:
@@ -59,7 +73,32 @@ def _compiled(name: str, artifact: Artifact) -> Plan:
     facts = artifact.provenance
     device = from_json(facts.get("device", ""), "device of the compiled model")
     report = Report.from_json(artifact.stages[REPORT])
-    return Plan(name, facts.get("policy", ""), device, programs, kernels, report)
+    plan = Plan(name, facts.get("policy", ""), device, programs, kernels, report)
+    if played_on is None:
+        return plan
+    _check_playable(programs, played_on)
+    return replace(plan, device=played_on, made_for=device.name)
+
+
+def _check_playable(programs: Sequence[Program], device: Device) -> None:
+    """Programs stay as they are: DeviceError where the device does not have what they need."""
+    eus = max((program.eus for program in programs), default=1)
+    if eus > device.eus:
+        raise DeviceError(
+            f"the schedule needs {eus} EUs at the same time, and device {device.name} has "
+            f"{device.eus}. Name a device that has them, or compile the model with "
+            f"--eus={device.eus}"
+        )
+    waits = any(
+        program.dynamic or any(isinstance(step, Wait) for queue in program.queues for step in queue)
+        for program in programs
+    )
+    if waits and not device.costs.signals:
+        raise DeviceError(
+            f"the schedule makes EUs wait for one another, and those of device {device.name} meet "
+            "in barriers only. Compile the model with --policy="
+            f"{' or '.join(policies(device.costs))}"
+        )
 
 
 def _scheduled(options: argparse.Namespace, source: Source) -> Plan:

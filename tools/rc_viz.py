@@ -2,6 +2,7 @@
 
 rc-viz model.rcx                              one page, model.html, for any browser
 rc-viz model.onnx --device=h200 --policy=list on any device record, by estimate
+rc-viz model.rcx --device=h200                what its schedule would take on another device
 rc-viz model.rcx --measured=times.json        the measured times beside the plan
 rc-viz model.rcx --trace=t.json --json=s.json for Perfetto, and for scripts
 """

@@ -91,6 +91,7 @@ def _head(view: View) -> dict[str, Any]:
     return {
         "name": _clipped(view.name),
         "device": _clipped(view.device),
+        "madeFor": _clipped(view.made_for),
         "policy": _clipped(view.policy),
         "eus": view.eus,
         "programs": [_clipped(name) for name in view.programs],

@@ -1,14 +1,15 @@
 """The record: a view as JSON for scripts.
 
-    {"format": "rcompiler-schedule-1", "model", "device", "policy", "eus", "programs": [name],
-     "dynamic": [bool], "makespan_ns", "bounds_ns": {"work", "path", "bandwidth"}, "utilisation",
-     "rtasks",
-     "arena_bytes", "arena_bound_bytes", "critical_path": [task], "events": [[program, name]],
-     "operators": [...], "tasks", "idle", "waits", "signals", "lifetimes", "occupancy",
-     "measured" or null: columns}
+    {"format": "rcompiler-schedule-1", "model", "device", "made_for", "policy", "eus",
+     "programs": [name], "dynamic": [bool], "makespan_ns", "bounds_ns": {"work", "path",
+     "bandwidth"}, "utilisation", "rtasks", "arena_bytes", "arena_bound_bytes", "critical_path":
+     [task], "events": [[program, name]], "operators": [...], "tasks", "idle", "waits", "signals",
+     "lifetimes", "occupancy", "measured" or null: columns}
 
-Columns: {"start": [...], "end": [...], ...}, all equally long, as `pandas.DataFrame` takes them; a
-task is named by its place in "tasks". Times in ns, sizes in bytes, -1 for none.
+device: whose prices the times are by; made_for: the device that the schedule was made for, "" if
+that is the same. Columns: {"start": [...], "end": [...], ...}, all equally long, as
+`pandas.DataFrame` takes them; a task is named by its place in "tasks". Times in ns, sizes in bytes,
+-1 for none.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ def record(view: View) -> str:
     steps = occupancy(view.lifetimes)
     data = {
         "format": FORMAT,
-        **{"model": view.name, "device": view.device, "policy": view.policy, "eus": view.eus},
+        **{"model": view.name, "device": view.device, "made_for": view.made_for},
+        **{"policy": view.policy, "eus": view.eus},
         "programs": view.programs,
         "dynamic": view.dynamic,
         "makespan_ns": line.makespan_ns,

@@ -22,7 +22,10 @@ Event = dict[str, Any]
 def trace(view: View) -> str:
     """The text of the file; times in microseconds, as the format wants them."""
     events = [*_names(view), *_tasks(view), *_idle(view), *_arrows(view), *_counter(view)]
-    facts = {"model": view.name, "device": view.device, "policy": view.policy}
+    facts = {
+        **{"model": view.name, "device": view.device, "made_for": view.made_for},
+        "policy": view.policy,
+    }
     return json.dumps(
         {"displayTimeUnit": "ns", "otherData": facts, "traceEvents": events},
         separators=(",", ":"),

@@ -24,7 +24,11 @@ from rcompiler.viz.syncs import Syncs, synchronisation
 
 @dataclass(frozen=True)
 class Plan:
-    """A schedule and what was decided about it. kernels: their times are taken from the report."""
+    """A schedule and what was decided about it.
+
+    device: that it is played on; made_for: name of the one that it was made for, "" for the same.
+    kernels: their times are taken from the report.
+    """
 
     name: str
     policy: str
@@ -32,21 +36,24 @@ class Plan:
     programs: Sequence[Program]
     kernels: Sequence[Kernel]
     report: Report
+    made_for: str = ""
 
 
 @dataclass(frozen=True)
 class View:
     """A schedule in time.
 
-    programs: names of the launches; dynamic: of each, whether its queues are taken, so that the EU
-    of a task is an estimate. operators: by name. path: tasks of the critical path, first to last.
-    bandwidth_bound_ns: all bytes that tasks touch through the level that all EUs share. arena:
-    bytes; lifetimes: of the values in it. measured: when the tasks did run, if known.
+    device, made_for: names, see `Plan`. programs: names of the launches; dynamic: of each, whether
+    its queues are taken, so that the EU of a task is an estimate. operators: by name. path: tasks
+    of the critical path, first to last. bandwidth_bound_ns: all bytes that tasks touch through the
+    level that all EUs share. arena: bytes; lifetimes: of the values in it. measured: when the tasks
+    did run, if known.
     """
 
     name: str
     policy: str
     device: str
+    made_for: str
     eus: int
     programs: tuple[str, ...]
     dynamic: tuple[bool, ...]
@@ -77,7 +84,7 @@ def collect(plan: Plan, contention: bool = False) -> View:
 
     contention: tasks slow each other down where they ask for more bandwidth than the shared level
     has (always, by what caches keep, if the device is calibrated); without it the makespan is the
-    one that the report tells.
+    one that the report tells, on the device that it tells of.
 
     Raises ArtifactError for a report that is not of these programs.
     """
@@ -95,6 +102,7 @@ def collect(plan: Plan, contention: bool = False) -> View:
         name=plan.name,
         policy=plan.policy,
         device=plan.device.name,
+        made_for=plan.made_for,
         eus=max((program.eus for program in plan.programs), default=1),
         programs=tuple(program.name for program in plan.programs),
         dynamic=tuple(program.dynamic for program in plan.programs),

@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from rcompiler.device.cpu import cpu_device
+from rcompiler.device.gpu import gpu_device
 from rcompiler.device.model import Recall
 from rcompiler.device.record import save_device
 from rcompiler.runtime.artifact import Artifact
@@ -67,6 +68,58 @@ def test_any_device_and_policy(tool):
     assert slowed["makespan_ns"] >= found["list"]["makespan_ns"]
 
 
+@pytest.mark.parametrize("file", ["m.rcx", "m.mlir"])
+def test_a_schedule_is_played_on_another_device(tool, file):
+    """The programs stay, and so do the times of rTasks; the record says what all else costs."""
+    emit = ("--emit=vdevice",) if file == "m.mlir" else ()
+    tool(rc_compile.main, "two_branch", "--eus=2", *emit, "-o", file)
+    made = json.loads(tool(rc_viz.main, file, "--json=-")[1])
+    arguments = (file, "--device=h200", "--json=-", "--trace=t.json", "-o", "p.html")
+    code, out, _ = tool(rc_viz.main, *arguments)
+    assert code == 0
+    played = json.loads(out)
+    assert (made["device"], made["made_for"]) == (played["made_for"], "")
+    assert played["device"] == "h200" and played["eus"] == 2
+    for part in ("programs", "operators", "rtasks", "arena_bytes", "events"):
+        assert played[part] == made[part]
+    for part in ("operator", "first", "count", "eu"):
+        assert played["tasks"][part] == made["tasks"][part]
+    # a launch takes what it takes on a h200
+    launch = gpu_device("h200").costs.launch_ns
+    assert played["tasks"]["start"][0] == launch != made["tasks"]["start"][0]
+    with open("t.json") as trace, open("p.html") as page:
+        assert json.load(trace)["otherData"]["made_for"] == made["device"]
+        assert f'"madeFor":"{made["device"]}"' in page.read()
+
+
+def test_played_on_its_own_device_a_schedule_is_the_same(tool):
+    recall = Recall(1 << 20, 1.0, 1.0, 0.0, "2026-01-01", 1)
+    save_device(replace(cpu_device("v3"), eus=2, recall=recall), "own.json")
+    tool(rc_compile.main, "two_branch", "--eus=2", "--device=own.json", "-o", "m.rcx")
+    own, made = (
+        json.loads(tool(rc_viz.main, "m.rcx", "--json=-", *device)[1])
+        for device in (("--device=own.json",), ())
+    )
+    assert own == made | {"made_for": made["device"]}
+
+
+def test_a_device_without_what_the_schedule_needs_is_refused(tool):
+    save_device(replace(cpu_device("v3"), eus=1), "one.json")
+    tool(rc_compile.main, "lstm2", "--eus=2", "-o", "m.rcx")
+    for device, reason, remedy in (
+        ("one.json", "needs 2 EUs at the same time, and device", "with --eus=1"),
+        ("ipu", "device ipu meet in barriers only", "--policy=base or wave or bsp"),
+    ):
+        code, out, err = tool(rc_viz.main, "m.rcx", f"--device={device}")
+        assert (code, out) == (1, "") and err.startswith("rc-viz: error: m.rcx: the schedule ")
+        assert reason in err and remedy in err and len(err.splitlines()) == 1
+    assert sorted(os.listdir()) == ["m.rcx", "one.json"]
+    # those of policy bsp meet in barriers, which an IPU has
+    tool(rc_compile.main, "lstm2", "--eus=2", "--policy=bsp", "-o", "b.rcx")
+    code, out, _ = tool(rc_viz.main, "b.rcx", "--device=ipu", "--json=-")
+    assert code == 0 and json.loads(out)["device"] == "ipu"
+
+
 @pytest.mark.parametrize("eus", [1, 2])
 def test_a_profile_stands_beside_the_plan(tool, eus):
     tool(rc_compile.main, "lstm2", "--eus=2", "-o", "m.rcx")
@@ -94,6 +147,8 @@ def test_a_profile_stands_beside_the_plan(tool, eus):
         (["m.rcx", "--eus=1"], "m.rcx: --eus no longer applies"),
         (["m.rcx", "--policy=base"], "m.rcx: --policy no longer applies"),
         (["m.rcx", "--kernels=fast"], "m.rcx: --kernels no longer applies"),
+        (["m.rcx", "--device=h200", "--policy=base"], "m.rcx: --policy no longer applies"),
+        (["m.rcx", "--device=none"], "unknown target 'none'"),
         (["two_branch", "--policy=none"], "policy 'none' is none of"),
         (["two_branch", "--device=none"], "unknown target 'none'"),
         (["two_branch", "--tune=kernels"], "--tune needs generated code; rc-compile two_branch"),

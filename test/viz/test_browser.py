@@ -74,6 +74,11 @@ def test_the_screenshot_shows_the_timeline(show, view):
         assert figure in header
 
 
+def test_the_header_names_both_devices_of_what_is_played_elsewhere(show, view):
+    found = show(replace(view, made_for="epyc"))
+    assert "played on v100, made for epyc" in found.text("header")
+
+
 def test_a_taken_task_is_on_its_eu_by_estimate_and_by_measurement(show, view, taken):
     measured = Measured(2, (1, 0, 0, 1), (500.0, 1600.0, 1600.0, 4700.0),
                         (1500.0, 4600.0, 3600.0, 5700.0))  # fmt: skip

@@ -129,7 +129,8 @@ class Viewer {
     const { head } = this.schedule;
     document.getElementById("name").textContent = head.name;
     document.getElementById("facts").textContent = [
-      head.device, `${whole(head.eus)} EU${head.eus === 1 ? "" : "s"}`,
+      head.madeFor ? `played on ${head.device}, made for ${head.madeFor}` : head.device,
+      `${whole(head.eus)} EU${head.eus === 1 ? "" : "s"}`,
       head.policy && `policy ${head.policy}`,
       `${whole(head.programs.length)} launch${head.programs.length === 1 ? "" : "es"}`,
     ].filter(Boolean).join(" · ");
