@@ -36,6 +36,7 @@ from rcompiler.options import (
     Policy,
     RollerPolicy,
     Roots,
+    Scheduler,
     Tune,
     checked_cache,
     checked_eus,
@@ -130,18 +131,18 @@ def compile_onnx(
 
 
 def compile_policies(
-    model: Any, policies: Sequence[Policy], *, eus: int | None = None
-) -> dict[Policy, CompiledModel]:
-    """An ONNX model scheduled by several policies, for this host; else as `compile_onnx`.
+    model: Any, schedulers: Sequence[Scheduler], *, eus: int | None = None
+) -> dict[Scheduler, CompiledModel]:
+    """An ONNX model scheduled in several ways, for this host; else as `compile_onnx`.
 
     All of them choose from the same rKernels: only the schedules differ.
     """
     options = CompileOptions(eus=checked_eus(eus, MAX_EUS), cache=checked_cache(None))
-    schedulers = [replace(options, policy=policy) for policy in policies]
+    variants = [replace(options, **by._asdict()) for by in schedulers]
     base = target_device(options.target)
     device = given_device(options.target, base, None)
-    artifacts = _Compilation(options, base, None).from_onnx(model, None, None, device, schedulers)
-    return dict(zip(policies, map(CompiledModel, artifacts), strict=True))
+    artifacts = _Compilation(options, base, None).from_onnx(model, None, None, device, variants)
+    return dict(zip(schedulers, map(CompiledModel, artifacts), strict=True))
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 from rcompiler.errors import CompilerError
 
@@ -16,6 +16,17 @@ Tune = Literal["off", "kernels"]
 Roots = Literal["auto", "direct", "winograd2", "winograd4"]
 
 _CHOICES = {"policy": Policy, "kernels": Kernels, "roller_policy": RollerPolicy}
+
+
+class Scheduler(NamedTuple):
+    """Who schedules, and which rKernels run: two of the options of a compilation."""
+
+    policy: Policy = "rammer"
+    kernels: Kernels = "auto"
+
+    def __str__(self) -> str:
+        """As in the paper: "base-fast"; "base" where the policy chooses."""
+        return self.policy if self.kernels == "auto" else "-".join(self)
 
 
 @dataclass(frozen=True)

@@ -1,12 +1,12 @@
-"""The work of schedule_bench: one model scheduled by several policies, checked and timed; and what
-the figures of all models have to reach.
+"""The work of schedule_bench: one model scheduled in several ways, checked and timed; and what the
+figures of all models have to reach.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,12 +14,11 @@ import numpy as np
 
 from rcompiler.compile import compile_policies
 from rcompiler.errors import CompilerError, InvalidModel
-from rcompiler.options import Policy
+from rcompiler.options import Scheduler
 from rcompiler.tools import _measure
 from rcompiler.tools._data import random_inputs
 from rcompiler.tools._sources import resolve
 
-BASE: Policy = "base"  # what the others are compared with
 NOISE = 0.03  # what two equal schedules may differ by
 
 
@@ -27,9 +26,9 @@ NOISE = 0.03  # what two equal schedules may differ by
 class Figure:
     """Of one model.
 
-    operators: how many. launches: per policy. ms: per policy the median of a run. gain: how many
-    times as fast as base, the median over rounds. load: processes that wanted a CPU in the minute
-    that ends with the measurement. error: why there are no figures.
+    operators: how many. launches: per scheduler, by its text. ms: per scheduler the median of a
+    run. gain: how many times as fast as base, the median over rounds. load: processes that wanted a
+    CPU in the minute that ends with the measurement. error: why there are no figures.
     """
 
     model: str
@@ -44,12 +43,17 @@ class Figure:
 
 
 def measure(
-    text: str, policies: Sequence[Policy], eus: int, rounds: int, seconds: float, seed: int = 0
+    text: str,
+    schedulers: Sequence[Scheduler],
+    eus: int,
+    rounds: int,
+    seconds: float,
+    seed: int = 0,
 ) -> Figure:
-    """Schedule a model by each policy, compare the results, time by turns. Errors end up in the
+    """Schedule a model in each way, compare the results, time by turns. Errors end up in the
     figure.
 
-    seconds: timed, of each policy. seed: of the input data.
+    seconds: timed, of each schedule. seed: of the input data.
     """
     found = Figure(text, eus)
     try:
@@ -58,7 +62,7 @@ def measure(
         if source.proto is None:
             raise InvalidModel(f"{source.path}: is compiled already; give an ONNX model")
         start = time.perf_counter()
-        models = compile_policies(source.proto, policies, eus=eus)
+        models = compile_policies(source.proto, schedulers, eus=eus)
         found.compile_s = time.perf_counter() - start
         _measure_models(found, models, rounds, seconds / rounds, seed)
     except CompilerError as error:
@@ -66,33 +70,40 @@ def measure(
     return found
 
 
+def base_of(schedulers: Iterable[Scheduler]) -> Scheduler | None:
+    """What the others are held against: base at its best, each operator as fast as it can be."""
+    best = (Scheduler("base"), Scheduler("base", "fast"))
+    return next((by for by in best if by in schedulers), None)
+
+
 def _measure_models(
-    found: Figure, models: Mapping[Policy, Any], rounds: int, block_s: float, seed: int
+    found: Figure, models: Mapping[Scheduler, Any], rounds: int, block_s: float, seed: int
 ) -> None:
     bindings: dict[str, Any] = {}
-    for policy, model in models.items():
+    for by, model in models.items():
         report = model.report()
         found.operators = len(report.operators)
-        found.launches[policy] = report.launches
-        bindings[policy] = model.bind(random_inputs(model.inputs, seed))
-        bindings[policy]()
-    check_equal({policy: binding.outputs for policy, binding in bindings.items()})
+        found.launches[str(by)] = report.launches
+        bindings[str(by)] = model.bind(random_inputs(model.inputs, seed))
+        bindings[str(by)]()
+    check_equal({name: binding.outputs for name, binding in bindings.items()})
     times = _measure.interleaved(bindings, rounds, block_s)
     found.load = os.getloadavg()[0]
+    base = base_of(models)
     for name, timing in times.items():
         found.ms[name] = _measure.percentiles(timing)["p50"]
-        if BASE in times:
-            found.gain[name] = _measure.ratio(timing, times[BASE])
+        if base:
+            found.gain[name] = _measure.ratio(timing, times[str(base)])
 
 
 def check_equal(outputs: Mapping[str, Sequence[np.ndarray]]) -> None:
-    """Raises CompilerError where the outputs of two policies differ in a bit."""
+    """Raises CompilerError where the outputs of two schedules differ in a bit."""
     (first, expected), *others = outputs.items()
-    for policy, found in others:
+    for name, found in others:
         for index, (a, b) in enumerate(zip(expected, found, strict=True)):
             if a.tobytes() != b.tobytes():
                 raise CompilerError(
-                    f"policies {first} and {policy} do not agree to the bit in output {index}; "
+                    f"schedules {first} and {name} do not agree to the bit in output {index}; "
                     "this is a defect of the compiler, report it with the model"
                 )
 

@@ -1,10 +1,12 @@
 """Scheduling policies beside one another, measured on this machine: times and gains.
 
     python -m rcompiler.tools.schedule_bench --models=lstm_tc,seq2seq --eus=2 --json=schedules.json
+    python -m rcompiler.tools.schedule_bench --policies=base,rammer --kernels=fast,select
 
 A model is tiled once, and every policy schedules these rKernels; their results have to be equal to
 the bit. Then the schedules take turns in short rounds. /base: how many times as fast as base, the
-median over rounds.
+median over rounds; with --kernels, as base-fast: a base that does not run its operators as fast as
+it can is no measure.
 """
 
 from __future__ import annotations
@@ -12,8 +14,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, get_args
 
+from rcompiler.options import Kernels, Policy, Scheduler
 from rcompiler.tools._console import (
     Parser,
     check_writable,
@@ -53,15 +57,14 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
 
     check_writable(options.json)
     options.models = options.models or [n for n in models.names() if n not in _PROBES]
+    schedulers = [Scheduler(policy, k) for policy in options.policies for k in options.kernels]
     figures = []
     for name in options.models:
         doing(name)
         figures.append(
-            measure(
-                name, options.policies, options.eus, options.rounds, options.seconds, options.seed
-            )
+            measure(name, schedulers, options.eus, options.rounds, options.seconds, options.seed)
         )
-    _print(figures, options.policies)
+    _print(figures, schedulers)
     goals = reached(GOALS, figures)
     print_goals(goals)
     if options.json:
@@ -75,16 +78,18 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
     return report("schedule_bench", (f"{f.model}: {f.error}" for f in figures if f.error))
 
 
-def _print(figures: Sequence[Figure], policies: Sequence[str]) -> None:
-    from rcompiler.tools._schedule_bench import BASE
+def _print(figures: Sequence[Figure], schedulers: Sequence[Scheduler]) -> None:
+    from rcompiler.tools._schedule_bench import base_of
 
-    over = [p for p in policies if p != BASE] if BASE in policies else []
-    columns = ["model", "operators", *(f"{p} ms" for p in policies)]
-    columns += [f"{p}/base" for p in over]
+    base = base_of(schedulers)
+    names = [str(by) for by in schedulers]
+    over = [str(by) for by in schedulers if by != base] if base else []
+    columns = ["model", "operators", *(f"{name} ms" for name in names)]
+    columns += [f"{name}/{base}" for name in over]
     rows = []
     for f in figures:
-        row = [f.model, str(f.operators or "-"), *(number(f.ms.get(p), ".4g") for p in policies)]
-        row += [number(f.gain.get(p), ".2f") for p in over]
+        row = [f.model, str(f.operators or "-"), *(number(f.ms.get(n), ".4g") for n in names)]
+        row += [number(f.gain.get(name), ".2f") for name in over]
         rows.append(row)
     table(columns, rows)
     loads = [f.load for f in figures if f.load is not None]
@@ -92,13 +97,11 @@ def _print(figures: Sequence[Figure], policies: Sequence[str]) -> None:
         print(f"load of the machine: {max(loads):.1f}")
 
 
-def _policies(text: str) -> list[str]:
-    from rcompiler.rammer.schedule import POLICIES
-
+def _some_of(known: Sequence[str], text: str) -> list[str]:
     names = items(text)
     for name in names:
-        if name not in POLICIES:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(POLICIES)}")
+        if name not in known:
+            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
     return list(dict.fromkeys(names))
 
 
@@ -109,13 +112,18 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         help="built-in models and ONNX files; default: all built-in networks",
     )  # fmt: skip
     parser.add_argument(
-        "--policies", type=_policies, default=items(_POLICIES), metavar="LIST",
-        help=f"default: {_POLICIES}",
+        "--policies", type=partial(_some_of, get_args(Policy)), default=items(_POLICIES),
+        metavar="LIST", help=f"of {', '.join(get_args(Policy))}; default: {_POLICIES}",
+    )  # fmt: skip
+    parser.add_argument(
+        "--kernels", type=partial(_some_of, get_args(Kernels)), default=["auto"],
+        metavar="LIST", help="which rKernels each policy takes, of "
+        f"{', '.join(get_args(Kernels))}; default: auto, what suits the policy",
     )  # fmt: skip
     parser.add_argument(
         "--eus", type=positive, default=2, metavar="N", help="execution units; default: 2"
     )
-    timing_options(parser, "model and policy", 20, 2.0)
+    timing_options(parser, "model and schedule", 20, 2.0)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the input data")
     return parser.parse_args(argv)
 

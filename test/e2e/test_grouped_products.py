@@ -11,6 +11,7 @@ from onnx.reference import ReferenceEvaluator
 
 from rcompiler.compile import compile_policies
 from rcompiler.device.target import find_device
+from rcompiler.options import Scheduler
 from rcompiler.rammer.cost import task_ns
 from rcompiler.rammer.program import Run
 from rcompiler.rammer.schedule import POLICIES
@@ -40,9 +41,9 @@ def test_all_policies_compute_the_same_products(model):
     rng = np.random.default_rng(4)
     inputs = [rng.standard_normal(size[:2]).astype(np.float32) for size in SIZES]
     want = ReferenceEvaluator(model).run(None, {f"x{i}": x for i, x in enumerate(inputs)})
-    for name, compiled in compile_policies(model, [*POLICIES], eus=3).items():
+    for by, compiled in compile_policies(model, [*map(Scheduler, POLICIES)], eus=3).items():
         for got, right in zip(compiled(*inputs), want, strict=True):
-            np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-4, err_msg=name)
+            np.testing.assert_allclose(got, right, rtol=1e-4, atol=1e-4, err_msg=str(by))
 
 
 @pytest.mark.parametrize("eus", [2, 3, 8])

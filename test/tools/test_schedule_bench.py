@@ -8,9 +8,10 @@ import pytest
 
 from rcompiler.compile import compile_policies
 from rcompiler.errors import CompilerError
+from rcompiler.options import Scheduler
 from rcompiler.tools import _schedule_bench, models, schedule_bench
 from rcompiler.tools._goals import reached
-from rcompiler.tools._schedule_bench import GOALS, Figure, Gain, check_equal
+from rcompiler.tools._schedule_bench import GOALS, Figure, Gain, base_of, check_equal
 
 
 def figure(model, rammer, listed):
@@ -20,14 +21,15 @@ def figure(model, rammer, listed):
 # -- one compilation -------------------------------------------------------------------------
 def test_policies_schedule_the_same_kernels(monkeypatch):
     monkeypatch.setenv("RC_CACHE_DIR", "")
-    found = compile_policies(
-        models.build("two_branch", rows=96, width=192), ["base", "rammer"], eus=2
-    )
-    base, rammer = found["base"], found["rammer"]
+    schedulers = [Scheduler("base"), Scheduler("rammer", "fast")]
+    found = compile_policies(models.build("two_branch", rows=96, width=192), schedulers, eus=2)
+    base, rammer = found.values()
+    assert [*found] == schedulers
     assert base.stage("rkernel") == rammer.stage("rkernel")
     assert base.stage("llvm") == rammer.stage("llvm")
     assert base.stage("vdevice") != rammer.stage("vdevice")
-    assert [m.artifact.provenance["policy"] for m in (base, rammer)] == ["base", "rammer"]
+    facts = [model.artifact.provenance for model in (base, rammer)]
+    assert [(fact["policy"], fact["kernels"]) for fact in facts] == schedulers
     assert base.report().launches == len(base.report().operators) > rammer.report().launches == 1
     assert base.artifact.constants.tobytes() == rammer.artifact.constants.tobytes()
 
@@ -36,7 +38,7 @@ def test_policies_schedule_the_same_kernels(monkeypatch):
 def test_outputs_have_to_be_equal_to_the_bit():
     ours, same = np.array([1.0, np.nan]), np.array([1.0, np.nan])
     check_equal({"base": [ours], "list": [same]})
-    with pytest.raises(CompilerError, match="policies base and list do not agree .* in output 1"):
+    with pytest.raises(CompilerError, match="schedules base and list do not agree .* in output 1"):
         check_equal({"base": [ours, np.float32([0.0])], "list": [same, np.float32([-0.0])]})
 
 
@@ -101,14 +103,33 @@ def test_without_base_there_are_times_only(bench):
     assert code == 0 and out.splitlines()[0].split() == ["model", "operators", "list", "ms"]
 
 
+def test_every_policy_with_every_choice_of_kernels(bench):
+    arguments = ("--policies=rammer,base,bsp,merge", "--kernels=select,fast", "--json=r.json")
+    code, out, _ = bench("--models=tiny_chain", "--eus=1", *arguments)
+    assert code == 0
+    with open("r.json") as file:
+        (model,) = json.load(file)["models"]
+    names = [f"{p}-{k}" for p in ("rammer", "base", "bsp", "merge") for k in ("select", "fast")]
+    assert [*model["ms"]] == [*model["gain"]] == names and model["gain"]["base-fast"] == 1.0
+    head = out.splitlines()[0]
+    assert "rammer-select ms  rammer-fast ms  base-select ms  base-fast ms" in head
+    assert head.split()[-7:] == [f"{name}/base-fast" for name in names if name != "base-fast"]
+
+
+def test_base_with_the_kernels_of_waves_is_no_measure():
+    fast, select = Scheduler("base", "fast"), Scheduler("base", "select")
+    assert base_of([select, fast]) == fast and base_of([select]) is None
+    assert base_of([fast, Scheduler("base")]) == Scheduler("base")
+
+
 def test_schedules_that_disagree_are_not_timed(bench, monkeypatch):
     def disagree(_):
-        raise CompilerError("policies base and wave do not agree")
+        raise CompilerError("schedules base and wave do not agree")
 
     monkeypatch.setattr(_schedule_bench, "check_equal", disagree)
     code, out, err = bench("--models=tiny_chain", "--eus=1")
     assert code == 1 and out.splitlines()[1].split()[2:6] == ["-"] * 4
-    assert err == "schedule_bench: error: tiny_chain: policies base and wave do not agree\n"
+    assert err == "schedule_bench: error: tiny_chain: schedules base and wave do not agree\n"
 
 
 @pytest.mark.parametrize(
@@ -122,7 +143,7 @@ def test_errors_are_one_line(bench, argument, code, message):
     assert found == code and message in err and err.count("\n") == 1
 
 
-@pytest.mark.parametrize("argument", ["--policies=best", "--models=,", "--eus=0"])
+@pytest.mark.parametrize("argument", ["--policies=best", "--kernels=best", "--models=,", "--eus=0"])
 def test_wrong_arguments(bench, argument, capsys):
     with pytest.raises(SystemExit) as stop:
         bench(argument)
