@@ -36,8 +36,9 @@ class CompileOptions:
     target: "cpu" (this host), "cpu:v3" and the like, or a device file. eus: execution units, 0 for
     all of the device. policy: the scheduler. kernels: which of an operator's rKernels it takes, see
     `rammer.schedule`; "auto" is what suits the policy. roller_policy: who decides tiles, see
-    `roller.policy`. fusion: group ops into rOperators beyond views. cache: folder of compiled
-    objects, or None. tune: what is chosen by measuring. roots: algorithm of 3x3 convolutions.
+    `roller.policy`. fusion: group ops into rOperators beyond views. normalise: join products of one
+    operand and batch those of the steps of a recurrence. cache: folder of compiled objects, or
+    None. tune: what is chosen by measuring. roots: algorithm of 3x3 convolutions.
     """
 
     target: str = "cpu"
@@ -46,13 +47,15 @@ class CompileOptions:
     kernels: Kernels = "auto"
     roller_policy: RollerPolicy = "roller"
     fusion: bool = True
+    normalise: bool = True
     cache: Path | None = None
     tune: Tune = "off"
     roots: Roots = "auto"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.fusion, bool):
-            raise CompilerError(f"fusion={self.fusion!r}: give True or False")
+        for name in ("fusion", "normalise"):
+            if not isinstance(getattr(self, name), bool):
+                raise CompilerError(f"{name}={getattr(self, name)!r}: give True or False")
         for name, kind in _CHOICES.items():
             if getattr(self, name) not in get_args(kind):
                 known = ", ".join(get_args(kind))

@@ -49,11 +49,13 @@ def measure(
     rounds: int,
     seconds: float,
     seed: int = 0,
+    *,
+    as_written: bool = False,
 ) -> Figure:
     """Schedule a model in each way, compare the results, time by turns. Errors end up in the
     figure.
 
-    seconds: timed, of each schedule. seed: of the input data.
+    seconds: timed, of each schedule. seed: of the input data. as_written: see `compile_policies`.
     """
     found = Figure(text, eus)
     try:
@@ -62,7 +64,7 @@ def measure(
         if source.proto is None:
             raise InvalidModel(f"{source.path}: is compiled already; give an ONNX model")
         start = time.perf_counter()
-        models = compile_policies(source.proto, schedulers, eus=eus)
+        models = compile_policies(source.proto, schedulers, eus=eus, as_written=as_written)
         found.compile_s = time.perf_counter() - start
         _measure_models(found, models, rounds, seconds / rounds, seed)
     except CompilerError as error:

@@ -62,7 +62,15 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
     for name in options.models:
         doing(name)
         figures.append(
-            measure(name, schedulers, options.eus, options.rounds, options.seconds, options.seed)
+            measure(
+                name,
+                schedulers,
+                options.eus,
+                options.rounds,
+                options.seconds,
+                options.seed,
+                as_written=options.as_written,
+            )
         )
     _print(figures, schedulers)
     goals = reached(GOALS, figures)
@@ -123,6 +131,10 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--eus", type=positive, default=2, metavar="N", help="execution units; default: 2"
     )
+    parser.add_argument(
+        "--as-written", action="store_true",
+        help="an rOperator for each operator of the graph: none are grouped, joined or batched",
+    )  # fmt: skip
     timing_options(parser, "model and schedule", 20, 2.0)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the input data")
     return parser.parse_args(argv)

@@ -211,6 +211,7 @@ def test_a_model_larger_than_this_machine(monkeypatch):
         ({"tune": "full"}, CompilerError, "tune"),
         ({"deterministic": False}, CompilerError, "deterministic"),
         ({"fusion": "no"}, CompilerError, "fusion"),
+        ({"normalise": 1}, CompilerError, "normalise=1: give True or False"),
         ({"cache": 7}, CompilerError, "cache"),
         ({"shapes": 7}, ShapeError, "shapes"),
         ({"values": 7}, ShapeError, "values"),
@@ -312,12 +313,12 @@ def test_stages_that_do_not_exist(model):
 
 def test_a_defect_is_called_one(monkeypatch):
     """Whatever happens inside leaves as a CompilerError that names the step."""
-    from rcompiler import compile as module
+    from rcompiler import compilation as module
 
     def broken(*_):
         raise KeyError("inside")
 
-    monkeypatch.setattr(module, "read_tables", broken)
+    monkeypatch.setattr(module, "proved_tables", broken)
     refused(CompilerError, "prove: KeyError", "a defect of the compiler", model=relu())
 
 

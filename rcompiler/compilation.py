@@ -1,0 +1,239 @@
+"""The whole lowering, top to bottom: S1 -> S2 -> S3 -> S4 -> code.
+
+Everything after S4 is made from the S4 text alone, so that a schedule edited by hand compiles the
+same way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+from rcompiler import dialects, kernel_code
+from rcompiler.codegen import emit, veu
+from rcompiler.codegen.cpu import ObjectCache, Objects, Target
+from rcompiler.codegen.link import link
+from rcompiler.codegen.llvm_ir import llvm_ir
+from rcompiler.collector import COLLECTOR
+from rcompiler.device.model import Device
+from rcompiler.device.record import to_option
+from rcompiler.errors import CompilerError
+from rcompiler.explain import make_report
+from rcompiler.frontend import import_onnx
+from rcompiler.host import measured_device
+from rcompiler.kernel_code import KernelCodes
+from rcompiler.model import REPORT
+from rcompiler.options import (
+    CompileOptions,
+)
+from rcompiler.passes._pipeline_text import runner
+from rcompiler.passes.constants.deferred import Constant
+from rcompiler.passes.constants.fold import fold_constants
+from rcompiler.passes.ir.clone import copy_module
+from rcompiler.passes.rammer_schedule import RammerSchedule
+from rcompiler.passes.roller_tile import RollerTile, tile_operators
+from rcompiler.passes.rtask_batch_products import RTaskBatchProducts
+from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
+from rcompiler.passes.rtask_fuse_axes import RTaskFuseAxes
+from rcompiler.passes.rtask_group_dots import RTaskGroupDots
+from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
+from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
+from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
+from rcompiler.passes.rtask_split_k import RTaskSplitK
+from rcompiler.passes.rtask_winograd import RTaskWinograd
+from rcompiler.passes.schedule.proof import proved_tables
+from rcompiler.passes.schedule.tables import Tables, write_constants
+from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
+from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
+from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
+from rcompiler.profiler.tuner import kernel_tuner
+from rcompiler.proof import describe
+from rcompiler.provenance import provenance
+from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
+from rcompiler.runtime.image import Image
+from rcompiler.runtime.memory import arena, require
+from rcompiler.steps import Progress, Steps
+
+# LLVM's name of each feature level; None is the host itself, with all that it has beyond the level.
+_LEVELS = {"x86-64": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"}
+
+
+class Compilation:
+    """One compilation: keeps the stage texts. device: whose figures decide."""
+
+    def __init__(self, options: CompileOptions, target: Device, progress: Progress | None) -> None:
+        self.steps = Steps(progress)
+        self._options = options
+        self._base = target
+        self.device = target
+        self._stages: dict[str, str] = {}
+
+    def to_rtask(
+        self, module: ir.Module, constants: Mapping[str, Constant]
+    ) -> Mapping[str, Constant]:
+        """S1 -> S2, in place; the constants that it then needs."""
+        self._keep("linalg", module)
+        lanes, record = self.device.lanes(4), to_option(self.device)
+        if self._options.normalise:
+            self._run(module, f"cse,{RTaskBatchProducts(record)},{RTaskMergeSiblings(record)}")
+        self._run(
+            module,
+            f"cse,{RTaskBlockChannels(lanes)},"
+            f"{RTaskWinograd(record, self._options.roots)},{RTaskSinkReshapes()},"
+            f"{RTaskPackWeights(lanes)},{RTaskGroupDots()},{RTaskSplitK(record)},cse",
+        )
+        constants = fold_constants(module.operation, constants)
+        self._run(module, str(RcLinalgToRtask(self._options.fusion)))
+        if self._options.fusion:
+            self._run(module, str(RcConnectOperators(record)))
+        self._run(module, str(RTaskFuseAxes(record)))
+        # weights in the shapes of fused axes
+        constants = fold_constants(module.operation, constants)
+        self._keep("rtask", module)
+        return constants
+
+    def from_onnx(
+        self,
+        model: Any,
+        shapes: Mapping[str, Any] | None,
+        values: Mapping[str, Any] | None,
+        device: Device | None,
+        schedulers: Sequence[CompileOptions],
+    ) -> list[Artifact]:
+        """The model by each of `schedulers`, which differ in policy and kernels only; device: None
+        for what is measured here."""
+        emit.prepare()  # a process that runs LLVM, so that it is there when code is generated
+        with self.steps.boundary(), COLLECTOR.seldom():
+            self.steps.begin("import")
+            imported = import_onnx(model, shapes, values)
+            self.steps.begin("device")
+            self.device = device or measured_device(self._base, self._options.cache)
+            with dialects.load(ir.Context()) as context, ir.Location.unknown():
+                context.enable_multithreading(False)
+                module = imported.parse(context)
+                kernel_code.prepare(module)
+                return self.from_linalg(module, imported.constants, schedulers)
+
+    def from_linalg(
+        self,
+        module: ir.Module,
+        constants: Mapping[str, Constant],
+        schedulers: Sequence[CompileOptions],
+    ) -> list[Artifact]:
+        options, record = self._options, to_option(self.device)
+        constants = self.to_rtask(module, constants)
+        if options.tune == "kernels":
+            self.steps.begin("tune")
+            with kernel_tuner(
+                self.device,
+                self._base,
+                self._target(),
+                options.cache,
+                options.roller_policy,
+                options.eus or None,
+            ) as tuner:
+                tile_operators(module.operation, tuner.decide)
+        else:
+            tile = RollerTile(record, policy=options.roller_policy, eus=options.eus)
+            self._run(module, str(tile))
+        self._keep("rkernel", module)
+        found = []
+        for by in schedulers:
+            # of several, each schedules a copy
+            copy = module if len(schedulers) == 1 else copy_module(module)
+            self._run(copy, str(RammerSchedule(by.policy, by.eus, record, by.kernels)))
+            found.append(self.from_schedule(copy, constants, by))
+        return found
+
+    def from_schedule(
+        self, module: ir.Module, constants: Mapping[str, Constant], scheduler: CompileOptions
+    ) -> Artifact:
+        self._keep("vdevice", module)
+        cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
+        with Objects(self._target(), cache=cache) as objects:
+            objects.add(-1, llvm_ir(veu.module_text()))
+            codes = KernelCodes(module, str(VdeviceToCpu(to_option(self.device))), objects)
+            with codes.begun():
+                tables, weights = self._proved(module, constants)
+                report = make_report(module.operation, tables, self.device)
+                self._stages[REPORT] = report.to_json()
+                self.steps.begin(VdeviceToCpu.name())
+                self._stages["llvm"] = codes.finish()
+            self.steps.begin("object")
+            found = objects.all()
+        self.steps.begin("link")
+        return self._artifact(link(found), tables, weights, scheduler)
+
+    def _proved(
+        self, module: ir.Module, constants: Mapping[str, Constant]
+    ) -> tuple[Tables, np.ndarray]:
+        """The schedule as data, when it is proved right, and the weights of the model."""
+        self.steps.begin("prove")
+        tables = proved_tables(module.operation)
+        inputs, outputs = tables.sizes()
+        total = sum((*tables.memory(), *inputs, *outputs))
+        require(total, "inputs, outputs, weights and temporary tensors of the model")
+        weights = arena(tables.memory()[1], "weights of the model")
+        write_constants(module.operation, constants, weights)
+        return tables, weights
+
+    def _artifact(
+        self, image: Image, tables: Tables, weights: np.ndarray, scheduler: CompileOptions
+    ) -> Artifact:
+        target, kernels = self._target(), tables.kernels.values()
+        return Artifact(
+            image=image,
+            kernels=tuple(
+                KernelEntry(
+                    k.name,
+                    k.tasks,
+                    tuple(a.bytes for a in (*k.reads, *k.writes)),
+                    len(k.writes),
+                    k.workspace,
+                )
+                for k in kernels
+            ),
+            programs=tuple(
+                Program(p.name, p.streams, p.events, p.operators, p.taken_by)
+                for p in tables.launches
+            ),
+            inputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.inputs),
+            outputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.outputs),
+            arena_bytes=tables.memory()[0],
+            constants=weights,
+            target=target.name,
+            cpu_flags=tuple(target.required),
+            provenance=provenance(scheduler, target, self.device, self._stages["vdevice"]),
+            proof=describe(tables.programs, kernels),
+            stages=dict(self._stages),
+        )
+
+    def _target(self) -> Target:
+        if self._options.target == "cpu":
+            return Target.named("host")
+        return Target.named(_LEVELS[self._base.level_name])
+
+    def _run(self, module: ir.Module, pipeline: str) -> None:
+        """Run passes of a stage; `_keep` verifies its result, once for all of them."""
+        self._pipeline(pipeline, module.context, verify=False)(module)
+
+    def _pipeline(
+        self, text: str, context: ir.Context, *, verify: bool = True
+    ) -> Callable[[ir.Module], None]:
+        """A pipeline that can run on several modules, as the step that begins now."""
+        self.steps.begin(text.partition("{")[0])
+        return runner(text, context, verify=verify)
+
+    def _keep(self, stage: str, module: ir.Module) -> None:
+        """Verify the result of a stage and note its text."""
+        try:
+            module.operation.verify()
+        except ir.MLIRError as error:
+            raise CompilerError(
+                f"the result of stage '{stage}' is not valid: {error}; this is a defect of the "
+                "compiler, report it with the model"
+            ) from error
+        self._stages[stage] = module.operation.get_asm(assume_verified=True)
