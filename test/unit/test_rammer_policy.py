@@ -15,6 +15,7 @@ from rcompiler.errors import ScheduleError
 from rcompiler.options import Kernels
 from rcompiler.rammer.cost import earliest_finish
 from rcompiler.rammer.graph import Graph, Operator, Value
+from rcompiler.rammer.interpret import Adversary, Interpreter
 from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.policy.kernels import MODES, select_kernels
 from rcompiler.rammer.policy.rammer import schedule_rammer
@@ -31,6 +32,11 @@ CHEAP = Costs(task_ns=0.01, hand_off_ns=0.01, barrier_ns=0.01, launch_ns=1, min_
 
 def steps(program, kind):
     return [s for queue in program.queues for s in queue if isinstance(s, kind)]
+
+
+def operators_of(program):
+    """How many operators a launch runs."""
+    return len({run.operator for run in steps(program, Run)})
 
 
 def grid_graph(layers, length):
@@ -58,6 +64,39 @@ def test_a_diamond_has_three_waves():
     k, k2 = kernel("k", (2, 2), (1, 1), "w"), kernel("k2", (2, 2), (1, 1), "ww")
     graph = chain([k, k, k, k2], [[-1], [0], [0], [1, 2]])
     assert [[op.name for op in wave] for wave in waves(graph)] == [["o0"], ["o1", "o2"], ["o3"]]
+
+
+def branches(blocks, cardinality):
+    """ResNeXt: blocks of branches of two convolutions each, joined with what the block is given."""
+    one, last = kernel("one", (4, 4), (2, 1), "w"), kernel("head", (4, 4), (1, 1), "w")
+    join = kernel("join", (4, 4), (2, 1), "w" * (cardinality + 1))
+    kernels, inputs = [one], [[-1]]
+    for _ in range(blocks):
+        given, first = len(kernels) - 1, len(kernels)
+        firsts = range(first, first + cardinality)
+        kernels += [one] * 2 * cardinality + [join]
+        inputs += [[given]] * cardinality + [[f] for f in firsts]
+        inputs += [[*(f + cardinality for f in firsts), given]]
+    return chain([*kernels, last], [*inputs, [len(kernels) - 1]])
+
+
+def test_the_branches_of_a_resnext_are_waves():
+    """Nine blocks of 16 branches: the stem, three waves a block, the classifier."""
+    graph = branches(9, 16)
+    assert [len(wave) for wave in waves(graph)] == [1, *[16, 16, 1] * 9, 1]
+    found = schedule(graph, 4, COSTS, policy="wave")
+    assert [*map(operators_of, found.programs)] == [1, *[16, 16, 1] * 9, 1]
+
+
+def test_a_wave_of_500_operators_is_one_launch():
+    """As many as there are: no launch is cut because of its operators or their operands."""
+    k, join = kernel("k", (2, 2), (2, 1), "w"), kernel("join", (2, 2), (1, 1), "w" * 500)
+    graph = chain([k] * 500 + [join], [[-1]] * 500 + [[*range(500)]])
+    assert [len(wave) for wave in waves(graph)] == [500, 1]
+    for policy, launches in (("wave", [500, 1]), ("bsp", [501]), ("rammer", [501])):
+        programs = schedule(graph, 4, COSTS, policy=policy).programs
+        assert [*map(operators_of, programs)] == launches
+        Interpreter(programs, graph).execute(Adversary(3))
 
 
 def test_a_circle_is_refused():

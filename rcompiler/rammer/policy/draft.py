@@ -35,11 +35,13 @@ class Needs:
 class Shares:
     """Where an operator runs: n shares, in task order.
 
-    eu, first, count: (n,); line: (n,) column of the clocks that counts it, in a static program its
-    EU; place: (n,) the number of the share in its line; finish: (n,) ns; clock: (n, lines) shares
-    of each line that are over when the share is, itself included.
+    number: operators that were added to the draft before. eu, first, count: (n,); line: (n,) column
+    of the clocks that counts it, in a static program its EU; place: (n,) the number of the share in
+    its line; finish: (n,) ns; clock: (n, lines) shares of each line that are over when the share
+    is, itself included.
     """
 
+    number: int
     kernel: Kernel
     eu: Ints
     first: Ints
@@ -207,7 +209,9 @@ class Draft:
         for constant in self._constants(op):
             self._readers.setdefault(constant, []).append(op.name)
         self.shares[op.name] = Shares(
-            trial.kernel, eu, trial.first, trial.count, eu, place, trial.finish, clock, tuple(kept)
+            len(self.shares),
+            *(trial.kernel, eu, trial.first, trial.count),
+            *(eu, place, trial.finish, clock, tuple(kept)),
         )
 
 
@@ -216,14 +220,15 @@ def unsettled(
     needs: Sequence[tuple[str, Bools]],
     known: NDArray[np.int32],
 ) -> list[Needs]:
-    """What shares must wait for, of all that they need.
+    """What shares must wait for, of all that they need: nothing that follows from the rest.
 
     needs: producers, and which of their shares. known: (n, lines) what is over anyway; what is,
     once all waits are passed, is added.
     """
     kept = []
-    # Producers that finish last come first: to wait for them settles most of the others.
-    for name, need in sorted(needs, key=lambda need: -float(placed[need[0]].finish.max())):
+    # What a share learns from one that was added earlier, it never learns the other way round, and
+    # of shares added together none knows the other: so each need meets all that may settle it.
+    for name, need in sorted(needs, key=lambda need: -placed[need[0]].number):
         source = placed[name]
         done = known[:, source.line] > source.place[None, :]
         wait = need & ~done

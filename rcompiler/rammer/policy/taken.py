@@ -75,7 +75,9 @@ class TakenDraft(Draft):
         clock[:, : known.shape[1]] = known
         clock[np.arange(len(count)), line] = place + 1
         self.shares[op.name] = Shares(
-            kernel, eu, first, count, line, place, finish, clock, tuple(kept)
+            len(self.shares),
+            *(kernel, eu, first, count),
+            *(line, place, finish, clock, tuple(kept)),
         )
 
     def _arrivals(self, needs: list[tuple[str, Bools]], shares: int) -> Floats:
