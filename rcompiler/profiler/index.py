@@ -1,57 +1,42 @@
-"""The profile index: measured times of kernels in one SQLite file, shared by all processes.
+"""The profile index: measured times in one SQLite file, shared by all processes.
 
-A time counts for one operator (the digest of its body), one tiling, one machine and one version of
-the code generation. An entry of another machine or version is never found; it stays for them.
+The time of a kernel counts for one operator (the digest of its body), one tiling, one number of EUs
+that run it at once, one machine and one version of the code generation; that of a program for one
+schedule, machine and version. An entry of another machine or version is never found; it stays for
+them.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import astuple
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import rcompiler
 from rcompiler.codegen.emit import toolchain
-from rcompiler.errors import ArtifactError
+from rcompiler.profiler.records import (
+    KINDS,
+    Measurement,
+    ProgramTime,
+    Record,
+    columns,
+    from_line,
+    to_line,
+)
+from rcompiler.profiler.storage import NewerLayout, opened
 
 NAME = "profile-index.sqlite"
-_APPLICATION = 0x72635049  # "rcPI": whose file it is
-_LAYOUT = 1  # of the tables: a file of another one counts as damaged
-_PATIENCE_S = 10.0  # for another process that writes
-_CODE = ("kernelgen", "codegen", "profiler")  # what is measured, and how
-_TABLE = """CREATE TABLE IF NOT EXISTS measurement (
-    operator TEXT NOT NULL, tiling TEXT NOT NULL, machine TEXT NOT NULL, code TEXT NOT NULL,
-    ns REAL NOT NULL, spread REAL NOT NULL, rounds INTEGER NOT NULL, date TEXT NOT NULL,
-    PRIMARY KEY (operator, tiling, machine, code)) WITHOUT ROWID"""
+_CODE = ("kernelgen", "codegen", "profiler", "runtime")  # what is measured, and how
 
 
 class IndexWarning(UserWarning):
     """The profile index could not be used or was damaged; kernels are measured again."""
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """`ns` of all tasks of a kernel, one after the other on one EU.
-
-    operator, tiling: digests. machine: `device.store.fingerprint`. code: `code_version`. spread:
-    standard error, relative. date: UTC, ISO 8601.
-    """
-
-    operator: str
-    tiling: str
-    machine: str
-    code: str
-    ns: float
-    spread: float
-    rounds: int
-    date: str
 
 
 def digest(text: str) -> str:
@@ -74,10 +59,11 @@ def code_version() -> str:
 
 
 class ProfileIndex:
-    """Measured times by operator, tiling, machine and code version.
+    """Measured times by what was measured, machine and code version.
 
     A file that is damaged or foreign is put aside with a warning and begun anew; one that cannot be
-    used costs a warning, and times are kept for this process only.
+    used, or was written by a newer version, costs a warning, and times are kept for this process
+    only.
     """
 
     def __init__(self, path: Path | None) -> None:
@@ -89,45 +75,62 @@ class ProfileIndex:
         """Nothing may be looked up or recorded afterwards."""
         self._connection.close()
 
-    def find(self, operator: str, machine: str, code: str) -> dict[str, Measurement]:
-        """All measurements of an operator, by tiling."""
-        where = "WHERE operator = ? AND machine = ? AND code = ?"
-        found = self._try(lambda c: _select(c, where, (operator, machine, code)))
-        return {m.tiling: m for m in found}
+    def find(self, operator: str, machine: str, code: str, eus: int = 1) -> dict[str, Measurement]:
+        """All measurements of an operator on so many EUs at once, by tiling."""
+        where = "WHERE operator = ? AND machine = ? AND code = ? AND eus = ?"
+        values = operator, machine, code, eus
+        return {m.tiling: m for m in self._try(lambda c: _select(c, Measurement, where, values))}
 
-    def record(self, measurements: Iterable[Measurement]) -> None:
-        """Keep these, instead of older ones for the same kernels."""
-        rows = [tuple(asdict(m).values()) for m in measurements]
+    def program(self, schedule: str, machine: str, code: str, eus: int) -> ProgramTime | None:
+        """The time of a schedule on so many threads."""
+        where = "WHERE schedule = ? AND machine = ? AND code = ? AND eus = ?"
+        values = schedule, machine, code, eus
+        found = self._try(lambda c: _select(c, ProgramTime, where, values))
+        return found[0] if found else None
+
+    def record(self, records: Iterable[Record]) -> None:
+        """Keep these, instead of older ones for the same kernels and programs."""
+        rows: dict[str, list[tuple[object, ...]]] = {kind: [] for kind in KINDS}
+        for record in records:
+            rows[record.KIND].append(astuple(record))
 
         def write(connection: sqlite3.Connection) -> None:
             with connection:
-                marks = ", ".join("?" * len(fields(Measurement)))
-                connection.executemany(f"INSERT OR REPLACE INTO measurement VALUES ({marks})", rows)
+                for kind, values in rows.items():
+                    names = columns(KINDS[kind])
+                    marks = ", ".join("?" * len(names))
+                    how = f"INSERT OR REPLACE INTO {kind} ({', '.join(names)}) VALUES ({marks})"
+                    connection.executemany(how, values)
 
         self._try(write)
 
     def export(self) -> Iterator[str]:
-        """All measurements as lines of JSON, in the order of their keys."""
-        for found in self._try(lambda c: _select(c, "ORDER BY operator, tiling, machine, code")):
-            yield json.dumps(asdict(found), sort_keys=True)
+        """All that it holds as lines of JSON, in the order of their keys."""
+        for kind in KINDS.values():
+            yield from map(to_line, self._all(kind))
 
     def load(self, lines: Iterable[str]) -> int:
         """Record what `export` wrote; how many there were.
 
         Raises ArtifactError for a line that is none, and then records nothing.
         """
-        found = [_parse(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+        found = [from_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
         self.record(found)
         return len(found)
+
+    def _all(self, kind: type[Record]) -> list[Record]:
+        order = f"ORDER BY {', '.join(kind.KEY)}"
+        found: list[Record] = self._try(lambda c: _select(c, kind, order))
+        return found
 
     # -- the file ----------------------------------------------------------------------------------
     def _open(self) -> sqlite3.Connection:
         if self._path is None:
-            return _prepared(":memory:")
+            return opened(":memory:")
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            return _prepared(self._path)
-        except (OSError, sqlite3.OperationalError) as error:
+            return opened(self._path)
+        except (OSError, sqlite3.OperationalError, NewerLayout) as error:
             return self._in_memory(error)
         except sqlite3.DatabaseError as error:
             return self._anew(error)
@@ -138,14 +141,14 @@ class ProfileIndex:
         self._warn(f"{error}; it is begun anew, and the old file is {aside.name}")
         try:
             os.replace(self._path, aside)
-            return _prepared(self._path)
+            return opened(self._path)
         except (OSError, sqlite3.Error) as again:
             return self._in_memory(again)
 
     def _in_memory(self, error: Exception) -> sqlite3.Connection:
         self._warn(f"{error}; measurements are not kept")
         self._path = None
-        return _prepared(":memory:")
+        return opened(":memory:")
 
     def _try(self, work: Callable[[sqlite3.Connection], Any]) -> Any:
         """Do it; once more in a new file if this one proves damaged."""
@@ -163,44 +166,12 @@ class ProfileIndex:
         warnings.warn(f"profile index {self._path}: {what}", IndexWarning, stacklevel=4)
 
 
-def _prepared(path: Path | str) -> sqlite3.Connection:
-    """Raises DatabaseError for a file that is none of ours."""
-    connection = sqlite3.connect(path, timeout=_PATIENCE_S)
+def _select(
+    connection: sqlite3.Connection, kind: type[Record], how: str, values: Sequence[object] = ()
+) -> list[Any]:
+    names = ", ".join(columns(kind))
+    rows = connection.execute(f"SELECT {names} FROM {kind.KIND} {how}", values).fetchall()
     try:
-        [application] = connection.execute("PRAGMA application_id").fetchone()
-        [layout] = connection.execute("PRAGMA user_version").fetchone()
-        [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-        if tables and (application, layout) != (_APPLICATION, _LAYOUT):
-            raise sqlite3.DatabaseError("not a profile index of this version")
-        if not tables:
-            with connection:
-                connection.execute("BEGIN IMMEDIATE")
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {_LAYOUT}")
-                connection.execute(_TABLE)
-    except BaseException:
-        connection.close()
-        raise
-    return connection
-
-
-def _select(connection: sqlite3.Connection, how: str, values: tuple = ()) -> list[Measurement]:
-    names = ", ".join(f.name for f in fields(Measurement))
-    rows = connection.execute(f"SELECT {names} FROM measurement {how}", values).fetchall()
-    return [Measurement(*row) for row in rows]
-
-
-def _parse(number: int, line: str) -> Measurement:
-    try:
-        data: Mapping[str, Any] = json.loads(line)
-        found = Measurement(**data)
-        texts = (found.operator, found.tiling, found.machine, found.code, found.date)
-        if not all(isinstance(text, str) for text in texts):
-            raise TypeError
-        if not (0 < float(found.ns) < 1e15 and float(found.spread) >= 0 and int(found.rounds) > 0):
-            raise ValueError
-    except (ValueError, TypeError):
-        raise ArtifactError(
-            f"profile index: line {number} is no measurement; export the index again"
-        ) from None
-    return found
+        return [kind(*row) for row in rows]
+    except (TypeError, ValueError):
+        raise sqlite3.DatabaseError(f"a {kind.KIND} in it has figures that cannot be") from None

@@ -15,12 +15,14 @@ from rcompiler.device.model import Device
 from rcompiler.errors import WrongKernel
 from rcompiler.kernelgen.kernel import CpuFeatures
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
+from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.passes.roller_tile import Body
 from rcompiler.passes.vdevice_to_cpu import cpu_features
 from rcompiler.profiler.code import Code, Loaded, write
-from rcompiler.profiler.index import Measurement, ProfileIndex, code_version, digest
+from rcompiler.profiler.index import ProfileIndex, code_version, digest
 from rcompiler.profiler.operands import Operands, Tensor, draw
+from rcompiler.profiler.records import Measurement
 from rcompiler.profiler.timing import Run, Times, interleaved
 from rcompiler.profiler.verify import check_bits, check_value, untiled, widened
 from rcompiler.roller.decision import Decision
@@ -36,12 +38,14 @@ Timer = Callable[[Sequence[Run]], Times]
 
 @dataclass(frozen=True)
 class Candidate:
-    """A decision; `tiling`: digest of all that code generation takes from it. `ns`: of all tasks,
-    one after the other, once measured. `error`: why it was rejected.
+    """A decision; `tiling`: digest of all that code generation takes from it. `workspace`: bytes
+    that each EU needs for it. `ns`: of all tasks, one after the other, once measured. `error`: why
+    it was rejected.
     """
 
     decision: Decision
     tiling: str
+    workspace: int = 0
     ns: float | None = None
     error: WrongKernel | None = None
 
@@ -85,28 +89,44 @@ class Profiler:
         candidates = self.candidates(body, decisions)
         known = self.index.find(operator, self.machine, version)
         if all(c.tiling in known for c in candidates):
-            return Profile(
-                tuple(Candidate(c.decision, c.tiling, known[c.tiling].ns) for c in candidates)
-            )
+            return Profile(tuple(replace(c, ns=known[c.tiling].ns) for c in candidates))
         found = self.run(body, candidates)
         if found.times is not None:
-            date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-            spread, rounds = round(found.times.spread, 6), found.times.rounds
-            self.index.record(
-                Measurement(operator, c.tiling, self.machine, version, c.ns, spread, rounds, date)
-                for c in found.candidates
-                if c.ns is not None
-            )
+            self._record(operator, version, found.candidates, found.times)
         return found
+
+    def _record(
+        self, operator: str, version: str, candidates: Sequence[Candidate], times: Times
+    ) -> None:
+        date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        self.index.record(
+            Measurement(
+                operator=operator,
+                tiling=c.tiling,
+                machine=self.machine,
+                code=version,
+                ns=c.ns,
+                spread=round(times.spread, 6),
+                rounds=times.rounds,
+                date=date,
+                tasks=int(c.decision.tasks),
+                registers=int(c.decision.registers),
+                on_chip_bytes=int(c.decision.on_chip_bytes),
+                workspace=c.workspace,
+            )
+            for c in candidates
+            if c.ns is not None
+        )
 
     def candidates(self, body: Body, decisions: Sequence[Decision]) -> list[Candidate]:
         """The decisions without those that lead to the same code as one before."""
         found: dict[str, Candidate] = {}
         for decision in decisions:
             kernel = body.build_kernel("candidate", decision).operation
-            tiling = digest(repr(Tiling.of(kernel)))
+            tiling = Tiling.of(kernel)
+            name, workspace = digest(repr(tiling)), workspace_bytes(kernel, tiling.tile)
             kernel.erase()
-            found.setdefault(tiling, Candidate(decision, tiling))
+            found.setdefault(name, Candidate(decision, name, workspace))
         return list(found.values())
 
     def run(self, body: Body, candidates: Sequence[Candidate], *, timed: bool = True) -> Profile:
@@ -133,9 +153,7 @@ class Profiler:
             times = self.timer([_Repeated(loaded, name, sets) for name in right])
         ns = dict(zip(right, times.ns, strict=True)) if times else {}
         done = zip(names, candidates, strict=True)
-        return Profile(
-            tuple(Candidate(c.decision, c.tiling, ns.get(n), errors[n]) for n, c in done), times
-        )
+        return Profile(tuple(replace(c, ns=ns.get(n), error=errors[n]) for n, c in done), times)
 
     def _sets(self, operands: Operands) -> list[Operands]:
         """As many copies as drive each other out of the caches of one EU: what an operator reads

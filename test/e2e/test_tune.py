@@ -1,6 +1,7 @@
 """compile_onnx(tune="kernels"): verified, measured, remembered; and kernels that are wrong."""
 
 import ctypes
+import json
 import re
 import warnings
 from dataclasses import replace
@@ -91,6 +92,18 @@ def test_candidates_are_right_measured_and_then_found_in_the_index(body):
     assert again.times is None and again.candidates == first.candidates
     other = replace(profiler(index), machine="another")
     assert other.profile(body, decisions).times is not None
+
+
+def test_the_index_knows_what_a_kernel_needs(body):
+    index = ProfileIndex(None)
+    found = profiler(index).profile(body, ranked(body.expression(), BASE, 3))
+    needs = {c.tiling: c.decision for c in found.candidates}
+    for line in map(json.loads, index.export()):
+        decision = needs.pop(line["tiling"])
+        for name in ("tasks", "registers", "on_chip_bytes"):
+            assert line[name] == getattr(decision, name) > 0
+        assert line["workspace"] == 0  # it has no stages
+    assert not needs
 
 
 @pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)

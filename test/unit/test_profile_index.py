@@ -1,5 +1,6 @@
 """The profile index: what is kept, what is found again, and files that are no index."""
 
+import json
 import sqlite3
 import subprocess
 import sys
@@ -9,8 +10,15 @@ from dataclasses import replace
 import pytest
 
 from rcompiler.errors import ArtifactError
-from rcompiler.profiler.index import IndexWarning, Measurement, ProfileIndex, code_version, digest
+from rcompiler.profiler.index import IndexWarning, ProfileIndex, code_version, digest
+from rcompiler.profiler.records import Measurement, ProgramTime
 
+DATE = "2026-01-01T00:00:00+00:00"
+PROGRAM = ProgramTime("schedule", "machine", "code", 2, 9000.0, 9500.0, 100, DATE)
+OLD_TABLE = """CREATE TABLE measurement (
+    operator TEXT NOT NULL, tiling TEXT NOT NULL, machine TEXT NOT NULL, code TEXT NOT NULL,
+    ns REAL NOT NULL, spread REAL NOT NULL, rounds INTEGER NOT NULL, date TEXT NOT NULL,
+    PRIMARY KEY (operator, tiling, machine, code)) WITHOUT ROWID"""
 ONE = Measurement("op", "tile", "machine", "code", 1500.0, 0.01, 5, "2026-01-01T00:00:00+00:00")
 
 
@@ -50,7 +58,59 @@ def test_without_a_folder_it_lasts_as_long_as_the_object():
     assert ProfileIndex(None).find("op", "machine", "code") == {}
 
 
-@pytest.mark.parametrize("kind", ["text", "cut", "overwritten", "foreign", "newer"])
+def test_times_alone_and_beside_others_stand_beside_each_other(path):
+    index = ProfileIndex(path)
+    beside = replace(ONE, eus=2, ns=1800.0, tasks=4, registers=30, on_chip_bytes=640, workspace=64)
+    index.record([ONE, beside])
+    assert index.find("op", "machine", "code") == {"tile": ONE}
+    assert index.find("op", "machine", "code", 2) == {"tile": beside}
+    assert index.find("op", "machine", "code", 3) == {}
+
+
+def test_a_program_has_a_time_by_schedule_machine_code_and_threads(path):
+    index = ProfileIndex(path)
+    index.record([PROGRAM, ONE])
+    index.record([replace(PROGRAM, ns=8000.0)])
+    assert index.program("schedule", "machine", "code", 2) == replace(PROGRAM, ns=8000.0)
+    for key in (("x", "machine", "code", 2), ("schedule", "x", "code", 2),
+                ("schedule", "machine", "x", 2), ("schedule", "machine", "code", 1)):  # fmt: skip
+        assert index.program(*key) is None
+
+
+def test_an_index_of_the_layout_before_is_converted_without_loss(path):
+    path.parent.mkdir()
+    with sqlite3.connect(path) as old:
+        old.execute(OLD_TABLE)
+        old.execute("PRAGMA application_id = 0x72635049")
+        old.execute("PRAGMA user_version = 1")
+        old.execute(
+            "INSERT INTO measurement VALUES ('op', 'tile', 'machine', 'code', 1500.0, 0.01, 5, ?)",
+            (DATE,),
+        )
+    old.close()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        index = ProfileIndex(path)
+        assert index.find("op", "machine", "code") == {"tile": ONE}
+        index.record([PROGRAM])
+        index.close()
+        assert len(list(ProfileIndex(path).export())) == 2
+
+
+def test_an_index_of_a_newer_version_is_left_alone(path):
+    ProfileIndex(path).record([ONE])
+    with sqlite3.connect(path) as other:
+        other.execute("PRAGMA user_version = 99")
+    other.close()
+    before = path.read_bytes()
+    with pytest.warns(IndexWarning, match=r"newer version.*not kept"):
+        index = ProfileIndex(path)
+    index.record([ONE])
+    assert index.find("op", "machine", "code") == {"tile": ONE}
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("kind", ["text", "cut", "overwritten", "foreign", "row"])
 def test_a_damaged_or_foreign_file_is_put_aside_and_begun_anew(path, kind):
     index = ProfileIndex(path)
     index.record([replace(ONE, tiling=f"tile {k}") for k in range(500)])
@@ -69,7 +129,7 @@ def test_a_damaged_or_foreign_file_is_put_aside_and_begun_anew(path, kind):
         other.close()
     else:
         with sqlite3.connect(path) as other:
-            other.execute("PRAGMA user_version = 99")
+            other.execute("UPDATE kernel SET ns = -1 WHERE tiling = 'tile 7'")
         other.close()
     damaged = path.read_bytes()
     with pytest.warns(IndexWarning, match="begun anew"):
@@ -96,7 +156,8 @@ def test_processes_that_record_at_once_lose_nothing(path):
     text = """
 import sys
 from pathlib import Path
-from rcompiler.profiler.index import Measurement, ProfileIndex
+from rcompiler.profiler.index import ProfileIndex
+from rcompiler.profiler.records import Measurement
 index = ProfileIndex(Path(sys.argv[1]))
 for k in range(50):
     index.record([Measurement("op", f"{sys.argv[2]} {k}", "m", "c", 1.0, 0.0, 5, "")])
@@ -109,15 +170,25 @@ for k in range(50):
 
 def test_export_and_import(path, tmp_path):
     index = ProfileIndex(path)
-    index.record([ONE, replace(ONE, machine="other")])
+    index.record([PROGRAM, ONE, replace(ONE, machine="other"), replace(ONE, eus=8, registers=30)])
     lines = list(index.export())
     other = ProfileIndex(tmp_path / "other.sqlite")
-    assert other.load([*lines, "\n"]) == 2
+    assert other.load([*lines, "\n"]) == 4
     assert list(other.export()) == lines
+    assert [json.loads(line)["kind"] for line in lines] == [*3 * ["kernel"], "program"]
+
+
+def test_a_line_of_an_older_version_is_a_kernel_alone():
+    index = ProfileIndex(None)
+    old = {k: v for k, v in vars(ONE).items() if k in {"operator", "tiling", "machine", "code",
+           "ns", "spread", "rounds", "date"}}  # fmt: skip
+    assert index.load([json.dumps(old)]) == 1
+    assert index.find("op", "machine", "code") == {"tile": ONE}
 
 
 @pytest.mark.parametrize(
-    "line", ["{", "[]", "3", '{"operator": "x"}', '{"ns": -1}', "NaN"]
+    "line",
+    ["{", "[]", "3", '{"operator": "x"}', '{"ns": -1}', "NaN", '{"kind": "tile"}', '{"kind": []}'],
 )  # fmt: skip
 def test_import_refuses_what_is_no_measurement_and_keeps_nothing(path, line):
     index = ProfileIndex(path)
@@ -130,7 +201,16 @@ def test_import_refuses_what_is_no_measurement_and_keeps_nothing(path, line):
 
 
 @pytest.mark.parametrize(
-    "change", [("1500.0", "NaN"), ("1500.0", "-1"), ('"op"', "5"), (": 5", ": 0")]
+    "change",
+    [
+        ("1500.0", "NaN"),
+        ("1500.0", "-1"),
+        ('"op"', "5"),
+        (": 5", ": 0"),
+        ('"eus": 1', '"eus": 0'),
+        ('"registers": 0', '"registers": -1'),
+        ('"registers": 0', '"registers": 0.5'),
+    ],
 )
 def test_import_refuses_figures_that_cannot_be(change):
     index = ProfileIndex(None)

@@ -1,0 +1,68 @@
+"""The file of a profile index: whose it is, which layout its tables have, and older layouts."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rcompiler.profiler.records import KINDS, table
+
+_APPLICATION = 0x72635049  # "rcPI": whose file it is
+_LAYOUT = 2  # of the tables
+_PATIENCE_S = 10.0  # for another process that writes
+
+
+class NewerLayout(Exception):
+    """A file of a later version of the compiler, which must not lose it."""
+
+
+def opened(path: Path | str) -> sqlite3.Connection:
+    """The tables, made or converted if need be.
+
+    Raises DatabaseError for a file that is none of ours or damaged, OperationalError for one that
+    cannot be used now, NewerLayout.
+    """
+    connection = sqlite3.connect(path, timeout=_PATIENCE_S)
+    try:
+        if _layout(connection) != _LAYOUT:
+            with writing(connection):
+                _prepare(connection, _layout(connection))  # perhaps by another process by now
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+@contextmanager
+def writing(connection: sqlite3.Connection) -> Iterator[None]:
+    """What is read and written inside is one transaction."""
+    with connection:
+        connection.execute("BEGIN IMMEDIATE")
+        yield
+
+
+def _layout(connection: sqlite3.Connection) -> int:
+    """0 for an empty file."""
+    [application] = connection.execute("PRAGMA application_id").fetchone()
+    [layout] = connection.execute("PRAGMA user_version").fetchone()
+    [tables] = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if not tables:
+        return 0
+    if application != _APPLICATION or layout < 1:
+        raise sqlite3.DatabaseError("not a profile index")
+    if layout > _LAYOUT:
+        raise NewerLayout("written by a newer version of the compiler")
+    return int(layout)
+
+
+def _prepare(connection: sqlite3.Connection, layout: int) -> None:
+    if layout == _LAYOUT:
+        return
+    for kind in KINDS.values():
+        connection.execute(table(kind))
+    if layout == 1:  # kernels alone on an EU, without their resources
+        names = "operator, tiling, machine, code, ns, spread, rounds, date"
+        connection.execute(f"INSERT INTO kernel ({names}) SELECT {names} FROM measurement")
+        connection.execute("DROP TABLE measurement")
+    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+    connection.execute(f"PRAGMA user_version = {_LAYOUT}")
