@@ -174,11 +174,11 @@ def _measure(
     estimated = [c.decision.estimated_ns * c.decision.tasks for c in right]
     measured = [c.ns or 0.0 for c in right]
     result = quality(estimated, measured, [c.tiling in among for c in right])
-    assert found.times is not None
+    [times] = found.times.values()
     entry = {
         "model": case.model, "kind": case.kind, "sizes": case.sizes, "why": case.why,
-        "drawn": len(of_draw), "rounds": found.times.rounds,
-        "standard_error": round(found.times.spread, 4), "construct_ms": round(construct_ms, 2),
+        "drawn": len(of_draw), "rounds": times.rounds,
+        "standard_error": round(times.spread, 4), "construct_ms": round(construct_ms, 2),
         **{name: round(value, 4) for name, value in vars(result).items()},
         "tilings": [_tiling(c, c.tiling in among) for c in right],
     }  # fmt: skip

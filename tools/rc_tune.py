@@ -20,7 +20,7 @@ from time import perf_counter
 from typing import IO, TYPE_CHECKING
 
 from rcompiler.errors import CompilerError, DeviceError
-from rcompiler.tools._console import Parser, check_writable, guard, seconds, table
+from rcompiler.tools._console import Parser, check_writable, guard, number, seconds, table
 
 if TYPE_CHECKING:
     from rcompiler.device.model import Device
@@ -65,13 +65,14 @@ def _tune(options: argparse.Namespace) -> int:
         operators_of(source.proto, device, shapes=shapes_of(options, source)) as module,
         kernel_tuner(device, base, Target.named("host"), folder) as tuner,
     ):
-        for number, body in enumerate(distinct_bodies(module.operation)):
+        for place, body in enumerate(distinct_bodies(module.operation)):
             start = perf_counter()
             tuner.decide(body)
             if body.signature in tuner.profiles:
                 profile, spent = tuner.profiles[body.signature], perf_counter() - start
-                rows.append((str(number), body.kind, *_figures(profile), f"{spent:.2f}"))
-    table(("operator", "kind", "tilings", "model us", "best us", "tile", "rounds", "s"), rows)
+                rows.append((str(place), body.kind, *_figures(profile), f"{spent:.2f}"))
+    figures = ("tilings", "model us", "best us", "beside us", "ratio", "tile", "rounds")
+    table(("operator", "kind", *figures, "s"), rows)
     if rows:
         spans = [float(row[-1]) for row in rows]
         each = f"median {median(spans):.2f}, most {max(spans):.2f}"
@@ -80,16 +81,20 @@ def _tune(options: argparse.Namespace) -> int:
 
 
 def _figures(profile: Profile) -> tuple[str, ...]:
-    """How many tilings, the time of the model's choice, the fastest and its tile, rounds."""
-    right = [(c.ns, c.decision) for c in profile.candidates if c.ns is not None]
+    """How many tilings, the time of the model's choice, that of the fastest, alone and beside
+    others, and its tile, rounds.
+    """
+    right = [(c.beside_ns or c.ns, c.ns, c) for c in profile.candidates if c.ns is not None]
     first = profile.candidates[0].ns
-    best, decision = min(right, key=lambda pair: pair[0])
+    _, alone, best = min(right, key=lambda found: found[0])
     return (
         str(len(right)),
-        f"{first / 1e3:.1f}" if first is not None else "wrong",
-        f"{best / 1e3:.1f}",
-        "x".join(map(str, decision.tile)),
-        str(profile.times.rounds) if profile.times else "index",
+        number(first and first / 1e3, ".1f"),
+        f"{alone / 1e3:.1f}",
+        number(best.beside_ns and best.beside_ns / 1e3, ".1f"),
+        number(best.beside_ns and best.beside_ns / alone, ".2f"),
+        "x".join(map(str, best.decision.tile)),
+        "+".join(str(times.rounds) for times in profile.times.values()) or "index",
     )
 
 

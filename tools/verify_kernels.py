@@ -79,7 +79,7 @@ def _verified(runner: Profiler, body: Body, drawn: int) -> dict[str, Any]:
     candidates = runner.candidates(body, wanted)
     errors: tuple[WrongKernel, ...]
     try:
-        errors = runner.run(body, candidates, timed=False).errors
+        errors = runner.run(body, candidates, eus=()).errors
     except WrongKernel as reference:
         errors = (reference,)
     return {

@@ -6,6 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from torch_mlir import ir
 
 from rcompiler.codegen import veu
@@ -19,18 +20,27 @@ from rcompiler.profiler.operands import Operands
 from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
 
-_REPEAT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 4)
+_REPEAT = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 4, ctypes.c_void_p)
+_STOP, _DONE = 0, 1  # words of a control block
+_CONTROL = 64  # bytes of it
+_EVER = 1 << 62  # times
 # Calls all tasks of a kernel so many times, on one set of operands after the other. A call from
-# Python takes a microsecond, these calls take none.
+# Python takes a microsecond, these calls take none. The first word of the control block ends it
+# early, the second one says how many times are done.
 _MODULE = """
 llvm.func @repeat(
     %kernel: !llvm.ptr, %tables: !llvm.ptr, %workspace: !llvm.ptr,
-    %sets: i64, %first: i64, %tasks: i64, %times: i64) {
+    %sets: i64, %first: i64, %tasks: i64, %times: i64, %control: !llvm.ptr) {
   %zero = llvm.mlir.constant(0 : i64) : i64
   %one = llvm.mlir.constant(1 : i64) : i64
   llvm.br ^head(%zero : i64)
 ^head(%done: i64):
-  %more = llvm.icmp "slt" %done, %times : i64
+  %pdone = llvm.getelementptr %control[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %done, %pdone atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  %stop = llvm.load %control atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %goes = llvm.icmp "eq" %stop, %zero : i64
+  %less = llvm.icmp "slt" %done, %times : i64
+  %more = llvm.and %goes, %less : i1
   llvm.cond_br %more, ^body, ^end
 ^body:
   %turn = llvm.add %first, %done : i64
@@ -89,15 +99,45 @@ class Loaded:
             lower_to_llvm(module)
             modules.append(module)
         self._image = LoadedImage(link(compile_objects(modules, target, cache=cache, jobs=jobs)))
-        self._repeat = _REPEAT(self._image.function("repeat"))
-        self._workspace = arena(max([1, *(c.workspace for c in codes)]), "workspace of a kernel")
-        self._kernels = {c.name: (self._image.function(c.name), c.tasks) for c in codes}
+        self.repeat = _REPEAT(self._image.function("repeat"))
+        self.workspace = max([1, *(c.workspace for c in codes)])
+        self.kernels = {c.name: (self._image.function(c.name), c.tasks) for c in codes}
 
-    def run(self, name: str, sets: Sequence[Operands], times: int = 1, first: int = 0) -> None:
-        """All tasks of a kernel in this thread, one after the other; and that so many times, with
-        the sets of operands by turns, the one of number `first` first.
+
+class Unit:
+    """What one EU runs kernels with: sets of operands by turns, and a workspace."""
+
+    def __init__(self, loaded: Loaded, sets: Sequence[Operands]) -> None:
+        """Raises DeviceError for too little memory."""
+        self._loaded, self._sets, self._turn = loaded, sets, 0
+        self._tables = (ctypes.c_uint64 * len(sets))(*(s.table for s in sets))
+        self._workspace = arena(loaded.workspace, "workspace of a kernel")
+        self._control = arena(_CONTROL, "control of a kernel").view(np.int64)
+
+    def run(self, name: str, times: int = 1) -> None:
+        """All tasks of a kernel in this thread, one after the other; and that so many times, unless
+        another thread stops it.
         """
-        kernel, tasks = self._kernels[name]
-        tables = (ctypes.c_uint64 * len(sets))(*(s.table for s in sets))
-        place, workspace = ctypes.addressof(tables), address(self._workspace)
-        self._repeat(kernel, place, workspace, len(sets), first, tasks, times)
+        kernel, tasks = self._loaded.kernels[name]
+        self._loaded.repeat(
+            *(kernel, ctypes.addressof(self._tables), address(self._workspace)),
+            *(len(self._sets), self._turn, tasks, times, address(self._control)),
+        )
+        self._turn = (self._turn + self.done) % len(self._sets)
+
+    def run_until_stopped(self, name: str) -> None:
+        """Run a kernel over and over."""
+        self.run(name, _EVER)
+
+    @property
+    def done(self) -> int:
+        """How many times it ran since the last `run` began, or since `allow`."""
+        return int(self._control[_DONE])
+
+    def allow(self) -> None:
+        """The next `run` goes on until it is done or stopped."""
+        self._control[:] = 0
+
+    def stop(self) -> None:
+        """End the `run` of another thread after what it does now."""
+        self._control[_STOP] = 1

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import datetime
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 from torch_mlir import ir
@@ -19,7 +21,8 @@ from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.passes.roller_tile import Body
 from rcompiler.passes.vdevice_to_cpu import cpu_features
-from rcompiler.profiler.code import Code, Loaded, write
+from rcompiler.profiler.beside import Others
+from rcompiler.profiler.code import Code, Loaded, Unit, write
 from rcompiler.profiler.index import ProfileIndex, code_version, digest
 from rcompiler.profiler.operands import Operands, Tensor, draw
 from rcompiler.profiler.records import Measurement
@@ -32,6 +35,7 @@ _REFERENCE, _EXACT = "reference", "reference_f64"
 _SEED = 2022
 _OVERFLOW = 1.5  # times the largest private cache is what sets of operands fill
 _MOST_COPIES = 255  # of tiny operands, which nobody waits for
+_MOST_BYTES = 1 << 30  # of operands of other EUs; beyond it some of them share theirs
 
 Timer = Callable[[Sequence[Run]], Times]
 
@@ -39,23 +43,25 @@ Timer = Callable[[Sequence[Run]], Times]
 @dataclass(frozen=True)
 class Candidate:
     """A decision; `tiling`: digest of all that code generation takes from it. `workspace`: bytes
-    that each EU needs for it. `ns`: of all tasks, one after the other, once measured. `error`: why
-    it was rejected.
+    that each EU needs for it. Once measured, `ns`: of all tasks, one after the other on one EU;
+    `beside_ns`: the same while the other EUs do so, too, if there are any. `error`: why it was
+    rejected.
     """
 
     decision: Decision
     tiling: str
     workspace: int = 0
     ns: float | None = None
+    beside_ns: float | None = None
     error: WrongKernel | None = None
 
 
 @dataclass(frozen=True)
 class Profile:
-    """The candidates of one operator. times: None if they were not measured now."""
+    """The candidates of one operator. times: those that were measured now, by the number of EUs."""
 
     candidates: tuple[Candidate, ...]
-    times: Times | None = None
+    times: Mapping[int, Times] = field(default_factory=dict)
 
     @property
     def errors(self) -> tuple[WrongKernel, ...]:
@@ -66,14 +72,16 @@ class Profile:
 class Profiler:
     """Builds, verifies and times kernels for `device`, with code for `target`.
 
-    machine: `device.store.fingerprint`. cache, jobs: of compiling. timer: measures several runs.
-    writer: makes the code of a kernel.
+    machine: `device.store.fingerprint`. eus: of the programs that the kernels are for. A kernel is
+    timed alone, and with as many EUs at once, but no more than there are CPUs. cache, jobs: of
+    compiling. timer: measures several runs. writer: makes the code of a kernel.
     """
 
     device: Device
     target: Target
     machine: str
     index: ProfileIndex
+    eus: int = 1
     cache: ObjectCache | None = None
     jobs: int | None = None
     timer: Timer = interleaved
@@ -87,17 +95,34 @@ class Profiler:
         """
         operator, version = digest(body.signature), code_version()
         candidates = self.candidates(body, decisions)
-        known = self.index.find(operator, self.machine, version)
-        if all(c.tiling in known for c in candidates):
-            return Profile(tuple(replace(c, ns=known[c.tiling].ns) for c in candidates))
-        found = self.run(body, candidates)
-        if found.times is not None:
-            self._record(operator, version, found.candidates, found.times)
-        return found
+        tilings = {c.tiling for c in candidates}
+        known = {
+            eus: self.index.find(operator, self.machine, version, eus)
+            for eus in sorted({1, self.eus})
+        }
+        missing = [eus for eus, found in known.items() if not tilings <= set(found)]
+        profile = Profile(tuple(candidates))
+        if missing:
+            profile = self.run(body, candidates, missing)
+            self._record(operator, version, profile)
+        return replace(
+            profile, candidates=tuple(self._complete(c, known) for c in profile.candidates)
+        )
 
-    def _record(
-        self, operator: str, version: str, candidates: Sequence[Candidate], times: Times
-    ) -> None:
+    def _complete(
+        self, candidate: Candidate, known: Mapping[int, Mapping[str, Measurement]]
+    ) -> Candidate:
+        """With the times of the index, by number of EUs and tiling, that were not measured now."""
+        tiling, ns, beside_ns = candidate.tiling, candidate.ns, candidate.beside_ns
+        if candidate.error is not None:
+            return candidate
+        if ns is None:
+            ns = known[1][tiling].ns
+        if beside_ns is None and self.eus > 1:
+            beside_ns = known[self.eus][tiling].ns
+        return replace(candidate, ns=ns, beside_ns=beside_ns)
+
+    def _record(self, operator: str, version: str, profile: Profile) -> None:
         date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
         self.index.record(
             Measurement(
@@ -105,17 +130,19 @@ class Profiler:
                 tiling=c.tiling,
                 machine=self.machine,
                 code=version,
-                ns=c.ns,
+                ns=ns,
                 spread=round(times.spread, 6),
                 rounds=times.rounds,
                 date=date,
+                eus=eus,
                 tasks=int(c.decision.tasks),
                 registers=int(c.decision.registers),
                 on_chip_bytes=int(c.decision.on_chip_bytes),
                 workspace=c.workspace,
             )
-            for c in candidates
-            if c.ns is not None
+            for eus, times in profile.times.items()
+            for c in profile.candidates
+            if (ns := c.ns if eus == 1 else c.beside_ns) is not None
         )
 
     def candidates(self, body: Body, decisions: Sequence[Decision]) -> list[Candidate]:
@@ -129,8 +156,13 @@ class Profiler:
             found.setdefault(name, Candidate(decision, name, workspace))
         return list(found.values())
 
-    def run(self, body: Body, candidates: Sequence[Candidate], *, timed: bool = True) -> Profile:
-        """Verify all candidates, and measure those that are right. Raises as `profile`."""
+    def run(
+        self, body: Body, candidates: Sequence[Candidate], eus: Sequence[int] = (1,)
+    ) -> Profile:
+        """Verify all candidates, and measure those that are right.
+
+        eus: alone (1) and, for `self.eus`, beside others; () not at all. Raises as `profile`.
+        """
         expr = body.expression()
         names = [f"candidate_{k}" for k in range(len(candidates))]
         codes = [
@@ -147,13 +179,29 @@ class Profiler:
             for name, c in zip(names, candidates, strict=True)
         }
         right = [name for name in names if errors[name] is None]
-        times = None
-        if timed and right:
-            sets = self._sets(operands)
-            times = self.timer([_Repeated(loaded, name, sets) for name in right])
-        ns = dict(zip(right, times.ns, strict=True)) if times else {}
-        done = zip(names, candidates, strict=True)
-        return Profile(tuple(replace(c, ns=ns.get(n), error=errors[n]) for n, c in done), times)
+        times = {n: self._times(loaded, operands, right, n) for n in eus if right}
+        ns = {n: dict(zip(right, found.ns, strict=True)) for n, found in times.items()}
+        alone, beside = ns.get(1, {}), ns.get(self.eus, {}) if self.eus > 1 else {}
+        done = [
+            replace(c, ns=alone.get(n), beside_ns=beside.get(n), error=errors[n])
+            for n, c in zip(names, candidates, strict=True)
+        ]
+        return Profile(tuple(done), times)
+
+    def _times(self, loaded: Loaded, operands: Operands, names: Sequence[str], eus: int) -> Times:
+        """Of kernels on one EU, while the others of `eus` EUs run them, too."""
+        sets = self._sets(operands)
+        unit = Unit(loaded, sets)
+        others = min(eus, len(os.sched_getaffinity(0))) - 1
+        if others == 0:
+            return self.timer([Run(partial(unit.run, name)) for name in names])
+        several = 1 + min(others - 1, _MOST_BYTES // max(1, len(sets) * operands.size))
+        theirs = [self._sets(operands) for _ in range(several)]
+        busy = Others(loaded, [theirs[k % several] for k in range(others)])
+        with busy.here():
+            return self.timer(
+                [Run(partial(unit.run, name), partial(busy.running, name)) for name in names]
+            )
 
     def _sets(self, operands: Operands) -> list[Operands]:
         """As many copies as drive each other out of the caches of one EU: what an operator reads
@@ -189,18 +237,6 @@ class Profiler:
         return codes
 
 
-class _Repeated:
-    """Runs a kernel so many times, on one set of operands after the other."""
-
-    def __init__(self, loaded: Loaded, name: str, sets: Sequence[Operands]) -> None:
-        self._loaded, self._name, self._sets = loaded, name, sets
-        self._turn = 0
-
-    def __call__(self, times: int) -> None:
-        self._loaded.run(self._name, self._sets, times, self._turn)
-        self._turn = (self._turn + times) % len(self._sets)
-
-
 def _expected(
     body: Body, expr: TensorExpr, loaded: Loaded, exactly: bool
 ) -> tuple[Operands, list[np.ndarray]]:
@@ -215,7 +251,7 @@ def _expected(
         arrays = draw(inputs, _SEED, positive=positive)
         operands = Operands(arrays, results)
         operands.clear()
-        loaded.run(_REFERENCE, [operands])
+        Unit(loaded, [operands]).run(_REFERENCE)
         outputs = [o.copy() for o in operands.outputs()]
         if not any(o.dtype.kind not in "biu" and np.isnan(o).any() for o in outputs):
             break
@@ -225,7 +261,7 @@ def _expected(
             [_wide(t) for t in results],
         )
         wide.clear()
-        loaded.run(_EXACT, [wide])
+        Unit(loaded, [wide]).run(_EXACT)
         check_value(outputs, wide.outputs(), expr, f"{body.kind} kernel, untiled")
     return operands, outputs
 
@@ -240,7 +276,7 @@ def _check(
 ) -> WrongKernel | None:
     """Run one candidate; what is wrong with it."""
     operands.clear()
-    loaded.run(name, [operands])
+    Unit(loaded, [operands]).run(name)
     tile, registers = ("x".join(map(str, s)) for s in (decision.tile, decision.register_tile))
     called = f"{kind} kernel of tile {tile}, {registers} in registers"
     try:

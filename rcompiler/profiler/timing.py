@@ -7,18 +7,40 @@ until the medians of these ratios are known well enough, or the budget is used.
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
 
 Clock = Callable[[], int]
-Run = Callable[[int], object]  # runs the work so many times
+Valid = Callable[[float], bool]  # of a reading of so many ns: whether it counts
 
 _LEAST = 7  # rounds: the spread of fewer says little
 _SHORTEST_NS = 100_000  # of one reading: the clock itself takes about a microsecond
 _COLD_NS = 1_000_000  # from here on it does not matter what the caches held before
 _CONTENDER = 1.15  # slower by more than this: its exact time does not matter
+_TRIES = 8  # for a reading that counts; the last one does, whatever it is
+
+
+@contextmanager
+def _nothing() -> Iterator[Valid]:
+    yield lambda ns: True
+
+
+@dataclass(frozen=True)
+class Run:
+    """Work to time. work: does it so many times. meanwhile: what else goes on while it is timed;
+    gives what is asked after a reading whether it did.
+    """
+
+    work: Callable[[int], object]
+    meanwhile: Callable[[], AbstractContextManager[Valid]] = _nothing
+
+    def __call__(self, times: int) -> None:
+        """Do it so many times without a clock."""
+        with self.meanwhile():
+            self.work(times)
 
 
 @dataclass(frozen=True)
@@ -56,9 +78,7 @@ def interleaved(
     while len(rounds) < most:
         times = [0.0] * len(runs)
         for k in order:
-            if first[k] < _COLD_NS:
-                runs[k](1)
-            times[k] = _time(runs[k], counts[k], clock)
+            times[k] = _reading(runs[k], counts[k], first[k] < _COLD_NS, clock)
         rounds.append(times)
         order.reverse()
         if len(rounds) >= look:
@@ -71,13 +91,25 @@ def interleaved(
 
 
 def _first(run: Run, clock: Clock) -> float:
-    run(1)
+    run.work(1)
     return max(_time(run, 1, clock), 1)
+
+
+def _reading(run: Run, count: int, warm: bool, clock: Clock) -> float:
+    with run.meanwhile() as valid:
+        for _ in range(_TRIES):
+            if warm:
+                run.work(1)
+            valid(0.0)  # from here on
+            ns = _time(run, count, clock)
+            if valid(ns * count):
+                break
+    return ns
 
 
 def _time(run: Run, count: int, clock: Clock) -> float:
     start = clock()
-    run(count)
+    run.work(count)
     return (clock() - start) / count
 
 

@@ -59,12 +59,14 @@ class Tuner:
         found = self.profiles[body.signature] = self.profiler.profile(body, wanted)
         for error in found.errors:
             warnings.warn(f"a kernel was left out: {error}", KernelWarning, stacklevel=2)
-        measured = [(c.decision, c.ns) for c in found.candidates if c.ns is not None]
-        if not measured:
+        right = [c for c in found.candidates if c.ns is not None]
+        if not right:
             raise found.errors[0]
-        timed = with_times([d for d, _ in measured], [ns for _, ns in measured])
-        slow = [t for t, (d, _) in zip(timed, measured, strict=True) if d in best]
-        fast = [t for t, (d, _) in zip(timed, measured, strict=True) if d in model[1:]]
+        decisions = [c.decision for c in right]
+        beside = [c.beside_ns for c in right if c.beside_ns is not None]
+        timed = with_times(decisions, [c.ns for c in right if c.ns is not None], beside)
+        slow = [t for t, d in zip(timed, decisions, strict=True) if d in best]
+        fast = [t for t, d in zip(timed, decisions, strict=True) if d in model[1:]]
         return choose(expr, device, slow or timed, fast, self.eus)
 
 
@@ -91,7 +93,8 @@ def kernel_tuner(
     index = ProfileIndex(folder / NAME if folder is not None else None)
     cache = ObjectCache(folder) if folder is not None else None
     try:
-        profiler = Profiler(device, target, fingerprint(base), index, cache)
+        together = eus or device.eus
+        profiler = Profiler(device, target, fingerprint(base), index, together, cache)
         yield Tuner(profiler, policy=policy, eus=eus)
     finally:
         index.close()

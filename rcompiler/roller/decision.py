@@ -14,9 +14,9 @@ class Decision:
     among the reduction axes, or -1 for scalar code. `reduction_unroll`: elements per reduction
     axis. `order`: positions of the parallel axes, outermost loop of a task first. `reduction_tile`:
     () or how many loops of `order` are around the loop over parts of the reduction, and the steps
-    of its outermost axis in one part. `estimated_ns`, `measured_ns` (0: not measured),
-    `on_chip_bytes`: of one rTask. `stages`: how a task computes what it keeps on chip first, see
-    `roller.staged`.
+    of its outermost axis in one part. `estimated_ns`, `measured_ns` (0: not measured), `beside_ns`
+    (measured while all other EUs do the same; 0: not), `on_chip_bytes`: of one rTask. `stages`: how
+    a task computes what it keeps on chip first, see `roller.staged`.
     """
 
     tile: tuple[int, ...]
@@ -36,8 +36,14 @@ class Decision:
     stages: "tuple[Decision, ...]" = ()
     # no part of the text that names a kernel: it is another one at each measurement
     measured_ns: float = field(default=0.0, repr=False)
+    beside_ns: float = field(default=0.0, repr=False)
     # nor of what a decision is
     explanation: Explanation | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def timed_ns(self) -> float:
+        """Measured as it will run: beside others if there will be others, else alone."""
+        return self.beside_ns or self.measured_ns
 
     @property
     def reason(self) -> str:
@@ -46,10 +52,11 @@ class Decision:
         if why is None:
             return ""
         time, form = self.measured_ns or self.estimated_ns, "x".join(map(str, self.register_tile))
+        beside = f" ({self.beside_ns / 1000:.1f} us beside others)" if self.beside_ns else ""
         return (
             f"{form or 'scalar'} in registers: {why.alignment.accumulators} accumulators, "
             f"{why.registers[0]} of {why.registers[1]} registers, {why.loads:.2f} loads per "
-            f"operation; {self.tasks} tasks of {time / 1000:.1f} us, bound by {why.limit}, "
+            f"operation; {self.tasks} tasks of {time / 1000:.1f} us{beside}, bound by {why.limit}, "
             f"{why.saturation:.0%} of the peak" + (f"; {why.note}" if why.note else "")
         )
 

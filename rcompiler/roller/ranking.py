@@ -40,11 +40,20 @@ def sampled(expr: TensorExpr, device: Device, count: int, seed: int = 0) -> list
     return [space.decision(number) for number in numbers]
 
 
-def with_times(decisions: Sequence[Decision], ns: Sequence[float]) -> list[Decision]:
-    """The decisions, measured: `ns` is the time of all tasks of each, one after the other."""
+def with_times(
+    decisions: Sequence[Decision], ns: Sequence[float], beside: Sequence[float] | None = None
+) -> list[Decision]:
+    """The decisions, measured: `ns` is the time of all tasks of each, one after the other on one
+    EU; `beside` the same while all other EUs do so, too, if that was measured.
+    """
     return [
-        replace(d, source="measured", measured_ns=round(t / d.tasks, 1))
-        for d, t in zip(decisions, ns, strict=True)
+        replace(
+            decision,
+            source="measured",
+            measured_ns=round(alone / decision.tasks, 1),
+            beside_ns=round(others / decision.tasks, 1),
+        )
+        for decision, alone, others in zip(decisions, ns, beside or [0.0] * len(ns), strict=True)
     ]
 
 
@@ -57,19 +66,23 @@ def choose(
 ) -> list[Decision]:
     """What `construct` returns, by measured times: the efficient decision first.
 
+    A program of several EUs keeps all of them busy, so what counts for it is the time of an rTask
+    beside others; for one of one EU that of an rTask alone.
+
     best: candidates for it; all of them measured. fast: those that may come after it, more tasks
     last; they stay if their makespan on `eus` EUs (see `construct`) is clearly shorter.
     """
     eus = eus or max(_WIDE, device.eus)
     tiles = np.array([d.tile for d in best], np.int64).reshape(len(best), -1)
     tasks = np.array([d.tasks for d in best])
-    ns = np.array([d.measured_ns for d in best])
+    ns = np.array([d.timed_ns for d in best])
     times = eu_time(expr, device, tiles, tasks, ns)
     order = [int(i) for i in np.argsort(times, kind="stable")]
     first = best[order[0]]
     if first.explanation is not None and len(best) > 1:
+        by = "measured EU time" + (" beside others" if first.beside_ns else "")
         ratio = float(times[order[1]] / max(times[order[0]], 1e-9))
-        first = first.compared(best[order[1]].as_runner_up("measured EU time", ratio))
+        first = first.compared(best[order[1]].as_runner_up(by, ratio))
     chosen, shortest = [first], _span(first, device, eus)
     for decision in fast:
         if _span(decision, device, eus) < 0.9 * shortest:
@@ -80,4 +93,4 @@ def choose(
 
 def _span(decision: Decision, device: Device, eus: int) -> float:
     hand_off = device.costs.hand_off_ns
-    return float(makespan(np.array(decision.tasks), decision.measured_ns, eus, hand_off))
+    return float(makespan(np.array(decision.tasks), decision.timed_ns, eus, hand_off))

@@ -1,10 +1,11 @@
 """Interleaved timing, with a clock that only the work moves."""
 
 import random
+from contextlib import contextmanager
 
 import pytest
 
-from rcompiler.profiler.timing import interleaved
+from rcompiler.profiler.timing import Run, interleaved
 
 
 class Machine:
@@ -25,7 +26,7 @@ class Machine:
             self.log.append((name, times))
             self.now += times * ns * self.speed * (1 + self._noise * self._random.random())
 
-        return run
+        return Run(run)
 
 
 def test_times_of_equal_rounds_are_exact_after_the_fewest_rounds():
@@ -59,9 +60,9 @@ def test_a_frequency_that_changes_does_not_favour_a_candidate():
             nonlocal count
             count += 1
             machine.speed = 1.0 if count < 20 else 2.0
-            run(times)
+            run.work(times)
 
-        return changing
+        return Run(changing)
 
     runs = [slower(machine.work(ns)) for ns in (400_000, 200_000, 300_000)]
     found = interleaved(runs, clock=machine.clock, most=41)
@@ -89,9 +90,64 @@ def test_noise_of_a_candidate_that_is_far_slower_does_not_matter():
     noisy = Machine(noise=1.0)
 
     def slow(times):
-        noisy.work(3_000_000)(times)
+        noisy.work(3_000_000).work(times)
         machine.now += noisy.now
         noisy.now = 0.0
 
-    found = interleaved([machine.work(1_000_000), slow], clock=machine.clock)
+    found = interleaved([machine.work(1_000_000), Run(slow)], clock=machine.clock)
     assert found.settled and found.rounds == 7
+
+
+class Neighbour:
+    """What slows a machine down while it is there; sometimes it leaves in the middle."""
+
+    def __init__(self, machine, factor, leaves=()):
+        self.machine, self.factor, self.leaves = machine, factor, set(leaves)
+        self.asked, self.there = [], False
+
+    @contextmanager
+    def meanwhile(self):
+        self.there = True
+        self.machine.speed = self.factor
+        try:
+            yield self.ran
+        finally:
+            self.there = False
+            self.machine.speed = 1.0
+
+    def ran(self, ns):
+        if ns == 0:  # a reading begins
+            self.machine.speed = 1.0 if len(self.asked) in self.leaves else self.factor
+            return True
+        self.asked.append(ns)
+        return self.machine.speed == self.factor
+
+
+def test_what_goes_on_meanwhile_is_there_for_every_reading():
+    machine = Machine()
+    near = Neighbour(machine, 1.5)
+    runs = [machine.work(200_000), Run(machine.work(200_000).work, near.meanwhile)]
+    found = interleaved(runs, clock=machine.clock)
+    assert found.ns == pytest.approx((200_000, 300_000), rel=1e-3)
+    assert near.asked == [300_000] * 7 and not near.there
+
+
+def test_a_reading_that_others_missed_is_taken_again():
+    machine = Machine()
+    near = Neighbour(machine, 1.5, leaves=(0, 1, 5))
+    found = interleaved([Run(machine.work(200_000).work, near.meanwhile)], clock=machine.clock)
+    assert found.ns == pytest.approx((300_000,), rel=1e-3)
+    assert len(near.asked) == 7 + 3
+
+
+def test_others_that_never_come_end_it_all_the_same():
+    machine = Machine()
+    near = Neighbour(machine, 1.5, leaves=range(1000))
+    found = interleaved([Run(machine.work(200_000).work, near.meanwhile)], clock=machine.clock)
+    assert found.rounds == 7 and len(near.asked) == 7 * 8
+
+
+def test_work_without_a_clock_is_beside_the_same():
+    machine = Machine()
+    Run(machine.work(100).work, Neighbour(machine, 3.0).meanwhile)(2)
+    assert machine.now == 600

@@ -55,6 +55,23 @@ def test_the_fastest_measured_one_is_chosen_first():
     assert repr(first) == repr(replace(first, measured_ns=1.0))
 
 
+def test_among_others_the_time_beside_others_counts():
+    expr = CASES[0]
+    best = ranked(expr, DEVICE, 4)
+    spent = [d.tasks * d.estimated_ns for d in best]
+    spent[2] /= 3
+    beside = [1.1 * ns for ns in spent]
+    beside[2] *= 20
+    beside[1] = spent[1] / 2
+    [first] = choose(expr, DEVICE, with_times(best, spent, beside), [])
+    assert (first.tile, first.register_tile) == (best[1].tile, best[1].register_tile)
+    assert first.measured_ns == pytest.approx(spent[1] / best[1].tasks, abs=0.1)
+    assert first.timed_ns == first.beside_ns == pytest.approx(first.measured_ns / 2, abs=0.1)
+    assert first.explanation.runner_up.by == "measured EU time beside others"
+    assert "us beside others" in first.reason
+    assert repr(first) == repr(replace(first, beside_ns=0.0))
+
+
 def test_work_that_cannot_be_shared_needs_to_be_much_faster():
     expr = CASES[0]
     whole = Space(expr, DEVICE).decision(0)

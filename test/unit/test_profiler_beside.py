@@ -1,0 +1,83 @@
+"""EUs that are busy while a kernel is timed: threads that run it until they are told to stop."""
+
+import os
+import time
+
+import pytest
+
+from rcompiler.profiler import beside
+from rcompiler.profiler.beside import Others
+
+
+class Unit:
+    """Instead of compiled code: counts until it is stopped."""
+
+    made: list["Unit"] = []
+
+    def __init__(self, loaded, sets):
+        self.loaded, self.sets = loaded, sets
+        self.done, self.names, self.cpus, self._stopped = 0, [], None, False
+        Unit.made.append(self)
+
+    def run_until_stopped(self, name):
+        self.names.append(name)
+        self.cpus = os.sched_getaffinity(0)
+        while not self._stopped:
+            self.done += 1
+
+    def allow(self):
+        self.done, self._stopped = 0, False
+
+    def stop(self):
+        self._stopped = True
+
+
+@pytest.fixture
+def units(monkeypatch):
+    monkeypatch.setattr(Unit, "made", [])
+    monkeypatch.setattr(beside, "Unit", Unit)
+    return Unit.made
+
+
+def test_all_of_them_run_the_kernel_with_operands_of_their_own(units):
+    others = Others("code", [["a"], ["b"]])
+    cpus = sorted(os.sched_getaffinity(0))
+    with others.here():
+        assert os.sched_getaffinity(0) == {cpus[0]}
+        for name in ("first", "second"):
+            with others.running(name):
+                assert all(unit.done > 0 and unit.names[-1] == name for unit in units)
+            before = [unit.done for unit in units]
+            time.sleep(0.01)
+            assert [unit.done for unit in units] == before  # they stand still
+    assert os.sched_getaffinity(0) == set(cpus)
+    assert [(u.loaded, u.sets) for u in units] == [("code", ["a"]), ("code", ["b"])]
+    assert [u.cpus for u in units] == [{cpus[k % len(cpus)]} for k in (1, 2)]
+
+
+def test_a_reading_counts_if_the_others_had_their_processors(units, monkeypatch):
+    others = Others("code", [["a"], ["b"]])
+    spent = {"busy EU": 0}
+    monkeypatch.setattr(beside._Other, "spent", lambda other: spent["busy EU"])
+    with others.here(), others.running("kernel") as all_ran:
+        spent["busy EU"] += 95
+        assert all_ran(100.0)
+        spent["busy EU"] += 80  # since it was asked before
+        assert not all_ran(100.0)
+        assert all_ran(0.0)
+
+
+def test_their_time_is_that_of_a_processor(units):
+    others = Others("code", [["a"]])
+    with others.here(), others.running("kernel") as all_ran:
+        assert all_ran(0.0)
+        time.sleep(0.05)
+        assert all_ran(1e5)
+        assert not all_ran(1e12)
+
+
+def test_they_end_when_the_measurement_fails(units):
+    others = Others("code", [["a"]])
+    with pytest.raises(KeyError), others.here(), others.running("kernel"):
+        raise KeyError
+    assert not any(other._thread.is_alive() for other in others._eus)
