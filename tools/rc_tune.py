@@ -2,7 +2,8 @@
 
 rc-tune --device                    keep the record where compile_onnx finds it
 rc-tune --device=cpu:v3 -o v3.json  write it elsewhere: for rc-compile --device=v3.json
-rc-tune model.onnx                  measure the best tilings of every operator: for --tune=kernels
+rc-tune model.onnx                  measure the best tilings of every operator: for --tune=kernels;
+                                    then the program that the fastest of them make
 rc-tune --export=FILE, --import=FILE    the profile index as lines of JSON
 
 compile_onnx does the same in a quarter of a second, at its first use on a machine; this takes more
@@ -15,16 +16,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
-from time import perf_counter
 from typing import IO, TYPE_CHECKING
 
 from rcompiler.errors import CompilerError, DeviceError
-from rcompiler.tools._console import Parser, check_writable, guard, number, seconds, table
+from rcompiler.tools._console import Parser, check_writable, guard, positive, seconds, table
 
 if TYPE_CHECKING:
     from rcompiler.device.model import Device
-    from rcompiler.profiler.profile import Profile
 
 _ROUNDS = 7
 _MOST = 1 << 62  # bytes: as large as the caches ask for
@@ -46,56 +44,17 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _tune(options: argparse.Namespace) -> int:
-    """Profile all operators of a model into the index."""
-    from rcompiler.codegen.cpu import Target
-    from rcompiler.compile import operators_of
-    from rcompiler.host import given_device, measured_device, target_device
-    from rcompiler.passes.roller_tile import distinct_bodies
-    from rcompiler.profiler.tuner import kernel_tuner
+    """Profile all operators of a model into the index, then the program that they make."""
     from rcompiler.tools._sources import resolve, shapes_of
+    from rcompiler.tools._tune import Tuning
 
     source = resolve(options.model)
     if source.proto is None:
         raise CompilerError(f"{source.path}: is compiled already; rc-tune reads an ONNX model")
-    folder = _cache()
-    base = target_device("cpu")
-    device = given_device("cpu", base, None) or measured_device(base, folder)
-    rows = []
-    with (
-        operators_of(source.proto, device, shapes=shapes_of(options, source)) as module,
-        kernel_tuner(device, base, Target.named("host"), folder) as tuner,
-    ):
-        for place, body in enumerate(distinct_bodies(module.operation)):
-            start = perf_counter()
-            tuner.decide(body)
-            if body.signature in tuner.profiles:
-                profile, spent = tuner.profiles[body.signature], perf_counter() - start
-                rows.append((str(place), body.kind, *_figures(profile), f"{spent:.2f}"))
-    figures = ("tilings", "model us", "best us", "beside us", "ratio", "tile", "rounds")
-    table(("operator", "kind", *figures, "s"), rows)
-    if rows:
-        spans = [float(row[-1]) for row in rows]
-        each = f"median {median(spans):.2f}, most {max(spans):.2f}"
-        print(f"{len(rows)} operators, seconds each: {each}")
+    tuning = Tuning.here(source.proto, shapes_of(options, source), options.eus, _cache())
+    tuning.kernels()
+    tuning.program(options.seconds)
     return 0
-
-
-def _figures(profile: Profile) -> tuple[str, ...]:
-    """How many tilings, the time of the model's choice, that of the fastest, alone and beside
-    others, and its tile, rounds.
-    """
-    right = [(c.beside_ns or c.ns, c.ns, c) for c in profile.candidates if c.ns is not None]
-    first = profile.candidates[0].ns
-    _, alone, best = min(right, key=lambda found: found[0])
-    return (
-        str(len(right)),
-        number(first and first / 1e3, ".1f"),
-        f"{alone / 1e3:.1f}",
-        number(best.beside_ns and best.beside_ns / 1e3, ".1f"),
-        number(best.beside_ns and best.beside_ns / alone, ".2f"),
-        "x".join(map(str, best.decision.tile)),
-        "+".join(str(times.rounds) for times in profile.times.values()) or "index",
-    )
 
 
 def _move(options: argparse.Namespace) -> int:
@@ -193,12 +152,17 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--shapes", action="append", default=[], metavar="NAME=DIMS", help="as for rc-compile"
     )
+    parser.add_argument("--eus", type=positive, metavar="N", help="as for rc-compile")
     parser.add_argument(
         "-o", "--output", metavar="FILE",
         help="write the record there (- for standard output) instead of into the cache folder",
     )  # fmt: skip
     parser.add_argument(
-        "--seconds", type=seconds, default=1.0, metavar="S", help="to measure; default: 1"
+        "--seconds",
+        type=seconds,
+        default=1.0,
+        metavar="S",
+        help="to measure a device, or to launch a program; default: 1",
     )
     return parser.parse_args(argv)
 

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+import rcompiler
 from rcompiler.profiler import profile
-from rcompiler.profiler.index import NAME, ProfileIndex
+from rcompiler.profiler.index import NAME, ProfileIndex, digest
 from rcompiler.tools import _operators, model_quality, models, rc_compile, rc_tune, verify_kernels
 from rcompiler.tools._operators import CASES, Case
 
@@ -23,26 +24,62 @@ def tool(tool, tmp_path, monkeypatch):
 
 
 def test_rc_tune_measures_what_rc_compile_then_finds(tool, tmp_path):
-    code, out, err = tool(rc_tune.main, "branches.onnx")
+    code, out, err = tool(rc_tune.main, "branches.onnx", "--seconds=0.05")
     assert (code, err) == (0, "")
-    header, *rows, total = out.splitlines()
+    header, *rows, total, _, _ = out.splitlines()
     assert header.split()[:3] == ["operator", "kind", "tilings"] and len(rows) == 2
     spent = sorted(float(row.split()[-1]) for row in rows)
     assert total.startswith("2 operators, seconds each:")
     assert total.endswith(f"most {spent[-1]:.2f}") and spent[0] > 0
-    lines = list(ProfileIndex(tmp_path / "cache" / NAME).export())
+    lines = _kernels(tmp_path)
     assert len(lines) >= 4
-    code, out, _ = tool(rc_tune.main, "branches.onnx")
-    assert [row.split()[-2] for row in out.splitlines()[1:-1]] == ["index", "index"]
+    code, out, _ = tool(rc_tune.main, "branches.onnx", "--seconds=0.05")
+    assert [row.split()[-2] for row in out.splitlines()[1:-3]] == ["index", "index"]
     code, out, _ = tool(
         rc_compile.main, "branches.onnx", "--tune=kernels", "--report", "-o", "m.rcx"
     )
     assert code == 0 and "meas. us" in out
-    assert list(ProfileIndex(tmp_path / "cache" / NAME).export()) == lines
+    assert _kernels(tmp_path) == lines
+
+
+def _kernels(tmp_path):
+    """The lines of the index that are times of kernels."""
+    lines = list(ProfileIndex(tmp_path / "cache" / NAME).export())
+    return [line for line in lines if json.loads(line)["kind"] == "kernel"]
+
+
+def test_rc_tune_shows_times_alone_and_beside_others(tool, tmp_path):
+    _, out, _ = tool(rc_tune.main, "branches.onnx", "--eus=2", "--seconds=0.05")
+    for row in out.splitlines()[1:3]:
+        best, beside, ratio = row.split()[4:7]
+        assert float(ratio) == pytest.approx(float(beside) / float(best), abs=0.05)
+    by_eus = [json.loads(line)["eus"] for line in _kernels(tmp_path)]
+    assert set(by_eus) == {1, 2} and by_eus.count(1) == by_eus.count(2)
+    _, out, _ = tool(rc_tune.main, "branches.onnx", "--eus=1", "--seconds=0.05")
+    assert [row.split()[5:7] for row in out.splitlines()[1:3]] == 2 * [["-", "-"]]
+
+
+def test_rc_tune_measures_the_program_and_finds_it_again(tool, tmp_path):
+    shown = []
+    for _ in range(2):
+        code, out, err = tool(rc_tune.main, "branches.onnx", "--eus=1", "--seconds=0.05")
+        assert (code, err) == (0, "")
+        header, row = out.splitlines()[-2:]
+        shown.append(dict(zip(re.split(r"  +", header.strip()), row.split(), strict=True)))
+    first, again = shown
+    assert first["recorded us"] == "-" and again["recorded us"] == first["measured us"]
+    assert first["schedule"] == again["schedule"]
+    assert 0 < float(again["measured us"]) <= float(again["median us"])
+    assert float(again["expected us"]) > 0 and int(again["launches"]) >= 5
+    [line] = [json.loads(line) for line in ProfileIndex(tmp_path / "cache" / NAME).export()
+              if "program" in line]  # fmt: skip
+    model = rcompiler.compile_onnx("branches.onnx", eus=1, cache=tmp_path / "cache", tune="kernels")
+    assert line["schedule"] == digest(model.stage("vdevice")) and line["eus"] == 1
+    assert f"{line['ns'] / 1e3:.1f}" == again["measured us"]
 
 
 def test_the_index_moves_as_lines(tool, tmp_path, monkeypatch):
-    tool(rc_tune.main, "branches.onnx")
+    tool(rc_tune.main, "branches.onnx", "--seconds=0.05")
     code, out, _ = tool(rc_tune.main, "--export=lines")
     count = len((tmp_path / "lines").read_text().splitlines())
     assert code == 0 and out == f"lines: {count} measurements\n" and count >= 4
