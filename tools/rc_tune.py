@@ -5,6 +5,7 @@ rc-tune --device=cpu:v3 -o v3.json  write it elsewhere: for rc-compile --device=
 rc-tune model.onnx                  measure the best tilings of every operator: for --tune=kernels;
                                     then the program that the fastest of them make
 rc-tune --export=FILE, --import=FILE    the profile index as lines of JSON
+rc-tune --prune                     remove from it what other versions of the compiler measured
 
 compile_onnx does the same in a quarter of a second, at its first use on a machine; this takes more
 time and so is less disturbed by other programs.
@@ -13,6 +14,7 @@ time and so is less disturbed by other programs.
 from __future__ import annotations
 
 import argparse
+import datetime
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -40,6 +42,8 @@ def _run(options: argparse.Namespace) -> int:
         return _tune(options)
     if options.exported or options.imported:
         return _move(options)
+    if options.prune is not None:
+        return _prune(options.prune)
     return _measure(options)
 
 
@@ -72,6 +76,25 @@ def _move(options: argparse.Namespace) -> int:
                 print(f"{options.imported}: {index.load(lines)} measurements")
     finally:
         index.close()
+    return 0
+
+
+def _prune(days: float) -> int:
+    """Remove what was measured with versions of the code that measured nothing for so long."""
+    from rcompiler.profiler.index import NAME, ProfileIndex, code_version
+
+    before = None
+    if days:
+        then = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days=days)
+        before = then.isoformat(timespec="seconds")
+    path = _cache() / NAME
+    index = ProfileIndex(path)
+    try:
+        removed = index.prune(code_version(), before)
+        left = sum(1 for _ in index.export())
+    finally:
+        index.close()
+    print(f"{path}: {removed} measurements removed, {left} left")
     return 0
 
 
@@ -135,6 +158,17 @@ def _unit(name: str) -> str:
     return units.get(kind, "GB/s")
 
 
+def _days(text: str) -> float:
+    """An argparse type: a number of days."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < 1e5:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of days")
+    return value
+
+
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("rc-tune", "Measure this machine, and kernels on it, for the choice of tiles.")
     what = parser.add_mutually_exclusive_group(required=True)
@@ -149,6 +183,11 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     what.add_argument(
         "--import", dest="imported", metavar="FILE", help="add measurements to the profile index"
     )
+    what.add_argument(
+        "--prune", nargs="?", type=_days, const=0.0, metavar="DAYS",
+        help="remove from the profile index what other versions of the compiler measured; with "
+        "DAYS only those that have measured nothing for so long",
+    )  # fmt: skip
     parser.add_argument(
         "--shapes", action="append", default=[], metavar="NAME=DIMS", help="as for rc-compile"
     )

@@ -3,7 +3,7 @@
 The time of a kernel counts for one operator (the digest of its body), one tiling, one number of EUs
 that run it at once, one machine and one version of the code generation; that of a program for one
 schedule, machine and version. An entry of another machine or version is never found; it stays for
-them.
+them, until the file is large or `prune` is asked to remove those of other versions.
 """
 
 from __future__ import annotations
@@ -29,14 +29,23 @@ from rcompiler.profiler.records import (
     from_line,
     to_line,
 )
-from rcompiler.profiler.storage import NewerLayout, opened
+from rcompiler.profiler.storage import (
+    NewerLayout,
+    bytes_of,
+    give_back,
+    opened,
+    remove_version,
+    versions,
+    writing,
+)
 
 NAME = "profile-index.sqlite"
+_MOST_BYTES = 64 << 20  # of the file: some 200,000 kernels, or 500 networks
 _CODE = ("kernelgen", "codegen", "profiler", "runtime")  # what is measured, and how
 
 
 class IndexWarning(UserWarning):
-    """The profile index could not be used or was damaged; kernels are measured again."""
+    """The profile index could not be used, was damaged or has lost what is measured again."""
 
 
 def digest(text: str) -> str:
@@ -63,13 +72,17 @@ class ProfileIndex:
 
     A file that is damaged or foreign is put aside with a warning and begun anew; one that cannot be
     used, or was written by a newer version, costs a warning, and times are kept for this process
-    only.
+    only. One that has grown too large loses the code versions whose last measurement is the oldest,
+    with a warning, until it is half as large; never the present one.
     """
 
-    def __init__(self, path: Path | None) -> None:
-        """path: None for an index in memory."""
+    def __init__(self, path: Path | None, *, most: int = _MOST_BYTES) -> None:
+        """path: None for an index in memory. most: bytes of the file."""
         self._path = path
         self._connection = self._open()
+        size = self._try(bytes_of)
+        if size > most:
+            self._shrink(most / 2 / size)
 
     def close(self) -> None:
         """Nothing may be looked up or recorded afterwards."""
@@ -117,6 +130,46 @@ class ProfileIndex:
         found = [from_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
         self.record(found)
         return len(found)
+
+    def prune(self, code: str, before: str | None = None) -> int:
+        """Remove what was measured with other code versions than `code`; how many entries.
+
+        before: a date (UTC, ISO 8601); only versions with which nothing was measured since then.
+        """
+
+        def remove(connection: sqlite3.Connection) -> int:
+            with writing(connection):
+                removed = sum(
+                    remove_version(connection, version)
+                    for version, last, _ in versions(connection)
+                    if version != code and (before is None or last < before)
+                )
+            give_back(connection)
+            return removed
+
+        found: int = self._try(remove)
+        return found
+
+    def _shrink(self, share: float) -> None:
+        """Remove the oldest other code versions until no more than this share of it is left."""
+
+        def shrink(connection: sqlite3.Connection) -> int:
+            removed = 0
+            with writing(connection):
+                found = versions(connection)
+                total = sum(count for *_, count in found)
+                for version, *_ in found:
+                    if version != code_version() and total - removed > share * total:
+                        removed += remove_version(connection, version)
+            give_back(connection)
+            return removed
+
+        removed = self._try(shrink)
+        if removed:
+            self._warn(
+                f"it had grown too large; {removed} times that were taken with the oldest versions "
+                "of the compiler were removed"
+            )
 
     def _all(self, kind: type[Record]) -> list[Record]:
         order = f"ORDER BY {', '.join(kind.KEY)}"

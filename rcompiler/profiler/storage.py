@@ -2,7 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from rcompiler.profiler.records import KINDS, table
@@ -39,6 +39,36 @@ def writing(connection: sqlite3.Connection) -> Iterator[None]:
     with connection:
         connection.execute("BEGIN IMMEDIATE")
         yield
+
+
+def bytes_of(connection: sqlite3.Connection) -> int:
+    """Of the file."""
+    pages, size = (
+        connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size")
+    )
+    return int(pages * size)
+
+
+def versions(connection: sqlite3.Connection) -> list[tuple[str, str, int]]:
+    """The code versions, each with the date of its last entry and their number; the oldest one
+    first.
+    """
+    tables = " UNION ALL ".join(f"SELECT code, date FROM {kind}" for kind in KINDS)
+    wanted = f"SELECT code, max(date) AS last, count(*) FROM ({tables})"
+    return connection.execute(f"{wanted} GROUP BY code ORDER BY last, code").fetchall()
+
+
+def remove_version(connection: sqlite3.Connection, code: str) -> int:
+    """Remove the entries of a code version; how many."""
+    return sum(
+        connection.execute(f"DELETE FROM {kind} WHERE code = ?", (code,)).rowcount for kind in KINDS
+    )
+
+
+def give_back(connection: sqlite3.Connection) -> None:
+    """Make the file as small as what it holds, unless another process is using it."""
+    with suppress(sqlite3.OperationalError):
+        connection.execute("VACUUM")
 
 
 def _layout(connection: sqlite3.Connection) -> int:

@@ -1,5 +1,6 @@
 """rc-tune MODEL, the index as lines, verify_kernels and model_quality, on tiny models."""
 
+import datetime
 import json
 import re
 from contextlib import contextmanager
@@ -9,7 +10,8 @@ import pytest
 
 import rcompiler
 from rcompiler.profiler import profile
-from rcompiler.profiler.index import NAME, ProfileIndex, digest
+from rcompiler.profiler.index import NAME, ProfileIndex, code_version, digest
+from rcompiler.profiler.records import Measurement
 from rcompiler.tools import _operators, model_quality, models, rc_compile, rc_tune, verify_kernels
 from rcompiler.tools._operators import CASES, Case
 
@@ -90,9 +92,31 @@ def test_the_index_moves_as_lines(tool, tmp_path, monkeypatch):
     assert code == 1 and "line 1" in err
 
 
+def test_rc_tune_prunes_other_versions(tool, tmp_path):
+    path = tmp_path / "cache" / NAME
+    index = ProfileIndex(path)
+    now = datetime.datetime.now(datetime.UTC)
+    for number, (code, days) in enumerate([("old", 100), ("used", 2), (code_version(), 200)]):
+        date = (now - datetime.timedelta(days=days)).isoformat(timespec="seconds")
+        operators = ("op", "other")[: number + 1]
+        index.record(Measurement(op, "tile", "here", code, 5.0, 0.0, 7, date) for op in operators)
+    index.close()
+    for argument, told in (
+        ("--prune=30", "1 measurements removed, 4 left"),
+        ("--prune", "2 measurements removed, 2 left"),
+        ("--prune", "0 measurements removed, 2 left"),
+    ):
+        assert tool(rc_tune.main, argument)[:2] == (0, f"{path}: {told}\n")
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "word"),
-    [([], 2, "required"), (["a", "--device"], 2, "not allowed"), (["no.onnx"], 1, "no.onnx")],
+    [
+        ([], 2, "required"),
+        (["--prune=ever"], 2, "days"),
+        (["a", "--device"], 2, "not allowed"),
+        (["no.onnx"], 1, "no.onnx"),
+    ],
 )
 def test_rc_tune_says_what_is_wrong(tool, capsys, arguments, code, word):
     try:

@@ -221,6 +221,60 @@ def test_import_refuses_figures_that_cannot_be(change):
         index.load([line.replace(*change)])
 
 
+def dated(code, day, operator="op"):
+    return replace(ONE, operator=operator, code=code, date=f"2026-01-{day:02}T00:00:00+00:00")
+
+
+def test_other_code_versions_are_pruned(path):
+    index = ProfileIndex(path)
+    index.record([ONE, dated("old", 3), replace(ONE, code="old", machine="other")])
+    index.record([PROGRAM, replace(PROGRAM, code="older")])
+    assert index.prune("code") == 3
+    assert {json.loads(line)["code"] for line in index.export()} == {"code"}
+    assert index.find("op", "machine", "code") == {"tile": ONE}
+    assert index.program("schedule", "machine", "code", 2) == PROGRAM
+    assert index.prune("code") == 0
+
+
+def test_a_version_that_was_used_since_then_stays_whole(path):
+    index = ProfileIndex(path)
+    index.record([dated("a", 2), dated("a", 20, "other"), dated("b", 9), dated("c", 1)])
+    assert index.prune("c", "2026-01-10T00:00:00+00:00") == 1
+    assert {json.loads(line)["code"] for line in index.export()} == {"a", "c"}
+
+
+def test_pruning_makes_the_file_smaller(path):
+    index = ProfileIndex(path)
+    index.record(dated("old", 1, f"operator {k}") for k in range(2000))
+    before = path.stat().st_size
+    index.prune("code")
+    assert path.stat().st_size < before / 4
+
+
+def test_a_large_index_loses_its_oldest_versions_with_a_warning(path):
+    index = ProfileIndex(path)
+    now = code_version()
+    for code, day, count in ((now, 1, 1000), ("b", 3, 1000), ("a", 2, 1000), ("c", 4, 900)):
+        index.record(dated(code, day, f"operator {k}") for k in range(count))
+    index.close()
+    size = path.stat().st_size
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ProfileIndex(path, most=size).close()
+    with pytest.warns(IndexWarning, match=r"2000 times .* oldest versions"):
+        index = ProfileIndex(path, most=size - 4096)
+    assert {json.loads(line)["code"] for line in index.export()} == {now, "c"}
+    index.close()
+    assert path.stat().st_size < 0.6 * size
+    with pytest.warns(IndexWarning, match="900 times"):
+        index = ProfileIndex(path, most=size // 8)
+    assert {json.loads(line)["code"] for line in index.export()} == {now}
+    index.close()
+    with warnings.catch_warnings():  # nothing is left that could go
+        warnings.simplefilter("error")
+        assert len(list(ProfileIndex(path, most=size // 8).export())) == 1000
+
+
 def test_versions_are_digests_of_what_decides_the_code(monkeypatch):
     import rcompiler.profiler.index as module
 
