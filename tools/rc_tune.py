@@ -4,7 +4,8 @@ rc-tune --device                    keep the record where compile_onnx finds it
 rc-tune --device=cpu:v3 -o v3.json  write it elsewhere: for rc-compile --device=v3.json
 rc-tune model.onnx                  measure the best tilings of every operator: for --tune=kernels;
                                     then the program that the fastest of them make
-rc-tune --export=FILE, --import=FILE    the profile index as lines of JSON
+rc-tune --export=FILE, --import=FILE    the profile index as lines of JSON; --here: count them as
+                                    measured on this machine
 rc-tune --prune                     remove from it what other versions of the compiler measured
 
 compile_onnx does the same in a quarter of a second, at its first use on a machine; this takes more
@@ -63,6 +64,8 @@ def _tune(options: argparse.Namespace) -> int:
 
 def _move(options: argparse.Namespace) -> int:
     """The profile index to a file, or from one."""
+    from rcompiler.device.store import fingerprint
+    from rcompiler.host import target_device
     from rcompiler.profiler.index import NAME, ProfileIndex
 
     index = ProfileIndex(_cache() / NAME)
@@ -73,7 +76,8 @@ def _move(options: argparse.Namespace) -> int:
             print(f"{options.exported}: {text.count(chr(10))} measurements")
         else:
             with Path(options.imported).open() as lines:
-                print(f"{options.imported}: {index.load(lines)} measurements")
+                machine = fingerprint(target_device("cpu")) if options.here else None
+                print(f"{options.imported}: {index.load(lines, machine)} measurements")
     finally:
         index.close()
     return 0
@@ -189,6 +193,10 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "DAYS only those that have measured nothing for so long",
     )  # fmt: skip
     parser.add_argument(
+        "--here", action="store_true",
+        help="with --import: the measurements, of one machine, count as those of this one",
+    )  # fmt: skip
+    parser.add_argument(
         "--shapes", action="append", default=[], metavar="NAME=DIMS", help="as for rc-compile"
     )
     parser.add_argument("--eus", type=positive, metavar="N", help="as for rc-compile")
@@ -203,7 +211,10 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="S",
         help="to measure a device, or to launch a program; default: 1",
     )
-    return parser.parse_args(argv)
+    options = parser.parse_args(argv)
+    if options.here and not options.imported:
+        parser.error("--here goes with --import=FILE")
+    return options
 
 
 if __name__ == "__main__":

@@ -13,13 +13,14 @@ import os
 import sqlite3
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import rcompiler
 from rcompiler.codegen.emit import toolchain
+from rcompiler.errors import ArtifactError
 from rcompiler.profiler.records import (
     KINDS,
     Measurement,
@@ -122,12 +123,21 @@ class ProfileIndex:
         for kind in KINDS.values():
             yield from map(to_line, self._all(kind))
 
-    def load(self, lines: Iterable[str]) -> int:
+    def load(self, lines: Iterable[str], machine: str | None = None) -> int:
         """Record what `export` wrote; how many there were.
 
-        Raises ArtifactError for a line that is none, and then records nothing.
+        machine: count all of it as measured on this one. Raises ArtifactError for a line that is
+        none, or for lines of several machines that are to count as one, and then records nothing.
         """
         found = [from_line(number, line) for number, line in enumerate(lines, 1) if line.strip()]
+        if machine is not None:
+            machines = {record.machine for record in found}
+            if len(machines) > 1:
+                raise ArtifactError(
+                    f"profile index: lines of {len(machines)} machines cannot count as measured "
+                    "on one; keep those of the machine that you mean"
+                )
+            found = [replace(record, machine=machine) for record in found]
         self.record(found)
         return len(found)
 

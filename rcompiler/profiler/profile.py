@@ -14,7 +14,7 @@ from torch_mlir import ir
 
 from rcompiler.codegen.cpu import ObjectCache, Target
 from rcompiler.device.model import Device
-from rcompiler.errors import WrongKernel
+from rcompiler.errors import DeviceError, WrongKernel
 from rcompiler.kernelgen.kernel import CpuFeatures
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.stages import workspace_bytes
@@ -74,7 +74,8 @@ class Profiler:
 
     machine: `device.store.fingerprint`. eus: of the programs that the kernels are for. A kernel is
     timed alone, and with as many EUs at once, but no more than there are CPUs. cache, jobs: of
-    compiling. timer: measures several runs. writer: makes the code of a kernel.
+    compiling. timer: measures several runs; None where nothing may be measured, as it would be on
+    another machine. writer: makes the code of a kernel.
     """
 
     device: Device
@@ -84,14 +85,15 @@ class Profiler:
     eus: int = 1
     cache: ObjectCache | None = None
     jobs: int | None = None
-    timer: Timer = interleaved
+    timer: Timer | None = interleaved
     writer: Callable[[ir.Operation, CpuFeatures], Code] = write
 
     def profile(self, body: Body, decisions: Sequence[Decision]) -> Profile:
         """The decisions with their times, out of the index if it has all of them.
 
         Decisions with equal code are one candidate. Raises WrongKernel if the untiled kernel is
-        wrong, CompilerError where code cannot be generated, DeviceError for too little memory.
+        wrong, CompilerError where code cannot be generated, DeviceError for too little memory, or
+        if the index lacks what may not be measured.
         """
         operator, version = digest(body.signature), code_version()
         candidates = self.candidates(body, decisions)
@@ -102,6 +104,12 @@ class Profiler:
         }
         missing = [eus for eus, found in known.items() if not tilings <= set(found)]
         profile = Profile(tuple(candidates))
+        if missing and self.timer is None:
+            raise DeviceError(
+                f"profile index: no times of a {body.kind} on {missing[-1]} EUs by this version of "
+                f"the compiler on the machine '{self.machine}'; run rc-tune there, and import its "
+                "index"
+            )
         if missing:
             profile = self.run(body, candidates, missing)
             self._record(operator, version, profile)
@@ -190,6 +198,7 @@ class Profiler:
 
     def _times(self, loaded: Loaded, operands: Operands, names: Sequence[str], eus: int) -> Times:
         """Of kernels on one EU, while the others of `eus` EUs run them, too."""
+        assert self.timer is not None
         sets = self._sets(operands)
         unit = Unit(loaded, sets)
         others = min(eus, len(os.sched_getaffinity(0))) - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rcompiler.codegen.cpu import ObjectCache, Target
@@ -78,14 +78,19 @@ def kernel_tuner(
     folder: Path | None,
     policy: str = "roller",
     eus: int | None = None,
+    machine: str | None = None,
 ) -> Iterator[Tuner]:
-    """A tuner for this machine, with the index and the objects in the folder `folder`, or without.
+    """A tuner with the index and the objects in the folder `folder`, or without.
 
     device: whose figures the model uses. base: this machine, as it was detected. policy, eus: as
-    for `Tuner`. Raises DeviceError for a target that does not run here.
+    for `Tuner`. machine: whose times decide, see `device.store.fingerprint`; by default this one's.
+    Those of another one must all be in the index. Raises DeviceError for a target that does not run
+    here, if kernels may have to be measured.
     """
+    here = fingerprint(base)
+    replayed = machine not in (None, here)
     missing = sorted({*target.required} - {*Target.named("host").required})
-    if missing:
+    if missing and not replayed:
         raise DeviceError(
             f"kernels for {target.name} cannot be measured here: this machine has no "
             f"{', '.join(missing)}; use tune='off', or a target that this machine can run"
@@ -93,8 +98,9 @@ def kernel_tuner(
     index = ProfileIndex(folder / NAME if folder is not None else None)
     cache = ObjectCache(folder) if folder is not None else None
     try:
-        together = eus or device.eus
-        profiler = Profiler(device, target, fingerprint(base), index, together, cache)
+        profiler = Profiler(device, target, machine or here, index, eus or device.eus, cache)
+        if replayed:
+            profiler = replace(profiler, timer=None)
         yield Tuner(profiler, policy=policy, eus=eus)
     finally:
         index.close()

@@ -39,6 +39,10 @@ def last_is_best(runs):
     return Times(ns, 5, 0.0, True)
 
 
+def never(*_):
+    raise AssertionError("measured")
+
+
 @pytest.fixture
 def body():
     """relu(x @ w + b) on 200 x 100 numbers."""
@@ -85,9 +89,6 @@ def test_candidates_are_right_measured_and_then_found_in_the_index(body):
     first = profiler(index).profile(body, decisions)
     assert len(first.candidates) > 3 and not first.errors and list(first.times) == [1]
     assert [c.ns for c in first.candidates] == list(first.times[1].ns)
-
-    def never(runs):
-        raise AssertionError("measured again")
 
     again = replace(profiler(index), timer=never).profile(body, decisions)
     assert not again.times and again.candidates == first.candidates
@@ -230,10 +231,6 @@ def test_a_tuned_model_computes_the_same_bits_and_says_what_was_measured(tmp_pat
     assert all(op.measured_ns > 0 for op in report.operators)
     assert "meas. us" in str(report) and 'source = "measured"' in tuned.stage("rkernel")
     assert tuned.artifact.provenance["tune"] == "kernels" and (tmp_path / NAME).exists()
-
-    def never(*_):
-        raise AssertionError("measured again")
-
     monkeypatch.setattr(Profiler, "run", never)
     again = rcompiler.compile_onnx(model, eus=2, cache=tmp_path, tune="kernels")
     assert again.stage("vdevice") == tuned.stage("vdevice")
@@ -248,3 +245,63 @@ def test_the_published_search_is_tuned_among_its_ten(body, tmp_path):
         ten = published(body.expression(), BASE, 10)
     assert decision.source == "measured" and decision.tile in {d.tile for d in ten}
     assert decision.explanation.runner_up.by.startswith("measured EU time")
+
+
+@pytest.fixture(scope="module")
+def recorded():
+    """A model, what was decided for its operators on 2 EUs of another machine, and the index of
+    that machine as lines.
+    """
+    model = models.build("two_branch", rows=48, width=40)
+    index = ProfileIndex(None)
+    tuner = Tuner(replace(profiler(index), machine="elsewhere", eus=2), eus=2)
+    with operators_of(model, BASE) as module:
+        decided = [tuner.decide(body) for body in distinct_bodies(module.operation)]
+    return model, decided, list(index.export())
+
+
+def replay(model, folder, machine):
+    """What is decided for all operators by the times of a machine."""
+    host = Target.named("host")
+    with (
+        operators_of(model, BASE) as module,
+        kernel_tuner(BASE, BASE, host, folder, eus=2, machine=machine) as tuner,
+    ):
+        return [tuner.decide(body) for body in distinct_bodies(module.operation)]
+
+
+def test_the_index_of_another_machine_replays_its_decisions(recorded, tmp_path, monkeypatch):
+    model, decided, lines = recorded
+    assert all(best.source == "measured" and best.beside_ns for best, *_ in decided)
+    index = ProfileIndex(tmp_path / NAME)
+    index.load(lines)
+    index.close()
+    monkeypatch.setattr(Profiler, "run", never)
+    assert replay(model, tmp_path, "elsewhere") == decided
+    with pytest.raises(AssertionError, match="measured"):  # this machine has its own times
+        replay(model, tmp_path, None)
+    index = ProfileIndex(tmp_path / NAME)
+    assert list(index.export()) == lines
+
+
+@pytest.mark.parametrize("eus", [1, 2])
+def test_what_the_index_lacks_is_not_measured_for_another_machine(recorded, tmp_path, eus):
+    model, _, lines = recorded
+    index = ProfileIndex(tmp_path / NAME)
+    index.load(line for line in lines if json.loads(line)["eus"] != eus)
+    index.close()
+    with pytest.raises(DeviceError, match=f"on {eus} EUs .* 'elsewhere'; run rc-tune there"):
+        replay(model, tmp_path, "elsewhere")
+
+
+def test_a_compilation_replays_what_counts_as_measured_here(recorded, tmp_path, monkeypatch):
+    model, decided, lines = recorded
+    index = ProfileIndex(tmp_path / NAME)
+    assert index.load(lines, fingerprint(BASE)) == len(lines)
+    index.close()
+    monkeypatch.setattr(Profiler, "run", never)
+    options = {"device": "default", "eus": 2, "cache": tmp_path, "tune": "kernels"}
+    first, again = (rcompiler.compile_onnx(model, **options) for _ in range(2))
+    assert first.stage("vdevice") == again.stage("vdevice")
+    measured = {round(op.measured_ns, 3) for op in first.report().operators}
+    assert measured <= {round(d.tasks * d.measured_ns, 3) for found in decided for d in found}

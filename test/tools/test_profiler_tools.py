@@ -92,6 +92,21 @@ def test_the_index_moves_as_lines(tool, tmp_path, monkeypatch):
     assert code == 1 and "line 1" in err
 
 
+def test_measurements_of_another_machine_can_count_as_those_of_this_one(tool, tmp_path):
+    tuned = "branches.onnx", "--eus=1", "--seconds=0.05"
+    tool(rc_tune.main, *tuned)
+    tool(rc_tune.main, "--export=lines")
+    path = tmp_path / "lines"
+    lines = [json.loads(line) | {"machine": "elsewhere"} for line in path.read_text().splitlines()]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (tmp_path / "cache" / NAME).unlink()
+    code, out, _ = tool(rc_tune.main, "--import=lines", "--here")
+    assert (code, out) == (0, f"lines: {len(lines)} measurements\n")
+    _, out, _ = tool(rc_tune.main, *tuned)
+    assert [row.split()[-2] for row in out.splitlines()[1:3]] == ["index", "index"]
+    assert "-" not in out.splitlines()[-1].split()  # the program was recorded, too
+
+
 def test_rc_tune_prunes_other_versions(tool, tmp_path):
     path = tmp_path / "cache" / NAME
     index = ProfileIndex(path)
@@ -114,6 +129,7 @@ def test_rc_tune_prunes_other_versions(tool, tmp_path):
     [
         ([], 2, "required"),
         (["--prune=ever"], 2, "days"),
+        (["--export=x", "--here"], 2, "--import"),
         (["a", "--device"], 2, "not allowed"),
         (["no.onnx"], 1, "no.onnx"),
     ],

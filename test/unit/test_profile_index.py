@@ -178,6 +178,20 @@ def test_export_and_import(path, tmp_path):
     assert [json.loads(line)["kind"] for line in lines] == [*3 * ["kernel"], "program"]
 
 
+def test_an_import_may_count_as_measured_on_one_machine():
+    index = ProfileIndex(None)
+    index.record([ONE, PROGRAM])
+    lines = list(index.export())
+    other = ProfileIndex(None)
+    assert other.load(lines, "here") == 2
+    assert other.find("op", "here", "code") == {"tile": replace(ONE, machine="here")}
+    assert other.program("schedule", "here", "code", 2) == replace(PROGRAM, machine="here")
+    index.record([replace(ONE, machine="third")])
+    with pytest.raises(ArtifactError, match="2 machines"):
+        other.load(index.export(), "here")
+    assert len(list(other.export())) == 2
+
+
 def test_a_line_of_an_older_version_is_a_kernel_alone():
     index = ProfileIndex(None)
     old = {k: v for k, v in vars(ONE).items() if k in {"operator", "tiling", "machine", "code",
