@@ -209,9 +209,16 @@ class Draft:
         for constant in self._constants(op):
             self._readers.setdefault(constant, []).append(op.name)
         self.shares[op.name] = Shares(
-            len(self.shares),
-            *(trial.kernel, eu, trial.first, trial.count),
-            *(eu, place, trial.finish, clock, tuple(kept)),
+            number=len(self.shares),
+            kernel=trial.kernel,
+            eu=eu,
+            first=trial.first,
+            count=trial.count,
+            line=eu,
+            place=place,
+            finish=trial.finish,
+            clock=clock,
+            needs=tuple(kept),
         )
 
 

@@ -75,9 +75,16 @@ class TakenDraft(Draft):
         clock[:, : known.shape[1]] = known
         clock[np.arange(len(count)), line] = place + 1
         self.shares[op.name] = Shares(
-            len(self.shares),
-            *(kernel, eu, first, count),
-            *(line, place, finish, clock, tuple(kept)),
+            number=len(self.shares),
+            kernel=kernel,
+            eu=eu,
+            first=first,
+            count=count,
+            line=line,
+            place=place,
+            finish=finish,
+            clock=clock,
+            needs=tuple(kept),
         )
 
     def _arrivals(self, needs: list[tuple[str, Bools]], shares: int) -> Floats:
