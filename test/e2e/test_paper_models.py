@@ -1,22 +1,24 @@
 """The networks of Rammer's evaluation, small: right, and of equal bits in all schedules."""
 
-import itertools
-
 import numpy as np
 import onnxruntime
 import pytest
 from small_networks import FORMS, SMALL
 
-import rcompiler
+from rcompiler.compile import compile_policies
+from rcompiler.options import Scheduler
+from rcompiler.rammer.schedule import POLICIES
 from rcompiler.tools import models
 from rcompiler.tools._data import random_inputs
 
 NAMES = ("alexnet", "inception_v3", "nas_cells", "nasnet_a", "nasnet_mobile", *FORMS)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", autouse=True)
 def cache(tmp_path_factory):
-    return tmp_path_factory.mktemp("cache")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RC_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        yield
 
 
 @pytest.mark.parametrize(
@@ -27,13 +29,14 @@ def cache(tmp_path_factory):
         *(("nas_cells", {"seed": seed}) for seed in (1, 2, 3)),
     ],
 )
-def test_policies_agree_with_onnxruntime(name, options, cache):
+def test_policies_agree_with_onnxruntime(name, options):
     proto = models.build(name, **SMALL[name], **options)
     results = []
-    for policy, eus in itertools.product(("base", "wave", "rammer"), (1, 3)):
-        model = rcompiler.compile_onnx(proto, eus=eus, policy=policy, cache=cache)
-        feeds = random_inputs(model.inputs, 0)
-        results.append(model(**feeds)[0])
+    for eus, policies in ((1, ["rammer"]), (3, POLICIES)):
+        for model in compile_policies(proto, [*map(Scheduler, policies)], eus=eus).values():
+            feeds = random_inputs(model.inputs, 0)
+            results.append(model(**feeds)[0])
+            model.close()
     assert all(np.array_equal(result, results[0]) for result in results)
     (expected,) = onnxruntime.InferenceSession(proto.SerializeToString()).run(None, feeds)
     error = np.abs(results[0] - expected).max()
