@@ -245,8 +245,8 @@ def _build_kernel(name: str, body: Body, decision: Decision) -> rtask.KernelOp:
         attributes["reason"] = to_attribute(reason)
         with body.prototype.location:
             attributes["explanation"] = to_attribute(decision.explanation.plain())
-    if decision.measured_ns:
-        attributes["measured_ns"] = ir.FloatAttr.get(ir.F64Type.get(), decision.measured_ns)
+    if decision.timed_ns:
+        attributes["measured_ns"] = ir.FloatAttr.get(ir.F64Type.get(), decision.timed_ns)
     pairs = in_place_pairs(block, traced)
     if pairs:
         attributes["in_place"] = ir.DenseI64ArrayAttr.get(pairs)
