@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
+from rcompiler.errors import DeviceError
 from rcompiler.profiler.code import Loaded, Unit
 from rcompiler.profiler.operands import Operands
 
@@ -34,7 +35,10 @@ class Others:
 
     @contextmanager
     def here(self) -> Iterator[None]:
-        """The calling thread has the first CPU, and the others live."""
+        """The calling thread has the first CPU, and the others live.
+
+        Raises DeviceError where the system refuses threads.
+        """
         cpus = os.sched_getaffinity(0)
         try:
             for other in self._eus:
@@ -85,7 +89,12 @@ class _Other:
         self._thread = threading.Thread(target=self._serve, name="busy EU", daemon=True)
 
     def start(self) -> None:
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:
+            raise DeviceError(
+                "the system refuses a thread to measure kernels beside; compile for fewer EUs"
+            ) from None
 
     def close(self) -> None:
         self._orders.put(None)

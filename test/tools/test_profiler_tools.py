@@ -77,7 +77,8 @@ def test_rc_tune_measures_the_program_and_finds_it_again(tool, tmp_path):
               if "program" in line]  # fmt: skip
     model = rcompiler.compile_onnx("branches.onnx", eus=1, cache=tmp_path / "cache", tune="kernels")
     assert line["schedule"] == digest(model.stage("vdevice")) and line["eus"] == 1
-    assert f"{line['ns'] / 1e3:.1f}" == again["measured us"]
+    shortest = min(first["measured us"], again["measured us"], key=float)
+    assert f"{line['ns'] / 1e3:.1f}" == shortest
 
 
 def test_the_index_moves_as_lines(tool, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from rcompiler.errors import DeviceError
 from rcompiler.profiler import beside
 from rcompiler.profiler.beside import Others
 
@@ -81,3 +82,15 @@ def test_they_end_when_the_measurement_fails(units):
     with pytest.raises(KeyError), others.here(), others.running("kernel"):
         raise KeyError
     assert not any(other._thread.is_alive() for other in others._eus)
+
+
+def test_threads_that_are_refused_are_an_error_that_ends_the_others(units, monkeypatch):
+    others = Others("code", [["a"], ["b"]])
+
+    def refuse():
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(others._eus[1]._thread, "start", refuse)
+    with pytest.raises(DeviceError, match="fewer EUs"), others.here():
+        pass
+    assert not others._eus[0]._thread.is_alive()
