@@ -19,7 +19,7 @@ from rcompiler.errors import DeviceError
 from rcompiler.profiler.code import Loaded, Unit
 from rcompiler.profiler.operands import Operands
 
-_SHARE = 0.9  # of the time that is measured: so long have the others to run at least
+_SHARE = 0.9  # of the time of a reading: so long has every EU to have its CPU at least
 _LOOK_S = 20e-6
 
 
@@ -54,20 +54,21 @@ class Others:
 
     @contextmanager
     def running(self, name: str) -> Iterator[Callable[[float], bool]]:
-        """They run a kernel. Gives what is told the ns that were measured now, and says whether all
-        of them had their CPUs meanwhile, since it was asked before.
+        """They run a kernel. Gives what is told the ns of a CPU that the calling thread has had
+        since it was asked before, and says whether that thread and all of them had their CPUs all
+        the while: else it was alone for a part of it.
         """
         for other in self._eus:
             other.begin(name)
         for other in self._eus:
             other.until_busy()
-        seen = [other.spent() for other in self._eus]
+        seen = self._clocks()
 
         def all_ran(ns: float) -> bool:
-            now = [other.spent() for other in self._eus]
-            enough = all(b - a >= _SHARE * ns for a, b in zip(seen, now, strict=True))
+            now = self._clocks()
+            wall, *spent = (b - a for a, b in zip(seen, now, strict=True))
             seen[:] = now
-            return enough
+            return min(ns, *spent) >= _SHARE * wall
 
         try:
             yield all_ran
@@ -76,6 +77,10 @@ class Others:
                 other.stop()
             for other in self._eus:
                 other.until_idle()
+
+    def _clocks(self) -> list[int]:
+        """Of the wall, and of each of them; ns."""
+        return [time.perf_counter_ns(), *(other.spent() for other in self._eus)]
 
 
 class _Other:

@@ -20,7 +20,7 @@ _LEAST = 7  # rounds: the spread of fewer says little
 _SHORTEST_NS = 100_000  # of one reading: the clock itself takes about a microsecond
 _COLD_NS = 1_000_000  # from here on it does not matter what the caches held before
 _CONTENDER = 1.15  # slower by more than this: its exact time does not matter
-_TRIES = 8  # for a reading that counts; the last one does, whatever it is
+_TRIES = 8  # for a reading that counts; rounds without count if there are no others
 
 
 @contextmanager
@@ -63,7 +63,8 @@ def interleaved(
     most: int = 200,
     clock: Clock = time.thread_time_ns,
 ) -> Times:
-    """Time the candidates by turns.
+    """Time the candidates by turns. Rounds with a reading that does not count are left out, if that
+    leaves any.
 
     seconds: of `clock` to spend, though never fewer than seven rounds. spread: stop below this
     standard error. most: rounds. clock: ns; CPU time of this thread, so that time in which another
@@ -73,21 +74,24 @@ def interleaved(
     first = [_first(run, clock) for run in runs]
     counts = [max(1, int(_SHORTEST_NS / ns)) for ns in first]
     rounds: list[list[float]] = []
+    disturbed: list[list[float]] = []
     order = list(range(len(runs)))
-    found, look = 0.0, _LEAST
-    while len(rounds) < most:
-        times = [0.0] * len(runs)
+    look = _LEAST
+    while (done := len(rounds) + len(disturbed)) < most:
+        times, valid = [0.0] * len(runs), True
         for k in order:
-            times[k] = _reading(runs[k], counts[k], first[k] < _COLD_NS, clock)
-        rounds.append(times)
+            times[k], counts_too = _reading(runs[k], counts[k], first[k] < _COLD_NS, clock)
+            valid &= counts_too
+        (rounds if valid else disturbed).append(times)
         order.reverse()
-        if len(rounds) >= look:
-            look = len(rounds) + 1 + len(rounds) // 4
-            found = _spread(np.array(rounds))
-            if found <= spread or clock() - start >= seconds * 1e9:
+        if done + 1 >= look:
+            look = done + 2 + (done + 1) // 4
+            known = len(rounds) >= _LEAST and _spread(np.array(rounds)) <= spread
+            if known or clock() - start >= seconds * 1e9:
                 break
-    found = _spread(np.array(rounds))
-    return Times(_settle(np.array(rounds)), len(rounds), found, found <= spread)
+    counted = np.array(rounds or disturbed)
+    found = _spread(counted)
+    return Times(_settle(counted), len(counted), found, bool(rounds) and found <= spread)
 
 
 def _first(run: Run, clock: Clock) -> float:
@@ -95,7 +99,8 @@ def _first(run: Run, clock: Clock) -> float:
     return max(_time(run, 1, clock), 1)
 
 
-def _reading(run: Run, count: int, warm: bool, clock: Clock) -> float:
+def _reading(run: Run, count: int, warm: bool, clock: Clock) -> tuple[float, bool]:
+    """ns of one run, and whether it counts."""
     with run.meanwhile() as valid:
         for _ in range(_TRIES):
             if warm:
@@ -103,8 +108,8 @@ def _reading(run: Run, count: int, warm: bool, clock: Clock) -> float:
             valid(0.0)  # from here on
             ns = _time(run, count, clock)
             if valid(ns * count):
-                break
-    return ns
+                return ns, True
+    return ns, False
 
 
 def _time(run: Run, count: int, clock: Clock) -> float:

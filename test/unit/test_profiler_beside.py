@@ -56,25 +56,28 @@ def test_all_of_them_run_the_kernel_with_operands_of_their_own(units):
     assert [u.cpus for u in units] == [{cpus[k % len(cpus)]} for k in (1, 2)]
 
 
-def test_a_reading_counts_if_the_others_had_their_processors(units, monkeypatch):
+@pytest.mark.parametrize(
+    ("mine", "theirs", "counts"), [(100, 95, True), (100, 80, False), (80, 100, False)]
+)
+def test_a_reading_counts_if_all_had_their_processors(units, monkeypatch, mine, theirs, counts):
+    """In 100 ns of the wall: else the reading was alone for a part of it."""
     others = Others("code", [["a"], ["b"]])
-    spent = {"busy EU": 0}
-    monkeypatch.setattr(beside._Other, "spent", lambda other: spent["busy EU"])
+    clocks = [0, 0, 0]
+    monkeypatch.setattr(others, "_clocks", lambda: list(clocks))
     with others.here(), others.running("kernel") as all_ran:
-        spent["busy EU"] += 95
-        assert all_ran(100.0)
-        spent["busy EU"] += 80  # since it was asked before
-        assert not all_ran(100.0)
-        assert all_ran(0.0)
+        clocks[:] = 1000, 5, 7
+        all_ran(0.0)  # it begins here
+        clocks[:] = 1100, 105, 7 + theirs
+        assert all_ran(mine) == counts
 
 
-def test_their_time_is_that_of_a_processor(units):
+def test_the_clocks_are_those_of_the_wall_and_of_the_threads(units):
     others = Others("code", [["a"]])
-    with others.here(), others.running("kernel") as all_ran:
-        assert all_ran(0.0)
+    with others.here(), others.running("kernel"):
+        before = others._clocks()
         time.sleep(0.05)
-        assert all_ran(1e5)
-        assert not all_ran(1e12)
+        wall, spent = (b - a for a, b in zip(before, others._clocks(), strict=True))
+        assert wall >= 5e7 and 0 < spent <= 1.1 * wall
 
 
 def test_they_end_when_the_measurement_fails(units):

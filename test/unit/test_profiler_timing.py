@@ -140,11 +140,22 @@ def test_a_reading_that_others_missed_is_taken_again():
     assert len(near.asked) == 7 + 3
 
 
+def test_a_round_that_others_missed_is_left_out():
+    """Without them the work is faster, and would count as the fastest reading."""
+    machine = Machine()
+    near = Neighbour(machine, 1.5, leaves=range(3, 19))
+    found = interleaved([Run(machine.work(200_000).work, near.meanwhile)], clock=machine.clock)
+    assert found.ns == pytest.approx((300_000,), rel=1e-3) and found.settled
+    assert found.rounds == 7 and len(near.asked) == 7 + 16
+
+
 def test_others_that_never_come_end_it_all_the_same():
     machine = Machine()
-    near = Neighbour(machine, 1.5, leaves=range(1000))
-    found = interleaved([Run(machine.work(200_000).work, near.meanwhile)], clock=machine.clock)
+    near = Neighbour(machine, 1.5, leaves=range(10_000))
+    work = Run(machine.work(200_000).work, near.meanwhile)
+    found = interleaved([work], clock=machine.clock, seconds=0.01)
     assert found.rounds == 7 and len(near.asked) == 7 * 8
+    assert found.ns == pytest.approx((200_000,), rel=1e-3) and not found.settled
 
 
 def test_work_without_a_clock_is_beside_the_same():
