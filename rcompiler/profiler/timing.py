@@ -23,6 +23,11 @@ _CONTENDER = 1.15  # slower by more than this: its exact time does not matter
 _TRIES = 8  # for a reading that counts; rounds without count if there are no others
 
 
+# What else goes on makes a reading slower: of work alone the fastest one is right, but of work
+# beside others that is one which they were hardly in the way of.
+_FASTEST, _TYPICAL = 0, 50
+
+
 @contextmanager
 def _nothing() -> Iterator[Valid]:
     yield lambda ns: True
@@ -90,8 +95,10 @@ def interleaved(
             if known or clock() - start >= seconds * 1e9:
                 break
     counted = np.array(rounds or disturbed)
+    alone = all(run.meanwhile is _nothing for run in runs)
+    level = _FASTEST if alone else _TYPICAL
     found = _spread(counted)
-    return Times(_settle(counted), len(counted), found, bool(rounds) and found <= spread)
+    return Times(_settle(counted, level), len(counted), found, bool(rounds) and found <= spread)
 
 
 def _first(run: Run, clock: Clock) -> float:
@@ -133,8 +140,10 @@ def _spread(times: np.ndarray) -> float:
     return float(errors[medians - 3 * errors < _CONTENDER].max())
 
 
-def _settle(times: np.ndarray) -> tuple[float, ...]:
-    """The median ratios, times the fastest reading of the candidate that they are relative to."""
+def _settle(times: np.ndarray, level: float) -> tuple[float, ...]:
+    """The median ratios, times the reading of the candidate that they are relative to; level: which
+    percentile.
+    """
     best = int(np.argmin(np.median(times, axis=0)))
     ratios = np.median(_ratios(times), axis=0)
-    return tuple(float(r) for r in np.maximum(ratios * times[:, best].min(), 1e-3))
+    return tuple(float(r) for r in np.maximum(ratios * np.percentile(times[:, best], level), 1e-3))

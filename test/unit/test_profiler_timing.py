@@ -149,6 +149,23 @@ def test_a_round_that_others_missed_is_left_out():
     assert found.rounds == 7 and len(near.asked) == 7 + 16
 
 
+@pytest.mark.parametrize(("beside", "expected"), [(False, 200_000), (True, 300_000)])
+def test_the_fastest_reading_counts_alone_and_the_typical_one_beside_others(beside, expected):
+    machine = Machine()
+    speeds = iter([1.5, 1.5, 1.5, 1.0, 1.5, 1.5, 1.5, 1.5, 1.0])  # two of them to begin with
+
+    @contextmanager
+    def others():
+        yield lambda ns: True
+
+    def work(times):
+        machine.now += times * 2_000_000 * next(speeds)
+
+    run = Run(work, others) if beside else Run(work)
+    found = interleaved([run], clock=machine.clock)
+    assert found.rounds == 7 and found.ns == pytest.approx((10 * expected,), rel=1e-3)
+
+
 def test_others_that_never_come_end_it_all_the_same():
     machine = Machine()
     near = Neighbour(machine, 1.5, leaves=range(10_000))
