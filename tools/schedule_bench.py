@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _POLICIES = "base,wave,rammer,list,dynamic"
 # Built-in models of which nothing but the price of an operator or of a hand-off is to be seen.
 _PROBES = ("nas_cells", "tiny_chain", "tiny_matmul_chain", "two_branch")
+_TRAINING = ("convnet_training",)  # the others are for inference
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -56,7 +57,9 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
     from rcompiler.tools._schedule_bench import GOALS, measure
 
     check_writable(options.json)
-    options.models = options.models or [n for n in models.names() if n not in _PROBES]
+    options.models = options.models or [
+        name for name in models.names() if name not in (*_PROBES, *_TRAINING)
+    ]
     schedulers = [Scheduler(policy, k) for policy in options.policies for k in options.kernels]
     figures = []
     for name in options.models:

@@ -9,6 +9,7 @@ SMALL = {
         "classes": 10,
     },
     "bert_base": {"sequence": 8, "layers": 2, "hidden": 32, "heads": 4, "vocabulary": 64},
+    "convnet_training": {"batch": 4, "image": 8, "channels": (4, 8)},
     "deepspeech2": {"frames": 12, "frequencies": 16, "channels": 4, "hidden": 8, "layers": 2},
     "densenet121": {"image": 32, "growth": 4, "blocks": (2, 2), "classes": 10},
     "gpt2_small": {"sequence": 8, "layers": 2, "hidden": 32, "heads": 4, "vocabulary": 64},

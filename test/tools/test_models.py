@@ -101,6 +101,11 @@ def test_every_operator_of_tiny_chain_counts():
         ("resnet50", {"image": 0}, "image=0 does not do"),
         ("shufflenet", {"groups": 5}, "groups=5 is none of the paper's: 1, 2, 3, 4, 8"),
         ("lstm_tc", {"form": "good"}, "give one of 'written', 'normalised', 'operator'"),
+        (
+            "convnet_training",
+            {"image": 30},
+            "image=30 cannot be halved 2 times",
+        ),
         ("nas_cells", {"vertices": 2}, "3 vertices and 2 edges or more"),
         ("mlp", {"layers": (3, "x")}, "layers=.3, 'x'. does not do"),
     ],
