@@ -20,7 +20,7 @@ _LEAST = 7  # rounds: the spread of fewer says little
 _SHORTEST_NS = 100_000  # of one reading: the clock itself takes about a microsecond
 _COLD_NS = 1_000_000  # from here on it does not matter what the caches held before
 _CONTENDER = 1.15  # slower by more than this: its exact time does not matter
-_TRIES = 8  # for a reading that counts; rounds without count if there are no others
+_TRIES = 8  # for a reading that counts
 
 
 # What else goes on makes a reading slower: of work alone the fastest one is right, but of work
@@ -68,8 +68,8 @@ def interleaved(
     most: int = 200,
     clock: Clock = time.thread_time_ns,
 ) -> Times:
-    """Time the candidates by turns. Rounds with a reading that does not count are left out, if that
-    leaves any.
+    """Time the candidates by turns. Readings that do not count are left out, unless a candidate has
+    no others.
 
     seconds: of `clock` to spend, though never fewer than seven rounds. spread: stop below this
     standard error. most: rounds. clock: ns; CPU time of this thread, so that time in which another
@@ -78,27 +78,24 @@ def interleaved(
     start = clock()
     first = [_first(run, clock) for run in runs]
     counts = [max(1, int(_SHORTEST_NS / ns)) for ns in first]
-    rounds: list[list[float]] = []
-    disturbed: list[list[float]] = []
+    rounds: list[list[tuple[float, bool]]] = []
     order = list(range(len(runs)))
-    look = _LEAST
-    while (done := len(rounds) + len(disturbed)) < most:
-        times, valid = [0.0] * len(runs), True
+    look, found, settled = _LEAST, 0.0, False
+    while len(rounds) < most:
+        readings = [(0.0, False)] * len(runs)
         for k in order:
-            times[k], counts_too = _reading(runs[k], counts[k], first[k] < _COLD_NS, clock)
-            valid &= counts_too
-        (rounds if valid else disturbed).append(times)
+            readings[k] = _reading(runs[k], counts[k], first[k] < _COLD_NS, clock)
+        rounds.append(readings)
         order.reverse()
-        if done + 1 >= look:
-            look = done + 2 + (done + 1) // 4
-            known = len(rounds) >= _LEAST and _spread(np.array(rounds)) <= spread
-            if known or clock() - start >= seconds * 1e9:
+        if len(rounds) >= min(look, most):
+            look = len(rounds) + 1 + len(rounds) // 4
+            times, complete = _counted(rounds)
+            found = _spread(times)
+            settled = complete and found <= spread
+            if settled or clock() - start >= seconds * 1e9:
                 break
-    counted = np.array(rounds or disturbed)
     alone = all(run.meanwhile is _nothing for run in runs)
-    level = _FASTEST if alone else _TYPICAL
-    found = _spread(counted)
-    return Times(_settle(counted, level), len(counted), found, bool(rounds) and found <= spread)
+    return Times(_settle(times, _FASTEST if alone else _TYPICAL), len(rounds), found, settled)
 
 
 def _first(run: Run, clock: Clock) -> float:
@@ -125,18 +122,36 @@ def _time(run: Run, count: int, clock: Clock) -> float:
     return (clock() - start) / count
 
 
-def _ratios(times: np.ndarray) -> np.ndarray:
-    """Of each round, the times relative to the candidate that is the fastest in most."""
+def _counted(rounds: Sequence[Sequence[tuple[float, bool]]]) -> tuple[np.ndarray, bool]:
+    """The readings [rounds, candidates] that count, NaN instead of the others; and whether every
+    candidate has one. All of them count for a candidate without.
+    """
+    readings = np.array(rounds)
+    times, valid = readings[..., 0], readings[..., 1] > 0
+    some = valid.any(axis=0)
+    return np.where(valid | ~some, times, np.nan), bool(some.all())
+
+
+def _ratios(times: np.ndarray) -> tuple[int, np.ndarray]:
+    """The candidate that is the fastest in most rounds, and of each round the times relative to it;
+    relative to its median for candidates that have no round in common with it.
+    """
     times = np.maximum(times, 1e-3)
-    best = int(np.argmin(np.median(times, axis=0)))
-    return times / times[:, best : best + 1]
+    medians = np.nanmedian(times, axis=0)
+    best = int(np.argmin(medians))
+    ratios = times / times[:, best : best + 1]
+    apart = np.isnan(ratios).all(axis=0)
+    ratios[:, apart] = times[:, apart] / medians[best]
+    return best, ratios
 
 
 def _spread(times: np.ndarray) -> float:
-    ratios = _ratios(times)
-    low, medians, high = np.percentile(ratios, (25, 50, 75), axis=0)
+    _, ratios = _ratios(times)
+    low, medians, high = np.nanpercentile(ratios, (25, 50, 75), axis=0)
+    readings = (~np.isnan(ratios)).sum(axis=0)
     # of a median: 1.25 standard deviations / sqrt(n), and 1.35 of them lie between the quartiles
-    errors = 0.93 * (high - low) / np.sqrt(len(times))
+    errors = 0.93 * (high - low) / np.sqrt(readings)
+    errors[readings < _LEAST] = 1.0
     return float(errors[medians - 3 * errors < _CONTENDER].max())
 
 
@@ -144,6 +159,6 @@ def _settle(times: np.ndarray, level: float) -> tuple[float, ...]:
     """The median ratios, times the reading of the candidate that they are relative to; level: which
     percentile.
     """
-    best = int(np.argmin(np.median(times, axis=0)))
-    ratios = np.median(_ratios(times), axis=0)
-    return tuple(float(r) for r in np.maximum(ratios * np.percentile(times[:, best], level), 1e-3))
+    best, ratios = _ratios(times)
+    typical = np.nanmedian(ratios, axis=0) * np.nanpercentile(times[:, best], level)
+    return tuple(float(ns) for ns in np.maximum(typical, 1e-3))

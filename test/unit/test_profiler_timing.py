@@ -140,13 +140,23 @@ def test_a_reading_that_others_missed_is_taken_again():
     assert len(near.asked) == 7 + 3
 
 
-def test_a_round_that_others_missed_is_left_out():
+def test_readings_that_others_missed_are_left_out():
     """Without them the work is faster, and would count as the fastest reading."""
     machine = Machine()
     near = Neighbour(machine, 1.5, leaves=range(3, 19))
     found = interleaved([Run(machine.work(200_000).work, near.meanwhile)], clock=machine.clock)
     assert found.ns == pytest.approx((300_000,), rel=1e-3) and found.settled
-    assert found.rounds == 7 and len(near.asked) == 7 + 16
+    assert found.rounds == 7 + 2 and len(near.asked) == 7 + 16
+
+
+def test_candidates_without_a_round_in_common_are_compared_all_the_same():
+    machine = Machine()
+    a = Neighbour(machine, 1.5, leaves=range(8 * 7))
+    b = Neighbour(machine, 1.5)
+    b.leaves = range(7, 1 << 30)
+    runs = [Run(machine.work(n * 200_000).work, near.meanwhile) for n, near in ((1, a), (2, b))]
+    found = interleaved(runs, clock=machine.clock, most=14)
+    assert found.ns == pytest.approx((300_000, 600_000), rel=1e-3) and found.rounds == 14
 
 
 @pytest.mark.parametrize(("beside", "expected"), [(False, 200_000), (True, 300_000)])
