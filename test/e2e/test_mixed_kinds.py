@@ -10,6 +10,7 @@ from onnx.reference import ReferenceEvaluator
 import rcompiler
 from rcompiler.compile import compile_policies
 from rcompiler.model import REPORT
+from rcompiler.options import Scheduler
 
 POLICIES = ["base", "wave", "bsp", "rammer", "list", "dynamic"]
 ROWS, WIDTH, KEPT = 32, 640, 8
@@ -69,9 +70,9 @@ def test_sequential_operators_are_scheduled_among_tiled_ones(eus, monkeypatch):
     model = picked()
     x = np.random.default_rng(0).standard_normal((ROWS, 48), dtype=np.float32)
     want = ReferenceEvaluator(model).run(None, {"x": x})
-    compiled = compile_policies(model, POLICIES, eus=eus)
+    compiled = compile_policies(model, [*map(Scheduler, POLICIES)], eus=eus)
     bits = set()
-    for policy, found in compiled.items():
+    for (policy, _), found in compiled.items():
         y, at = found(x)
         found.close()
         operators = operators_of(found)

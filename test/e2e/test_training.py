@@ -7,6 +7,7 @@ from onnx.reference import ReferenceEvaluator
 from small_networks import SMALL
 
 from rcompiler.compile import compile_policies
+from rcompiler.options import Scheduler
 from rcompiler.tools import models
 from rcompiler.tools.models.training import RATE
 
@@ -31,7 +32,7 @@ def test_all_schedules_give_the_reference(step, eus, monkeypatch):
     expected = dict(zip(names, ReferenceEvaluator(model).run(None, batch), strict=True))
     old = {w.name: numpy_helper.to_array(w) for w in model.graph.initializer}
     bits = set()
-    for compiled in compile_policies(model, POLICIES, eus=eus).values():
+    for compiled in compile_policies(model, [*map(Scheduler, POLICIES)], eus=eus).values():
         found = dict(zip(names, compiled(**batch), strict=True))
         compiled.close()
         np.testing.assert_allclose(found["loss"], expected["loss"], rtol=1e-5)
