@@ -2,11 +2,12 @@
 
 They hold for the machine, not for a network: of values on a grid, those whose simulated times are
 the nearest to the measured ones, as root mean square of the logarithms of their ratios. So a
-network counts as much as any other, however long it takes. Schedules of one EU tell what the last
-cache keeps, the rate of an EU and its speed, those of several EUs what all of them get together.
+network counts as much as any other, however long it takes. Schedules of one EU tell the rate of an
+EU and its speed, those of several EUs what all of them get together, and both what the last cache
+keeps.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import inf, log
 
@@ -65,16 +66,24 @@ def fit_recall(samples: Sequence[Sample], device: Device, date: str) -> Recall:
     known = [(sample, Recalls(sample.graph, device, first)) for sample in samples]
     alone = [pair for pair in known if pair[0].eus == 1]
     together = [pair for pair in known if pair[0].eus > 1]
-    found = _alone(alone, device, first)
-    if together:
-        rates = [_rounded(rate) for rate in _down(memory.shared_bandwidth)]
-        found = _best(together, device, [replace(found, shared_rate=rate) for rate in rates])
-    return replace(found, error=round(_error(known, device, found), 4))
+    shared = [_rounded(rate) for rate in _down(memory.shared_bandwidth)] if together else []
+    least, found = inf, first
+    for recall, error in _alone(alone, device, first):
+        some = [replace(recall, shared_rate=rate) for rate in shared[::_STEPS]] or [recall]
+        for tried in some:
+            whole = error + _squares(together, device, tried)
+            if whole < least:
+                least, found = whole, tried
+    near = [replace(found, shared_rate=rate) for rate in shared]
+    found = min([found, *near], key=lambda recall: _squares(together, device, recall))
+    return replace(found, error=round((_squares(known, device, found) / len(known)) ** 0.5, 4))
 
 
-def _alone(known: Sequence[_Known], device: Device, first: Recall) -> Recall:
-    """The best figures for schedules of one EU. Of equals the largest cache, the fastest memory and
-    the speed next to 1.
+def _alone(
+    known: Sequence[_Known], device: Device, first: Recall
+) -> Iterator[tuple[Recall, float]]:
+    """For each size of the cache the best figures for schedules of one EU, and the sum of their
+    squared errors. Of equals the fastest memory and the speed next to 1.
 
     One EU takes its runs one after the other, and what each of them needs depends on the cache
     alone: a walk through the schedules serves all rates and speeds.
@@ -82,7 +91,6 @@ def _alone(known: Sequence[_Known], device: Device, first: Recall) -> Recall:
     rates = [_rounded(rate) for rate in _down(device.memory[-1].bandwidth)]
     speeds = [round(2 ** (step / _SPEEDS), 3) for step in range(-_SPEEDS, _SPEEDS + 1)]
     speeds.sort(key=lambda speed: abs(log(speed)))
-    best, least = first, inf
     for size in _down(device.memory[-2].capacity):
         recall = replace(first, kept_bytes=int(size))
         errors = np.zeros((len(rates), len(speeds)))
@@ -94,10 +102,7 @@ def _alone(known: Sequence[_Known], device: Device, first: Recall) -> Recall:
             errors += np.log(sample.ns / (rest + times.sum(axis=-1))) ** 2
         errors = errors.round(12)  # what differs by less is equal
         rate, speed = np.unravel_index(errors.argmin(), errors.shape)
-        if errors[rate, speed] < least:
-            least = errors[rate, speed]
-            best = replace(recall, rate=rates[rate], speed=speeds[speed])
-    return best
+        yield replace(recall, rate=rates[rate], speed=speeds[speed]), float(errors[rate, speed])
 
 
 def _demands(sample: Sample, recalls: Recalls) -> Demand:
@@ -113,15 +118,11 @@ def _demands(sample: Sample, recalls: Recalls) -> Demand:
     return Demand(*(np.array(column) for column in zip(*found, strict=True)))
 
 
-def _best(known: Sequence[_Known], device: Device, figures: Sequence[Recall]) -> Recall:
-    """The first of the figures with the least error."""
-    return min(figures, key=lambda recall: _error(known, device, recall))
-
-
-def _error(known: Sequence[_Known], device: Device, recall: Recall) -> float:
+def _squares(known: Sequence[_Known], device: Device, recall: Recall) -> float:
+    """Sum of the squares of the logarithms of measured over simulated times."""
     device = replace(device, recall=recall)
     errors = [log(s.ns / s.expected_ns(device, recalls.again(recall))) for s, recalls in known]
-    return (sum(e * e for e in errors) / len(errors)) ** 0.5
+    return round(sum(error * error for error in errors), 12)  # what differs by less is equal
 
 
 def _down(most: float) -> list[float]:
