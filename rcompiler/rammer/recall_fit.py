@@ -66,7 +66,7 @@ def fit_recall(samples: Sequence[Sample], device: Device, date: str) -> Recall:
     known = [(sample, Recalls(sample.graph, device, first)) for sample in samples]
     alone = [pair for pair in known if pair[0].eus == 1]
     together = [pair for pair in known if pair[0].eus > 1]
-    shared = [_rounded(rate) for rate in _down(memory.shared_bandwidth)] if together else []
+    shared = _rates(memory.shared_bandwidth) if together else []
     least, found = inf, first
     for recall, error in _alone(alone, device, first):
         some = [replace(recall, shared_rate=rate) for rate in shared[::_STEPS]] or [recall]
@@ -88,7 +88,7 @@ def _alone(
     One EU takes its runs one after the other, and what each of them needs depends on the cache
     alone: a walk through the schedules serves all rates and speeds.
     """
-    rates = [_rounded(rate) for rate in _down(device.memory[-1].bandwidth)]
+    rates = _rates(device.memory[-1].bandwidth)
     speeds = [round(2 ** (step / _SPEEDS), 3) for step in range(-_SPEEDS, _SPEEDS + 1)]
     speeds.sort(key=lambda speed: abs(log(speed)))
     for size in _down(device.memory[-2].capacity):
@@ -129,5 +129,6 @@ def _down(most: float) -> list[float]:
     return [most / 2 ** (step / _STEPS) for step in range(_STEPS * _HALVES + 1)]
 
 
-def _rounded(rate: float) -> float:
-    return float(f"{rate:.2g}")
+def _rates(measured: float) -> list[float]:
+    """From twice what was measured on: others may have had their part of it then."""
+    return [float(f"{rate:.2g}") for rate in _down(2 * measured)]
