@@ -113,8 +113,9 @@ def _print(figures: Sequence[Row], recall: Recall) -> None:
     table(columns, cells)
     print(
         f"recall: {recall.kept_bytes >> 10} KiB of the last cache, from memory {recall.rate:g} "
-        f"GB/s for an EU and {recall.shared_rate:g} for all, else {recall.speed:g} times as fast; "
-        f"root mean square of the logarithms of /after: {recall.error}"
+        f"GB/s for an EU and {recall.shared_rate:g} for all; arithmetic {recall.speed:g} times as "
+        f"fast as estimated, caches {recall.cache_speed:g} times; root mean square of the "
+        f"logarithms of /after: {recall.error}"
     )
 
 

@@ -198,8 +198,8 @@ class Recall:
     `rate`, `shared_rate`: GB/s that an EU and that all EUs together draw from memory in pieces as
     short as operands of rTasks. `error`: root mean square of the logarithm of measured over
     predicted times that is left. `date`: UTC, ISO 8601; `version`: of the model that was fitted.
-    `speed`: how many times as fast as estimated rTasks are that need nothing from memory: clocks
-    differ from the hour in which the device was measured, and estimates err on one side.
+    `speed`, `cache_speed`: how many times as fast as estimated arithmetic is, and what comes from
+    caches: clocks differ from the hour in which the device was measured, and estimates err.
     """
 
     kept_bytes: int
@@ -209,15 +209,11 @@ class Recall:
     date: str
     version: int
     speed: float = 1.0
+    cache_speed: float = 1.0
 
     def __post_init__(self) -> None:
-        _positive(
-            "recall",
-            kept_bytes=self.kept_bytes,
-            rate=self.rate,
-            shared_rate=self.shared_rate,
-            speed=self.speed,
-        )
+        known = ("kept_bytes", "rate", "shared_rate", "speed", "cache_speed")
+        _positive("recall", **{name: getattr(self, name) for name in known})
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ are still in its own cache. Others are touched once an inference, like the weigh
 and all code: in between so much else went through the last cache that they come from memory. So
 both caches are followed chunk by chunk. The last one keeps the `Recall.kept_bytes` that any EU
 touched last: less than its capacity, as other programs on the machine use it, too. What it lacks is
-paid for at `Recall.rate`; the rest of a run is `Recall.speed` times as fast as estimated.
+paid for at `Recall.rate`. Arithmetic is `Recall.speed` times as fast as estimated, and what comes
+from caches `Recall.cache_speed` times.
 """
 
 from __future__ import annotations
@@ -36,20 +37,30 @@ _Span = tuple[int, int, int]  # number of a chunk, bytes touched in it, how ofte
 
 
 class Demand(NamedTuple):
-    """Of a run, or arrays of many: ns by its estimate; bytes from memory; whether it is too large
-    for any cache, so that its estimate is that of memory.
+    """Of a run, or (runs,) of many, ns as estimated: arithmetic; waiting for the slowest cache, and
+    for all of them; the rest. Then bytes from memory, and whether it is too large for any cache, so
+    that its estimate, all of it rest, is that of memory.
     """
 
-    alone: Numbers
+    compute: Numbers
+    slowest: Numbers
+    caches: Numbers
+    rest: Numbers
     moved: Numbers
     large: bool | NDArray[np.bool_]
 
 
-def run_times(demand: Demand, rate: Numbers, speed: Numbers) -> NDArray[np.float64]:
-    """ns of a run; all arguments broadcast. rate, speed: see `Recall`."""
-    alone, memory = demand.alone / speed, demand.moved / rate
+def run_times(
+    demand: Demand, rate: Numbers, speed: Numbers, cache_speed: Numbers
+) -> NDArray[np.float64]:
+    """ns of a run; all arguments broadcast. rate, speed, cache_speed: see `Recall`."""
+    compute, slowest = demand.compute / speed, demand.slowest / cache_speed
+    parts = (1 - EXPOSED) * np.maximum(compute, slowest)
+    parts = parts + EXPOSED * (compute + demand.caches / cache_speed)
+    alone = parts + demand.rest
+    memory = demand.moved / rate
     both = np.maximum(alone, memory) + EXPOSED * np.minimum(alone, memory)
-    return np.where(demand.large, demand.alone, both)
+    return np.where(demand.large, alone, both)
 
 
 class _Cache:
@@ -95,7 +106,7 @@ class Recalls:
         self._begin(recall)
 
     def _begin(self, recall: Recall) -> None:
-        self._rate, self._speed = recall.rate, recall.speed
+        self._figures = recall.rate, recall.speed, recall.cache_speed
         self._most = max(1, recall.kept_bytes // CHUNK)
         self._recent: OrderedDict[_Key, None] = OrderedDict()
         self._caches: dict[int, _Cache] = {}
@@ -119,10 +130,10 @@ class Recalls:
     def run(self, program: Program, eu: int, run: Run) -> tuple[float, float]:
         """ns that the next run takes on an EU alone, and the bytes that it moves from memory."""
         found = self.demand(program, eu, run)
-        return float(run_times(found, self._rate, self._speed)), float(found.moved)
+        return float(run_times(found, *self._figures)), float(found.moved)
 
     def demand(self, program: Program, eu: int, run: Run) -> Demand:
-        """What the next run needs, at whatever rate and speed."""
+        """What the next run needs, at whatever rate and speeds."""
         kernel = self._graph.kernel[run.kernel]
         near, moved = 0.0, 0.0 if self._touch((run.kernel, 0)) else float(CHUNK)
         mine = self._caches.setdefault(eu, _Cache(self._own.capacity))
@@ -139,21 +150,28 @@ class Recalls:
                     if cache is not mine:
                         cache.drop(key)
         work = size_of(kernel, run.first, run.count, run.stride)
-        alone = run_ns(kernel, work, self._costs) - self._saved(kernel, work, near)
-        alone = max(alone, self._costs.task_ns)  # a measured time is none of these parts
-        large = sum(a.bytes for a in (*kernel.reads, *kernel.writes)) > self._last.capacity * FIT
-        return Demand(alone, moved, large)
+        whole = run_ns(kernel, work, self._costs)
+        if sum(a.bytes for a in (*kernel.reads, *kernel.writes)) > self._last.capacity * FIT:
+            return Demand(0.0, 0.0, 0.0, whole, moved, large=True)
+        return Demand(*self._parts(kernel, work, whole, near), moved, large=False)
 
-    def _saved(self, kernel: Kernel, work: float, near: float) -> float:
-        """ns that a run is faster because so many bytes need not come from the last cache.
+    def _parts(
+        self, kernel: Kernel, work: float, whole: float, near: float
+    ) -> tuple[float, float, float, float]:
+        """The ns of a `Demand`.
 
-        work: its rTasks, in those of the mean size.
+        work: rTasks, in those of the mean size. whole: ns of the run as estimated. near: bytes that
+        need not come from the last cache.
         """
         parts = {name: ns * work for name, ns in kernel.parts}
-        far = parts.get(self._last.name, 0.0)
-        before = _together(parts.values())
-        parts[self._last.name] = max(0.0, far - near / self._last.bandwidth)
-        return before - _together(parts.values()) if far else 0.0
+        together = _together(parts.values())
+        shrunk = min(1.0, whole / together) if together else 1.0  # a measured time is none of them
+        rest = whole - shrunk * together
+        if self._last.name in parts:
+            parts[self._last.name] -= min(near / self._last.bandwidth, parts[self._last.name])
+        compute = shrunk * parts.pop("compute", 0.0)
+        caches = [shrunk * ns for ns in parts.values()]
+        return compute, max(caches, default=0.0), sum(caches), rest
 
     def _touch(self, key: _Key) -> bool:
         """Whether a chunk is in the last cache; it is then, and another one may have to go."""

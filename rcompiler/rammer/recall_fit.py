@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from math import inf, log
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rcompiler.device.model import Device, Recall
 from rcompiler.errors import DeviceError
@@ -20,10 +21,11 @@ from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.program import Program, Run
 from rcompiler.rammer.recall import Demand, Recalls, run_times
 
-VERSION = 3  # of what is fitted: raise it when figures no longer compare with older ones
+VERSION = 4  # of what is fitted: raise it when figures no longer compare with older ones
 _STEPS = 3  # values up to half of the most, of any figure
 _HALVES = 5  # how often the most is halved
-_SPEEDS = 24  # of them within a factor of two
+_SPEEDS = 24  # values within a factor of two
+_CACHE_SPEEDS = 12
 
 
 @dataclass(frozen=True)
@@ -83,26 +85,48 @@ def _alone(
     known: Sequence[_Known], device: Device, first: Recall
 ) -> Iterator[tuple[Recall, float]]:
     """For each size of the cache the best figures for schedules of one EU, and the sum of their
-    squared errors. Of equals the fastest memory and the speed next to 1.
+    squared errors. Of equals the fastest memory and the speeds next to 1.
 
     One EU takes its runs one after the other, and what each of them needs depends on the cache
     alone: a walk through the schedules serves all rates and speeds.
     """
-    rates = _rates(device.memory[-1].bandwidth)
-    speeds = [round(2 ** (step / _SPEEDS), 3) for step in range(-_SPEEDS, _SPEEDS + 1)]
-    speeds.sort(key=lambda speed: abs(log(speed)))
+    rates = np.array(_rates(device.memory[-1].bandwidth))
+    speeds = np.array(_speeds(_SPEEDS))
+    cache_speeds = np.array(_speeds(_CACHE_SPEEDS))
     for size in _down(device.memory[-2].capacity):
         recall = replace(first, kept_bytes=int(size))
-        errors = np.zeros((len(rates), len(speeds)))
+        errors = np.zeros((len(rates), len(speeds), len(cache_speeds)))
         for sample, recalls in known:
             needs = _demands(sample, recalls.again(recall))
-            whole = sample.expected_ns(replace(device, recall=recall), recalls.again(recall))
-            rest = whole - run_times(needs, recall.rate, recall.speed).sum()
-            times = run_times(needs, np.array(rates)[:, None, None], np.array(speeds)[:, None])
-            errors += np.log(sample.ns / (rest + times.sum(axis=-1))) ** 2
+            plain = sum(run_times(needs, recall.rate, 1.0, 1.0))
+            rest = sample.expected_ns(replace(device, recall=recall), recalls.again(recall)) - plain
+            kinds, times = _alike(needs)
+            for number, rate in enumerate(rates):
+                figures = rate, speeds[:, None, None], cache_speeds[:, None]
+                each = (run_times(kinds, *figures) * times).sum(axis=-1)
+                errors[number] += np.log(sample.ns / (rest + each)) ** 2
         errors = errors.round(12)  # what differs by less is equal
-        rate, speed = np.unravel_index(errors.argmin(), errors.shape)
-        yield replace(recall, rate=rates[rate], speed=speeds[speed]), float(errors[rate, speed])
+        at = np.unravel_index(errors.argmin(), errors.shape)
+        chosen = replace(
+            recall,
+            rate=float(rates[at[0]]),
+            speed=float(speeds[at[1]]),
+            cache_speed=float(cache_speeds[at[2]]),
+        )
+        yield chosen, float(errors[at])
+
+
+def _speeds(within: int) -> list[float]:
+    """From 1 up and down to a factor of two, so many values to each side."""
+    found = [round(2 ** (step / within), 3) for step in range(-within, within + 1)]
+    return sorted(found, key=lambda speed: abs(log(speed)))
+
+
+def _alike(demand: Demand) -> tuple[Demand, NDArray[np.int64]]:
+    """The different ones of many runs, and how often each occurs: steps of a loop are alike."""
+    rows, times = np.unique(np.stack(demand, axis=1), axis=0, return_counts=True)
+    found = Demand(*rows.T)
+    return found._replace(large=found.large > 0), times
 
 
 def _demands(sample: Sample, recalls: Recalls) -> Demand:

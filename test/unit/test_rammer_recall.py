@@ -31,8 +31,9 @@ def level(name, chunks, bandwidth, sharers=1):
 MEMORY = (level("L2", 8, 200.0), level("L3", 64, 100.0, 2), level("DRAM", 1 << 16, 32.0, 2))
 
 
-def recall(chunks=64, rate=RATE, shared_rate=64.0, speed=1.0):
-    return Recall(int(chunks * CHUNK), rate, shared_rate, 0.0, "2026-01-01", 1, speed)
+def recall(chunks=64, rate=RATE, shared_rate=64.0, speed=1.0, cache_speed=1.0):
+    sizes = int(chunks * CHUNK), rate, shared_rate
+    return Recall(*sizes, 0.0, "2026-01-01", 1, speed, cache_speed)
 
 
 DEVICE = replace(cpu_device("v3"), eus=2, memory=MEMORY, costs=COSTS, recall=recall())
@@ -55,11 +56,23 @@ def test_everything_comes_from_memory_at_first():
     assert recalls.run(program, 0, run) == (pytest.approx(1000), 0.0)
 
 
-def test_what_needs_no_memory_takes_its_time_at_the_speed_of_the_machine():
-    recalls, program, run = once()
-    recalls = recalls.again(recall(speed=2.0))
-    assert recalls.run(program, 0, run)[0] == pytest.approx(4 * NS + 0.2 * 500)
-    assert recalls.run(program, 0, run)[0] == pytest.approx(500)
+def test_arithmetic_and_caches_have_speeds_of_their_own():
+    # Arithmetic of 900 ns hides caches of 250 and 200 ns but for a fifth: 990 ns, and 10 ns more.
+    recalls, program, run = once(parts=(("compute", 900.0), ("L1", 250.0), ("L2", 200.0)))
+    recalls.run(program, 0, run)
+    for speeds, ns in (((1.0, 1.0), 1000), ((2.0, 1.0), 550), ((1.0, 2.0), 955), ((4.0, 0.5), 635)):
+        figures = recall(speed=speeds[0], cache_speed=speeds[1])
+        again = recalls.again(figures)
+        again.run(program, 0, run)
+        assert again.run(program, 0, run)[0] == pytest.approx(ns)
+
+
+def test_a_measured_time_is_shared_out_like_the_estimate():
+    parts = (("compute", 1800.0), ("L1", 500.0), ("L2", 400.0))  # twice what was measured
+    recalls, program, run = once(parts=parts)
+    again = recalls.again(recall(speed=2.0))
+    again.run(program, 0, run)
+    assert again.run(program, 0, run)[0] == pytest.approx(1000 * 540 / 990)
 
 
 def test_the_last_cache_forgets():
@@ -92,8 +105,16 @@ def test_a_tensor_too_large_for_caches_is_estimated_from_memory():
 
 def steps(count, weights):
     """`count` operators in a row, whose values are touched again `weights` operators later."""
-    one = kernel("one", (256, 64), (2, 1), "tw", estimated_ns=3e5)
-    return chain([one] * count, [[i - 1, max(-1, i - 1 - weights)] for i in range(count)])
+    # one waits for arithmetic, the next one for a cache
+    kernels = [
+        replace(kernel(name, (256, 64), (2, 1), "tw", estimated_ns=3e5), parts=parts)
+        for name, parts in (
+            ("one", (("compute", 2.5e5), ("L2", 1e5))),
+            ("two", (("compute", 5e4), ("L2", 2.4e5))),
+        )
+    ]
+    reads = [[i - 1, max(-1, i - 1 - weights)] for i in range(count)]
+    return chain([kernels[i % 2] for i in range(count)], reads)
 
 
 def test_a_schedule_is_simulated_with_warm_caches():
@@ -149,12 +170,14 @@ def test_memory_is_shared_by_the_EUs():
 
 
 @pytest.mark.parametrize(
-    "kept, rate, shared, speed", [(4, 1, 5, 0), (6, 4, 2, 5), (0, 8, 9, -3), (3, 2, 2, 9)]
+    "kept, rate, shared, speed, caches",
+    [(4, 1, 5, 0, 0), (6, 4, 2, 5, 5), (0, 8, 9, -3, 7), (3, 2, 2, 9, -4)],
 )
-def test_figures_are_found_again(kept, rate, shared, speed):
-    """On the values that are tried: third parts of a power of two, of the speed 24th parts."""
+def test_figures_are_found_again(kept, rate, shared, speed, caches):
+    """On the values that are tried: parts of a power of two, thirds, of speeds 24ths and 12ths."""
     rates = [float(f"{most / 2 ** (n / 3):.2g}") for most, n in ((32.0, rate), (64.0, shared))]
-    truth = recall(64 / 2 ** (kept / 3), *rates, round(2 ** (speed / 24), 3))
+    speeds = round(2 ** (speed / 24), 3), round(2 ** (caches / 12), 3)
+    truth = recall(64 / 2 ** (kept / 3), *rates, *speeds)
     device = replace(DEVICE, recall=truth)
     samples = []
     for count, weights in ((20, 5), (25, 8), (12, 1), (18, 3)):
@@ -166,6 +189,7 @@ def test_figures_are_found_again(kept, rate, shared, speed):
     found = fit_recall(samples, DEVICE, "2026-02-02")
     assert found.error == pytest.approx(0.0, abs=1e-6) and found.date == "2026-02-02"
     assert (found.rate, found.speed) == (truth.rate, truth.speed)
+    assert found.cache_speed == truth.cache_speed
     # of sizes that keep the same, the largest is taken, and of rates that slow nobody down
     assert truth.kept_bytes <= found.kept_bytes
     assert truth.shared_rate <= found.shared_rate
