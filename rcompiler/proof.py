@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import ArtifactError
-from rcompiler.rammer.graph import Access, DimAccess, Kernel
+from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.program import (
     Barrier,
     Buffer,

@@ -7,7 +7,8 @@ cells; times per rTask as in the simulations that the schedules are compared wit
 
 import random
 
-from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
+from rcompiler.rammer.graph import Graph, Operator, Value
+from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 
 _BYTES = 1 << 20  # of every value
 # Least and most us of an rTask, by kind.

@@ -11,7 +11,8 @@ import random
 from dataclasses import dataclass, field, replace
 from math import prod
 
-from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
+from rcompiler.rammer.graph import Graph, Operator, Value
+from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 
 Shape = tuple[int, ...]
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer.graph import Graph, Kernel, Operator
+from rcompiler.rammer.graph import Graph, Operator
+from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.layout import make_program, plain_layout
 from rcompiler.rammer.plan_memory import plan_memory
 from rcompiler.rammer.policy.rammer import schedule_rammer

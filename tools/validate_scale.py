@@ -22,7 +22,8 @@ from math import isqrt
 from multiprocessing import get_context
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
+from rcompiler.rammer.graph import Graph, Operator, Value
+from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.plan_memory import plan_memory
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.program import Instruction, Program, Run, Signal, Wait

@@ -6,7 +6,8 @@ schedule right before it may run, `interpret` runs it in numpy on hostile memory
 it, `encode` turns it into runtime tables.
 """
 
-from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
+from rcompiler.rammer.graph import Graph, Operator, Value
+from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.program import (
     Barrier,
     Buffer,

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer.graph import Kernel
+from rcompiler.rammer.kernel import Kernel
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

@@ -5,7 +5,8 @@ from dataclasses import replace
 from typing import Protocol
 
 from rcompiler.device.model import Device
-from rcompiler.rammer.graph import Graph, Kernel
+from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.recall import Recalls
 from rcompiler.rammer.simulate import simulate

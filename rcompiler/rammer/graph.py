@@ -1,147 +1,17 @@
-"""What is scheduled: values, rKernels with the boxes their rTasks touch, and rOperators.
+"""What is scheduled: values and rOperators, each with the rKernels that it may run.
 
-Plain data, checked when it is built. Byte sizes are in bytes, times in nanoseconds, task and grid
-indices are row-major. Rammer (OSDI'20) section 3.1: an rOperator is a set of independent, equal
-rTasks; an rKernel is one tiling of it.
+Plain data, checked when it is built. Sizes are in bytes. Rammer (OSDI'20) section 3.1: an rOperator
+is a set of independent, equal rTasks.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, reduce
-from math import prod
-
-import numpy as np
-from numpy.typing import NDArray
+from functools import cached_property
 
 from rcompiler.errors import ScheduleError
+from rcompiler.rammer.kernel import Kernel
 
 VALUE_KINDS = ("input", "output", "constant", "temp")
-WHOLE = -1  # the `axis` of a tensor dim that every task touches as a whole
-
-
-@dataclass(frozen=True, slots=True)
-class DimAccess:
-    """The part of one tensor dim that a task with grid coordinates g touches.
-
-    `[scale * g[axis] + offset, + extent)` clamped to the dim; `axis == -1` (`WHOLE`): all of it.
-    """
-
-    axis: int = WHOLE
-    scale: int = 0
-    offset: int = 0
-    extent: int = 0
-
-
-@dataclass(frozen=True)
-class Access:
-    """The box of one operand that a task touches: one `DimAccess` per dim of the tensor.
-
-    shape: the operand's shape, row-major and dense in memory; itemsize: bytes of one element.
-    """
-
-    shape: tuple[int, ...]
-    itemsize: int
-    dims: tuple[DimAccess, ...]
-
-    def __post_init__(self) -> None:
-        if len(self.shape) != len(self.dims):
-            raise ScheduleError(
-                f"an access of a tensor of shape {self.shape} describes {len(self.dims)} dims: "
-                "give one entry per dim"
-            )
-        if self.itemsize < 1 or min(self.shape, default=0) < 0:
-            raise ScheduleError(f"impossible access: shape {self.shape}, itemsize {self.itemsize}")
-
-    @property
-    def bytes(self) -> int:
-        """Size of the whole tensor."""
-        return prod(self.shape) * self.itemsize
-
-    @classmethod
-    def whole(cls, shape: tuple[int, ...], itemsize: int) -> "Access":
-        """Every task touches the whole tensor."""
-        return cls(shape, itemsize, (DimAccess(),) * len(shape))
-
-
-@dataclass(frozen=True)
-class Kernel:
-    """One rKernel: a tiling of an operator into `prod(grid)` rTasks, equal but for cut-off ends.
-
-    reads, writes: one access per operand and per result. A read must cover all that a task may
-    touch; writes must be exact and cover each result. estimated_ns: time of one rTask alone on one
-    EU, the mean of all. in_place: pairs (read, write) whose bytes may be the same, because the task
-    reads each element only before it writes that very element (an element-wise body; equal boxes
-    are not enough: a transposed square tile has them too). workspace: bytes of the EU's own memory
-    in which a task keeps tiles. parts: "compute" and the memory levels that one rTask waits for,
-    with the ns of each alone.
-    """
-
-    name: str
-    grid: tuple[int, ...]
-    reads: tuple[Access, ...]
-    writes: tuple[Access, ...]
-    estimated_ns: float
-    on_chip_bytes: int = 0
-    in_place: tuple[tuple[int, int], ...] = ()
-    workspace: int = 0
-    parts: tuple[tuple[str, float], ...] = ()
-
-    def __post_init__(self) -> None:
-        if min(self.grid, default=0) < 0 or not self.estimated_ns >= 0:
-            raise ScheduleError(
-                f"rKernel {self.name}: impossible grid {self.grid} or time {self.estimated_ns}"
-            )
-        for access in (*self.reads, *self.writes):
-            for dim in access.dims:
-                if not WHOLE <= dim.axis < len(self.grid) or dim.scale < 0 or dim.extent < 0:
-                    raise ScheduleError(
-                        f"rKernel {self.name}: {dim} does not fit the grid {self.grid}: an axis is "
-                        "-1 or a grid dim, scale and extent are not negative"
-                    )
-        for read, write in self.in_place:
-            if not (0 <= read < len(self.reads) and 0 <= write < len(self.writes)):
-                raise ScheduleError(f"rKernel {self.name}: no operands for in_place {read, write}")
-
-    @property
-    def tasks(self) -> int:
-        """Number of rTasks."""
-        return prod(self.grid)
-
-    @property
-    def task_bytes(self) -> int:
-        """Bytes that one rTask touches, each operand for itself; at the edges it may be less."""
-        return sum(
-            a.itemsize * prod(_length(d, n) for d, n in zip(a.dims, a.shape, strict=True))
-            for a in (*self.reads, *self.writes)
-        )
-
-    @property
-    def work_ns(self) -> float:
-        """Time of all rTasks on one EU: the paper's efficiency, smaller is better."""
-        return self.estimated_ns * self.tasks
-
-    @cached_property
-    def progress(self) -> NDArray[np.float64] | None:
-        """(tasks + 1,) work of the first rTasks, in rTasks of the mean size; None: all are equal.
-
-        Those at the end of an axis may be cut off: each counts for what it writes.
-        """
-        sizes = [np.ones(number) for number in self.grid]
-        for access in self.writes[:1]:
-            for dim, size in zip(access.dims, access.shape, strict=True):
-                if dim.axis != WHOLE:
-                    start = dim.scale * np.arange(self.grid[dim.axis]) + dim.offset
-                    ends = np.clip(start + dim.extent, 0, size)
-                    sizes[dim.axis] *= ends - np.clip(start, 0, size)
-        if all((along == along[:1]).all() for along in sizes) or not all(map(np.any, sizes)):
-            return None
-        work = np.cumsum(reduce(np.multiply.outer, sizes))
-        return np.append(0.0, work * (self.tasks / work[-1]))
-
-
-def _length(dim: DimAccess, size: int) -> int:
-    """Elements of a tensor dim of `size` that a task touches."""
-    return size if dim.axis == WHOLE else min(dim.extent, size)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from rcompiler.rammer.graph import Access, Kernel
+from rcompiler.rammer.kernel import Access, Kernel
 from rcompiler.rammer.regions import (
     Ints,
     labelled_byte_ranges,

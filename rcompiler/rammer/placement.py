@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.graph import Graph, Kernel, Operator, Value
+from rcompiler.rammer.graph import Graph, Operator, Value
+from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.order import Order
 from rcompiler.rammer.overlap import Overlaps, Shares
 from rcompiler.rammer.program import Buffer, Program, Run

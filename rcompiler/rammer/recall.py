@@ -23,7 +23,8 @@ from numpy.typing import NDArray
 
 from rcompiler.device.model import Device, Recall
 from rcompiler.rammer.cost import run_ns, size_of
-from rcompiler.rammer.graph import Access, Graph, Kernel
+from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.kernel import Access, Kernel
 from rcompiler.rammer.overlap import shares_of
 from rcompiler.rammer.program import Program, Run
 from rcompiler.roller.cost import EXPOSED, FIT

@@ -9,7 +9,7 @@ from math import prod
 import numpy as np
 from numpy.typing import NDArray
 
-from rcompiler.rammer.graph import WHOLE, Access
+from rcompiler.rammer.kernel import WHOLE, Access
 
 Ints = NDArray[np.int64]
 

@@ -9,7 +9,8 @@ import numpy as np
 from rcompiler.device.model import Costs
 from rcompiler.rammer.contention import SharedLevel
 from rcompiler.rammer.cost import run_ns, size_of, task_ns
-from rcompiler.rammer.graph import Graph, Kernel
+from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.program import Instruction, Program, Run, Signal, Wait
 from rcompiler.rammer.recall import Recalls

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.graph import Graph, Kernel
+from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.order import Order, happens_before
 from rcompiler.rammer.placement import Placement, derive_graph, describe, home, place_runs
 from rcompiler.rammer.program import Program

@@ -12,7 +12,7 @@ from math import isfinite
 from rcompiler.device.model import Device
 from rcompiler.errors import ArtifactError
 from rcompiler.rammer.expected import expected, timed
-from rcompiler.rammer.graph import Kernel
+from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.placement import derive_graph
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.timeline import Timeline

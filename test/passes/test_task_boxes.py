@@ -10,7 +10,7 @@ from rcompiler import dialects
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.passes.tiling.task_boxes import read_box
 from rcompiler.passes.tiling.tensor_expr import Read, Traced, axis
-from rcompiler.rammer.graph import Access, DimAccess
+from rcompiler.rammer.kernel import Access, DimAccess
 from rcompiler.rammer.regions import task_boxes
 
 WHOLE = (-1, 0, 0, 0)

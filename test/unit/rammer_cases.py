@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.graph import WHOLE, Access, DimAccess, Graph, Kernel, Operator, Value
+from rcompiler.rammer.graph import Graph, Operator, Value
+from rcompiler.rammer.kernel import WHOLE, Access, DimAccess, Kernel
 from rcompiler.rammer.layout import make_program, plain_layout
 from rcompiler.rammer.program import Barrier, Program, Run, Signal, Wait
 from rcompiler.rammer.regions import byte_ranges, range_boxes

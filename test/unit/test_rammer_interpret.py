@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from rammer_cases import chain, hand_made, kernel, rows, tiled
 
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
+from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.interpret import ORDERS, STORES, Adversary, Interpreter
 from rcompiler.rammer.interpret.memory import Memory
 from rcompiler.rammer.interpret.tasks import box_bytes
+from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.program import Wait
 from rcompiler.rammer.regions import byte_ranges, task_boxes
 from rcompiler.rammer.schedule import POLICIES, schedule

@@ -14,7 +14,8 @@ from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer import packing
 from rcompiler.rammer.encode import decode, encode, event_ids
-from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
+from rcompiler.rammer.graph import Graph, Operator, Value
+from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.plan_memory import plan_memory
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.program import Run, Signal, Wait

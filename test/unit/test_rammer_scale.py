@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rammer_cases import chain, hand_made, kernel
 
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.graph import Access, DimAccess
+from rcompiler.rammer.kernel import Access, DimAccess
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.overlap import Overlaps, Shares, overlapping
 from rcompiler.rammer.program import Run, Signal, Wait

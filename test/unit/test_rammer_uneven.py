@@ -8,7 +8,7 @@ from rammer_cases import chain, kernel
 
 from rcompiler.device.model import Costs
 from rcompiler.rammer.cost import alone_ns, balanced, run_ns, size_of
-from rcompiler.rammer.graph import Access, Kernel
+from rcompiler.rammer.kernel import Access, Kernel
 from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.program import Run
 from rcompiler.rammer.schedule import POLICIES, schedule

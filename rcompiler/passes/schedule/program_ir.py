@@ -21,7 +21,7 @@ from rcompiler.passes.schedule.program_lines import (
     write_lines,
 )
 from rcompiler.passes.schedule.schedule_graph import ScheduleGraph, kernel_of
-from rcompiler.rammer.graph import Kernel
+from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.loops import Line
 from rcompiler.rammer.program import Barrier, Buffer, Instruction, Program, Run, Signal, Wait
 

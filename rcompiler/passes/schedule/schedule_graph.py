@@ -17,7 +17,8 @@ from rcompiler.kernelgen.views import contiguous_offset
 from rcompiler.passes import PassFailure
 from rcompiler.passes.forming.empty_tensors import is_empty
 from rcompiler.passes.forming.fusion import ALIGNMENT, RESHAPES, is_free_view
-from rcompiler.rammer.graph import Access, DimAccess, Graph, Kernel, Operator, Value
+from rcompiler.rammer.graph import Graph, Operator, Value
+from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 
 
 def tensor_size(value: ir.Value) -> int:

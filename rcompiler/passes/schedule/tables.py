@@ -16,7 +16,7 @@ from rcompiler.kernelgen.value import item_bytes
 from rcompiler.passes.constants.deferred import Constant, write
 from rcompiler.passes.schedule.program_ir import read_kernels, read_programs
 from rcompiler.rammer.encode import encode, event_ids
-from rcompiler.rammer.graph import Kernel
+from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.program import Program, Run
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from rcompiler.errors import ScheduleError
-from rcompiler.rammer.graph import Access, Graph, Operator
+from rcompiler.rammer.graph import Graph, Operator
 from rcompiler.rammer.interpret.adversary import Adversary
 from rcompiler.rammer.interpret.bodies import (
     Body,
@@ -19,6 +19,7 @@ from rcompiler.rammer.interpret.bodies import (
 from rcompiler.rammer.interpret.memory import Memory
 from rcompiler.rammer.interpret.races import Clock, Races
 from rcompiler.rammer.interpret.tasks import Bytes, Ints, Part, Task, box_bytes
+from rcompiler.rammer.kernel import Access
 from rcompiler.rammer.program import Barrier, Instruction, Program, Run, Signal, Wait
 
 Space = tuple[str, int]

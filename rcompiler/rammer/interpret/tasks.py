@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rcompiler.rammer.graph import WHOLE, Access, Kernel
+from rcompiler.rammer.kernel import WHOLE, Access, Kernel
 
 Ints = NDArray[np.int64]
 Bytes = NDArray[np.uint8]

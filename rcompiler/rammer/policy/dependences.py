@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from rcompiler.rammer.graph import WHOLE, Access, Graph, Kernel
+from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.kernel import WHOLE, Access, Kernel
 from rcompiler.rammer.overlap import Bools, Overlaps, shares_of
 from rcompiler.rammer.regions import Ints
 

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from rcompiler.device.model import Costs
 from rcompiler.rammer.cost import Floats, Ints, balanced, earliest_finish, task_ns
-from rcompiler.rammer.graph import Graph, Kernel, Operator
+from rcompiler.rammer.graph import Graph, Operator
+from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.overlap import Bools
 from rcompiler.rammer.policy.dependences import Dependences
 

@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.cost import alone_ns
-from rcompiler.rammer.graph import Graph, Kernel, Operator
+from rcompiler.rammer.graph import Graph, Operator
+from rcompiler.rammer.kernel import Kernel
 
 MODES = ("auto", "select", "fast", "efficient")  # auto: what a policy takes by itself
 Choice = list[Kernel]

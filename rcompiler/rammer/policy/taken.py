@@ -11,7 +11,8 @@ import numpy as np
 
 from rcompiler.device.model import Costs
 from rcompiler.rammer.cost import Floats, Ints, run_ns, size_of, task_ns
-from rcompiler.rammer.graph import Graph, Kernel, Operator
+from rcompiler.rammer.graph import Graph, Operator
+from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.overlap import Bools
 from rcompiler.rammer.policy.dependences import Dependences
 from rcompiler.rammer.policy.draft import Draft, Shares, unsettled

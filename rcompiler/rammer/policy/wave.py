@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer.graph import Graph, Kernel, Operator
+from rcompiler.rammer.graph import Graph, Operator
+from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.policy.dependences import Dependences
 from rcompiler.rammer.policy.draft import Draft
