@@ -6,38 +6,32 @@ Loading imports numpy, the runtime and the validator; the compiler only when `st
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rcompiler.errors import ArtifactError, CompilerError, ScheduleError
+from rcompiler.errors import ArtifactError, CompilerError, DeviceError, ScheduleError
 from rcompiler.proof import prove
 from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.executable import Executable
+from rcompiler.runtime.gpu.devices import open_device
+from rcompiler.runtime.gpu.executable import GpuExecutable
+from rcompiler.runtime.gpu.image import GpuImage
 
-STAGES = ("linalg", "rtask", "rkernel", "vdevice", "llvm", "asm")
+STAGES = ("linalg", "rtask", "rkernel", "vdevice", "gpu", "llvm", "asm")
 REPORT = "report"  # kept beside the stage texts
 
 
-class CompiledModel(Executable):
-    """numpy in, list of numpy out; its schedule was proved before its code was loaded.
+class Explained:
+    """What a compiled model says of itself, whatever it runs on."""
 
-    Calls from several threads run one after the other. See `Executable` for inputs, outputs, eus,
-    the call, save and close.
-    """
-
-    def __init__(self, artifact: Artifact, eus: int | None = None, **options: Any) -> None:
-        """eus, options: as for `Executable`.
-
-        Raises:
-            ArtifactError, ScheduleError, DeviceError: see `proof.prove` and `Executable`.
-        """
-        super().__init__(artifact, eus, validate=_proved, **options)
+    artifact: Artifact
 
     def stage(self, name: str) -> str:
-        """The text of a stage: linalg, rtask, rkernel, vdevice, llvm or asm.
+        """The text of a stage: linalg, rtask, rkernel, vdevice, llvm or asm; gpu or ptx for a GPU.
 
         A model compiled from a schedule has only the stages after it. asm is made when asked for,
         for which the compiler's packages must be installed.
@@ -49,6 +43,11 @@ class CompiledModel(Executable):
         there = [stage for stage in STAGES if stage in texts]
         if "llvm" in there and "cpu" in self.artifact.provenance:
             there.append("asm")
+        image = self.artifact.image
+        if isinstance(image, GpuImage):
+            there.append("ptx")
+            if name == "ptx":
+                return image.ptx.decode()
         if name == "asm" and name in there:
             return self._assembly()
         if name in there:
@@ -93,9 +92,58 @@ class CompiledModel(Executable):
         return assembly(self.artifact.stages["llvm"], facts["cpu"], facts.get("features", ""))
 
 
+class CompiledModel(Explained, Executable):
+    """numpy in, list of numpy out; its schedule was proved before its code was loaded.
+
+    Calls from several threads run one after the other. See `Executable` for inputs, outputs, eus,
+    the call, save and close.
+    """
+
+    def __init__(self, artifact: Artifact, eus: int | None = None, **options: Any) -> None:
+        """eus, options: as for `Executable`.
+
+        Raises:
+            ArtifactError, ScheduleError, DeviceError: see `proof.prove` and `Executable`.
+        """
+        super().__init__(artifact, eus, validate=_proved, **options)
+
+
+class GpuModel(Explained, GpuExecutable):
+    """The same on a GPU; the device is opened by the first call. See `GpuExecutable`."""
+
+    def __init__(self, artifact: Artifact, **options: Any) -> None:
+        """options: as for `GpuExecutable`.
+
+        Raises:
+            ArtifactError, ScheduleError: see `proof.prove` and `GpuExecutable`.
+        """
+        super().__init__(artifact, partial(open_device, artifact), validate=_proved, **options)
+
+
+Model = CompiledModel | GpuModel
+
+
+def model_of(artifact: Artifact, eus: int | None = None, **options: Any) -> Model:
+    """The model that an artifact holds, on the device that it was compiled for.
+
+    Raises:
+        ArtifactError, ScheduleError, DeviceError: see `CompiledModel` and `GpuModel`; `eus` other
+            than that of the schedule cannot be chosen for a GPU.
+    """
+    if not isinstance(artifact.image, GpuImage):
+        return CompiledModel(artifact, eus, **options)
+    model = GpuModel(artifact, **options)
+    if eus not in (None, model.eus):
+        raise DeviceError(
+            f"eus={eus}: the schedule is for {model.eus} blocks that run at the same time; compile "
+            f"the model with eus={eus}"
+        )
+    return model
+
+
 def load(
     path: str | Path, eus: int | None = None, *, full: bool = False, **options: Any
-) -> CompiledModel:
+) -> Model:
     """Load a saved model, prove its schedule and make it ready to run.
 
     Args:
@@ -111,7 +159,7 @@ def load(
         raise ArtifactError(f"load: {path!r} is not a path; give that of an .rcx file")
     artifact = Artifact.load(Path(path), full=full)
     try:
-        return CompiledModel(artifact, eus, **options)
+        return model_of(artifact, eus, **options)
     except ScheduleError as error:
         raise ScheduleError(f"{path}: {error}", error.rule) from None
     except ArtifactError as error:

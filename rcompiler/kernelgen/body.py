@@ -210,7 +210,7 @@ class BodyEvaluator:
                 return e.op(f"arith.select {names} : {types}", v, element)
             if name in ("divsi", "divui", "remsi", "remui"):
                 return self._divide(name, v[0], v[1])
-            if name == "remf":
+            if name == "remf" and e.has_libm:
                 return self._libm("fmod", v)
             if name in ("floordivsi", "ceildivsi", "ceildivui"):
                 raise CompilerError(
@@ -279,7 +279,9 @@ class BodyEvaluator:
         if element == "f32" and (done := self._math.apply(name, v[0])) is not None:
             return done
         if name in ("fpowi", "ipowi") or name not in _LIBM:
-            raise CompilerError(f"math.{name} has no CPU lowering")
+            raise CompilerError(f"math.{name} has no lowering")
+        if not e.has_libm:
+            return e.op(f"math.{name} {names} : {v[0].type}", v, element)
         return self._libm(_LIBM[name], v)
 
     def _libm(self, function: str, v: list[Val]) -> Val:

@@ -32,6 +32,9 @@ class Emitter(Scopes):
         self.guard = 0
         self.ranges: dict[str, int] = {}
         self.externals: dict[str, str] = {}
+        self.has_libm = True
+        # of pointers into a memory that has a type of its own
+        self.pointer_types: dict[str, str] = {}
 
     # -- loops
     def loop(
@@ -225,20 +228,27 @@ class Emitter(Scopes):
         folds into the access.
         """
         kind = "i8" if element == "i1" else element
-        name = pointer
+        name, type_ = pointer, self.pointer_type(pointer)
         for symbol, coefficient in self._by_depth(offset.terms):
             step = self.index(Linear.of(symbol, coefficient))
             name = self.pure(
-                f"llvm.getelementptr {name}[{step}] : (!llvm.ptr, i64) -> !llvm.ptr, {kind}",
+                f"llvm.getelementptr {name}[{step}] : ({type_}, i64) -> {type_}, {kind}",
                 [name, step],
                 "p",
             )
         if offset.constant:
-            text = (
-                f"llvm.getelementptr {name}[{offset.constant}] : (!llvm.ptr) -> !llvm.ptr, {kind}"
-            )
+            text = f"llvm.getelementptr {name}[{offset.constant}] : ({type_}) -> {type_}, {kind}"
             name = self.pure(text, [name], "p")
         return name
+
+    def pointer(self, name: str, type_: str) -> str:
+        """Note the type of a pointer to a buffer; its name."""
+        self.pointer_types[name] = type_
+        return name
+
+    def pointer_type(self, pointer: str) -> str:
+        """Type of the pointer to a buffer."""
+        return self.pointer_types.get(pointer, "!llvm.ptr")
 
     def load(
         self,
@@ -258,9 +268,8 @@ class Emitter(Scopes):
             stored = f"i{8 * item_bytes(element) * steps}"
         kind = f"vector<{lanes}x{stored}>" if lanes else stored
         address = self.address(pointer, element, offset)
-        text = (
-            f"llvm.load {address} {{alignment = {item_bytes(element)} : i64}} : !llvm.ptr -> {kind}"
-        )
+        aligned = f"{{alignment = {item_bytes(element)} : i64}}"
+        text = f"llvm.load {address} {aligned} : {self.pointer_type(pointer)} -> {kind}"
         if readonly:
             name = self.pure(text, [address], least_depth=self.guard)
         else:
@@ -291,4 +300,5 @@ class Emitter(Scopes):
             value = self.op(f"arith.extui {value.name} : {value.type} to {kind}", [value], "i8")
         address = self.address(pointer, element, offset)
         aligned = f"{{alignment = {item_bytes(element)} : i64}}"
-        self.line(f"llvm.store {value.name}, {address} {aligned} : {value.type}, !llvm.ptr")
+        type_ = self.pointer_type(pointer)
+        self.line(f"llvm.store {value.name}, {address} {aligned} : {value.type}, {type_}")

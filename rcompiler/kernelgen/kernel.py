@@ -37,21 +37,25 @@ class CpuFeatures:
     has_scalef: bool = False
     dots: frozenset[str] = frozenset()
 
+    def emitter(self) -> Emitter:
+        """What writes code for this target."""
+        return Emitter(
+            self.lanes, has_fma=self.has_fma, has_scalef=self.has_scalef, dots=self.dots
+        )
+
 
 class KernelWriter:
     """Writes the function of one rtask.kernel."""
 
-    def __init__(self, kernel: ir.Operation, features: CpuFeatures) -> None:
+    SIGNATURE = "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr"
+    VISIBILITY = ""
+
+    def __init__(self, kernel: ir.Operation, emitter: Emitter) -> None:
         self._block = kernel.regions[0].blocks[0]
         self._name = ir.StringAttr(kernel.attributes["sym_name"]).value
         self._sequential = ir.StringAttr(kernel.attributes["kind"]).value == "sequential"
         self._tiling = Tiling.of(kernel)
-        self._e = Emitter(
-            features.lanes,
-            has_fma=features.has_fma,
-            has_scalef=features.has_scalef,
-            dots=features.dots,
-        )
+        self._e = emitter
         self._results = yielded(self._block)
         self._buffers: dict[ir.Value, Buffer] = {}
         self._stages = stages_of(kernel, self._tiling.tile)
@@ -64,9 +68,9 @@ class KernelWriter:
             self._buffers[argument] = self._buffer(k, argument, readonly=True)
         base = len(list(self._block.arguments))
         outputs = [self._buffer(base + k, r, readonly=False) for k, r in enumerate(self._results)]
-        self._evaluator = Evaluator(e, self._buffers)
+        self._evaluator = self._new_evaluator()
         root = reduction_root(self._results[0]) if len(self._results) == 1 else None
-        self._tiles = TileWriter(self._name, tiling, self._evaluator, root)
+        self._tiles = self._tile_writer(self._name, tiling, root)
 
         def task(i: Linear, _: list) -> None:
             position = e.pure(
@@ -80,17 +84,27 @@ class KernelWriter:
         e.define("%count_end")
         e.line("%count_end = arith.addi %count, %zero : i64")
         if self._sequential:
-            SequentialWriter(e, self._evaluator, outputs).write(self._results)
+            self._in_order(outputs)
         elif all(g == 1 for g in tiling.grid):
             self._tile([Linear()] * len(tiling.grid), outputs)
         else:
             e.loop(Linear(0), Linear.of("%count_end"), 1, [], task)
         lines = "\n".join("  " + text for text in e.text())
-        signature = (
-            "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr"
-        )
-        head = f"func.func @{self._name}({signature}) {{\n  %zero = arith.constant 0 : i64"
-        return f"{head}\n{lines}\n  return\n}}", e.externals
+        head = f"func.func {self.VISIBILITY}@{self._name}({self.SIGNATURE}) {{"
+        return f"{head}\n  %zero = arith.constant 0 : i64\n{lines}\n  return\n}}", e.externals
+
+    # -- what another kind of execution unit does in another way
+    def _new_evaluator(self) -> Evaluator:
+        """What reads elements of this kernel."""
+        return Evaluator(self._e, self._buffers)
+
+    def _tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> TileWriter:
+        """What writes the boxes of a task; `root`: see `TileWriter`."""
+        return TileWriter(name, tiling, self._evaluator, root)
+
+    def _in_order(self, outputs: list[Buffer]) -> None:
+        """The body of a sequential task."""
+        SequentialWriter(self._e, self._evaluator, outputs).write(self._results)
 
     def _buffer(self, index: int, value: ir.Value, *, readonly: bool) -> Buffer:
         e = self._e
@@ -194,12 +208,13 @@ class KernelWriter:
         ]
         pointer = "%workspace"
         if stage.offset:
-            text = f"llvm.getelementptr %workspace[{stage.offset}] : (!llvm.ptr) -> !llvm.ptr, i8"
-            pointer = e.pure(text, [], "p")
+            type_ = e.pointer_type("%workspace")
+            text = f"llvm.getelementptr %workspace[{stage.offset}] : ({type_}) -> {type_}, i8"
+            pointer = e.pointer(e.pure(text, [], "p"), type_)
         origin = tuple(r.start for r in own)
         buffer = Buffer(pointer, stage.shape, element_of(stage.value), False, origin)
         name = f"{self._name}, stage {stage.offset}"
-        writer = TileWriter(name, stage.tiling, self._evaluator, reduction_root(stage.value))
+        writer = self._tile_writer(name, stage.tiling, reduction_root(stage.value))
         whole = Piece((0,) * len(shape), shape, stage.value, (0,) * len(shape))
         writer.write(whole, own, [stage.value], [buffer])
         return buffer

@@ -37,7 +37,7 @@ class VdeviceToCpu(Pass):
             op = view.operation
             if op.name == "rtask.kernel":
                 try:
-                    text, externals = KernelWriter(op, features).write()
+                    text, externals = KernelWriter(op, features.emitter()).write()
                 except CompilerError as error:
                     raise PassFailure(op, str(error)) from error
                 texts.append(text)

@@ -73,7 +73,7 @@ class Code:
 def write(kernel: ir.Operation, features: CpuFeatures) -> Code:
     """The code of an rtask.kernel. Raises CompilerError where none can be generated."""
     name = ir.StringAttr(kernel.attributes["sym_name"]).value
-    text, externals = KernelWriter(kernel, features).write()
+    text, externals = KernelWriter(kernel, features.emitter()).write()
     tasks = ir.IntegerAttr(kernel.attributes["tasks"]).value
     tiling = Tiling.of(kernel)
     workspace = workspace_bytes(kernel, tiling.tile)

@@ -20,6 +20,7 @@ import numpy as np
 
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime import container
+from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty
 from rcompiler.runtime.program import (
@@ -46,7 +47,7 @@ class Artifact:
     """Everything that is needed to run a model.
 
     Attributes:
-        image: linked code (of `codegen.link`), the schedule interpreter included.
+        image: linked code (of `codegen.link`) or code for a GPU, the schedule interpreter included.
         kernels: by kernel number of the streams.
         programs: launches, run in this order.
         inputs, outputs: signature; external bases in this order.
@@ -58,7 +59,7 @@ class Artifact:
         stages: texts by name: the compilation stages, and the report as JSON.
     """
 
-    image: Image
+    image: Image | GpuImage
     kernels: tuple[KernelEntry, ...]
     programs: tuple[Program, ...]
     inputs: tuple[Tensor, ...]
@@ -93,7 +94,7 @@ class Artifact:
             check_tensor(tensor)
         for kernel in self.kernels:
             if (
-                not 0 <= self.image.symbols.get(kernel.name, -1) < self.image.text
+                not self.image.provides(kernel.name)
                 or not 0 <= kernel.outputs <= len(kernel.operand_bytes)
                 or min(kernel.operand_bytes, default=0) < 0
                 or len(kernel.operand_bytes) > MAX_OPERANDS
@@ -134,9 +135,7 @@ class Artifact:
         header = {**header, "certificate": self.certificate, "provenance": dict(self.provenance)}
         for name in self.stages:
             sections[_STAGE + name] = _packed(self.stages, name)
-        dynamic = any(program.taken_by for program in self.programs)
-        version = container.DYNAMIC if dynamic else container.STATIC
-        container.write(Path(path), header, dict(sorted(sections.items())), version)
+        container.write(Path(path), header, dict(sorted(sections.items())), self._version())
 
     @staticmethod
     def load(path: str | Path, *, full: bool = False, mapped: bool = True) -> "Artifact":
@@ -160,20 +159,19 @@ class Artifact:
             raise ArtifactError(f"{path}: {error}") from None
         return artifact
 
+    def _version(self) -> int:
+        """Of the format: the least that says it all."""
+        if isinstance(self.image, GpuImage):
+            return container.GPU
+        dynamic = any(program.taken_by for program in self.programs)
+        return container.DYNAMIC if dynamic else container.STATIC
+
     def _encoded(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and sections that decide the results, as the certificate covers them."""
         image = self.image
         streams = [stream for program in self.programs for stream in program.streams]
         header = {
-            "image": {
-                "text": image.text,
-                "rodata": image.rodata,
-                "memory": image.memory,
-                "symbols": dict(image.symbols),
-                "slots": image.slots,
-                "externals": list(image.externals),
-                "relatives": [list(pair) for pair in image.relatives],
-            },
+            "image": self.image.header(),
             "kernels": [
                 [k.name, k.tasks, list(k.operand_bytes), k.outputs, k.workspace]
                 for k in self.kernels
@@ -264,17 +262,8 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
     return artifact, string(header["certificate"])
 
 
-def _decode_image(entry: Any, content: bytes) -> Image:
-    return Image(
-        content=content,
-        text=integer(entry["text"]),
-        rodata=integer(entry["rodata"]),
-        memory=integer(entry["memory"]),
-        symbols={string(name): integer(at) for name, at in entry["symbols"].items()},
-        slots=integer(entry["slots"]),
-        externals=strings(entry["externals"]),
-        relatives=tuple((integer(a), integer(b)) for a, b in entry["relatives"]),
-    )
+def _decode_image(entry: Any, content: bytes) -> Image | GpuImage:
+    return (GpuImage if "chip" in entry else Image).decoded(entry, content)
 
 
 def _decode_program(entry: Any, streams: tuple[np.ndarray, ...]) -> Program:

@@ -33,7 +33,8 @@ MAGIC = b"\x93RCX"
 # Format versions: what a file needs a reader to know. A file has the least that says it all.
 STATIC = 2
 DYNAMIC = 3  # programs whose streams are queues that EUs take: "taken_by"
-VERSIONS = (STATIC, DYNAMIC)
+GPU = 4  # code for a GPU
+VERSIONS = (STATIC, DYNAMIC, GPU)
 _PREFIX = struct.Struct("<4sIQ32s16x")
 _ALIGNMENT = 64
 _STRONG_UP_TO = 8 << 20

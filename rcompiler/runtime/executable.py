@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from rcompiler.errors import DeviceError
+from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime import tables
 from rcompiler.runtime.arguments import Arrays, Parameter, arrange
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.binding import Binding
 from rcompiler.runtime.cpuinfo import require_flags
-from rcompiler.runtime.image import LoadedImage
+from rcompiler.runtime.image import Image, LoadedImage
 from rcompiler.runtime.memory import Results, address, arena
 from rcompiler.runtime.schedule import combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
@@ -63,6 +63,11 @@ class Executable:
         """
         waiting = Waiting(limit_s=wait_limit_s)
         artifact.check()
+        if not isinstance(artifact.image, Image):
+            raise ArtifactError(
+                f"the model is compiled for '{artifact.target}', which is no CPU; load it with "
+                "rcompiler.load, on a machine that has such a device"
+            )
         require_flags(artifact.target, artifact.cpu_flags)
         if validate is not None:
             validate(artifact)

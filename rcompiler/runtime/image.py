@@ -19,8 +19,10 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from rcompiler.errors import ArtifactError, DeviceError
+from rcompiler.runtime.untrusted import integer, string, strings
 
 PAGE = 4096
 # No model comes near this; it bounds what a damaged file can make the loader reserve.
@@ -65,6 +67,36 @@ class Image:
     slots: int
     externals: tuple[str, ...]
     relatives: tuple[tuple[int, int], ...]
+
+    def header(self) -> dict[str, object]:
+        """All but the content, as JSON data."""
+        return {
+            "text": self.text,
+            "rodata": self.rodata,
+            "memory": self.memory,
+            "symbols": dict(self.symbols),
+            "slots": self.slots,
+            "externals": list(self.externals),
+            "relatives": [list(pair) for pair in self.relatives],
+        }
+
+    @staticmethod
+    def decoded(entry: Any, content: bytes) -> "Image":
+        """From untrusted JSON data; wrong types raise what `container.decoded` catches."""
+        return Image(
+            content=content,
+            text=integer(entry["text"]),
+            rodata=integer(entry["rodata"]),
+            memory=integer(entry["memory"]),
+            symbols={string(name): integer(at) for name, at in entry["symbols"].items()},
+            slots=integer(entry["slots"]),
+            externals=strings(entry["externals"]),
+            relatives=tuple((integer(a), integer(b)) for a, b in entry["relatives"]),
+        )
+
+    def provides(self, kernel: str) -> bool:
+        """Whether it has the code of this rKernel."""
+        return 0 <= self.symbols.get(kernel, -1) < self.text
 
     def check(self) -> None:
         """Refuse an image whose parts do not fit together.

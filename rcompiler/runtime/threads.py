@@ -9,7 +9,7 @@ import ctypes
 import os
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from os import getpid
@@ -21,10 +21,10 @@ from rcompiler.errors import DeviceError
 from rcompiler.runtime import control as at
 from rcompiler.runtime import tables
 from rcompiler.runtime.image import LoadedImage
-from rcompiler.runtime.loops import executed, iterations, lines, parse
 from rcompiler.runtime.memory import address, arena
 from rcompiler.runtime.program import KernelEntry
-from rcompiler.runtime.schedule import Piece, Schedule
+from rcompiler.runtime.post_mortem import PostMortem, at_word
+from rcompiler.runtime.schedule import Schedule
 from rcompiler.runtime.stamps import Stamps
 
 _WORD = 8
@@ -32,7 +32,6 @@ _PAGE = 4096
 _JOIN_S = 5.0
 _BUSY_FACTOR = 30
 _DAY_S = 86400  # in ns and times the factor it is still far from 64 bits
-Place = tuple[int, tuple[int, ...]]  # word of a stream, iterations of the loops around it
 _Worker = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _Stop = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _Launch = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
@@ -140,71 +139,10 @@ class Team:
         event, expected, actual = (int(unit[i]) for i in (at.EVENT, at.EXPECTED, at.ACTUAL))
         if event == at.ON_WORKERS:
             return f"EU 0 waits for {expected - actual} worker(s) to finish"
-        piece, (position, turns) = self._now(eu)
-        queue = f" in queue {piece.queue}" if piece.queue >= 0 else ""
-        turn = f", iteration {'.'.join(map(str, turns))}" if turns else ""
-        near = _neighbours(piece, (position, turns))
-        where = f"EU {eu}{queue} at word {position}{turn}{near} waits for"
+        found = self._shared.post_mortem(self._schedule, self.threads)
         if event == at.ON_BARRIER:
-            return f"{where} {expected - actual} more EU(s) at a barrier"
-        before = self._earlier(event)
-        return (
-            f"{where} signal {expected - before} of event '{self._schedule.events[event]}', which "
-            f"came {actual - before} times{self._signallers(event)}"
-        )
-
-    def _now(self, eu: int) -> tuple[Piece, Place]:
-        """Where an EU is: in which stream, at which word, in which iteration of each loop there."""
-        piece, position = self._schedule.find(eu, int(self._shared.units[eu][at.POSITION]))
-        turns = iterations(parse(piece.stream), position, self._shared.stream(piece))
-        return piece, (position, tuple(turns))
-
-    def _earlier(self, event: int) -> int:
-        """The count of an event at the start of the launch."""
-        return (int(self._shared.control[at.EPOCH]) - 1) * self._schedule.totals[event]
-
-    def _signallers(self, event: int) -> str:
-        late = []
-        for who, piece, now in self._open():
-            gone = False
-            for line, index in executed(parse(piece.stream)):
-                gone = gone or (line.position, index) == now
-                if gone and line.opcode == tables.SIGNAL and line.at(index)[0] == event:
-                    late.append(f"{who} at word {line.position}")
-        return f" (still to come from {', '.join(late[:4])})" if late else " (nobody is left to)"
-
-    def _open(self) -> Iterator[tuple[str, Piece, Place]]:
-        """What is not over: whose it is, and from where on."""
-        for eu in range(self.threads):
-            own = self._schedule.threads[eu]
-            piece, now = self._now(eu)
-            if piece is not own:
-                yield f"EU {eu} in queue {piece.queue}", piece, now
-                now = _take(own, piece.event)
-            yield f"EU {eu}", own, now
-        for piece in self._schedule.queues:
-            if piece.queue >= self._shared.count(piece.event) - self._earlier(piece.event):
-                yield f"queue {piece.queue}", piece, (0, ())
-
-
-def _take(own: Piece, event: int) -> Place:
-    """Where in its stream a thread is that runs one of the queues that this event counts."""
-    for line in lines(parse(own.stream)):
-        if line.opcode == tables.TAKE and line.operands[0] == event:
-            return line.position, ()
-    raise AssertionError(f"no thread takes queues of event {event}")
-
-
-def _neighbours(piece: Piece, now: Place) -> str:
-    names = piece.operators
-    done = 0
-    for line, index in executed(parse(piece.stream)):
-        if (line.position, index) == now:
-            break
-        done += line.opcode == tables.RUN
-    after = f"after operator '{names[done - 1]}'" if done else ""
-    before = f"before operator '{names[done]}'" if done < len(names) else ""
-    return f" ({', '.join(filter(None, (after, before)))})" if after or before else ""
+            return found.at_barrier(eu, expected - actual)
+        return found.at_event(eu, event, expected)
 
 
 class _Process:
@@ -298,7 +236,8 @@ class _Shared:
         if any(map(tables.loops, schedule.streams)):  # threads count in them
             self._words = arena(schedule.words.nbytes, "streams").view(np.int64)
             self._words[:] = schedule.words
-        self.streams = [self.stream(piece) for piece in schedule.threads]
+        places = [(piece.start, len(piece.stream)) for piece in schedule.threads]
+        self.streams = [self._words[start : start + size] for start, size in places]
         self._stream_table = np.array([address(s) for s in self.streams], np.int64)
         self._kernel_table = np.array([*(code.function(k.name) for k in kernels), 0], np.int64)
         workspace = max((k.workspace for k in kernels), default=0)
@@ -321,13 +260,13 @@ class _Shared:
         self.control[at.WORKSPACES] = address(self.workspaces)
         self.control[at.WORKSPACE] = workspace
 
-    def stream(self, piece: Piece) -> np.ndarray:
-        """The words of a stream or queue that threads walk."""
-        return self._words[piece.start : piece.start + len(piece.stream)]
-
-    def count(self, event: int) -> int:
-        """How often an event was counted up, over all launches."""
-        return int(self.events[event * at.LINE])
+    def post_mortem(self, schedule: Schedule, threads: int) -> PostMortem:
+        """Of the launch that stopped now."""
+        positions = self.units[:threads, at.POSITION].tolist()
+        places = [at_word(schedule, self._words, eu, p) for eu, p in enumerate(positions)]
+        counts = self.events.reshape(-1, at.LINE)[: len(schedule.events), 0].tolist()
+        before = int(self.control[at.EPOCH]) - 1
+        return PostMortem(schedule, places, counts, before)
 
     def reset(self) -> None:
         """After an aborted launch: all counters as if it had gone well. No worker may run."""

@@ -119,7 +119,7 @@ class Kernel:
         with dialects.load(ir.Context()), ir.Location.unknown():
             module = ir.Module.parse(self.text)
             kernel = module.body.operations[0].operation
-            source, externals = KernelWriter(kernel, features).write()
+            source, externals = KernelWriter(kernel, features.emitter()).write()
             self.workspace = workspace_bytes(kernel, Tiling.of(kernel).tile)
             generated = ir.Module.parse("\n".join([*externals.values(), source]))
             lower_to_llvm(generated)

@@ -1,0 +1,192 @@
+"""Code of one thread among many: who it is, which values differ from thread to thread, exchange
+between the threads of a warp.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.value import BITS, Val
+
+GLOBAL, SHARED = "!llvm.ptr<1>", "!llvm.ptr<3>"
+
+_Body = Callable[[Linear, list[Val]], Sequence[Val] | None]
+
+
+class SimtEmitter(Emitter):
+    """Writes the body of a device function that all threads of a block call.
+
+    thread: number of the thread in the block. Groups of `width` consecutive threads work on one
+    register tile each; `groups`: of them in a block; group, lane: of this thread.
+    """
+
+    def __init__(self, threads: int, width: int, warp: int) -> None:
+        """threads: of a block; width: of a group, a power of two up to `warp`; warp: threads that
+        take every step together.
+        """
+        super().__init__(1, has_fma=True)
+        self.has_libm = False
+        self.warp, self.width, self.groups = warp, width, threads // width
+        self._varying: set[str] = set()
+        index = self.pure("gpu.thread_id x", [], "t")
+        self.thread = self.pure(f"arith.index_cast {index} : index to i64", [index], "t")
+        self._varying |= {index, self.thread}
+        self.ranges[self.thread] = threads
+        self.group, self.lane_number = self._place()
+
+    def _place(self) -> tuple[Linear, Linear]:
+        """Group and lane of this thread."""
+        if self.width == 1:
+            return Linear.of(self.thread), Linear()
+        by = self.index(Linear(self.width))
+        lane = self.pure(f"arith.remui {self.thread}, {by} : i64", [self.thread, by], "lane")
+        group = self.pure(f"arith.divui {self.thread}, {by} : i64", [self.thread, by], "group")
+        self.ranges[lane], self.ranges[group] = self.width, self.groups
+        if self.width == self.warp:  # all threads of a warp are in the same group
+            self._varying.discard(group)
+        return Linear.of(group), Linear.of(lane)
+
+    # -- which values differ between the threads of a warp
+    def varies(self, *names: str) -> bool:
+        """Whether a value may be another one in other threads of the warp."""
+        return not self._varying.isdisjoint(names)
+
+    def pure(
+        self, text: str, operands: Sequence[str], prefix: str = "v", least_depth: int = 0
+    ) -> str:
+        """As `Scopes.pure`; what is computed from values that vary varies, too."""
+        name = super().pure(text, operands, prefix, least_depth)
+        if self.varies(*operands):
+            self._varying.add(name)
+        return name
+
+    def load(
+        self,
+        pointer: str,
+        element: str,
+        offset: Linear,
+        lanes: int,
+        *,
+        readonly: bool,
+        steps: int = 1,
+    ) -> Val:
+        """As `Emitter.load`, of one element."""
+        value = super().load(pointer, element, offset, lanes, readonly=readonly, steps=steps)
+        if self.varies(*(symbol for symbol, _ in offset.terms)):
+            self._varying.add(value.name)
+        return value
+
+    def loop(
+        self, low: Linear, high: Linear, step: int, carried: Sequence[Val], body: _Body
+    ) -> list[Val]:
+        """As `Emitter.loop`; carried values count as varying."""
+        apart = self.varies(*(symbol for symbol, _ in (*low.terms, *high.terms)))
+
+        def marked(i: Linear, values: list[Val]) -> Sequence[Val] | None:
+            self._varying.update(value.name for value in values)
+            if apart:
+                self._varying.update(symbol for symbol, _ in i.terms)
+            return body(i, values)
+
+        results = super().loop(low, high, step, carried, marked)
+        self._varying.update(value.name for value in results)
+        return results
+
+    def branch(
+        self, condition: str, then: Callable[[], Sequence[Val]], other: Callable[[], Sequence[Val]]
+    ) -> list[Val]:
+        """As `Emitter.branch`; its results count as varying."""
+        results = super().branch(condition, then, other)
+        self._varying.update(value.name for value in results)
+        return results
+
+    # -- lanes of a group
+    def active_lane(self, lanes: int) -> Linear:
+        """The lane, in threads beyond the first `lanes` of a group the last of these: what it is
+        read by stays in bounds.
+        """
+        if lanes >= self.width:
+            return self.lane_number
+        if lanes == 1:
+            return Linear()
+        own, last = self.index(self.lane_number), self.index(Linear(lanes - 1))
+        name = self.pure(f"arith.minsi {own}, {last} : i64", [own, last])
+        self.ranges[name] = lanes
+        return Linear.of(name)
+
+    def is_active(self, lanes: int) -> str | None:
+        """An i1: is this one of the first `lanes` threads of its group? None: all are."""
+        if lanes >= self.width:
+            return None
+        own, limit = self.index(self.lane_number), self.index(Linear(lanes))
+        return self.pure(f"arith.cmpi slt, {own}, {limit} : i64", [own, limit])
+
+    def only(self, condition: str | None, write: Callable[[], None]) -> None:
+        """What `write` writes, where the condition holds; None: everywhere."""
+        if condition is None:
+            write()
+            return
+
+        def then() -> Sequence[Val]:
+            write()
+            return []
+
+        self.branch(condition, then, lambda: [])
+
+    def barrier(self) -> None:
+        """All threads of the block meet; what they wrote before is seen by all behind it."""
+        self.line("gpu.barrier")
+
+    # -- exchange between the threads of a warp, which must all be here
+    def exchange(self, value: Val, distance: int) -> Val:
+        """The value of the thread whose lane differs in the bit `distance`."""
+        return self._shuffle("xor", value, self._word(distance))
+
+    def broadcast(self, value: Val, lane: Linear) -> Val:
+        """The value of the thread in `lane`."""
+        number = self.index(lane)
+        word = self.pure(f"arith.trunci {number} : i64 to i32", [number])
+        return self._shuffle("idx", value, word)
+
+    def _shuffle(self, mode: str, value: Val, offset: str) -> Val:
+        """Words of 32 bits travel; narrower and wider values are made of them and back."""
+        bits = BITS[value.element]
+        if value.element in ("f32", "i32"):
+            return self._shuffled(mode, value, offset)
+        if value.element[0] != "i":
+            raw = self.op(
+                f"arith.bitcast {value.name} : {value.element} to i{bits}", [value], f"i{bits}"
+            )
+            moved = self._shuffle(mode, raw, offset)
+            text = f"arith.bitcast {moved.name} : i{bits} to {value.element}"
+            return self.op(text, [moved], value.element)
+        if bits < 32:
+            wide = self.op(f"arith.extui {value.name} : i{bits} to i32", [value], "i32")
+            moved = self._shuffled(mode, wide, offset)
+            return self.op(f"arith.trunci {moved.name} : i32 to i{bits}", [moved], value.element)
+        places = self.constant(32, "i64")
+        names = f"{value.name}, {places.name}"
+        high = self.op(f"arith.shrui {names} : i64", [value, places], "i64")
+        halves = []
+        for half in (value, high):
+            word = self.op(f"arith.trunci {half.name} : i64 to i32", [half], "i32")
+            moved = self._shuffled(mode, word, offset)
+            halves.append(self.op(f"arith.extui {moved.name} : i32 to i64", [moved], "i64"))
+        low, high = halves
+        raised = self.op(f"arith.shli {high.name}, {places.name} : i64", [high, places], "i64")
+        return self.op(f"arith.ori {low.name}, {raised.name} : i64", [low, raised], "i64")
+
+    def _shuffled(self, mode: str, value: Val, offset: str) -> Val:
+        """Not `pure`: all threads of the warp must take part, so it stays where it is written."""
+        name, valid = self.define(self.fresh("s")), self.define(self.fresh("s"))
+        width = self._word(self.warp)
+        self.line(
+            f"{name}, {valid} = gpu.shuffle {mode} {value.name}, {offset}, {width} : {value.type}"
+        )
+        self._varying.add(name)
+        return Val(name, value.element)
+
+    def _word(self, number: int) -> str:
+        return self.pure(f"arith.constant {number} : i32", [], "k")

@@ -1,0 +1,126 @@
+"""One rKernel as a device function that all threads of a block call together.
+
+    func.func private @k(%words: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %first: i64, %count: i64,
+                         %stride: i64, %workspace: !llvm.ptr<3>)
+
+`words` points to a pair (base, byte offset) for each operand and then for each result, as in the
+stream of the schedule; `bases` to the memories that bases number; `workspace` is shared memory for
+the stages of a task. What earlier tasks wrote is there when the function is called; what it writes
+is there for other threads after the next barrier.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+from rcompiler.kernelgen.kernel import KernelWriter
+from rcompiler.kernelgen.region import Generic, element_of, shape_of
+from rcompiler.kernelgen.scratch import Scratch
+from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, SimtEmitter
+from rcompiler.kernelgen.simt.reduction import WarpReducer, by_warps
+from rcompiler.kernelgen.simt.tile import SimtTileWriter
+from rcompiler.kernelgen.stages import Stage, stages_of
+from rcompiler.kernelgen.tiling import Range, Tiling
+
+
+@dataclass(frozen=True)
+class SimtFeatures:
+    """What code generation must know of the target: threads of a block, and of a warp."""
+
+    threads: int
+    warp: int = 32
+
+
+class SimtKernelWriter(KernelWriter):
+    """Writes the function of one rtask.kernel."""
+
+    SIGNATURE = (
+        f"%words: {GLOBAL}, %bases: {GLOBAL}, %first: i64, %count: i64, %stride: i64, "
+        f"%workspace: {SHARED}"
+    )
+    VISIBILITY = "private "
+
+    def __init__(self, kernel: ir.Operation, features: SimtFeatures) -> None:
+        width = _width(kernel, features.warp)
+        self._simt = SimtEmitter(features.threads, width, features.warp)
+        super().__init__(kernel, self._simt)
+        self._simt.pointer("%workspace", SHARED)
+
+    def _new_evaluator(self) -> Evaluator:
+        return _SimtEvaluator(self._simt, self._buffers, alone=self._sequential)
+
+    def _tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> SimtTileWriter:
+        return SimtTileWriter(name, tiling, self._evaluator, self._simt)
+
+    def _in_order(self, outputs: list[Buffer]) -> None:
+        """One thread does it all."""
+        e = self._simt
+        thread, zero = e.thread, e.index(Linear())
+        first = e.pure(f"arith.cmpi eq, {thread}, {zero} : i64", [thread, zero])
+        e.only(first, lambda: super(SimtKernelWriter, self)._in_order(outputs))
+
+    def _buffer(self, index: int, value: ir.Value, *, readonly: bool) -> Buffer:
+        e = self._e
+        base = self._word(2 * index, "i64")
+        offset = self._word(2 * index + 1, "i64")
+        text = f"llvm.getelementptr %bases[{base}] : ({GLOBAL}, i64) -> {GLOBAL}, i64"
+        slot = e.pure(text, [base], "p")
+        memory = e.pure(f"llvm.load {slot} : {GLOBAL} -> {GLOBAL}", [slot], "p")
+        text = f"llvm.getelementptr {memory}[{offset}] : ({GLOBAL}, i64) -> {GLOBAL}, i8"
+        pointer = e.pointer(e.pure(text, [memory, offset], "p"), GLOBAL)
+        return Buffer(pointer, shape_of(value), element_of(value), readonly)
+
+    def _word(self, number: int, type_: str) -> str:
+        """A word of the instruction."""
+        e = self._e
+        text = f"llvm.getelementptr %words[{number}] : ({GLOBAL}) -> {GLOBAL}, i64"
+        slot = e.pure(text, [], "p")
+        return e.pure(f"llvm.load {slot} : {GLOBAL} -> {type_}", [slot])
+
+    def _in_stages(self, ranges: list[Range], outputs: list[Buffer]) -> None:
+        if self._stages:
+            self._simt.barrier()  # who still reads the tiles of the step or task before
+        super()._in_stages(ranges, outputs)
+
+    def _stage(self, stage: Stage, ranges: list[Range]) -> Buffer:
+        buffer = super()._stage(stage, ranges)
+        self._simt.barrier()
+        return buffer
+
+
+class _SimtEvaluator(Evaluator):
+    """Reads tensor elements for one thread."""
+
+    def __init__(
+        self, emitter: SimtEmitter, buffers: dict[ir.Value, Buffer], *, alone: bool
+    ) -> None:
+        """alone: one thread runs the body, so none can share in its sums."""
+        super().__init__(emitter, buffers)
+        if not alone:
+            self.reducer = WarpReducer(self, emitter)
+        self._scratch = _NoScratch(self)
+
+
+class _NoScratch(Scratch):
+    """Rows in a memory of each thread would be slower than to compute their values again."""
+
+    def columns(self, generic: Generic) -> list[int]:
+        return []
+
+
+def _width(kernel: ir.Operation, warp: int) -> int:
+    """Threads that work on one register tile: a whole warp where its lanes share in sums, else as
+    many as the widest vector has lanes.
+    """
+    block = kernel.regions[0].blocks[0]
+    generics = [v.operation for v in block.operations if v.operation.name == "linalg.generic"]
+    if any(by_warps(Generic(op)) for op in generics):
+        return warp
+    tiling = Tiling.of(kernel)
+    tilings = [tiling, *(stage.tiling for stage in stages_of(kernel, tiling.tile))]
+    lanes = max(t.lanes if t.vector_dim >= 0 else 1 for t in tilings)
+    return min(1 << (max(lanes, 1).bit_length() - 1), warp)

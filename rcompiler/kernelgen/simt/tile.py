@@ -1,0 +1,154 @@
+"""The tile of one task, its register tiles shared out to the groups of threads of a block."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.boxes import step_cover
+from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+from rcompiler.kernelgen.simt.emitter import SimtEmitter
+from rcompiler.kernelgen.tile import TileWriter, _Leaf, _Source
+from rcompiler.kernelgen.tiling import Range, Tiling
+from rcompiler.kernelgen.value import Val
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """Equal steps along one dim: `count` of them, or up to the SSA bound of it, from `start`."""
+
+    start: Linear
+    size: int
+    count: int | Linear
+
+
+class SimtTileWriter(TileWriter):
+    """Writes boxes of results: each group of threads its register tiles, one after the other."""
+
+    def __init__(
+        self, name: str, tiling: Tiling, evaluator: Evaluator, emitter: SimtEmitter
+    ) -> None:
+        # A thread's sums stay in its registers, and every thread reads what it needs: cutting the
+        # reduction would only store the sums in between.
+        lanes = min(max(tiling.lanes, 1), emitter.width) if tiling.vector_dim >= 0 else 1
+        alone = replace(tiling, reduction_tile=None, lanes=lanes)
+        super().__init__(name, alone, evaluator, None)
+        self._simt = emitter
+
+    def _loops(
+        self,
+        order: list[int],
+        ranges: list[Range],
+        base: list[Linear],
+        steps: list[int],
+        leaf: _Leaf,
+    ) -> None:
+        for choice in itertools.product(*(self._cover(d, ranges[d]) for d in order)):
+            self._share_out(dict(zip(order, choice, strict=True)), base, steps, leaf)
+
+    def _cover(self, dim: int, span: Range) -> list[_Steps]:
+        """The register tiles along one dim."""
+        if span.extent is None:
+            return [_Steps(span.start, 1, span.end + span.start * -1)]
+        registers = self._tiling.register_tile
+        size = registers[dim] if dim < len(registers) else 1
+        if dim == self._tiling.vector_dim:
+            lanes = self._tiling.lanes
+            size = max(size // lanes, 1) * lanes
+            count, rest = divmod(span.extent, size)
+            parts = [(size, count), (rest, 1)]
+        else:
+            parts = step_cover(span.extent, size, even=self._sums)
+        found, start = [], span.start
+        for size, count in parts:
+            if size and count:
+                found.append(_Steps(start, size, count))
+                start = start + size * count
+        return found
+
+    def _share_out(
+        self, parts: dict[int, _Steps], base: list[Linear], steps: list[int], leaf: _Leaf
+    ) -> None:
+        """All combinations of the steps of each dim; the last dim of `parts` changes fastest."""
+        e = self._simt
+        sizes = [parts[d].size for d in range(len(base))]
+        total = self._product([part.count for part in parts.values()])
+
+        def tile(number: Linear, _: list[Val]) -> None:
+            if total.is_constant:
+                e.ranges.update((symbol, total.constant) for symbol, _ in number.terms)
+            at = list(base)
+            for d, part in reversed(parts.items()):
+                number, position = self._divide(number, part.count)
+                at[d] = position * part.size + part.start
+            leaf(at, sizes)
+
+        e.loop(e.group, total, e.groups, [], tile)
+
+    def _product(self, counts: list[int | Linear]) -> Linear:
+        fixed = math.prod(count for count in counts if isinstance(count, int))
+        e, total = self._simt, Linear(fixed)
+        for count in counts:
+            if isinstance(count, Linear):
+                a, b = e.index(total), e.index(count)
+                total = Linear.of(e.pure(f"arith.muli {a}, {b} : i64", [a, b]))
+        return total
+
+    def _divide(self, number: Linear, by: int | Linear) -> tuple[Linear, Linear]:
+        """Quotient and remainder."""
+        if isinstance(by, int):
+            return self._evaluator.split(number, by)
+        e = self._simt
+        a, b = e.index(number), e.index(by)
+        parts = (e.pure(f"arith.{op} {a}, {b} : i64", [a, b]) for op in ("divui", "remui"))
+        quotient, remainder = parts
+        return Linear.of(quotient), Linear.of(remainder)
+
+    def _register_tile(
+        self,
+        base: list[Linear],
+        steps: list[int],
+        sources: list[_Source],
+        outputs: list[Buffer],
+    ) -> None:
+        """All positions of one register tile: reductions together, then the elementwise rest, then
+        the stores.
+        """
+        e, placed = self._simt, self._placed(base, steps)
+        self._prepared.clear()
+        for value, piece in sources:
+            if value is not None:
+                shifted = [
+                    [c + -s for c, s in zip(at, piece.shift, strict=True)] for at, _ in placed
+                ]
+                self._prepare(value, shifted, 0)
+        for at, lanes in placed:
+            values = self._values(sources, at, 0)
+
+            def store(at: list[Linear] = at, values: list[Val] = values) -> None:
+                for value, output in zip(values, outputs, strict=True):
+                    self._store(value, output, output.offset(at), 0)
+
+            e.only(e.is_active(lanes), store)
+
+    def _placed(
+        self, base: list[Linear], steps: list[int]
+    ) -> list[tuple[list[Linear], int]]:
+        """The coordinates of this thread's elements, and how many lanes have one there."""
+        e, vector, lanes = self._simt, self._tiling.vector_dim, self._tiling.lanes
+        offsets = [
+            range(0, step, lanes) if d == vector else range(step) for d, step in enumerate(steps)
+        ]
+        placed = []
+        for inner in itertools.product(*offsets):
+            at = [c + o for c, o in zip(base, inner, strict=True)]
+            active = 1
+            if vector >= 0:
+                active = min(lanes, steps[vector] - inner[vector])
+                at[vector] = at[vector] + e.active_lane(active)
+            placed.append((at, active))
+        return placed

@@ -1,0 +1,53 @@
+"""vdevice-to-gpu: S4 -> S5, a gpu.module with one persistent kernel.
+
+Before:
+    "rtask.kernel"() ({ linalg on tensors }) {sym_name = "k_3f09a1b2c4d5e6f7", ...} ;
+    "vdevice.program"() ...
+After:
+    gpu.module @rcompiler {
+      func.func private @k_3f09a1b2c4d5e6f7(%words: !llvm.ptr<1>, ...) ; all threads of a block
+      gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %epoch: i64) kernel
+    }
+The schedule is data (tables made from the same S4 text): the kernel walks it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.device.target import find_device
+from rcompiler.errors import CompilerError
+from rcompiler.kernelgen.simt.kernel import SimtFeatures, SimtKernelWriter
+from rcompiler.kernelgen.simt.program import program_text
+from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes.schedule.program_ir import read_kernels
+
+
+@dataclass(frozen=True)
+class VdeviceToGpu(Pass):
+    """Generate a persistent GPU kernel that walks the schedule."""
+
+    device: str = "h200"
+    threads: int = 256
+
+    def run(self, module: ir.Operation) -> None:
+        features = SimtFeatures(self.threads, find_device(self.device).compute.warp)
+        names = list(read_kernels(module))
+        block = module.regions[0].blocks[0]
+        texts: dict[str, str] = {}
+        for view in block.operations:
+            op = view.operation
+            if op.name == "rtask.kernel":
+                name = ir.StringAttr(op.attributes["sym_name"]).value
+                try:
+                    texts[name], _ = SimtKernelWriter(op, features).write()
+                except CompilerError as error:
+                    raise PassFailure(op, str(error)) from error
+        text = program_text(names, [texts[name] for name in names], self.threads)
+        generated = ir.Module.parse(text, module.context)
+        for view in reversed(list(block.operations)):
+            view.operation.erase()
+        for view in list(generated.body.operations):
+            block.append(view.operation)

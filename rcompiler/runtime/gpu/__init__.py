@@ -1,0 +1,1 @@
+"""Running a program on a GPU: what a driver must offer, the words a kernel reads, the executable."""

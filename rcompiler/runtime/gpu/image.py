@@ -1,0 +1,98 @@
+"""The code of a model for a GPU: PTX, and machine code where it was assembled ahead of time."""
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from rcompiler.errors import ArtifactError
+from rcompiler.runtime.untrusted import integer, string
+
+MAX_IMAGE = 1 << 28  # bytes
+MAX_THREADS = 1024  # of a block
+MAX_SHARED = 1 << 20  # bytes; a block of any known GPU has less
+_CHIP = re.compile(r"sm_\d{2,3}a?")
+_ENTRY = re.compile(r"[A-Za-z_]\w{0,255}")
+
+
+@dataclass(frozen=True)
+class GpuImage:
+    """Code for one kind of GPU.
+
+    Attributes:
+        ptx: text that any driver of a GPU of this kind compiles.
+        cubin: the same as machine code of `chip`, or nothing.
+        chip: "sm_90a": what the code may use.
+        entry: name of the persistent kernel.
+        threads: of a block.
+        shared: bytes of dynamic shared memory of a block.
+    """
+
+    ptx: bytes
+    cubin: bytes
+    chip: str
+    entry: str
+    threads: int
+    shared: int
+
+    @property
+    def content(self) -> bytes:
+        """PTX, then machine code."""
+        return self.ptx + self.cubin
+
+    def header(self) -> dict[str, object]:
+        """All but the content, as JSON data."""
+        return {
+            "chip": self.chip,
+            "entry": self.entry,
+            "ptx": len(self.ptx),
+            "threads": self.threads,
+            "shared": self.shared,
+        }
+
+    @staticmethod
+    def decoded(entry: Any, content: bytes) -> "GpuImage":
+        """From untrusted JSON data; wrong types raise what `container.decoded` catches."""
+        size = integer(entry["ptx"])
+        if not 0 <= size <= len(content):
+            raise ValueError
+        return GpuImage(
+            ptx=content[:size],
+            cubin=content[size:],
+            chip=string(entry["chip"]),
+            entry=string(entry["entry"]),
+            threads=integer(entry["threads"]),
+            shared=integer(entry["shared"]),
+        )
+
+    def provides(self, kernel: str) -> bool:
+        """Whether it has the code of this rKernel: the entry has that of all of them."""
+        return True
+
+    def check(self) -> None:
+        """Refuse impossible facts.
+
+        Raises:
+            ArtifactError: naming the first of them.
+        """
+        rules = {
+            f"more than {MAX_IMAGE} bytes": len(self.ptx) + len(self.cubin) <= MAX_IMAGE,
+            "no code": bool(self.ptx),
+            f"the unknown chip '{self.chip}'": _CHIP.fullmatch(self.chip),
+            "an entry that is no name": _ENTRY.fullmatch(self.entry),
+            f"blocks of {self.threads} threads": 1 <= self.threads <= MAX_THREADS,
+            f"{self.shared} bytes of shared memory": 0 <= self.shared <= MAX_SHARED,
+        }
+        for what, holds in rules.items():
+            if not holds:
+                raise ArtifactError(f"GPU code: it has {what}; compile the model again")
+
+    @property
+    def capability(self) -> tuple[int, int]:
+        """Compute capability: (9, 0) for sm_90a."""
+        digits = self.chip.removeprefix("sm_").removesuffix("a")
+        return int(digits[:-1]), int(digits[-1])
+
+    @property
+    def exact(self) -> bool:
+        """Whether it runs on this capability only, not on later ones."""
+        return self.chip.endswith("a")
