@@ -141,9 +141,7 @@ def model_of(artifact: Artifact, eus: int | None = None, **options: Any) -> Mode
     return model
 
 
-def load(
-    path: str | Path, eus: int | None = None, *, full: bool = False, **options: Any
-) -> Model:
+def load(path: str | Path, eus: int | None = None, *, full: bool = False, **options: Any) -> Model:
     """Load a saved model, prove its schedule and make it ready to run.
 
     Args:

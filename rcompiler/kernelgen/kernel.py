@@ -39,15 +39,15 @@ class CpuFeatures:
 
     def emitter(self) -> Emitter:
         """What writes code for this target."""
-        return Emitter(
-            self.lanes, has_fma=self.has_fma, has_scalef=self.has_scalef, dots=self.dots
-        )
+        return Emitter(self.lanes, has_fma=self.has_fma, has_scalef=self.has_scalef, dots=self.dots)
 
 
 class KernelWriter:
     """Writes the function of one rtask.kernel."""
 
-    SIGNATURE = "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr"
+    SIGNATURE = (
+        "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr"
+    )
     VISIBILITY = ""
 
     def __init__(self, kernel: ir.Operation, emitter: Emitter) -> None:

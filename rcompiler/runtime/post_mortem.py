@@ -13,9 +13,7 @@ from rcompiler.runtime.schedule import Piece, Schedule
 Place = tuple[int, tuple[int, ...]]  # word of a stream, iterations of the loops around it
 
 
-def at_word(
-    schedule: Schedule, words: np.ndarray, eu: int, position: int
-) -> tuple[Piece, Place]:
+def at_word(schedule: Schedule, words: np.ndarray, eu: int, position: int) -> tuple[Piece, Place]:
     """Where an EU is at a word, counted from the start of its stream; `words`: of the schedule, as
     the EUs left them, because loops count in them."""
     piece, position = schedule.find(eu, position)

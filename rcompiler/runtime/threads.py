@@ -22,8 +22,8 @@ from rcompiler.runtime import control as at
 from rcompiler.runtime import tables
 from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
-from rcompiler.runtime.program import KernelEntry
 from rcompiler.runtime.post_mortem import PostMortem, at_word
+from rcompiler.runtime.program import KernelEntry
 from rcompiler.runtime.schedule import Schedule
 from rcompiler.runtime.stamps import Stamps
 

@@ -6,8 +6,6 @@ import itertools
 import math
 from dataclasses import dataclass, replace
 
-from torch_mlir import ir
-
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.boxes import step_cover
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
@@ -135,9 +133,7 @@ class SimtTileWriter(TileWriter):
 
             e.only(e.is_active(lanes), store)
 
-    def _placed(
-        self, base: list[Linear], steps: list[int]
-    ) -> list[tuple[list[Linear], int]]:
+    def _placed(self, base: list[Linear], steps: list[int]) -> list[tuple[list[Linear], int]]:
         """The coordinates of this thread's elements, and how many lanes have one there."""
         e, vector, lanes = self._simt, self._tiling.vector_dim, self._tiling.lanes
         offsets = [

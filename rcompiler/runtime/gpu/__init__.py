@@ -1,1 +1,1 @@
-"""Running a program on a GPU: what a driver must offer, the words a kernel reads, the executable."""
+"""Models on a GPU: what a driver must offer, the words that a kernel reads, the executable."""

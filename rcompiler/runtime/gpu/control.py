@@ -12,19 +12,17 @@ FIELDS = (
     "EVENTS",  # address of the counters: one for each event, the last one for meetings of all EUs
     "COUNTERS",  # how many these are
     "TOTALS",  # address of the number of signals per launch of each event
-    "STEPS",  # address of a word for each EU: instructions of its stream that it has executed
+    "STEPS",  # address of a word for each EU: instructions that it has executed
     "EUS",  # blocks of the launch
     "MEETINGS",  # barriers of all EUs in a launch
     "LIMIT",  # ns that a wait may take
     "REPORT",  # address of the report, which the host can read when the kernel has trapped
 )
-(WORDS, STARTS, EVENTS, COUNTERS, TOTALS, STEPS, EUS, MEETINGS, LIMIT, REPORT) = range(
-    len(FIELDS)
-)
+(WORDS, STARTS, EVENTS, COUNTERS, TOTALS, STEPS, EUS, MEETINGS, LIMIT, REPORT) = range(len(FIELDS))
 SIZE = len(FIELDS)
 
-# The report: word 0 is not 0 when there is one. Behind the head the steps of each EU, then the count
-# of each counter.
+# The report: word 0 is not 0 when there is one. Behind the head the steps of each EU, then the
+# count of each counter.
 REPORT_FIELDS = ("EU", "EVENT", "TARGET", "BEFORE", "STEPS")
 REPORT_EU = 1  # which one waited
 REPORT_EVENT = 2  # what it waited for, or ON_ALL

@@ -76,7 +76,8 @@ class GpuExecutable:
         artifact.check()
         if not isinstance(artifact.image, GpuImage):
             raise ArtifactError(
-                f"the model is compiled for '{artifact.target}', which is no GPU; compile it for one"
+                f"the model is compiled for '{artifact.target}', which is no GPU; compile it for "
+                "a GPU"
             )
         if validate is not None:
             validate(artifact)
@@ -126,7 +127,10 @@ class GpuExecutable:
         return DeviceNeeds(image.chip, self.eus, image.threads, image.shared, memory)
 
     def close(self) -> None:
-        """Give back the memory of the device. Idempotent; also happens when the model is collected."""
+        """Give back the memory of the device, as also happens when the model is collected.
+
+        Idempotent.
+        """
         with self._lock:
             self._closed = True
             if self._loaded is not None:

@@ -1,0 +1,226 @@
+"""The text of the persistent kernel, in the notation of `program.expanded`:
+
+%x := %p[i] : T            a 64-bit word of global memory, read as T
+%p[i] := %x                written
+%x := relaxed %p[i]        read at the scope of the device, in no order; also `acquire`
+%p[i] := relaxed %x
+%q = & %p[i]               its address
+@@NAME                     a number or text that `program` fills in
+"""
+
+# Until the counter at %address is at least %target; by the first thread. EVENT: what it waits for.
+AWAIT_TEXT = """
+scf.if %leader {
+  %since = nvvm.read.ptx.sreg.globaltimer : i64
+  scf.while : () -> () {
+    %seen := acquire %address[0]
+    %short = arith.cmpi slt, %seen, %target : i64
+    scf.condition(%short)
+  } do {
+    nvvm.nanosleep %sleep
+    %now = nvvm.read.ptx.sreg.globaltimer : i64
+    %gone = arith.subi %now, %since : i64
+    %late = arith.cmpi sgt, %gone, %limit : i64
+    scf.if %late {
+      func.call @give_up(%control, %eu, @@EVENT, %target, %before)
+        : (!llvm.ptr<1>, i64, i64, i64, i64) -> ()
+    }
+    scf.yield
+  }
+}
+"""
+
+SIGNAL_TEXT = """
+gpu.barrier
+scf.if %leader {
+  llvm.fence syncscope("device") release
+  %counted = llvm.atomicrmw add %address, %c1 syncscope("device") monotonic
+    : !llvm.ptr<1>, i64
+}
+"""
+
+KERNEL_TEXT = """
+// Write down who waits for what, and where every block is; only the first block that comes here.
+func.func private @give_up(
+    %control: !llvm.ptr<1>, %eu: i64, %event: i64, %target: i64, %before: i64)
+    attributes {no_inline} {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %report := %control[@@AT_REPORT] : !llvm.ptr<1>
+  %found = llvm.cmpxchg %report, %c0, %c1 syncscope("device") monotonic monotonic
+    : !llvm.ptr<1>, i64
+  %mine = llvm.extractvalue %found[1] : !llvm.struct<(i64, i1)>
+  scf.if %mine {
+    %report[@@IN_EU] := %eu
+    %report[@@IN_EVENT] := %event
+    %report[@@IN_TARGET] := %target
+    %report[@@IN_BEFORE] := %before
+    %counters := %control[@@AT_COUNTERS] : i64
+    %events := %control[@@AT_EVENTS] : !llvm.ptr<1>
+    %steps := %control[@@AT_STEPS] : !llvm.ptr<1>
+    %eus := %control[@@AT_EUS] : i64
+    %line = arith.constant @@LINE : i64
+    %head = arith.constant @@IN_STEPS : i64
+    scf.for %k = %c0 to %eus step %c1 : i64 {
+      %where := relaxed %steps[%k]
+      %place = arith.addi %k, %head : i64
+      %report[%place] := %where
+    }
+    %behind = arith.addi %eus, %head : i64
+    scf.for %k = %c0 to %counters step %c1 : i64 {
+      %word = arith.muli %k, %line : i64
+      %count := relaxed %events[%word]
+      %place = arith.addi %k, %behind : i64
+      %report[%place] := %count
+    }
+    llvm.fence release
+    "llvm.intr.trap"() : () -> ()
+  }
+  return
+}
+
+gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %epoch: i64)
+    kernel attributes {known_block_size = array<i32: @@THREADS, 1, 1>} {
+  %c0 = arith.constant 0 : i64
+  %c1 = arith.constant 1 : i64
+  %c2 = arith.constant 2 : i64
+  %c3 = arith.constant 3 : i64
+  %c5 = arith.constant 5 : i64
+  %c6 = arith.constant 6 : i64
+  %nowhere = arith.constant -1 : i64
+  %line = arith.constant @@LINE : i64
+  %end = arith.constant @@OP_END : i64
+  %sleep = arith.constant @@SLEEP : i32
+  %threads = arith.constant @@THREADS : i64
+  %thread_index = gpu.thread_id x
+  %block_index = gpu.block_id x
+  %thread = arith.index_cast %thread_index : index to i64
+  %eu = arith.index_cast %block_index : index to i64
+  %leader = arith.cmpi eq, %thread, %c0 : i64
+  %before = arith.subi %epoch, %c1 : i64
+  %shared = llvm.mlir.addressof @veu_shared : !llvm.ptr<3>
+  %words := %control[@@AT_WORDS] : !llvm.ptr<1>
+  %starts := %control[@@AT_STARTS] : !llvm.ptr<1>
+  %events := %control[@@AT_EVENTS] : !llvm.ptr<1>
+  %totals := %control[@@AT_TOTALS] : !llvm.ptr<1>
+  %steps := %control[@@AT_STEPS] : !llvm.ptr<1>
+  %eus := %control[@@AT_EUS] : i64
+  %meetings := %control[@@AT_MEETINGS] : i64
+  %limit := %control[@@AT_LIMIT] : i64
+  %counters := %control[@@AT_COUNTERS] : i64
+  %last_counter = arith.subi %counters, %c1 : i64
+  %meeting_word = arith.muli %last_counter, %line : i64
+  %meeting = & %events[%meeting_word]
+  %met_before = arith.muli %before, %meetings : i64
+  %start := %starts[%eu] : i64
+  %over:3 = scf.while (%at = %start, %met = %met_before, %made = %c0)
+      : (i64, i64, i64) -> (i64, i64, i64) {
+    %op := %words[%at] : i64
+    %more = arith.cmpi ne, %op, %end : i64
+    scf.condition(%more) %at, %met, %made : i64, i64, i64
+  } do {
+  ^instruction(%at: i64, %met: i64, %made: i64):
+    scf.if %leader {
+      %steps[%eu] := relaxed %made
+    }
+    %w = & %words[%at]
+    %op := %w[0] : i64
+    %number = arith.index_cast %op : i64 to index
+    %next:2 = scf.index_switch %number -> i64, i64
+    case @@OP_RUN {
+      gpu.barrier
+      %kernel := %w[1] : i64
+      %first := %w[2] : i64
+      %count := %w[3] : i64
+      %stride := %w[4] : i64
+      %n := %w[5] : i64
+      %pairs = & %w[6]
+      %which = arith.index_cast %kernel : i64 to index
+      scf.index_switch %which
+@@CASES
+      default {
+      }
+      %pair_words = arith.muli %n, %c2 : i64
+      %size = arith.addi %pair_words, %c6 : i64
+      %behind = arith.addi %at, %size : i64
+      scf.yield %behind, %met : i64, i64
+    }
+    case @@OP_WAIT {
+      %event := %w[1] : i64
+      %wanted := %w[2] : i64
+      %total := %totals[%event] : i64
+      %earlier = arith.muli %total, %before : i64
+      %target = arith.addi %earlier, %wanted : i64
+      %event_word = arith.muli %event, %line : i64
+      %address = & %events[%event_word]
+@@AWAIT_EVENT
+      %behind = arith.addi %at, %c3 : i64
+      scf.yield %behind, %met : i64, i64
+    }
+    case @@OP_SIGNAL {
+      %event := %w[1] : i64
+      %event_word = arith.muli %event, %line : i64
+      %address = & %events[%event_word]
+@@SIGNAL_TEXT
+      %behind = arith.addi %at, %c2 : i64
+      scf.yield %behind, %met : i64, i64
+    }
+    case @@OP_BARRIER {
+      %now_met = arith.addi %met, %c1 : i64
+      %target = arith.muli %now_met, %eus : i64
+      %address = & %meeting[0]
+@@SIGNAL_TEXT
+@@AWAIT_ALL
+      %behind = arith.addi %at, %c1 : i64
+      scf.yield %behind, %now_met : i64, i64
+    }
+    case @@OP_REPEAT {
+      // the words of the body move on, or back to where they began
+      gpu.barrier
+      %times := %w[1] : i64
+      %length := %w[2] : i64
+      %iteration := %w[3] : i64
+      %n := %w[4] : i64
+      %done = arith.addi %iteration, %c1 : i64
+      %again = arith.cmpi slt, %done, %times : i64
+      %back = arith.subi %c0, %iteration : i64
+      %factor = arith.select %again, %c1, %back : i64
+      %body = arith.subi %at, %length : i64
+      scf.for %k = %thread to %n step %threads : i64 {
+        %k2 = arith.muli %k, %c2 : i64
+        %pair = arith.addi %k2, %c5 : i64
+        %pair_end = arith.addi %pair, %c1 : i64
+        %word := %w[%pair] : i64
+        %step := %w[%pair_end] : i64
+        %moved = arith.muli %step, %factor : i64
+        %place = arith.addi %body, %word : i64
+        %old := %words[%place] : i64
+        %new = arith.addi %old, %moved : i64
+        %words[%place] := %new
+      }
+      %kept = arith.select %again, %done, %c0 : i64
+      gpu.barrier
+      scf.if %leader {
+        %w[3] := %kept
+      }
+      gpu.barrier
+      %pairs = arith.muli %n, %c2 : i64
+      %size = arith.addi %pairs, %c5 : i64
+      %behind = arith.addi %at, %size : i64
+      %to = arith.select %again, %body, %behind : i64
+      scf.yield %to, %met : i64, i64
+    }
+    default {
+      "llvm.intr.trap"() : () -> ()
+      scf.yield %at, %met : i64, i64
+    }
+    // the jump of a loop is no step
+    %jump = arith.constant @@OP_REPEAT : i64
+    %counts = arith.cmpi ne, %op, %jump : i64
+    %step_made = arith.extui %counts : i1 to i64
+    %made_now = arith.addi %made, %step_made : i64
+    scf.yield %next#0, %next#1, %made_now : i64, i64, i64
+  }
+  gpu.return
+}
+"""
