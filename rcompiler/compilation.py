@@ -23,6 +23,7 @@ from rcompiler.device.record import to_option
 from rcompiler.errors import CompilerError
 from rcompiler.explain import make_report
 from rcompiler.frontend import import_onnx
+from rcompiler.gpu_image import gpu_code
 from rcompiler.host import measured_device
 from rcompiler.kernel_code import KernelCodes
 from rcompiler.model import REPORT
@@ -47,12 +48,14 @@ from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.schedule.proof import proved_tables
 from rcompiler.passes.schedule.tables import Tables, write_constants
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
+from rcompiler.passes.vdevice_to_gpu import VdeviceToGpu
 from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner
 from rcompiler.proof import describe
-from rcompiler.provenance import provenance
+from rcompiler.provenance import Machine, provenance
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
+from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import arena, require
 from rcompiler.steps import Progress, Steps
@@ -152,6 +155,12 @@ class Compilation:
         self, module: ir.Module, constants: Mapping[str, Constant], scheduler: CompileOptions
     ) -> Artifact:
         self._keep("vdevice", module)
+        make = self._for_cpu if self._base.kind == "cpu" else self._for_gpu
+        return make(module, constants, scheduler)
+
+    def _for_cpu(
+        self, module: ir.Module, constants: Mapping[str, Constant], scheduler: CompileOptions
+    ) -> Artifact:
         cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
         with Objects(self._target(), cache=cache) as objects:
             objects.add(-1, llvm_ir(veu.module_text()))
@@ -165,7 +174,21 @@ class Compilation:
             self.steps.begin("object")
             found = objects.all()
         self.steps.begin("link")
-        return self._artifact(link(found), tables, weights, scheduler)
+        target = self._target()
+        machine = Machine(target.name, "cpu", target.cpu, target.features, tuple(target.required))
+        return self._artifact(link(found), machine, tables, weights, scheduler)
+
+    def _for_gpu(
+        self, module: ir.Module, constants: Mapping[str, Constant], scheduler: CompileOptions
+    ) -> Artifact:
+        tables, weights = self._proved(module, constants)
+        report = make_report(module.operation, tables, self.device)
+        self._stages[REPORT] = report.to_json()
+        self.steps.begin(VdeviceToGpu.name())
+        code = gpu_code(module, self.device, list(tables.kernels.values()))
+        self._stages |= code.stages
+        machine = Machine(self._options.target, "gpu", code.image.chip)
+        return self._artifact(code.image, machine, tables, weights, scheduler)
 
     def _proved(
         self, module: ir.Module, constants: Mapping[str, Constant]
@@ -181,9 +204,14 @@ class Compilation:
         return tables, weights
 
     def _artifact(
-        self, image: Image, tables: Tables, weights: np.ndarray, scheduler: CompileOptions
+        self,
+        image: Image | GpuImage,
+        machine: Machine,
+        tables: Tables,
+        weights: np.ndarray,
+        scheduler: CompileOptions,
     ) -> Artifact:
-        target, kernels = self._target(), tables.kernels.values()
+        kernels = tables.kernels.values()
         return Artifact(
             image=image,
             kernels=tuple(
@@ -204,9 +232,9 @@ class Compilation:
             outputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.outputs),
             arena_bytes=tables.memory()[0],
             constants=weights,
-            target=target.name,
-            cpu_flags=tuple(target.required),
-            provenance=provenance(scheduler, target, self.device, self._stages["vdevice"]),
+            target=machine.name,
+            cpu_flags=machine.flags,
+            provenance=provenance(scheduler, machine, self.device, self._stages["vdevice"]),
             proof=describe(tables.programs, kernels),
             stages=dict(self._stages),
         )

@@ -22,7 +22,7 @@ from rcompiler.errors import CompilerError, InvalidModel
 from rcompiler.frontend import import_onnx
 from rcompiler.host import given_device, target_device
 from rcompiler.isolate import isolated
-from rcompiler.model import CompiledModel
+from rcompiler.model import CompiledModel, Model, model_of
 from rcompiler.options import (
     CompileOptions,
     Kernels,
@@ -58,7 +58,7 @@ def compile_onnx(
     deterministic: bool = True,
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
-) -> CompiledModel:
+) -> Model:
     """Compile an ONNX model for a device.
 
     model: path, bytes or onnx.ModelProto. target: "cpu" (this host), "cpu:v3", "cpu:x86-64", or a
@@ -95,7 +95,7 @@ def compile_onnx(
     chosen = given_device(target, base, device)
     run = Compilation(options, base, progress)
     [artifact] = run.from_onnx(model, shapes, values, chosen, [options])
-    return CompiledModel(artifact)
+    return model_of(artifact)
 
 
 def compile_policies(
@@ -152,7 +152,7 @@ def compile_schedule(
     target: str = "cpu",
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
-) -> CompiledModel:
+) -> Model:
     """Compile an S4 module (the text of stage "vdevice", possibly edited) with the constants it
     names.
 
@@ -164,7 +164,7 @@ def compile_schedule(
     """
     options = CompileOptions(target, cache=checked_cache(cache))
     target_device(target)
-    return CompiledModel(isolated(text, constants or {}, options, progress))
+    return model_of(isolated(text, constants or {}, options, progress))
 
 
 def schedule_artifact(

@@ -25,16 +25,17 @@ class DeviceWarning(UserWarning):
 
 
 def target_device(target: str) -> Device:
-    """The CPU that a target names, with default figures if it is this host.
+    """The device that a target names, with default figures if it is this host.
 
     Raises DeviceError.
     """
     if not isinstance(target, str) or not target:
         raise DeviceError(f"target={target!r}: give the name of a target, such as 'cpu'")
     device = find_device(target)
-    if device.kind != "cpu":
+    if device.kind not in ("cpu", "cuda"):
         raise DeviceError(
-            f"target {target!r} is a {device.kind} device; this version compiles for CPUs only"
+            f"target {target!r} is a {device.kind} device; code is generated for CPUs and NVIDIA "
+            "GPUs"
         )
     return device
 

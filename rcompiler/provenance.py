@@ -1,23 +1,39 @@
 """What an artifact says of how it was made: options, processor, device record, versions."""
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, version
 
-from rcompiler.codegen.cpu import Target
 from rcompiler.device.model import Device
 from rcompiler.device.record import to_option
 from rcompiler.options import CompileOptions
 
 
+@dataclass(frozen=True)
+class Machine:
+    """What code was generated for.
+
+    name: of the target; kind: "cpu" or "gpu"; model: LLVM's name of it; features: LLVM's, beside
+    those of the model; flags: that a CPU must have.
+    """
+
+    name: str
+    kind: str
+    model: str
+    features: str = ""
+    flags: tuple[str, ...] = ()
+
+
 def provenance(
-    options: CompileOptions, target: Target, device: Device, schedule: str
+    options: CompileOptions, machine: Machine, device: Device, schedule: str
 ) -> dict[str, str]:
     """Equal for equal code: neither a date nor a machine's name is in it. schedule: the S4 text."""
     found = {"policy": options.policy, "target": options.target}
     names = ("kernels", "roller_policy", "tune", "roots")
     found |= {name: getattr(options, name) for name in names}
-    found |= {"cpu": target.cpu, "features": target.features}
+    found[machine.kind] = machine.model
+    if machine.features:
+        found["features"] = machine.features
     # as it decided: without the date of the measurement, which decides nothing
     found["device"] = to_option(replace(device, measurement=None))
     found["schedule"] = hashlib.sha256(schedule.encode()).hexdigest()

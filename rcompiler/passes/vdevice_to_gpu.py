@@ -24,13 +24,17 @@ from rcompiler.kernelgen.simt.program import program_text
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.schedule.program_ir import read_kernels
 
+# Of a block: enough to fill the four schedulers of an SM twice, and so few that each may have all
+# 255 registers.
+THREADS = 256
+
 
 @dataclass(frozen=True)
 class VdeviceToGpu(Pass):
     """Generate a persistent GPU kernel that walks the schedule."""
 
     device: str = "h200"
-    threads: int = 256
+    threads: int = THREADS
 
     def run(self, module: ir.Operation) -> None:
         features = SimtFeatures(self.threads, find_device(self.device).compute.warp)
