@@ -12,8 +12,7 @@ from rcompiler.device.record import to_option
 from rcompiler.kernelgen.simt.program import ENTRY
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
-from rcompiler.passes.vdevice_to_gpu import THREADS, VdeviceToGpu
-from rcompiler.rammer.kernel import Kernel
+from rcompiler.passes.vdevice_to_gpu import THREADS, VdeviceToGpu, shared_bytes
 from rcompiler.runtime.gpu.image import GpuImage
 
 
@@ -25,17 +24,14 @@ class GpuCode:
     stages: dict[str, str]
 
 
-def gpu_code(module: ir.Module, device: Device, kernels: list[Kernel]) -> GpuCode:
-    """Lower an S4 module, in place. kernels: of the schedule.
-
-    Raises CompilerError.
-    """
+def gpu_code(module: ir.Module, device: Device) -> GpuCode:
+    """Lower an S4 module, in place. Raises CompilerError."""
     chip = device.level_name
     runner(str(VdeviceToGpu(to_option(device))), module.context)(module)
+    shared = shared_bytes(module)
     stages = {"gpu": module.operation.get_asm(assume_verified=True)}
     runner(str(GpuToNvvm(chip)), module.context)(module)
     stages["llvm"] = module.operation.get_asm(assume_verified=True)
     code = ptx(module)
-    shared = max((kernel.workspace for kernel in kernels), default=0)
     image = GpuImage(code.text, b"", chip, ENTRY, THREADS, shared)
     return GpuCode(image, stages)

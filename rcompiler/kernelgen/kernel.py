@@ -18,7 +18,7 @@ from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.region import Piece, element_of, pieces_of, shape_of, yielded
-from rcompiler.kernelgen.running_sums import reduction_root
+from rcompiler.kernelgen.running_sums import sums_in_parts
 from rcompiler.kernelgen.sequential import SequentialWriter
 from rcompiler.kernelgen.stages import Stage, stages_of, walked_dims
 from rcompiler.kernelgen.tile import TileWriter
@@ -69,7 +69,7 @@ class KernelWriter:
         base = len(list(self._block.arguments))
         outputs = [self._buffer(base + k, r, readonly=False) for k, r in enumerate(self._results)]
         self._evaluator = self._new_evaluator()
-        root = reduction_root(self._results[0]) if len(self._results) == 1 else None
+        root = sums_in_parts(self._results[0]) if len(self._results) == 1 else None
         self._tiles = self._tile_writer(self._name, tiling, root)
 
         def task(i: Linear, _: list) -> None:
@@ -214,7 +214,7 @@ class KernelWriter:
         origin = tuple(r.start for r in own)
         buffer = Buffer(pointer, stage.shape, element_of(stage.value), False, origin)
         name = f"{self._name}, stage {stage.offset}"
-        writer = self._tile_writer(name, stage.tiling, reduction_root(stage.value))
+        writer = self._tile_writer(name, stage.tiling, sums_in_parts(stage.value))
         whole = Piece((0,) * len(shape), shape, stage.value, (0,) * len(shape))
         writer.write(whole, own, [stage.value], [buffer])
         return buffer

@@ -76,6 +76,10 @@ class Reducer:
         """Make the result at `position` known in the open scope."""
         self._e.remember(_key(generic, position, lanes), [value])
 
+    def finish(self, generic: Generic, position: list[Linear], value: Val) -> None:
+        """Make the result at `position` known in the open scope, from its finished sum."""
+        self.preset(generic, position, 0, self._round(self._e, value, element_of(generic.inits[0])))
+
     def _compute(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
     ) -> list[list[Val]]:

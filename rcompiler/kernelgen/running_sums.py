@@ -9,6 +9,7 @@ still adds in the same order, so its bits do not depend on the parts.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -26,13 +27,22 @@ from rcompiler.kernelgen.views import VIEWS
 Positions = list[list[Linear]]
 
 
-def reduction_root(result: ir.Value) -> ir.Operation | None:
-    """The product reduction that each element of `result` needs one element of: an elementwise
-    epilogue, reshapes and a pad may follow. None if there is no such one, or if its sums are wider
-    than its results. Earlier stages of the body do not count.
+def sums_in_parts(result: ir.Value) -> ir.Operation | None:
+    """The product reduction that each element of `result` needs one element of, whose sums are no
+    wider than its results; see `reduction_root`.
+    """
+    return reduction_root(result, _has_plain_sums, frozenset({*VIEWS, "tensor.pad"}))
+
+
+def reduction_root(
+    result: ir.Value, suits: Callable[[Generic], bool], views: frozenset[str]
+) -> ir.Operation | None:
+    """The one reduction that each element of `result` needs one element of: an elementwise epilogue
+    and `views` may follow. None if there is no such one, or if it does not suit. Earlier stages of
+    the body do not count.
     """
     roots = [op for op in _ops_below(result) if _reduces(op)]
-    if len(roots) != 1 or not _has_plain_sums(Generic(roots[0])):
+    if len(roots) != 1 or not suits(Generic(roots[0])):
         return None
     value = roots[0].result
     while value != result:
@@ -40,13 +50,13 @@ def reduction_root(result: ir.Value) -> ir.Operation | None:
         if len(uses) != 1:
             return None
         user = uses[0].owner.operation
-        if user.name == "tensor.pad":
+        if user.name == "tensor.pad" and user.name in views:
             return roots[0]
         if user.name == "linalg.generic":
             map_ = Generic(user).maps[uses[0].operand_number]
             if not map_.is_permutation or len(user.results) != 1:
                 return None
-        elif user.name not in VIEWS:
+        elif user.name not in views:
             return None
         value = user.result
     return roots[0] if len(list(value.uses)) == 1 else None

@@ -37,7 +37,7 @@ class TileWriter:
     def __init__(
         self, name: str, tiling: Tiling, evaluator: Evaluator, root: ir.Operation | None
     ) -> None:
-        """`root`: the reduction that may run in parts, see `reduction_root`.
+        """`root`: the reduction that may run in parts, see `sums_in_parts`.
 
         Raises CompilerError when the tiling asks for parts of a body without such a reduction.
         """

@@ -20,13 +20,14 @@ from torch_mlir import ir
 from rcompiler.device.target import find_device
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.kernel import SimtFeatures, SimtKernelWriter
-from rcompiler.kernelgen.simt.program import program_text
+from rcompiler.kernelgen.simt.program import SHARED_BYTES, program_text
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.schedule.program_ir import read_kernels
 
 # Of a block: enough to fill the four schedulers of an SM twice, and so few that each may have all
 # 255 registers.
 THREADS = 256
+_RESERVED = 1 << 10  # bytes of shared memory that the driver takes for each block (CUDA guide)
 
 
 @dataclass(frozen=True)
@@ -37,21 +38,34 @@ class VdeviceToGpu(Pass):
     threads: int = THREADS
 
     def run(self, module: ir.Operation) -> None:
-        features = SimtFeatures(self.threads, find_device(self.device).compute.warp)
+        device = find_device(self.device)
+        room = device.memory[0].capacity - _RESERVED
+        features = SimtFeatures(self.threads, room, device.compute.warp)
         names = list(read_kernels(module))
         block = module.regions[0].blocks[0]
         texts: dict[str, str] = {}
+        shared = 0
         for view in block.operations:
             op = view.operation
             if op.name == "rtask.kernel":
                 name = ir.StringAttr(op.attributes["sym_name"]).value
                 try:
-                    texts[name], _ = SimtKernelWriter(op, features).write()
+                    writer = SimtKernelWriter(op, features)
+                    texts[name], _ = writer.write()
+                    shared = max(shared, writer.shared)
                 except CompilerError as error:
                     raise PassFailure(op, str(error)) from error
-        text = program_text(names, [texts[name] for name in names], self.threads)
+        text = program_text(
+            names, [texts[name] for name in names], threads=self.threads, shared=shared
+        )
         generated = ir.Module.parse(text, module.context)
         for view in reversed(list(block.operations)):
             view.operation.erase()
         for view in list(generated.body.operations):
             block.append(view.operation)
+
+
+def shared_bytes(module: ir.Module) -> int:
+    """Dynamic shared memory that the persistent kernel of a module needs."""
+    [made] = [op.operation for op in module.body.operations if op.operation.name == "gpu.module"]
+    return ir.IntegerAttr(made.attributes[SHARED_BYTES]).value

@@ -19,7 +19,8 @@ class SimtEmitter(Emitter):
     """Writes the body of a device function that all threads of a block call.
 
     thread: number of the thread in the block. Groups of `width` consecutive threads work on one
-    register tile each; `groups`: of them in a block; group, lane: of this thread.
+    register tile each; `groups`: of them in a block; group, lane: of this thread. shared: bytes of
+    shared memory that the code needs so far.
     """
 
     def __init__(self, threads: int, width: int, warp: int) -> None:
@@ -29,6 +30,7 @@ class SimtEmitter(Emitter):
         super().__init__(1, has_fma=True)
         self.has_libm = False
         self.warp, self.width, self.groups = warp, width, threads // width
+        self.threads, self.shared = threads, 0
         self._varying: set[str] = set()
         index = self.pure("gpu.thread_id x", [], "t")
         self.thread = self.pure(f"arith.index_cast {index} : index to i64", [index], "t")
@@ -102,6 +104,19 @@ class SimtEmitter(Emitter):
         self._varying.update(value.name for value in results)
         return results
 
+    def thread_below(self, limit: int) -> tuple[Linear, str | None]:
+        """The number of this thread, of those from `limit` on that of the last one before; and an
+        i1 whether it is one before, None if all are.
+        """
+        if limit >= self.threads:
+            return Linear.of(self.thread), None
+        last, number = self.index(Linear(limit - 1)), self.index(Linear(limit))
+        name = self.pure(f"arith.minsi {self.thread}, {last} : i64", [self.thread, last])
+        self.ranges[name] = limit
+        return Linear.of(name), self.pure(
+            f"arith.cmpi slt, {self.thread}, {number} : i64", [self.thread, number]
+        )
+
     # -- lanes of a group
     def active_lane(self, lanes: int) -> Linear:
         """The lane, in threads beyond the first `lanes` of a group the last of these: what it is
@@ -122,6 +137,15 @@ class SimtEmitter(Emitter):
             return None
         own, limit = self.index(self.lane_number), self.index(Linear(lanes))
         return self.pure(f"arith.cmpi slt, {own}, {limit} : i64", [own, limit])
+
+    def all_of(self, conditions: Sequence[str | None]) -> str | None:
+        """The conjunction of i1 values, of which None always holds."""
+        total: str | None = None
+        for name in dict.fromkeys(c for c in conditions if c is not None):
+            if total is not None:
+                name = self.pure(f"arith.andi {total}, {name} : i1", [total, name])
+            total = name
+        return total
 
     def only(self, condition: str | None, write: Callable[[], None]) -> None:
         """What `write` writes, where the condition holds; None: everywhere."""

@@ -21,6 +21,7 @@ from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, SimtEmitter
+from rcompiler.kernelgen.simt.product import Products
 from rcompiler.kernelgen.simt.reduction import WarpReducer, by_warps
 from rcompiler.kernelgen.simt.tile import SimtTileWriter
 from rcompiler.kernelgen.stages import Stage, stages_of
@@ -29,9 +30,12 @@ from rcompiler.kernelgen.tiling import Range, Tiling
 
 @dataclass(frozen=True)
 class SimtFeatures:
-    """What code generation must know of the target: threads of a block, and of a warp."""
+    """What code generation must know of the target: threads of a block, and of a warp; bytes of
+    shared memory that a block may have.
+    """
 
     threads: int
+    shared: int
     warp: int = 32
 
 
@@ -45,16 +49,26 @@ class SimtKernelWriter(KernelWriter):
     VISIBILITY = "private "
 
     def __init__(self, kernel: ir.Operation, features: SimtFeatures) -> None:
+        self._features = features
         width = _width(kernel, features.warp)
         self._simt = SimtEmitter(features.threads, width, features.warp)
         super().__init__(kernel, self._simt)
         self._simt.pointer("%workspace", SHARED)
 
     def _new_evaluator(self) -> Evaluator:
-        return _SimtEvaluator(self._simt, self._buffers, alone=self._sequential)
+        evaluator = _SimtEvaluator(self._simt, self._buffers, alone=self._sequential)
+        kept = max((stage.end for stage in self._stages), default=0)
+        self._simt.shared = kept
+        self._products = Products(evaluator, self._simt, kept, self._features.shared)
+        return evaluator
+
+    @property
+    def shared(self) -> int:
+        """Bytes of shared memory that a task needs, when it is written."""
+        return self._simt.shared
 
     def _tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> SimtTileWriter:
-        return SimtTileWriter(name, tiling, self._evaluator, self._simt)
+        return SimtTileWriter(name, tiling, self._evaluator, self._simt, self._products)
 
     def _in_order(self, outputs: list[Buffer]) -> None:
         """One thread does it all."""

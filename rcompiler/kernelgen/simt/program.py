@@ -30,15 +30,18 @@ from rcompiler.runtime.gpu import control as at
 from rcompiler.runtime.tables import BARRIER, END, REPEAT, RUN, SIGNAL, WAIT
 
 ENTRY = "veu"
+SHARED_BYTES = "rcompiler.shared"  # attribute of the module: bytes of dynamic shared memory
 _SHARED = "veu_shared"
 _SLEEP = 20  # ns between two looks at an event
 
 
-def program_text(kernels: Sequence[str], functions: Sequence[str], threads: int) -> str:
+def program_text(
+    kernels: Sequence[str], functions: Sequence[str], *, threads: int, shared: int
+) -> str:
     """A gpu.module with the persistent kernel.
 
     kernels: names of the device functions, by number in the streams; functions: their texts;
-    threads: of a block.
+    threads: of a block; shared: bytes of dynamic shared memory of it.
     """
     cases = "\n".join(
         f"      case {number} {{\n"
@@ -56,11 +59,19 @@ def program_text(kernels: Sequence[str], functions: Sequence[str], threads: int)
         "THREADS": threads,
     }
     entry = expanded(_filled(_filled(KERNEL_TEXT, parts), _NUMBERS))
-    shared = (
+    memory = (
         f"llvm.mlir.global external @{_SHARED}() "
         "{addr_space = 3 : i32, alignment = 128 : i64, dso_local} : !llvm.array<0 x i8>"
     )
-    return "\n".join(["gpu.module @rcompiler {", shared, *functions, entry, "}"])
+    return "\n".join(
+        [
+            f"gpu.module @rcompiler attributes {{{SHARED_BYTES} = {shared} : i64}} {{",
+            memory,
+            *functions,
+            entry,
+            "}",
+        ]
+    )
 
 
 def expanded(text: str) -> str:

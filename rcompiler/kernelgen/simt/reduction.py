@@ -16,6 +16,7 @@ from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.reduction import LANE_CHAINS, Reducer
 from rcompiler.kernelgen.region import COMBINERS, Generic, element_of
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
+from rcompiler.kernelgen.simt.product import is_product
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.value import Val
 
@@ -24,8 +25,10 @@ _GUARDS = frozenset({"tensor.pad", "tensor.concat", "tensor.insert_slice"})
 
 
 def by_warps(generic: Generic) -> bool:
-    """Whether the lanes of a warp share in each sum of a reduction."""
-    return generic.lane_dim is not None and not _guarded(generic.op)
+    """Whether the lanes of a warp share in each sum of a reduction: not in those of products, whose
+    operands threads had better share.
+    """
+    return generic.lane_dim is not None and not is_product(generic) and not _guarded(generic.op)
 
 
 def _guarded(op: ir.Operation) -> bool:

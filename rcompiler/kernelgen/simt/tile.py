@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+
+from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.boxes import step_cover
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+from rcompiler.kernelgen.region import Piece
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
+from rcompiler.kernelgen.simt.product import Product, Products, product_root
 from rcompiler.kernelgen.tile import TileWriter, _Leaf, _Source
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.kernelgen.value import Val
@@ -28,15 +33,108 @@ class SimtTileWriter(TileWriter):
     """Writes boxes of results: each group of threads its register tiles, one after the other."""
 
     def __init__(
-        self, name: str, tiling: Tiling, evaluator: Evaluator, emitter: SimtEmitter
+        self,
+        name: str,
+        tiling: Tiling,
+        evaluator: Evaluator,
+        emitter: SimtEmitter,
+        products: Products,
     ) -> None:
         # A thread's sums stay in its registers, and every thread reads what it needs: cutting the
         # reduction would only store the sums in between.
         lanes = min(max(tiling.lanes, 1), emitter.width) if tiling.vector_dim >= 0 else 1
         alone = replace(tiling, reduction_tile=None, lanes=lanes)
         super().__init__(name, alone, evaluator, None)
-        self._simt = emitter
+        self._simt, self._products = emitter, products
 
+    def write(
+        self, piece: Piece, ranges: list[Range], results: list[ir.Value], outputs: list[Buffer]
+    ) -> None:
+        """As `TileWriter.write`; a product by all threads together, if that is worth it."""
+        plan = self._plan(piece, ranges) if len(results) == 1 else None
+        if plan is None:
+            super().write(piece, ranges, results, outputs)
+        else:
+            self._write_product(plan, piece, ranges, outputs[0])
+
+    # -- products
+    def _plan(self, piece: Piece, ranges: list[Range]) -> Product | None:
+        extents = [span.extent for span in ranges]
+        self._root = None if piece.value is None else product_root(piece.value)
+        if self._root is None or piece.value is None or None in extents:
+            return None
+        symbols = [f"<{d}>" for d in range(len(ranges))]
+        [at] = self._root_positions((piece.value, piece), [[Linear.of(s) for s in symbols]], 0)
+        known = [n for n in extents if n is not None]
+        root = self._evaluator.generic(self._root)
+        return self._products.plan(root, at, symbols, known, self._tiling)
+
+    def _write_product(
+        self, plan: Product, piece: Piece, ranges: list[Range], output: Buffer
+    ) -> None:
+        starts = [span.start for span in ranges]
+        placed = list(self._hanging_over(plan, ranges))
+        positions = [
+            [s + c for s, c in zip(starts, relative, strict=True)] for relative, _ in placed
+        ]
+        source = (piece.value, piece)
+        root_at = self._root_positions(source, positions, 0)
+        relatives = [relative for relative, _ in placed]
+        sums = self._products.sums(plan, starts, root_at, relatives)
+        for at, (_, active), there, value in zip(positions, placed, root_at, sums, strict=True):
+            self._evaluator.reducer.finish(plan.root, there, value)
+            [result] = self._values([source], at, 0)
+
+            def store(at: list[Linear] = at, result: Val = result) -> None:
+                self._store(result, output, output.offset(at), 0)
+
+            self._simt.only(active, store)
+
+    def _hanging_over(
+        self, plan: Product, ranges: list[Range]
+    ) -> Iterator[tuple[list[Linear], str | None]]:
+        """The coordinates in the tile of each element of this thread, and an i1 whether there is
+        one; what there is not is read at the last one that there is.
+        """
+        e, vector, lanes = self._simt, self._tiling.vector_dim, self._tiling.lanes
+        extents = [span.extent or 0 for span in ranges]
+        counts = self._products.counts(extents, plan.registers)
+        total = math.prod(counts)
+        steps = [range(0, r, lanes if d == vector else 1) for d, r in enumerate(plan.registers)]
+        for turn in range(self._products.rounds(extents, plan.registers)):
+            number, active = self._clamped(e.group + turn * e.groups, total, e.groups * (turn + 1))
+            tile: list[Linear] = []
+            for count in reversed(counts):
+                number, position = self._evaluator.split(number, count)
+                tile.insert(0, position)
+            for inner in itertools.product(*steps):
+                at, conditions = [], [active]
+                for d, (position, offset) in enumerate(zip(tile, inner, strict=True)):
+                    size = plan.registers[d]
+                    where = position * size + offset
+                    most = counts[d] * size
+                    if d == vector:
+                        where = where + e.active_lane(lanes)
+                        conditions.append(e.is_active(lanes))
+                    where, inside = self._clamped(where, extents[d], most)
+                    at.append(where)
+                    conditions.append(inside)
+                yield at, e.all_of(conditions)
+
+    def _clamped(self, value: Linear, limit: int, most: int) -> tuple[Linear, str | None]:
+        """`value`, which is below `most`, at most limit - 1; and whether it is that by itself, None
+        if it always is.
+        """
+        if most <= limit:
+            return value, None
+        e = self._simt
+        number, last, end = e.index(value), e.index(Linear(limit - 1)), e.index(Linear(limit))
+        name = e.pure(f"arith.minsi {number}, {last} : i64", [number, last])
+        e.ranges[name] = limit
+        inside = e.pure(f"arith.cmpi slt, {number}, {end} : i64", [number, end])
+        return Linear.of(name), inside
+
+    # -- everything else, each group for itself
     def _loops(
         self,
         order: list[int],

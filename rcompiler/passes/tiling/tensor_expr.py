@@ -22,7 +22,7 @@ from rcompiler.kernelgen.region import (
     pieces_of,
     shape_of,
 )
-from rcompiler.kernelgen.running_sums import reduction_root
+from rcompiler.kernelgen.running_sums import sums_in_parts
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import VIEWS, view_coordinates
@@ -326,7 +326,7 @@ def tensor_expr(
         compute_bytes=max(
             4 if traced.is_product else 1, *(a.itemsize for a in (*inputs, *outputs))
         ),
-        in_parts=len(results) == 1 and reduction_root(results[0]) is not None,
+        in_parts=len(results) == 1 and sums_in_parts(results[0]) is not None,
         dot=traced.dot,
         periods=tuple(sorted(traced.periods.items())),
         sweeps=_sweeps(results),
