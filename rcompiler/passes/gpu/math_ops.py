@@ -1,0 +1,262 @@
+"""Operations of `math`, and those of `arith` that have no instruction, without a device library.
+
+MLIR's own lowering makes a call into libdevice (ocml) of each of them, also of floor and sqrt. Here
+they become intrinsics that every LLVM back end for GPUs has as instructions, exact in the sense of
+IEEE 754; or functions of the device (`elementary`); or, where the operation allows it by the
+fastmath flag `afn`, the approximations that the hardware has.
+
+    %y = math.sqrt %x : vector<4xf32>  ->  llvm.call_intrinsic "llvm.sqrt.v4f32"(%x)
+    %y = math.sin %x : f16             ->  func.call @__rc_sin, in f32
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.passes import PassFailure
+from rcompiler.passes.gpu.elementary import available, device_function, symbol
+from rcompiler.passes.gpu.nested import nested
+
+# Exact on every type; llvm.intr operations would be legalised away, calls of intrinsics are not.
+_EXACT = {
+    **{
+        f"math.{name}": name
+        for name in ("sqrt", "floor", "ceil", "trunc", "roundeven", "round", "copysign", "fma")
+    },
+    "math.absf": "fabs",
+    "math.absi": "abs",
+    "math.ctpop": "ctpop",
+    "math.ctlz": "ctlz",
+    "math.cttz": "cttz",
+    "arith.maxnumf": "maxnum",
+    "arith.minnumf": "minnum",
+}
+_FLAGGED = ("abs", "ctlz", "cttz")  # an i1 says whether INT_MIN or 0 may give poison
+_ELEMENTARY = ("arith.remf",)  # and all of math
+
+
+@dataclass(frozen=True)
+class Approximations:
+    """Intrinsics of f32 for operations with `afn`, by operation: its name without the type.
+
+    exp and log are made of exp2 and log2.
+    """
+
+    intrinsics: Mapping[str, str]
+
+
+NVIDIA = Approximations(
+    {
+        "exp2": "llvm.exp2.f32",
+        "log2": "llvm.nvvm.lg2.approx.f",
+        "rsqrt": "llvm.nvvm.rsqrt.approx.f",
+        "sin": "llvm.sin.f32",
+        "cos": "llvm.cos.f32",
+        "tanh": "llvm.tanh.f32",
+        "sqrt": "llvm.sqrt.f32",
+    }
+)
+AMD = Approximations(
+    {
+        "exp2": "llvm.exp2.f32",
+        "log2": "llvm.log2.f32",
+        "rsqrt": "llvm.amdgcn.rsq.f32",
+        "sin": "llvm.sin.f32",
+        "cos": "llvm.cos.f32",
+        "sqrt": "llvm.sqrt.f32",
+    }
+)
+
+
+def lower_math(gpu_module: ir.Operation, approximations: Approximations) -> None:
+    """Rewrite all of them in a gpu.module, in place.
+
+    Raises PassFailure for an operation or type without an expansion.
+    """
+    functions: dict[str, None] = {}
+    for op in _found(gpu_module):
+        _Rewrite(op, approximations, functions).run()
+    if not functions:
+        return
+    text = "\n".join(map(device_function, functions))
+    written = ir.Module.parse(text, gpu_module.context)
+    block = gpu_module.regions[0].blocks[0]
+    for view in list(written.body.operations):
+        block.append(view.operation)
+    for op in _found(gpu_module):  # those of the functions: exact ones only
+        _Rewrite(op, approximations, functions).run()
+
+
+def _found(gpu_module: ir.Operation) -> list[ir.Operation]:
+    return [
+        op
+        for op in nested(gpu_module)
+        if op.name.startswith("math.") or op.name in _EXACT or op.name in _ELEMENTARY
+    ]
+
+
+class _Rewrite:
+    """One operation and what stands for it."""
+
+    def __init__(
+        self, op: ir.Operation, approximations: Approximations, functions: dict[str, None]
+    ) -> None:
+        """functions: gets the names of the device functions that are called."""
+        self._op, self._functions = op, functions
+        self._name = op.name.partition(".")[2]
+        self._fast = {}
+        if "fastmath" in op.attributes and _approximate(str(op.attributes["fastmath"])):
+            self._fast = dict(approximations.intrinsics)
+
+    def run(self) -> None:
+        op = self._op
+        with op.location, ir.InsertionPoint(op):
+            kind = op.results[0].type
+            element = ir.VectorType(kind).element_type if _is_vector(kind) else kind
+            fast = {"exp": "exp2", "log": "log2"}.get(self._name, self._name) in self._fast
+            if op.name in _EXACT and not fast:
+                result = self._exact(kind, element)
+            else:
+                function = self._approximated if fast else self._computed(element)
+                result = _each_lane(list(op.operands), kind, lambda v: _in_f32(v, function))
+        op.results[0].replace_all_uses_with(result)
+        op.erase()
+
+    def _exact(self, kind: ir.Type, element: ir.Type) -> ir.Value:
+        name = _EXACT[self._op.name]
+
+        def call(values: Sequence[ir.Value]) -> ir.Value:
+            of = values[0].type
+            operands = [*values, _constant(False)] if name in _FLAGGED else list(values)
+            lanes = f"v{ir.VectorType(of).shape[0]}" if _is_vector(of) else ""
+            return _intrinsic(f"llvm.{name}.{lanes}{element}", operands, of)
+
+        if isinstance(element, ir.IndexType):
+            raise self._refused(element)
+        operands = list(self._op.operands)
+        if _is_vector(kind) and ir.VectorType(kind).rank != 1:  # LLVM has no others
+            return _each_lane(operands, kind, call)
+        return call(operands)
+
+    def _computed(self, element: ir.Type) -> Callable[[Sequence[ir.Value]], ir.Value]:
+        """By IEEE operations, on f32."""
+        if self._name == "rsqrt":
+            return _reciprocal_root
+        if not available(self._name) or isinstance(element, ir.F64Type):
+            raise self._refused(element)
+        self._functions.setdefault(self._name)
+        f32 = ir.F32Type.get()
+        callee = ir.FlatSymbolRefAttr.get(symbol(self._name))
+
+        def call(values: Sequence[ir.Value]) -> ir.Value:
+            made = ir.Operation.create(
+                "func.call", results=[f32], operands=list(values), attributes={"callee": callee}
+            )
+            return made.results[0]
+
+        return call
+
+    def _approximated(self, values: Sequence[ir.Value]) -> ir.Value:
+        f32, name = ir.F32Type.get(), self._name
+        if name == "exp":
+            values = [_arith("mulf", values[0], _constant(1 / math.log(2)))]
+            name = "exp2"
+        if name == "log":
+            root = _intrinsic(self._fast["log2"], values, f32, fast=True)
+            return _arith("mulf", root, _constant(math.log(2)))
+        return _intrinsic(self._fast[name], values, f32, fast=True)
+
+    def _refused(self, element: ir.Type) -> PassFailure:
+        return PassFailure(
+            self._op,
+            f"'{self._op.name}' of {element} has no expansion for GPUs without a device library; "
+            "compute it in f32, or from operations that have one",
+        )
+
+
+def _approximate(flags: str) -> bool:
+    names = flags.partition("<")[2].rstrip(">").split(",")
+    return "afn" in names or "fast" in names
+
+
+def _is_vector(kind: ir.Type) -> bool:
+    return isinstance(kind, ir.VectorType)
+
+
+def _each_lane(
+    operands: Sequence[ir.Value], kind: ir.Type, scalar: Callable[[Sequence[ir.Value]], ir.Value]
+) -> ir.Value:
+    """A function of scalars on the lanes of vectors; on the scalars themselves."""
+    if not _is_vector(kind):
+        return scalar(operands)
+    vector = ir.VectorType(kind)
+    lanes = math.prod(vector.shape)
+    split = [
+        ir.Operation.create(
+            "vector.to_elements", results=[vector.element_type] * lanes, operands=[value]
+        ).results
+        for value in operands
+    ]
+    results = [scalar([lane[k] for lane in split]) for k in range(lanes)]
+    made = ir.Operation.create("vector.from_elements", results=[kind], operands=results)
+    return made.results[0]
+
+
+def _in_f32(
+    values: Sequence[ir.Value], function: Callable[[Sequence[ir.Value]], ir.Value]
+) -> ir.Value:
+    """A function of f32 on shorter types."""
+    kind, f32 = values[0].type, ir.F32Type.get()
+    if not isinstance(kind, ir.F16Type | ir.BF16Type):
+        return function(values)
+    wide = [_cast("extf", value, f32) for value in values]
+    return _cast("truncf", function(wide), kind)
+
+
+def _reciprocal_root(values: Sequence[ir.Value]) -> ir.Value:
+    kind = values[0].type
+    root = _intrinsic(f"llvm.sqrt.{kind}", values, kind)
+    one = ir.Operation.create(
+        "arith.constant", results=[kind], attributes={"value": ir.FloatAttr.get(kind, 1.0)}
+    )
+    return _arith("divf", one.results[0], root)
+
+
+def _intrinsic(
+    name: str, operands: Sequence[ir.Value], kind: ir.Type, *, fast: bool = False
+) -> ir.Value:
+    attributes: dict[str, ir.Attribute] = {
+        "intrin": ir.StringAttr.get(name),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
+    }
+    if fast:
+        attributes["fastmathFlags"] = ir.Attribute.parse("#llvm.fastmath<afn>")
+    made = ir.Operation.create(
+        "llvm.call_intrinsic", results=[kind], operands=list(operands), attributes=attributes
+    )
+    return made.results[0]
+
+
+def _constant(value: float | bool) -> ir.Value:
+    """An i1 or f32."""
+    if isinstance(value, bool):
+        kind: ir.Type = ir.IntegerType.get_signless(1)
+        attribute: ir.Attribute = ir.IntegerAttr.get(kind, int(value))
+    else:
+        kind = ir.F32Type.get()
+        attribute = ir.FloatAttr.get(kind, value)
+    made = ir.Operation.create("arith.constant", results=[kind], attributes={"value": attribute})
+    return made.results[0]
+
+
+def _arith(name: str, a: ir.Value, b: ir.Value) -> ir.Value:
+    return ir.Operation.create(f"arith.{name}", results=[a.type], operands=[a, b]).results[0]
+
+
+def _cast(name: str, value: ir.Value, kind: ir.Type) -> ir.Value:
+    return ir.Operation.create(f"arith.{name}", results=[kind], operands=[value]).results[0]

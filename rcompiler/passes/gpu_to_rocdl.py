@@ -1,0 +1,46 @@
+"""gpu-to-rocdl: gpu.module -> the llvm and rocdl dialects, for one AMD architecture.
+
+Before:
+    gpu.module @kernels { gpu.func @k(%p: memref<64xf32>) kernel { gpu, vector, memref, ... } }
+After:
+    gpu.module @kernels [#rocdl.target<chip = "gfx90a">] {
+      llvm.func @k(%arg0: !llvm.ptr) attributes {rocdl.kernel, ...} { llvm, rocdl } }
+As `gpu-to-nvvm`, but for nvgpu and nvvm: those have no counterpart and are refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes.gpu.fixups import Requests
+from rcompiler.passes.gpu.lowering import gpu_modules, lower, rocdl
+from rcompiler.passes.gpu.math_ops import AMD
+from rcompiler.passes.gpu.nested import nested
+
+_CHIP = re.compile(r"gfx[0-9a-f]{3,4}")
+
+
+@dataclass(frozen=True)
+class GpuToRocdl(Pass):
+    """Lower gpu.modules to the rocdl dialect of one architecture."""
+
+    chip: str = "gfx90a"
+
+    def run(self, module: ir.Operation) -> None:
+        if not _CHIP.fullmatch(self.chip):
+            raise PassFailure(module, f"no AMD architecture '{self.chip}'; gfx90a is one")
+        for gpu_module in gpu_modules(module):
+            for name in Requests.of(gpu_module).descriptors:
+                raise PassFailure(
+                    gpu_module, f"@{name} has TMA descriptors, which exist on NVIDIA GPUs only"
+                )
+            for op in nested(gpu_module):
+                if op.name.partition(".")[0] in ("nvgpu", "nvvm"):
+                    raise PassFailure(op, f"'{op.name}' exists on NVIDIA GPUs only")
+            lower(gpu_module, rocdl(self.chip), AMD, ("llvm", "rocdl"), "rocdl.kernel")
+            target = f'[#rocdl.target<O = 3, chip = "{self.chip}">]'
+            gpu_module.attributes["targets"] = ir.Attribute.parse(target)
