@@ -20,6 +20,7 @@ from torch_mlir.dialects import llvm as llvm_dialect
 from rcompiler.errors import PipelineError
 
 _LITERAL = re.compile(
+    r'"[^"\n]*"|'  # inline assembly, which is left as it is
     r"(?:(?P<type>float|double|half|bfloat) |(?<=, )|(?<=\[ ))"
     r"(?:(?P<decimal>[+-]?\d+\.\d+(?:e[+-]?\d+)?)|f0x(?P<bits>[0-9A-Fa-f]+)"
     r"|(?P<sign>[+-])(?:(?P<inf>inf)|(?P<nan>q?nan|snan)(?:\(0x(?P<payload>[0-9A-Fa-f]+)\))?))"
@@ -37,7 +38,8 @@ _FORMATS = {
 
 
 def llvm_ir(module: str | ir.Module | ir.Operation) -> str:
-    """Translate a module of the llvm dialect (or its text) to LLVM IR for LLVM 22.
+    """Translate a module of the llvm dialect (or its text) to LLVM IR for LLVM 22; also a
+    gpu.module, with the GPU's own dialect in it.
 
     Raises:
         PipelineError: the text does not parse, or an operation is not of the llvm dialect.
@@ -69,11 +71,16 @@ def to_llvm22(text: str) -> str:
     return _INTRINSIC_ATTRIBUTES.sub(r"\1", _LITERAL.sub(_hexadecimal, text))
 
 
+# What a module may be made of, by the operation that it is.
+_DIALECTS = {"builtin.module": ("llvm",), "gpu.module": ("llvm", "nvvm", "rocdl")}
+
+
 def _refuse_untranslatable(module: ir.Operation) -> None:
     refused: list[ir.Operation] = []
+    dialects = _DIALECTS[module.name]
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if op.name != "builtin.module" and not op.name.startswith("llvm."):
+        if op != module and op.name.partition(".")[0] not in dialects:
             refused.append(op)
             return ir.WalkResult.INTERRUPT
         return ir.WalkResult.ADVANCE
@@ -87,6 +94,8 @@ def _refuse_untranslatable(module: ir.Operation) -> None:
 
 
 def _hexadecimal(match: re.Match[str]) -> str:
+    if match[0][0] == '"':
+        return match[0]
     kind = match["type"]
     prefix = f"{kind} " if kind else ""
     if not kind:

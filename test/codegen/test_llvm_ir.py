@@ -77,6 +77,16 @@ def test_vector_phi_and_global_constants_are_read():
     assert "0.1" not in text and "e-01" not in text
 
 
+def test_inline_assembly_is_left_alone():
+    text = llvm_ir("""module { llvm.func @f(%a: f32) -> f32 {
+      %c = llvm.mlir.constant(0.1 : f32) : f32
+      %s = llvm.fadd %a, %c : f32
+      %r = llvm.inline_asm "# float 0.1, 0.1" , "=x,x" %s : (f32) -> f32
+      llvm.return %r : f32 } }""")
+    assert '"# float 0.1, 0.1"' in text and text.count("0.1") == 2
+    llvm.parse_assembly(text).verify()
+
+
 def test_an_operation_without_translation_is_refused_by_name():
     text = "module { func.func @f(%a: f32) -> f32 { %0 = math.erf %a : f32 return %0 : f32 } }"
     with pytest.raises(PipelineError, match="'math.erf' at .*lower every operation"):
