@@ -78,6 +78,21 @@ class ScheduleError(CompilerError):
         self.rule = rule
 
 
+class ToolError(CompilerError):
+    """A program of somebody else's that is absent, cannot be run, or does not come to an end."""
+
+
+class AssemblyError(CompilerError):
+    """Code that an assembler rejects: a defect of the compiler.
+
+    line: of the code, from 1; None where the assembler names none.
+    """
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
 class WrongKernel(CompilerError):
     """Generated code that does not compute its operator: a defect of the compiler."""
 
