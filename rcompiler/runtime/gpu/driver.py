@@ -78,13 +78,6 @@ class Driver(Protocol):
     def fill(self, address: int, size: int, value: int) -> None:
         """Set `size` bytes to `value` (0..255)."""
 
-    def map_host(self, size: int) -> tuple[int, Bytes]:
-        """New memory of the host that kernels can write: its address for them, and the bytes. What
-        they wrote is there even after a launch that failed."""
-
-    def unmap_host(self, address: int) -> None:
-        """Give back what `map_host` returned."""
-
     def load(self, image: bytes) -> Any:
         """A module from PTX text, or from what else the device takes; the handle of it."""
 

@@ -1,0 +1,237 @@
+"""Who touched each cell of a memory last, and whether the next one is behind them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rcompiler.emulator.checks.clocks import NEVER_DONE
+
+if TYPE_CHECKING:
+    from rcompiler.emulator.machine.cohort import Cohort
+
+Array = npt.NDArray[Any]
+_MANY = -1  # readers: not one thread, or not one block
+
+
+@dataclass(frozen=True)
+class Race:
+    """The place among the accesses given, the thread on the other side and its instruction."""
+
+    place: int
+    other: int
+    at: int
+    pending: bool = False
+    read_only: bool = False
+
+
+class _Readers:
+    """The last reads of cells by one block: moment, thread + 1 or _MANY, its warps, instruction."""
+
+    def __init__(self, cells: int) -> None:
+        self.time = np.zeros(cells, np.int32)
+        self.thread = np.zeros(cells, np.int32)
+        self.warps = np.zeros(cells, np.uint64)
+        self.at = np.zeros(cells, np.int32)
+
+
+class Shadow:
+    """Of `cells` cells. private: every cell belongs to one block, so blocks need no telling apart.
+
+    Cells, lanes of a cohort and moments are arrays of one length in all methods; each returns the
+    first race, or None.
+    """
+
+    def __init__(self, cells: int, private: bool) -> None:
+        self.cells, self.private = cells, private
+        self._writer = np.zeros(cells, np.int32)  # thread + 1; 0: nobody in this launch
+        self._wrote = np.zeros(cells, np.int32)
+        self._writer_at = np.zeros(cells, np.int32)
+        self._readers: dict[int, _Readers] = {}
+        self._blocks = np.zeros(0 if private else cells, np.int32)  # block + 1 that read, or _MANY
+        self._atomic: Shadow | None = None  # strong accesses: races with weak ones only
+        self._read_only = np.zeros(0, bool)
+
+    # -- accesses
+
+    def read(self, c: Cohort, at: int, lanes: Array, cells: Array, nc: bool) -> Race | None:
+        race = self._after_writers(c, lanes, cells, nc)
+        if race is None and self._atomic is not None:
+            race = self._atomic._after_writers(c, lanes, cells, False)
+        if race is not None:
+            return race
+        if nc:
+            if not len(self._read_only):
+                self._read_only = np.zeros(self.cells, bool)
+            self._read_only[cells] = True
+        for number, part in self._by_block(c, lanes):
+            self._record_read(c, at, lanes[part], cells[part], number, c.launch.now)
+        return None
+
+    def write(
+        self, c: Cohort, at: int, lanes: Array, cells: Array, pending: bool = False
+    ) -> Race | None:
+        """pending: by an asynchronous copy that begins now."""
+        if len(self._read_only) and self._read_only[cells].any():
+            place = int(np.flatnonzero(self._read_only[cells])[0])
+            return Race(place, int(c.threads_of(lanes[place])), at, read_only=True)
+        race = self._after_writers(c, lanes, cells, False) or self._after_readers(c, lanes, cells)
+        if race is None and self._atomic is not None:
+            race = self._atomic._after_writers(c, lanes, cells, False)
+        if race is None:
+            self._record_write(c, at, lanes, cells, NEVER_DONE if pending else c.launch.now)
+        return race
+
+    def update(self, c: Cohort, at: int, lanes: Array, cells: Array, writes: bool) -> Race | None:
+        """A strong access: races with weak ones alone."""
+        race = self._after_writers(c, lanes, cells, False)
+        if race is None and writes:
+            race = self._after_readers(c, lanes, cells)
+        if race is None and writes:
+            if self._atomic is None:
+                self._atomic = Shadow(self.cells, self.private)
+            self._atomic._record_write(c, at, lanes, cells, c.launch.now)
+        return race
+
+    def finish_write(self, c: Cohort, at: int, lanes: Array, cells: Array) -> None:
+        """An asynchronous copy is done, as far as its waiting thread is concerned."""
+        self._record_write(c, at, lanes, cells, c.launch.now)
+
+    def begin_read(self, c: Cohort, at: int, lanes: Array, cells: Array) -> Race | None:
+        """An asynchronous engine reads from now on until finish_read."""
+        race = self._after_writers(c, lanes, cells, False)
+        if race is None:
+            for number, part in self._by_block(c, lanes):
+                self._record_read(c, at, lanes[part], cells[part], number, NEVER_DONE)
+        return race
+
+    def finish_read(self, c: Cohort, lanes: Array, cells: Array) -> None:
+        for number, part in self._by_block(c, lanes):
+            row = self._row(number)
+            going_on = row.time[cells[part]] == NEVER_DONE
+            row.time[cells[part][going_on]] = c.launch.now
+
+    def same_instruction(self, c: Cohort, lanes: Array, cells: Array) -> Array:
+        """Places whose cell another thread wrote by the same instruction as its last writer."""
+        return self._writer[cells] != c.threads_of(lanes) + 1
+
+    # -- checks
+
+    def _after_writers(self, c: Cohort, lanes: Array, cells: Array, nc: bool) -> Race | None:
+        writer = self._writer[cells]
+        touched = np.flatnonzero(writer)
+        if not len(touched):
+            return None
+        when = self._wrote[cells[touched]]
+        if not nc:
+            mine = c.clocks.floor[lanes[touched]]
+            far = (writer[touched] - 1) // c.threads != c.clocks.block[lanes[touched]]
+            touched = touched[(when > mine) | far]
+            if not len(touched):
+                return None
+            when = self._wrote[cells[touched]]
+            right = c.clocks.behind(lanes[touched], writer[touched].astype(np.int64) - 1, when)
+            touched, when = touched[~right], when[~right]
+        if not len(touched):
+            return None
+        place = int(touched[0])
+        cell = cells[place]
+        pending = bool(when[0] == NEVER_DONE)
+        return Race(place, int(writer[place]) - 1, int(self._writer_at[cell]), pending, nc)
+
+    def _after_readers(self, c: Cohort, lanes: Array, cells: Array) -> Race | None:
+        for number, part in self._by_block(c, lanes):
+            row = self._readers.get(number)
+            if row is not None:
+                race = self._unknown_reader(c, row, lanes, cells, part, -1)
+                if race is not None:
+                    return race
+            if self.private:
+                continue
+            readers = self._blocks[cells[part]]
+            others = np.flatnonzero((readers != 0) & (readers != number + 1)) + part.start
+            if len(others):
+                for block, far in self._readers.items():
+                    if block != number:
+                        race = self._unknown_reader(c, far, lanes, cells, others, block)
+                        if race is not None:
+                            return race
+        return None
+
+    def _unknown_reader(
+        self, c: Cohort, row: _Readers, lanes: Array, cells: Array, part: Any, block: int
+    ) -> Race | None:
+        """A reader of one block (-1: the lanes' own) that the lanes are not behind."""
+        when = row.time[cells[part]]
+        late = when > 0 if block >= 0 else when > c.clocks.floor[lanes[part]]
+        if not late.any():
+            return None
+        places = (np.arange(len(cells))[part])[late]
+        thread, when = row.thread[cells[places]], when[late]
+        right = thread == c.threads_of(lanes[places]) + 1
+        right |= c.clocks.covers(lanes[places], row.warps[cells[places]], when, block)
+        wrong = np.flatnonzero(~right)
+        if not len(wrong):
+            return None
+        place = int(places[wrong[0]])
+        reader = int(thread[wrong[0]]) - 1
+        if reader < 0:  # several: name the first lane of one of their warps
+            bits = int(row.warps[cells[place]])
+            warp = (bits.bit_length() - 1) % c.clocks.warps
+            reader = (c.clocks.block[lanes[place]] if block < 0 else block) * c.threads + 32 * warp
+        return Race(place, int(reader), int(row.at[cells[place]]))
+
+    # -- records
+
+    def _by_block(self, c: Cohort, lanes: Array) -> list[tuple[int, slice]]:
+        """Runs of lanes of one block each; lanes come in order."""
+        if self.private or len(c.clocks.numbers) == 1:
+            return [(0 if self.private else c.clocks.numbers[0], slice(0, len(lanes)))]
+        blocks = lanes // c.threads
+        cuts = [0, *(np.flatnonzero(np.diff(blocks)) + 1).tolist(), len(lanes)]
+        return [
+            (c.clocks.numbers[int(blocks[a])], slice(a, b))
+            for a, b in zip(cuts, cuts[1:], strict=False)
+            if b > a
+        ]
+
+    def _row(self, number: int) -> _Readers:
+        if number not in self._readers:
+            self._readers[number] = _Readers(self.cells)
+        return self._readers[number]
+
+    def _record_read(
+        self, c: Cohort, at: int, lanes: Array, cells: Array, number: int, when: Any
+    ) -> None:
+        """The last reader alone is kept if it is behind the readers before it."""
+        row, threads, bits = self._row(number), c.threads_of(lanes) + 1, c.clocks.bit[lanes]
+        before = row.time[cells]
+        alone = (before <= c.clocks.floor[lanes]) | (row.thread[cells] == threads)
+        if not alone.all():
+            rest = np.flatnonzero(~alone)
+            alone[rest] = c.clocks.covers(lanes[rest], row.warps[cells[rest]], before[rest])
+        threads = np.where(alone, threads, _MANY)
+        warps = np.where(alone, bits, row.warps[cells] | bits)
+        row.time[cells], row.thread[cells], row.warps[cells], row.at[cells] = (
+            when, threads, warps, at,
+        )  # fmt: skip
+        shared = row.thread[cells] != threads  # several lanes of this instruction read the cell
+        if shared.any():
+            row.thread[cells[shared]] = _MANY
+        while True:
+            missing = (row.warps[cells] & bits) != bits
+            if not missing.any():
+                break
+            row.warps[cells[missing]] |= bits[missing]
+        if not self.private:
+            known = self._blocks[cells]
+            one = (known == 0) | (known == number + 1)
+            self._blocks[cells] = np.where(one, number + 1, _MANY)
+
+    def _record_write(self, c: Cohort, at: int, lanes: Array, cells: Array, when: Any) -> None:
+        self._writer[cells] = c.threads_of(lanes) + 1
+        self._wrote[cells] = when
+        self._writer_at[cells] = at

@@ -1,0 +1,197 @@
+"""Loads and stores of a cohort's threads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rcompiler.emulator.machine.spaces import GlobalSpace, Space
+from rcompiler.emulator.translate.layout import GLOBAL, LOCAL, PARAM, SHARED
+
+if TYPE_CHECKING:
+    from rcompiler.emulator.machine.cohort import Cohort
+
+Array = npt.NDArray[Any]
+_WINDOWS = {GLOBAL: "global", SHARED: "shared", LOCAL: "local", PARAM: "param"}
+_BASES = {"shared": SHARED, "local": LOCAL, "param": PARAM}
+_SHIFT = np.uint64(44)
+
+
+class MemoryUnit:
+    """spaces: by name. Addresses are of the space that an instruction names, else generic."""
+
+    def __init__(self, cohort: Cohort) -> None:
+        self.c = cohort
+        launch, layout = cohort.launch, cohort.launch.kernel.layout
+        shared = Space("shared", launch.shared_bytes, cohort.lanes // cohort.threads)
+        shared.unit = launch.kernel.unit
+        if launch.checks.races:
+            shared.shadow = cohort.shadow_of(len(shared.bytes) // shared.unit + 1)
+        everyone = np.zeros(cohort.count, np.int64)
+        self.spaces: dict[str, Space] = {
+            "global": GlobalSpace(cohort),
+            "shared": shared,
+            "local": Space("local", layout.local_bytes, cohort.lanes),
+            "param": Space("param", layout.argument_bytes, everyone, launch.arguments),
+        }
+        self.spaces["const"] = self.spaces["global"]
+
+    # -- what generated code calls
+
+    def load(
+        self, at: int, space: str, address: Array, mask: Array | None, width: int, count: int,
+        order: str,
+    ) -> list[Array]:  # fmt: skip
+        """Per element of the vector the bits, of every lane; 0 where the mask is False."""
+        lanes, addresses = self._active(address, mask)
+        whole = mask is None and space != "generic"
+        results = [] if whole else [np.zeros(self.c.count, f"u{width}") for _ in range(count)]
+        for memory, part, where in self.split(at, space, lanes, addresses, width * count):
+            self._observe(at, memory, part, where, width * count, order)
+            view, index = memory.view(width), where // width
+            for k in range(count):
+                values = view[index + k] if k else view[index]
+                if whole:
+                    results.append(values)
+                else:
+                    results[k][part] = values
+        return results
+
+    def store(
+        self, at: int, space: str, address: Array, mask: Array | None, width: int,
+        values: tuple[Array, ...], order: str,
+    ) -> None:  # fmt: skip
+        lanes, addresses = self._active(address, mask)
+        size = width * len(values)
+        self.c.launch.progress += 1
+        for memory, part, where in self.split(at, space, lanes, addresses, size):
+            memory.writable(self.c, at, part, where)
+            cells = self._claim(at, memory, part, where, size, order)
+            view, index = memory.view(width), where // width
+            for k, value in enumerate(values):
+                view[index + k] = value[part]
+            memory.mark_written(where, size)
+            if cells is not None:
+                self._check_collisions(at, memory, part, where, width, values, cells)
+
+    def shared_offsets(self, address: Array) -> Array:
+        """Addresses of shared memory, its own or generic ones, as its own."""
+        return address & np.uint64((1 << 44) - 1)
+
+    def lies_in(self, address: Array, space: str) -> Array:
+        window = _BASES.get(space, GLOBAL)
+        return (address >> _SHIFT) == np.uint64(window >> 44)
+
+    # -- parts of them
+
+    def _active(self, address: Array, mask: Array | None) -> tuple[Array, Array]:
+        if mask is None:
+            return self.c.lanes, address
+        lanes = np.flatnonzero(mask)
+        return lanes, address[lanes]
+
+    def split(
+        self, at: int, space: str, lanes: Array, addresses: Array, size: int
+    ) -> Iterator[tuple[Space, Array, Array]]:
+        """The accesses by space: its memory, the lanes and their places in it."""
+        if not len(lanes):
+            return
+        if space != "generic":
+            memory = self.spaces[space]
+            yield memory, lanes, memory.place(self.c, at, lanes, addresses, size)
+            return
+        windows = addresses >> _SHIFT
+        for window in np.unique(windows) if (windows != windows[0]).any() else windows[:1]:
+            chosen = windows == window
+            part, inside = lanes[chosen], addresses[chosen]
+            name = _WINDOWS.get(int(window) << 44)
+            if name is None:
+                raise self.c.fault(
+                    "out-of-bounds",
+                    at,
+                    int(part[0]),
+                    f"{size} bytes",
+                    address=int(inside[0]),
+                    allocation="no memory at all",
+                )
+            memory = self.spaces[name]
+            base = np.uint64(_BASES.get(name, 0))
+            yield memory, part, memory.place(self.c, at, part, inside - base, size)
+
+    def _observe(
+        self, at: int, memory: Space, lanes: Array, where: Array, size: int, order: str
+    ) -> None:
+        """Checks of a load."""
+        c = self.c
+        if order not in ("weak", "nc"):
+            c.asks(at, lanes, where + memory.window)
+            if memory.shadow is not None:
+                c.launch.now += 1
+                of, cells = memory.cells(lanes, where, size)
+                race = memory.shadow.update(c, at, of, cells, writes=False)
+                memory.report(c, at, of, cells, race, "a load")
+                c.order.read(lanes, self.keys(memory, lanes, where), order)
+            return memory.check_written(c, at, lanes, where, size)
+        self.observe(at, memory, lanes, where, size, order == "nc")
+
+    def observe(
+        self, at: int, memory: Space, lanes: Array, where: Array, size: int, nc: bool = False
+    ) -> None:
+        """Checks of a weak load."""
+        c = self.c
+        if memory.shadow is not None:
+            c.launch.now += 1
+            of, cells = memory.cells(lanes, where, size)
+            memory.report(c, at, of, cells, memory.shadow.read(c, at, of, cells, nc), "a load")
+        memory.check_written(c, at, lanes, where, size)
+
+    def _claim(
+        self, at: int, memory: Space, lanes: Array, where: Array, size: int, order: str
+    ) -> tuple[Array, Array] | None:
+        """Checks of a store; cells that are to be looked at for collisions."""
+        c = self.c
+        if memory.shadow is None:
+            return None
+        c.launch.now += 1
+        of, cells = memory.cells(lanes, where, size)
+        if order == "weak":
+            race = memory.shadow.write(c, at, of, cells)
+        else:
+            race = memory.shadow.update(c, at, of, cells, writes=True)
+            c.order.wrote(lanes, self.keys(memory, lanes, where), order, update=False)
+        memory.report(c, at, of, cells, race, "a store")
+        return (of, cells) if order == "weak" else None
+
+    def _check_collisions(
+        self, at: int, memory: Space, lanes: Array, where: Array, width: int,
+        values: tuple[Array, ...], claimed: tuple[Array, Array],
+    ) -> None:  # fmt: skip
+        """Threads that store different values to one place by one instruction."""
+        assert memory.shadow is not None
+        of, cells = claimed
+        if not memory.shadow.same_instruction(self.c, of, cells).any():
+            return
+        view, index = memory.view(width), where // width
+        for k, value in enumerate(values):
+            lost = np.flatnonzero(view[index + k] != value[lanes])
+            if len(lost):
+                lane = int(lanes[lost[0]])
+                address = int(where[lost[0]]) - int(memory.base[lane]) + memory.window
+                raise self.c.fault(
+                    "shared-race" if memory.name == "shared" else "global-race",
+                    at,
+                    lane,
+                    "two threads store different values by one instruction",
+                    address=address,
+                    allocation=memory.describe(self.c, address),
+                )
+
+    def keys(self, memory: Space, lanes: Array, where: Array) -> Array:
+        """Names of words, different for all words of the launch."""
+        if memory.name == "global":
+            return where
+        block = self.c.clocks.block[lanes]
+        return -1 - (block * (1 << 32) + where - memory.base[lanes])

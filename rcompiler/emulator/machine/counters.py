@@ -1,0 +1,173 @@
+"""mbarrier objects: they count arrivals and bytes of bulk copies, phase by phase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rcompiler.emulator.checks.clocks import Ints
+
+if TYPE_CHECKING:
+    from rcompiler.emulator.machine.cohort import Cohort
+
+Array = npt.NDArray[Any]
+
+
+@dataclass
+class Counter:
+    """pending: arrivals that the phase still needs, of `expected`; bytes: that it still needs.
+
+    later: what asynchronous engines still have to do here; done when somebody asks. known: what
+    those that arrived have done; visible: the same of the phases that are complete.
+    """
+
+    expected: int
+    pending: int
+    bytes: int = 0
+    phase: int = 0
+    later: list[Callable[[], None]] = field(default_factory=list)
+    known: Ints | None = None
+    visible: Ints | None = None
+
+
+class Counters:
+    def __init__(self, cohort: Cohort) -> None:
+        self.c = cohort
+        self._counters: dict[tuple[int, int], Counter] = {}  # (block of the cohort, offset)
+
+    # -- what generated code calls
+
+    def create(self, at: int, mask: Array, address: Array, count: Array) -> None:
+        for lane, key in self._keys(at, mask, address):
+            arrivals = int(count[lane])
+            if not 0 < arrivals < 1 << 20:
+                raise self.c.fault(
+                    "barrier-misuse", at, lane, f"an mbarrier for {arrivals} arrivals"
+                )
+            self._counters[key] = Counter(arrivals, arrivals)
+
+    def remove(self, at: int, mask: Array, address: Array) -> None:
+        for lane, key in self._keys(at, mask, address):
+            self.find(at, lane, key[1])
+            del self._counters[key]
+
+    def expect(self, at: int, mask: Array, address: Array, count: Array) -> None:
+        for lane, key in self._keys(at, mask, address):
+            self.find(at, lane, key[1]).bytes += int(count[lane])
+
+    def arrive(
+        self, at: int, mask: Array, address: Array, count: Array | None, expects: Array | None
+    ) -> Array:
+        """The phases at which the lanes arrive."""
+        tokens = np.zeros(self.c.count, np.uint64)
+        self._publish(at, mask, address)
+        for lane, key in self._keys(at, mask, address):
+            counter = self.find(at, lane, key[1])
+            tokens[lane] = counter.phase
+            if expects is not None:
+                counter.bytes += int(expects[lane])
+            self._count(at, lane, counter, 1 if count is None else int(count[lane]))
+        return tokens
+
+    def test(self, at: int, mask: Array, address: Array, phase: Array, parity: bool) -> Array:
+        """Whether the phase that a lane asks for is complete."""
+        c = self.c
+        done = np.zeros(c.count, bool)
+        lanes = np.flatnonzero(mask)
+        c.asks(at, lanes, address[lanes])
+        passed: dict[tuple[int, int], list[int]] = {}
+        for lane, key in self._keys(at, mask, address):
+            counter = self.find(at, lane, key[1])
+            while counter.later:
+                counter.later.pop(0)()
+            asked = int(phase[lane])
+            done[lane] = (counter.phase & 1) != (asked & 1) if parity else counter.phase != asked
+            if done[lane]:
+                passed.setdefault(key, []).append(lane)
+        for key, group in passed.items():
+            visible = self._counters[key].visible
+            if visible is not None:
+                c.clocks.take(np.array(group), visible)
+        return done
+
+    # -- what the units of asynchronous copies call
+
+    def find(self, at: int, lane: int, offset: int) -> Counter:
+        counter = self._counters.get((lane // self.c.threads, offset))
+        if counter is None:
+            raise self.c.fault(
+                "barrier-misuse", at, lane, "no mbarrier was initialised there", address=offset
+            )
+        return counter
+
+    def complete(self, counter: Counter, count: int, known: Ints | None) -> None:
+        """A bulk copy of `count` bytes is done."""
+        counter.bytes -= count
+        self._join(counter, known)
+        self._step(counter)
+
+    def arrive_later(
+        self, at: int, mask: Array, address: Array, done: Callable[[int], None], counted: bool
+    ) -> None:
+        """Lanes arrive once `done` has made their copies be done."""
+        for lane, key in self._keys(at, mask, address):
+            counter = self.find(at, lane, key[1])
+            if counted:
+                counter.pending += 1
+            here = np.zeros(self.c.count, bool)
+            here[lane] = True
+
+            def arrive(lane: int = lane, here: Array = here, counter: Counter = counter) -> None:
+                done(lane)
+                self._publish(at, here, address)
+                self._count(at, lane, counter, 1)
+
+            counter.later.append(arrive)
+
+    # -- parts of them
+
+    def _keys(self, at: int, mask: Array, address: Array) -> list[tuple[int, tuple[int, int]]]:
+        c = self.c
+        lanes = np.flatnonzero(mask)
+        offsets = c.memory.shared_offsets(address[lanes])
+        if len(lanes):
+            c.memory.spaces["shared"].place(c, at, lanes, offsets, 8)
+        return [
+            (lane, (lane // c.threads, offset))
+            for lane, offset in zip(lanes.tolist(), offsets.tolist(), strict=True)
+        ]
+
+    def _publish(self, at: int, mask: Array, address: Array) -> None:
+        """What arriving lanes have done becomes known to those who wait."""
+        c = self.c
+        if not c.launch.checks.races:
+            return
+        c.launch.now += 1
+        groups: dict[tuple[int, int], list[int]] = {}
+        for lane, key in self._keys(at, mask, address):
+            groups.setdefault(key, []).append(lane)
+        for key, lanes in groups.items():
+            known = c.clocks.vector(np.array(lanes), c.live, c.launch.now)
+            self._join(self.find(at, lanes[0], key[1]), known)
+
+    def _join(self, counter: Counter, known: Ints | None) -> None:
+        if known is not None:
+            counter.known = known if counter.known is None else np.maximum(counter.known, known)
+
+    def _count(self, at: int, lane: int, counter: Counter, arrivals: int) -> None:
+        counter.pending -= arrivals
+        if counter.pending < 0:
+            raise self.c.fault(
+                "barrier-misuse", at, lane, f"more arrivals than the {counter.expected} of a phase"
+            )
+        self._step(counter)
+
+    def _step(self, counter: Counter) -> None:
+        self.c.launch.progress += 1
+        if counter.pending == 0 and counter.bytes == 0:
+            counter.phase += 1
+            counter.pending, counter.visible = counter.expected, counter.known

@@ -1,0 +1,157 @@
+"""wgmma: products of 128 threads whose operands lie in shared memory.
+
+Results are there at once, operands are read until the group is waited for: who writes them earlier
+is reported.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rcompiler.emulator.machine.groups import Groups
+from rcompiler.emulator.machine.matrix import elements, product
+from rcompiler.emulator.machine.tensor_map import swizzled
+
+if TYPE_CHECKING:
+    from rcompiler.emulator.machine.cohort import Cohort
+
+Array = npt.NDArray[Any]
+SIZE = 128
+_LANE = np.arange(SIZE)
+_ROW, _COLUMN = _LANE // 32 * 16 + _LANE % 32 // 4, 2 * (_LANE % 4)
+_SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
+_BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1, "u8": 1}
+
+
+@dataclass
+class _Reading:
+    """Places in shared memory that are being read for a warpgroup, whose first lane is `lane`."""
+
+    lane: int
+    group: int
+    places: Array
+    width: int
+
+
+class Warpgroups:
+    def __init__(self, cohort: Cohort) -> None:
+        self.c = cohort
+        self._groups = Groups(cohort.count)
+        self._reading: list[_Reading] = []
+
+    def commit(self, mask: Array) -> None:
+        self._groups.commit(mask)
+
+    def wait(self, mask: Array, pending: int) -> None:
+        c = self.c
+        c.launch.now += 1
+        left = []
+        for reading in self._reading:
+            lane = reading.lane
+            if not (mask[lane] and reading.group < self._groups.current[lane] - pending):
+                left.append(reading)
+                continue
+            memory = c.memory.spaces["shared"]
+            if memory.shadow is not None:
+                lanes = np.full(len(reading.places), lane)
+                of, cells = memory.cells(lanes, reading.places, reading.width)
+                memory.shadow.finish_read(c, of, cells)
+                c.clocks.own[lane : lane + SIZE, c.clocks.column[lane]] = c.launch.now
+        self._reading = left
+
+    def multiply(
+        self, at: int, mask: Array, shape: tuple[int, int], types: tuple[str, str, str],
+        into: tuple[Array, ...], left: Any, right: Array, scale: Any, signs: tuple[int, int],
+        turned: tuple[bool, bool],
+    ) -> list[Array]:  # fmt: skip
+        """D (64, n) = A (64, k) @ B (k, n) + scale * D; shape: n, k; turned: A along m, B along n."""
+        c = self.c
+        c.warp.check_whole(at, mask, SIZE)
+        results = [np.array(x) for x in into]
+        scale = c.wide(scale)
+        for first in np.flatnonzero(mask)[::SIZE].tolist():
+            lanes = slice(first, first + SIZE)
+            if isinstance(left, tuple):
+                a = self._from_registers([x[lanes] for x in left], types[0], shape[1])
+            else:
+                a = self._tile(at, first, int(left[first]), 64, shape[1], types[0], turned[0])
+            b = self._tile(at, first, int(right[first]), shape[0], shape[1], types[1], turned[1])
+            value = product(a * signs[0], (b * signs[1]).T)
+            _accumulate(results, lanes, value, types[2], bool(scale[first]))
+        return results
+
+    def _from_registers(self, registers: list[Array], type_: str, depth: int) -> Array:
+        """As mma.sync has it, 16 rows for each warp."""
+        per = 4 // _BYTES[type_]
+        parts = [elements(bits, type_) for bits in registers]
+        a = np.zeros((64, depth), parts[0].dtype)
+        for k, values in enumerate(parts):
+            for j in range(per):
+                column = _LANE % 4 * per + j + 4 * per * (k >> 1)
+                a[_ROW + 8 * (k & 1), column] = values[:, j]
+        return a
+
+    def _tile(
+        self, at: int, lane: int, descriptor: int, rows: int, depth: int, type_: str, turned: bool
+    ) -> Array:
+        """The (rows, depth) matrix that a descriptor describes."""
+        c, memory, width = self.c, self.c.memory.spaces["shared"], _BYTES[type_]
+        places = _tile_offsets(descriptor, rows, depth, width, turned)
+        if places is None:
+            raise c.fault("misaligned", at, lane, "a matrix along m or n without a swizzle")
+        lanes = np.full(places.size, lane)
+        where = memory.place(c, at, lanes, places.ravel().astype(np.uint64), width)
+        memory.check_written(c, at, lanes, where, width)
+        c.launch.now += 1
+        if memory.shadow is not None:
+            of, cells = memory.cells(lanes, where, width)
+            race = memory.shadow.begin_read(c, at, of, cells)
+            memory.report(c, at, of, cells, race, "a matrix product")
+            group = int(self._groups.current[lane])
+            self._reading.append(_Reading(lane, group, where, width))
+        bits = memory.view(width)[where // width]
+        return _numbers(bits, type_).reshape(rows, depth)
+
+
+def _tile_offsets(
+    descriptor: int, rows: int, depth: int, width: int, turned: bool
+) -> npt.NDArray[np.int64] | None:
+    """Where the elements (row, k) lie in shared memory."""
+    start, leading, stride = (((descriptor >> shift) & 0x3FFF) << 4 for shift in (0, 16, 32))
+    swizzle = _SWIZZLE[descriptor >> 62 & 3]
+    row, k = np.arange(rows)[:, None], np.arange(depth)[None, :]
+    if turned:
+        if not swizzle:
+            return None
+        byte = row * width
+        offset = byte // swizzle * leading + k // 8 * stride + k % 8 * swizzle + byte % swizzle
+    elif swizzle:
+        offset = row // 8 * stride + row % 8 * swizzle + k * width
+    else:
+        byte = k * width
+        offset = row // 8 * stride + byte // 16 * leading + row % 8 * 16 + byte % 16
+    return swizzled(start + offset, swizzle)
+
+
+def _numbers(bits: Array, type_: str) -> Array:
+    if _BYTES[type_] == 4:
+        return elements(bits, type_)[:, 0]
+    if type_ in ("s8", "u8"):
+        return bits.view("i1" if type_ == "s8" else "u1").astype(np.int32)
+    return elements(bits.view("u4"), type_).ravel()
+
+
+def _accumulate(results: list[Array], lanes: slice, value: Array, type_: str, keep: bool) -> None:
+    """Add the product to the lanes' registers, or replace them."""
+    number = {"f32": "f4", "s32": "i4", "f16": "f2"}[type_]
+    per = 4 // np.dtype(number).itemsize
+    for k, register in enumerate(results):
+        for part in range(per):
+            index = k * per + part
+            row, column = _ROW + 8 * (index % 4 // 2), index // 4 * 8 + _COLUMN + index % 2
+            view = register.view(number)[lanes.start * per + part : lanes.stop * per : per]
+            view[:] = value[row, column] + (view if keep else 0)

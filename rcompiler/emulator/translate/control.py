@@ -1,0 +1,142 @@
+"""Branches, calls, barriers and fences."""
+
+from __future__ import annotations
+
+from rcompiler.emulator.ptx.syntax import Arguments, Instruction, Label, Operand, Symbol, Variable
+from rcompiler.emulator.translate.emitter import Emitter
+from rcompiler.emulator.translate.form import Form
+from rcompiler.emulator.translate.layout import callee_name
+
+
+def _rest(e: Emitter, ins: Instruction) -> None:
+    """Threads whose guard is false go on behind the instruction."""
+    if ins.guard is not None:
+        e.line(f"S.go({e.following}, M & ~G)")
+
+
+def branch(e: Emitter, ins: Instruction, form: Form) -> None:
+    form.flag("uni")
+    form.end()
+    form.operands(1)
+    target = e.flow.block_at(e.target(ins.operands[0]))
+    pause = target <= e.here and e.flow.spins(target, e.here)
+    e.line(f"S.{'pause' if pause else 'go'}({target}, {e.mask})")
+    _rest(e, ins)
+
+
+def branch_indexed(e: Emitter, ins: Instruction, form: Form) -> None:
+    form.flag("idx")
+    form.flag("uni")
+    form.end()
+    form.operands(2)
+    index, name = ins.operands
+    targets = e.flow.targets.get(name.name) if isinstance(name, Label) else None
+    if targets is None:
+        raise form.refuse("an unknown list of labels")
+    e.line(f"i = {e.wide(index, 'u32')}")
+    for k, target in enumerate(targets):
+        e.line(f"S.go({e.flow.block_at(target)}, {e.mask} & (i == {k}))")
+    e.line(f"S.wild({e.at}, {e.mask} & (i >= {len(targets)}))")
+    _rest(e, ins)
+
+
+def leave(e: Emitter, ins: Instruction, form: Form) -> None:
+    """ret and exit."""
+    form.flag("uni")
+    form.end()
+    if ins.name == "exit" or e.flow.entry:
+        e.line(f"S.exit({e.mask})")
+    else:
+        e.line(f"S.leave({e.flow.number}, {e.mask})")
+    _rest(e, ins)
+
+
+def _variables(operand: Operand | None, form: Form) -> list[Variable]:
+    items = operand.items if isinstance(operand, Arguments) else ()
+    found = [item.variable for item in items if isinstance(item, Symbol)]
+    if len(found) != len(items):
+        raise form.refuse("a call whose parameters are not .param variables")
+    return found
+
+
+def call(e: Emitter, ins: Instruction, form: Form) -> None:
+    form.flag("uni")
+    form.end()
+    callee = e.flow.functions[callee_name(ins)]
+    at = next(k for k, operand in enumerate(ins.operands) if isinstance(operand, Label))
+    results = _variables(ins.operands[0] if at else None, form)
+    given = _variables(ins.operands[at + 1] if len(ins.operands) > at + 1 else None, form)
+    if len(results) != len(callee.results) or len(given) != len(callee.params):
+        raise form.refuse("a call with another number of parameters than the function has")
+    for actual, formal in zip(given, callee.params, strict=True):
+        e.copy_frame(formal, actual)
+    e.line(f"S.call({e.flow.number_of(callee.name)}, {e.following}, {e.mask})")
+    e.line(f"S.go({e.flow.start_of(callee.name)}, {e.mask})")
+    _rest(e, ins)
+
+
+def results_of_call(e: Emitter, ins: Instruction) -> None:
+    """At the return from a call: its results."""
+    callee = e.flow.functions[callee_name(ins)]
+    first = ins.operands[0]
+    if isinstance(first, Arguments):
+        for actual, formal in zip(first.items, callee.results, strict=True):
+            if isinstance(actual, Symbol):
+                e.copy_frame(actual.variable, formal)
+
+
+def barrier(e: Emitter, ins: Instruction, form: Form) -> None:
+    """bar and barrier."""
+    form.flag("cta")
+    if form.flag("warp"):
+        form.flag("sync")
+        form.end()
+        return e.line(f"S.warp.sync({e.at}, {e.mask}, {e.wide(ins.operands[0], 'u32')})")
+    kind = form.choice("sync", "arrive")
+    form.flag("aligned")
+    form.end()
+    if not kind or not 1 <= len(ins.operands) <= 2:
+        raise form.refuse("unknown form")
+    values = [e.wide(operand, "u32") for operand in ins.operands]
+    count = values[1] if len(values) > 1 else "None"
+    e.line(f"S.barriers.{kind}({e.at}, {e.following}, {e.mask}, {values[0]}, {count})")
+    _rest(e, ins)
+
+
+def fence(e: Emitter, ins: Instruction, form: Form) -> None:
+    if form.choice("proxy", "mbarrier_init", "proxy::async"):
+        return  # ordering between engines that are not modelled apart
+    order = form.choice("acq_rel", "sc", "acquire", "release", default="acq_rel")
+    scope = form.choice("cta", "cluster", "gpu", "gl", "sys")
+    form.end()
+    if not scope:
+        raise form.refuse("a fence without a scope")
+    acquire, release = order != "release", order != "acquire"
+    e.line(f"S.order.fence({e.mask}, {acquire}, {release}, {scope == 'cta'})")
+
+
+def sleep(e: Emitter, ins: Instruction, form: Form) -> None:
+    form.type("u32")
+    form.end()
+    form.operands(1)
+    e.line(f"S.sleep({e.wide(ins.operands[0], 'u32')}, {e.mask})")
+    e.line(f"S.pause({e.following}, {e.mask})")
+    _rest(e, ins)
+
+
+def trap(e: Emitter, ins: Instruction, form: Form) -> None:
+    form.end()
+    e.line(f"S.trap({e.at}, {e.mask})")
+    _rest(e, ins)
+
+
+def nothing(e: Emitter, ins: Instruction, form: Form) -> None:
+    """Registers of a warp, events of a profiler: no effect on what is computed."""
+
+
+HANDLERS = {
+    "bra": branch, "brx": branch_indexed, "ret": leave, "exit": leave, "call": call,
+    "bar": barrier, "barrier": barrier, "fence": fence, "membar": fence,
+    "nanosleep": sleep, "trap": trap, "brkpt": trap, "setmaxnreg": nothing, "pmevent": nothing,
+    "griddepcontrol": nothing,
+}  # fmt: skip
