@@ -80,12 +80,19 @@ class Cohort:
                 at = kernel.first_instruction(number)
                 raise self.fault("timeout", at, lane, "the launch takes too many steps")
             kernel.block(number, bool(mask.all()))(self, registers, mask)
-            if not self._ready and self._parked and not self._asleep:
-                self._unpark()
+            if not self._ready:
+                self._carry_on()
         if self._asleep:
             return ASLEEP
         self.barriers.check_all_left()
         return DONE
+
+    def _carry_on(self) -> None:
+        """Nobody can go on: what is late is done now, or those go on who wait for their warp."""
+        if self.counters.catch_up():
+            self._wake()
+        elif self._parked and not self._asleep:
+            self._unpark()
 
     def _wake(self) -> None:
         """Let paused threads ask again; those that wait for their warp in vain go on alone."""

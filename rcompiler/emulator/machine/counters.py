@@ -21,8 +21,9 @@ Array = npt.NDArray[Any]
 class Counter:
     """pending: arrivals that the phase still needs, of `expected`; bytes: that it still needs.
 
-    later: what asynchronous engines still have to do here; done when somebody asks. known: what
-    those that arrived have done; visible: the same of the phases that are complete.
+    later: what asynchronous engines still have to do here; done once somebody waits. known: what
+    those that arrived have done; visible: the same of the phases that are complete. creator, made:
+    the thread that initialised it and the moment; aware: lanes that are known to be behind that.
     """
 
     expected: int
@@ -32,12 +33,17 @@ class Counter:
     later: list[Callable[[], None]] = field(default_factory=list)
     known: Ints | None = None
     visible: Ints | None = None
+    creator: int = 0
+    made: int = 0
+    made_at: int = 0
+    aware: set[int] = field(default_factory=set)
 
 
 class Counters:
     def __init__(self, cohort: Cohort) -> None:
         self.c = cohort
         self._counters: dict[tuple[int, int], Counter] = {}  # (block of the cohort, offset)
+        self._asked: dict[tuple[int, int], Counter] = {}  # in vain, with something late
 
     # -- what generated code calls
 
@@ -48,7 +54,10 @@ class Counters:
                 raise self.c.fault(
                     "barrier-misuse", at, lane, f"an mbarrier for {arrivals} arrivals"
                 )
-            self._counters[key] = Counter(arrivals, arrivals)
+            self.c.launch.now += 1
+            made = Counter(arrivals, arrivals, made=self.c.launch.now, made_at=at)
+            made.creator = int(self.c.threads_of(np.array([lane]))[0])
+            self._counters[key] = made
 
     def remove(self, at: int, mask: Array, address: Array) -> None:
         for lane, key in self._keys(at, mask, address):
@@ -82,12 +91,12 @@ class Counters:
         passed: dict[tuple[int, int], list[int]] = {}
         for lane, key in self._keys(at, mask, address):
             counter = self.find(at, lane, key[1])
-            while counter.later:
-                counter.later.pop(0)()
             asked = int(phase[lane])
             done[lane] = (counter.phase & 1) != (asked & 1) if parity else counter.phase != asked
             if done[lane]:
                 passed.setdefault(key, []).append(lane)
+            elif counter.later:
+                self._asked[key] = counter
         for key, group in passed.items():
             visible = self._counters[key].visible
             if visible is not None:
@@ -96,13 +105,38 @@ class Counters:
 
     # -- what the units of asynchronous copies call
 
+    def catch_up(self) -> bool:
+        """Nobody can go on: do what is late where threads wait. Whether there was anything."""
+        asked, self._asked = self._asked, {}
+        for counter in asked.values():
+            while counter.later:
+                counter.later.pop(0)()
+        return bool(asked)
+
     def find(self, at: int, lane: int, offset: int) -> Counter:
-        counter = self._counters.get((lane // self.c.threads, offset))
+        c = self.c
+        counter = self._counters.get((lane // c.threads, offset))
         if counter is None:
-            raise self.c.fault(
+            raise c.fault(
                 "barrier-misuse", at, lane, "no mbarrier was initialised there", address=offset
             )
+        if c.launch.checks.races and lane not in counter.aware:
+            self._check_aware(at, lane, offset, counter)
+            counter.aware.add(lane)
         return counter
+
+    def _check_aware(self, at: int, lane: int, offset: int, counter: Counter) -> None:
+        c = self.c
+        creator, made = np.array([counter.creator]), np.array([counter.made])
+        if not c.clocks.behind(np.array([lane]), creator, made)[0]:
+            raise c.fault(
+                "shared-race",
+                at,
+                lane,
+                "use of an mbarrier that nothing orders behind its initialisation",
+                address=offset,
+                other=c.launch.site(counter.made_at, counter.creator),
+            )
 
     def complete(self, counter: Counter, count: int, known: Ints | None) -> None:
         """A bulk copy of `count` bytes is done."""

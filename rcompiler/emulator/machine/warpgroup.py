@@ -42,6 +42,7 @@ class Warpgroups:
         self.c = cohort
         self._groups = Groups(cohort.count)
         self._reading: list[_Reading] = []
+        self._flying: dict[int, dict[int, int]] = {}  # register -> first lane -> group
 
     def commit(self, mask: Array) -> None:
         self._groups.commit(mask)
@@ -62,18 +63,56 @@ class Warpgroups:
                 memory.shadow.finish_read(c, of, cells)
                 c.clocks.own[lane : lane + SIZE, c.clocks.column[lane]] = c.launch.now
         self._reading = left
+        for register, users in list(self._flying.items()):
+            self._flying[register] = {
+                lane: group
+                for lane, group in users.items()
+                if not (mask[lane] and group < self._groups.current[lane] - pending)
+            }
+            if not self._flying[register]:
+                del self._flying[register]
+
+    # -- registers that are being filled
+
+    def use(self, at: int, mask: Array, read: tuple[int, ...], written: tuple[int, ...]) -> None:
+        """Another instruction uses registers: it must not read what is still being filled."""
+        if not self._flying:
+            return
+        for register in read:
+            for first in self._flying.get(register, ()):
+                if mask[first : first + SIZE].any():
+                    raise self.c.fault(
+                        "late-async-copy",
+                        at,
+                        first + int(mask[first : first + SIZE].argmax()),
+                        "use of a register that an asynchronous product is still filling",
+                    )
+        for register in written:
+            users = self._flying.get(register, {})
+            for first in [lane for lane in users if mask[lane : lane + SIZE].all()]:
+                del users[first]
+
+    def move(self, mask: Array, into: int, source: int) -> None:
+        """A copy of such a register is one, too: the assembler keeps both in one place."""
+        users = {f: g for f, g in self._flying.get(source, {}).items() if mask[f]}
+        if users:
+            self._flying.setdefault(into, {}).update(users)
+        elif self._flying.get(into):
+            self.use(0, mask, (), (into,))
 
     def multiply(
         self, at: int, mask: Array, shape: tuple[int, int], types: tuple[str, str, str],
         into: tuple[Array, ...], left: Any, right: Array, scale: Any, signs: tuple[int, int],
-        turned: tuple[bool, bool],
+        turned: tuple[bool, bool], registers: tuple[int, ...],
     ) -> list[Array]:  # fmt: skip
-        """D (64, n) = A (64, k) @ B (k, n) + scale * D; shape: n, k; turned: A along m, B along n."""
+        """D (64, n) = A (64, k) @ B (k, n) + scale * D; shape: n, k. turned: A, B stored so."""
         c = self.c
         c.warp.check_whole(at, mask, SIZE)
         results = [np.array(x) for x in into]
         scale = c.wide(scale)
         for first in np.flatnonzero(mask)[::SIZE].tolist():
+            for register in registers:
+                self._flying.setdefault(register, {})[first] = int(self._groups.current[first])
             lanes = slice(first, first + SIZE)
             if isinstance(left, tuple):
                 a = self._from_registers([x[lanes] for x in left], types[0], shape[1])
@@ -105,7 +144,6 @@ class Warpgroups:
             raise c.fault("misaligned", at, lane, "a matrix along m or n without a swizzle")
         lanes = np.full(places.size, lane)
         where = memory.place(c, at, lanes, places.ravel().astype(np.uint64), width)
-        memory.check_written(c, at, lanes, where, width)
         c.launch.now += 1
         if memory.shadow is not None:
             of, cells = memory.cells(lanes, where, width)
@@ -113,6 +151,7 @@ class Warpgroups:
             memory.report(c, at, of, cells, race, "a matrix product")
             group = int(self._groups.current[lane])
             self._reading.append(_Reading(lane, group, where, width))
+        memory.check_written(c, at, lanes, where, width)
         bits = memory.view(width)[where // width]
         return _numbers(bits, type_).reshape(rows, depth)
 

@@ -45,13 +45,20 @@ class Flow:
     """The blocks of one function, numbered from `first` through all functions of the kernel.
 
     number: of the function. starts: of the instructions that begin a block. targets: of brx.
-    functions, starts_of, numbers: of all functions placed so far.
+    known: the flows of all functions so far. accumulators: registers that wgmma may be filling.
     """
 
-    def __init__(self, function: Function, number: int, first: int, known: Mapping[str, Flow]):
+    def __init__(
+        self,
+        function: Function,
+        number: int,
+        first: int,
+        known: Mapping[str, Flow],
+        accumulators: frozenset[int],
+    ) -> None:
         self.function, self.number, self.first = function, number, first
         self.entry, self.targets = function.entry, function.targets
-        self.known = known
+        self.known, self.accumulators = known, accumulators
         self.starts = self._cut()
         last = len(function.instructions)
         self.blocks = [

@@ -21,6 +21,7 @@ from rcompiler.emulator.translate import (
     moves,
     warp,
 )
+from rcompiler.emulator.translate.accumulators import accumulators, watch
 from rcompiler.emulator.translate.blocks import Flow, ends_block
 from rcompiler.emulator.translate.emitter import Emitter
 from rcompiler.emulator.translate.form import Form
@@ -61,7 +62,7 @@ class Kernel:
         self.instructions: list[Instruction] = []
         self._first: dict[str, int] = {}
         for number, function in enumerate(self.layout.functions):
-            flow = Flow(function, number, len(self._of), self._flows)
+            flow = Flow(function, number, len(self._of), self._flows, accumulators(function))
             self._flows[function.name] = flow
             self._of += [flow] * len(flow.blocks)
             self._first[function.name] = len(self.instructions)
@@ -94,6 +95,7 @@ class Kernel:
         ended = False
         for e.at, instruction in enumerate(flow.blocks[local], self.first_instruction(number)):
             e.guard(instruction)
+            watch(e, instruction, flow.accumulators)
             _handler(instruction)(e, instruction, Form(instruction))
             ended = ends_block(instruction)
         if not ended:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from rcompiler.emulator.ptx.syntax import Instruction, Operand, Vector
+from rcompiler.emulator.ptx.syntax import Instruction, Operand, Register, Vector
 from rcompiler.emulator.ptx.types import bits_of
 from rcompiler.emulator.translate.emitter import Emitter
 from rcompiler.emulator.translate.form import Form
@@ -111,8 +111,10 @@ def _asynchronous(e: Emitter, ins: Instruction, form: Form) -> None:
     in_registers = isinstance(left, Vector)
     if len(e.items(into)) != results or len(flags) < 2:
         raise form.refuse("wrong number of operands")
-    if any(bits_of(r.type) != "u4" for r in e.items(into) if hasattr(r, "type")):
-        raise form.refuse("results must have 32 bits")
+    results_in = [r for r in e.items(into) if isinstance(r, Register) and bits_of(r.type) == "u4"]
+    if len(results_in) != results:
+        raise form.refuse("results must be registers of 32 bits")
+    registers = tuple(e.base + register.index for register in results_in)
     # Behind the signs of A and B come their transpositions, of 16-bit types; A's in memory only.
     transposed = flags[2:] if INPUTS[a] == 16 else []
     left_turned = bool(transposed[0]) if len(transposed) == 2 and not in_registers else False
@@ -121,7 +123,7 @@ def _asynchronous(e: Emitter, ins: Instruction, form: Form) -> None:
     e.line(
         f"v = S.warpgroup.multiply({e.at}, {e.mask}, ({columns}, {depth}), ('{a}', '{b}', '{c}'), "
         f"{_list(e, into)}, {given}, {e.wide(right, 'b64')}, {e.wide(scale, 'pred')}, "
-        f"({flags[0]}, {flags[1]}), ({left_turned}, {right_turned}))"
+        f"({flags[0]}, {flags[1]}), ({left_turned}, {right_turned}), {registers})"
     )
     _assign(e, into)
 

@@ -1,0 +1,60 @@
+"""Registers that wgmma fills while the program goes on, and who uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rcompiler.emulator.ptx.syntax import Function, Instruction, Operand, Pair, Register, Vector
+from rcompiler.emulator.translate.emitter import Emitter
+
+
+def _registers(operands: tuple[Operand, ...]) -> Iterator[int]:
+    for operand in operands:
+        match operand:
+            case Register(index):
+                yield index
+            case Vector(items):
+                yield from _registers(items)
+            case Pair(first, second):
+                yield from _registers((first, second))
+
+
+def _is_copy(instruction: Instruction) -> bool:
+    both = [operand for operand in instruction.operands if isinstance(operand, Register)]
+    return instruction.name == "mov" and len(both) == 2 and instruction.guard is None
+
+
+def accumulators(function: Function) -> frozenset[int]:
+    """Results of wgmma and copies of them."""
+    found: set[int] = set()
+    for instruction in function.instructions:
+        if instruction.name == "wgmma" and "mma_async" in instruction.modifiers:
+            found |= set(_registers(instruction.operands[:1]))
+    while found:
+        more = {
+            index
+            for instruction in function.instructions
+            if _is_copy(instruction) and not found.isdisjoint(_registers(instruction.operands[1:]))
+            for index in _registers(instruction.operands[:1])
+        }
+        if more <= found:
+            break
+        found |= more
+    return frozenset(found)
+
+
+def watch(e: Emitter, instruction: Instruction, watched: frozenset[int]) -> None:
+    """Tell the warpgroups' unit that an instruction uses registers that may be filled still."""
+    if not watched or instruction.name == "wgmma":
+        return
+    written = sorted(watched & set(_registers(instruction.operands[:1])))
+    read = sorted(watched & set(_registers(instruction.operands[1:])))
+    base = e.base
+    if _is_copy(instruction):
+        into, source = (next(_registers((operand,))) for operand in instruction.operands)
+        if source in watched:
+            e.line(f"S.warpgroup.move({e.mask}, {base + into}, {base + source})")
+            return
+    if read or written:
+        reads, writes = (tuple(base + k for k in group) for group in (read, written))
+        e.line(f"S.warpgroup.use({e.at}, {e.mask}, {reads}, {writes})")
