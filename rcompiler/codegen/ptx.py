@@ -50,8 +50,9 @@ def ptx(module: str | ir.Module | ir.Operation) -> PtxModule:
 def check(text: str) -> None:
     """CompilerError for an external function, or an ordering that no schedule uses.
 
-    Used are acquire loads at gpu scope, fences of acquire, release or both at gpu scope, and
-    relaxed accesses; what orders asynchronous copies and barriers of a block has names of its own.
+    Used are acquire loads at gpu scope, fences of acquire, release or both at gpu scope (at system
+    scope before a trap: the host reads what was written down), and relaxed accesses; what orders
+    asynchronous copies and barriers of a block has names of its own.
     """
     for match in _EXTERN.finditer(text):
         raise CompilerError(
@@ -83,10 +84,10 @@ def _allowed(instruction: str) -> bool:
     # An atomic that names neither is relaxed, at gpu scope: PTX ISA, "atom"
     order = next((part for part in parts if part in _ORDERS), "relaxed")
     scope = next((part for part in parts if part in _SCOPES), "gpu")
+    if head == "fence":
+        return order in ("acquire", "release", "acq_rel") and scope in ("gpu", "sys")
     if scope != "gpu":
         return False
-    if head == "fence":
-        return order in ("acquire", "release", "acq_rel")
     return head in _ACCESS and (order == "relaxed" or (head, order) == ("ld", "acquire"))
 
 

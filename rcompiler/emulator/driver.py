@@ -94,6 +94,18 @@ class EmulatedDriver:
         where = self._memory.host_range(address, size)
         self._memory.bytes[where], self._memory.written[where] = value, 1
 
+    # Memory of the host is memory like any other here: an emulated launch that fails loses nothing.
+    def map_host(self, size: int) -> int:
+        address = self.allocate(size)
+        self.fill(address, size, 0)
+        return address
+
+    def mapped(self, address: int, size: int) -> Bytes:
+        return self.read(address, size)
+
+    def unmap_host(self, address: int) -> None:
+        self.free(address)
+
     # -- programs
 
     def load(self, image: bytes) -> LoadedModule:

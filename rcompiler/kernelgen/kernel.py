@@ -49,6 +49,7 @@ class KernelWriter:
         "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr"
     )
     VISIBILITY = ""
+    ATTRIBUTES = ""
 
     def __init__(self, kernel: ir.Operation, emitter: Emitter) -> None:
         self._block = kernel.regions[0].blocks[0]
@@ -90,7 +91,7 @@ class KernelWriter:
         else:
             e.loop(Linear(0), Linear.of("%count_end"), 1, [], task)
         lines = "\n".join("  " + text for text in e.text())
-        head = f"func.func {self.VISIBILITY}@{self._name}({self.SIGNATURE}) {{"
+        head = f"func.func {self.VISIBILITY}@{self._name}({self.SIGNATURE}) {self.ATTRIBUTES}{{"
         return f"{head}\n  %zero = arith.constant 0 : i64\n{lines}\n  return\n}}", e.externals
 
     # -- what another kind of execution unit does in another way

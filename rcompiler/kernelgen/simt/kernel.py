@@ -47,6 +47,8 @@ class SimtKernelWriter(KernelWriter):
         f"%workspace: {SHARED}"
     )
     VISIBILITY = "private "
+    # a call of its own: registers are allocated, and reported, for each rKernel by itself
+    ATTRIBUTES = "attributes {no_inline} "
 
     def __init__(self, kernel: ir.Operation, features: SimtFeatures) -> None:
         self._features = features

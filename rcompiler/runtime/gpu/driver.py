@@ -78,6 +78,15 @@ class Driver(Protocol):
     def fill(self, address: int, size: int, value: int) -> None:
         """Set `size` bytes to `value` (0..255)."""
 
+    def map_host(self, size: int) -> int:
+        """The device's address of `size` new bytes of the host, all 0, that kernels can write."""
+
+    def mapped(self, address: int, size: int) -> Bytes:
+        """A copy of bytes from `map_host`, also after a launch that has failed."""
+
+    def unmap_host(self, address: int) -> None:
+        """Give back what `map_host` returned."""
+
     def load(self, image: bytes) -> Any:
         """A module from PTX text, or from what else the device takes; the handle of it."""
 

@@ -207,7 +207,8 @@ class _Loaded:
         places = [arena, constants, *self._inputs, *(address for address, _ in self._outputs)]
         self._bases = memory.words(places)
         self._eus, counters = len(schedule.threads), len(schedule.events) + 1
-        report, self._report = memory.mapped(at.REPORT_STEPS + self._eus + counters)
+        self._report_bytes = (at.REPORT_STEPS + self._eus + counters) * _WORD
+        self._report = memory.mapped(self._report_bytes)
         control = {
             "WORDS": memory.words(schedule.words),
             "STARTS": memory.words([piece.start for piece in schedule.threads]),
@@ -218,7 +219,7 @@ class _Loaded:
             "EUS": self._eus,
             "MEETINGS": _meetings(schedule),
             "LIMIT": int(limit_s * 1e9),
-            "REPORT": report,
+            "REPORT": self._report,
         }
         self._control = memory.words([control[name] for name in at.FIELDS])
 
@@ -242,13 +243,14 @@ class _Loaded:
             )
             self._driver.synchronize()
         except DeviceError as error:
-            if not self._report[0]:
+            report = self._driver.mapped(self._report, self._report_bytes).view(np.int64)
+            if not report[0]:
                 raise
-            raise DeviceError(self._post_mortem()) from error
+            raise DeviceError(self._post_mortem(report)) from error
 
-    def _post_mortem(self) -> str:
+    def _post_mortem(self, report: np.ndarray) -> str:
         """Who waited for whom, as the kernel wrote it down."""
-        report, schedule = self._report, self._schedule
+        schedule = self._schedule
         steps = report[at.REPORT_STEPS :][: self._eus].tolist()
         counts = report[at.REPORT_STEPS + self._eus :].tolist()
         places = [after_steps(schedule, number, made) for number, made in enumerate(steps)]
@@ -291,12 +293,11 @@ class _Memory:
         """Address of so many 64-bit words, all 0."""
         return self.words(np.zeros(count, np.int64))
 
-    def mapped(self, count: int) -> tuple[int, np.ndarray]:
-        """Words, all 0, that the host sees even when a kernel has failed: address and int64."""
-        address, memory = self._driver.map_host(count * _WORD)
+    def mapped(self, size: int) -> int:
+        """Address of bytes that the host sees even when a launch has failed."""
+        address = self._driver.map_host(size)
         self._mapped.append(address)
-        memory[:] = 0
-        return address, memory.view(np.int64)
+        return address
 
     def free(self) -> None:
         """Give everything back."""
