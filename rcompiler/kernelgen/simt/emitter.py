@@ -4,13 +4,15 @@ between the threads of a warp.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.value import BITS, Val
 
 GLOBAL, SHARED = "!llvm.ptr<1>", "!llvm.ptr<3>"
+_COPY = "mov.b64 $0, $1;"
 
 _Body = Callable[[Linear, list[Val]], Sequence[Val] | None]
 
@@ -49,6 +51,26 @@ class SimtEmitter(Emitter):
         if self.width == self.warp:  # all threads of a warp are in the same group
             self._varying.discard(group)
         return Linear.of(group), Linear.of(lane)
+
+    @contextmanager
+    def renewed(self) -> Iterator[None]:
+        """What is computed from the number of the thread inside is computed here.
+
+        It would be hoisted in front of loops, and take registers from them: the compiler of the
+        vendor does not see that values which it keeps are cheaper to compute again.
+        """
+        before = self.thread, self.group, self.lane_number
+        name = self.define(self.fresh("t"))
+        copy = f'llvm.inline_asm has_side_effects "{_COPY}", "=l,l" {self.thread} : (i64) -> i64'
+        self.line(f"{name} = {copy}")
+        self._varying.add(name)
+        self.ranges[name] = self.threads
+        self.thread = name
+        self.group, self.lane_number = self._place()
+        try:
+            yield
+        finally:
+            self.thread, self.group, self.lane_number = before
 
     # -- which values differ between the threads of a warp
     def varies(self, *names: str) -> bool:

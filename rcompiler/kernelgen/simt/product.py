@@ -35,7 +35,8 @@ from rcompiler.kernelgen.value import Val, item_bytes
 _STEPS = (32, 16, 8, 4)  # of the reduction in one part, the most first
 _LEAST_STEPS = 8  # of the whole reduction: with fewer the barriers cost more than they save
 _LEAST_REUSE = 4  # of each element in shared memory
-_MOST_SUMS = 128  # of a thread
+MOST_SUMS = 64  # of a thread: with what it fetches ahead they stay in 255 registers
+_MOST_VALUES = 80  # sums of a thread, and what it fetches for the part that comes next
 _UNROLLED = 256  # updates in the body of the loop over the steps of a part
 _PAD = 4  # elements between the rows of an operand: steps that are stored together share few banks
 
@@ -153,7 +154,7 @@ class Products:
         reuse = [together // max(math.prod(extents[d] for d in dims), 1) for dims in used]
         registers = self._registers(extents, tiling)
         sums = self.rounds(extents, registers) * math.prod(registers) // tiling.lanes
-        if min(reuse) < _LEAST_REUSE or sums > _MOST_SUMS:
+        if min(reuse) < _LEAST_REUSE or sums > MOST_SUMS * 3 // 2:
             return None
         total = math.prod(root.sizes[d] for d in root.reduction_dims)
         for steps in (s for s in _STEPS if s <= total):
@@ -162,7 +163,8 @@ class Products:
                 dims = sorted(dims, key=lambda d: (d == tiling.vector_dim, d))
                 operands.append(_operand(root, number, dims, extents, end))
                 end += operands[-1].bytes(steps)
-            if end <= self._room:
+            fetched = sum(-(-o.positions * steps // self._e.threads) for o in operands)
+            if end <= self._room and (sums + fetched <= _MOST_VALUES or steps == _STEPS[-1]):
                 first, second = operands
                 self._e.shared = max(self._e.shared, end)
                 return Product(root, loops, (first, second), steps, total, registers, end)

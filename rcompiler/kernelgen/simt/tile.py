@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from torch_mlir import ir
@@ -14,7 +14,7 @@ from rcompiler.kernelgen.boxes import step_cover
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.region import Piece
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
-from rcompiler.kernelgen.simt.product import Product, Products, product_root
+from rcompiler.kernelgen.simt.product import MOST_SUMS, Product, Products, product_root
 from rcompiler.kernelgen.tile import TileWriter, _Leaf, _Source
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.kernelgen.value import Val
@@ -43,7 +43,10 @@ class SimtTileWriter(TileWriter):
         # A thread's sums stay in its registers, and every thread reads what it needs: cutting the
         # reduction would only store the sums in between.
         lanes = min(max(tiling.lanes, 1), emitter.width) if tiling.vector_dim >= 0 else 1
-        alone = replace(tiling, reduction_tile=None, lanes=lanes)
+        registers = tuple(
+            _halved(tiling.register_tile, tiling.vector_dim, lanes, MOST_SUMS * lanes)
+        )
+        alone = replace(tiling, reduction_tile=None, lanes=lanes, register_tile=registers)
         super().__init__(name, alone, evaluator, None)
         self._simt, self._products = emitter, products
 
@@ -51,37 +54,91 @@ class SimtTileWriter(TileWriter):
         self, piece: Piece, ranges: list[Range], results: list[ir.Value], outputs: list[Buffer]
     ) -> None:
         """As `TileWriter.write`; a product by all threads together, if that is worth it."""
-        plan = self._plan(piece, ranges) if len(results) == 1 else None
-        if plan is None:
+        root = self._product_root(piece, ranges) if len(results) == 1 else None
+        if root is None:
             super().write(piece, ranges, results, outputs)
-        else:
-            self._write_product(plan, piece, ranges, outputs[0])
+            return
+        extents = [span.extent or 0 for span in ranges]
+        most = MOST_SUMS * self._simt.threads
+        parts = _halved(extents, self._tiling.vector_dim, self._tiling.lanes, most)
+
+        def part(own: list[Range]) -> None:
+            plan = self._plan(root, piece, own)
+            if plan is None:
+                super(SimtTileWriter, self).write(piece, own, results, outputs)
+            else:
+                self._write_product(plan, piece, own, outputs[0])
+
+        self._in_boxes(ranges, parts, [], part)
+
+    def _in_boxes(
+        self,
+        ranges: list[Range],
+        sizes: Sequence[int],
+        done: list[Range],
+        write: Callable[[list[Range]], None],
+    ) -> None:
+        """One box of at most `sizes` after the other."""
+        if len(done) == len(ranges):
+            write(done)
+            return
+        span, size = ranges[len(done)], sizes[len(done)]
+        count, rest = divmod(span.extent or 0, size)
+
+        def box(number: Linear, _: list[Val], extent: int = size) -> None:
+            start = span.start + number * size
+            own = Range(start, extent, start + extent)
+            self._in_boxes(ranges, sizes, [*done, own], write)
+
+        self._simt.loop(Linear(0), Linear(count), 1, [], box)
+        if rest:
+            box(Linear(count), [], rest)
 
     # -- products
-    def _plan(self, piece: Piece, ranges: list[Range]) -> Product | None:
-        extents = [span.extent for span in ranges]
-        self._root = None if piece.value is None else product_root(piece.value)
-        if self._root is None or piece.value is None or None in extents:
+    def _product_root(self, piece: Piece, ranges: list[Range]) -> ir.Operation | None:
+        """The product that a piece may be computed from by all threads together."""
+        if piece.value is None or any(not span.extent for span in ranges):
             return None
+        return product_root(piece.value)
+
+    def _plan(self, root: ir.Operation, piece: Piece, ranges: list[Range]) -> Product | None:
+        self._root, value = root, piece.value
+        assert value is not None
         symbols = [f"<{d}>" for d in range(len(ranges))]
-        [at] = self._root_positions((piece.value, piece), [[Linear.of(s) for s in symbols]], 0)
-        known = [n for n in extents if n is not None]
-        root = self._evaluator.generic(self._root)
-        return self._products.plan(root, at, symbols, known, self._tiling)
+        [at] = self._root_positions((value, piece), [[Linear.of(s) for s in symbols]], 0)
+        extents = [span.extent or 0 for span in ranges]
+        generic = self._evaluator.generic(root)
+        return self._products.plan(generic, at, symbols, extents, self._tiling)
 
     def _write_product(
         self, plan: Product, piece: Piece, ranges: list[Range], output: Buffer
     ) -> None:
-        starts = [span.start for span in ranges]
-        placed = list(self._hanging_over(plan, ranges))
-        positions = [
-            [s + c for s, c in zip(starts, relative, strict=True)] for relative, _ in placed
-        ]
-        source = (piece.value, piece)
+        starts, source = [span.start for span in ranges], (piece.value, piece)
+        sums = self._add_up(plan, starts, ranges, source)
+        with self._simt.renewed():
+            self._write_sums(plan, starts, ranges, source, sums, output)
+
+    def _add_up(
+        self, plan: Product, starts: list[Linear], ranges: list[Range], source: _Source
+    ) -> list[Val]:
+        relatives = [relative for relative, _ in self._hanging_over(plan, ranges)]
+        positions = [[s + c for s, c in zip(starts, r, strict=True)] for r in relatives]
         root_at = self._root_positions(source, positions, 0)
-        relatives = [relative for relative, _ in placed]
-        sums = self._products.sums(plan, starts, root_at, relatives)
-        for at, (_, active), there, value in zip(positions, placed, root_at, sums, strict=True):
+        return self._products.sums(plan, starts, root_at, relatives)
+
+    def _write_sums(
+        self,
+        plan: Product,
+        starts: list[Linear],
+        ranges: list[Range],
+        source: _Source,
+        sums: list[Val],
+        output: Buffer,
+    ) -> None:
+        """The epilogue of each sum, and the stores."""
+        for (relative, active), value in zip(self._hanging_over(plan, ranges), sums, strict=True):
+            at = [s + c for s, c in zip(starts, relative, strict=True)]
+            [there] = self._root_positions(source, [at], 0)
             self._evaluator.reducer.finish(plan.root, there, value)
             [result] = self._values([source], at, 0)
 
@@ -246,3 +303,17 @@ class SimtTileWriter(TileWriter):
                 at[vector] = at[vector] + e.active_lane(active)
             placed.append((at, active))
         return placed
+
+
+def _halved(sizes: Sequence[int], vector: int, lanes: int, most: int) -> list[int]:
+    """Extents of a box of at most `most` elements, the largest halved first; that of the dim
+    `vector` is a multiple of `lanes` if it is not whole.
+    """
+    found = list(sizes)
+    while math.prod(found) > most:
+        units = [-(-n // (lanes if d == vector else 1)) for d, n in enumerate(found)]
+        largest = units.index(max(units))
+        if units[largest] == 1:
+            break
+        found[largest] = -(-units[largest] // 2) * (lanes if largest == vector else 1)
+    return found
