@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError, ScheduleError
+from rcompiler.gpu_devices import open_device
 from rcompiler.proof import prove
 from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.executable import Executable
-from rcompiler.runtime.gpu.devices import open_device
 from rcompiler.runtime.gpu.executable import GpuExecutable
 from rcompiler.runtime.gpu.image import GpuImage
 

@@ -112,8 +112,8 @@ def read(path: Path, full: bool = False, mapped: bool = True) -> tuple[Json, dic
         raise _fault(path, "it is no compiled model", "give a file written by save()")
     _, version, size, digest = _PREFIX.unpack(data[: _PREFIX.size].tobytes())
     if version not in VERSIONS:
-        known = " and ".join(map(str, VERSIONS))
-        what = f"it has format version {version}, this is for versions {known}"
+        known = ", ".join(map(str, VERSIONS))
+        what = f"it has format version {version}, this reads versions {known}"
         raise _fault(path, what, "compile the model again with this version")
     text = data[_PREFIX.size : _PREFIX.size + min(size, _MAX_HEADER)].tobytes()
     if len(text) != size or hashlib.sha256(text).digest() != digest:

@@ -1,6 +1,6 @@
 """Who waited for whom when a launch stopped: read from where every EU was and what was counted."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
@@ -13,20 +13,23 @@ from rcompiler.runtime.schedule import Piece, Schedule
 Place = tuple[int, tuple[int, ...]]  # word of a stream, iterations of the loops around it
 
 
-def at_word(schedule: Schedule, words: np.ndarray, eu: int, position: int) -> tuple[Piece, Place]:
-    """Where an EU is at a word, counted from the start of its stream; `words`: of the schedule, as
-    the EUs left them, because loops count in them."""
-    piece, position = schedule.find(eu, position)
+def at_word(
+    schedule: Schedule, words: np.ndarray, positions: Sequence[int], eu: int
+) -> tuple[Piece, Place]:
+    """Where an EU is. positions: the word that each EU is at, counted from the start of its stream;
+    words: of the schedule, as the EUs left them, because loops count in them.
+    """
+    piece, position = schedule.find(eu, positions[eu])
     stream = words[piece.start : piece.start + len(piece.stream)]
     turns = iterations(parse(piece.stream), position, stream)
     return piece, (position, tuple(turns))
 
 
-def after_steps(schedule: Schedule, eu: int, steps: int) -> tuple[Piece, Place]:
-    """Where an EU is that has executed so many instructions; the jumps of its loops are none."""
+def after_steps(schedule: Schedule, steps: Sequence[int], eu: int) -> tuple[Piece, Place]:
+    """Where an EU is. steps: instructions that each EU has executed; jumps of loops are none."""
     piece = schedule.threads[eu]
     found: Place = (0, ())
-    for line, index in islice(executed(parse(piece.stream)), steps + 1):
+    for line, index in islice(executed(parse(piece.stream)), steps[eu] + 1):
         found = line.position, index
     return piece, found
 
@@ -36,13 +39,13 @@ class PostMortem:
     """A launch of `schedule` as it stopped.
 
     Attributes:
-        places: what each EU was walking, and where in it.
+        place: what an EU was walking, and where in it.
         counts: how often each event was counted up, over all launches.
         before: launches before this one.
     """
 
     schedule: Schedule
-    places: Sequence[tuple[Piece, Place]]
+    place: Callable[[int], tuple[Piece, Place]]
     counts: Sequence[int]
     before: int
 
@@ -60,7 +63,7 @@ class PostMortem:
         return f"{self._where(eu)} {missing} more EU(s) at a barrier"
 
     def _where(self, eu: int) -> str:
-        piece, (position, turns) = self.places[eu]
+        piece, (position, turns) = self.place(eu)
         queue = f" in queue {piece.queue}" if piece.queue >= 0 else ""
         turn = f", iteration {'.'.join(map(str, turns))}" if turns else ""
         near = _neighbours(piece, (position, turns))
@@ -83,7 +86,7 @@ class PostMortem:
     def _open(self) -> Iterator[tuple[str, Piece, Place]]:
         """What is not over: whose it is, and from where on."""
         for eu, own in enumerate(self.schedule.threads):
-            piece, now = self.places[eu]
+            piece, now = self.place(eu)
             if piece is not own:
                 yield f"EU {eu} in queue {piece.queue}", piece, now
                 now = _take(own, piece.event)

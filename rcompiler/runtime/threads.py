@@ -24,7 +24,7 @@ from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
 from rcompiler.runtime.post_mortem import PostMortem, at_word
 from rcompiler.runtime.program import KernelEntry
-from rcompiler.runtime.schedule import Schedule
+from rcompiler.runtime.schedule import Piece, Schedule
 from rcompiler.runtime.stamps import Stamps
 
 _WORD = 8
@@ -236,8 +236,7 @@ class _Shared:
         if any(map(tables.loops, schedule.streams)):  # threads count in them
             self._words = arena(schedule.words.nbytes, "streams").view(np.int64)
             self._words[:] = schedule.words
-        places = [(piece.start, len(piece.stream)) for piece in schedule.threads]
-        self.streams = [self._words[start : start + size] for start, size in places]
+        self.streams = [self.stream(piece) for piece in schedule.threads]
         self._stream_table = np.array([address(s) for s in self.streams], np.int64)
         self._kernel_table = np.array([*(code.function(k.name) for k in kernels), 0], np.int64)
         workspace = max((k.workspace for k in kernels), default=0)
@@ -260,13 +259,17 @@ class _Shared:
         self.control[at.WORKSPACES] = address(self.workspaces)
         self.control[at.WORKSPACE] = workspace
 
+    def stream(self, piece: Piece) -> np.ndarray:
+        """The words of a stream or queue that threads walk."""
+        return self._words[piece.start : piece.start + len(piece.stream)]
+
     def post_mortem(self, schedule: Schedule, threads: int) -> PostMortem:
         """Of the launch that stopped now."""
         positions = self.units[:threads, at.POSITION].tolist()
-        places = [at_word(schedule, self._words, eu, p) for eu, p in enumerate(positions)]
+        place = partial(at_word, schedule, self._words, positions)
         counts = self.events.reshape(-1, at.LINE)[: len(schedule.events), 0].tolist()
         before = int(self.control[at.EPOCH]) - 1
-        return PostMortem(schedule, places, counts, before)
+        return PostMortem(schedule, place, counts, before)
 
     def reset(self) -> None:
         """After an aborted launch: all counters as if it had gone well. No worker may run."""

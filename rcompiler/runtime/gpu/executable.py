@@ -6,6 +6,7 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -253,8 +254,8 @@ class _Loaded:
         schedule = self._schedule
         steps = report[at.REPORT_STEPS :][: self._eus].tolist()
         counts = report[at.REPORT_STEPS + self._eus :].tolist()
-        places = [after_steps(schedule, number, made) for number, made in enumerate(steps)]
-        found = PostMortem(schedule, places, counts, int(report[at.REPORT_BEFORE]))
+        place = partial(after_steps, schedule, steps)
+        found = PostMortem(schedule, place, counts, int(report[at.REPORT_BEFORE]))
         words = (report[n] for n in (at.REPORT_EU, at.REPORT_EVENT, at.REPORT_TARGET))
         eu, event, target = map(int, words)
         if event == at.ON_ALL:
