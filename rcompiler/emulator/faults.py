@@ -53,7 +53,8 @@ class EmulationFault(DeviceError):
 
     kind: one of KINDS. site: who did what. address: that was accessed, or None; of shared and local
     memory the offset in it. allocation: what lies there, in words. other: the access it collides
-    with, of a race.
+    with, of a race; of several readers one of their warps. waiting: of a timeout, who asks for
+    which address in vain.
     """
 
     def __init__(
@@ -65,13 +66,14 @@ class EmulationFault(DeviceError):
         address: int | None = None,
         allocation: str = "",
         other: Site | None = None,
+        waiting: tuple[tuple[Site, int], ...] = (),
     ) -> None:
         where = "" if address is None else f" address {address:#x}"
         lies = f" ({allocation})" if allocation else ""
         against = f"; the other side: {other}" if other else ""
         super().__init__(f"{kind}: {detail}:{where}{lies} {site}{against}")
         self.kind, self.site, self.address = kind, site, address
-        self.allocation, self.other = allocation, other
+        self.allocation, self.other, self.waiting = allocation, other, waiting
 
     @property
     def block(self) -> Coordinates:

@@ -77,6 +77,11 @@ class Clocks:
         asked = (masks[:, None] & self._bits) != 0
         return ~(asked & (known < when[:, None])).any(axis=1)
 
+    def knows(self, lane: int, vector: Ints) -> bool:
+        """Whether a lane is behind all that a vector says of its own block."""
+        start = self.numbers[lane // self.threads] * self.columns
+        return bool((self.own[lane] >= vector[start : start + self.columns]).all())
+
     # -- what makes order
 
     def sync_warps(self, mask: Array, live: Array, now: int) -> None:

@@ -7,7 +7,7 @@ what every release left there as long as only read-modify-writes follow (a relea
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rcompiler.emulator.machine.cohort import Cohort
 
 Array = npt.NDArray[Any]
+Key = TypeVar("Key")
 
 
 def _join(old: Ints | None, new: Ints) -> Ints:
@@ -30,7 +31,9 @@ class Order:
     def __init__(self, cohort: Cohort) -> None:
         self.c = cohort
         self._released: dict[int, Ints] = {}  # lane -> what its fences publish
-        self._fenced: dict[int, int] = {}  # lane -> the moment of its last such fence
+        self._near: dict[int, Ints] = {}  # the same of fences for the lane's block alone
+        self._near_words: dict[tuple[int, int], Ints] = {}  # (block, word) -> what they left there
+        self._fenced: dict[int, int] = {}  # lane -> the moment of its last fence for all
         self._seen: dict[int, Ints] = {}  # lane -> what it may take by a fence
 
     def fence(self, mask: Array, acquire: bool, release: bool, cta: bool) -> None:
@@ -50,10 +53,10 @@ class Order:
         c = self.c
         for lane in lanes.tolist():
             made = c.clocks.vector(np.array([lane]), c.live, c.launch.now)
-            if cta:
-                made = c.clocks.only_own(made, lane // c.threads)
-            self._released[lane] = _join(self._released.get(lane), made)
-            self._fenced[lane] = c.launch.now
+            kept = self._near if cta else self._released
+            kept[lane] = _join(kept.get(lane), made)
+            if not cta:
+                self._fenced[lane] = c.launch.now
 
     # -- words
 
@@ -64,14 +67,12 @@ class Order:
         words = self.c.launch.words
         if order.startswith(("release", "acq_rel")):
             self._release(lanes, order.endswith(".cta"))
-        if not self._released and not words:
+        if not self._released and not self._near and not words:
             return
         for lane, key in zip(lanes.tolist(), keys.tolist(), strict=True):
-            left = self._released.get(lane)
-            if left is not None:
-                words[key] = _join(words.get(key) if update else None, left)
-            elif not update:
-                words.pop(key, None)
+            _leave(words, key, self._released.get(lane), update)
+            near = (lane // self.c.threads, key)
+            _leave(self._near_words, near, self._near.get(lane), update)
         if len(lanes) > 1:
             self._whole_warps(lanes, keys)
 
@@ -94,19 +95,27 @@ class Order:
     def read(self, lanes: Array, keys: Array, order: str) -> None:
         """Strong reads of the lanes from words."""
         words = self.c.launch.words
-        if not words or not self.c.launch.checks.races:
+        if not self.c.launch.checks.races or not (words or self._near_words):
             return
         acquire = order.startswith(("acquire", "acq_rel"))
         for lane, key in zip(lanes.tolist(), keys.tolist(), strict=True):
             left = words.get(key)
-            if left is None:
-                continue
-            if order.endswith(".cta"):
-                left = self.c.clocks.only_own(left, lane // self.c.clocks.threads)
-            if acquire:
-                self.c.clocks.take(np.array([lane]), left)
-            else:
-                self._seen[lane] = _join(self._seen.get(lane), left)
+            if left is not None and order.endswith(".cta"):
+                left = self.c.clocks.only_own(left, lane // self.c.threads)
+            near = self._near_words.get((lane // self.c.threads, key))
+            for known in (left, near):
+                if known is not None and acquire:
+                    self.c.clocks.take(np.array([lane]), known)
+                elif known is not None:
+                    self._seen[lane] = _join(self._seen.get(lane), known)
+
+
+def _leave(words: dict[Key, Ints], key: Key, left: Ints | None, update: bool) -> None:
+    """A write to a word: what was left there stays if it is an update, and `left` comes to it."""
+    if left is not None:
+        words[key] = _join(words.get(key) if update else None, left)
+    elif not update:
+        words.pop(key, None)
 
 
 def _by_warp(lanes: Array, keys: Array) -> list[tuple[Array, Array]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,14 @@ class Cohort:
 
     Threads that are at the same basic block execute it together, lowest block first, which brings
     branches together again. Threads of a spinning loop pause: they go on when nobody else can.
-    Blocks that want whole warps wait for them.
+    Blocks that want whole warps wait for them. order: whom to ask which warps advance; None: all.
     """
 
-    def __init__(self, launch: Launch, numbers: list[int]) -> None:
+    def __init__(
+        self, launch: Launch, numbers: list[int], order: random.Random | None = None
+    ) -> None:
         self.launch, self.numbers, self.threads = launch, numbers, launch.threads
+        self._random = order
         self.count = len(numbers) * self.threads
         self.lanes = np.arange(self.count)
         self.live = self.lanes % self.threads < launch.alive
@@ -66,12 +70,12 @@ class Cohort:
         if not self._ready:
             self._wake()
         kernel, launch, registers = self.launch.kernel, self.launch, self._registers
-        while self._ready:
+        while self._ready or self._carry_on():
             if budget <= 0:
                 return BUSY
-            budget -= 1
-            number = min(self._ready)
-            mask = self._together(number, self._ready.pop(number))
+            number, here, apart = self._next()
+            budget = 0 if apart else budget - 1  # others may come between warps that part
+            mask = self._together(number, here)
             if mask is None:
                 continue
             launch.tick()
@@ -80,19 +84,35 @@ class Cohort:
                 at = kernel.first_instruction(number)
                 raise self.fault("timeout", at, lane, "the launch takes too many steps")
             kernel.block(number, bool(mask.all()))(self, registers, mask)
-            if not self._ready:
-                self._carry_on()
         if self._asleep:
             return ASLEEP
         self.barriers.check_all_left()
         return DONE
 
-    def _carry_on(self) -> None:
+    def _next(self) -> tuple[int, Array, bool]:
+        """The block to execute and who does; whether these are, now and then, some warps alone."""
+        number, size = min(self._ready), self.launch.unit
+        if self._random is None or self.count == size or self._random.random() < 0.7:
+            return number, self._ready.pop(number), False
+        bits = self._random.getrandbits(self.count // size)
+        chosen = np.array([bits >> k & 1 for k in range(self.count // size)], bool)
+        for number in sorted(self._ready):
+            mask = self._ready[number] & np.repeat(chosen, size)
+            if mask.any():
+                rest = self._ready.pop(number) & ~mask
+                if rest.any():
+                    self._ready[number] = rest
+                return number, mask, True
+        number = min(self._ready)
+        return number, self._ready.pop(number), False
+
+    def _carry_on(self) -> bool:
         """Nobody can go on: what is late is done now, or those go on who wait for their warp."""
         if self.counters.catch_up():
             self._wake()
         elif self._parked and not self._asleep:
             self._unpark()
+        return bool(self._ready)
 
     def _wake(self) -> None:
         """Let paused threads ask again; those that wait for their warp in vain go on alone."""
@@ -236,9 +256,10 @@ class Cohort:
         )
 
     def waiting(self) -> list[tuple[Site, int]]:
-        """Threads that spin, one per loop: what they ask, and where."""
+        """Threads that spin, one of each loop and block: what they ask, and where."""
         found = []
         for mask in self._asleep.values():
-            lane = int(np.flatnonzero(mask)[0])
-            found.append((self.site(int(self._asked_at[lane]), lane), int(self._asked[lane])))
+            lanes = np.flatnonzero(mask)
+            for lane in lanes[np.unique(lanes // self.threads, return_index=True)[1]].tolist():
+                found.append((self.site(int(self._asked_at[lane]), lane), int(self._asked[lane])))
         return found

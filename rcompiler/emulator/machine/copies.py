@@ -92,9 +92,7 @@ class Copies:
         """Arrive at an mbarrier when the copies so far are done: when somebody asks it."""
         earlier = list(self._pending)
 
-        def done(lane: int) -> None:
-            here = np.zeros(self.c.count, bool)
-            here[lane] = True
+        def done(here: Array) -> None:
             for copy in earlier:
                 self._finish(copy, here & copy.mask)
             self._pending = [copy for copy in self._pending if copy.mask.any()]

@@ -24,6 +24,7 @@ class Counter:
     later: what asynchronous engines still have to do here; done once somebody waits. known: what
     those that arrived have done; visible: the same of the phases that are complete. creator, made:
     the thread that initialised it and the moment; aware: lanes that are known to be behind that.
+    refused: lanes that asked in vain, and the phase in which they did.
     """
 
     expected: int
@@ -37,6 +38,7 @@ class Counter:
     made: int = 0
     made_at: int = 0
     aware: set[int] = field(default_factory=set)
+    refused: dict[int, int] = field(default_factory=dict)
 
 
 class Counters:
@@ -92,7 +94,8 @@ class Counters:
         for lane, key in self._keys(at, mask, address):
             counter = self.find(at, lane, key[1])
             asked = int(phase[lane])
-            done[lane] = (counter.phase & 1) != (asked & 1) if parity else counter.phase != asked
+            complete = (counter.phase & 1) != (asked & 1) if parity else counter.phase != asked
+            done[lane] = complete and not self._too_early(lane, counter)
             if done[lane]:
                 passed.setdefault(key, []).append(lane)
             elif counter.later:
@@ -102,6 +105,19 @@ class Counters:
             if visible is not None:
                 c.clocks.take(np.array(group), visible)
         return done
+
+    def _too_early(self, lane: int, counter: Counter) -> bool:
+        """Whether the lane may still have come before the phase was complete.
+
+        It may if nothing orders it behind that: then its first question is in vain.
+        """
+        if counter.visible is None or counter.refused.get(lane) == counter.phase:
+            return False
+        if self.c.clocks.knows(lane, counter.visible):
+            return False
+        counter.refused[lane] = counter.phase
+        self.c.launch.progress += 1
+        return True
 
     # -- what the units of asynchronous copies call
 
@@ -145,20 +161,24 @@ class Counters:
         self._step(counter)
 
     def arrive_later(
-        self, at: int, mask: Array, address: Array, done: Callable[[int], None], counted: bool
+        self, at: int, mask: Array, address: Array, done: Callable[[Array], None], counted: bool
     ) -> None:
-        """Lanes arrive once `done` has made their copies be done."""
+        """Lanes arrive once `done` has made the copies of a mask of them be done."""
+        groups: dict[tuple[int, int], list[int]] = {}
         for lane, key in self._keys(at, mask, address):
-            counter = self.find(at, lane, key[1])
+            groups.setdefault(key, []).append(lane)
+        for key, lanes in groups.items():
+            counter = self.find(at, lanes[0], key[1])
             if counted:
-                counter.pending += 1
+                counter.pending += len(lanes)
             here = np.zeros(self.c.count, bool)
-            here[lane] = True
+            here[lanes] = True
 
-            def arrive(lane: int = lane, here: Array = here, counter: Counter = counter) -> None:
-                done(lane)
+            def arrive(here: Array = here, counter: Counter = counter) -> None:
+                done(here)
                 self._publish(at, here, address)
-                self._count(at, lane, counter, 1)
+                for lane in np.flatnonzero(here).tolist():
+                    self._count(at, lane, counter, 1)
 
             counter.later.append(arrive)
 

@@ -38,7 +38,8 @@ def _coordinates(number: int, of: Coordinates) -> Coordinates:
 class Launch:
     """What all blocks of a launch share.
 
-    threads: of a block, rounded up to whole warps, or warpgroups where the kernel uses them.
+    unit: threads of a warp, or of a warpgroup where the kernel uses them. threads: of a block,
+    rounded up to whole units.
     shared_bytes: of a block, the static ones included. now: the moment of the access at hand.
     progress: grows whenever something happens that a spinning thread could notice. clock: ns.
     words: what releases left at words, see checks/order.py.
@@ -63,8 +64,8 @@ class Launch:
         self.arguments, self.checks, self.limits = arguments, checks, limits
         self.multiprocessors = multiprocessors
         self.alive = block[0] * block[1] * block[2]
-        unit = max(WARP, *kernel.together)
-        self.threads = -(-self.alive // unit) * unit
+        self.unit = max(WARP, *kernel.together)
+        self.threads = -(-self.alive // self.unit) * self.unit
         self.blocks = grid[0] * grid[1] * grid[2]
         self.now = self.progress = self.steps = self.idle = 0
         self.clock = clock

@@ -54,7 +54,7 @@ def _hostile(launch: Launch, resident: int, order: random.Random) -> None:
     before = launch.progress
     while live or waiting:
         while waiting and len(live) < resident:
-            live.append(Cohort(launch, [waiting.pop(0)]))
+            live.append(Cohort(launch, [waiting.pop(0)], order))
         able = [c for c in live if not starved.get(id(c)) and id(c) not in quiet]
         if not able:
             able = [c for c in live if id(c) not in quiet]
@@ -95,10 +95,10 @@ def _idle(launch: Launch, live: list[Cohort]) -> None:
     launch.leap()
     if launch.idle <= launch.limits.patience:
         return
-    waits = [found for cohort in live for found in cohort.waiting()]
+    waits = tuple(found for cohort in live for found in cohort.waiting())
     site, address = waits[0]
     others = "; ".join(f"{s} for {a:#x}" for s, a in waits[1:8])
-    near = launch.memory.near(address)
+    near = launch.memory.find(address)
     raise EmulationFault(
         "timeout",
         site,
@@ -106,4 +106,5 @@ def _idle(launch: Launch, live: list[Cohort]) -> None:
         + (f", also {others}" if others else ""),
         address=address,
         allocation=str(near) if near else "shared memory",
+        waiting=waits,
     )

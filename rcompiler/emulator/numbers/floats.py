@@ -124,12 +124,12 @@ def fma64(a: Array, b: Array, c: Array) -> Array:
 def minimum(a: Array, b: Array, nan: bool) -> Array:
     """nan: NaN if one is; else the number. -0 is less than +0."""
     least = np.minimum(a, b) if nan else np.fmin(a, b)
-    return np.where((a == b) & np.signbit(a), a, least)
+    return np.where(a == b, np.where(np.signbit(a), a, b), least)
 
 
 def maximum(a: Array, b: Array, nan: bool) -> Array:
     most = np.maximum(a, b) if nan else np.fmax(a, b)
-    return np.where((a == b) & np.signbit(a), b, most)
+    return np.where(a == b, np.where(np.signbit(a), b, a), most)
 
 
 def integral(a: Array, mode: str) -> Array:

@@ -137,8 +137,10 @@ class _Body:
             lists.append((self.scope, token.text, names, token.line))
         elif self.tokens.next.text == ".callprototype":
             raise UnsupportedPtx("indirect calls", token.line)
-        elif self.scope.labels.setdefault(token.text, len(self.scopes)) != len(self.scopes):
+        elif token.text in self.scope.labels:
             raise UnsupportedPtx(f"label '{token.text}' is there twice", token.line)
+        else:
+            self.scope.labels[token.text] = len(self.scopes)
 
     def _instruction(self) -> None:
         tokens, guard = self.tokens, None

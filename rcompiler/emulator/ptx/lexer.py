@@ -63,10 +63,10 @@ class Tokens:
 
     def take(self, kind: str = "") -> Token:
         token = self.next
-        if kind and token.kind != kind:
-            raise UnsupportedPtx(f"expected a {kind}, found '{token.text}'", token.line)
         if token.kind == "end":
             raise UnsupportedPtx("the text ends too early", token.line)
+        if kind and token.kind != kind:
+            raise UnsupportedPtx(f"expected a {kind}, found '{token.text}'", token.line)
         self._at += 1
         return token
 
