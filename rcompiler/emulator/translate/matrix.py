@@ -109,8 +109,9 @@ def _asynchronous(e: Emitter, ins: Instruction, form: Form) -> None:
     results = columns // 2 if c != "f16" else columns // 4
     flags = [e.number(operand) for operand in immediates]
     in_registers = isinstance(left, Vector)
-    if len(e.items(into)) != results or len(flags) < 2:
+    if len(e.items(into)) != results or (len(flags) < 2) != (INPUTS[a] == 8):
         raise form.refuse("wrong number of operands")
+    signs = (flags[0], flags[1]) if flags else (1, 1)
     results_in = [r for r in e.items(into) if isinstance(r, Register) and bits_of(r.type) == "u4"]
     if len(results_in) != results:
         raise form.refuse("results must be registers of 32 bits")
@@ -123,7 +124,7 @@ def _asynchronous(e: Emitter, ins: Instruction, form: Form) -> None:
     e.line(
         f"v = S.warpgroup.multiply({e.at}, {e.mask}, ({columns}, {depth}), ('{a}', '{b}', '{c}'), "
         f"{_list(e, into)}, {given}, {e.wide(right, 'b64')}, {e.wide(scale, 'pred')}, "
-        f"({flags[0]}, {flags[1]}), ({left_turned}, {right_turned}), {registers})"
+        f"{signs}, ({left_turned}, {right_turned}), {registers})"
     )
     _assign(e, into)
 
