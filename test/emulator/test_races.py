@@ -96,6 +96,7 @@ RIGHT = {
 }  # fmt: skip
 WRONG = {
     "no wait": {"wait": ""},
+    "one look instead of a wait": {"wait": WAIT.replace("@%q bra SPIN;", "")},
     "no fence": {"signal": SIGNAL.replace("fence.acq_rel.gpu;", "")},
     "a fence of the block": {"signal": SIGNAL.replace("gpu", "cta")},
     "an acquiring fence": {"signal": SIGNAL.replace("acq_rel", "acquire")},
@@ -145,6 +146,49 @@ def test_a_count_that_is_too_small_is_found_by_some_order_of_warps():
         except EmulationFault as fault:
             found += fault.kind == "global-race"
     assert found
+
+
+def several_producers(producers, awaited):
+    """Blocks 0.. write one part each and signal; the last block waits for some and reads all."""
+    return kernel(
+        f"""{DECLARE}
+    setp.eq.u32 %p, %block, {producers};
+    @%p bra CONSUME;
+    mad.lo.u32 %r3, %block, 64, %tid;
+    mul.wide.u32 %at, %r3, 4;
+    add.u64 %at, %data, %at;
+    st.global.u32 [%at], %r3;
+    bar.sync 0;
+    {FIRST_ONLY.format("SIGNALLED", SIGNAL)}
+    bra END;
+    CONSUME:
+    {FIRST_ONLY.format("WAITED", WAIT.replace("%r2, 1", f"%r2, {awaited}"))}
+    bar.sync 0;
+    mov.u32 %r5, 0;
+    SUM:
+    ld.global.u32 %r4, [%at];
+    add.u32 %r6, %r6, %r4;
+    add.u64 %at, %at, 256;
+    add.u32 %r5, %r5, 1;
+    setp.lt.u32 %q, %r5, {producers};
+    @%q bra SUM;
+    END:
+    """,
+        pointers=("data", "flags", "out"),
+    )
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("producers", [2, 3, 20])
+def test_counts_that_are_too_small(producers, mode):
+    """Found even where all producers had signalled by then: a waiter sees the values one by one."""
+    driver = EmulatedDriver(multiprocessors=4, **mode)
+    arrays = [np.zeros(n, np.uint32) for n in (64 * producers, 8, 8)]
+    run(several_producers(producers, producers), *arrays, threads=64, blocks=producers + 1,
+        driver=driver)  # fmt: skip
+    with pytest.raises(EmulationFault, match="global-race"):
+        run(several_producers(producers, producers - 1), *arrays, threads=64,
+            blocks=producers + 1, driver=driver)  # fmt: skip
 
 
 def test_races_need_not_be_looked_for():

@@ -56,24 +56,32 @@ class Clocks:
         mine = self.block[lanes] * self.threads + lanes % self.threads
         result |= writers == mine
         result &= when != NEVER_DONE
-        for at in np.flatnonzero(~own):
-            far = self._far.get(int(lanes[at]) // self.threads)
-            if far is not None:
-                place = int(block[at]) * self.columns + int(column[at])
-                result[at] = far[lanes[at] % self.threads, place] >= when[at] != NEVER_DONE
+        foreign = np.flatnonzero(~own)
+        if len(foreign) and self._far:
+            known = self._far_rows(lanes[foreign])
+            place = block[foreign] * self.columns + column[foreign]
+            told = known[np.arange(len(foreign)), place] >= when[foreign]
+            result[foreign] = told & (when[foreign] != NEVER_DONE)
         return result
+
+    def _far_rows(self, lanes: Array) -> Ints:
+        """What lanes know of all blocks; 0 where their own block was told nothing."""
+        rows = np.zeros((len(lanes), self.total * self.columns), np.int32)
+        blocks = lanes // self.threads
+        for block in np.unique(blocks).tolist():
+            far = self._far.get(block)
+            if far is not None:
+                chosen = blocks == block
+                rows[chosen] = far[lanes[chosen] % self.threads]
+        return rows
 
     def covers(self, lanes: Array, masks: Array, when: Array, block: int = -1) -> Array:
         """The same of all entities in `masks`, by columns, of one block; -1: the lanes' own."""
         if block < 0:
             known = self.own[lanes]
         else:
-            known = np.zeros((len(lanes), self.columns), np.int32)
-            for at, lane in enumerate(lanes):
-                far = self._far.get(int(lane) // self.threads)
-                if far is not None:
-                    start = block * self.columns
-                    known[at] = far[lane % self.threads, start : start + self.columns]
+            start = block * self.columns
+            known = self._far_rows(lanes)[:, start : start + self.columns]
         asked = (masks[:, None] & self._bits) != 0
         return ~(asked & (known < when[:, None])).any(axis=1)
 

@@ -3,11 +3,12 @@
 A release leaves what the thread knew at its fence at the word that it then writes; a thread that
 reads the word by an acquire, or by a relaxed load before a fence, comes behind all that. Words keep
 what every release left there as long as only read-modify-writes follow (a release sequence).
+What of this has the scope of a block orders threads of that block alone.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from rcompiler.emulator.machine.cohort import Cohort
 
 Array = npt.NDArray[Any]
-Key = TypeVar("Key")
 
 
 def _join(old: Ints | None, new: Ints) -> Ints:
@@ -26,7 +26,7 @@ def _join(old: Ints | None, new: Ints) -> Ints:
 
 
 class Order:
-    """Of one cohort. `words` of the launch: word -> what its releases left there."""
+    """Of one cohort; `words` of the launch keep what releases leave."""
 
     def __init__(self, cohort: Cohort) -> None:
         self.c = cohort
@@ -60,21 +60,33 @@ class Order:
 
     # -- words
 
-    def wrote(self, lanes: Array, keys: Array, order: str, update: bool) -> None:
-        """Strong writes of the lanes to words; update: read-modify-writes."""
-        if not self.c.launch.checks.races:
+    def wrote(
+        self, lanes: Array, keys: Array, before: Array, after: Array, order: str, update: bool
+    ) -> None:
+        """Strong writes of the lanes to words, one after another; update: read-modify-writes.
+
+        before, after: the bits of the words around each write.
+        """
+        c, words = self.c, self.c.launch.words
+        if not c.launch.checks.races:
             return
-        words = self.c.launch.words
         if order.startswith(("release", "acq_rel")):
             self._release(lanes, order.endswith(".cta"))
         if not self._released and not self._near and not words:
             return
-        for lane, key in zip(lanes.tolist(), keys.tolist(), strict=True):
-            _leave(words, key, self._released.get(lane), update)
-            near = (lane // self.c.threads, key)
-            _leave(self._near_words, near, self._near.get(lane), update)
+        threads = c.threads_of(lanes).tolist()
+        for k, (lane, key) in enumerate(zip(lanes.tolist(), keys.tolist(), strict=True)):
+            left = self._released.get(lane)
+            words.write(key, int(before[k]), int(after[k]), left, update, threads[k], c.launch.now)
+            self._leave_near((lane // c.threads, key), self._near.get(lane), update)
         if len(lanes) > 1:
             self._whole_warps(lanes, keys)
+
+    def _leave_near(self, word: tuple[int, int], left: Ints | None, update: bool) -> None:
+        if left is not None:
+            self._near_words[word] = _join(self._near_words.get(word) if update else None, left)
+        elif not update:
+            self._near_words.pop(word, None)
 
     def _whole_warps(self, lanes: Array, keys: Array) -> None:
         """A warp all of whose threads release to one word publishes what all have done."""
@@ -84,38 +96,58 @@ class Order:
             alive = np.flatnonzero(self.c.live[first : first + WARP]) + first
             fenced = [self._fenced.get(lane, 0) for lane in alive.tolist()]
             if len(set(word.tolist())) == 1 and len(group) == len(alive) and min(fenced):
-                key = int(word[0])
-                vector = words[key].copy()
+                key, left = int(word[0]), words.last(int(word[0]))
+                assert left is not None  # all of them have released
+                vector = left.copy()
                 start = clocks.numbers[first // clocks.threads] * clocks.columns
                 warp = first % clocks.threads // WARP
                 for column in (start + warp, start + clocks.warps + warp):
                     vector[column] = max(vector[column], min(fenced))
-                words[key] = vector
+                words.amend(key, vector)
 
-    def read(self, lanes: Array, keys: Array, order: str) -> None:
-        """Strong reads of the lanes from words."""
+    def update(self, lanes: Array, keys: Array, order: str) -> None:
+        """Read-modify-writes of the lanes see the last values."""
         words = self.c.launch.words
         if not self.c.launch.checks.races or not (words or self._near_words):
             return
-        acquire = order.startswith(("acquire", "acq_rel"))
         for lane, key in zip(lanes.tolist(), keys.tolist(), strict=True):
-            left = words.get(key)
-            if left is not None and order.endswith(".cta"):
-                left = self.c.clocks.only_own(left, lane // self.c.threads)
-            near = self._near_words.get((lane // self.c.threads, key))
-            for known in (left, near):
-                if known is not None and acquire:
-                    self.c.clocks.take(np.array([lane]), known)
-                elif known is not None:
-                    self._seen[lane] = _join(self._seen.get(lane), known)
+            self._see(lane, key, words.show_last(key, int(self.c.clocks.block[lane])), order)
 
+    def read(self, lanes: Array, keys: Array, bits: Array, order: str) -> Array:
+        """Strong loads of the lanes from words that hold `bits`: the bits that they see."""
+        c, words = self.c, self.c.launch.words
+        if not c.launch.checks.races or not (words or self._near_words):
+            return bits
+        bits = bits.copy()
+        for k, (lane, key) in enumerate(zip(lanes.tolist(), keys.tolist(), strict=True)):
 
-def _leave(words: dict[Key, Ints], key: Key, left: Ints | None, update: bool) -> None:
-    """A write to a word: what was left there stays if it is an update, and `left` comes to it."""
-    if left is not None:
-        words[key] = _join(words.get(key) if update else None, left)
-    elif not update:
-        words.pop(key, None)
+            def behind(writer: int, when: int, lane: int = lane) -> bool:
+                found = c.clocks.behind(np.array([lane]), np.array([writer]), np.array([when]))
+                return bool(found[0])
+
+            shown = words.show(key, int(c.clocks.block[lane]), behind)
+            if shown is None:
+                self._see(lane, key, None, order)
+                continue
+            version, last = shown
+            if not last:
+                bits[k] = version.bits
+                c.launch.progress += 1
+            self._see(lane, key, version.left, order)
+        return bits
+
+    def _see(self, lane: int, key: int, left: Ints | None, order: str) -> None:
+        """Come behind what was left at a word, at once or by the next fence."""
+        clocks, block = self.c.clocks, lane // self.c.threads
+        if left is not None and order.endswith(".cta"):
+            left = clocks.only_own(left, block)
+        for known in (left, self._near_words.get((block, key))):
+            if known is None:
+                continue
+            if order.startswith(("acquire", "acq_rel")):
+                clocks.take(np.array([lane]), known)
+            else:
+                self._seen[lane] = _join(self._seen.get(lane), known)
 
 
 def _by_warp(lanes: Array, keys: Array) -> list[tuple[Array, Array]]:

@@ -1,4 +1,4 @@
-"""Loads and stores of a cohort's threads."""
+"""Weak loads and stores of a cohort's threads."""
 
 from __future__ import annotations
 
@@ -45,12 +45,15 @@ class MemoryUnit:
         self, at: int, space: str, address: Array, mask: Array | None, width: int, count: int,
         order: str,
     ) -> list[Array]:  # fmt: skip
-        """Per element of the vector the bits, of every lane; 0 where the mask is False."""
-        lanes, addresses = self._active(address, mask)
+        """Per element of the vector the bits, of every lane; 0 where the mask is False.
+
+        order: weak or nc.
+        """
+        lanes, addresses = self.active(address, mask)
         whole = mask is None and space != "generic"
         results = [] if whole else [np.zeros(self.c.count, f"u{width}") for _ in range(count)]
         for memory, part, where in self.split(at, space, lanes, addresses, width * count):
-            self._observe(at, memory, part, where, width * count, order)
+            self.observe(at, memory, part, where, width * count, order == "nc")
             view, index = memory.view(width), where // width
             for k in range(count):
                 values = view[index + k] if k else view[index]
@@ -62,14 +65,14 @@ class MemoryUnit:
 
     def store(
         self, at: int, space: str, address: Array, mask: Array | None, width: int,
-        values: tuple[Array, ...], order: str,
+        values: tuple[Array, ...],
     ) -> None:  # fmt: skip
-        lanes, addresses = self._active(address, mask)
+        lanes, addresses = self.active(address, mask)
         size = width * len(values)
         self.c.launch.progress += 1
         for memory, part, where in self.split(at, space, lanes, addresses, size):
             memory.writable(self.c, at, part, where)
-            cells = self._claim(at, memory, part, where, size, order)
+            cells = self._claim(at, memory, part, where, size)
             view, index = memory.view(width), where // width
             for k, value in enumerate(values):
                 view[index + k] = value[part]
@@ -87,7 +90,7 @@ class MemoryUnit:
 
     # -- parts of them
 
-    def _active(self, address: Array, mask: Array | None) -> tuple[Array, Array]:
+    def active(self, address: Array, mask: Array | None) -> tuple[Array, Array]:
         if mask is None:
             return self.c.lanes, address
         lanes = np.flatnonzero(mask)
@@ -121,22 +124,6 @@ class MemoryUnit:
             base = np.uint64(_BASES.get(name, 0))
             yield memory, part, memory.place(self.c, at, part, inside - base, size)
 
-    def _observe(
-        self, at: int, memory: Space, lanes: Array, where: Array, size: int, order: str
-    ) -> None:
-        """Checks of a load."""
-        c = self.c
-        if order not in ("weak", "nc"):
-            c.asks(at, lanes, where + memory.window)
-            if memory.shadow is not None:
-                c.launch.now += 1
-                of, cells = memory.cells(lanes, where, size)
-                race = memory.shadow.update(c, at, of, cells, writes=False)
-                memory.report(c, at, of, cells, race, "a load")
-                c.order.read(lanes, self.keys(memory, lanes, where), order)
-            return memory.check_written(c, at, lanes, where, size)
-        self.observe(at, memory, lanes, where, size, order == "nc")
-
     def observe(
         self, at: int, memory: Space, lanes: Array, where: Array, size: int, nc: bool = False
     ) -> None:
@@ -149,21 +136,16 @@ class MemoryUnit:
         memory.check_written(c, at, lanes, where, size)
 
     def _claim(
-        self, at: int, memory: Space, lanes: Array, where: Array, size: int, order: str
+        self, at: int, memory: Space, lanes: Array, where: Array, size: int
     ) -> tuple[Array, Array] | None:
-        """Checks of a store; cells that are to be looked at for collisions."""
+        """Checks of a weak store; the cells that are to be looked at for collisions."""
         c = self.c
         if memory.shadow is None:
             return None
         c.launch.now += 1
         of, cells = memory.cells(lanes, where, size)
-        if order == "weak":
-            race = memory.shadow.write(c, at, of, cells)
-        else:
-            race = memory.shadow.update(c, at, of, cells, writes=True)
-            c.order.wrote(lanes, self.keys(memory, lanes, where), order, update=False)
-        memory.report(c, at, of, cells, race, "a store")
-        return (of, cells) if order == "weak" else None
+        memory.report(c, at, of, cells, memory.shadow.write(c, at, of, cells), "a store")
+        return of, cells
 
     def _check_collisions(
         self, at: int, memory: Space, lanes: Array, where: Array, width: int,

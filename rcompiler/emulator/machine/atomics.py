@@ -1,4 +1,4 @@
-"""Read-modify-writes."""
+"""Strong accesses: loads, stores and read-modify-writes by which threads tell each other."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rcompiler.emulator.ptx.types import DTYPES, size_of
 
 if TYPE_CHECKING:
     from rcompiler.emulator.machine.cohort import Cohort
+    from rcompiler.emulator.machine.spaces import Space
 
 Array = npt.NDArray[Any]
 
@@ -54,10 +55,48 @@ def _changed(operation: str, type_: str, old: Array, values: list[Array]) -> Arr
 
 
 class Atomics:
-    """Threads that update one word do so one after another, in the order of their numbers."""
+    """Threads that write one word do so one after another, in the order of their numbers."""
 
     def __init__(self, cohort: Cohort) -> None:
         self.c = cohort
+
+    # -- what generated code calls
+
+    def load(
+        self, at: int, space: str, address: Array, mask: Array | None, width: int, count: int,
+        order: str,
+    ) -> list[Array]:  # fmt: skip
+        """As MemoryUnit.load, by an order such as "acquire"."""
+        c = self.c
+        lanes, addresses = c.memory.active(address, mask)
+        results = [np.zeros(c.count, f"u{width}") for _ in range(count)]
+        for memory, part, where in c.memory.split(at, space, lanes, addresses, width * count):
+            self._check(at, memory, part, where, width * count, False, "a strong load")
+            memory.check_written(c, at, part, where, width * count)
+            view = memory.view(width)
+            for k, result in enumerate(results):
+                keys = c.memory.keys(memory, part, where + k * width)
+                result[part] = c.order.read(part, keys, view[where // width + k], order)
+        return results
+
+    def store(
+        self, at: int, space: str, address: Array, mask: Array | None, width: int,
+        values: tuple[Array, ...], order: str,
+    ) -> None:  # fmt: skip
+        """As MemoryUnit.store, by an order such as "release"."""
+        c, size = self.c, width * len(values)
+        lanes, addresses = c.memory.active(address, mask)
+        c.launch.progress += 1
+        for memory, part, where in c.memory.split(at, space, lanes, addresses, size):
+            memory.writable(c, at, part, where)
+            self._check(at, memory, part, where, size, True, "a strong store")
+            view = memory.view(width)
+            for k, value in enumerate(values):
+                index, given = where // width + k, value[part]
+                keys = c.memory.keys(memory, part, where + k * width)
+                c.order.wrote(part, keys, view[index], given, order, update=False)
+                view[index] = given
+            memory.mark_written(where, size)
 
     def update(
         self, at: int, space: str, address: Array, mask: Array, type_: str, operation: str,
@@ -69,36 +108,45 @@ class Atomics:
         before = np.zeros(c.count, f"u{width}")
         for memory, part, where in c.memory.split(at, space, lanes, address[lanes], width):
             memory.writable(c, at, part, where)
+            self._check(at, memory, part, where, width, True, "an atomic")
             memory.check_written(c, at, part, where, width)
-            if memory.shadow is not None:
-                c.launch.now += 1
-                of, cells = memory.cells(part, where, width)
-                race = memory.shadow.update(c, at, of, cells, writes=True)
-                memory.report(c, at, of, cells, race, "an atomic")
-                keys = c.memory.keys(memory, part, where)
-                if returns:
-                    c.order.read(part, keys, order)
-                c.order.wrote(part, keys, order, update=True)
-            c.asks(at, part, where + memory.window)
-            given = [value[part] for value in values]
+            keys = c.memory.keys(memory, part, where)
+            if returns:
+                c.order.update(part, keys, order)
             view = memory.view(width).view(DTYPES[type_])
-            before[part] = self._apply(view, where // width, operation, type_, given)
+            given = [value[part] for value in values]
+            old, new = self._apply(view, where // width, operation, type_, given)
+            before[part] = old
+            c.order.wrote(part, keys, old, new, order, update=True)
         return before
+
+    # -- parts of them
+
+    def _check(
+        self, at: int, memory: Space, lanes: Array, where: Array, size: int, writes: bool,
+        verb: str,
+    ) -> None:  # fmt: skip
+        c = self.c
+        c.asks(at, lanes, where + memory.window)
+        if memory.shadow is not None:
+            c.launch.now += 1
+            of, cells = memory.cells(lanes, where, size)
+            race = memory.shadow.update(c, at, of, cells, writes)
+            memory.report(c, at, of, cells, race, verb)
 
     def _apply(
         self, view: Array, index: Array, operation: str, type_: str, values: list[Array]
-    ) -> Array:
-        """Update `view`; the old values as bits."""
-        if len(np.unique(index)) == len(index):
-            rounds: list[Any] = [slice(None)]
-        else:
+    ) -> tuple[Array, Array]:
+        """Update `view`; the bits before and after."""
+        rounds: list[Any] = [slice(None)]
+        if len(np.unique(index)) < len(index):
             rounds = [slice(k, k + 1) for k in range(len(index))]
-        old = np.empty(len(index), view.dtype)
+        old, new = np.empty(len(index), view.dtype), np.empty(len(index), view.dtype)
         for part in rounds:
-            places = index[part]
-            old[part] = view[places]
-            new = _changed(operation, type_, view[places], [value[part] for value in values])
-            if not np.array_equal(new, old[part]):
-                self.c.launch.progress += 1
-            view[places] = new
-        return old.view(f"u{view.dtype.itemsize}")
+            old[part] = view[index[part]]
+            new[part] = _changed(operation, type_, old[part], [value[part] for value in values])
+            view[index[part]] = new[part]
+        bits = f"u{view.dtype.itemsize}"
+        if not np.array_equal(old.view(bits), new.view(bits)):
+            self.c.launch.progress += 1
+        return old.view(bits), new.view(bits)

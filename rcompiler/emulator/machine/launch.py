@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rcompiler.emulator.checks.clocks import WARP, Ints
+from rcompiler.emulator.checks.clocks import WARP
 from rcompiler.emulator.checks.shadow import Shadow
+from rcompiler.emulator.checks.words import Words
 from rcompiler.emulator.faults import Coordinates, Site
 from rcompiler.emulator.machine.memory import DeviceMemory
 from rcompiler.emulator.translate.kernel import Kernel
@@ -28,7 +29,7 @@ class Limits:
     """steps: basic blocks of one launch; patience: rounds in which all threads only spin."""
 
     steps: int = 20_000_000
-    patience: int = 4096
+    patience: int = 1024
 
 
 def _coordinates(number: int, of: Coordinates) -> Coordinates:
@@ -42,7 +43,7 @@ class Launch:
     rounded up to whole units.
     shared_bytes: of a block, the static ones included. now: the moment of the access at hand.
     progress: grows whenever something happens that a spinning thread could notice. clock: ns.
-    words: what releases left at words, see checks/order.py.
+    words: what releases left there.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Launch:
         self.blocks = grid[0] * grid[1] * grid[2]
         self.now = self.progress = self.steps = self.idle = 0
         self.clock = clock
-        self.words: dict[int, Ints] = {}
+        self.words = Words()
         self.shadow: Shadow | None = None
         if checks.races:
             self.shadow = Shadow(len(memory.bytes) // kernel.unit, private=False)

@@ -112,7 +112,7 @@ def fence(e: Emitter, ins: Instruction, form: Form) -> None:
     if not scope:
         raise form.refuse("a fence without a scope")
     acquire, release = order != "release", order != "acquire"
-    e.line(f"S.order.fence({e.mask}, {acquire}, {release}, {scope == 'cta'})")
+    e.line(f"S.order.fence({e.mask}, {acquire}, {release}, {scope in ('cta', 'cluster')})")
 
 
 def sleep(e: Emitter, ins: Instruction, form: Form) -> None:

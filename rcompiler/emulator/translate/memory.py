@@ -14,6 +14,7 @@ _SPACES = {
     "shared::cta": "shared", "shared::cluster": "shared",
     "param::entry": "param", "param::func": "param",
 }  # fmt: skip
+_WEAK = ("weak", "nc")
 _COUNTS = {"v2": 2, "v4": 4, "v8": 8}
 _ATOMICS = ("add", "min", "max", "inc", "dec", "cas", "exch", "and", "or", "xor")
 
@@ -24,12 +25,15 @@ def space_of(form: Form) -> str:
 
 
 def order_of(form: Form) -> str:
-    """An access's order: weak, nc, relaxed, acquire, release, acq_rel; with .cta for that scope."""
+    """An access's order: weak, nc, relaxed, acquire, release, acq_rel; with .cta for that scope.
+
+    A cluster is one block.
+    """
     order = form.choice("weak", "relaxed", "acquire", "release", "acq_rel", "volatile", "nc")
     scope = form.choice(*SCOPES)
     if order == "volatile":
         return "relaxed"
-    return f"{order or 'weak'}{'.cta' if scope == 'cta' else ''}"
+    return f"{order or 'weak'}{'.cta' if scope in ('cta', 'cluster') else ''}"
 
 
 def _param_variable(operand: Operand) -> Symbol | None:
@@ -59,8 +63,9 @@ def load(e: Emitter, ins: Instruction, form: Form) -> None:
             raise form.refuse("an access beyond the parameter")
         e.line(f"v = S.{where}({offset}, {width}, {count})")
     else:
+        unit = "memory" if order in _WEAK else "atomics"
         e.line(
-            f"v = S.memory.load({e.at}, '{space}', {e.address(source)}, {e.masked()}, "
+            f"v = S.{unit}.load({e.at}, '{space}', {e.address(source)}, {e.masked()}, "
             f"{width}, {count}, '{order}')"
         )
     for k, item in enumerate(into):
@@ -87,10 +92,8 @@ def store(e: Emitter, ins: Instruction, form: Form) -> None:
             raise form.refuse("an access beyond the parameter")
         offset = e.layout.frame[named.variable] + target.offset
         return e.line(f"S.write_frame({offset}, ({values},), {e.masked()})")
-    e.line(
-        f"S.memory.store({e.at}, '{space}', {e.address(target)}, {e.masked()}, "
-        f"{width}, ({values},), '{order}')"
-    )
+    place = f"{e.at}, '{space}', {e.address(target)}, {e.masked()}, {width}, ({values},)"
+    e.line(f"S.memory.store({place})" if order in _WEAK else f"S.atomics.store({place}, '{order}')")
 
 
 def atomic(e: Emitter, ins: Instruction, form: Form) -> None:
