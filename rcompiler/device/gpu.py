@@ -17,10 +17,20 @@ al., table 4.1. MI50: AMD Radeon Instinct MI50 datasheet and the "Vega 7nm" ISA 
 CU, 256 registers, a wave issues over 4 cycles, 64 KiB of local memory in 32 banks); L2 of both:
 estimates. The figures that Roller's evaluation used instead are in rcompiler/roller/osdi22/hal.py.
 Hand-off and barrier: estimates for atomics at GPU scope through L2, to be measured.
+MI210, and one of the two dies of MI250X: AMD CDNA 2 whitepaper and the boards' datasheets (peaks of
+matrices; L2 moves 32 x 128 bytes per cycle). MI300X: AMD CDNA 3 whitepaper and its datasheet (128
+FMAs per cycle and CU; L2 of 4 MiB for the 38 CUs of a die, 16 x 128 bytes per cycle; Infinity Cache
+17.2 TB/s). Their FMA latency is that of MI50. How many blocks fit: `residency`.
+An emulated GPU is four EUs of the real one of its architecture.
 """
 
+from dataclasses import replace
+
 from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
+from rcompiler.device.residency import RESIDENCIES
 from rcompiler.errors import DeviceError
+
+GPU_KINDS = ("cuda", "rocm")
 
 _COSTS = Costs(
     task_ns=200.0, hand_off_ns=1000.0, barrier_ns=2000.0, launch_ns=5000.0, min_task_ns=5000.0
@@ -44,17 +54,26 @@ def _gpu(
     latency: int = 4,
     bank: int = 4,
     transaction: int = 32,
+    l2_sharers: int | None = None,
+    l3: tuple[int, float] | None = None,
 ) -> Device:
     """`l2`, `dram`: bytes and GB/s of the device; `matrix`: TFLOPS of the device by type.
 
     `bank`: bytes per cycle of each of the 32 banks; `transaction`: bytes of one L2 or DRAM access.
+    `l2_sharers`: EUs of one L2 of several, whose bytes and GB/s `l2` is; `l3`: a cache behind them.
     """
     per_sm = 64 * ghz
     row = 32 * bank
+
+    def shared_level(name: str, size: tuple[int, float], ways: int, by: int) -> MemoryLevel:
+        capacity, rate = size
+        return MemoryLevel(name, capacity, transaction, ways, min(per_sm, rate), rate, shared_by=by)
+
     levels = (
         MemoryLevel("L1", shared, row, 32, row * ghz, row * ghz),
-        MemoryLevel("L2", l2[0], transaction, 16, per_sm, l2[1], shared_by=sms),
-        MemoryLevel("DRAM", dram[0], transaction, 1, min(per_sm, dram[1]), dram[1], shared_by=sms),
+        shared_level("L2", l2, 16, l2_sharers or sms),
+        *([shared_level("L3", l3, 16, sms)] if l3 else []),
+        shared_level("DRAM", dram, 1, sms),
     )
     compute = ComputeUnit(
         vector_bytes=4 * warp,
@@ -67,7 +86,14 @@ def _gpu(
         partitions=4,
         matrix=tuple(sorted((t, 1000 * rate / sms) for t, rate in matrix.items())),
     )
-    return Device(name, kind, sms, compute, levels, _COSTS, level_name=capability)
+    fits = RESIDENCIES[capability]
+    return Device(name, kind, sms, compute, levels, _COSTS, capability, residency=fits)
+
+
+def _emulated(name: str, original: Device) -> Device:
+    eus = 4
+    levels = (replace(v, shared_by=min(v.shared_by, eus)) for v in original.memory)
+    return replace(original, name=name, eus=eus, memory=tuple(levels))
 
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
@@ -101,6 +127,53 @@ GPUS = {
             warp=64,
             registers=256,
             transaction=64,
+        ),
+        _gpu(
+            "mi210",
+            "gfx90a",
+            104,
+            1.7,
+            warps_per_cycle=1,
+            shared=64 * _KIB,
+            l2=(8 * _MIB, 6963.0),
+            dram=(64 * _GIB, 1638.0),
+            matrix={"f16": 181.0, "bf16": 181.0, "i8": 181.0},
+            kind="rocm",
+            warp=64,
+            registers=512,
+            transaction=128,
+        ),
+        _gpu(
+            "mi250x",
+            "gfx90a",
+            110,
+            1.7,
+            warps_per_cycle=1,
+            shared=64 * _KIB,
+            l2=(8 * _MIB, 6963.0),
+            dram=(64 * _GIB, 1638.0),
+            matrix={"f16": 191.5, "bf16": 191.5, "i8": 191.5},
+            kind="rocm",
+            warp=64,
+            registers=512,
+            transaction=128,
+        ),
+        _gpu(
+            "mi300x",
+            "gfx942",
+            304,
+            2.1,
+            warps_per_cycle=2,
+            shared=64 * _KIB,
+            l2=(4 * _MIB, 4301.0),
+            l2_sharers=38,
+            l3=(256 * _MIB, 17200.0),
+            dram=(192 * _GIB, 5300.0),
+            matrix={"f16": 1307.4, "bf16": 1307.4, "tf32": 653.7, "i8": 2614.9, "f8": 2614.9},
+            kind="rocm",
+            warp=64,
+            registers=512,
+            transaction=128,
         ),
         _gpu(
             "v100",
@@ -139,10 +212,23 @@ GPUS = {
 }
 
 
-def gpu_device(name: str) -> Device:
-    """A known GPU by name ("h200") or compute capability ("sm_90a"); else DeviceError."""
-    for device in GPUS.values():
+GPUS |= {
+    device.name: device
+    for device in (
+        _emulated("emulated", GPUS["a100"]),
+        _emulated("emulated-sm_90a", GPUS["h200"]),
+    )
+}
+
+
+def gpu_device(name: str, kind: str = "") -> Device:
+    """A known GPU by name ("h200") or architecture ("sm_90a", the first of several), of one kind or
+    of any; else DeviceError.
+    """
+    devices = [device for device in GPUS.values() if kind in ("", device.kind)]
+    for device in devices:
         if name in (device.name, device.level_name):
             return device
-    known = ", ".join(f"{device.name} ({device.level_name})" for device in GPUS.values())
-    raise DeviceError(f"no GPU {name!r}; known are: {known}; or give a device record")
+    known = ", ".join(f"{device.name} ({device.level_name})" for device in devices)
+    of_kind = f" of {kind}" if kind else ""
+    raise DeviceError(f"no GPU {name!r}{of_kind}; known are: {known}; or give a device record")

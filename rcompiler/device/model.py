@@ -153,6 +153,40 @@ class ComputeUnit:
 
 
 @dataclass(frozen=True)
+class Residency:
+    """What one EU of a GPU holds at once, and what a block of threads may take of it.
+
+    `threads`, `warps`, `blocks`, `registers` (of 32 bits), `shared` (bytes): of an EU. With the
+    prefix `block_`, and `thread_registers`: the most that a block or a thread may take.
+    `register_unit`: warps get registers in multiples of it; `shared_unit`: blocks get bytes in
+    multiples of it, and `shared_reserved` more than they ask for. `barriers`: that a block has by
+    number; 0: it has but one. `cluster`: blocks that may share their memory; 1: none.
+    """
+
+    threads: int
+    warps: int
+    blocks: int
+    registers: int
+    shared: int
+    block_threads: int
+    block_registers: int
+    block_shared: int
+    thread_registers: int
+    register_unit: int
+    shared_unit: int
+    shared_reserved: int = 0
+    barriers: int = 0
+    cluster: int = 1
+
+    def __post_init__(self) -> None:
+        may_be_zero = {"shared_reserved": self.shared_reserved, "barriers": self.barriers}
+        others = {name: n for name, n in vars(self).items() if name not in may_be_zero}
+        _positive("residency", **others)
+        for name, value in may_be_zero.items():
+            _require(value >= 0, f"residency: {name} is {value!r}", "it must not be negative")
+
+
+@dataclass(frozen=True)
 class Costs:
     """What it costs to get work to an EU, in ns.
 
@@ -224,7 +258,7 @@ class Device:
     feature level ("x86-64", "v3", "v4"), or the instruction set of a GPU ("sm_90a", "gfx906").
     `measured`: whether the figures come from measurements on the machine, or are the conservative
     defaults; `measurement`: which, where and when, if that is known. `recall`: None where it was
-    not fitted. Raises DeviceError when a field is out of range.
+    not fitted. `residency`: of GPUs. Raises DeviceError when a field is out of range.
     """
 
     name: str
@@ -238,6 +272,7 @@ class Device:
     measured: bool = False
     measurement: Measurement | None = None
     recall: Recall | None = None
+    residency: Residency | None = None
 
     def __post_init__(self) -> None:
         _require(bool(self.name), "a device without a name", "give it one")

@@ -11,7 +11,15 @@ from typing import Any, TypeVar
 
 from rcompiler.device.bsp import BSP
 from rcompiler.device.gpu import GPUS, gpu_device
-from rcompiler.device.model import ComputeUnit, Costs, Device, Measurement, MemoryLevel, Recall
+from rcompiler.device.model import (
+    ComputeUnit,
+    Costs,
+    Device,
+    Measurement,
+    MemoryLevel,
+    Recall,
+    Residency,
+)
 from rcompiler.device.servers import SERVERS
 from rcompiler.errors import DeviceError
 
@@ -36,7 +44,7 @@ def _plain(device: Device) -> dict[str, Any]:
     record["features"] = sorted(device.features)
     for table in ("peaks", "matrix"):
         record["compute"][table] = dict(record["compute"][table])
-    for name in ("measurement", "recall"):
+    for name in ("measurement", "recall", "residency"):
         if record[name] is None:
             del record[name]
     return {"format": FORMAT, **record}
@@ -63,6 +71,8 @@ def from_json(text: str, origin: str = "device record") -> Device:
         record["measurement"] = _measurement(record["measurement"], f"{origin}: measurement")
     if "recall" in record:
         record["recall"] = _build(Recall, record["recall"], f"{origin}: recall")
+    if "residency" in record:
+        record["residency"] = _build(Residency, record["residency"], f"{origin}: residency")
     return _build(Device, record, origin)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from rcompiler.device.cpu import LEVELS, detect_cpu
+from rcompiler.device.gpu import GPU_KINDS, gpu_device
 from rcompiler.device.model import Device
 from rcompiler.device.record import builtin_device, builtin_names, from_json, load_device
 from rcompiler.errors import DeviceError
@@ -12,12 +13,16 @@ from rcompiler.errors import DeviceError
 
 def find_device(target: str) -> Device:
     """The device of a target: "cpu" (this host), "cpu:v3" (this host, only that feature level), a
-    record's name, a file, or a record itself as text (`record.to_option`).
+    record's name, "cuda:h200" or "cuda:sm_90a" (a GPU by name or architecture, "rocm:gfx90a" one of
+    AMD, "cuda:emulated" none at all), a file, or a record itself as text (`record.to_option`).
 
     Raises DeviceError for an unknown name, with the names that exist.
     """
     if is_host(target):
         return detect_cpu(level=target.partition(":")[2] or None)
+    kind, colon, name = target.partition(":")
+    if colon and kind in GPU_KINDS:
+        return gpu_device(name, kind)
     if target.startswith("{"):
         return from_json(target)
     if target in builtin_names():

@@ -189,15 +189,77 @@ def test_files_that_are_no_records(tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "tflops"),
-    [("k80", 4.37), ("mi50", 13.3), ("v100", 15.7), ("a100", 19.5), ("h200", 66.9)],
+    [("k80", 4.37), ("mi50", 13.3), ("v100", 15.7), ("a100", 19.5), ("h200", 66.9)]
+    + [("mi210", 22.6), ("mi250x", 47.9 / 2), ("mi300x", 163.4)],
 )
 def test_gpus_reach_their_published_peak(name, tflops):
     device = gpu_device(name)
-    assert gpu_device(device.level_name) is device is GPUS[name]
+    first = {"mi250x": "mi210"}.get(name, name)  # of an architecture
+    assert device is GPUS[name] and gpu_device(device.level_name) is GPUS[first]
     assert device.eus * device.compute.peak(4) == pytest.approx(1000 * tflops, rel=0.01)
     assert name in builtin_names() and builtin_device(name) == device
     assert from_json(to_json(device)) == device
     assert not device.measured
+
+
+@pytest.mark.parametrize(
+    ("target", "name"),
+    {
+        "cuda:h200": "h200",
+        "cuda:a100": "a100",
+        "cuda:sm_80": "a100",
+        "cuda:sm_90a": "h200",
+        "cuda:emulated": "emulated",
+        "cuda:emulated-sm_90a": "emulated-sm_90a",
+        "rocm:gfx90a": "mi210",
+        "rocm:gfx942": "mi300x",
+        "rocm:mi250x": "mi250x",
+    }.items(),
+)
+def test_gpus_as_targets(target, name):
+    assert find_device(target) is GPUS[name]
+    assert not is_host(target)
+
+
+@pytest.mark.parametrize("target", ["cuda:mi50", "rocm:h200", "cuda:", "rocm:sm_80", "cuda:sm_12"])
+def test_targets_of_another_kind_are_refused(target):
+    kind, _, name = target.partition(":")
+    with pytest.raises(DeviceError, match=f"no GPU '{name}' of {kind}; known are: "):
+        find_device(target)
+
+
+def test_an_emulated_gpu_is_a_small_one():
+    for name, original in (("emulated", "a100"), ("emulated-sm_90a", "h200")):
+        device, real = GPUS[name], GPUS[original]
+        assert (device.eus, device.level_name) == (4, real.level_name)
+        assert device.level("L2").shared_by == device.level("DRAM").shared_by == 4
+        assert (device.compute, device.residency) == (real.compute, real.residency)
+        assert from_json(to_json(device)) == device
+
+
+def test_records_of_before_residency_was_known():
+    record = json.loads(to_json(gpu_device("a100")))
+    assert record["residency"]["block_shared"] == 163 << 10
+    del record["residency"]
+    assert from_json(json.dumps(record)) == replace(gpu_device("a100"), residency=None)
+    assert "residency" not in json.loads(to_json(cpu_device("v3")))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r: r.pop("warps"), "residency: the field 'warps' is missing"),
+        (lambda r: r.update(shared=0), "residency: shared is 0"),
+        (lambda r: r.update(barriers=-1), "residency: barriers is -1"),
+        (lambda r: r.update(blocks=2.5), "blocks is 2.5, not an integer"),
+        (lambda r: r.update(waves=8), "no field 'waves'"),
+    ],
+)
+def test_odd_residencies_are_refused(change, message):
+    record = json.loads(to_json(gpu_device("a100")))
+    change(record["residency"])
+    with pytest.raises(DeviceError, match=message):
+        from_json(json.dumps(record))
 
 
 def test_a_server_by_its_datasheet():
