@@ -101,9 +101,10 @@ FLOATS = (
 BINARY = {"math.copysign", "math.powf", "arith.remf", "arith.maxnumf", "arith.minimumf"}
 
 
+@pytest.mark.parametrize("flags", ["", " fastmath<afn>"])
 @pytest.mark.parametrize("chip", ["sm_70", *CHIPS])
 @pytest.mark.parametrize("element", ["f32", "f16", "bf16"])
-def test_every_function_is_code(element: str, chip: str):
+def test_every_function_is_code(element: str, chip: str, flags: str):
     operations = [f"math.{name} %x" for name in FLOATS]
     operations += [f"{name} %x, %z" for name in sorted(BINARY)]
     kernels = "\n".join(
@@ -111,7 +112,7 @@ def test_every_function_is_code(element: str, chip: str):
           %t = gpu.thread_id x
           %x = vector.load %p[%t] : memref<64x{element}>, vector<2x{element}>
           %z = arith.negf %x : vector<2x{element}>
-          %y = {operation} : vector<2x{element}>
+          %y = {operation}{flags} : vector<2x{element}>
           vector.store %y, %p[%t] : memref<64x{element}>, vector<2x{element}>
           gpu.return }}"""
         for k, operation in enumerate(operations)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from torch_mlir import ir
 
@@ -39,37 +38,26 @@ _FLAGGED = ("abs", "ctlz", "cttz")  # an i1 says whether INT_MIN or 0 may give p
 _ELEMENTARY = ("arith.remf",)  # and all of math
 
 
-@dataclass(frozen=True)
-class Approximations:
-    """Intrinsics of f32 for operations with `afn`, by operation: its name without the type.
+# Intrinsics of f32 for operations with `afn`; exp and log are made of exp2 and log2.
+Approximations = Mapping[str, str]
+AMD: Approximations = {
+    "exp2": "llvm.exp2.f32",
+    "log2": "llvm.log2.f32",
+    "rsqrt": "llvm.amdgcn.rsq.f32",
+    "sin": "llvm.sin.f32",
+    "cos": "llvm.cos.f32",
+    "sqrt": "llvm.sqrt.f32",
+}
+_NVIDIA: Approximations = {
+    **AMD,
+    "log2": "llvm.nvvm.lg2.approx.f",
+    "rsqrt": "llvm.nvvm.rsqrt.approx.f",
+}
 
-    exp and log are made of exp2 and log2.
-    """
 
-    intrinsics: Mapping[str, str]
-
-
-NVIDIA = Approximations(
-    {
-        "exp2": "llvm.exp2.f32",
-        "log2": "llvm.nvvm.lg2.approx.f",
-        "rsqrt": "llvm.nvvm.rsqrt.approx.f",
-        "sin": "llvm.sin.f32",
-        "cos": "llvm.cos.f32",
-        "tanh": "llvm.tanh.f32",
-        "sqrt": "llvm.sqrt.f32",
-    }
-)
-AMD = Approximations(
-    {
-        "exp2": "llvm.exp2.f32",
-        "log2": "llvm.log2.f32",
-        "rsqrt": "llvm.amdgcn.rsq.f32",
-        "sin": "llvm.sin.f32",
-        "cos": "llvm.cos.f32",
-        "sqrt": "llvm.sqrt.f32",
-    }
-)
+def nvidia(architecture: int) -> Approximations:
+    """Those of sm_<architecture>."""
+    return {**_NVIDIA, "tanh": "llvm.tanh.f32"} if architecture >= 75 else _NVIDIA
 
 
 def lower_math(gpu_module: ir.Operation, approximations: Approximations) -> None:
@@ -110,7 +98,7 @@ class _Rewrite:
         self._name = op.name.partition(".")[2]
         self._fast = {}
         if "fastmath" in op.attributes and _approximate(str(op.attributes["fastmath"])):
-            self._fast = dict(approximations.intrinsics)
+            self._fast = dict(approximations)
 
     def run(self) -> None:
         op = self._op
