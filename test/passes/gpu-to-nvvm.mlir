@@ -1,4 +1,28 @@
 // RUN: rc-opt %s -p 'gpu-to-nvvm{chip=sm_90a}' | filecheck %s
+// RUN: rc-opt %{inputs}/gpu/sgemm.mlir -p 'gpu-to-nvvm{chip=sm_80}' | filecheck %s --check-prefix=COPIES
+// RUN: rc-opt %{inputs}/gpu/hgemm.mlir -p 'gpu-to-nvvm{chip=sm_80}' | filecheck %s --check-prefix=TENSOR
+// RUN: rc-opt %{inputs}/gpu/persistent.mlir -p 'gpu-to-nvvm{chip=sm_80}' | filecheck %s --check-prefix=WAITS
+// RUN: rc-opt %{inputs}/gpu/hopper.mlir -p gpu-to-nvvm | filecheck %s --check-prefix=HOPPER
+
+// COPIES: nvvm.cp.async.shared.global
+// COPIES: nvvm.cp.async.commit.group
+// COPIES: nvvm.cp.async.wait.group 0
+// COPIES: llvm.call_intrinsic "llvm.fma.v4f32"
+
+// TENSOR: nvvm.ldmatrix
+// TENSOR: nvvm.mma.sync
+
+// WAITS-LABEL: llvm.func @program
+// WAITS: llvm.load {{.*}} atomic syncscope("device") acquire
+// WAITS: nvvm.nanosleep
+// WAITS: llvm.switch
+// WAITS: llvm.fence syncscope("device") release
+// WAITS: llvm.atomicrmw add {{.*}} syncscope("device") monotonic
+
+// HOPPER-LABEL: llvm.func @hopper
+// HOPPER-SAME: nvvm.grid_constant
+// HOPPER: nvvm.cp.async.bulk.tensor.shared.cluster.global
+// HOPPER: llvm.inline_asm {{.*}}wgmma.mma_async
 
 // CHECK: gpu.module @kernels [#nvvm.target<O = 3, chip = "sm_90a">]
 gpu.module @kernels {

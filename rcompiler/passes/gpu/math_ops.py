@@ -33,6 +33,7 @@ _EXACT = {
     "math.cttz": "cttz",
     "arith.maxnumf": "maxnum",
     "arith.minnumf": "minnum",
+    "vector.fma": "fma",  # MLIR makes fmuladd of it, which need not round once
 }
 _FLAGGED = ("abs", "ctlz", "cttz")  # an i1 says whether INT_MIN or 0 may give poison
 _ELEMENTARY = ("arith.remf",)  # and all of math
