@@ -58,6 +58,19 @@ class PostMortem:
             f"{self._signallers(event)}"
         )
 
+    def others(self, reported: int) -> list[str]:
+        """What all EUs but the reported one wait for, those that wait in vain first."""
+        found = []
+        for eu in range(len(self.schedule.threads)):
+            piece, place = self.place(eu)
+            for line, index in executed(parse(piece.stream)):
+                if (line.position, index) == place and line.opcode == tables.WAIT:
+                    event, count = line.at(index)
+                    expected = self._earlier(event) + count
+                    if eu != reported and self.counts[event] < expected:
+                        found.append((any(self._late(event)), self.at_event(eu, event, expected)))
+        return [text for _, text in sorted(found, key=lambda pair: pair[0])]
+
     def at_barrier(self, eu: int, missing: int) -> str:
         """That an EU waits for `missing` others at a barrier."""
         return f"{self._where(eu)} {missing} more EU(s) at a barrier"
@@ -74,14 +87,25 @@ class PostMortem:
         return self.before * self.schedule.totals[event]
 
     def _signallers(self, event: int) -> str:
-        late = []
+        late = list(self._late(event))
+        if late:
+            return f" (still to come from {', '.join(late[:4])})"
+        past = [
+            f"EU {eu} at word {line.position}"
+            for eu, piece in enumerate(self.schedule.threads)
+            for line in lines(parse(piece.stream))
+            if line.opcode == tables.SIGNAL and event in line.values(0)
+        ]
+        return " (nobody is left to" + (f": past is {', '.join(past[:4])})" if past else ")")
+
+    def _late(self, event: int) -> Iterator[str]:
+        """Who has not yet signalled an event, and where it will."""
         for who, piece, now in self._open():
             gone = False
             for line, index in executed(parse(piece.stream)):
                 gone = gone or (line.position, index) == now
                 if gone and line.opcode == tables.SIGNAL and line.at(index)[0] == event:
-                    late.append(f"{who} at word {line.position}")
-        return f" (still to come from {', '.join(late[:4])})" if late else " (nobody is left to)"
+                    yield f"{who} at word {line.position}"
 
     def _open(self) -> Iterator[tuple[str, Piece, Place]]:
         """What is not over: whose it is, and from where on."""

@@ -142,7 +142,7 @@ def _store(found: re.Match[str], name: str) -> str:
 _NOTATION: tuple[tuple[re.Pattern[str], _Written], ...] = (
     (re.compile(rf"(%\w+) = & {_PLACE}\n"), _address),
     (re.compile(rf"(%\w+) := (relaxed|acquire) {_PLACE}\n"), _ordered_load),
-    (re.compile(rf"{_PLACE} := relaxed (%\w+)\n"), _relaxed_store),
+    (re.compile(rf"{_PLACE} := relaxed (%[\w#]+)\n"), _relaxed_store),
     (re.compile(rf"(%\w+) := {_PLACE} : (\S+)\n"), _load),
     (re.compile(rf"{_PLACE} := (%\w+)\n"), _store),
 )

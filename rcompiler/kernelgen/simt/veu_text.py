@@ -221,6 +221,9 @@ gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %epoch: i64)
     %made_now = arith.addi %made, %step_made : i64
     scf.yield %next#0, %next#1, %made_now : i64, i64, i64
   }
+  scf.if %leader {
+    %steps[%eu] := relaxed %over#2
+  }
   gpu.return
 }
 """

@@ -262,9 +262,10 @@ class _Loaded:
             what = found.at_barrier(eu, target - counts[-1])
         else:
             what = found.at_event(eu, event, target)
+        waits = "; ".join([what, *found.others(eu)[:4]])
         return (
-            f"the schedule stopped: a wait took longer than {self._limit_s:g} s; {what}; this is a "
-            "defect of the schedule: compile again"
+            f"the schedule stopped: a wait took longer than {self._limit_s:g} s; {waits}; this is "
+            "a defect of the schedule: compile again"
         )
 
 
