@@ -58,8 +58,8 @@ class PostMortem:
             f"{self._signallers(event)}"
         )
 
-    def others(self, reported: int) -> list[str]:
-        """What all EUs but the reported one wait for, those that wait in vain first."""
+    def waits(self) -> list[str]:
+        """What every EU waits for an event for, those that nobody is left to signal first."""
         found = []
         for eu in range(len(self.schedule.threads)):
             piece, place = self.place(eu)
@@ -67,7 +67,7 @@ class PostMortem:
                 if (line.position, index) == place and line.opcode == tables.WAIT:
                     event, count = line.at(index)
                     expected = self._earlier(event) + count
-                    if eu != reported and self.counts[event] < expected:
+                    if self.counts[event] < expected:
                         found.append((any(self._late(event)), self.at_event(eu, event, expected)))
         return [text for _, text in sorted(found, key=lambda pair: pair[0])]
 

@@ -101,7 +101,6 @@ _NUMBERS = {
 
 _PLACE = r"(%\w+)\[(%?\w+)\]"
 _Written = Callable[[re.Match[str], str], str]
-_ORDERS = {"relaxed": "monotonic", "acquire": "acquire"}
 
 
 def _named(made: _Written, number: int, match: re.Match[str]) -> str:
@@ -117,10 +116,16 @@ def _address(found: re.Match[str], _: str) -> str:
     return f"{found[1]} = {_word(found[2], found[3])}\n"
 
 
-def _ordered_load(found: re.Match[str], name: str) -> str:
-    order = f'atomic syncscope("device") {_ORDERS[found[2]]} {{alignment = 8 : i64}}'
-    address = f"{name} = {_word(found[3], found[4])}\n"
+def _acquire_load(found: re.Match[str], name: str) -> str:
+    order = 'atomic syncscope("device") acquire {alignment = 8 : i64}'
+    address = f"{name} = {_word(found[2], found[3])}\n"
     return f"{address}{found[1]} = llvm.load {name} {order} : {GLOBAL} -> i64\n"
+
+
+def _latest(found: re.Match[str], name: str) -> str:
+    address = f"{name} = {_word(found[2], found[3])}\n"
+    order = 'syncscope("device") monotonic'
+    return f"{address}{found[1]} = llvm.atomicrmw add {name}, %c0 {order} : {GLOBAL}, i64\n"
 
 
 def _relaxed_store(found: re.Match[str], name: str) -> str:
@@ -141,7 +146,8 @@ def _store(found: re.Match[str], name: str) -> str:
 
 _NOTATION: tuple[tuple[re.Pattern[str], _Written], ...] = (
     (re.compile(rf"(%\w+) = & {_PLACE}\n"), _address),
-    (re.compile(rf"(%\w+) := (relaxed|acquire) {_PLACE}\n"), _ordered_load),
+    (re.compile(rf"(%\w+) := acquire {_PLACE}\n"), _acquire_load),
+    (re.compile(rf"(%\w+) := latest {_PLACE}\n"), _latest),
     (re.compile(rf"{_PLACE} := relaxed (%[\w#]+)\n"), _relaxed_store),
     (re.compile(rf"(%\w+) := {_PLACE} : (\S+)\n"), _load),
     (re.compile(rf"{_PLACE} := (%\w+)\n"), _store),

@@ -2,8 +2,9 @@
 
 %x := %p[i] : T            a 64-bit word of global memory, read as T
 %p[i] := %x                written
-%x := relaxed %p[i]        read at the scope of the device, in no order; also `acquire`
-%p[i] := relaxed %x
+%x := acquire %p[i]        read at the scope of the device, and all that was released with it
+%x := latest %p[i]         read at the scope of the device, by an atomic: no older value
+%p[i] := relaxed %x        written at the scope of the device, in no order
 %q = & %p[i]               its address
 @@NAME                     a number or text that `program` fills in
 """
@@ -62,14 +63,14 @@ func.func private @give_up(
     %line = arith.constant @@LINE : i64
     %head = arith.constant @@IN_STEPS : i64
     scf.for %k = %c0 to %eus step %c1 : i64 {
-      %where := relaxed %steps[%k]
+      %where := latest %steps[%k]
       %place = arith.addi %k, %head : i64
       %report[%place] := %where
     }
     %behind = arith.addi %eus, %head : i64
     scf.for %k = %c0 to %counters step %c1 : i64 {
       %word = arith.muli %k, %line : i64
-      %count := relaxed %events[%word]
+      %count := latest %events[%word]
       %place = arith.addi %k, %behind : i64
       %report[%place] := %count
     }

@@ -256,15 +256,13 @@ class _Loaded:
         counts = report[at.REPORT_STEPS + self._eus :].tolist()
         place = partial(after_steps, schedule, steps)
         found = PostMortem(schedule, place, counts, int(report[at.REPORT_BEFORE]))
-        words = (report[n] for n in (at.REPORT_EU, at.REPORT_EVENT, at.REPORT_TARGET))
-        eu, event, target = map(int, words)
-        if event == at.ON_ALL:
-            what = found.at_barrier(eu, target - counts[-1])
-        else:
-            what = found.at_event(eu, event, target)
-        waits = "; ".join([what, *found.others(eu)[:4]])
+        waits = found.waits()
+        if int(report[at.REPORT_EVENT]) == at.ON_ALL:
+            missing = int(report[at.REPORT_TARGET]) - counts[-1]
+            waits.append(found.at_barrier(int(report[at.REPORT_EU]), missing))
+        shown = "; ".join(waits[:4])
         return (
-            f"the schedule stopped: a wait took longer than {self._limit_s:g} s; {waits}; this is "
+            f"the schedule stopped: a wait took longer than {self._limit_s:g} s; {shown}; this is "
             "a defect of the schedule: compile again"
         )
 
