@@ -43,6 +43,18 @@ def test_instructions_of_a_product():
     assert "s_barrier" in text and re.search(r"(global|flat)_atomic_add", text)
 
 
+def test_products_and_sums_round_by_themselves():
+    """And are one where the IR says so; denormal numbers stay."""
+    for flags, fused in (("", False), (" fastmath<contract>", True)):
+        body = f"""%x = memref.load %p[%t] : memref<64xf32>
+        %m = arith.mulf %x, %x{flags} : f32
+        %y = arith.addf %m, %x{flags} : f32
+        memref.store %y, %p[%t] : memref<64xf32>"""
+        text = amdgcn(lowered(one_thread(body), "gpu-to-rocdl")).text.decode()
+        assert bool(re.search(r"v_fma(c|ak|mk)?_f32", text)) == fused
+        assert ".amdhsa_float_denorm_mode_32 3" in text
+
+
 def test_functions_that_are_called_are_defined():
     text = """module { gpu.module @kernels {
       func.func private @called(%x: f32) -> f32 attributes {no_inline} {

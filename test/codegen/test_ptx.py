@@ -122,6 +122,14 @@ def test_every_function_is_code(element: str, chip: str, flags: str):
     assert "call" not in text and "extern" not in text and ".ftz" not in text
 
 
+def test_f64_has_no_approximations():
+    for flags in ("", " fastmath<afn>"):
+        found = body(compiled(on_element(f"%y = math.rsqrt %x{flags} : f64", "f64")))
+        assert [i for i in found if i.endswith("rn.f64")] == ["sqrt.rn.f64", "rcp.rn.f64"]
+        with pytest.raises(CompilerError, match="'math.exp' of f64 has no expansion"):
+            compiled(on_element(f"%y = math.exp %x{flags} : f64", "f64"))
+
+
 def test_integers():
     names = {"ctpop": "popc.b32", "ctlz": "clz.b32", "cttz": "popc.b32", "absi": "abs.s32"}
     for name, instruction in names.items():

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
-from cuda_tools import needs_ptxas, needs_sass  # noqa: E402
 from gpu_code import kernel  # noqa: E402
+from toolkit import needs_ptxas, needs_sass  # noqa: E402
 
 from rcompiler.codegen import cuda_tools  # noqa: E402
 from rcompiler.codegen.cuda_tools import find_tool, needed_tool  # noqa: E402

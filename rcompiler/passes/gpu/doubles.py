@@ -20,7 +20,7 @@ _ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # of sqrt(1/2)
 _TERMS_EXP = 11  # |r| <= ln2/2: r^12/12! < 2^-46
 _TERMS_LOG = 9  # |s| <= 0.172: s^18/19 < 2^-49
 _TERMS_SIN = 7  # |r| <= pi/4: r^16/16! < 2^-49
-_TERMS_ATAN = 15  # |t| <= tan(pi/8): t^30/31 < 2^-43
+_TERMS_ATAN = 17  # |t| <= tan(pi/8): t^34/35 < 2^-48
 # 2/pi after the point, 32 bits a word: 192 bits for the largest f32 and 32 to spare.
 _TWO_OVER_PI = (
     *(0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0x3C439041, 0xFE5163AB),

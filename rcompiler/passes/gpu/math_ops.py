@@ -106,7 +106,8 @@ class _Rewrite:
         with op.location, ir.InsertionPoint(op):
             kind = op.results[0].type
             element = ir.VectorType(kind).element_type if _is_vector(kind) else kind
-            fast = {"exp": "exp2", "log": "log2"}.get(self._name, self._name) in self._fast
+            base = {"exp": "exp2", "log": "log2"}.get(self._name, self._name)
+            fast = base in self._fast and not isinstance(element, ir.F64Type)
             if op.name in _EXACT and not fast:
                 result = self._exact(kind, element)
             else:
