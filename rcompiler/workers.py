@@ -83,7 +83,8 @@ class Worker:
 
     def _last_words(self) -> str:
         self._stderr.seek(0)
-        lines = self._stderr.read().decode(errors="replace").splitlines()
+        text = self._stderr.read().decode(errors="replace")
+        lines = [line for line in text.splitlines() if line.strip()]
         found = [line for line in lines if "LLVM ERROR" in line] or lines[-1:]
         return f" ({found[0].strip()})" if found else ""
 
