@@ -185,7 +185,7 @@ class Compilation:
         report = make_report(module.operation, tables, self.device)
         self._stages[REPORT] = report.to_json()
         self.steps.begin(VdeviceToGpu.name())
-        code = gpu_code(module, self.device)
+        code = gpu_code(module, self.device, self._options.precision)
         self._stages |= code.stages
         machine = Machine(self._options.target, "gpu", code.image.chip)
         return self._artifact(code.image, machine, tables, weights, scheduler)

@@ -27,6 +27,7 @@ from rcompiler.options import (
     CompileOptions,
     Kernels,
     Policy,
+    Precision,
     RollerPolicy,
     Roots,
     Scheduler,
@@ -55,6 +56,7 @@ def compile_onnx(
     normalise: bool = True,
     tune: Tune = "off",
     roots: Roots = "auto",
+    precision: Precision = "f32",
     deterministic: bool = True,
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
@@ -76,7 +78,10 @@ def compile_onnx(
     fastest of the ten best by the model, measured on this machine once and kept in the cache.
     roots: how 3x3 convolutions are computed: "auto", as is predicted to be the fastest; "direct",
     as sums of all products; "winograd2" or "winograd4", by Winograd's F(2x2) or F(4x4) wherever it
-    can be (`rcompiler.roller.roots` has their errors). deterministic: always the case (static
+    can be (`rcompiler.roller.roots` has their errors). precision: how matrix units of a GPU
+    multiply numbers of f32 in products and convolutions: "f32", not at all, everything is exact
+    f32; "tf32", "f16" or "bf16", rounded to that first, sums in f32. Numbers that are f16 or bf16
+    in the model go to the matrix units as they are. deterministic: always the case (static
     choices for a device record and a profile index, fixed order of every sum). cache: folder of
     compiled objects, None for the default one, False for none. progress: called with (stage,
     seconds since the start) when a stage begins: import, device, the passes, object, link.
@@ -89,7 +94,17 @@ def compile_onnx(
         )
     count, folder = checked_eus(eus, MAX_EUS), checked_cache(cache)
     options = CompileOptions(
-        target, count, policy, kernels, roller_policy, fusion, normalise, folder, tune, roots
+        target,
+        count,
+        policy,
+        kernels,
+        roller_policy,
+        fusion,
+        normalise,
+        folder,
+        tune,
+        roots,
+        precision,
     )
     base = target_device(target)
     chosen = given_device(target, base, device)

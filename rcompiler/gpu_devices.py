@@ -15,7 +15,7 @@ def open_device(artifact: Artifact) -> Driver:
     """
     image = artifact.image
     assert isinstance(image, GpuImage)
-    if artifact.target == EMULATED:
+    if artifact.target.startswith(EMULATED):
         from rcompiler.emulator.driver import EmulatedDriver  # large, and of no use elsewhere
 
         eus = max((program.eus for program in artifact.programs), default=1)

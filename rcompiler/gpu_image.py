@@ -24,10 +24,13 @@ class GpuCode:
     stages: dict[str, str]
 
 
-def gpu_code(module: ir.Module, device: Device) -> GpuCode:
-    """Lower an S4 module, in place. Raises CompilerError."""
+def gpu_code(module: ir.Module, device: Device, precision: str) -> GpuCode:
+    """Lower an S4 module, in place. precision: how factors of f32 are multiplied.
+
+    Raises CompilerError.
+    """
     chip = device.level_name
-    runner(str(VdeviceToGpu(to_option(device))), module.context)(module)
+    runner(str(VdeviceToGpu(to_option(device), precision=precision)), module.context)(module)
     shared = shared_bytes(module)
     stages = {"gpu": module.operation.get_asm(assume_verified=True)}
     runner(str(GpuToNvvm(chip)), module.context)(module)

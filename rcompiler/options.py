@@ -13,9 +13,15 @@ Policy = Literal["base", "wave", "bsp", "merge", "rammer", "list", "dynamic"]
 Kernels = Literal["auto", "select", "fast", "efficient"]
 RollerPolicy = Literal["roller", "osdi22"]
 Tune = Literal["off", "kernels"]
+Precision = Literal["f32", "tf32", "f16", "bf16"]
 Roots = Literal["auto", "direct", "winograd2", "winograd4"]
 
-_CHOICES = {"policy": Policy, "kernels": Kernels, "roller_policy": RollerPolicy}
+_CHOICES = {
+    "policy": Policy,
+    "kernels": Kernels,
+    "roller_policy": RollerPolicy,
+    "precision": Precision,
+}
 
 
 class Scheduler(NamedTuple):
@@ -38,7 +44,8 @@ class CompileOptions:
     `rammer.schedule`; "auto" is what suits the policy. roller_policy: who decides tiles, see
     `roller.policy`. fusion: group ops into rOperators beyond views. normalise: join products of one
     operand and batch those of the steps of a recurrence. cache: folder of compiled objects, or
-    None. tune: what is chosen by measuring. roots: algorithm of 3x3 convolutions.
+    None. tune: what is chosen by measuring. roots: algorithm of 3x3 convolutions. precision: how
+    the matrix units of a GPU multiply factors of f32; "f32": they do not.
     """
 
     target: str = "cpu"
@@ -51,6 +58,7 @@ class CompileOptions:
     cache: Path | None = None
     tune: Tune = "off"
     roots: Roots = "auto"
+    precision: Precision = "f32"
 
     def __post_init__(self) -> None:
         for name in ("fusion", "normalise"):

@@ -13,10 +13,12 @@ The schedule is data (tables made from the same S4 text): the kernel walks it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.kernel import SimtFeatures, SimtKernelWriter
@@ -36,11 +38,14 @@ class VdeviceToGpu(Pass):
 
     device: str = "h200"
     threads: int = THREADS
+    precision: str = "f32"
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
         room = device.memory[0].capacity - _RESERVED
-        features = SimtFeatures(self.threads, room, device.compute.warp)
+        features = SimtFeatures(
+            self.threads, room, device.compute.warp, matrix_units(device), self.precision
+        )
         names = list(read_kernels(module))
         block = module.regions[0].blocks[0]
         texts: dict[str, str] = {}
@@ -63,6 +68,16 @@ class VdeviceToGpu(Pass):
             view.operation.erase()
         for view in list(generated.body.operations):
             block.append(view.operation)
+
+
+def matrix_units(device: Device) -> frozenset[str]:
+    """Element types of the matrix units that products are written for: those of mma.sync as it is
+    from compute capability 8.0 on.
+    """
+    number = re.match(r"sm_(\d+)", device.level_name)
+    if device.kind != "cuda" or number is None or int(number[1]) < 80:
+        return frozenset()
+    return frozenset(name for name, _ in device.compute.matrix) & {"f16", "bf16", "tf32"}
 
 
 def shared_bytes(module: ir.Module) -> int:

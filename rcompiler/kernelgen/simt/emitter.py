@@ -139,6 +139,28 @@ class SimtEmitter(Emitter):
             f"arith.cmpi slt, {self.thread}, {number} : i64", [self.thread, number]
         )
 
+    def at_most(self, value: Linear, limit: int, most: int) -> tuple[Linear, str | None]:
+        """`value`, which is below `most`, at most limit - 1; and an i1 whether it is below `limit`,
+        None if it always is.
+        """
+        if most <= limit:
+            return value, None
+        number, last = self.index(value), self.index(Linear(limit - 1))
+        name = self.pure(f"arith.minsi {number}, {last} : i64", [number, last])
+        self.ranges[name] = limit
+        end = self.index(Linear(limit))
+        inside = self.pure(f"arith.cmpi slt, {number}, {end} : i64", [number, end])
+        return Linear.of(name), inside
+
+    def select(self, condition: str, then: Val, other: Val) -> Val:
+        """One of two values."""
+        text = f"arith.select {condition}, {then.name}, {other.name} : {then.type}"
+        return self.op(text, [Val(condition, "i1"), then, other], then.element)
+
+    def part(self, name: str, number: int, type_: str) -> str:
+        """A field of a struct."""
+        return self.pure(f"llvm.extractvalue {name}[{number}] : {type_}", [name])
+
     # -- lanes of a group
     def active_lane(self, lanes: int) -> Linear:
         """The lane, in threads beyond the first `lanes` of a group the last of these: what it is

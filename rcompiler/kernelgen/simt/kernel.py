@@ -21,7 +21,7 @@ from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, SimtEmitter
-from rcompiler.kernelgen.simt.product import Products
+from rcompiler.kernelgen.simt.products import Products
 from rcompiler.kernelgen.simt.reduction import WarpReducer, by_warps
 from rcompiler.kernelgen.simt.tile import SimtTileWriter
 from rcompiler.kernelgen.stages import Stage, stages_of
@@ -30,13 +30,16 @@ from rcompiler.kernelgen.tiling import Range, Tiling
 
 @dataclass(frozen=True)
 class SimtFeatures:
-    """What code generation must know of the target: threads of a block, and of a warp; bytes of
-    shared memory that a block may have.
+    """What code generation must know: threads of a block, and of a warp; bytes of shared memory
+    that a block may have; element types that the device has matrix units for, and how factors of
+    f32 are multiplied.
     """
 
     threads: int
     shared: int
     warp: int = 32
+    units: frozenset[str] = frozenset()
+    precision: str = "f32"
 
 
 class SimtKernelWriter(KernelWriter):
@@ -59,9 +62,12 @@ class SimtKernelWriter(KernelWriter):
 
     def _new_evaluator(self) -> Evaluator:
         evaluator = _SimtEvaluator(self._simt, self._buffers, alone=self._sequential)
+        features = self._features
         kept = max((stage.end for stage in self._stages), default=0)
         self._simt.shared = kept
-        self._products = Products(evaluator, self._simt, kept, self._features.shared)
+        self._products = Products(
+            evaluator, self._simt, kept, features.shared, features.units, features.precision
+        )
         return evaluator
 
     @property

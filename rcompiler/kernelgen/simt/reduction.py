@@ -85,7 +85,7 @@ class WarpReducer(Reducer):
             value = self._together(generic, there)
             number = e.index(lane)
             mine = e.pure(f"arith.cmpi eq, {own}, {number} : i64", [own, number])
-            return [_select(e, mine, value, kept[0])]
+            return [e.select(mine, value, kept[0])]
 
         nothing = e.constant(0, element)
         [value] = e.loop(Linear(0), Linear(e.warp), 1, [nothing], turn)
@@ -130,13 +130,8 @@ class WarpReducer(Reducer):
             beyond = step(e.active_lane(rest) + count * e.warp, values[0])
             active = e.is_active(rest)
             assert active is not None
-            values[0] = _select(e, active, beyond, values[0])
+            values[0] = e.select(active, beyond, values[0])
         while len(values) > 1:
             pairs = [values[k : k + 2] for k in range(0, len(values), 2)]
             values = [self._combine(combiner, *p) if len(p) == 2 else p[0] for p in pairs]
         return values[0]
-
-
-def _select(e: SimtEmitter, condition: str, then: Val, other: Val) -> Val:
-    text = f"arith.select {condition}, {then.name}, {other.name} : {then.type}"
-    return e.op(text, [Val(condition, "i1"), then, other], then.element)

@@ -14,7 +14,9 @@ from rcompiler.kernelgen.boxes import step_cover
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.region import Piece
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
-from rcompiler.kernelgen.simt.product import MOST_SUMS, Product, Products, product_root
+from rcompiler.kernelgen.simt.product import Form, Product, product_root
+from rcompiler.kernelgen.simt.products import Products
+from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, halved
 from rcompiler.kernelgen.tile import TileWriter, _Leaf, _Source
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.kernelgen.value import Val
@@ -43,9 +45,7 @@ class SimtTileWriter(TileWriter):
         # A thread's sums stay in its registers, and every thread reads what it needs: cutting the
         # reduction would only store the sums in between.
         lanes = min(max(tiling.lanes, 1), emitter.width) if tiling.vector_dim >= 0 else 1
-        registers = tuple(
-            _halved(tiling.register_tile, tiling.vector_dim, lanes, MOST_SUMS * lanes)
-        )
+        registers = tuple(halved(tiling.register_tile, tiling.vector_dim, lanes, MOST_SUMS * lanes))
         alone = replace(tiling, reduction_tile=None, lanes=lanes, register_tile=registers)
         super().__init__(name, alone, evaluator, None)
         self._simt, self._products = emitter, products
@@ -54,22 +54,21 @@ class SimtTileWriter(TileWriter):
         self, piece: Piece, ranges: list[Range], results: list[ir.Value], outputs: list[Buffer]
     ) -> None:
         """As `TileWriter.write`; a product by all threads together, if that is worth it."""
-        root = self._product_root(piece, ranges) if len(results) == 1 else None
-        if root is None:
+        form = self._form(piece, ranges) if len(results) == 1 else None
+        if form is None:
             super().write(piece, ranges, results, outputs)
             return
-        extents = [span.extent or 0 for span in ranges]
-        most = MOST_SUMS * self._simt.threads
-        parts = _halved(extents, self._tiling.vector_dim, self._tiling.lanes, most)
+        sizes = self._products.box(form, [span.extent or 0 for span in ranges], self._tiling)
 
-        def part(own: list[Range]) -> None:
-            plan = self._plan(root, piece, own)
+        def box(own: list[Range]) -> None:
+            extents = [span.extent or 0 for span in own]
+            plan = self._products.plan(form, extents, self._tiling)
             if plan is None:
                 super(SimtTileWriter, self).write(piece, own, results, outputs)
             else:
                 self._write_product(plan, piece, own, outputs[0])
 
-        self._in_boxes(ranges, parts, [], part)
+        self._in_boxes(ranges, sizes, [], box)
 
     def _in_boxes(
         self,
@@ -95,20 +94,15 @@ class SimtTileWriter(TileWriter):
             box(Linear(count), [], rest)
 
     # -- products
-    def _product_root(self, piece: Piece, ranges: list[Range]) -> ir.Operation | None:
+    def _form(self, piece: Piece, ranges: list[Range]) -> Form | None:
         """The product that a piece may be computed from by all threads together."""
-        if piece.value is None or any(not span.extent for span in ranges):
+        value = piece.value
+        self._root = None if value is None else product_root(value)
+        if value is None or self._root is None or any(not span.extent for span in ranges):
             return None
-        return product_root(piece.value)
-
-    def _plan(self, root: ir.Operation, piece: Piece, ranges: list[Range]) -> Product | None:
-        self._root, value = root, piece.value
-        assert value is not None
         symbols = [f"<{d}>" for d in range(len(ranges))]
         [at] = self._root_positions((value, piece), [[Linear.of(s) for s in symbols]], 0)
-        extents = [span.extent or 0 for span in ranges]
-        generic = self._evaluator.generic(root)
-        return self._products.plan(generic, at, symbols, extents, self._tiling)
+        return self._products.form(self._evaluator.generic(self._root), at, symbols)
 
     def _write_product(
         self, plan: Product, piece: Piece, ranges: list[Range], output: Buffer
@@ -121,7 +115,7 @@ class SimtTileWriter(TileWriter):
     def _add_up(
         self, plan: Product, starts: list[Linear], ranges: list[Range], source: _Source
     ) -> list[Val]:
-        relatives = [relative for relative, _ in self._hanging_over(plan, ranges)]
+        relatives = [relative for relative, _ in self._elements(plan, ranges)]
         positions = [[s + c for s, c in zip(starts, r, strict=True)] for r in relatives]
         root_at = self._root_positions(source, positions, 0)
         return self._products.sums(plan, starts, root_at, relatives)
@@ -136,10 +130,10 @@ class SimtTileWriter(TileWriter):
         output: Buffer,
     ) -> None:
         """The epilogue of each sum, and the stores."""
-        for (relative, active), value in zip(self._hanging_over(plan, ranges), sums, strict=True):
+        for (relative, active), value in zip(self._elements(plan, ranges), sums, strict=True):
             at = [s + c for s, c in zip(starts, relative, strict=True)]
             [there] = self._root_positions(source, [at], 0)
-            self._evaluator.reducer.finish(plan.root, there, value)
+            self._evaluator.reducer.finish(plan.form.root, there, value)
             [result] = self._values([source], at, 0)
 
             def store(at: list[Linear] = at, result: Val = result) -> None:
@@ -147,49 +141,11 @@ class SimtTileWriter(TileWriter):
 
             self._simt.only(active, store)
 
-    def _hanging_over(
+    def _elements(
         self, plan: Product, ranges: list[Range]
     ) -> Iterator[tuple[list[Linear], str | None]]:
-        """The coordinates in the tile of each element of this thread, and an i1 whether there is
-        one; what there is not is read at the last one that there is.
-        """
-        e, vector, lanes = self._simt, self._tiling.vector_dim, self._tiling.lanes
         extents = [span.extent or 0 for span in ranges]
-        counts = self._products.counts(extents, plan.registers)
-        total = math.prod(counts)
-        steps = [range(0, r, lanes if d == vector else 1) for d, r in enumerate(plan.registers)]
-        for turn in range(self._products.rounds(extents, plan.registers)):
-            number, active = self._clamped(e.group + turn * e.groups, total, e.groups * (turn + 1))
-            tile: list[Linear] = []
-            for count in reversed(counts):
-                number, position = self._evaluator.split(number, count)
-                tile.insert(0, position)
-            for inner in itertools.product(*steps):
-                at, conditions = [], [active]
-                for d, (position, offset) in enumerate(zip(tile, inner, strict=True)):
-                    size = plan.registers[d]
-                    where = position * size + offset
-                    most = counts[d] * size
-                    if d == vector:
-                        where = where + e.active_lane(lanes)
-                        conditions.append(e.is_active(lanes))
-                    where, inside = self._clamped(where, extents[d], most)
-                    at.append(where)
-                    conditions.append(inside)
-                yield at, e.all_of(conditions)
-
-    def _clamped(self, value: Linear, limit: int, most: int) -> tuple[Linear, str | None]:
-        """`value`, which is below `most`, at most limit - 1; and whether it is that by itself, None
-        if it always is.
-        """
-        if most <= limit:
-            return value, None
-        e = self._simt
-        number, last, end = e.index(value), e.index(Linear(limit - 1)), e.index(Linear(limit))
-        name = e.pure(f"arith.minsi {number}, {last} : i64", [number, last])
-        e.ranges[name] = limit
-        inside = e.pure(f"arith.cmpi slt, {number}, {end} : i64", [number, end])
-        return Linear.of(name), inside
+        return self._products.elements(plan, extents, self._tiling)
 
     # -- everything else, each group for itself
     def _loops(
@@ -303,17 +259,3 @@ class SimtTileWriter(TileWriter):
                 at[vector] = at[vector] + e.active_lane(active)
             placed.append((at, active))
         return placed
-
-
-def _halved(sizes: Sequence[int], vector: int, lanes: int, most: int) -> list[int]:
-    """Extents of a box of at most `most` elements, the largest halved first; that of the dim
-    `vector` is a multiple of `lanes` if it is not whole.
-    """
-    found = list(sizes)
-    while math.prod(found) > most:
-        units = [-(-n // (lanes if d == vector else 1)) for d, n in enumerate(found)]
-        largest = units.index(max(units))
-        if units[largest] == 1:
-            break
-        found[largest] = -(-units[largest] // 2) * (lanes if largest == vector else 1)
-    return found

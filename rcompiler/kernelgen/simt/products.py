@@ -1,0 +1,86 @@
+"""Which unit computes a product, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.evaluate import Evaluator
+from rcompiler.kernelgen.region import Generic, element_of
+from rcompiler.kernelgen.simt.emitter import SimtEmitter
+from rcompiler.kernelgen.simt.matrix_product import MatrixProducts
+from rcompiler.kernelgen.simt.product import Coordinates, Form, Product, form_of
+from rcompiler.kernelgen.simt.scalar_product import ScalarProducts
+from rcompiler.kernelgen.tiling import Tiling
+from rcompiler.kernelgen.value import Val
+
+
+class Products:
+    """The products of one kernel."""
+
+    def __init__(
+        self,
+        evaluator: Evaluator,
+        emitter: SimtEmitter,
+        start: int,
+        room: int,
+        units: frozenset[str],
+        precision: str,
+    ) -> None:
+        """start: first byte of the workspace behind the stages; room: bytes of all of it. units:
+        element types that the device has matrix units for; precision: how factors of f32 are
+        multiplied, "f32" or one of these.
+        """
+        self._evaluator, self._e = evaluator, emitter
+        self._units, self._precision = units, precision
+        self._scalar = ScalarProducts(evaluator, emitter, start, room)
+        self._matrix = MatrixProducts(evaluator, emitter, start, room)
+
+    def form(self, root: Generic, at: Coordinates, symbols: Sequence[str]) -> Form | None:
+        """See `product.form_of`."""
+        return form_of(root, at, symbols, self._unit(root))
+
+    def _unit(self, root: Generic) -> str | None:
+        """The matrix unit for a product: by its element types alone, so for every tile."""
+        assert root.factors is not None
+        elements = {element_of(root.operands[number]) for number in root.factors}
+        if not elements <= {"f16", "bf16", "f32"}:
+            return None
+        unit = elements.pop() if len(elements) == 1 else "f32"
+        unit = self._precision if unit == "f32" else unit
+        return unit if unit in self._units else None
+
+    def _of(self, form: Form) -> ScalarProducts | MatrixProducts:
+        return self._scalar if form.unit is None else self._matrix
+
+    def box(self, form: Form, extents: Sequence[int], tiling: Tiling) -> list[int]:
+        """The part of a tile that is computed at once."""
+        return self._of(form).box(form, extents, tiling)
+
+    def plan(self, form: Form, extents: Sequence[int], tiling: Tiling) -> Product | None:
+        """None if each thread had better compute its part of the tile by itself."""
+        product = self._of(form).plan(form, extents, tiling)
+        if product is not None:
+            self._e.shared = max(self._e.shared, product.end)
+        return product
+
+    def elements(
+        self, product: Product, extents: Sequence[int], tiling: Tiling
+    ) -> Iterator[tuple[Coordinates, str | None]]:
+        """The coordinates in the tile of each sum of this thread, and an i1 whether there is one;
+        what there is not is read at the last one that there is.
+        """
+        return self._of(product.form).elements(product, extents, tiling)
+
+    def sums(
+        self,
+        product: Product,
+        starts: Sequence[Linear],
+        positions: Sequence[Coordinates],
+        relative: Sequence[Coordinates],
+    ) -> list[Val]:
+        """The sums at `positions` of the root's result, `relative` being their result coordinates
+        in the tile; starts: of the tile.
+        """
+        begin = self._evaluator.reducer.begin(product.form.root, list(positions), 0)
+        return self._of(product.form).sums(product, starts, begin, relative)
