@@ -56,8 +56,8 @@ class SimtEmitter(Emitter):
     def renewed(self) -> Iterator[None]:
         """What is computed from the number of the thread inside is computed here.
 
-        It would be hoisted in front of loops, and take registers from them: the compiler of the
-        vendor does not see that values which it keeps are cheaper to compute again.
+        It would be hoisted in front of loops and branches, and take registers from all of them: the
+        compiler of the vendor does not see that what it keeps is cheaper to compute again.
         """
         before = self.thread, self.group, self.lane_number
         name = self.define(self.fresh("t"))

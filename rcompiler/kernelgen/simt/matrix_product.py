@@ -18,7 +18,7 @@ from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
 from rcompiler.kernelgen.simt.product import Coordinates, Form, Operand, Product, is_by_steps
-from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS
+from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, MOST_VALUES
 from rcompiler.kernelgen.simt.staging import Staging
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
@@ -89,13 +89,16 @@ class MatrixProducts:
         """None if even the smallest part does not fit the shared memory."""
         assert form.unit is not None
         shares = self._shares(form, extents)
-        for steps in (s for s in _PARTS if s % _STEPS[form.unit] == 0):
+        choices = [s for s in _PARTS if s % _STEPS[form.unit] == 0]
+        for steps in choices:
             first = self._operand(form, 0, extents, tiling, shares, self._start)
             behind = self._start + first.bytes(steps)
             second = self._operand(form, 1, extents, tiling, shares, behind)
             tiles = self._tiles(form, extents, shares, 0), self._tiles(form, extents, shares, 1)
             product = Product(form, (first, second), steps, shares, tiles)
-            if product.end <= self._room:
+            values = 4 * math.prod(tiles) + product.fetched(self._e.threads)
+            few = values <= MOST_VALUES or steps == choices[-1]
+            if product.end <= self._room and few:
                 return product
         return None
 

@@ -101,6 +101,10 @@ class Product:
     shares: tuple[int, ...]
     tiles: tuple[int, int] = (0, 0)
 
+    def fetched(self, threads: int) -> int:
+        """Elements of one part that a thread moves."""
+        return sum(-(-operand.filled * self.steps // threads) for operand in self.operands)
+
     @property
     def end(self) -> int:
         """Byte of the workspace behind it."""

@@ -21,7 +21,7 @@ from rcompiler.kernelgen.value import Val
 _STEPS = (32, 16, 8, 4)  # of the reduction in one part, the most first
 _LEAST_REUSE = 4  # of each element in shared memory
 MOST_SUMS = 64  # of a thread: with what it fetches ahead they stay in 255 registers
-_MOST_VALUES = 80  # sums of a thread, and what it fetches for the part that comes next
+MOST_VALUES = 80  # sums of a thread, and what it fetches for the part that comes next
 _UNROLLED = 256  # updates in the body of the loop over the steps of a part
 _PAD = 4  # elements between the rows of an operand: steps that are stored together share few banks
 
@@ -50,8 +50,8 @@ class ScalarProducts:
             first = self._operand(form, 0, extents, tiling, self._start)
             second = self._operand(form, 1, extents, tiling, self._start + first.bytes(steps))
             product = Product(form, (first, second), steps, shares)
-            fetched = sum(-(-o.positions * steps // self._e.threads) for o in product.operands)
-            few = sums + fetched <= _MOST_VALUES or steps == _STEPS[-1]
+            values = sums + product.fetched(self._e.threads)
+            few = values <= MOST_VALUES or steps == _STEPS[-1]
             if product.end <= self._room and few:
                 return product
         return None

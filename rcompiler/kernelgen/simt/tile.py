@@ -108,7 +108,8 @@ class SimtTileWriter(TileWriter):
         self, plan: Product, piece: Piece, ranges: list[Range], output: Buffer
     ) -> None:
         starts, source = [span.start for span in ranges], (piece.value, piece)
-        sums = self._add_up(plan, starts, ranges, source)
+        with self._simt.renewed():
+            sums = self._add_up(plan, starts, ranges, source)
         with self._simt.renewed():
             self._write_sums(plan, starts, ranges, source, sums, output)
 
