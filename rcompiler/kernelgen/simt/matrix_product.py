@@ -12,12 +12,20 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
-from rcompiler.kernelgen.simt.product import Coordinates, Form, Operand, Product, is_by_steps
+from rcompiler.kernelgen.simt.product import (
+    Coordinates,
+    Element,
+    Form,
+    Operand,
+    Product,
+    is_by_steps,
+)
 from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, MOST_VALUES
 from rcompiler.kernelgen.simt.staging import Staging
 from rcompiler.kernelgen.tiling import Tiling
@@ -121,30 +129,33 @@ class MatrixProducts:
         return Operand(number, element, dims, sizes, covered, covered + _PAD, by_steps, offset)
 
     # -- code
-    def elements(
-        self, product: Product, extents: Sequence[int], tiling: Tiling
-    ) -> Iterator[tuple[Coordinates, str | None]]:
-        """The coordinates in the tile of each sum of this thread, and an i1 whether there is one;
-        what there is not is read at the last one that there is.
-        """
-        e, (first, second) = self._e, product.operands
+    def elements(self, product: Product, extents: Sequence[int], tiling: Tiling) -> list[Element]:
+        """Every sum of a thread."""
+        rows, columns = product.tiles
+        order = itertools.product(range(rows), range(columns), (0, 1), (0, 1))
+        return [
+            partial(self._element, product, len(extents), i * ROWS + 8 * h, j * COLUMNS + c)
+            for i, j, h, c in order
+        ]
+
+    def _element(
+        self, product: Product, rank: int, row: int, column: int
+    ) -> tuple[Coordinates, str | None]:
+        """The element that lane 0 of a warp has at `row` and `column` of what the warp computes."""
         lane, warp = self._thread()
         quad, inside = self._evaluator.split(lane, 4)
-        corners = [self._corner(product, warp, k) for k in (0, 1)]
-        for i, j, h, c in _order(product):
-            row = corners[0] + (i * ROWS + 8 * h) + quad
-            column = corners[1] + (j * COLUMNS + c) + inside * 2
-            at, conditions = [Linear()] * len(extents), []
-            for operand, position in ((first, row), (second, column)):
-                position, active = e.at_most(position, operand.positions, operand.filled)
-                conditions.append(active)
-                sizes = zip(reversed(operand.dims), reversed(operand.extents), strict=True)
-                for d, extent in sizes:
-                    if d == operand.dims[0]:
-                        at[d] = position
-                    else:
-                        position, at[d] = self._evaluator.split(position, extent)
-            yield at, e.all_of(conditions)
+        first = self._corner(product, warp, 0) + row + quad
+        second = self._corner(product, warp, 1) + column + inside * 2
+        at, conditions = [Linear()] * rank, []
+        for operand, position in zip(product.operands, (first, second), strict=True):
+            position, active = self._e.at_most(position, operand.positions, operand.filled)
+            conditions.append(active)
+            for d, extent in zip(reversed(operand.dims), reversed(operand.extents), strict=True):
+                if d == operand.dims[0]:
+                    at[d] = position
+                else:
+                    position, at[d] = self._evaluator.split(position, extent)
+        return at, self._e.all_of(conditions)
 
     def _thread(self) -> tuple[Linear, Linear]:
         """Lane and warp of this thread."""
@@ -310,10 +321,3 @@ class Fragments:
             e.op(f"llvm.bitcast {word.name} : i32 to vector<2xf16>", [word], "f16", 2).name
             for word in halves
         ]
-
-
-def _order(product: Product) -> Iterator[tuple[int, int, int, int]]:
-    """(tile row, tile column, upper or lower half, column) of each sum of a thread, as mma has
-    them.
-    """
-    return itertools.product(range(product.tiles[0]), range(product.tiles[1]), (0, 1), (0, 1))

@@ -9,7 +9,7 @@ operands from is computed once per element and block.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -24,6 +24,9 @@ from rcompiler.kernelgen.value import item_bytes
 LEAST_STEPS = 8  # of a reduction: with fewer the barriers cost more than they save
 
 Coordinates = list[Linear]
+# Where a sum of this thread is in the tile, and an i1 whether there is one, None if there always
+# is; what there is not is read at the last one that there is. Written where it is called.
+Element = Callable[[], tuple[Coordinates, str | None]]
 
 
 @dataclass(frozen=True)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.region import Generic, element_of
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
 from rcompiler.kernelgen.simt.matrix_product import MatrixProducts
-from rcompiler.kernelgen.simt.product import Coordinates, Form, Product, form_of
+from rcompiler.kernelgen.simt.product import Coordinates, Element, Form, Product, form_of
 from rcompiler.kernelgen.simt.scalar_product import ScalarProducts
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
@@ -64,12 +64,8 @@ class Products:
             self._e.shared = max(self._e.shared, product.end)
         return product
 
-    def elements(
-        self, product: Product, extents: Sequence[int], tiling: Tiling
-    ) -> Iterator[tuple[Coordinates, str | None]]:
-        """The coordinates in the tile of each sum of this thread, and an i1 whether there is one;
-        what there is not is read at the last one that there is.
-        """
+    def elements(self, product: Product, extents: Sequence[int], tiling: Tiling) -> list[Element]:
+        """Every sum of a thread."""
         return self._of(product.form).elements(product, extents, tiling)
 
     def sums(

@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.region import element_of
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
-from rcompiler.kernelgen.simt.product import Coordinates, Form, Operand, Product, is_by_steps
+from rcompiler.kernelgen.simt.product import (
+    Coordinates,
+    Element,
+    Form,
+    Operand,
+    Product,
+    is_by_steps,
+)
 from rcompiler.kernelgen.simt.staging import Staging
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
@@ -86,37 +94,38 @@ class ScalarProducts:
         return -(-math.prod(_counts(extents, shares)) // self._e.groups)
 
     # -- code
-    def elements(
-        self, product: Product, extents: Sequence[int], tiling: Tiling
-    ) -> Iterator[tuple[Coordinates, str | None]]:
-        """The coordinates in the tile of each sum of this thread, and an i1 whether there is one;
-        what there is not is read at the last one that there is.
-        """
-        e, shares = self._e, product.shares
-        counts = _counts(extents, shares)
-        total = math.prod(counts)
-        steps = [
-            range(0, share, tiling.lanes if d == tiling.vector_dim else 1)
-            for d, share in enumerate(shares)
+    def elements(self, product: Product, extents: Sequence[int], tiling: Tiling) -> list[Element]:
+        """Every sum of a thread."""
+        shares, vector = product.shares, tiling.vector_dim
+        steps = [range(0, n, tiling.lanes if d == vector else 1) for d, n in enumerate(shares)]
+        return [
+            partial(self._element, product, extents, tiling, turn, inner)
+            for turn in range(self._rounds(extents, shares))
+            for inner in itertools.product(*steps)
         ]
-        for turn in range(self._rounds(extents, shares)):
-            first, end = turn * e.groups, (turn + 1) * e.groups
-            number, active = e.at_most(e.group + first, total, end)
-            tile: list[Linear] = []
-            for count in reversed(counts):
-                number, position = self._evaluator.split(number, count)
-                tile.insert(0, position)
-            for inner in itertools.product(*steps):
-                at, conditions = [], [active]
-                for d, (position, offset) in enumerate(zip(tile, inner, strict=True)):
-                    where = position * shares[d] + offset
-                    if d == tiling.vector_dim:
-                        where = where + e.active_lane(tiling.lanes)
-                        conditions.append(e.is_active(tiling.lanes))
-                    where, inside = e.at_most(where, extents[d], counts[d] * shares[d])
-                    at.append(where)
-                    conditions.append(inside)
-                yield at, e.all_of(conditions)
+
+    def _element(
+        self,
+        product: Product,
+        extents: Sequence[int],
+        tiling: Tiling,
+        turn: int,
+        inner: Sequence[int],
+    ) -> tuple[Coordinates, str | None]:
+        """The element `inner` of register tile number `turn` of this thread."""
+        e, shares = self._e, product.shares
+        counts, end = _counts(extents, shares), (turn + 1) * e.groups
+        number, active = e.at_most(e.group + turn * e.groups, math.prod(counts), end)
+        at, conditions = [Linear()] * len(extents), [active]
+        for d in reversed(range(len(extents))):
+            number, position = self._evaluator.split(number, counts[d])
+            where = position * shares[d] + inner[d]
+            if d == tiling.vector_dim:
+                where = where + e.active_lane(tiling.lanes)
+                conditions.append(e.is_active(tiling.lanes))
+            at[d], inside = e.at_most(where, extents[d], counts[d] * shares[d])
+            conditions.append(inside)
+        return at, e.all_of(conditions)
 
     def sums(
         self,

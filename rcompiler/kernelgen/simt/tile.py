@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from torch_mlir import ir
@@ -14,12 +14,14 @@ from rcompiler.kernelgen.boxes import step_cover
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.region import Piece
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
-from rcompiler.kernelgen.simt.product import Form, Product, product_root
+from rcompiler.kernelgen.simt.product import Element, Form, Product, product_root
 from rcompiler.kernelgen.simt.products import Products
 from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, halved
 from rcompiler.kernelgen.tile import TileWriter, _Leaf, _Source
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.kernelgen.value import Val
+
+_AT_ONCE = 8  # sums whose epilogues may run at the same time: more of them take too many registers
 
 
 @dataclass(frozen=True)
@@ -108,31 +110,31 @@ class SimtTileWriter(TileWriter):
         self, plan: Product, piece: Piece, ranges: list[Range], output: Buffer
     ) -> None:
         starts, source = [span.start for span in ranges], (piece.value, piece)
+        extents = [span.extent or 0 for span in ranges]
+        elements = self._products.elements(plan, extents, self._tiling)
         with self._simt.renewed():
-            sums = self._add_up(plan, starts, ranges, source)
-        with self._simt.renewed():
-            self._write_sums(plan, starts, ranges, source, sums, output)
-
-    def _add_up(
-        self, plan: Product, starts: list[Linear], ranges: list[Range], source: _Source
-    ) -> list[Val]:
-        relatives = [relative for relative, _ in self._elements(plan, ranges)]
-        positions = [[s + c for s, c in zip(starts, r, strict=True)] for r in relatives]
-        root_at = self._root_positions(source, positions, 0)
-        return self._products.sums(plan, starts, root_at, relatives)
+            relative = [element()[0] for element in elements]
+            positions = [_plus(starts, at) for at in relative]
+            root_at = self._root_positions(source, positions, 0)
+            sums = self._products.sums(plan, starts, root_at, relative)
+        for first in range(0, len(sums), _AT_ONCE):
+            some = slice(first, first + _AT_ONCE)
+            with self._simt.renewed():
+                self._write_sums(plan, starts, source, elements[some], sums[some], output)
 
     def _write_sums(
         self,
         plan: Product,
         starts: list[Linear],
-        ranges: list[Range],
         source: _Source,
-        sums: list[Val],
+        elements: Sequence[Element],
+        sums: Sequence[Val],
         output: Buffer,
     ) -> None:
         """The epilogue of each sum, and the stores."""
-        for (relative, active), value in zip(self._elements(plan, ranges), sums, strict=True):
-            at = [s + c for s, c in zip(starts, relative, strict=True)]
+        for element, value in zip(elements, sums, strict=True):
+            relative, active = element()
+            at = _plus(starts, relative)
             [there] = self._root_positions(source, [at], 0)
             self._evaluator.reducer.finish(plan.form.root, there, value)
             [result] = self._values([source], at, 0)
@@ -141,12 +143,6 @@ class SimtTileWriter(TileWriter):
                 self._store(result, output, output.offset(at), 0)
 
             self._simt.only(active, store)
-
-    def _elements(
-        self, plan: Product, ranges: list[Range]
-    ) -> Iterator[tuple[list[Linear], str | None]]:
-        extents = [span.extent or 0 for span in ranges]
-        return self._products.elements(plan, extents, self._tiling)
 
     # -- everything else, each group for itself
     def _loops(
@@ -260,3 +256,7 @@ class SimtTileWriter(TileWriter):
                 at[vector] = at[vector] + e.active_lane(active)
             placed.append((at, active))
         return placed
+
+
+def _plus(a: list[Linear], b: list[Linear]) -> list[Linear]:
+    return [x + y for x, y in zip(a, b, strict=True)]
