@@ -121,9 +121,8 @@ class Order:
         bits = bits.copy()
         for k, (lane, key) in enumerate(zip(lanes.tolist(), keys.tolist(), strict=True)):
 
-            def behind(writer: int, when: int, lane: int = lane) -> bool:
-                found = c.clocks.behind(np.array([lane]), np.array([writer]), np.array([when]))
-                return bool(found[0])
+            def behind(writers: Array, moments: Array, lane: int = lane) -> Array:
+                return c.clocks.behind(np.full(len(writers), lane), writers, moments)
 
             shown = words.show(key, int(c.clocks.block[lane]), behind)
             if shown is None:

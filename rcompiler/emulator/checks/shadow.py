@@ -29,13 +29,16 @@ class Race:
 
 
 class _Readers:
-    """The last reads of cells by one block: moment, thread + 1 or _MANY, its warps, instruction."""
+    """The last reads of cells by one block: moment, thread + 1 or _MANY, its warps, instruction.
+
+    What belongs to a cell lies together: of a large memory each block touches but a part.
+    """
 
     def __init__(self, cells: int) -> None:
-        self.time = np.zeros(cells, np.int32)
-        self.thread = np.zeros(cells, np.int32)
-        self.warps = np.zeros(cells, np.uint64)
-        self.at = np.zeros(cells, np.int32)
+        fields = [("warps", "u8"), ("time", "i4"), ("thread", "i4"), ("at", "i4")]
+        data = np.zeros(cells, np.dtype(fields, align=True))
+        self.warps, self.time = data["warps"], data["time"]
+        self.thread, self.at = data["thread"], data["at"]
 
 
 class Shadow:
@@ -47,9 +50,10 @@ class Shadow:
 
     def __init__(self, cells: int, private: bool) -> None:
         self.cells, self.private = cells, private
-        self._writer = np.zeros(cells, np.int32)  # thread + 1; 0: nobody in this launch
-        self._wrote = np.zeros(cells, np.int32)
-        self._writer_at = np.zeros(cells, np.int32)
+        # Last writers: thread + 1 (0: nobody in this launch), moment, instruction.
+        writes = np.zeros(cells, [("thread", "i4"), ("time", "i4"), ("at", "i4")])
+        self._writer, self._wrote = writes["thread"], writes["time"]
+        self._writer_at = writes["at"]
         self._readers: dict[int, _Readers] = {}
         self._blocks = np.zeros(0 if private else cells, np.int32)  # block + 1 that read, or _MANY
         self._atomic: Shadow | None = None  # strong accesses: races with weak ones only
@@ -209,23 +213,24 @@ class Shadow:
         """The last reader alone is kept if it is behind the readers before it."""
         row, threads, bits = self._row(number), c.threads_of(lanes) + 1, c.clocks.bit[lanes]
         before = row.time[cells]
-        alone = (before <= c.clocks.floor[lanes]) | (row.thread[cells] == threads)
-        if not alone.all():
+        alone = before <= c.clocks.floor[lanes]
+        if alone.all():
+            warps = bits
+        else:
+            alone |= row.thread[cells] == threads
             rest = np.flatnonzero(~alone)
             alone[rest] = c.clocks.covers(lanes[rest], row.warps[cells[rest]], before[rest])
-        threads = np.where(alone, threads, _MANY)
-        warps = np.where(alone, bits, row.warps[cells] | bits)
-        row.time[cells], row.thread[cells], row.warps[cells], row.at[cells] = (
-            when, threads, warps, at,
-        )  # fmt: skip
+            threads = np.where(alone, threads, _MANY)
+            warps = np.where(alone, bits, row.warps[cells] | bits)
+        row.time[cells], row.thread[cells], row.at[cells] = when, threads, at
+        row.warps[cells] = warps
         shared = row.thread[cells] != threads  # several lanes of this instruction read the cell
         if shared.any():
             row.thread[cells[shared]] = _MANY
-        while True:
-            missing = (row.warps[cells] & bits) != bits
-            if not missing.any():
-                break
-            row.warps[cells[missing]] |= bits[missing]
+            missing = np.flatnonzero((row.warps[cells] & bits) != bits)
+            while len(missing):
+                row.warps[cells[missing]] |= bits[missing]
+                missing = missing[(row.warps[cells[missing]] & bits[missing]) != bits[missing]]
         if not self.private:
             known = self._blocks[cells]
             one = (known == 0) | (known == number + 1)

@@ -1,23 +1,26 @@
 """Words by which threads tell each other: every value they had, and what was left with it.
 
 A thread that asks for a word may see an older value than the last one, as long as nothing orders it
-behind a later one: it may just have come earlier. So threads are shown one value after another, the
-one from before the first write first. A program that goes on although it has not waited, or waited
-for too little, then does so behind less than it needs, whatever the order of blocks was.
+behind a later one: it may just have come earlier. So a block is shown the value from before the
+first write first, then the last ones one after another. A program that goes on although it has not
+waited, or waited for too little, then does so behind less than it needs, whatever the order of
+blocks was.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rcompiler.emulator.checks.clocks import Ints
 
+Array = npt.NDArray[Any]
 _KEPT = 256  # values of one word
-_NEAR = 4  # values before the last one that are shown one by one
+_NEAR = 2  # values before the last one that are shown
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,6 @@ class Words:
 
     def __init__(self) -> None:
         self._words: dict[int, _History] = {}
-        self._random = random.Random(0)
 
     def __bool__(self) -> bool:
         return bool(self._words)
@@ -90,11 +92,11 @@ class Words:
         return history.versions[-1].left
 
     def show(
-        self, key: int, block: int, behind: Callable[[int, int], bool]
+        self, key: int, block: int, behind: Callable[[Array, Array], Array]
     ) -> tuple[Version, bool] | None:
         """To a load: a version, and whether it is the last one; None of an unknown word.
 
-        behind(writer, when): whether the asking thread is ordered behind a write.
+        behind(writers, moments): which writes the asking thread is ordered behind.
         """
         history = self._words.get(key)
         if history is None:
@@ -102,13 +104,13 @@ class Words:
         last = history.first + len(history.versions) - 1
         asked_before = block in history.seen
         at = max(history.seen.get(block, 0), history.first)
-        for number in range(last, at, -1):
-            version = history.versions[number - history.first]
-            if behind(version.writer, version.when):
-                at, asked_before = number, False
-                break
+        newer = history.versions[at + 1 - history.first :]
+        if newer:
+            writers, moments = np.array([(v.writer, v.when) for v in newer]).T
+            known = np.flatnonzero(behind(writers, moments))
+            if len(known):
+                at, asked_before = at + 1 + int(known[-1]), False
         if asked_before and at < last:
-            far = last - at > _NEAR
-            at += self._random.randint(1, last - at - _NEAR) if far else 1
+            at = max(at + 1, last - _NEAR)
         history.seen[block] = at
         return history.versions[at - history.first], at == last

@@ -73,7 +73,7 @@ class Launch:
         self.words = Words()
         self.shadow: Shadow | None = None
         if checks.races:
-            self.shadow = Shadow(len(memory.bytes) // kernel.unit, private=False)
+            self.shadow = Shadow(-(-memory.end // kernel.unit), private=False)
 
     def tick(self) -> None:
         self.steps += 1
