@@ -208,6 +208,11 @@ def test_moves_between_registers_of_different_sizes():
     np.testing.assert_array_equal(run(kernel(body + STORE), ZEROS)[0], WORDS + 0x00010002)
 
 
+def test_numbers_have_bases():
+    body = AT + "mov.u32 %r0, 010;\nadd.u32 %r0, %r0, 0x10;\nadd.u32 %r0, %r0, -1;\n"
+    assert (run(kernel(body + STORE), ZEROS)[0] == 23).all()
+
+
 def test_names_belong_to_their_braces():
     body = (
         AT
@@ -237,6 +242,8 @@ def test_names_belong_to_their_braces():
         (".reg .b32 %x<999999999>;", "too many registers"),
         ("mma.sync.aligned.m8n8k4.row.col.f32.f16.f16.f32 {%tid}, {%tid}, {%tid}, {%tid};",
          "unknown shape"),
+        ("mov.u32 %tid, 08;", "'08' is no number"),
+        ("setp.eq.u32 %tid, 1;", "wrong number of operands"),
         ("add.f32 %tid, %tid, 1;", "integer where a floating-point"),
         ("setp.zz.u32 %tid, %tid, 1;", "unknown comparison"),
         ("ld.global.u32 %tid, %tid;", "must be an address"),

@@ -154,6 +154,16 @@ def test_shifts_by_the_width_and_more():
     assert (evaluate("shr.s32 %d, %a, %b;", np.int32, a, by) == -1).all()
 
 
+@pytest.mark.parametrize("type_", ["s16x2", "u16x2"])
+@pytest.mark.parametrize(("name", "function"), [("add", np.add), ("min", np.minimum),
+                                                ("max", np.maximum)])  # fmt: skip
+def test_pairs_of_halves(type_, name, function):
+    half = "i2" if type_[0] == "s" else "u2"
+    a, b = random_numbers(np.uint32), random_numbers(np.uint32, seed=1)
+    got = evaluate(f"{name}.{type_} %d, %a, %b;", np.uint32, a, b)
+    np.testing.assert_array_equal(got, function(a.view(half), b.view(half)).view(np.uint32))
+
+
 def test_results_narrower_than_registers():
     a = np.array([0x1FF, 0x80], np.uint16)
     assert evaluate("cvt.u8.u16 %d, %a;", np.uint16, a).tolist() == [0xFF, 0x80]

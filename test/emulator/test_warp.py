@@ -92,6 +92,24 @@ def test_match_reduce_elect_and_active():
     assert (leader == 0).all() and rest.tolist() == [2] + [1] * 31
 
 
+@pytest.mark.parametrize(
+    ("form", "some", "every"), [("popc.u32", 40, 64), ("and.pred", 0, 1), ("or.pred", 1, 1)]
+)
+def test_barriers_that_reduce(form, some, every):
+    into = "%r0" if "popc" in form else "%q"
+    fetch = "" if "popc" in form else "selp.u32 %r{0}, 1, 0, %q;\n"
+    code = f"""
+    setp.lt.u32 %p, %tid, 40;
+    bar.red.{form} {into}, 0, %p;
+    {fetch.format(0)}
+    setp.lt.u32 %p, %tid, 64;
+    barrier.cta.red.{form} {into.replace("0", "1")}, 1, 64, %p;
+    {fetch.format(1)}
+    """
+    got = pairs(code, threads=64)
+    assert set(got[0].tolist()) == {some} and set(got[1].tolist()) == {every}
+
+
 def matrix_rows(count):
     """Code: 16-byte row `tid` of shared memory s holds in[8 tid..8 tid + 7]; %r0: its address."""
     return f"""

@@ -18,11 +18,15 @@ Array = npt.NDArray[Any]
 
 @dataclass
 class _Gathering:
-    """Threads at one barrier: where those that wait go on, and what the others published."""
+    """Threads at one barrier: where those that wait go on, and what the others published.
+
+    asked: of a barrier that reduces, the operation, the register of the result, lanes and answers.
+    """
 
     expected: int
     arrived: int = 0
     waiting: list[tuple[int, int, Array]] = field(default_factory=list)  # at, block, lanes
+    asked: list[tuple[str, int, Array, Array]] = field(default_factory=list)
     known: list[tuple[Ints, Ints | None]] = field(default_factory=list)
 
 
@@ -31,9 +35,15 @@ class Barriers:
         self.c = cohort
         self._open: dict[tuple[int, int], _Gathering] = {}  # (block of the cohort, barrier)
 
-    def sync(self, at: int, following: int, mask: Array, number: Array, count: Any) -> None:
+    def sync(
+        self, at: int, following: int, mask: Array, number: Array, count: Any,
+        asked: tuple[str, int, Array] | None = None,
+    ) -> None:  # fmt: skip
         for lanes, gathering, key in self._gather(at, mask, number, count):
             gathering.waiting.append((at, following, lanes))
+            if asked is not None:
+                mode, register, answers = asked
+                gathering.asked.append((mode, register, lanes, answers[lanes]))
             self._arrive(at, lanes, gathering, key)
 
     def arrive(self, at: int, following: int, mask: Array, number: Array, count: Any) -> None:
@@ -84,6 +94,7 @@ class Barriers:
         if gathering.arrived == gathering.expected:
             del self._open[key]
             self._order(key[0], gathering)
+            self._reduce(gathering)
             for _, following, part in gathering.waiting:
                 mask = np.zeros(self.c.count, bool)
                 mask[part] = True
@@ -104,6 +115,15 @@ class Barriers:
         for own, far in known:
             c.clocks.learn(waiting, own, far)
         return None
+
+    def _reduce(self, gathering: _Gathering) -> None:
+        """Give the threads of a reducing barrier what all of them said."""
+        if not gathering.asked:
+            return
+        answers = np.concatenate([said for _, _, _, said in gathering.asked])
+        results = {"popc": answers.sum(), "and": answers.all(), "or": answers.any()}
+        for mode, register, lanes, _ in gathering.asked:
+            self.c.assign(register, lanes, results[mode])
 
     def check_all_left(self) -> None:
         """Raise if threads wait at a barrier and nobody can come any more."""

@@ -200,6 +200,12 @@ class Cohort:
             return np.ascontiguousarray(value).view(bits)
         return value.astype(bits)
 
+    def assign(self, register: int, lanes: Array, value: Any) -> None:
+        """Give a register of some lanes a value, between blocks."""
+        values = self._registers[register].copy()
+        values[lanes] = value
+        self._registers[register] = values
+
     def special(self, name: str) -> Array:
         return special(self, name)
 

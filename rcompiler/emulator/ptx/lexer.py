@@ -87,7 +87,13 @@ class Tokens:
     def integer(self) -> int:
         """A number with its sign."""
         sign = -1 if self.accept("-") else 1
-        return sign * int(self.take("integer").text.rstrip("U"), 0)
+        token = self.take("integer")
+        digits = token.text.rstrip("U")
+        octal = digits[0] == "0" and digits.isdigit()
+        try:
+            return sign * int(digits, 8 if octal else 0)
+        except ValueError:
+            raise UnsupportedPtx(f"'{token.text}' is no number", token.line) from None
 
     def skip_past(self, text: str) -> None:
         while not self.at(text):

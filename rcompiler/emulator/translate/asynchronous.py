@@ -59,6 +59,8 @@ def _bulk(e: Emitter, ins: Instruction, form: Form) -> None:
         form.end()
         return e.line(f"S.bulk.wait({e.at}, {e.mask}, {e.number(ins.operands[0])})")
     form.hints()
+    if form.flag("prefetch"):
+        return  # a hint
     tensor = form.flag("tensor")
     rank = int(form.choice("1d", "2d", "3d", "4d", "5d", default="0")[0]) if tensor else 0
     into = form.first()

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from rcompiler.emulator.ptx.syntax import Arguments, Instruction, Label, Operand, Symbol, Variable
+from rcompiler.emulator.ptx.syntax import (
+    Arguments,
+    Instruction,
+    Label,
+    Operand,
+    Register,
+    Symbol,
+    Variable,
+)
 from rcompiler.emulator.translate.emitter import Emitter
 from rcompiler.emulator.translate.form import Form
 from rcompiler.emulator.translate.layout import callee_name
@@ -92,14 +100,33 @@ def barrier(e: Emitter, ins: Instruction, form: Form) -> None:
         form.flag("sync")
         form.end()
         return e.line(f"S.warp.sync({e.at}, {e.mask}, {e.wide(ins.operands[0], 'u32')})")
-    kind = form.choice("sync", "arrive")
+    kind = form.choice("sync", "arrive", "red")
     form.flag("aligned")
+    if kind == "red":
+        return _reducing_barrier(e, ins, form)
     form.end()
     if not kind or not 1 <= len(ins.operands) <= 2:
         raise form.refuse("unknown form")
     values = [e.wide(operand, "u32") for operand in ins.operands]
     count = values[1] if len(values) > 1 else "None"
     e.line(f"S.barriers.{kind}({e.at}, {e.following}, {e.mask}, {values[0]}, {count})")
+    _rest(e, ins)
+
+
+def _reducing_barrier(e: Emitter, ins: Instruction, form: Form) -> None:
+    """The threads that meet learn how many, or whether any or all, of them say yes."""
+    type_, mode = form.type("u32", "pred"), form.choice("popc", "and", "or")
+    form.end()
+    into, *values, asked = ins.operands
+    if (mode == "popc") != (type_ == "u32") or not 1 <= len(values) <= 2:
+        raise form.refuse("unknown form")
+    if not isinstance(into, Register):
+        raise form.refuse("a result that is no register")
+    count = e.wide(values[1], "u32") if len(values) > 1 else "None"
+    e.line(
+        f"S.barriers.sync({e.at}, {e.following}, {e.mask}, {e.wide(values[0], 'u32')}, {count}, "
+        f"('{mode}', {e.base + into.index}, {e.wide(asked, 'pred')}))"
+    )
     _rest(e, ins)
 
 

@@ -11,6 +11,7 @@ from rcompiler.emulator.translate.form import Form
 from rcompiler.emulator.translate.moves import predicate_logic
 
 INTEGERS = ("u16", "s16", "u32", "s32", "u64", "s64")
+PAIRS = ("u16x2", "s16x2")
 _BITS = ("b16", "b32", "b64")
 _WIDER = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
 _SYMBOLS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}
@@ -21,8 +22,20 @@ def _wide(e: Emitter, ins: Instruction, type_: str) -> list[str]:
     return [e.wide(operand, type_) for operand in ins.operands[1:]]
 
 
+def _pairs(e: Emitter, ins: Instruction, form: Form, type_: str) -> None:
+    """An operation on each half of 32-bit registers."""
+    form.end()
+    form.operands(3)
+    half = "i2" if type_ == "s16x2" else "u2"
+    a, b = (f"np.ascontiguousarray({value}).view('{half}')" for value in _wide(e, ins, "b32"))
+    name = _EXTREMES.get(ins.name) or ("np.add" if ins.name == "add" else "np.subtract")
+    e.set(ins.operands[0], f"{name}({a}, {b}).view('u4')")
+
+
 def add(e: Emitter, ins: Instruction, form: Form) -> None:
-    type_ = form.type(*INTEGERS)
+    type_ = form.type(*INTEGERS, *PAIRS)
+    if type_ in PAIRS:
+        return _pairs(e, ins, form, type_)
     carry, saturate = form.flag("cc"), form.flag("sat")
     form.end()
     form.operands(3)
@@ -117,7 +130,9 @@ def divide(e: Emitter, ins: Instruction, form: Form) -> None:
 
 
 def extreme(e: Emitter, ins: Instruction, form: Form) -> None:
-    type_ = form.type(*INTEGERS)
+    type_ = form.type(*INTEGERS, *PAIRS)
+    if type_ in PAIRS:
+        return _pairs(e, ins, form, type_)
     relu = form.flag("relu")
     form.end()
     form.operands(3)

@@ -96,7 +96,10 @@ class Kernel:
         for e.at, instruction in enumerate(flow.blocks[local], self.first_instruction(number)):
             e.guard(instruction)
             watch(e, instruction, flow.accumulators)
-            _handler(instruction)(e, instruction, Form(instruction))
+            try:
+                _handler(instruction)(e, instruction, Form(instruction))
+            except (IndexError, ValueError):  # a handler asked for operands that are not there
+                raise instruction.refuse("wrong number of operands") from None
             ended = ends_block(instruction)
         if not ended:
             behind = local + 1 < len(flow.blocks)
