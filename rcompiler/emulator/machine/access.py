@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from rcompiler.emulator.checks.shadow import Shadow
 from rcompiler.emulator.machine.spaces import GlobalSpace, Space
 from rcompiler.emulator.translate.layout import GLOBAL, LOCAL, PARAM, SHARED
 
@@ -29,7 +30,7 @@ class MemoryUnit:
         shared = Space("shared", launch.shared_bytes, cohort.lanes // cohort.threads)
         shared.unit = launch.kernel.unit
         if launch.checks.races:
-            shared.shadow = cohort.shadow_of(len(shared.bytes) // shared.unit + 1)
+            shared.shadow = Shadow(len(shared.bytes) // shared.unit + 1, private=True)
         everyone = np.zeros(cohort.count, np.int64)
         self.spaces: dict[str, Space] = {
             "global": GlobalSpace(cohort),

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from rcompiler.emulator.checks.clocks import Clocks
 from rcompiler.emulator.checks.order import Order
-from rcompiler.emulator.checks.shadow import Shadow
 from rcompiler.emulator.faults import EmulationFault, Site
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.atomics import Atomics
@@ -171,7 +170,9 @@ class Cohort:
             self.go(int(number), mask & (back == number))
 
     def sleep(self, duration: Array, mask: Array) -> None:
-        """Time passes as blocks are executed; a pause in the order of threads is all it takes."""
+        """Emulated time passes, of the thread that sleeps least."""
+        if mask.any():
+            self.launch.clock += int(duration[mask].min())
 
     def wild(self, at: int, mask: Array) -> None:
         """Threads whose branch leads nowhere."""
@@ -237,9 +238,6 @@ class Cohort:
     def threads_of(self, lanes: Array) -> Array:
         """Numbers of lanes' threads in the launch."""
         return self.clocks.block[lanes] * self.threads + lanes % self.threads
-
-    def shadow_of(self, cells: int) -> Shadow:
-        return Shadow(cells, private=True)
 
     def asks(self, at: int, lanes: Array, addresses: Array) -> None:
         """Remember what threads asked for last: if they wait for ever, this is for what."""

@@ -11,6 +11,7 @@ from rcompiler.emulator.machine.launch import Launch
 
 _WIDTH = 2048  # lanes of a cohort that is fast
 _ENDLESS = 1 << 60
+_CROWD = 32  # blocks that a hostile order begins with; more begin when these end, or all wait
 
 
 def run(launch: Launch, resident: int, order: random.Random | None) -> None:
@@ -48,23 +49,26 @@ def _together(launch: Launch, resident: int) -> None:
 def _hostile(launch: Launch, resident: int, order: random.Random) -> None:
     """One block at a time for a random while; some are left out for long."""
     waiting = list(range(launch.blocks))
-    live: list[Cohort] = []
-    starved: dict[int, int] = {}  # id of a cohort -> turns that it still has to wait
-    quiet: set[int] = set()  # cohorts that only spin since something last happened
+    order.shuffle(waiting)
+    live = [Cohort(launch, [n], order) for n in waiting[: min(_CROWD, resident)]]
+    del waiting[: len(live)]
+    starved: dict[Cohort, int] = {}  # turns that they still have to wait
+    quiet: set[Cohort] = set()  # those that only spin since something last happened
     before = launch.progress
-    while live or waiting:
-        while waiting and len(live) < resident:
-            live.append(Cohort(launch, [waiting.pop(0)], order))
-        able = [c for c in live if not starved.get(id(c)) and id(c) not in quiet]
+    while live:
+        able = [c for c in live if c not in quiet and not starved.get(c)]
         if not able:
-            able = [c for c in live if id(c) not in quiet]
             starved.clear()
+            able = [c for c in live if c not in quiet]
         if not able:
-            _idle(launch, live)
+            more = waiting[: min(len(live), resident - len(live))]
+            del waiting[: len(more)]
+            live += [Cohort(launch, [n], order) for n in more]
             quiet.clear()
+            if not more:
+                _idle(launch, live)
             continue
-        for key in starved:
-            starved[key] = max(0, starved[key] - 1)
+        starved = {c: turns - 1 for c, turns in starved.items() if turns > 1}
         for cohort in order.sample(able, order.randint(1, len(able))):
             status = _advance(cohort, _while(order))
             if launch.progress != before:
@@ -72,10 +76,11 @@ def _hostile(launch: Launch, resident: int, order: random.Random) -> None:
                 quiet.clear()
             if status == DONE:
                 live.remove(cohort)
+                live += [Cohort(launch, [waiting.pop()], order)] if waiting else []
             elif status == ASLEEP:
-                quiet.add(id(cohort))
+                quiet.add(cohort)
             if order.random() < 0.05:
-                starved[id(cohort)] = order.randint(1, 50)
+                starved[cohort] = order.randint(1, 50)
 
 
 def _while(order: random.Random) -> int:
