@@ -10,7 +10,8 @@ different threads to one cell are ordered by barriers, releases and acquires.
 
 What a fault is: `faults.py`. What is not modelled: the weak order of one thread's own accesses
 (memory is sequentially consistent, but what is not ordered by synchronisation is a race and so a
-fault), the proxies of asynchronous engines, clusters, timing.
+fault), clusters, timing; of the proxies of asynchronous engines only that they must not read what
+ordinary stores wrote without a proxy fence.
 
 PTX in an artifact is a stranger's data: names and numbers of its text never reach the generated
 code, which is made of register numbers, pooled constants and fixed fragments alone.

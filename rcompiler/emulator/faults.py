@@ -16,6 +16,7 @@ KINDS = (
     "shared-race",
     "global-race",
     "late-async-copy",
+    "missing-proxy-fence",
     "nc-load",
     "partial-warp",
     "trap",

@@ -224,6 +224,14 @@ def test_bulk_copies_back():
         assert out.tolist() == list(range(64))
     fault_of(module(body.format(**{**right, "barrier": ""})), zeros, zeros, threads=64,
              kinds={"shared-race", "uninitialised-read"})  # fmt: skip
+    fault_of(module(body.format(**right).replace("fence.proxy.async;", "")), zeros, zeros,
+             threads=64, kinds={"missing-proxy-fence"})  # fmt: skip
+    late = (
+        body.format(**right)
+        .replace("fence.proxy.async;", "")
+        .replace("cp.async.bulk.global", "fence.proxy.async;\ncp.async.bulk.global")
+    )  # the thread that has the engine read may fence for all whom it is behind
+    run(module(late), zeros, zeros, threads=64)
     # Unread by then: the store would be copied. One thread did both, so it is no race of two.
     tile = body.format(**{**right, "wait": ""}).replace("st.shared.u32 [%s], 7;", "")
     out = run(module(tile), zeros, zeros, threads=64)[1]
@@ -280,6 +288,7 @@ def test_boxes_back():
     mov.u64 %rd2, map;
     mad.lo.u32 %r1, %tid, 4, %s;
     st.shared.u32 [%r1], %tid;
+    fence.proxy.async.shared::cta;
     bar.sync 0;
     @!%first bra END;
     cp.async.bulk.tensor.2d.global.shared::cta.tile.bulk_group [%rd2, {2, 1}], [%s];

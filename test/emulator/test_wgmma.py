@@ -154,6 +154,16 @@ def test_products(type_, result, swizzle, turned, left, scale):
     np.testing.assert_array_equal(gathered(out, result), want)
 
 
+def test_operands_that_were_stored_without_a_proxy_fence():
+    text, registers = program("f16", "f32", 16, (0, 1024), (0, 1024), 128, False, False,
+                              (1, 1, 0, 0), True)  # fmt: skip
+    arrays = [np.zeros(16384, np.uint8)] * 2 + [np.zeros((128, n), np.uint32)
+                                                for n in (4, registers)]  # fmt: skip
+    run(text, *arrays, threads=128)
+    with pytest.raises(EmulationFault, match="missing-proxy-fence"):
+        run(text.replace("fence.proxy.async;", ""), *arrays, threads=128)
+
+
 def test_part_of_a_warpgroup():
     text, registers = program("f16", "f32", 16, (0, 1024), (0, 1024), 128, False, False,
                               (1, 1, 0, 0), True)  # fmt: skip

@@ -49,6 +49,13 @@ class Order:
         if release:
             self._release(lanes, cta)
 
+    def proxy_fence(self, mask: Array) -> None:
+        """What the lanes know of becomes visible to asynchronous engines."""
+        c = self.c
+        if c.launch.checks.races:
+            c.launch.now += 1
+            c.launch.fenced[c.threads_of(np.flatnonzero(mask))] = c.launch.now
+
     def _release(self, lanes: Array, cta: bool) -> None:
         c = self.c
         for lane in lanes.tolist():

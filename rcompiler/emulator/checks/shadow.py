@@ -26,6 +26,7 @@ class Race:
     at: int
     pending: bool = False
     read_only: bool = False
+    unfenced: bool = False
 
 
 class _Readers:
@@ -104,13 +105,33 @@ class Shadow:
         """An asynchronous copy is done, as far as its waiting thread is concerned."""
         self._record_write(c, at, lanes, cells, c.launch.now)
 
-    def begin_read(self, c: Cohort, at: int, lanes: Array, cells: Array) -> Race | None:
-        """An asynchronous engine reads from now on until finish_read."""
+    def begin_read(
+        self, c: Cohort, at: int, lanes: Array, cells: Array, engine: bool
+    ) -> Race | None:
+        """A read goes on from now until finish_read. engine: by one that needs proxy fences."""
         race = self._after_writers(c, lanes, cells, False)
+        if race is None and engine:
+            race = self._behind_fences(c, lanes, cells)
         if race is None:
             for number, part in self._by_block(c, lanes):
                 self._record_read(c, at, lanes[part], cells[part], number, NEVER_DONE)
         return race
+
+    def _behind_fences(self, c: Cohort, lanes: Array, cells: Array) -> Race | None:
+        """What threads stored must lie before a proxy fence of theirs, or of the lanes."""
+        written = np.flatnonzero(self._writer[cells])
+        at = self._writer_at[cells[written]]
+        written = written[~c.launch.kernel.bulk[at]]
+        if not len(written):
+            return None
+        writer, fenced = self._writer[cells[written]] - 1, c.launch.fenced
+        last = np.maximum(fenced[writer], fenced[c.threads_of(lanes[written])])
+        bare = written[self._wrote[cells[written]] > last]
+        if not len(bare):
+            return None
+        place = int(bare[0])
+        cell = cells[place]
+        return Race(place, int(self._writer[cell]) - 1, int(self._writer_at[cell]), unfenced=True)
 
     def finish_read(self, c: Cohort, lanes: Array, cells: Array) -> None:
         for number, part in self._by_block(c, lanes):

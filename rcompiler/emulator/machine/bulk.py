@@ -161,7 +161,7 @@ class BulkCopies:
         if shared.shadow is not None and globe.shadow is not None:
             race = shared.shadow.write(c, at, *targets, pending=True)
             shared.report(c, at, *targets, race, "a bulk copy")
-            race = globe.shadow.begin_read(c, at, *sources)
+            race = globe.shadow.begin_read(c, at, *sources, engine=True)
             globe.report(c, at, *sources, race, "a bulk copy")
         _poison(shared.bytes, shared_at, width)
         shared.mark_written(shared_at, width, False)
@@ -190,7 +190,7 @@ class BulkCopies:
         sources = shared.cells(lanes, shared_at, width)
         targets = globe.cells(lanes, global_at, width)
         if shared.shadow is not None and globe.shadow is not None:
-            race = shared.shadow.begin_read(c, at, *sources)
+            race = shared.shadow.begin_read(c, at, *sources, engine=True)
             shared.report(c, at, *sources, race, "a bulk copy")
             race = globe.shadow.write(c, at, *targets, pending=True)
             globe.report(c, at, *targets, race, "a bulk copy")

@@ -69,7 +69,7 @@ class Copies:
             shared.report(c, at, of, cells, race, "an asynchronous copy")
         if globe.shadow is not None and len(reading):
             of, cells = globe.cells(reading, copy.source[reading], size)
-            race = globe.shadow.begin_read(c, at, of, cells)
+            race = globe.shadow.begin_read(c, at, of, cells, engine=False)
             globe.report(c, at, of, cells, race, "an asynchronous copy")
         for k in range(0, size, 4):
             shared.view(4)[(copy.target[lanes] + k) // 4] = _POISON

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from rcompiler.emulator.checks.clocks import WARP
 from rcompiler.emulator.checks.shadow import Shadow
 from rcompiler.emulator.checks.words import Words
@@ -40,10 +42,10 @@ class Launch:
     """What all blocks of a launch share.
 
     unit: threads of a warp, or of a warpgroup where the kernel uses them. threads: of a block,
-    rounded up to whole units.
-    shared_bytes: of a block, the static ones included. now: the moment of the access at hand.
-    progress: grows whenever something happens that a spinning thread could notice. clock: ns.
-    words: what releases left there.
+    rounded up to whole units. shared_bytes: of a block, the static ones included. now: the moment
+    of the access at hand. progress: grows whenever something happens that a spinning thread could
+    notice. idle: rounds since then in which all only spun. clock: ns. words: what releases left
+    there. fenced: by thread, the moment of its last proxy fence.
     """
 
     def __init__(
@@ -71,6 +73,7 @@ class Launch:
         self.now = self.progress = self.steps = self.idle = 0
         self.clock = clock
         self.words = Words()
+        self.fenced = np.zeros(self.blocks * self.threads if checks.races else 0, np.int32)
         self.shadow: Shadow | None = None
         if checks.races:
             self.shadow = Shadow(-(-memory.end // kernel.unit), private=False)

@@ -147,7 +147,7 @@ class Warpgroups:
         c.launch.now += 1
         if memory.shadow is not None:
             of, cells = memory.cells(lanes, where, width)
-            race = memory.shadow.begin_read(c, at, of, cells)
+            race = memory.shadow.begin_read(c, at, of, cells, engine=True)
             memory.report(c, at, of, cells, race, "a matrix product")
             group = int(self._groups.current[lane])
             self._reading.append(_Reading(lane, group, where, width))

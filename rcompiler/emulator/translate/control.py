@@ -131,8 +131,12 @@ def _reducing_barrier(e: Emitter, ins: Instruction, form: Form) -> None:
 
 
 def fence(e: Emitter, ins: Instruction, form: Form) -> None:
-    if form.choice("proxy", "mbarrier_init", "proxy::async"):
-        return  # ordering between engines that are not modelled apart
+    if form.flag("proxy"):
+        if form.flag("async"):
+            e.line(f"S.order.proxy_fence({e.mask})")
+        return  # other proxies are not modelled
+    if form.choice("mbarrier_init", "proxy::async"):
+        return
     order = form.choice("acq_rel", "sc", "acquire", "release", default="acq_rel")
     scope = form.choice("cta", "cluster", "gpu", "gl", "sys")
     form.end()

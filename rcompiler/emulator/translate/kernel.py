@@ -50,8 +50,8 @@ class Kernel:
     """An entry of a module.
 
     instructions: of all its functions; what faults call `at` are places in it. together: how many
-    threads each block wants together. unit: bytes of the cells in which races are looked for, the
-    narrowest access to global or shared memory.
+    threads each block wants together. bulk: which instructions are bulk copies. unit: bytes of the
+    cells in which races are looked for, the narrowest access to global or shared memory.
     """
 
     def __init__(self, module: Module, entry: Function, addresses: Mapping[str, int]) -> None:
@@ -68,6 +68,9 @@ class Kernel:
             self._first[function.name] = len(self.instructions)
             self.instructions += function.instructions
         self.start = self._flows[entry.name].first
+        self.bulk = np.array(
+            [i.name == "cp" and "bulk" in i.modifiers for i in self.instructions], bool
+        )
         self.together = [flow.together(number) for number, flow in enumerate(self._of)]
         self._made: dict[tuple[int, bool], Block] = {}
         self.unit = min([4, *map(_width, self.instructions)])
