@@ -6,6 +6,7 @@ from ptx_bench import HEAD, kernel, run
 
 from rcompiler.emulator.driver import EmulatedDriver
 from rcompiler.emulator.faults import UnsupportedPtx
+from rcompiler.emulator.translate.emitter import SPECIALS
 from rcompiler.errors import DeviceError
 
 WORDS = np.arange(32, dtype=np.uint32)
@@ -276,6 +277,32 @@ def test_errors_name_the_line(body, words):
 def test_text_that_is_no_ptx(text, words):
     with pytest.raises(UnsupportedPtx, match=words):
         EmulatedDriver().load(text.encode())
+
+
+def test_generated_code_holds_no_text_of_the_module():
+    """What a stranger may name is not what Python executes."""
+    names = ["__import__", "os", "system", "exec", "eval", "__class__"]
+    text = kernel(
+        """
+    .reg .b32 %__class__;
+    .reg .b64 %at, %eval;
+    mov.u64 %eval, os;
+    mov.u32 %__class__, %laneid;
+    ld.global.u32 %__class__, [%eval];
+    exec:
+    add.u32 %__class__, %__class__, 1;
+    st.global.u32 [%eval], %__class__;
+    { .param .b32 __import__; st.param.b32 [__import__], 1; call system, (__import__); }
+    """,
+        prelude=".global .align 4 .u32 os = 3;\n.func system(.param .b32 x)\n{\nret;\n}\n",
+    )
+    driver = EmulatedDriver()
+    made = driver.function(driver.load(text.encode()), "k")
+    for number in range(made.blocks):
+        for full in (False, True):
+            source, constants = made.source(number, full)
+            assert not any(name in source for name in names)
+            assert all(isinstance(v, np.generic) or v in SPECIALS for v in constants.values())
 
 
 def test_every_prefix_of_a_module_is_refused_or_read():

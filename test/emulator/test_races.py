@@ -291,3 +291,106 @@ def test_read_only_loads_of_what_another_block_writes():
     for mode in MODES:
         with pytest.raises(EmulationFault, match="nc-load"):
             execute(text, mode)
+
+
+TICKET = """
+mad.lo.u32 %r3, %block, 64, %tid;
+mul.wide.u32 %at, %r3, 4;
+add.u64 %at, %data, %at;
+st.global.u32 [%at], %r3;
+bar.sync 0;
+@!%first bra TAKEN;
+{fence}
+atom.global.add.u32 %r1, [%flags], 1;
+{second}
+setp.eq.u32 %q, %r1, 3;
+selp.u32 %r1, 1, 0, %q;
+st.shared.u32 [s], %r1;
+TAKEN:
+bar.sync 0;
+ld.shared.u32 %r1, [s];
+setp.eq.u32 %q, %r1, 0;
+@%q bra END;
+mul.wide.u32 %at, %tid, 4;
+add.u64 %mine, %out, %at;
+add.u64 %at, %data, %at;
+mov.u32 %r5, 0;
+mov.u32 %r6, 0;
+SUM:
+ld.global.u32 %r4, [%at];
+add.u32 %r6, %r6, %r4;
+add.u64 %at, %at, 256;
+add.u32 %r5, %r5, 1;
+setp.lt.u32 %q, %r5, 4;
+@%q bra SUM;
+st.global.u32 [%mine], %r6;
+END:
+"""
+
+
+def ticket(fence="fence.acq_rel.gpu;", second="fence.acq_rel.gpu;"):
+    """Split-K: the block that is last adds up what all have written."""
+    body = DECLARE + TICKET.format(fence=fence, second=second)
+    prelude = ".shared .align 4 .b8 s[4];\n"
+    return kernel(body, pointers=("data", "flags", "out"), prelude=prelude)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_last_block_reads_all(mode):
+    def execute_ticket(text):
+        arrays = [np.zeros(n, np.uint32) for n in (256, 8, 64)]
+        return run(text, *arrays, threads=64, blocks=4, driver=EmulatedDriver(**mode))[2]
+
+    want = 4 * np.arange(64) + 64 * 6
+    np.testing.assert_array_equal(execute_ticket(ticket()), want)
+    for broken in ({"fence": ""}, {"second": ""}):
+        with pytest.raises(EmulationFault, match="global-race"):
+            execute_ticket(ticket(**broken))
+
+
+GRID = """
+mul.wide.u32 %mine, %block, 256;
+add.u64 %at, %at, %mine;
+mov.u32 %r6, 0;
+ROUND:
+st.global.u32 [%at], %r6;
+add.u32 %r6, %r6, 1;
+{barrier}
+add.u32 %r7, %block, %r6;
+and.b32 %r7, %r7, 3;
+mul.wide.u32 %rd0, %r7, 256;
+mul.wide.u32 %rd1, %tid, 4;
+add.u64 %rd0, %rd0, %rd1;
+add.u64 %rd0, %rd0, %data;
+ld.global.u32 %r4, [%rd0];
+{again}
+setp.lt.u32 %p, %r6, 3;
+@%p bra ROUND;
+"""
+MEET = """
+bar.sync 0;
+@!%first bra MET{0};
+fence.acq_rel.gpu;
+atom.global.add.u32 %r1, [%flags+{1}], 1;
+shl.b32 %r8, %r6, 2;
+SPIN{0}:
+ld.acquire.gpu.global.u32 %r2, [%flags+{1}];
+setp.lt.u32 %q, %r2, %r8;
+@%q bra SPIN{0};
+MET{0}:
+bar.sync 0;
+"""
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_barriers_of_the_whole_grid(mode):
+    def text(again):
+        body = DECLARE + GRID.format(barrier=MEET.format("A", 0), again=again)
+        return kernel(body, pointers=("data", "flags", "out"))
+
+    arrays = [np.zeros(n, np.uint32) for n in (256, 8, 64)]
+    run(text(MEET.format("B", 4)), *arrays, threads=64, blocks=4, cooperative=True,
+        driver=EmulatedDriver(**mode))  # fmt: skip
+    with pytest.raises(EmulationFault, match="global-race"):
+        run(text(""), *arrays, threads=64, blocks=4, cooperative=True,
+            driver=EmulatedDriver(**mode))  # fmt: skip

@@ -68,11 +68,13 @@ class Order:
     # -- words
 
     def wrote(
-        self, lanes: Array, keys: Array, before: Array, after: Array, order: str, update: bool
-    ) -> None:
+        self, lanes: Array, keys: Array, before: Array, after: Array, order: str, update: bool,
+        sees: bool = False,
+    ) -> None:  # fmt: skip
         """Strong writes of the lanes to words, one after another; update: read-modify-writes.
 
-        before, after: the bits of the words around each write.
+        before, after: the bits of the words around each write. sees: whether the thread gets
+        what was there before, which is the last value whatever other threads are shown.
         """
         c, words = self.c, self.c.launch.words
         if not c.launch.checks.races:
@@ -84,6 +86,8 @@ class Order:
         threads = c.threads_of(lanes).tolist()
         for k, (lane, key) in enumerate(zip(lanes.tolist(), keys.tolist(), strict=True)):
             left = self._released.get(lane)
+            if sees:
+                self._see(lane, key, words.show_last(key, int(c.clocks.block[lane])), order)
             words.write(key, int(before[k]), int(after[k]), left, update, threads[k], c.launch.now)
             self._leave_near((lane // c.threads, key), self._near.get(lane), update)
         if len(lanes) > 1:
@@ -111,14 +115,6 @@ class Order:
                 for column in (start + warp, start + clocks.warps + warp):
                     vector[column] = max(vector[column], min(fenced))
                 words.amend(key, vector)
-
-    def update(self, lanes: Array, keys: Array, order: str) -> None:
-        """Read-modify-writes of the lanes see the last values."""
-        words = self.c.launch.words
-        if not self.c.launch.checks.races or not (words or self._near_words):
-            return
-        for lane, key in zip(lanes.tolist(), keys.tolist(), strict=True):
-            self._see(lane, key, words.show_last(key, int(self.c.clocks.block[lane])), order)
 
     def read(self, lanes: Array, keys: Array, bits: Array, order: str) -> Array:
         """Strong loads of the lanes from words that hold `bits`: the bits that they see."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rcompiler.emulator.machine.cohort import Cohort
 
 Array = npt.NDArray[Any]
-_MANY = -1  # readers: not one thread, or not one block
+_MANY = -1  # readers: not one thread
 
 
 @dataclass(frozen=True)
@@ -55,8 +55,12 @@ class Shadow:
         writes = np.zeros(cells, [("thread", "i4"), ("time", "i4"), ("at", "i4")])
         self._writer, self._wrote = writes["thread"], writes["time"]
         self._writer_at = writes["at"]
-        self._readers: dict[int, _Readers] = {}
-        self._blocks = np.zeros(0 if private else cells, np.int32)  # block + 1 that read, or _MANY
+        # Of every cell the block + 1 that read it first, whose reads are in `_first`; further
+        # blocks, which `_many` tells of, have rows of their own. Most cells have one reader.
+        self._first = _Readers(cells)
+        self._owner = np.zeros(0 if private else cells, np.int32)
+        self._many = np.zeros(0 if private else cells, bool)
+        self._others: dict[int, _Readers] = {}
         self._atomic: Shadow | None = None  # strong accesses: races with weak ones only
         self._read_only = np.zeros(0, bool)
 
@@ -73,7 +77,7 @@ class Shadow:
                 self._read_only = np.zeros(self.cells, bool)
             self._read_only[cells] = True
         for number, part in self._by_block(c, lanes):
-            self._record_read(c, at, lanes[part], cells[part], number, c.launch.now)
+            self._keep_read(c, at, lanes[part], cells[part], number, c.launch.now)
         return None
 
     def write(
@@ -114,7 +118,7 @@ class Shadow:
             race = self._behind_fences(c, lanes, cells)
         if race is None:
             for number, part in self._by_block(c, lanes):
-                self._record_read(c, at, lanes[part], cells[part], number, NEVER_DONE)
+                self._keep_read(c, at, lanes[part], cells[part], number, NEVER_DONE)
         return race
 
     def _behind_fences(self, c: Cohort, lanes: Array, cells: Array) -> Race | None:
@@ -135,9 +139,9 @@ class Shadow:
 
     def finish_read(self, c: Cohort, lanes: Array, cells: Array) -> None:
         for number, part in self._by_block(c, lanes):
-            row = self._row(number)
-            going_on = row.time[cells[part]] == NEVER_DONE
-            row.time[cells[part][going_on]] = c.launch.now
+            for row, places in self._rows(number, cells[part]):
+                read = cells[part][places]
+                row.time[read[row.time[read] == NEVER_DONE]] = c.launch.now
 
     def same_instruction(self, c: Cohort, lanes: Array, cells: Array) -> Array:
         """Places whose cell another thread wrote by the same instruction as its last writer."""
@@ -169,32 +173,35 @@ class Shadow:
 
     def _after_readers(self, c: Cohort, lanes: Array, cells: Array) -> Race | None:
         for number, part in self._by_block(c, lanes):
-            row = self._readers.get(number)
-            if row is not None:
-                race = self._unknown_reader(c, row, lanes, cells, part, -1)
+            everything = np.arange(len(lanes))[part]
+            groups = [(self._first, everything, -1)]
+            if not self.private:
+                owner = self._owner[cells[part]]
+                groups = [
+                    (self._first, everything[owner == block + 1], -1 if block == number else block)
+                    for block in (np.unique(owner[owner != 0]) - 1).tolist()
+                ]
+                many = everything[self._many[cells[part]]]
+                if len(many):
+                    groups += [
+                        (row, many, -1 if block == number else block)
+                        for block, row in self._others.items()
+                    ]
+            for row, places, block in groups:
+                race = self._unknown_reader(c, row, lanes, cells, places, block)
                 if race is not None:
                     return race
-            if self.private:
-                continue
-            readers = self._blocks[cells[part]]
-            others = np.flatnonzero((readers != 0) & (readers != number + 1)) + part.start
-            if len(others):
-                for block, far in self._readers.items():
-                    if block != number:
-                        race = self._unknown_reader(c, far, lanes, cells, others, block)
-                        if race is not None:
-                            return race
         return None
 
     def _unknown_reader(
-        self, c: Cohort, row: _Readers, lanes: Array, cells: Array, part: Any, block: int
+        self, c: Cohort, row: _Readers, lanes: Array, cells: Array, places: Array, block: int
     ) -> Race | None:
         """A reader of one block (-1: the lanes' own) that the lanes are not behind."""
-        when = row.time[cells[part]]
-        late = when > 0 if block >= 0 else when > c.clocks.floor[lanes[part]]
+        when = row.time[cells[places]]
+        late = when > 0 if block >= 0 else when > c.clocks.floor[lanes[places]]
         if not late.any():
             return None
-        places = (np.arange(len(cells))[part])[late]
+        places = places[late]
         thread, when = row.thread[cells[places]], when[late]
         right = thread == c.threads_of(lanes[places]) + 1
         right |= c.clocks.covers(lanes[places], row.warps[cells[places]], when, block)
@@ -223,16 +230,35 @@ class Shadow:
             if b > a
         ]
 
-    def _row(self, number: int) -> _Readers:
-        if number not in self._readers:
-            self._readers[number] = _Readers(self.cells)
-        return self._readers[number]
+    def _rows(self, number: int, cells: Array) -> list[tuple[_Readers, Array]]:
+        """Where the reads of a block are kept, and for which places among the cells."""
+        everything = np.arange(len(cells))
+        if self.private:
+            return [(self._first, everything)]
+        owner = self._owner[cells]
+        mine = (owner == 0) | (owner == number + 1)
+        if mine.all():
+            return [(self._first, everything)]
+        if number not in self._others:
+            self._others[number] = _Readers(self.cells)
+        return [(self._first, everything[mine]), (self._others[number], everything[~mine])]
 
-    def _record_read(
+    def _keep_read(
         self, c: Cohort, at: int, lanes: Array, cells: Array, number: int, when: Any
     ) -> None:
+        for row, places in self._rows(number, cells):
+            read = cells[places]
+            if not self.private and row is self._first:
+                self._owner[read] = number + 1
+            elif not self.private:
+                self._many[read] = True
+            self._record_read(c, row, at, lanes[places], read, when)
+
+    def _record_read(
+        self, c: Cohort, row: _Readers, at: int, lanes: Array, cells: Array, when: Any
+    ) -> None:
         """The last reader alone is kept if it is behind the readers before it."""
-        row, threads, bits = self._row(number), c.threads_of(lanes) + 1, c.clocks.bit[lanes]
+        threads, bits = c.threads_of(lanes) + 1, c.clocks.bit[lanes]
         before = row.time[cells]
         alone = before <= c.clocks.floor[lanes]
         if alone.all():
@@ -252,10 +278,6 @@ class Shadow:
             while len(missing):
                 row.warps[cells[missing]] |= bits[missing]
                 missing = missing[(row.warps[cells[missing]] & bits[missing]) != bits[missing]]
-        if not self.private:
-            known = self._blocks[cells]
-            one = (known == 0) | (known == number + 1)
-            self._blocks[cells] = np.where(one, number + 1, _MANY)
 
     def _record_write(self, c: Cohort, at: int, lanes: Array, cells: Array, when: Any) -> None:
         self._writer[cells] = c.threads_of(lanes) + 1

@@ -111,13 +111,11 @@ class Atomics:
             self._check(at, memory, part, where, width, True, "an atomic")
             memory.check_written(c, at, part, where, width)
             keys = c.memory.keys(memory, part, where)
-            if returns:
-                c.order.update(part, keys, order)
             view = memory.view(width).view(DTYPES[type_])
             given = [value[part] for value in values]
             old, new = self._apply(view, where // width, operation, type_, given)
             before[part] = old
-            c.order.wrote(part, keys, old, new, order, update=True)
+            c.order.wrote(part, keys, old, new, order, update=True, sees=returns)
         return before
 
     # -- parts of them

@@ -37,7 +37,7 @@ _HANDLERS: Mapping[str, Handler] = {
 
 
 def _handler(instruction: Instruction) -> Handler:
-    """integer and floating-point instructions share names; the type says which one it is."""
+    """Integer and floating-point instructions share names; the type says which one it is."""
     floats = instruction.modifiers[-1:] and instruction.modifiers[-1] in floating.FLOATING
     found: Handler | None = floating.HANDLERS.get(instruction.name) if floats else None
     found = found or _HANDLERS.get(instruction.name)
@@ -49,9 +49,10 @@ def _handler(instruction: Instruction) -> Handler:
 class Kernel:
     """An entry of a module.
 
-    instructions: of all its functions; what faults call `at` are places in it. together: how many
-    threads each block wants together. bulk: which instructions are bulk copies. unit: bytes of the
-    cells in which races are looked for, the narrowest access to global or shared memory.
+    blocks: how many it has. instructions: of all its functions; what faults call `at` are places
+    in it. together: how many threads each block wants together. bulk: which instructions are bulk
+    copies. unit: bytes of the cells in which races are looked for, the narrowest access to global
+    or shared memory.
     """
 
     def __init__(self, module: Module, entry: Function, addresses: Mapping[str, int]) -> None:
@@ -73,9 +74,10 @@ class Kernel:
         )
         self.together = [flow.together(number) for number, flow in enumerate(self._of)]
         self._made: dict[tuple[int, bool], Block] = {}
+        self.blocks = len(self._of)
         self.unit = min([4, *map(_width, self.instructions)])
         for number in range(len(self._of)):  # refuse what is unknown before anything runs
-            self._source(number, False)
+            self._emit(number, False)
 
     def block(self, number: int, full: bool) -> Block:
         """The function of a block; full: all threads of the cohort execute it."""
@@ -89,7 +91,12 @@ class Kernel:
         flow = self._of[number]
         return self._first[flow.function.name] + flow.starts[number - flow.first]
 
-    def _source(self, number: int, full: bool) -> Emitter:
+    def source(self, number: int, full: bool) -> tuple[str, dict[str, Any]]:
+        """The text of a block's function, and the constants that it names."""
+        e = self._emit(number, full)
+        return "def block(S, R, M):\n" + "".join(f"    {line}\n" for line in e.lines), e.pool
+
+    def _emit(self, number: int, full: bool) -> Emitter:
         flow = self._of[number]
         e = Emitter(self.layout, flow, full, number)
         local = number - flow.first
@@ -111,9 +118,8 @@ class Kernel:
         return e
 
     def _compile(self, number: int, full: bool) -> Block:
-        e = self._source(number, full)
-        text = "def block(S, R, M):\n" + "".join(f"    {line}\n" for line in e.lines)
-        names: dict[str, Any] = {"np": np, "I": integers, "F": floats, **e.pool}
+        text, constants = self.source(number, full)
+        names: dict[str, Any] = {"np": np, "I": integers, "F": floats, **constants}
         exec(compile(text, f"<{self.name} block {number}>", "exec"), names)
         block: Block = names["block"]
         return block
