@@ -10,12 +10,13 @@ import numpy as np
 
 from rcompiler.emulator.faults import UnsupportedPtx
 from rcompiler.emulator.machine import schedule
-from rcompiler.emulator.machine.launch import Checks, Launch, Limits
+from rcompiler.emulator.machine.launch import Launch
 from rcompiler.emulator.machine.memory import DeviceMemory
 from rcompiler.emulator.machine.tensor_map import pack
 from rcompiler.emulator.occupancy import blocks_per_multiprocessor, multiprocessor
 from rcompiler.emulator.ptx.parser import parse
 from rcompiler.emulator.ptx.syntax import Module, Variable
+from rcompiler.emulator.settings import Checks, Limits
 from rcompiler.emulator.translate.kernel import Kernel
 from rcompiler.emulator.translate.layout import GLOBAL
 from rcompiler.errors import DeviceError

@@ -4,7 +4,7 @@ import numpy as np
 from ptx_bench import run
 
 from rcompiler.emulator.driver import EmulatedDriver
-from rcompiler.emulator.machine.launch import Limits
+from rcompiler.emulator.settings import Limits
 
 DECLARE = """
 .reg .b64 %at, %mine, %rd<8>;

@@ -6,8 +6,8 @@ from ptx_bench import get, kernel, put, run
 
 from rcompiler.emulator.driver import EmulatedDriver
 from rcompiler.emulator.faults import EmulationFault
-from rcompiler.emulator.machine.launch import Limits
 from rcompiler.emulator.machine.tensor_map import swizzled
+from rcompiler.emulator.settings import Limits
 from rcompiler.errors import DeviceError
 from rcompiler.runtime.gpu.driver import TensorTile
 

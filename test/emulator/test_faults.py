@@ -6,7 +6,7 @@ from ptx_bench import get, kernel, put, run
 
 from rcompiler.emulator.driver import EmulatedDriver
 from rcompiler.emulator.faults import KINDS, EmulationFault
-from rcompiler.emulator.machine.launch import Checks, Limits
+from rcompiler.emulator.settings import Checks, Limits
 from rcompiler.errors import DeviceError
 
 AT = ".reg .b64 %at, %rd<8>;\n.reg .b32 %r<20>;\n.reg .pred %p, %q;\n"

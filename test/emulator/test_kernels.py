@@ -14,7 +14,7 @@ from ptx_bench import get, put
 
 from rcompiler.emulator.driver import EmulatedDriver
 from rcompiler.emulator.faults import EmulationFault
-from rcompiler.emulator.machine.launch import Checks, Limits
+from rcompiler.emulator.settings import Checks, Limits
 from rcompiler.runtime.gpu.driver import TensorTile
 
 INPUTS = Path(__file__).parents[1] / "Inputs" / "ptx"

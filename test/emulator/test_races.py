@@ -7,7 +7,7 @@ from race_cases import DECLARE, FIRST_ONLY, MODES, SIGNAL, WAIT, execute
 
 from rcompiler.emulator.driver import EmulatedDriver
 from rcompiler.emulator.faults import EmulationFault
-from rcompiler.emulator.machine.launch import Checks
+from rcompiler.emulator.settings import Checks
 
 
 def hand_over(*, before="bar.sync 0;", signal=SIGNAL, wait=WAIT, after="bar.sync 0;",

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from rcompiler.emulator.checks.clocks import WARP
@@ -11,27 +9,11 @@ from rcompiler.emulator.checks.shadow import Shadow
 from rcompiler.emulator.checks.words import Words
 from rcompiler.emulator.faults import Coordinates, Site
 from rcompiler.emulator.machine.memory import DeviceMemory
+from rcompiler.emulator.settings import Checks, Limits
 from rcompiler.emulator.translate.kernel import Kernel
 
 _STEP_NS = 10  # of emulated time that a basic block takes
 _FIRST_LEAP_NS, _LONGEST_LEAP_NS = 1000, 1 << 30
-
-
-@dataclass(frozen=True)
-class Checks:
-    """races: shared and global ones, late asynchronous copies, .nc loads of what is written.
-    uninitialised: reads of memory that nobody wrote."""
-
-    races: bool = True
-    uninitialised: bool = True
-
-
-@dataclass(frozen=True)
-class Limits:
-    """steps: basic blocks of one launch; patience: rounds in which all threads only spin."""
-
-    steps: int = 20_000_000
-    patience: int = 1024
 
 
 def _coordinates(number: int, of: Coordinates) -> Coordinates:
