@@ -312,3 +312,29 @@ def test_every_prefix_of_a_module_is_refused_or_read():
             EmulatedDriver().load(text[:end].encode())
         except DeviceError:
             pass
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_warps_that_part_wait_for_their_threads_each(seed):
+    """Lanes that skip a store come to the next exchange first, in every warp at another time."""
+    body = (
+        AT
+        + """
+    mov.u32 %r0, %tid;
+    mov.u32 %r1, 0;
+    and.b32 %r2, %tid, 31;
+    setp.gt.u32 %p, %r2, 7;
+    bra LOOP;
+    NEXT: add.u32 %r1, %r1, 1;
+    setp.ge.u32 %q, %r1, 20;
+    @%q bra DONE;
+    LOOP: shfl.sync.bfly.b32 %r0, %r0, 16, 31, -1;
+    @%p bra NEXT;
+    """
+        + STORE
+        + "bra NEXT;\nDONE:"
+    )
+    driver = EmulatedDriver(multiprocessors=1, interleave=True, seed=seed)
+    out = run(kernel(body), np.zeros(256, np.uint32), threads=256, driver=driver)[0]
+    lanes = np.arange(256, dtype=np.uint32)
+    assert np.array_equal(out, np.where(lanes % 32 < 8, lanes, 0))

@@ -5,6 +5,7 @@ import pytest
 from ptx_bench import HEAD, kernel, run
 
 from rcompiler.emulator.driver import EmulatedDriver
+from rcompiler.emulator.faults import EmulationFault
 
 WORDS = np.arange(32, dtype=np.uint32)
 
@@ -251,3 +252,47 @@ def test_empty_module():
     driver = EmulatedDriver()
     module = driver.load(HEAD.encode())
     assert module.addresses == {}
+
+
+@pytest.mark.parametrize("mask, kind", [("0xfff", None), ("0xff0f", "uninitialised-read")])
+def test_bytes_that_a_load_does_not_use(mask, kind):
+    """The last word of the vector has no value; LLVM says whether it counts, of that load alone."""
+    body = (
+        AT
+        + """
+    .shared .align 16 .b8 s[16];
+    mov.u32 %r4, s;
+    st.shared.v2.u32 [%r4], {1, 2};
+    st.shared.u32 [%r4+8], 3;
+    """
+        + f'.pragma "used_bytes_mask {mask}";\nld.shared.v4.u32 {{%r0, %r1, %r2, %r3}}, [%r4];\n'
+        + "add.u32 %r0, %r0, %r2;\nst.global.u32 [%out], %r0;\n"
+    )
+    text = kernel(body)
+    if kind is None:
+        assert run(text, np.zeros(1, np.uint32), threads=1)[0].tolist() == [4]
+        text = text.replace("add.u32", "ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%r4];\nadd.u32")
+    with pytest.raises(EmulationFault, match="uninitialised-read"):
+        run(text, np.zeros(1, np.uint32), threads=1)
+
+
+def test_a_word_that_others_write_beside_those_that_a_load_uses():
+    body = (
+        AT
+        + """
+    .shared .align 16 .b8 s[16];
+    mov.u32 %r4, s;
+    setp.eq.u32 %p, %tid, 0;
+    mov.u32 %r5, 0;
+    @%p st.shared.v4.u32 [%r4], {5, 6, 7, 8};
+    bar.sync 0;
+    @!%p st.shared.u32 [%r4+12], 9;
+    .pragma "used_bytes_mask 0xfff";
+    @%p ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%r4];
+    @%p st.global.u32 [%out], %r0;
+    """
+    )
+    text = kernel(body)
+    assert run(text, np.zeros(1, np.uint32), threads=33)[0].tolist() == [5]
+    with pytest.raises(EmulationFault, match="shared-race"):
+        run(text.replace("0xfff", "0xffff"), np.zeros(1, np.uint32), threads=33)

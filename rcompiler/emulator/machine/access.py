@@ -44,17 +44,20 @@ class MemoryUnit:
 
     def load(
         self, at: int, space: str, address: Array, mask: Array | None, width: int, count: int,
-        order: str,
+        order: str, used: tuple[tuple[int, int], ...] | None = None,
     ) -> list[Array]:  # fmt: skip
         """Per element of the vector the bits, of every lane; 0 where the mask is False.
 
-        order: weak or nc.
+        order: weak or nc. used: (offset, bytes) of what counts of an access, None: all; whatever
+        else it reads may be unset, or written by others.
         """
+        used = ((0, width * count),) if used is None else used
         lanes, addresses = self.active(address, mask)
         whole = mask is None and space != "generic"
         results = [] if whole else [np.zeros(self.c.count, f"u{width}") for _ in range(count)]
         for memory, part, where in self.split(at, space, lanes, addresses, width * count):
-            self.observe(at, memory, part, where, width * count, order == "nc")
+            for offset, size in used:
+                self.observe(at, memory, part, where + offset, size, order == "nc")
             view, index = memory.view(width), where // width
             for k in range(count):
                 values = view[index + k] if k else view[index]

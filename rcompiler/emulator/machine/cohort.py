@@ -139,8 +139,8 @@ class Cohort:
             return mask
         complete = mask & np.repeat(whole, size)
         waiting = mask & ~complete
-        if waiting.any():
-            self._parked[number] = waiting
+        if waiting.any():  # beside those of other warps, which may have come before
+            self._parked[number] = waiting | self._parked.get(number, False)
         return complete if complete.any() else None
 
     # -- where threads go

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from rcompiler.emulator.faults import UnsupportedPtx
@@ -29,6 +30,7 @@ from rcompiler.emulator.ptx.syntax import (
 from rcompiler.emulator.ptx.types import REGISTERS
 
 _MOST_REGISTERS = 1 << 18  # of one function; text from a stranger can ask for any number
+_USED = re.compile(r'"used_bytes_mask (0x[0-9a-f]+)"')
 _SPACES = (".local", ".shared", ".param", ".global", ".const")
 
 
@@ -69,6 +71,7 @@ class _Body:
         self.tokens, self.function, self.module, self.lines = tokens, function, module, lines
         self.scope = _Scope(None)
         self.scopes: list[_Scope] = []  # of the instructions, in their order
+        self.used: int | None = None  # bytes of the next load that count
         for param in (*function.params, *function.results):
             self.scope.names[param.name] = param
 
@@ -103,9 +106,15 @@ class _Body:
                     break
             self.tokens.expect(";")
         elif token.text == ".pragma":
-            self.tokens.skip_past(";")
+            self._pragma()
         else:
             raise UnsupportedPtx(f"unknown '{token.text}' in a function", token.line)
+
+    def _pragma(self) -> None:
+        """A hint; but one says which bytes of the next load count."""
+        while not self.tokens.accept(";"):
+            if match := _USED.fullmatch(self.tokens.take().text):
+                self.used = int(match[1], 16)
 
     def _registers(self) -> None:
         type_ = self.tokens.take("directive")
@@ -162,8 +171,11 @@ class _Body:
         text = " ".join(self.lines[opcode.line - 1].split())
         self.scopes.append(self.scope)
         self.function.instructions.append(
-            Instruction(name, tuple(modifiers), tuple(operands), guard, opcode.line, text)
+            Instruction(
+                name, tuple(modifiers), tuple(operands), guard, opcode.line, text, self.used
+            )
         )
+        self.used = None
 
     def _operand(self) -> Operand:
         first = self._simple()

@@ -117,7 +117,9 @@ Operand: TypeAlias = (
 
 @dataclass(frozen=True)
 class Instruction:
-    """name: up to the first dot; modifiers: what follows. guard: (negated, predicate)."""
+    """name: up to the first dot; modifiers: what follows. guard: (negated, predicate). used: of a
+    load, the bytes that count, as bits from the first byte on; None: all.
+    """
 
     name: str
     modifiers: tuple[str, ...]
@@ -125,6 +127,7 @@ class Instruction:
     guard: tuple[bool, Register] | None
     line: int
     text: str
+    used: int | None = None
 
     def refuse(self, reason: str) -> UnsupportedPtx:
         """The error that says why this instruction cannot be run."""

@@ -63,14 +63,32 @@ def load(e: Emitter, ins: Instruction, form: Form) -> None:
             raise form.refuse("an access beyond the parameter")
         e.line(f"v = S.{where}({offset}, {width}, {count})")
     else:
-        unit = "memory" if order in _WEAK else "atomics"
+        unit, used = "atomics", ""
+        if order in _WEAK:
+            unit, used = "memory", _used(e, ins, width * count)
         e.line(
             f"v = S.{unit}.load({e.at}, '{space}', {e.address(source)}, {e.masked()}, "
-            f"{width}, {count}, '{order}')"
+            f"{width}, {count}, '{order}'{used})"
         )
     for k, item in enumerate(into):
         value = f"v[{k}]" if DTYPES[type_][0] == "u" else f"v[{k}].view('{DTYPES[type_]}')"
         e.set(item, value, type_)
+
+
+def _used(e: Emitter, ins: Instruction, size: int) -> str:
+    """The argument that says which bytes of a load count, unless all do: (offset, bytes) of aligned
+    pieces.
+    """
+    if ins.used is None or not (ins.used + 1) & ((1 << size) - 1):
+        return ""
+    pieces, at = [], 0
+    while at < size:
+        piece = next(p for p in (8, 4, 2, 1) if at % p == 0 and at + p <= size)
+        while piece > 1 and ~ins.used >> at & ((1 << piece) - 1):
+            piece //= 2
+        pieces += [(at, piece)] * (ins.used >> at & 1)
+        at += piece
+    return f", {e.constant(tuple(pieces))}"
 
 
 def store(e: Emitter, ins: Instruction, form: Form) -> None:
