@@ -54,12 +54,8 @@ class VdeviceToGpu(Pass):
             op = view.operation
             if op.name == "rtask.kernel":
                 name = ir.StringAttr(op.attributes["sym_name"]).value
-                try:
-                    writer = SimtKernelWriter(op, features)
-                    texts[name], _ = writer.write()
-                    shared = max(shared, writer.shared)
-                except CompilerError as error:
-                    raise PassFailure(op, str(error)) from error
+                texts[name], own = _function(op, features)
+                shared = max(shared, own)
         text = program_text(
             names, [texts[name] for name in names], threads=self.threads, shared=shared
         )
@@ -78,6 +74,22 @@ def matrix_units(device: Device) -> frozenset[str]:
     if device.kind != "cuda" or number is None or int(number[1]) < 80:
         return frozenset()
     return frozenset(name for name, _ in device.compute.matrix) & {"f16", "bf16", "tf32"}
+
+
+def _function(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, int]:
+    """The device function of an rKernel, and the bytes of shared memory that it needs."""
+    try:
+        writer = SimtKernelWriter(kernel, features)
+        text, _ = writer.write()
+    except CompilerError as error:
+        raise PassFailure(kernel, str(error)) from error
+    if writer.shared > features.shared:
+        raise PassFailure(
+            kernel,
+            f"its tasks keep {writer.shared} bytes in shared memory, and a block has "
+            f"{features.shared}; cut it into smaller tiles",
+        )
+    return text, writer.shared
 
 
 def shared_bytes(module: ir.Module) -> int:

@@ -1,0 +1,53 @@
+// RUN: rc-opt %s -p vdevice-to-gpu --split-input-file --verify-diagnostics
+
+// A constant tensor that is not a splat is an operand of the kernel.
+// expected-error@+1 {{a constant tensor of an rTask body must be an operand or a splat}}
+"rtask.kernel"() ({
+  %y = arith.constant dense<[1.0, 2.0]> : tensor<2xf32>
+  "rtask.yield"(%y) : (tensor<2xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1>, kind = "movement", lanes = 1 : i64, on_chip_bytes = 8 : i64,
+    order = array<i64: 0>, reads = [], register_tile = array<i64: 1>, registers = 1 : i64, source = "test", sym_name = "k",
+    tasks = 1 : i64, tile = array<i64: 2>, vector_dim = 0 : i64, writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// A sequential body may not exchange the tensors that it carries.
+// expected-error@+1 {{a sequential loop exchanges two tensors; that needs a copy}}
+"rtask.kernel"() ({
+^bb0(%x: tensor<2xf32>, %y: tensor<2xf32>):
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %r:2 = scf.for %i = %c0 to %c4 step %c1 iter_args(%a = %x, %b = %y) -> (tensor<2xf32>, tensor<2xf32>) {
+    scf.yield %b, %a : tensor<2xf32>, tensor<2xf32>
+  }
+  %t = builtin.unrealized_conversion_cast %r#0, %r#1 : tensor<2xf32>, tensor<2xf32> to tuple<tensor<2xf32>, tensor<2xf32>>
+  "rtask.yield"(%t) : (tuple<tensor<2xf32>, tensor<2xf32>>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1>, kind = "sequential", lanes = 1 : i64, on_chip_bytes = 8 : i64,
+    order = array<i64: 0>, reads = [[array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1>,
+    registers = 1 : i64, source = "test", sym_name = "k", tasks = 1 : i64, tile = array<i64: 2>, vector_dim = 0 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// Stages of more than the shared memory of a block.
+// expected-error@+1 {{its tasks keep 262144 bytes in shared memory, and a block has 231424}}
+"rtask.kernel"() ({
+^bb0(%x: tensor<65536xf32>):
+  %e = tensor.empty() : tensor<65536xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(d) -> (d)>, affine_map<(d) -> (d)>], iterator_types = ["parallel"]} ins(%x : tensor<65536xf32>) outs(%e : tensor<65536xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = math.absf %l : f32
+    linalg.yield %s : f32
+  } -> tensor<65536xf32>
+  %k = "rtask.stage"(%p) {axes = array<i64: -1>, register_tile = array<i64: 32>, order = array<i64: 0>, vector_dim = 0 : i64, lanes = 32 : i64} : (tensor<65536xf32>) -> tensor<65536xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(d) -> (65535 - d)>, affine_map<(d) -> (d)>], iterator_types = ["parallel"]} ins(%k : tensor<65536xf32>) outs(%e : tensor<65536xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = arith.negf %l : f32
+    linalg.yield %s : f32
+  } -> tensor<65536xf32>
+  "rtask.yield"(%y) : (tensor<65536xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1>, kind = "elementwise", lanes = 32 : i64, on_chip_bytes = 8 : i64,
+    order = array<i64: 0>, reads = [[array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 32>, registers = 1 : i64,
+    source = "test", sym_name = "k", tasks = 1 : i64, tile = array<i64: 65536>, vector_dim = 0 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()

@@ -1,0 +1,264 @@
+// RUN: rc-opt %s -p vdevice-to-gpu --split-input-file | filecheck %s
+
+#id = affine_map<(d0) -> (d0)>
+
+// 300 elements, tasks of 200: the second one has 100. A register tile of 64 is two elements for each of the 32 threads
+// of a group, of which a block of 256 threads has 8. The last elements of a task are of some threads only; what the
+// others read there is in bounds.
+// CHECK:       gpu.module @rcompiler attributes {rcompiler.shared = 0 : i64}
+// CHECK-LABEL: func.func private @k_abs(%arg0: !llvm.ptr<1>, %arg1: !llvm.ptr<1>, %arg2: i64, %arg3: i64, %arg4: i64, %arg5: !llvm.ptr<3>) attributes {no_inline}
+// CHECK:       %[[X:.*]] = gpu.thread_id x
+// CHECK:       %[[T:.*]] = arith.index_cast %[[X]]
+// CHECK:       %[[LANE:.*]] = arith.remui %[[T]], %c32_i64
+// CHECK:       %[[GROUP:.*]] = arith.divui %[[T]], %c32_i64
+// CHECK:       %[[SLOT:.*]] = llvm.getelementptr %arg0[0]
+// CHECK:       %[[BASE:.*]] = llvm.load %[[SLOT]] : !llvm.ptr<1> -> i64
+// CHECK:       %[[BYTE_SLOT:.*]] = llvm.getelementptr %arg0[1]
+// CHECK:       %[[BYTE:.*]] = llvm.load %[[BYTE_SLOT]] : !llvm.ptr<1> -> i64
+// CHECK:       %[[ENTRY:.*]] = llvm.getelementptr %arg1[%[[BASE]]]
+// CHECK:       %[[MEMORY:.*]] = llvm.load %[[ENTRY]] : !llvm.ptr<1> -> !llvm.ptr<1>
+// CHECK:       llvm.getelementptr %[[MEMORY]][%[[BYTE]]] {{.*}} i8
+// CHECK-DAG:   arith.minsi %[[LANE]], %c7_i64
+// CHECK-DAG:   %[[ACTIVE:.*]] = arith.cmpi slt, %[[LANE]], %c8_i64
+// CHECK:       scf.for %[[I:.*]] = {{.*}} {
+// CHECK:         arith.muli %[[I]], %arg4
+// CHECK:         %[[LAST:.*]] = arith.cmpi eq
+// CHECK:         scf.if %[[LAST]]
+// CHECK:         } else {
+// CHECK:           scf.for %{{.*}} = %[[GROUP]] to %c3_i64 step %c8_i64
+// CHECK-COUNT-2:     llvm.store {{.*}} : f32, !llvm.ptr<1>
+// CHECK:           scf.for %{{.*}} = %[[GROUP]] to %c1_i64 step %c8_i64
+// CHECK-NEXT:        scf.if %[[ACTIVE]] {
+// CHECK-NEXT:          llvm.store {{.*}} : f32, !llvm.ptr<1>
+// CHECK-NOT:   gpu.barrier
+// CHECK:       return
+"rtask.kernel"() ({
+^bb0(%x: tensor<300xf32>):
+  %e = tensor.empty() : tensor<300xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<300xf32>) outs(%e : tensor<300xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = math.absf %l : f32
+    linalg.yield %s : f32
+  } -> tensor<300xf32>
+  "rtask.yield"(%y) : (tensor<300xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 2>, kind = "elementwise", lanes = 32 : i64, on_chip_bytes = 96 : i64,
+    order = array<i64: 0>, reads = [[array<i64: 0, 200, 0, 200>]], register_tile = array<i64: 64>, registers = 1 : i64,
+    source = "test", sym_name = "k_abs", tasks = 2 : i64, tile = array<i64: 200>, vector_dim = 0 : i64,
+    writes = [[array<i64: 0, 200, 0, 200>]]} : () -> ()
+
+// -----
+
+// A product of 32 x 64, the operands in shared memory in parts of 32 steps: barriers before it is used at all, and
+// once in each part, whose elements were fetched in the part before and go to one of two buffers.
+// CHECK:       gpu.module @rcompiler attributes {rcompiler.shared = [[BYTES:[1-9][0-9]*]] : i64}
+// CHECK-LABEL: func.func private @k_product
+// CHECK:       gpu.barrier
+// CHECK:       %{{.*}} = scf.for %[[PART:.*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args({{.*}}%cst
+// CHECK:         %[[HALF:.*]] = arith.remui %[[PART]], %c2_i64
+// CHECK:         llvm.store {{.*}} : f32, !llvm.ptr<3>
+// CHECK:         gpu.barrier
+// CHECK:         llvm.load {{.*}} : !llvm.ptr<1> -> f32
+// CHECK:         llvm.load {{.*}} : !llvm.ptr<3> -> f32
+// CHECK:         math.fma
+// CHECK-NOT:     gpu.barrier
+// CHECK:         scf.yield
+// CHECK:       llvm.store {{.*}} : f32, !llvm.ptr<1>
+// CHECK:       return
+"rtask.kernel"() ({
+^bb0(%x: tensor<32x128xf32>, %w: tensor<128x64xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<32x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<32x64xf32>) -> tensor<32x64xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<32x128xf32>, tensor<128x64xf32>) outs(%f : tensor<32x64xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<32x64xf32>
+  "rtask.yield"(%a) : (tensor<32x64xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1, 1>, kind = "contraction", lanes = 32 : i64, on_chip_bytes = 96 : i64,
+    order = array<i64: 0, 1>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]],
+    register_tile = array<i64: 4, 64>, registers = 4 : i64, source = "test", sym_name = "k_product", tasks = 1 : i64,
+    tile = array<i64: 32, 64>, vector_dim = 1 : i64, writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// A reduction along contiguous memory: the 32 lanes of a warp add every 32nd element each, and what they have by
+// exchange. The rest, 40 = 32 + 8, is of the first 8 lanes.
+// CHECK-LABEL: func.func private @k_sum
+// CHECK:       %[[REST:.*]] = arith.cmpi slt, %{{.*}}, %c8_i64
+// CHECK:       arith.select %[[REST]]
+// CHECK:       gpu.shuffle  xor %{{.*}}, %c16_i32, %c32_i32
+// CHECK:       gpu.shuffle  xor %{{.*}}, %c8_i32, %c32_i32
+// CHECK:       gpu.shuffle  xor %{{.*}}, %c4_i32, %c32_i32
+// CHECK:       gpu.shuffle  xor %{{.*}}, %c2_i32, %c32_i32
+// CHECK:       gpu.shuffle  xor %{{.*}}, %c1_i32, %c32_i32
+// CHECK:       llvm.store {{.*}} : f32, !llvm.ptr<1>
+// CHECK:       return
+"rtask.kernel"() ({
+^bb0(%x: tensor<16x40xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<16xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<16xf32>) -> tensor<16xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m)>], iterator_types = ["parallel", "reduction"]} ins(%x : tensor<16x40xf32>) outs(%f : tensor<16xf32>) {
+  ^bb0(%l: f32, %acc: f32):
+    %s = arith.addf %acc, %l : f32
+    linalg.yield %s : f32
+  } -> tensor<16xf32>
+  "rtask.yield"(%a) : (tensor<16xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1>, kind = "reduction", lanes = 1 : i64, on_chip_bytes = 96 : i64,
+    order = array<i64: 0>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1>,
+    registers = 1 : i64, source = "test", sym_name = "k_sum", tasks = 1 : i64, tile = array<i64: 16>, vector_dim = -1 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+#two = affine_map<(m, n) -> (m, n)>
+#turn = affine_map<(m, n) -> (n, m)>
+
+// A stage lies in shared memory: a barrier before it is written, for those who still read that of the task before, and
+// one before others read what a thread has kept.
+// CHECK:       gpu.module @rcompiler attributes {rcompiler.shared = 1024 : i64}
+// CHECK-LABEL: func.func private @k_stage
+// CHECK:       gpu.barrier
+// CHECK:       math.fma
+// CHECK:       llvm.store {{.*}} : f32, !llvm.ptr<3>
+// CHECK:       gpu.barrier
+// CHECK:       llvm.load {{.*}} : !llvm.ptr<3> -> f32
+// CHECK:       llvm.store {{.*}} : f32, !llvm.ptr<1>
+// CHECK:       return
+"rtask.kernel"() ({
+^bb0(%x: tensor<16x16xf32>):
+  %e = tensor.empty() : tensor<16x16xf32>
+  %p = linalg.generic {indexing_maps = [#two, #two], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<16x16xf32>) outs(%e : tensor<16x16xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = math.exp %l : f32
+    linalg.yield %s : f32
+  } -> tensor<16x16xf32>
+  %k = "rtask.stage"(%p) {axes = array<i64: -1, -1>, register_tile = array<i64: 1, 16>, order = array<i64: 0, 1>, vector_dim = 1 : i64, lanes = 16 : i64} : (tensor<16x16xf32>) -> tensor<16x16xf32>
+  %y = linalg.generic {indexing_maps = [#turn, #two], iterator_types = ["parallel", "parallel"]} ins(%k : tensor<16x16xf32>) outs(%e : tensor<16x16xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = arith.negf %l : f32
+    linalg.yield %s : f32
+  } -> tensor<16x16xf32>
+  "rtask.yield"(%y) : (tensor<16x16xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1, 1>, kind = "elementwise", lanes = 16 : i64, on_chip_bytes = 96 : i64,
+    order = array<i64: 0, 1>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 16>,
+    registers = 1 : i64, source = "test", sym_name = "k_stage", tasks = 1 : i64, tile = array<i64: 16, 16>, vector_dim = 1 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// What must be done in order is done by the first thread.
+// CHECK-LABEL: func.func private @k_in_order
+// CHECK:       %[[X:.*]] = gpu.thread_id x
+// CHECK:       %[[T:.*]] = arith.index_cast %[[X]]
+// CHECK:       %[[FIRST:.*]] = arith.cmpi eq, %[[T]], %c0_i64
+// CHECK:       scf.if %[[FIRST]] {
+// CHECK:         scf.for
+// CHECK:           llvm.store {{.*}} : f32, !llvm.ptr<1>
+// CHECK:       return
+"rtask.kernel"() ({
+^bb0(%x: tensor<4xf32>):
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %r = scf.for %i = %c0 to %c4 step %c1 iter_args(%a = %x) -> (tensor<4xf32>) {
+    %v = tensor.extract %a[%i] : tensor<4xf32>
+    %s = arith.addf %v, %v : f32
+    %n = tensor.insert %s into %a[%c0] : tensor<4xf32>
+    scf.yield %n : tensor<4xf32>
+  }
+  "rtask.yield"(%r) : (tensor<4xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1>, kind = "sequential", lanes = 1 : i64, on_chip_bytes = 8 : i64,
+    order = array<i64: 0>, reads = [[array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1>, registers = 1 : i64,
+    source = "test", sym_name = "k_in_order", tasks = 1 : i64, tile = array<i64: 4>, vector_dim = 0 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+#id = affine_map<(d0) -> (d0)>
+
+// The persistent kernel walks the stream of its block. Only the thread that waits touches events: an acquire load and a
+// sleep until the count is there, or the limit of a wait is over. Counts go on from launch to launch.
+// CHECK-LABEL: func.func private @k_second
+// CHECK:       func.func private @give_up
+// CHECK:       llvm.cmpxchg {{.*}} syncscope("device") monotonic monotonic
+// CHECK:       llvm.atomicrmw add {{.*}} syncscope("device") monotonic
+// CHECK:       llvm.fence release
+// CHECK-NEXT:  llvm.intr.trap
+// CHECK:       gpu.func @veu(%[[CONTROL:.*]]: !llvm.ptr<1>, %[[BASES:.*]]: !llvm.ptr<1>, %[[EPOCH:.*]]: i64) kernel attributes {known_block_size = array<i32: 256, 1, 1>}
+// CHECK-DAG:   %[[BLOCK:.*]] = gpu.block_id x
+// CHECK-DAG:   %[[EU:.*]] = arith.index_cast %[[BLOCK]]
+// CHECK-DAG:   %[[LEADER:.*]] = arith.cmpi eq, %{{.*}}, %c0_i64
+// CHECK-DAG:   %[[BEFORE:.*]] = arith.subi %[[EPOCH]], %c1_i64
+// CHECK:       scf.while
+// CHECK:         scf.index_switch
+// A run: behind a barrier, the function of the rKernel with that number.
+// CHECK:         case 1 {
+// CHECK-NEXT:      gpu.barrier
+// CHECK:           scf.index_switch
+// CHECK:           case 0 {
+// CHECK-NEXT:        func.call @k_first(
+// CHECK:           case 1 {
+// CHECK-NEXT:        func.call @k_second(
+// A wait
+// CHECK:         case 2 {
+// CHECK:           %[[EARLIER:.*]] = arith.muli %{{.*}}, %[[BEFORE]]
+// CHECK:           %[[TARGET:.*]] = arith.addi %[[EARLIER]], %{{.*}}
+// CHECK:           scf.if %[[LEADER]] {
+// CHECK:             scf.while
+// CHECK:               llvm.load {{.*}} atomic syncscope("device") acquire
+// CHECK:               arith.cmpi slt, %{{.*}}, %[[TARGET]]
+// CHECK:               nvvm.nanosleep
+// CHECK:               func.call @give_up
+// CHECK-NOT:       gpu.barrier
+// A signal: what all threads of the block wrote is released by the first one.
+// CHECK:         case 3 {
+// CHECK:           gpu.barrier
+// CHECK-NEXT:      scf.if %[[LEADER]] {
+// CHECK-NEXT:        llvm.fence syncscope("device") release
+// CHECK-NEXT:        llvm.atomicrmw add {{.*}} syncscope("device") monotonic
+// A barrier is a signal and a wait for all blocks.
+// CHECK:         case 4 {
+// CHECK:           gpu.barrier
+// CHECK:             llvm.fence syncscope("device") release
+// CHECK:             llvm.load {{.*}} atomic syncscope("device") acquire
+// A loop: barriers between the reads of its words, their change, and the next reads.
+// CHECK:         case 5 {
+// CHECK:           gpu.barrier
+// CHECK:           arith.select
+// CHECK:           scf.for
+// CHECK:             llvm.store {{.*}} : i64, !llvm.ptr<1>
+// CHECK:           gpu.barrier
+// CHECK:           scf.if %[[LEADER]]
+// CHECK:           gpu.barrier
+// CHECK:         default {
+// CHECK:           llvm.intr.trap
+// CHECK:       gpu.return
+"rtask.kernel"() ({
+^bb0(%x: tensor<32xf32>):
+  %e = tensor.empty() : tensor<32xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<32xf32>) outs(%e : tensor<32xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = math.absf %l : f32
+    linalg.yield %s : f32
+  } -> tensor<32xf32>
+  "rtask.yield"(%y) : (tensor<32xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1>, kind = "elementwise", lanes = 32 : i64, on_chip_bytes = 96 : i64,
+    order = array<i64: 0>, reads = [[array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 32>, registers = 1 : i64,
+    source = "test", sym_name = "k_first", tasks = 1 : i64, tile = array<i64: 32>, vector_dim = 0 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()
+"rtask.kernel"() ({
+^bb0(%x: tensor<32xf32>):
+  %e = tensor.empty() : tensor<32xf32>
+  %y = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<32xf32>) outs(%e : tensor<32xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = arith.negf %l : f32
+    linalg.yield %s : f32
+  } -> tensor<32xf32>
+  "rtask.yield"(%y) : (tensor<32xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1>, kind = "elementwise", lanes = 32 : i64, on_chip_bytes = 96 : i64,
+    order = array<i64: 0>, reads = [[array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 32>, registers = 1 : i64,
+    source = "test", sym_name = "k_second", tasks = 1 : i64, tile = array<i64: 32>, vector_dim = 0 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()
