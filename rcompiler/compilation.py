@@ -20,7 +20,7 @@ from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.collector import COLLECTOR
 from rcompiler.device.model import Device
 from rcompiler.device.record import to_option
-from rcompiler.errors import CompilerError
+from rcompiler.errors import CompilerError, ScheduleError
 from rcompiler.explain import make_report
 from rcompiler.frontend import import_onnx
 from rcompiler.gpu_image import gpu_code
@@ -182,6 +182,12 @@ class Compilation:
         self, module: ir.Module, constants: Mapping[str, Constant], scheduler: CompileOptions
     ) -> Artifact:
         tables, weights = self._proved(module, constants)
+        if taken := [p.name for p in tables.launches if p.taken_by]:
+            raise ScheduleError(
+                f"program '{taken[0]}' consists of queues that EUs take when they are free (policy "
+                f"'dynamic'), and the blocks of {self._options.target} take none; choose another "
+                "policy, 'rammer' for one"
+            )
         report = make_report(module.operation, tables, self.device)
         self._stages[REPORT] = report.to_json()
         self.steps.begin(VdeviceToGpu.name())

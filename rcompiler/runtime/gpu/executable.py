@@ -80,6 +80,11 @@ class GpuExecutable:
                 f"the model is compiled for '{artifact.target}', which is no GPU; compile it for "
                 "a GPU"
             )
+        if taken := [program.name for program in artifact.programs if program.taken_by]:
+            raise ArtifactError(
+                f"program '{taken[0]}' consists of queues to take, and blocks of a GPU take none; "
+                "compile the model again with another policy than 'dynamic'"
+            )
         if validate is not None:
             validate(artifact)
         if not 0 < wait_limit_s <= 3600:
@@ -115,9 +120,14 @@ class GpuExecutable:
         taken = [p.take(value)[0] for p, value in zip(self._parameters, given, strict=True)]
         with self._lock:
             device = self._ready()
-            device.write(taken)
-            device.launch()
-            return self._read(device)
+            try:
+                device.write(taken)
+                device.launch()
+                return self._read(device)
+            except DeviceError:
+                # Events, loops and the report are left as they were: the next call begins anew.
+                self._loaded = None
+                raise
 
     @property
     def needs(self) -> DeviceNeeds:
