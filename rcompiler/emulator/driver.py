@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -33,6 +33,15 @@ class LoadedModule:
     addresses: dict[str, int]
 
 
+@dataclass(frozen=True, eq=False)
+class CapturedLaunch:
+    """place: all that `EmulatedDriver.launch` takes but the arguments of the kernel."""
+
+    function: Kernel
+    place: tuple[tuple[int, int, int], tuple[int, int, int], int]
+    cooperative: bool
+
+
 class EmulatedDriver:
     """A GPU that is emulated: a Driver that finds faults.
 
@@ -59,6 +68,7 @@ class EmulatedDriver:
         self._order = random.Random(seed) if interleave else None
         self._checks, self._limits = checks or Checks(), limits or Limits()
         self._memory = DeviceMemory(memory_bytes)
+        self._captured: list[CapturedLaunch] | None = None  # instead of launching
         self._clock = 1  # ns since the device began; never 0, which kernels take for "not set"
 
     @property
@@ -72,6 +82,10 @@ class EmulatedDriver:
     @property
     def multiprocessors(self) -> int:
         return self._multiprocessors
+
+    @property
+    def real(self) -> bool:
+        return False
 
     # -- memory
 
@@ -106,6 +120,12 @@ class EmulatedDriver:
 
     def unmap_host(self, address: int) -> None:
         self.free(address)
+
+    def holds(self, address: int) -> bool:
+        return self._memory.find(address) is not None
+
+    def wait_for(self, stream: int) -> None:
+        """There is no other stream."""
 
     # -- programs
 
@@ -187,6 +207,9 @@ class EmulatedDriver:
         cooperative: bool = False,
     ) -> None:
         """Runs the kernel to its end; raises EmulationFault for what it does wrong."""
+        if self._captured is not None:
+            made = CapturedLaunch(function, (grid, threads, shared_bytes), cooperative)
+            return self._captured.append(made)
         resident = self._resident(function, grid, threads, shared_bytes, cooperative)
         launch = Launch(
             function,
@@ -236,6 +259,29 @@ class EmulatedDriver:
 
     def synchronize(self) -> None:
         """Launches are done when they return."""
+
+    def capture(self, launch: Callable[[], None]) -> CapturedLaunch:
+        found: list[CapturedLaunch] = []
+        self._captured = found
+        try:
+            launch()
+        finally:
+            self._captured = None
+        if len(found) != 1:
+            raise DeviceError(f"{len(found)} launches in one graph; capture one")
+        return found[0]
+
+    def launch_graph(self, graph: CapturedLaunch, arguments: Sequence[Argument]) -> None:
+        self.launch(graph.function, *graph.place, arguments, graph.cooperative)
+
+    def drop_graph(self, graph: CapturedLaunch) -> None:
+        """Nothing is kept."""
+
+    def elapsed_ns(self, work: Callable[[], None]) -> float:
+        """By the clock that kernels see, which counts instructions."""
+        start = self._clock
+        work()
+        return float(self._clock - start)
 
 
 def _pack_arguments(function: Kernel, arguments: Sequence[Argument]) -> bytes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -63,6 +63,10 @@ class Driver(Protocol):
     @property
     def multiprocessors(self) -> int: ...
 
+    @property
+    def real(self) -> bool:
+        """Whether times that it measures say anything of a GPU."""
+
     def allocate(self, size: int) -> int:
         """Address of `size` new bytes, a multiple of 256; what they hold is undefined."""
 
@@ -86,6 +90,14 @@ class Driver(Protocol):
 
     def unmap_host(self, address: int) -> None:
         """Give back what `map_host` returned."""
+
+    def holds(self, address: int) -> bool:
+        """Whether the address lies in memory of this device, whoever reserved it there."""
+
+    def wait_for(self, stream: int) -> None:
+        """Return when the work in another's stream is done; 1 is the default stream, as in the
+        CUDA array interface.
+        """
 
     def load(self, image: bytes) -> Any:
         """A module from PTX text, or from what else the device takes; the handle of it."""
@@ -115,3 +127,18 @@ class Driver(Protocol):
 
     def synchronize(self) -> None:
         """Return when all launches are done; raises what went wrong in them."""
+
+    def capture(self, launch: Callable[[], None]) -> Any:
+        """The one launch that `launch` asks for as a graph, which costs less to launch.
+
+        It is not launched by this.
+        """
+
+    def launch_graph(self, graph: Any, arguments: Sequence[Argument]) -> None:
+        """Start the captured launch, with other arguments."""
+
+    def drop_graph(self, graph: Any) -> None:
+        """Give back what `capture` returned."""
+
+    def elapsed_ns(self, work: Callable[[], None]) -> float:
+        """Time that the device takes for the launches of `work`, by its own clock."""
