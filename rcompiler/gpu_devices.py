@@ -1,15 +1,17 @@
 """The device that a compiled model runs on."""
 
-from rcompiler.errors import DeviceError
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.gpu.cuda import CudaDriver
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.runtime.gpu.image import GpuImage
 
 EMULATED = "cuda:emulated"  # the target that runs without a GPU
 
 
-def open_device(artifact: Artifact) -> Driver:
-    """The emulated device for a model compiled for it, else the GPU of this machine.
+def open_device(artifact: Artifact, device: int = 0) -> Driver:
+    """The emulated device for a model compiled for it, else a GPU of this machine.
+
+    device: its number among those that CUDA_VISIBLE_DEVICES leaves.
 
     Raises DeviceError where there is none.
     """
@@ -20,7 +22,4 @@ def open_device(artifact: Artifact) -> Driver:
 
         eus = max((program.eus for program in artifact.programs), default=1)
         return EmulatedDriver(capability=image.capability, multiprocessors=eus)
-    raise DeviceError(
-        f"the model is compiled for {artifact.target}, and there is no CUDA driver here; run it on "
-        "a machine that has such a GPU, or compile it for cuda:emulated"
-    )
+    return CudaDriver(device)

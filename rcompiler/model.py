@@ -111,13 +111,15 @@ class CompiledModel(Explained, Executable):
 class GpuModel(Explained, GpuExecutable):
     """The same on a GPU; the device is opened by the first call. See `GpuExecutable`."""
 
-    def __init__(self, artifact: Artifact, **options: Any) -> None:
-        """options: as for `GpuExecutable`.
+    def __init__(self, artifact: Artifact, device: int = 0, **options: Any) -> None:
+        """device: number of the GPU; options: as for `GpuExecutable`.
 
         Raises:
             ArtifactError, ScheduleError: see `proof.prove` and `GpuExecutable`.
         """
-        super().__init__(artifact, partial(open_device, artifact), validate=_proved, **options)
+        super().__init__(
+            artifact, partial(open_device, artifact, device), validate=_proved, **options
+        )
 
 
 Model = CompiledModel | GpuModel
@@ -146,7 +148,8 @@ def load(path: str | Path, eus: int | None = None, *, full: bool = False, **opti
 
     Args:
         path: an `.rcx` file.
-        eus, options: as for `Executable`.
+        eus, options: as for `Executable`; for a GPU `device` (its number) and as for
+            `GpuExecutable`.
         full: check the sha256 of large weights, too, which takes as long as reading them.
 
     Raises:

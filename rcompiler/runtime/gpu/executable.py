@@ -1,28 +1,28 @@
-"""A loaded model on a GPU: numpy arrays in, a list of numpy arrays out."""
+"""A loaded model on a GPU: arrays of the host or of the device in, a list of either out."""
 
 from __future__ import annotations
 
 import threading
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from rcompiler.errors import ArtifactError, DeviceError
-from rcompiler.runtime import tables
+from rcompiler.errors import ArtifactError, DeviceError, ShapeError
 from rcompiler.runtime.arguments import Parameter, arrange
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.gpu import control as at
+from rcompiler.runtime.gpu.arrays import DeviceArray, on_device, raw
+from rcompiler.runtime.gpu.binding import GpuBinding
+from rcompiler.runtime.gpu.dlpack import ForeignArray
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.runtime.gpu.image import GpuImage
+from rcompiler.runtime.gpu.resident import Resident, load_kernel
 from rcompiler.runtime.memory import Results
-from rcompiler.runtime.post_mortem import PostMortem, after_steps
-from rcompiler.runtime.schedule import Schedule, combine
+from rcompiler.runtime.schedule import combine
 
-_WORD = 8
+Arguments = Sequence[object] | Mapping[str, object]
 
 
 @dataclass(frozen=True)
@@ -94,11 +94,13 @@ class GpuExecutable:
         self.eus = max((program.eus for program in artifact.programs), default=1)
         self._image, self._limit_s = artifact.image, wait_limit_s
         self._parameters = [Parameter(tensor, "input") for tensor in self.inputs]
-        outputs = [Parameter(tensor, "output") for tensor in self.outputs]
-        self._results = [Results(p.shape, p.dtype).new for p in outputs]
+        self._results = [Parameter(tensor, "output") for tensor in self.outputs]
+        self._new = [Results(p.shape, p.dtype) for p in self._results]
         self._schedule = combine(artifact.programs, self.eus)
         self._open_driver = open_driver
-        self._loaded: _Loaded | None = None
+        self._driver: Driver | None = None
+        self._function: Any = None
+        self._loaded: Resident | None = None
         self._lock = threading.Lock()
         self._closed = False
 
@@ -106,7 +108,7 @@ class GpuExecutable:
         """Run one inference.
 
         Args: one array per input, by position or by input name, of exactly the declared shape and
-            dtype.
+            dtype. What lies on the device (`__dlpack__`, `__cuda_array_interface__`) is read there.
 
         Returns:
             One new array per output; they are the caller's to keep and change.
@@ -116,18 +118,51 @@ class GpuExecutable:
             DeviceError: there is no device, it cannot run the model (not enough memory, or not all
                 blocks at once), the model is closed, or the schedule stopped: who waited for whom.
         """
-        given = arrange(self.inputs, args, kwargs, "input")
-        taken = [p.take(value)[0] for p, value in zip(self._parameters, given, strict=True)]
+        given = self._take(args, kwargs)
         with self._lock:
-            device = self._ready()
-            try:
-                device.write(taken)
-                device.launch()
-                return self._read(device)
-            except DeviceError:
-                # Events, loops and the report are left as they were: the next call begins anew.
-                self._loaded = None
-                raise
+            loaded = self._ready()
+            loaded.launch(self._places(loaded, given), loaded.outputs)
+            return [self._read(*item) for item in zip(self._new, loaded.outputs, strict=True)]
+
+    def on_device(self, *args: object, **kwargs: object) -> list[DeviceArray]:
+        """Run one inference and leave the outputs on the device.
+
+        Args, errors: as of a call.
+
+        Returns:
+            One new array on the device per output, which other libraries, and further calls, read
+            in place.
+        """
+        given = self._take(args, kwargs)
+        with self._lock:
+            loaded = self._ready()
+            made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._results]
+            loaded.launch(self._places(loaded, given), [array.address for array in made])
+            return made
+
+    def bind(self, inputs: Arguments | None = None) -> GpuBinding:
+        """Fix the memory of inputs and outputs on the device: a call launches a graph.
+
+            binding = model.bind()
+            binding.inputs[0].write(x)
+            binding()
+            y = binding.outputs[0].numpy()    # the next call writes here again
+
+        Args:
+            inputs: arrays on the device in order, or by name, of exactly the declared shape and
+                dtype. None: new ones, zeroed.
+
+        Raises:
+            ShapeError: an array is missing, unknown, or cannot be used where it lies.
+            DeviceError: there is no device, or no memory.
+        """
+        named = inputs if isinstance(inputs, Mapping) else {}
+        given = None if inputs is None else self._take(() if named else list(inputs), named)
+        with self._lock:
+            loaded = self._ready()
+            read = self._new_inputs() if given is None else self._bound(given)
+            made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._results]
+            return GpuBinding(loaded, self._device(), self._lock, self._check_open, read, made)
 
     @property
     def needs(self) -> DeviceNeeds:
@@ -155,175 +190,79 @@ class GpuExecutable:
         """Write the artifact (see `Artifact.save`)."""
         self.artifact.save(path)
 
-    def _ready(self) -> _Loaded:
+    def _check_open(self) -> None:
         if self._closed:
             raise DeviceError("the model is closed; load it again")
-        if self._loaded is None:
+
+    def _ready(self) -> Resident:
+        self._check_open()
+        if self._driver is None:
             driver = self._open_driver()
-            function = _load(driver, self._image, self.eus)
-            self._loaded = _Loaded(
-                self.artifact, self._image, self._schedule, driver, function, self._limit_s
-            )
+            self._function = load_kernel(driver, self._image, self.eus)
+            self._driver = driver
+        if self._loaded is None or self._loaded.failed:
+            self._loaded = None  # gives its memory back first
+            code = self._image, self._schedule, self._driver, self._function
+            self._loaded = Resident(self.artifact, *code, self._limit_s)
         return self._loaded
 
-    def _read(self, device: _Loaded) -> list[np.ndarray]:
+    def _take(
+        self, args: Sequence[object], named: Mapping[str, object]
+    ) -> list[np.ndarray | ForeignArray]:
+        """The arguments in order: arrays of the host that can be copied, and those of a device."""
+        values = zip(self._parameters, arrange(self.inputs, args, named, "input"), strict=True)
+        return [on_device(p, value) or p.take(value)[0] for p, value in values]
+
+    def _places(self, loaded: Resident, given: Sequence[np.ndarray | ForeignArray]) -> list[int]:
+        """Where the arguments lie on the device, copied there if they lie elsewhere."""
         found = []
-        for new, data in zip(self._results, device.read(), strict=True):
-            array, _ = new()
-            _bytes(array)[:] = data
-            found.append(array)
+        for parameter, value, place in zip(self._parameters, given, loaded.inputs, strict=True):
+            if isinstance(value, ForeignArray):
+                self._check_usable(parameter, value)
+                found.append(value.address)
+            else:
+                self._device().write(place, raw(value))
+                found.append(place)
         return found
 
+    def _new_inputs(self) -> list[DeviceArray | ForeignArray]:
+        """Zeroed arrays for a binding."""
+        made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._parameters]
+        for array in made:
+            array.write(np.zeros(array.shape, array.dtype))
+        return list(made)
 
-def _load(driver: Driver, image: GpuImage, eus: int) -> object:
-    """The kernel on the device, which can run `eus` blocks of it at the same time."""
-    have = driver.capability
-    if have < image.capability or (image.exact and have != image.capability):
-        raise DeviceError(
-            f"the code is for {image.chip} and {driver.name} has compute capability "
-            f"{have[0]}.{have[1]}; compile the model for this device"
-        )
-    function = driver.function(driver.load(image.cubin or image.ptx), image.entry)
-    room = driver.multiprocessors * driver.occupancy(function, image.threads, image.shared)
-    if room < eus:
-        raise DeviceError(
-            f"the schedule needs {eus} blocks at the same time, and {driver.name} runs {room} "
-            f"blocks of {image.threads} threads and {image.shared} bytes of shared memory; compile "
-            f"the model with eus={room}"
-        )
-    return function
+    def _bound(
+        self, given: Sequence[np.ndarray | ForeignArray]
+    ) -> list[DeviceArray | ForeignArray]:
+        """The arrays that a caller binds."""
+        found: list[DeviceArray | ForeignArray] = []
+        for parameter, value in zip(self._parameters, given, strict=True):
+            if not isinstance(value, ForeignArray):
+                raise ShapeError(
+                    f"bind: input '{parameter.tensor.name}' lies on the host; bind an array on the "
+                    "device, or write to those that bind() makes"
+                )
+            self._check_usable(parameter, value)
+            found.append(value)
+        return found
 
-
-class _Loaded:
-    """A model on a device: everything that stays where it is."""
-
-    def __init__(
-        self,
-        artifact: Artifact,
-        image: GpuImage,
-        schedule: Schedule,
-        driver: Driver,
-        function: object,
-        limit_s: float,
-    ) -> None:
-        self._image, self._schedule, self._driver = image, schedule, driver
-        self._function, self._limit_s, self._epoch = function, limit_s, 0
-        memory = _Memory(driver)
-        self.close = weakref.finalize(self, memory.free)
-        arena = memory.new(artifact.arena_bytes)
-        constants = memory.new(artifact.constants.size)
-        driver.write(constants, artifact.constants)
-        self._inputs = [memory.new(tensor.nbytes) for tensor in artifact.inputs]
-        self._outputs = [(memory.new(tensor.nbytes), tensor.nbytes) for tensor in artifact.outputs]
-        places = [arena, constants, *self._inputs, *(address for address, _ in self._outputs)]
-        self._bases = memory.words(places)
-        self._eus, counters = len(schedule.threads), len(schedule.events) + 1
-        self._report_bytes = (at.REPORT_STEPS + self._eus + counters) * _WORD
-        self._report = memory.mapped(self._report_bytes)
-        control = {
-            "WORDS": memory.words(schedule.words),
-            "STARTS": memory.words([piece.start for piece in schedule.threads]),
-            "EVENTS": memory.zeros(counters * at.LINE),
-            "COUNTERS": counters,
-            "TOTALS": memory.words([*schedule.totals, 0]),
-            "STEPS": memory.zeros(self._eus),
-            "EUS": self._eus,
-            "MEETINGS": _meetings(schedule),
-            "LIMIT": int(limit_s * 1e9),
-            "REPORT": self._report,
-        }
-        self._control = memory.words([control[name] for name in at.FIELDS])
-
-    def write(self, inputs: Sequence[np.ndarray]) -> None:
-        """Copy the inputs to the device."""
-        for address, array in zip(self._inputs, inputs, strict=True):
-            self._driver.write(address, _bytes(array))
-
-    def read(self) -> list[np.ndarray]:
-        """uint8[bytes] of each output."""
-        return [self._driver.read(address, size) for address, size in self._outputs]
-
-    def launch(self) -> None:
-        """One inference. Raises DeviceError."""
-        self._epoch += 1
-        arguments = [np.uint64(self._control), np.uint64(self._bases), np.int64(self._epoch)]
-        grid, threads = (self._eus, 1, 1), (self._image.threads, 1, 1)
-        try:
-            self._driver.launch(
-                self._function, grid, threads, self._image.shared, arguments, cooperative=True
+    def _check_usable(self, parameter: Parameter, there: ForeignArray) -> None:
+        """Refuse what lies elsewhere, and wait for the values of the others."""
+        driver = self._device()
+        if parameter.tensor.nbytes and not driver.holds(there.address):
+            raise DeviceError(
+                f"argument '{parameter.tensor.name}' does not lie on {driver.name}; copy it there, "
+                "or load the model on the device that it lies on"
             )
-            self._driver.synchronize()
-        except DeviceError as error:
-            report = self._driver.mapped(self._report, self._report_bytes).view(np.int64)
-            if not report[0]:
-                raise
-            raise DeviceError(self._post_mortem(report)) from error
+        if there.stream is not None:
+            driver.wait_for(there.stream)
 
-    def _post_mortem(self, report: np.ndarray) -> str:
-        """Who waited for whom, as the kernel wrote it down."""
-        schedule = self._schedule
-        steps = report[at.REPORT_STEPS :][: self._eus].tolist()
-        counts = report[at.REPORT_STEPS + self._eus :].tolist()
-        place = partial(after_steps, schedule, steps)
-        found = PostMortem(schedule, place, counts, int(report[at.REPORT_BEFORE]))
-        waits = found.waits()
-        if int(report[at.REPORT_EVENT]) == at.ON_ALL:
-            missing = int(report[at.REPORT_TARGET]) - counts[-1]
-            waits.append(found.at_barrier(int(report[at.REPORT_EU]), missing))
-        shown = "; ".join(waits[:4])
-        return (
-            f"the schedule stopped: a wait took longer than {self._limit_s:g} s; {shown}; this is "
-            "a defect of the schedule: compile again"
-        )
+    def _device(self) -> Driver:
+        assert self._driver is not None
+        return self._driver
 
-
-class _Memory:
-    """What a model has on the device."""
-
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
-        self._addresses: list[int] = []
-        self._mapped: list[int] = []
-
-    def new(self, size: int) -> int:
-        """Address of `size` bytes."""
-        address = self._driver.allocate(max(size, 1))
-        self._addresses.append(address)
-        return address
-
-    def words(self, numbers: Sequence[int] | np.ndarray) -> int:
-        """Address of these 64-bit words."""
-        array = np.ascontiguousarray(numbers, np.int64)
-        address = self.new(array.nbytes)
-        if array.size:
-            self._driver.write(address, array.view(np.uint8))
-        return address
-
-    def zeros(self, count: int) -> int:
-        """Address of so many 64-bit words, all 0."""
-        return self.words(np.zeros(count, np.int64))
-
-    def mapped(self, size: int) -> int:
-        """Address of bytes that the host sees even when a launch has failed."""
-        address = self._driver.map_host(size)
-        self._mapped.append(address)
-        return address
-
-    def free(self) -> None:
-        """Give everything back."""
-        for address in self._addresses:
-            self._driver.free(address)
-        for address in self._mapped:
-            self._driver.unmap_host(address)
-        self._addresses, self._mapped = [], []
-
-
-def _bytes(array: np.ndarray) -> np.ndarray:
-    """The memory of a C-contiguous array."""
-    return array.reshape(-1).view(np.uint8)
-
-
-def _meetings(schedule: Schedule) -> int:
-    """Barriers of all EUs in one launch."""
-    steps = tables.instructions(schedule.threads[0].stream)
-    return sum(opcode == tables.BARRIER for _, opcode, _ in steps)
+    def _read(self, new: Results, address: int) -> np.ndarray:
+        array, _ = new.new()
+        raw(array)[:] = self._device().read(address, array.nbytes)
+        return array

@@ -1,0 +1,57 @@
+"""Inputs and outputs at fixed places on the device: a call is the launch of a graph."""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable, Sequence
+
+from rcompiler.runtime.gpu.arrays import DeviceArray
+from rcompiler.runtime.gpu.dlpack import ForeignArray
+from rcompiler.runtime.gpu.driver import Driver
+from rcompiler.runtime.gpu.resident import Resident
+
+
+class GpuBinding:
+    """Runs a model on the same arrays again and again; see `GpuExecutable.bind`.
+
+    Calls from several threads, of this binding, of others and of the model, are safe: they run one
+    after the other. All calls of one binding write the same outputs.
+
+    Attributes:
+        inputs: arrays on the device in the order of the model; `write` to them between calls. What
+            the caller bound is as it was given.
+        outputs: arrays on the device in the order of the model; each call overwrites them.
+    """
+
+    def __init__(
+        self,
+        resident: Resident,
+        driver: Driver,
+        lock: threading.Lock,
+        check: Callable[[], None],
+        inputs: Sequence[DeviceArray | ForeignArray],
+        outputs: Sequence[DeviceArray],
+    ) -> None:
+        """lock: held while the device runs; check: raises when the model is closed."""
+        self.inputs = tuple(i.owner if isinstance(i, ForeignArray) else i for i in inputs)
+        self.outputs = tuple(outputs)
+        self._resident, self._lock, self._check, self._kept = resident, lock, check, tuple(inputs)
+        graph, bases = resident.capture([i.address for i in inputs], [o.address for o in outputs])
+        self._graph, self._bases = graph, bases
+        weakref.finalize(self, _drop, driver, graph, bases)
+
+    def __call__(self) -> None:
+        """Run one inference: reads `inputs`, writes `outputs`.
+
+        Raises:
+            DeviceError: the model is closed, or a launch of it has failed.
+        """
+        with self._lock:
+            self._check()
+            self._resident.replay(self._graph, self._bases)
+
+
+def _drop(driver: Driver, graph: object, bases: int) -> None:
+    driver.drop_graph(graph)
+    driver.free(bases)
