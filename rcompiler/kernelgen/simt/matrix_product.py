@@ -119,8 +119,8 @@ class MatrixProducts:
         shares: Sequence[int],
         offset: int,
     ) -> Operand:
-        assert form.root.factors is not None and form.unit is not None
-        number = form.root.factors[factor]
+        assert form.unit is not None
+        number = form.factors[factor]
         dims = tuple(sorted(form.used[factor], key=lambda d: (d == tiling.vector_dim, d)))
         sizes = tuple(extents[d] for d in dims)
         side = (ROWS, COLUMNS)[factor]

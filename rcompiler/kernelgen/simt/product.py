@@ -33,12 +33,14 @@ Element = Callable[[], tuple[Coordinates, str | None]]
 class Form:
     """A product, whatever its tile.
 
-    loops: the root's loop coordinates, each (result dim, distance), result dim -1: of size 1, or
-    None for those of the reduction. used: result dims that each factor depends on. unit: element
-    type of the matrix unit that multiplies ("f16", "bf16", "tf32"), or None: fused multiply-adds.
+    factors: numbers of the root's operands. loops: the root's loop coordinates, each (result dim,
+    distance), result dim -1: of size 1, or None for those of the reduction. used: result dims that
+    each factor depends on. unit: element type of the matrix unit that multiplies ("f16", "bf16",
+    "tf32"), or None: fused multiply-adds.
     """
 
     root: Generic
+    factors: tuple[int, int]
     loops: tuple[tuple[int, int] | None, ...]
     used: tuple[tuple[int, ...], tuple[int, ...]]
     unit: str | None
@@ -127,14 +129,31 @@ def is_product(root: Generic) -> bool:
 
     That depends on the operator alone, as the order of the sum does.
     """
-    if root.outputs != 1 or root.factors is None or dot_group(root) is not None:
+    factors = factors_of(root)
+    if root.outputs != 1 or factors is None or dot_group(root) is not None:
         return False
     if element_of(root.inits[0]) not in ("f16", "bf16", "f32", "f64"):
         return False
     long = {d for d, n in enumerate(root.sizes) if n > 1} - set(root.reduction_dims)
-    first, second = (long & set(root.operand_dims[k]) for k in root.factors)
+    first, second = (long & set(root.operand_dims[k]) for k in factors)
     steps = math.prod(root.sizes[d] for d in root.reduction_dims)
     return bool(first - second) and bool(second - first) and steps >= LEAST_STEPS
+
+
+def factors_of(root: Generic) -> tuple[int, int] | None:
+    """Numbers of the operands that a sum of products multiplies, also where the body makes f32 of
+    them first.
+    """
+    if root.factors is not None or root.product is None:
+        return root.factors
+    arguments, found = list(root.block.arguments)[: len(root.inputs)], []
+    for value in root.product:
+        if not isinstance(value.owner, ir.Block) and value.owner.operation.name == "arith.extf":
+            value = value.owner.operation.operands[0]
+        if value not in arguments:
+            return None
+        found.append(arguments.index(value))
+    return found[0], found[1]
 
 
 def form_of(
@@ -144,13 +163,14 @@ def form_of(
     coordinate is no result coordinate plus a distance.
     """
     loops = _loops(root, at, symbols)
-    if loops is None or root.factors is None:
+    factors = factors_of(root)
+    if loops is None or factors is None:
         return None
     used = []
-    for number in root.factors:
+    for number in factors:
         found = {loops[j] for j in root.operand_dims[number]} - {None}
         used.append(tuple(sorted({d for d, _ in filter(None, found) if d >= 0})))
-    return Form(root, loops, (used[0], used[1]), unit)
+    return Form(root, factors, loops, (used[0], used[1]), unit)
 
 
 def is_by_steps(root: Generic, number: int) -> bool:

@@ -9,7 +9,14 @@ from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.region import Generic, element_of
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
 from rcompiler.kernelgen.simt.matrix_product import MatrixProducts
-from rcompiler.kernelgen.simt.product import Coordinates, Element, Form, Product, form_of
+from rcompiler.kernelgen.simt.product import (
+    Coordinates,
+    Element,
+    Form,
+    Product,
+    factors_of,
+    form_of,
+)
 from rcompiler.kernelgen.simt.scalar_product import ScalarProducts
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
@@ -42,8 +49,7 @@ class Products:
 
     def _unit(self, root: Generic) -> str | None:
         """The matrix unit for a product: by its element types alone, so for every tile."""
-        assert root.factors is not None
-        elements = {element_of(root.operands[number]) for number in root.factors}
+        elements = {element_of(root.operands[number]) for number in factors_of(root) or ()}
         if not elements <= {"f16", "bf16", "f32"}:
             return None
         unit = elements.pop() if len(elements) == 1 else "f32"

@@ -67,8 +67,7 @@ class ScalarProducts:
     def _operand(
         self, form: Form, factor: int, extents: Sequence[int], tiling: Tiling, offset: int
     ) -> Operand:
-        assert form.root.factors is not None
-        number = form.root.factors[factor]
+        number = form.factors[factor]
         dims = tuple(sorted(form.used[factor], key=lambda d: (d == tiling.vector_dim, d)))
         sizes = tuple(extents[d] for d in dims)
         element = element_of(form.root.operands[number])

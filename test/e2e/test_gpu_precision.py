@@ -1,0 +1,97 @@
+"""Products by the matrix units of a GPU, on the emulated one."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from small_networks import SMALL
+
+import rcompiler
+from rcompiler.errors import CompilerError
+from rcompiler.tools.models import build
+
+# Of the largest value of a result: what is lost where factors keep 24, 11, 11 and 8 bits.
+ALLOWED = {"f32": 2e-6, "tf32": 2e-3, "f16": 2e-3, "bf16": 1.5e-2}
+UNITS = {"tf32": "m16n8k8.row.col.f32.tf32", "f16": "m16n8k16.row.col.f32.f16"}
+UNITS["bf16"] = "m16n8k16.row.col.f32.bf16"
+
+
+def run(model, arrays):
+    session = onnxruntime.InferenceSession(model.SerializeToString())
+    names = [value.name for value in session.get_inputs()]
+    return session.run(None, dict(zip(names, arrays, strict=True)))
+
+
+def product(rows, steps, columns, kind=TensorProto.FLOAT):
+    """y = x w + b, then relu."""
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["p"]),
+        helper.make_node("Add", ["p", "b"], ["s"]),
+        helper.make_node("Relu", ["s"], ["y"]),
+    ]
+    shapes = {"x": (rows, steps), "w": (steps, columns), "b": (columns,)}
+    inputs = [helper.make_tensor_value_info(n, kind, s) for n, s in shapes.items()]
+    result = helper.make_tensor_value_info("y", kind, (rows, columns))
+    graph = helper.make_graph(nodes, "product", inputs, [result])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+def operands(rows, steps, columns, dtype=np.float32):
+    rng = np.random.default_rng(rows * steps + columns)
+    shapes = (rows, steps), (steps, columns), (columns,)
+    return [rng.standard_normal(shape).astype(dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize("precision", ALLOWED)
+@pytest.mark.parametrize("name", ["mlp", "resnet50", "bert_base"])
+def test_networks(name, precision):
+    model = build(name, **SMALL[name])
+    compiled = rcompiler.compile_onnx(model, target="cuda:emulated", precision=precision)
+    rng = np.random.default_rng(0)
+    arrays = [
+        rng.standard_normal(t.shape).astype(t.dtype)
+        if t.dtype == "float32"
+        else np.ones(t.shape, t.dtype)
+        for t in compiled.inputs
+    ]
+    for found, wanted in zip(compiled(*arrays), run(model, arrays), strict=True):
+        assert np.abs(found - wanted).max() <= ALLOWED[precision] * np.abs(wanted).max()
+    text = compiled.stage("ptx")
+    assert ("mma.sync" in text) == (precision != "f32")
+    if precision != "f32":
+        assert UNITS[precision] in text
+
+
+# Sizes that are no multiple of anything an instruction, a warp or a part has.
+@pytest.mark.parametrize("shape", [(1, 9, 3), (17, 8, 9), (33, 100, 41), (130, 47, 70)])
+@pytest.mark.parametrize("precision", ["tf32", "f16", "bf16"])
+def test_odd_sizes(shape, precision):
+    compiled = rcompiler.compile_onnx(product(*shape), target="cuda:emulated", precision=precision)
+    arrays = operands(*shape)
+    [found], [wanted] = compiled(*arrays), run(product(*shape), arrays)
+    assert np.abs(found - wanted).max() <= ALLOWED[precision] * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("eus", [1, 3])
+@pytest.mark.parametrize("policy", ["base", "list"])
+def test_a_schedule_changes_no_bit(policy, eus):
+    """Other numbers of EUs have other tiles."""
+    model, arrays = product(70, 50, 90), operands(70, 50, 90)
+    options = {"target": "cuda:emulated", "precision": "f16"}
+    [plain] = rcompiler.compile_onnx(model, **options)(*arrays)
+    [found] = rcompiler.compile_onnx(model, policy=policy, eus=eus, **options)(*arrays)
+    assert (found.view(np.uint32) == plain.view(np.uint32)).all()
+
+
+def test_halves_of_the_model_go_to_the_units_as_they_are():
+    model, arrays = product(40, 64, 24, TensorProto.FLOAT16), operands(40, 64, 24, np.float16)
+    compiled = rcompiler.compile_onnx(model, target="cuda:emulated")
+    assert UNITS["f16"] in compiled.stage("ptx")
+    x, w, b = (a.astype(np.float64) for a in arrays)
+    wanted = np.maximum(x @ w + b, 0)
+    assert np.abs(compiled(*arrays)[0] - wanted).max() <= 2e-3 * wanted.max()
+
+
+def test_an_unknown_precision():
+    with pytest.raises(CompilerError, match="precision 'f8' is none of f32, tf32, f16, bf16"):
+        rcompiler.compile_onnx(product(2, 8, 2), target="cuda:emulated", precision="f8")
