@@ -23,6 +23,7 @@ from rcompiler.device.record import to_option
 from rcompiler.errors import CompilerError, ScheduleError
 from rcompiler.explain import make_report
 from rcompiler.frontend import import_onnx
+from rcompiler.gpu_devices import is_emulated
 from rcompiler.gpu_image import gpu_code
 from rcompiler.host import measured_device
 from rcompiler.kernel_code import KernelCodes
@@ -189,11 +190,19 @@ class Compilation:
                 "policy, 'rammer' for one"
             )
         report = make_report(module.operation, tables, self.device)
-        self._stages[REPORT] = report.to_json()
         self.steps.begin(VdeviceToGpu.name())
-        code = gpu_code(module, self.device, self._options.precision)
+        machine_code = scheduler.machine_code and not is_emulated(self._options.target)
+        code = gpu_code(
+            module, self.device, tables.eus, self._options.precision, machine_code=machine_code
+        )
         self._stages |= code.stages
-        machine = Machine(self._options.target, "gpu", code.image.chip)
+        tools = {}
+        if code.cubin is not None:
+            spilled = {f.name: f.spill_stores for f in code.cubin.functions}
+            report = report.assembled(code.cubin.kernel(code.image.entry).registers, spilled)
+            tools["ptxas"] = code.cubin.assembler
+        self._stages[REPORT] = report.to_json()
+        machine = Machine(self._options.target, "gpu", code.image.chip, tools=tools)
         return self._artifact(code.image, machine, tables, weights, scheduler)
 
     def _proved(

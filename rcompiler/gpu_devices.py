@@ -5,7 +5,12 @@ from rcompiler.runtime.gpu.cuda import CudaDriver
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.runtime.gpu.image import GpuImage
 
-EMULATED = "cuda:emulated"  # the target that runs without a GPU
+EMULATED = "cuda:emulated"  # the targets that run without a GPU begin so
+
+
+def is_emulated(target: str) -> bool:
+    """Whether models for this target run on the emulated device."""
+    return target.startswith(EMULATED)
 
 
 def open_device(artifact: Artifact, device: int = 0) -> Driver:
@@ -17,7 +22,7 @@ def open_device(artifact: Artifact, device: int = 0) -> Driver:
     """
     image = artifact.image
     assert isinstance(image, GpuImage)
-    if artifact.target.startswith(EMULATED):
+    if is_emulated(artifact.target):
         from rcompiler.emulator.driver import EmulatedDriver  # large, and of no use elsewhere
 
         eus = max((program.eus for program in artifact.programs), default=1)

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rcompiler.codegen.cuda_tools import find_tool
 from rcompiler.codegen.ptx import ptx
+from rcompiler.codegen.ptxas import Cubin, assemble
 from rcompiler.device.model import Device
+from rcompiler.device.occupancy import BlockNeeds, co_resident, occupancy
 from rcompiler.device.record import to_option
+from rcompiler.errors import DeviceError
 from rcompiler.kernelgen.simt.program import ENTRY
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
@@ -18,16 +22,23 @@ from rcompiler.runtime.gpu.image import GpuImage
 
 @dataclass(frozen=True)
 class GpuCode:
-    """image: what the runtime loads; stages: texts by the name of the stage."""
+    """image: what the runtime loads; stages: texts by the name of the stage; cubin: the machine
+    code of the image with what ptxas reports of it, None where it was not assembled.
+    """
 
     image: GpuImage
     stages: dict[str, str]
+    cubin: Cubin | None
 
 
-def gpu_code(module: ir.Module, device: Device, precision: str) -> GpuCode:
-    """Lower an S4 module, in place. precision: how factors of f32 are multiplied.
+def gpu_code(
+    module: ir.Module, device: Device, eus: int, precision: str, *, machine_code: bool
+) -> GpuCode:
+    """Lower an S4 module for `eus` blocks that wait for one another, in place.
 
-    Raises CompilerError.
+    precision: how factors of f32 are multiplied. machine_code: assemble it ahead of time, too,
+    where ptxas is found. Raises CompilerError, DeviceError where the blocks do not fit on the
+    device at the same time.
     """
     chip = device.level_name
     runner(str(VdeviceToGpu(to_option(device), precision=precision)), module.context)(module)
@@ -36,5 +47,27 @@ def gpu_code(module: ir.Module, device: Device, precision: str) -> GpuCode:
     runner(str(GpuToNvvm(chip)), module.context)(module)
     stages["llvm"] = module.operation.get_asm(assume_verified=True)
     code = ptx(module)
-    image = GpuImage(code.text, b"", chip, ENTRY, THREADS, shared)
-    return GpuCode(image, stages)
+    cubin = assemble(code) if machine_code and find_tool("ptxas") else None
+    needs = BlockNeeds(THREADS, 0, shared)
+    if cubin is not None:
+        kernel = cubin.kernel(ENTRY)
+        needs = BlockNeeds(THREADS, kernel.registers, shared + kernel.shared_bytes)
+    check_resident(device, needs, eus)
+    machine = cubin.code if cubin else b""
+    return GpuCode(GpuImage(code.text, machine, chip, ENTRY, THREADS, shared), stages, cubin)
+
+
+def check_resident(device: Device, needs: BlockNeeds, eus: int) -> None:
+    """DeviceError unless the device runs `eus` blocks at the same time."""
+    room = co_resident(device, needs)
+    if room >= eus:
+        return
+    registers = f"{needs.registers} registers a thread, " if needs.registers else ""
+    what = (
+        f"the schedule is for {eus} EUs that wait for one another, and device {device.name} runs "
+        f"{room} blocks at the same time, of {needs.threads} threads, {registers}{needs.shared} "
+        f"bytes of shared memory each: {occupancy(device, needs).limiter} is what there is too "
+        "little of"
+    )
+    remedy = f"compile with eus={room}" if room else "compile for a larger device"
+    raise DeviceError(f"{what}; {remedy}")

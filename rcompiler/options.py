@@ -45,7 +45,8 @@ class CompileOptions:
     `roller.policy`. fusion: group ops into rOperators beyond views. normalise: join products of one
     operand and batch those of the steps of a recurrence. cache: folder of compiled objects, or
     None. tune: what is chosen by measuring. roots: algorithm of 3x3 convolutions. precision: how
-    the matrix units of a GPU multiply factors of f32; "f32": they do not.
+    the matrix units of a GPU multiply factors of f32; "f32": they do not. machine_code: for a GPU,
+    assemble the PTX ahead of time where ptxas is found.
     """
 
     target: str = "cpu"
@@ -59,9 +60,10 @@ class CompileOptions:
     tune: Tune = "off"
     roots: Roots = "auto"
     precision: Precision = "f32"
+    machine_code: bool = True
 
     def __post_init__(self) -> None:
-        for name in ("fusion", "normalise"):
+        for name in ("fusion", "normalise", "machine_code"):
             if not isinstance(getattr(self, name), bool):
                 raise CompilerError(f"{name}={getattr(self, name)!r}: give True or False")
         for name, kind in _CHOICES.items():

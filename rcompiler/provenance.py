@@ -1,7 +1,8 @@
 """What an artifact says of how it was made: options, processor, device record, versions."""
 
 import hashlib
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 
 from rcompiler.device.model import Device
@@ -14,7 +15,8 @@ class Machine:
     """What code was generated for.
 
     name: of the target; kind: "cpu" or "gpu"; model: LLVM's name of it; features: LLVM's, beside
-    those of the model; flags: that a CPU must have.
+    those of the model; flags: that a CPU must have; tools: versions of programs of others that made
+    the code.
     """
 
     name: str
@@ -22,6 +24,7 @@ class Machine:
     model: str
     features: str = ""
     flags: tuple[str, ...] = ()
+    tools: Mapping[str, str] = field(default_factory=dict)
 
 
 def provenance(
@@ -32,6 +35,7 @@ def provenance(
     names = ("kernels", "roller_policy", "tune", "roots")
     found |= {name: getattr(options, name) for name in names}
     found[machine.kind] = machine.model
+    found |= machine.tools
     if machine.features:
         found["features"] = machine.features
     # as it decided: without the date of the measurement, which decides nothing

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from rcompiler.errors import ArtifactError
@@ -17,7 +17,8 @@ class OperatorReport:
 
     source: who chose the tile: "roller" or "osdi22" (the policies), "measured", or as the schedule
     says. explanation: a `roller.explain.Explanation` as plain data (see `is_explanation`), or empty
-    for a schedule written by hand.
+    for a schedule written by hand. spilled_bytes: of a thread of a GPU, by the assembler; None
+    where it was not asked.
     """
 
     name: str
@@ -31,6 +32,7 @@ class OperatorReport:
     reason: str
     source: str
     explanation: dict[str, Any]
+    spilled_bytes: int | None = None
 
     @property
     def task_ns(self) -> float:
@@ -47,7 +49,8 @@ class OperatorReport:
 class Report:
     """Operators in launch order and the schedule's figures; times in ns, memory in bytes.
 
-    device: the figures that the estimates follow from, measured or not.
+    device: the figures that the estimates follow from, measured or not. registers: of a thread of
+    the persistent kernel of a GPU, by the assembler; None where it was not asked.
     """
 
     device: str
@@ -61,6 +64,7 @@ class Report:
     arena_bytes: int
     arena_bound_bytes: int
     constant_bytes: int
+    registers: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data: dicts, lists, numbers and text."""
@@ -81,6 +85,13 @@ class Report:
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ArtifactError("the report is damaged; compile the model again") from None
 
+    def assembled(self, registers: int, spilled: Mapping[str, int]) -> Report:
+        """With what an assembler says: registers of a thread, spilled bytes by rKernel."""
+        operators = tuple(
+            replace(op, spilled_bytes=spilled.get(op.kernel, 0)) for op in self.operators
+        )
+        return replace(self, operators=operators, registers=registers)
+
     def explain(self) -> str:
         """Several lines per operator: which tile won, why, and what came second."""
         return "\n".join("\n  ".join(_story(op)) for op in self.operators)
@@ -95,7 +106,7 @@ class Report:
             measured = f"{op.measured_ns / 1e3:.1f}" if op.measured_ns else "-"
             lines.append(
                 f"{op.name[:32]:32} {op.kind:12} {op.tasks:6} {op.estimated_ns / 1e3:9.1f} "
-                f"{measured:>9}  {tile} ({registers}): {op.reason}"
+                f"{measured:>9}  {tile} ({registers}): {op.reason}{_spills(op)}"
             )
         lines.append(f"device: {self.device}")
         idle = ", ".join(f"{t / 1e3:.0f}" for t in self.idle_ns)
@@ -106,6 +117,8 @@ class Report:
             f"idle per EU [{idle}] us; arena {self.arena_bytes} bytes "
             f"(lower bound {self.arena_bound_bytes}), constants {self.constant_bytes} bytes"
         )
+        if self.registers is not None:
+            lines.append(f"machine code: {self.registers} registers of a thread")
         return "\n".join(lines)
 
 
@@ -177,6 +190,10 @@ def _story(op: OperatorReport) -> list[str]:
             f"{second['ratio']:.3f} times the {second['by']}"
         )
     return lines
+
+
+def _spills(op: OperatorReport) -> str:
+    return f"; spills {op.spilled_bytes} bytes of a thread" if op.spilled_bytes else ""
 
 
 def _sizes(tile: Sequence[int]) -> str:
