@@ -49,7 +49,6 @@ from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.schedule.proof import proved_tables
 from rcompiler.passes.schedule.tables import Tables, write_constants
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
-from rcompiler.passes.vdevice_to_gpu import VdeviceToGpu
 from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner
@@ -190,10 +189,14 @@ class Compilation:
                 "policy, 'rammer' for one"
             )
         report = make_report(module.operation, tables, self.device)
-        self.steps.begin(VdeviceToGpu.name())
-        machine_code = scheduler.machine_code and not is_emulated(self._options.target)
+        assembled = scheduler.machine_code and not is_emulated(self._options.target)
         code = gpu_code(
-            module, self.device, tables.eus, self._options.precision, machine_code=machine_code
+            module,
+            self.device,
+            tables.eus,
+            self._options.precision,
+            machine_code=assembled,
+            begin=self.steps.begin,
         )
         self._stages |= code.stages
         tools = {}

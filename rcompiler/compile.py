@@ -161,19 +161,24 @@ def compile_schedule(
     constants: Mapping[str, np.ndarray] | None = None,
     *,
     target: str = "cpu",
+    precision: Precision = "f32",
+    machine_code: bool = True,
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
 ) -> Model:
     """Compile an S4 module (the text of stage "vdevice", possibly edited) with the constants it
     names.
 
-    constants: arrays by key, as CompiledModel.constants() returns them; only their bytes count. The
-    work is done in a process of its own: text written by hand can make MLIR abort.
+    constants: arrays by key, as CompiledModel.constants() returns them; only their bytes count.
+    precision, machine_code: as for `compile_onnx`. The work is done in a process of its own: text written by
+    hand can make MLIR abort.
 
     Raises InvalidModel for text that is not S4, ScheduleError for a schedule that is not proved
     right.
     """
-    options = CompileOptions(target, cache=checked_cache(cache))
+    options = CompileOptions(
+        target, cache=checked_cache(cache), precision=precision, machine_code=machine_code
+    )
     target_device(target)
     return model_of(isolated(text, constants or {}, options, progress))
 

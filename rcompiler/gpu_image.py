@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -32,24 +33,33 @@ class GpuCode:
 
 
 def gpu_code(
-    module: ir.Module, device: Device, eus: int, precision: str, *, machine_code: bool
+    module: ir.Module,
+    device: Device,
+    eus: int,
+    precision: str,
+    *,
+    machine_code: bool,
+    begin: Callable[[str], None],
 ) -> GpuCode:
     """Lower an S4 module for `eus` blocks that wait for one another, in place.
 
     precision: how factors of f32 are multiplied. machine_code: assemble it ahead of time, too,
-    where ptxas is found. Raises CompilerError, DeviceError where the blocks do not fit on the
-    device at the same time.
+    where ptxas is found. begin: told of each step. Raises CompilerError, DeviceError where the blocks do not fit on the device at the same time.
     """
     chip = device.level_name
+    begin(VdeviceToGpu.name())
     runner(str(VdeviceToGpu(to_option(device), precision=precision)), module.context)(module)
     shared = shared_bytes(module)
     stages = {"gpu": module.operation.get_asm(assume_verified=True)}
+    begin(GpuToNvvm.name())
     runner(str(GpuToNvvm(chip)), module.context)(module)
     stages["llvm"] = module.operation.get_asm(assume_verified=True)
+    begin("ptx")
     code = ptx(module)
-    cubin = assemble(code) if machine_code and find_tool("ptxas") else None
-    needs = BlockNeeds(THREADS, 0, shared)
-    if cubin is not None:
+    cubin, needs = None, BlockNeeds(THREADS, 0, shared)
+    if machine_code and find_tool("ptxas"):
+        begin("ptxas")
+        cubin = assemble(code)
         kernel = cubin.kernel(ENTRY)
         needs = BlockNeeds(THREADS, kernel.registers, shared + kernel.shared_bytes)
     check_resident(device, needs, eus)

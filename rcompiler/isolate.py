@@ -14,13 +14,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from rcompiler import errors
 from rcompiler.errors import CompilerError, InvalidModel, ScheduleError
-from rcompiler.options import CompileOptions
+from rcompiler.options import CompileOptions, Precision
 from rcompiler.runtime.artifact import Artifact
 
 Progress = Callable[[str, float], None]
@@ -53,6 +53,8 @@ def isolated(
                 name,
                 options.target,
                 str(options.cache or ""),
+                options.precision,
+                "machine" if options.machine_code else "",
             ],
             stdout=subprocess.PIPE,
             # What MLIR says about bad text comes back as the error. (A pipe that nobody reads
@@ -90,8 +92,8 @@ def _failure(folder: Path, status: int) -> CompilerError:
 
 
 def main() -> int:
-    """The child: folder, target and cache folder as arguments."""
-    folder, target, cache = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+    """The child: folder, target, cache folder, precision, and whether machine code is wanted."""
+    folder, (target, cache, precision, machine) = Path(sys.argv[1]), sys.argv[2:]
     steps = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever MLIR prints must not get between the steps
 
@@ -103,7 +105,12 @@ def main() -> int:
     try:
         with np.load(folder / _WEIGHTS, allow_pickle=False) as weights:
             constants = {name: weights[name] for name in weights.files}
-        options = CompileOptions(target, cache=Path(cache) if cache else None)
+        options = CompileOptions(
+            target,
+            cache=Path(cache) if cache else None,
+            precision=cast(Precision, precision),
+            machine_code=bool(machine),
+        )
         artifact = schedule_artifact((folder / _TEXT).read_text(), constants, options, progress)
         artifact.save(folder / _MODEL)
     except CompilerError as error:

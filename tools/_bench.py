@@ -13,6 +13,7 @@ import numpy as np
 from onnx import ModelProto
 
 from rcompiler.errors import CompilerError
+from rcompiler.model import GpuModel
 from rcompiler.tools import _measure
 from rcompiler.tools._baselines import BASELINES, Bound, Feeds
 from rcompiler.tools._data import random_inputs
@@ -101,6 +102,11 @@ def _measure_case(case: Case, source: Source, options: argparse.Namespace) -> No
     options = argparse.Namespace(**{**vars(options), "eus": case.threads})
     model = source.executable(options)
     case.compile_s = time.perf_counter() - start
+    if isinstance(model, GpuModel):
+        raise CompilerError(
+            f"{source.name} is compiled for {model.artifact.target}; rc-bench compares engines of "
+            "CPUs: compile it for one, or run it with rc-run"
+        )
     feeds = random_inputs(model.inputs, options.seed)
     binding = model.bind(feeds)
     binding()

@@ -20,7 +20,10 @@ from rcompiler.tools import _data, models
 from rcompiler.tools._console import Parser, positive
 
 # Options of compile_onnx that a command line says as they are.
-CHOSEN = ("target", "device", "policy", "kernels", "roller_policy", "eus", "tune", "roots")
+CHOSEN = (
+    *("target", "device", "policy", "kernels", "roller_policy", "eus", "tune", "roots"),
+    "precision",
+)
 
 
 @dataclass(frozen=True)
@@ -81,12 +84,15 @@ def resolve(text: str) -> Source:
 
 
 def add_compile_options(parser: Parser) -> None:
-    """--target, --device, --policy, --kernels, --roller-policy, --eus, --tune, --roots, --shapes:
-    what a command line has of the options of compile_onnx.
+    """--target, --device, --policy, --kernels, --roller-policy, --eus, --tune, --roots,
+    --precision, --shapes: what a command line has of the options of compile_onnx.
     """
     group = parser.add_argument_group("compilation")
     group.add_argument(
-        "--target", metavar="NAME", help="cpu (default), cpu:v3, cpu:x86-64 or a device file"
+        "--target",
+        metavar="NAME",
+        help="cpu (default), cpu:v3, cpu:x86-64, cuda:h200 and the like, cuda:emulated, or a "
+        "device file",
     )
     group.add_argument(
         "--device",
@@ -117,6 +123,11 @@ def add_compile_options(parser: Parser) -> None:
         "--roots",
         metavar="NAME",
         help="3x3 convolutions: auto (default, the fastest), direct, winograd2 or winograd4",
+    )
+    group.add_argument(
+        "--precision",
+        metavar="NAME",
+        help="products of f32 on a GPU: f32 (default, exact), or tf32, f16, bf16 in matrix units",
     )
     group.add_argument(
         "--shapes",

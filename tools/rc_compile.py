@@ -5,6 +5,7 @@ rc-compile model.onnx --emit=vdevice -o s.mlir    the schedule as text, its weig
 rc-compile s.mlir -o model.rcx                that schedule, perhaps edited, compiled
 rc-compile model.onnx --check                 everything that cannot be compiled, and why
 rc-compile model.onnx --explain               why each operator is cut as it is
+rc-compile model.onnx --target=cuda:h200 -o model.rcx    for a GPU; neither it nor CUDA is needed
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from rcompiler.errors import CompilerError
 from rcompiler.tools._console import Parser, guard, table
 
-_STAGES = "linalg, rtask, rkernel, vdevice, llvm, asm"
+_STAGES = "linalg, rtask, rkernel, vdevice, llvm, asm; of a GPU gpu, llvm, ptx"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,7 +39,10 @@ def _run(options: argparse.Namespace) -> int:
         return _check(options, source)
     start = time.perf_counter()
     steps = _Steps(start)
-    model = source.executable(options, **({"progress": steps} if options.timing else {}))
+    more: dict[str, Any] = {"progress": steps} if options.timing else {}
+    if options.no_machine_code:
+        more["machine_code"] = False
+    model = source.executable(options, **more)
     if options.emit:
         _write_text(options.output or "-", model.stage(options.emit))
         if options.emit == "vdevice" and options.output not in (None, "-"):
@@ -130,6 +135,11 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--json", metavar="FILE", help="write report and explanations (-: stdout)")
     parser.add_argument("--timing", action="store_true", help="print the time of each step")
+    parser.add_argument(
+        "--no-machine-code",
+        action="store_true",
+        help="for a GPU: PTX alone, which its driver compiles, also where ptxas is found",
+    )
     add_compile_options(parser)
     return parser.parse_args(argv)
 

@@ -3,6 +3,7 @@
 rc-run model.rcx x.npy --save=y.npz
 rc-run model.onnx --verify                    compare with the ONNX reference
 rc-run model.rcx --profile=times.json         when each rTask ran, for rc-viz --measured
+rc-run model.rcx --needs                      what a device must have to run it
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import CompilerError
+from rcompiler.model import GpuModel, Model
 from rcompiler.tools._console import Parser, complain, guard, table
 from rcompiler.tools._data import parse_ranges, random_inputs, read_inputs, save_outputs
 from rcompiler.tools._reference import ENGINES, compare, reference
@@ -35,6 +37,12 @@ def _run(options: argparse.Namespace) -> int:
     source = resolve(options.model)
     oracle = _oracle(options, source) if options.verify else None
     model = source.executable(options)
+    if options.needs:
+        return _needs(model)
+    if options.profile and isinstance(model, GpuModel):
+        raise CompilerError(
+            "--profile: GPUs leave no times of their rTasks; compile the model for a CPU"
+        )
     if options.inputs:
         feeds = read_inputs(options.inputs, model.inputs)
     else:
@@ -49,6 +57,31 @@ def _run(options: argparse.Namespace) -> int:
     if options.profile:
         _profile(Path(options.profile), model, feeds)
     return _verify(options, oracle, feeds, named) if oracle is not None else 0
+
+
+def _needs(model: Model) -> int:
+    """Print what a device must have; none is opened."""
+    artifact = model.artifact
+    if isinstance(model, GpuModel):
+        needs = model.needs
+        exact = "no other" if needs.chip.endswith("a") else "or later"
+        rows = [
+            ("GPU", f"{needs.chip}, {exact}"),
+            ("blocks at the same time", f"{needs.blocks} of {needs.threads} threads"),
+            ("shared memory of a block", f"{needs.shared} bytes"),
+            ("memory", f"{needs.memory} bytes"),
+        ]
+        code = "PTX and machine code" if needs.machine_code else "PTX, which the driver compiles"
+        rows.append(("code", code))
+    else:
+        memory = artifact.arena_bytes + artifact.constants.size
+        rows = [
+            ("CPU", ", ".join(artifact.cpu_flags) or "x86-64"),
+            ("threads", str(model.eus)),
+            ("memory", f"{memory} bytes, inputs and outputs beside"),
+        ]
+    table(("needs", artifact.target), rows)
+    return 0
 
 
 def _profile(path: Path, model: Any, feeds: dict[str, np.ndarray]) -> None:
@@ -134,6 +167,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--save", metavar="FILE", help="write the outputs to a .npz or .npy file")
     parser.add_argument(
         "--profile", metavar="FILE", help="write when each rTask ran, for rc-viz --measured"
+    )
+    parser.add_argument(
+        "--needs", action="store_true", help="print what a device must have, and stop"
     )
     parser.add_argument("--verify", action="store_true", help="compare with a reference")
     parser.add_argument(

@@ -164,7 +164,7 @@ def test_allowed_forms(instruction: str):
     "instruction",
     ["ld.acquire.sys.b32", "ld.acquire.cta.b32", "st.release.gpu.b32", "atom.acq_rel.gpu.add.u32"]
     + ["atom.release.gpu.add.u32", "red.release.gpu.add.u32", "fence.sc.gpu", "fence.acq_rel.cta"]
-    + ["fence.acq_rel.sys", "membar.sys", "membar.gl", "atom.relaxed.sys.add.u32"]
+    + ["fence.sc.sys", "membar.sys", "membar.gl", "atom.relaxed.sys.add.u32"]
     + ["atom.acquire.gpu.cas.b32"],
 )
 def test_other_forms_are_refused(instruction: str):

@@ -195,7 +195,7 @@ def test_a_model_larger_than_this_machine(monkeypatch):
     "options, kind, word",
     [
         ({"target": "toaster"}, DeviceError, "cpu"),
-        ({"target": "h200"}, DeviceError, "CPU"),
+        ({"target": "mi50"}, DeviceError, "CPU"),
         ({"target": "no/such/file.json"}, DeviceError, "file.json"),
         ({"target": 3}, DeviceError, "such as"),
         ({"target": ""}, DeviceError, "such as"),
@@ -292,7 +292,7 @@ def test_the_tools_print_one_line_and_no_traceback(tmp_path, monkeypatch, capsys
         (rc_compile.main, [str(path)], "external data"),
         (rc_compile.main, ["bad.mlir"], "not valid"),
         (rc_compile.main, ["two_branch", "--emit=torch"], "linalg directly"),
-        (rc_compile.main, ["two_branch", "--target=h200"], "CPU"),
+        (rc_compile.main, ["two_branch", "--target=mi50"], "CPU"),
         (rc_run.main, ["cut.rcx"], "cut.rcx"),
         (rc_run.main, ["m.rcx", "nothing.npy"], "input"),
         (rc_run.main, ["."], "."),

@@ -52,6 +52,16 @@ def test_machine_code_is_left_out(proto, monkeypatch):
         rcompiler.compile_onnx(proto, target="cuda:h200", machine_code=1)
 
 
+@needs_ptxas
+def test_schedules_as_text(proto):
+    text = rcompiler.compile_onnx(proto, target="cuda:h200", machine_code=False)
+    given = text.stage("vdevice"), text.constants()
+    for wanted in (True, False):
+        made = rcompiler.compile_schedule(*given, target="cuda:h200", machine_code=wanted)
+        assert bool(made.artifact.image.cubin) == wanted
+        assert made.artifact.image.ptx == text.artifact.image.ptx
+
+
 @pytest.mark.parametrize(
     ("needs", "eus", "message"),
     [

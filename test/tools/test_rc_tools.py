@@ -150,3 +150,32 @@ def test_bench_writes_a_record(tool):
 def test_bench_refuses_before_measuring(tool):
     code, out, err = tool(rc_bench.main, "--models=two_branch", "--json=no/folder/r.json")
     assert (code, out) == (1, "") and err.count("\n") == 1
+
+
+def test_gpu_targets(tool):
+    """Compiling, and what can be said without a GPU."""
+    assert tool(rc_compile.main, "two_branch", "--target=cuda:h200", "-o", "g.rcx")[0] == 0
+    code, out, _ = tool(rc_run.main, "g.rcx", "--needs")
+    assert code == 0 and "sm_90a, no other" in out and "132 of 256 threads" in out
+    for stage, text in (("gpu", "gpu.module"), ("ptx", ".visible .entry veu")):
+        code, out, _ = tool(rc_compile.main, "two_branch", "--target=cuda:h200", f"--emit={stage}")
+        assert code == 0 and text in out
+    options = ("--target=cuda:h200", "--timing", "--no-machine-code", "-o", "g.rcx")
+    code, _, err = tool(rc_compile.main, "two_branch", *options)
+    assert code == 0 and "gpu-to-nvvm" in err and "ptxas" not in err
+    code, out, _ = tool(rc_run.main, "g.rcx", "--needs")
+    assert code == 0 and "PTX, which the driver compiles" in out
+    code, _, err = tool(rc_bench.main, "--models=g.rcx", "--threads=132")
+    assert code == 1 and "is compiled for cuda:h200; rc-bench compares engines of CPUs" in err
+    code, _, err = tool(rc_run.main, "g.rcx", "--profile=p.json")
+    assert code == 1 and "GPUs leave no times of their rTasks" in err
+
+
+def test_the_emulated_gpu(tool):
+    code, out, _ = tool(rc_run.main, "two_branch", "--target=cuda:emulated", "--verify")
+    assert code == 0 and "of what is allowed, against" in out
+
+
+def test_what_a_cpu_needs(tool):
+    code, out, _ = tool(rc_run.main, "two_branch", "--needs", "--eus=1")
+    assert code == 0 and "threads" in out and "inputs and outputs beside" in out

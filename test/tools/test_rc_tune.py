@@ -40,7 +40,7 @@ def test_standard_output_is_the_record_alone(tool):
     ("arguments", "message"),
     [
         (["--device"], "RC_CACHE_DIR is empty"),
-        (["--device=h200", "-o", "d.json"], "cuda"),
+        (["--device=h200", "-o", "d.json"], "only this machine"),
         (["--device=toaster", "-o", "d.json"], "toaster"),
         (["--device=small.json", "-o", "d.json"], "only this machine"),
         (["--device=cpu", "-o", "no/folder/d.json"], "no/folder"),

@@ -34,6 +34,7 @@ class DeviceNeeds:
         blocks: that run at the same time, one per EU.
         threads, shared: of a block; bytes of shared memory.
         memory: bytes for weights, temporary tensors, inputs and outputs.
+        machine_code: whether the artifact carries it; else the driver compiles PTX.
     """
 
     chip: str
@@ -41,6 +42,7 @@ class DeviceNeeds:
     threads: int
     shared: int
     memory: int
+    machine_code: bool
 
 
 class GpuExecutable:
@@ -170,7 +172,8 @@ class GpuExecutable:
         artifact, image = self.artifact, self._image
         outer = sum(tensor.nbytes for tensor in (*self.inputs, *self.outputs))
         memory = artifact.arena_bytes + artifact.constants.size + outer
-        return DeviceNeeds(image.chip, self.eus, image.threads, image.shared, memory)
+        block = image.threads, image.shared
+        return DeviceNeeds(image.chip, self.eus, *block, memory, bool(image.cubin))
 
     def close(self) -> None:
         """Give back the memory of the device, as also happens when the model is collected.
