@@ -103,6 +103,11 @@ def compile_onnx(
         machine_code=machine_code,
     )
     base = target_device(target)
+    if base.kind == "cpu" and precision != "f32":
+        raise CompilerError(
+            f"precision {precision!r} is for the matrix units of GPUs, and target {target!r} is a "
+            "CPU; leave it out"
+        )
     chosen = given_device(target, base, device)
     run = Compilation(options, base, progress)
     [artifact] = run.from_onnx(model, shapes, values, chosen, [options])
@@ -170,8 +175,8 @@ def compile_schedule(
     names.
 
     constants: arrays by key, as CompiledModel.constants() returns them; only their bytes count.
-    precision, machine_code: as for `compile_onnx`. The work is done in a process of its own: text written by
-    hand can make MLIR abort.
+    precision, machine_code: as for `compile_onnx`. The work is done in a process of its own: text
+    written by hand can make MLIR abort.
 
     Raises InvalidModel for text that is not S4, ScheduleError for a schedule that is not proved
     right.

@@ -44,7 +44,8 @@ def gpu_code(
     """Lower an S4 module for `eus` blocks that wait for one another, in place.
 
     precision: how factors of f32 are multiplied. machine_code: assemble it ahead of time, too,
-    where ptxas is found. begin: told of each step. Raises CompilerError, DeviceError where the blocks do not fit on the device at the same time.
+    where ptxas is found. begin: told of each step. Raises CompilerError, DeviceError where the
+    blocks do not fit on the device at the same time.
     """
     chip = device.level_name
     begin(VdeviceToGpu.name())

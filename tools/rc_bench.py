@@ -176,6 +176,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--shapes", action="append", default=[], metavar="NAME=DIMS", help="as for rc-compile"
     )
+    parser.set_defaults(precision=None)  # of GPUs, which are not measured here
     return parser.parse_args(argv)
 
 

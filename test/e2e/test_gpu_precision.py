@@ -93,5 +93,7 @@ def test_halves_of_the_model_go_to_the_units_as_they_are():
 
 
 def test_an_unknown_precision():
+    with pytest.raises(CompilerError, match="'f16' is for the matrix units of GPUs, and target 'c"):
+        rcompiler.compile_onnx(product(2, 8, 2), precision="f16")
     with pytest.raises(CompilerError, match="precision 'f8' is none of f32, tf32, f16, bf16"):
         rcompiler.compile_onnx(product(2, 8, 2), target="cuda:emulated", precision="f8")

@@ -251,6 +251,7 @@ def test_what_a_model_needs_is_known_without_a_device():
         "threads": gm.THREADS,
         "shared": 0,
         "memory": 4 * SIZE,  # temporary, weights, input, output
+        "machine_code": False,
     }
 
 
