@@ -1,0 +1,88 @@
+"""Networks that an emulated GPU runs in a moment, each with a structure that schedules differ by."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from onnx import ModelProto
+
+from rcompiler.compilation import Compilation
+from rcompiler.device.gpu import GPUS
+from rcompiler.device.model import Costs
+from rcompiler.gpu_devices import EMULATED
+from rcompiler.options import CompileOptions, Policy
+from rcompiler.runtime.artifact import Artifact
+from rcompiler.tools.models import build
+from rcompiler.tools.models.attention import Heads
+from rcompiler.tools.models.graph import Graph
+
+
+def mlp() -> ModelProto:
+    """Three products in a row."""
+    return build("mlp", batch=2, layers=(16, 48, 32, 10))
+
+
+def lstm() -> ModelProto:
+    """Two layers that run beside one another, a step apart."""
+    return build("lstm2", sequence=4, features=8, hidden=16)
+
+
+def residual_block() -> ModelProto:
+    """Two convolutions and what they are added to."""
+    g = Graph("residual", 1)
+    x = g.input("input", (1, 4, 8, 8))
+    y = g.conv_bn(x, 4, 3, pad=1, name="first")
+    y = g.conv_bn(y, 4, 3, pad=1, act="", name="second")
+    return g.model(output=(g.op("Relu", g.op("Add", x, y)), (1, 4, 8, 8)))
+
+
+def depthwise_block() -> ModelProto:
+    """Channels are made more, filtered one by one, and joined again."""
+    g = Graph("depthwise", 2)
+    x = g.input("input", (1, 4, 8, 8))
+    y = g.conv_bn(x, 12, 1, name="wide")
+    y = g.conv_bn(y, 12, 3, pad=1, groups=12, name="each")
+    y = g.conv_bn(y, 4, 1, act="", name="join")
+    return g.model(output=(g.op("Add", x, y), (1, 4, 8, 8)))
+
+
+def attention_block() -> ModelProto:
+    """Two heads, with a normalisation behind them."""
+    g = Graph("attention", 3)
+    x = g.input("input", (1, 12, 16))
+    heads = Heads(1, 12, 2, 8)
+    q, k, v = (g.matmul(x, 16, name=name) for name in "qkv")
+    scores = heads.scores(g, heads.split(g, q), heads.split(g, k, keys=True))
+    y = g.op("Add", x, g.matmul(heads.mix(g, scores, heads.split(g, v)), 16, name="out"))
+    return g.model(output=(g.layer_norm(y), (1, 12, 16)))
+
+
+def long_sum() -> ModelProto:
+    """A product with few results and a sum so long that it is cut into parts (split-K)."""
+    g = Graph("long_sum", 4)
+    x = g.input("input", (1, 1024))
+    return g.model(output=(g.op("Relu", g.matmul(x, 64)), (1, 64)))
+
+
+NETWORKS = {
+    "mlp": mlp,
+    "lstm": lstm,
+    "residual": residual_block,
+    "depthwise": depthwise_block,
+    "attention": attention_block,
+    "split-k": long_sum,
+}
+
+# Work so small is worth sharing only where that costs next to nothing.
+_COSTS = Costs(
+    task_ns=1.0, hand_off_ns=1.0, barrier_ns=2.0, launch_ns=5.0, min_task_ns=1.0, step_ns=1.0
+)
+FINE = replace(GPUS["emulated"], name="fine", costs=_COSTS)
+STATIC: tuple[Policy, ...] = ("rammer", "list", "merge", "base", "wave", "bsp")
+
+
+def compiled(model: ModelProto, policies: Sequence[Policy] = STATIC) -> dict[Policy, Artifact]:
+    """Scheduled for four EUs of a device on which sharing is cheap, by each policy."""
+    options = CompileOptions(EMULATED)
+    run = Compilation(options, FINE, None)
+    variants = [replace(options, policy=policy) for policy in policies]
+    return dict(zip(policies, run.from_onnx(model, None, None, FINE, variants), strict=True))
