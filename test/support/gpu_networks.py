@@ -1,4 +1,4 @@
-"""Networks that an emulated GPU runs in a moment, each with a structure that schedules differ by."""
+"""Networks that an emulated GPU runs in a moment, of structures that schedules differ by."""
 
 from collections.abc import Sequence
 from dataclasses import replace
