@@ -217,7 +217,8 @@ def test_a_barrier_that_is_missing_is_reported(name: str):
     for number, (start, end) in enumerate(needed):
         image = dataclasses.replace(artifact.image, ptx=(text[:start] + text[end:]).encode())
         model = on_device(dataclasses.replace(artifact, image=image), number)
-        assert fault(model, name) in ("shared-race", "global-race")
+        # some order reads what is not yet written at all
+        assert fault(model, name) in ("shared-race", "global-race", "uninitialised-read")
 
 
 # -- models for GPUs
