@@ -26,9 +26,9 @@ from rcompiler.kernelgen.views import VIEWS
 _ABREAST = 4
 
 # What a piece of a result is read from: a value of the region, or None for the piece's fill.
-_Source = tuple[ir.Value | None, Piece]
+Source = tuple[ir.Value | None, Piece]
 # Writes a register tile from its first coordinates and its steps.
-_Leaf = Callable[[list[Linear], list[int]], None]
+Leaf = Callable[[list[Linear], list[int]], None]
 
 
 class TileWriter:
@@ -88,8 +88,8 @@ class TileWriter:
         ranges: list[Range],
         base: list[Linear],
         steps: list[int],
-        source: _Source,
-        whole: _Leaf,
+        source: Source,
+        whole: Leaf,
     ) -> None:
         """The register tiles of `inner` for one part of the reduction after the other."""
         assert self._root is not None and self._tiling.reduction_tile is not None
@@ -130,7 +130,7 @@ class TileWriter:
         self._loops(inner, ranges, base, steps, finish)
 
     def _root_positions(
-        self, source: _Source, positions: list[list[Linear]], lanes: int
+        self, source: Source, positions: list[list[Linear]], lanes: int
     ) -> list[list[Linear]]:
         """Which element of the reduction each result element comes from."""
         value, piece = source
@@ -153,7 +153,7 @@ class TileWriter:
         ranges: list[Range],
         base: list[Linear],
         steps: list[int],
-        leaf: _Leaf,
+        leaf: Leaf,
     ) -> None:
         if not order:
             leaf(base, steps)
@@ -207,7 +207,7 @@ class TileWriter:
         self,
         base: list[Linear],
         steps: list[int],
-        sources: list[_Source],
+        sources: list[Source],
         outputs: list[Buffer],
     ) -> None:
         """All positions of one register tile: reductions together, then the elementwise rest, then
@@ -228,7 +228,7 @@ class TileWriter:
                 for value, output in zip(values, outputs, strict=True):
                     self._store(value, output, output.offset(at), lanes)
 
-    def _values(self, sources: list[_Source], at: list[Linear], lanes: int) -> list[Val]:
+    def _values(self, sources: list[Source], at: list[Linear], lanes: int) -> list[Val]:
         """What each source has at the coordinates `at` of its result."""
         values = []
         for value, piece in sources:

@@ -29,7 +29,6 @@ from rcompiler.passes.schedule.program_ir import read_kernels
 # Of a block: enough to fill the four schedulers of an SM twice, and so few that each may have all
 # 255 registers.
 THREADS = 256
-_RESERVED = 1 << 10  # bytes of shared memory that the driver takes for each block (CUDA guide)
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class VdeviceToGpu(Pass):
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
-        room = device.memory[0].capacity - _RESERVED
+        room = fits.block_shared if (fits := device.residency) else device.memory[0].capacity
         features = SimtFeatures(
             self.threads, room, device.compute.warp, matrix_units(device), self.precision
         )

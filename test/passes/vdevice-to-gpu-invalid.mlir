@@ -31,7 +31,7 @@
 // -----
 
 // Stages of more than the shared memory of a block.
-// expected-error@+1 {{its tasks keep 262144 bytes in shared memory, and a block has 231424}}
+// expected-error@+1 {{its tasks keep 262144 bytes in shared memory, and a block has 232448}}
 "rtask.kernel"() ({
 ^bb0(%x: tensor<65536xf32>):
   %e = tensor.empty() : tensor<65536xf32>

@@ -126,19 +126,6 @@ class SimtEmitter(Emitter):
         self._varying.update(value.name for value in results)
         return results
 
-    def thread_below(self, limit: int) -> tuple[Linear, str | None]:
-        """The number of this thread, of those from `limit` on that of the last one before; and an
-        i1 whether it is one before, None if all are.
-        """
-        if limit >= self.threads:
-            return Linear.of(self.thread), None
-        last, number = self.index(Linear(limit - 1)), self.index(Linear(limit))
-        name = self.pure(f"arith.minsi {self.thread}, {last} : i64", [self.thread, last])
-        self.ranges[name] = limit
-        return Linear.of(name), self.pure(
-            f"arith.cmpi slt, {self.thread}, {number} : i64", [self.thread, number]
-        )
-
     def at_most(self, value: Linear, limit: int, most: int) -> tuple[Linear, str | None]:
         """`value`, which is below `most`, at most limit - 1; and an i1 whether it is below `limit`,
         None if it always is.

@@ -51,9 +51,8 @@ class MatrixProducts:
     def box(self, form: Form, extents: Sequence[int], tiling: Tiling) -> list[int]:
         """The part of a tile that is computed at once: one matrix product."""
         batch = self._batch(form, len(extents))
-        alone = [1 if d in batch else n for d, n in enumerate(extents)]
-        found, most = list(alone), MOST_SUMS * self._e.threads
-        while self._padded(form, found) > most:
+        found = [1 if d in batch else n for d, n in enumerate(extents)]
+        while self._padded(form, found) > MOST_SUMS * self._e.threads:
             largest = max(range(len(found)), key=lambda d: found[d])
             if found[largest] == 1:
                 break
@@ -150,11 +149,8 @@ class MatrixProducts:
         for operand, position in zip(product.operands, (first, second), strict=True):
             position, active = self._e.at_most(position, operand.positions, operand.filled)
             conditions.append(active)
-            for d, extent in zip(reversed(operand.dims), reversed(operand.extents), strict=True):
-                if d == operand.dims[0]:
-                    at[d] = position
-                else:
-                    position, at[d] = self._evaluator.split(position, extent)
+            for d, inner in operand.coordinates(position, self._evaluator.split).items():
+                at[d] = inner
         return at, self._e.all_of(conditions)
 
     def _thread(self) -> tuple[Linear, Linear]:

@@ -24,6 +24,7 @@ from rcompiler.kernelgen.value import item_bytes
 LEAST_STEPS = 8  # of a reduction: with fewer the barriers cost more than they save
 
 Coordinates = list[Linear]
+Split = Callable[[Linear, int], tuple[Linear, Linear]]
 # Where a sum of this thread is in the tile, and an i1 whether there is one, None if there always
 # is; what there is not is read at the last one that there is. Written where it is called.
 Element = Callable[[], tuple[Coordinates, str | None]]
@@ -89,6 +90,15 @@ class Operand:
         """Number of the position of the result element at `relative` coordinates in the tile."""
         strides = [math.prod(self.extents[k + 1 :]) for k in range(len(self.extents))]
         return Linear.weighted([relative[d] for d in self.dims], strides)
+
+    def coordinates(self, position: Linear, split: Split) -> dict[int, Linear]:
+        """The coordinates in the tile, by result dim, of a position; split: quotient and remainder
+        by a constant.
+        """
+        found = {}
+        for d, extent in zip(reversed(self.dims[1:]), reversed(self.extents[1:]), strict=True):
+            position, found[d] = split(position, extent)
+        return found | {d: position for d in self.dims[:1]}
 
 
 @dataclass(frozen=True)

@@ -85,17 +85,14 @@ class Staging:
         """The part behind, of the last one itself."""
         if part.is_constant:
             return Linear(min(part.constant + 1, parts - 1))
-        number, last = self._e.index(part + 1), self._e.index(Linear(parts - 1))
-        name = self._e.pure(f"arith.minsi {number}, {last} : i64", [number, last])
-        self._e.ranges[name] = parts
-        return Linear.of(name)
+        return self._e.at_most(part + 1, parts, parts + 1)[0]
 
     def _slots(self, operand: Operand, steps: int) -> list[tuple[Linear, Linear, str | None]]:
         """Of each element that this thread moves: step, position, and where it has one at all."""
         e, split = self._e, self._evaluator.split
         size, found = operand.filled * steps, []
         for first in range(0, size, e.threads):
-            number, active = e.thread_below(size - first)
+            number, active = e.at_most(Linear.of(e.thread), size - first, e.threads)
             number = number + first
             if operand.by_steps:
                 position, step = split(number, steps)
@@ -119,17 +116,13 @@ class Staging:
 
     def _element(self, operand: Operand, step: Linear, position: Linear) -> Val:
         """What the root multiplies at a step of the reduction and a position."""
-        evaluator, form, result = self._evaluator, self._product.form, dict[int, Linear]()
-        for d, extent in zip(reversed(operand.dims), reversed(operand.extents), strict=True):
-            inner = position
-            if d != operand.dims[0]:
-                position, inner = evaluator.split(position, extent)
-            result[d] = self._starts[d] + inner
+        evaluator, form = self._evaluator, self._product.form
+        inside = operand.coordinates(position, evaluator.split)
         at = self._reduction(form.root, step)
         for j, place in enumerate(form.loops):
             if place is not None:
                 d, distance = place
-                at[j] = result.get(d, Linear()) + distance
+                at[j] = self._starts[d] + inside[d] + distance if d in inside else Linear(distance)
         loops = [at[j] for j in range(len(form.loops))]
         return evaluator.operand(form.root, operand.number, loops, 0)
 

@@ -17,7 +17,7 @@ from rcompiler.kernelgen.simt.emitter import SimtEmitter
 from rcompiler.kernelgen.simt.product import Element, Form, Product, product_root
 from rcompiler.kernelgen.simt.products import Products
 from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, halved
-from rcompiler.kernelgen.tile import TileWriter, _Leaf, _Source
+from rcompiler.kernelgen.tile import Leaf, Source, TileWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.kernelgen.value import Val
 
@@ -126,7 +126,7 @@ class SimtTileWriter(TileWriter):
         self,
         plan: Product,
         starts: list[Linear],
-        source: _Source,
+        source: Source,
         elements: Sequence[Element],
         sums: Sequence[Val],
         output: Buffer,
@@ -151,7 +151,7 @@ class SimtTileWriter(TileWriter):
         ranges: list[Range],
         base: list[Linear],
         steps: list[int],
-        leaf: _Leaf,
+        leaf: Leaf,
     ) -> None:
         for choice in itertools.product(*(self._cover(d, ranges[d]) for d in order)):
             self._share_out(dict(zip(order, choice, strict=True)), base, steps, leaf)
@@ -177,7 +177,7 @@ class SimtTileWriter(TileWriter):
         return found
 
     def _share_out(
-        self, parts: dict[int, _Steps], base: list[Linear], steps: list[int], leaf: _Leaf
+        self, parts: dict[int, _Steps], base: list[Linear], steps: list[int], leaf: Leaf
     ) -> None:
         """All combinations of the steps of each dim; the last dim of `parts` changes fastest."""
         e = self._simt
@@ -218,7 +218,7 @@ class SimtTileWriter(TileWriter):
         self,
         base: list[Linear],
         steps: list[int],
-        sources: list[_Source],
+        sources: list[Source],
         outputs: list[Buffer],
     ) -> None:
         """All positions of one register tile: reductions together, then the elementwise rest, then
