@@ -43,7 +43,12 @@ class VdeviceToGpu(Pass):
         device = find_device(self.device)
         room = fits.block_shared if (fits := device.residency) else device.memory[0].capacity
         features = SimtFeatures(
-            self.threads, room, device.compute.warp, matrix_units(device), self.precision
+            self.threads,
+            room,
+            device.compute.warp,
+            matrix_units(device),
+            self.precision,
+            asynchronous=copies_asynchronously(device),
         )
         names = list(read_kernels(module))
         block = module.regions[0].blocks[0]
@@ -65,12 +70,17 @@ class VdeviceToGpu(Pass):
             block.append(view.operation)
 
 
+def copies_asynchronously(device: Device) -> bool:
+    """Whether there is cp.async: from compute capability 8.0 on."""
+    number = re.match(r"sm_(\d+)", device.level_name)
+    return device.kind == "cuda" and number is not None and int(number[1]) >= 80
+
+
 def matrix_units(device: Device) -> frozenset[str]:
     """Element types of the matrix units that products are written for: those of mma.sync as it is
     from compute capability 8.0 on.
     """
-    number = re.match(r"sm_(\d+)", device.level_name)
-    if device.kind != "cuda" or number is None or int(number[1]) < 80:
+    if not copies_asynchronously(device):
         return frozenset()
     return frozenset(name for name, _ in device.compute.matrix) & {"f16", "bf16", "tf32"}
 

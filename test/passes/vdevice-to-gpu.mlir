@@ -1,4 +1,5 @@
 // RUN: rc-opt %s -p vdevice-to-gpu --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-to-gpu{device=v100}' --split-input-file | filecheck %s --check-prefix OLD
 
 #id = affine_map<(d0) -> (d0)>
 
@@ -48,22 +49,54 @@
 
 // -----
 
-// A product of 32 x 64, the operands in shared memory in parts of 32 steps: barriers before it is used at all, and
-// once in each part, whose elements were fetched in the part before and go to one of two buffers.
-// CHECK:       gpu.module @rcompiler attributes {rcompiler.shared = [[BYTES:[1-9][0-9]*]] : i64}
+// A product of 32 x 64, the operands in shared memory in parts of 32 steps, as copies of 16 bytes of what lies in
+// memory: of three parts before the first one is multiplied, and of one more in each. A line of x has the 32 steps of a
+// position and 4 elements more, one of w the 64 positions of a step; both are read 16 bytes at a time. One barrier for
+// each part, behind the wait for all copies but those of the two parts that follow.
+// CHECK:       gpu.module @rcompiler attributes {rcompiler.shared = 51200 : i64}
 // CHECK-LABEL: func.func private @k_product
 // CHECK:       gpu.barrier
+// CHECK:       arith.muli %{{.*}}, %c36_i64
+// CHECK:       arith.muli %{{.*}}, %c128_i64
+// CHECK-COUNT-3: nvvm.cp.async.shared.global %{{.*}}, 16, cache = cg : !llvm.ptr<3>, !llvm.ptr<1>
+// CHECK-NEXT:  nvvm.cp.async.commit.group
+// CHECK-COUNT-3: nvvm.cp.async.shared.global %{{.*}}, 16, cache = cg
+// CHECK-NEXT:  nvvm.cp.async.commit.group
+// CHECK-COUNT-3: nvvm.cp.async.shared.global %{{.*}}, 16, cache = cg
+// CHECK-NEXT:  nvvm.cp.async.commit.group
+// CHECK-NOT:   nvvm.cp.async.shared
 // CHECK:       %{{.*}} = scf.for %[[PART:.*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args({{.*}}%cst
-// CHECK:         %[[HALF:.*]] = arith.remui %[[PART]], %c2_i64
-// CHECK:         llvm.store {{.*}} : f32, !llvm.ptr<3>
-// CHECK:         gpu.barrier
-// CHECK:         llvm.load {{.*}} : !llvm.ptr<1> -> f32
-// CHECK:         llvm.load {{.*}} : !llvm.ptr<3> -> f32
+// CHECK-NEXT:    nvvm.cp.async.wait.group 2
+// CHECK-NEXT:    gpu.barrier
+// CHECK:         %[[NEW:.*]] = arith.addi %[[PART]], %c3_i64
+// CHECK:         %[[THERE:.*]] = arith.cmpi slt, %[[NEW]], %c4_i64
+// CHECK:         arith.remui %[[NEW]], %c4_i64
+// CHECK:         scf.if %[[THERE]] {
+// CHECK-COUNT-3:   nvvm.cp.async.shared.global %{{.*}}, 16, cache = cg
+// CHECK:         nvvm.cp.async.commit.group
+// CHECK:         arith.remui %[[PART]], %c4_i64
+// CHECK-COUNT-4: llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<3> -> vector<4xf32>
 // CHECK:         math.fma
 // CHECK-NOT:     gpu.barrier
 // CHECK:         scf.yield
 // CHECK:       llvm.store {{.*}} : f32, !llvm.ptr<1>
 // CHECK:       return
+// Before compute capability 8.0 the elements go by way of registers: those of a part are fetched while the part before
+// is multiplied, and stored to one of two buffers.
+// OLD:         gpu.module @rcompiler attributes {rcompiler.shared = [[BYTES:[1-9][0-9]*]] : i64}
+// OLD-LABEL:   func.func private @k_product
+// OLD-NOT:     nvvm.cp.async
+// OLD:         gpu.barrier
+// OLD:         %{{.*}} = scf.for %[[PART:.*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args({{.*}}%cst
+// OLD:           arith.remui %[[PART]], %c2_i64
+// OLD:           llvm.store {{.*}} : f32, !llvm.ptr<3>
+// OLD:           gpu.barrier
+// OLD:           llvm.load {{.*}} : !llvm.ptr<1> -> f32
+// OLD:           llvm.load {{.*}} : !llvm.ptr<3> -> vector<4xf32>
+// OLD:           math.fma
+// OLD-NOT:       gpu.barrier
+// OLD:           scf.yield
+// OLD:         return
 "rtask.kernel"() ({
 ^bb0(%x: tensor<32x128xf32>, %w: tensor<128x64xf32>):
   %zero = arith.constant 0.0 : f32
@@ -79,6 +112,54 @@
 }) {estimated_ns = 3.0 : f64, grid = array<i64: 1, 1>, kind = "contraction", lanes = 32 : i64, on_chip_bytes = 96 : i64,
     order = array<i64: 0, 1>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]],
     register_tile = array<i64: 4, 64>, registers = 4 : i64, source = "test", sym_name = "k_product", tasks = 1 : i64,
+    tile = array<i64: 32, 64>, vector_dim = 1 : i64, writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// x is negated on its way, so its elements go by way of registers; those of w, of which the last 8 columns are padding,
+// are copied 16 bytes at a time, or none of them. Both in the same loop: what is kept and what is copied is there behind
+// one barrier.
+// CHECK-LABEL: func.func private @k_mixed
+// CHECK:       %[[THERE:.*]] = arith.cmpi slt, %{{.*}}, %c56_i64
+// CHECK:       %[[BYTES:.*]] = arith.select %[[THERE]], %c16_i32, %c0_i32
+// CHECK:       nvvm.cp.async.shared.global %{{.*}}, 16, cache = cg, %[[BYTES]] : !llvm.ptr<3>, !llvm.ptr<1>, i32
+// CHECK:       arith.negf
+// CHECK:       scf.for
+// CHECK:         llvm.store {{.*}} : f32, !llvm.ptr<3>
+// CHECK:         nvvm.cp.async.wait.group 2
+// CHECK-NEXT:    gpu.barrier
+// CHECK:         nvvm.cp.async.shared.global
+// CHECK:         nvvm.cp.async.commit.group
+// CHECK:         arith.negf
+// CHECK:         math.fma
+// CHECK-NOT:     gpu.barrier
+// CHECK:         scf.yield
+// CHECK:       return
+"rtask.kernel"() ({
+^bb0(%x: tensor<32x128xf32>, %v: tensor<128x56xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<32x64xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<32x64xf32>) -> tensor<32x64xf32>
+  %d = tensor.empty() : tensor<32x128xf32>
+  %n = linalg.generic {indexing_maps = [affine_map<(m, k) -> (m, k)>, affine_map<(m, k) -> (m, k)>], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<32x128xf32>) outs(%d : tensor<32x128xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = arith.negf %l : f32
+    linalg.yield %s : f32
+  } -> tensor<32x128xf32>
+  %w = tensor.pad %v low[0, 0] high[0, 8] {
+  ^bb0(%i: index, %j: index):
+    tensor.yield %zero : f32
+  } : tensor<128x56xf32> to tensor<128x64xf32>
+  %a = linalg.generic {indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%n, %w : tensor<32x128xf32>, tensor<128x64xf32>) outs(%f : tensor<32x64xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<32x64xf32>
+  "rtask.yield"(%a) : (tensor<32x64xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1, 1>, kind = "contraction", lanes = 32 : i64, on_chip_bytes = 96 : i64,
+    order = array<i64: 0, 1>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]],
+    register_tile = array<i64: 4, 64>, registers = 4 : i64, source = "test", sym_name = "k_mixed", tasks = 1 : i64,
     tile = array<i64: 32, 64>, vector_dim = 1 : i64, writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
 
 // -----

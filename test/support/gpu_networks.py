@@ -63,6 +63,13 @@ def long_sum() -> ModelProto:
     return g.model(output=(g.op("Relu", g.matmul(x, 64)), (1, 64)))
 
 
+def products() -> ModelProto:
+    """Two products whose operands come to shared memory in several parts, the last a short one."""
+    g = Graph("products", 5)
+    y = g.op("Relu", g.matmul(g.input("input", (24, 200)), 72, name="first"))
+    return g.model(output=(g.matmul(y, 40, name="second"), (24, 40)))
+
+
 NETWORKS = {
     "mlp": mlp,
     "lstm": lstm,
@@ -70,6 +77,7 @@ NETWORKS = {
     "depthwise": depthwise_block,
     "attention": attention_block,
     "split-k": long_sum,
+    "products": products,
 }
 
 # Work so small is worth sharing only where that costs next to nothing.

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.value import BITS, Val
+from rcompiler.kernelgen.value import BITS, Val, item_bytes
 
 GLOBAL, SHARED = "!llvm.ptr<1>", "!llvm.ptr<3>"
 _COPY = "mov.b64 $0, $1;"
@@ -144,6 +144,11 @@ class SimtEmitter(Emitter):
         text = f"arith.select {condition}, {then.name}, {other.name} : {then.type}"
         return self.op(text, [Val(condition, "i1"), then, other], then.element)
 
+    def tf32(self, value: Val) -> Val:
+        """The bits of an f32 rounded to 10 bits of the fraction, to nearest, ties away from 0."""
+        text = f"nvvm.convert.float.to.tf32 {value.name} {{rnd = #nvvm.fp_rnd_mode<rna>}}"
+        return self.op(text, [value], "i32")
+
     def part(self, name: str, number: int, type_: str) -> str:
         """A field of a struct."""
         return self.pure(f"llvm.extractvalue {name}[{number}] : {type_}", [name])
@@ -189,6 +194,42 @@ class SimtEmitter(Emitter):
             return []
 
         self.branch(condition, then, lambda: [])
+
+    # -- shared memory
+    def load_run(self, pointer: str, element: str, offset: Linear, count: int) -> list[Val]:
+        """Neighbours from a multiple of `count` elements on, as one access."""
+        if count == 1:
+            return [self.load(pointer, element, offset, 0, readonly=False)]
+        address, type_ = self.address(pointer, element, offset), self.pointer_type(pointer)
+        name, kind = self.define(self.fresh()), f"vector<{count}x{element}>"
+        aligned = f"{{alignment = {count * item_bytes(element)} : i64}}"
+        self.line(f"{name} = llvm.load {address} {aligned} : {type_} -> {kind}")
+        if self.varies(*(symbol for symbol, _ in offset.terms)):
+            self._varying.add(name)
+        return [self.lane(Val(name, element, count), k) for k in range(count)]
+
+    def copy(self, target: str, source: str, size: int, there: str | None) -> None:
+        """Start to copy `size` bytes of global memory to shared memory; zeros where the i1 `there`
+        does not hold.
+        """
+        operands, types = f"{target}, {source}, {size}", f"{SHARED}, {GLOBAL}"
+        cache = "cg" if size == 16 else "ca"  # blocks share lines rather than threads
+        if there is None:
+            self.line(f"nvvm.cp.async.shared.global {operands}, cache = {cache} : {types}")
+            return
+        whole, none = self._word(size), self._word(0)
+        filled = self.pure(f"arith.select {there}, {whole}, {none} : i32", [there, whole, none])
+        self.line(
+            f"nvvm.cp.async.shared.global {operands}, cache = {cache}, {filled} : {types}, i32"
+        )
+
+    def commit_copies(self) -> None:
+        """The copies that this thread has started since the last time are a group."""
+        self.line("nvvm.cp.async.commit.group")
+
+    def wait_for_copies(self, groups: int) -> None:
+        """Until all groups of this thread but the last `groups` are copied."""
+        self.line(f"nvvm.cp.async.wait.group {groups}")
 
     def barrier(self) -> None:
         """All threads of the block meet; what they wrote before is seen by all behind it."""

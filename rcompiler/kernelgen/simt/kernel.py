@@ -16,14 +16,15 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+from rcompiler.kernelgen.evaluate import Buffer
 from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
-from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, SimtEmitter
+from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.products import Products
-from rcompiler.kernelgen.simt.reduction import WarpReducer, by_warps
+from rcompiler.kernelgen.simt.reduction import by_warps
 from rcompiler.kernelgen.simt.tile import SimtTileWriter
+from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.stages import Stage, stages_of
 from rcompiler.kernelgen.tiling import Range, Tiling
 
@@ -32,7 +33,7 @@ from rcompiler.kernelgen.tiling import Range, Tiling
 class SimtFeatures:
     """What code generation must know: threads of a block, and of a warp; bytes of shared memory
     that a block may have; element types that the device has matrix units for, and how factors of
-    f32 are multiplied.
+    f32 are multiplied; whether threads copy to shared memory without waiting for it.
     """
 
     threads: int
@@ -40,6 +41,7 @@ class SimtFeatures:
     warp: int = 32
     units: frozenset[str] = frozenset()
     precision: str = "f32"
+    asynchronous: bool = False
 
 
 class SimtKernelWriter(KernelWriter):
@@ -60,13 +62,14 @@ class SimtKernelWriter(KernelWriter):
         super().__init__(kernel, self._simt)
         self._simt.pointer("%workspace", SHARED)
 
-    def _new_evaluator(self) -> Evaluator:
-        evaluator = _SimtEvaluator(self._simt, self._buffers, alone=self._sequential)
+    def _new_evaluator(self) -> SimtEvaluator:
+        evaluator = SimtEvaluator(self._simt, self._buffers, alone=self._sequential)
         features = self._features
         kept = max((stage.end for stage in self._stages), default=0)
         self._simt.shared = kept
+        workspace = Workspace(kept, features.shared, features.asynchronous)
         self._products = Products(
-            evaluator, self._simt, kept, features.shared, features.units, features.precision
+            evaluator, self._simt, workspace, features.units, features.precision
         )
         return evaluator
 
@@ -112,26 +115,6 @@ class SimtKernelWriter(KernelWriter):
         buffer = super()._stage(stage, ranges)
         self._simt.barrier()
         return buffer
-
-
-class _SimtEvaluator(Evaluator):
-    """Reads tensor elements for one thread."""
-
-    def __init__(
-        self, emitter: SimtEmitter, buffers: dict[ir.Value, Buffer], *, alone: bool
-    ) -> None:
-        """alone: one thread runs the body, so none can share in its sums."""
-        super().__init__(emitter, buffers)
-        if not alone:
-            self.reducer = WarpReducer(self, emitter)
-        self._scratch = _NoScratch(self)
-
-
-class _NoScratch(Scratch):
-    """Rows in a memory of each thread would be slower than to compute their values again."""
-
-    def columns(self, generic: Generic) -> list[int]:
-        return []
 
 
 def _width(kernel: ir.Operation, warp: int) -> int:

@@ -4,8 +4,6 @@ The first factor's positions are rows and the second's are columns; each warp ha
 Products are exact in f32 and add in f32, 16 steps of the reduction (tf32: 8) at a time from its
 first step on, whatever the tile: no tile changes a bit.
 
-Operands lie as (step, position), so the 8x8 blocks that ldmatrix moves are turned on the way
-(`.trans`), those of both factors alike.
 """
 
 from __future__ import annotations
@@ -16,41 +14,33 @@ from collections.abc import Sequence
 from functools import partial
 
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.evaluate import Evaluator
-from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
-from rcompiler.kernelgen.simt.product import (
-    Coordinates,
-    Element,
-    Form,
-    Operand,
-    Product,
-    is_by_steps,
-)
+from rcompiler.kernelgen.simt.emitter import SimtEmitter
+from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
+from rcompiler.kernelgen.simt.fragments import COLUMNS, ROWS, STORED, Fragments
+from rcompiler.kernelgen.simt.operand import Side, is_by_steps, odd_pitch
+from rcompiler.kernelgen.simt.operand_ring import OperandRing, Starts
+from rcompiler.kernelgen.simt.product import Coordinates, Element, Form, Product
 from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, MOST_VALUES
-from rcompiler.kernelgen.simt.staging import Staging
+from rcompiler.kernelgen.simt.source import Reading
+from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
 
-ROWS, COLUMNS = 16, 8  # of one instruction
 _STEPS = {"f16": 16, "bf16": 16, "tf32": 8}  # of one instruction
-_STORED = {"f16": "f16", "bf16": "bf16", "tf32": "f32"}
 _PARTS = (32, 16, 8)  # steps in one part, the most first
-# Elements between the rows of an operand: 16 bytes, as ldmatrix reads them, and no two of the eight
-# rows of a block in one bank; of tf32, which is read by 4 steps x 8 positions, the same.
-_PAD = 8
 
 
 class MatrixProducts:
     """Plans and writes products for the matrix units."""
 
-    def __init__(self, evaluator: Evaluator, emitter: SimtEmitter, start: int, room: int) -> None:
-        """start: first byte of the workspace that is free; room: bytes of all of it."""
-        self._evaluator, self._e = evaluator, emitter
-        self._start, self._room = start, room
+    def __init__(
+        self, evaluator: SimtEvaluator, emitter: SimtEmitter, workspace: Workspace
+    ) -> None:
+        self._evaluator, self._e, self._workspace = evaluator, emitter, workspace
 
     def box(self, form: Form, extents: Sequence[int], tiling: Tiling) -> list[int]:
         """The part of a tile that is computed at once: one matrix product."""
-        batch = self._batch(form, len(extents))
+        batch = form.batch(len(extents))
         found = [1 if d in batch else n for d, n in enumerate(extents)]
         while self._padded(form, found) > MOST_SUMS * self._e.threads:
             largest = max(range(len(found)), key=lambda d: found[d])
@@ -58,12 +48,6 @@ class MatrixProducts:
                 break
             found[largest] = -(-found[largest] // 2)
         return found
-
-    @staticmethod
-    def _batch(form: Form, rank: int) -> set[int]:
-        """Result dims that are neither rows nor columns."""
-        first, second = (set(dims) for dims in form.used)
-        return {d for d in range(rank) if (d in first) == (d in second)}
 
     def _padded(self, form: Form, extents: Sequence[int]) -> int:
         """Sums of a block, those that hang over included."""
@@ -92,48 +76,51 @@ class MatrixProducts:
         positions = math.prod(extents[d] for d in form.used[factor])
         return -(-positions // (shares[factor] * (ROWS, COLUMNS)[factor]))
 
-    def plan(self, form: Form, extents: Sequence[int], tiling: Tiling) -> Product | None:
+    def plan(self, reading: Reading, extents: Sequence[int], tiling: Tiling) -> Product | None:
         """None if even the smallest part does not fit the shared memory."""
+        form = reading.form
         assert form.unit is not None
         shares = self._shares(form, extents)
+        first, second = (self._side(form, k, extents, tiling, shares) for k in (0, 1))
+        tiles = self._tiles(form, extents, shares, 0), self._tiles(form, extents, shares, 1)
         choices = [s for s in _PARTS if s % _STEPS[form.unit] == 0]
         for steps in choices:
-            first = self._operand(form, 0, extents, tiling, shares, self._start)
-            behind = self._start + first.bytes(steps)
-            second = self._operand(form, 1, extents, tiling, shares, behind)
-            tiles = self._tiles(form, extents, shares, 0), self._tiles(form, extents, shares, 1)
-            product = Product(form, (first, second), steps, shares, tiles)
+            pitches = [_pitch(side, steps) for side in (first, second)]
+            found = self._workspace.operands(
+                self._evaluator, reading, (first, second), pitches, steps
+            )
+            if found is None:
+                continue
+            product = Product(form, found, steps, shares, tiles)
             values = 4 * math.prod(tiles) + product.fetched(self._e.threads)
-            few = values <= MOST_VALUES or steps == choices[-1]
-            if product.end <= self._room and few:
+            if values <= MOST_VALUES or steps == choices[-1]:
                 return product
         return None
 
-    def _operand(
+    def _side(
         self,
         form: Form,
         factor: int,
         extents: Sequence[int],
         tiling: Tiling,
         shares: Sequence[int],
-        offset: int,
-    ) -> Operand:
+    ) -> Side:
         assert form.unit is not None
         number = form.factors[factor]
         dims = tuple(sorted(form.used[factor], key=lambda d: (d == tiling.vector_dim, d)))
         sizes = tuple(extents[d] for d in dims)
         side = (ROWS, COLUMNS)[factor]
         covered = shares[factor] * self._tiles(form, extents, shares, factor) * side
-        by_steps, element = is_by_steps(form.root, number), _STORED[form.unit]
-        return Operand(number, element, dims, sizes, covered, covered + _PAD, by_steps, offset)
+        by_steps, element = is_by_steps(form.root, number), STORED[form.unit]
+        return Side(number, element, dims, sizes, covered, by_steps)
 
     # -- code
-    def elements(self, product: Product, extents: Sequence[int], tiling: Tiling) -> list[Element]:
+    def elements(self, product: Product, rank: int) -> list[Element]:
         """Every sum of a thread."""
         rows, columns = product.tiles
         order = itertools.product(range(rows), range(columns), (0, 1), (0, 1))
         return [
-            partial(self._element, product, len(extents), i * ROWS + 8 * h, j * COLUMNS + c)
+            partial(self._element, product, rank, i * ROWS + 8 * h, j * COLUMNS + c)
             for i, j, h, c in order
         ]
 
@@ -163,53 +150,41 @@ class MatrixProducts:
         parts = self._evaluator.split(warp, product.shares[1])
         return parts[factor] * (product.tiles[factor] * (ROWS, COLUMNS)[factor])
 
-    def sums(
-        self,
-        product: Product,
-        starts: Sequence[Linear],
-        begin: Sequence[Val],
-        relative: Sequence[Coordinates],
-    ) -> list[Val]:
-        """The sums at `relative` coordinates in the tile that begins at `starts`; begin: what they
-        start with.
-        """
+    def sums(self, product: Product, reading: Reading, begin: Sequence[Val]) -> list[Val]:
+        """The sums of this thread; begin: what they start with."""
         unit = product.form.unit
         assert unit is not None
         granule = _STEPS[unit]
-        staging = Staging(
-            self._evaluator, self._e, product, starts, granule, lambda v: self._stored(v, unit)
+        ring = OperandRing(
+            self._evaluator, self._e, product, reading, granule, lambda v: self._stored(v, unit)
         )
-        fragments = Fragments(self._evaluator, self._e, product, staging)
+        fragments = Fragments(self._evaluator, self._e, product, ring)
         lane, warp = self._thread()
         corners = [self._corner(product, warp, k) for k in (0, 1)]
 
-        def multiply(sums: list[Val], steps: int, half: Linear) -> list[Val]:
+        def multiply(sums: list[Val], steps: int, starts: Starts) -> list[Val]:
             rows, columns = product.tiles
             for first in range(0, steps, granule):
-                a = fragments.rows(lane, corners[0], rows, first, half)
-                b = fragments.columns(lane, corners[1], columns, first, half)
+                a = fragments.rows(lane, corners[0], rows, first, starts[0])
+                b = fragments.columns(lane, corners[1], columns, first, starts[1])
                 for i in range(rows):
                     for j in range(columns):
                         here = slice(4 * (i * columns + j), 4 * (i * columns + j) + 4)
                         sums[here] = self._mma(unit, a[i], b[j], sums[here])
             return sums
 
-        return staging.run(list(begin), multiply)
+        return ring.run(list(begin), multiply)
 
     def _stored(self, value: Val, unit: str) -> Val:
         """An element as the unit multiplies it, rounded to nearest."""
-        e, element = self._e, _STORED[unit]
+        e, element = self._e, STORED[unit]
         if unit != "tf32" and value.element == element:
             return value
         wide = self._evaluator.body._widen(value)
         if unit != "tf32":
             return e.op(f"arith.truncf {wide.name} : f32 to {element}", [wide], element)
-        # cvt.rna.tf32.f32: 13 bits of the fraction go, half of them away from zero
-        bits = e.op(f"arith.bitcast {wide.name} : f32 to i32", [wide], "i32")
-        half, kept = e.constant(1 << 12, "i32"), e.constant(-1 << 13, "i32")
-        up = e.op(f"arith.addi {bits.name}, {half.name} : i32", [bits, half], "i32")
-        cut = e.op(f"arith.andi {up.name}, {kept.name} : i32", [up, kept], "i32")
-        return e.op(f"arith.bitcast {cut.name} : i32 to f32", [cut], "f32")
+        bits = e.tf32(wide)
+        return e.op(f"llvm.bitcast {bits.name} : i32 to f32", [bits], "f32")
 
     def _mma(self, unit: str, a: Sequence[str], b: Sequence[str], sums: Sequence[Val]) -> list[Val]:
         """The four sums of this thread after one instruction."""
@@ -237,83 +212,10 @@ class MatrixProducts:
         return [Val(e.part(name, k, result), "f32") for k in range(4)]
 
 
-class Fragments:
-    """What the threads of a warp hold of the operands of one instruction."""
-
-    def __init__(
-        self, evaluator: Evaluator, emitter: SimtEmitter, product: Product, staging: Staging
-    ) -> None:
-        self._evaluator, self._e = evaluator, emitter
-        self._product, self._staging = product, staging
-
-    def rows(
-        self, lane: Linear, corner: Linear, count: int, first: int, half: Linear
-    ) -> list[list[str]]:
-        """Four registers of 16 rows each, from step `first` of the part on."""
-        operand, split = self._product.operands[0], self._evaluator.split
-        start = self._start(operand, first, half) + corner
-        if operand.element == "f32":
-            quad, inside = split(lane, 4)
-            base = start + inside * operand.row + quad
-            return [
-                [self._word(operand, base + (i * ROWS + 8 * r + 4 * s * operand.row))
-                 for s in (0, 1) for r in (0, 1)]
-                for i in range(count)
-            ]  # fmt: skip
-        block, line = split(lane, 8)
-        later, lower = split(block, 2)
-        base = start + (later * 8 + line) * operand.row + lower * 8
-        return [self._blocks(operand, base + i * ROWS, 4) for i in range(count)]
-
-    def columns(
-        self, lane: Linear, corner: Linear, count: int, first: int, half: Linear
-    ) -> list[list[str]]:
-        """Two registers of 8 columns each, from step `first` of the part on."""
-        operand, split = self._product.operands[1], self._evaluator.split
-        start = self._start(operand, first, half) + corner
-        if operand.element == "f32":
-            quad, inside = split(lane, 4)
-            base = start + inside * operand.row + quad
-            return [
-                [self._word(operand, base + (j * COLUMNS + 4 * s * operand.row)) for s in (0, 1)]
-                for j in range(count)
-            ]
-        block, line = split(lane, 8)
-        right, later = split(block, 2)
-        base = start + (later * 8 + line) * operand.row
-        found: list[list[str]] = []
-        for j in range(0, count - 1, 2):  # two at a time
-            four = self._blocks(operand, base + right * 8 + j * COLUMNS, 4)
-            found += [four[:2], four[2:]]
-        if count % 2:
-            found.append(self._blocks(operand, base + (count - 1) * COLUMNS, 2))
-        return found
-
-    def _start(self, operand: Operand, first: int, half: Linear) -> Linear:
-        return half * operand.half(self._product.steps) + first * operand.row
-
-    def _word(self, operand: Operand, place: Linear) -> str:
-        """An element of f32 as an i32."""
-        e, pointer = self._e, self._staging.pointer(operand)
-        value = e.load(pointer, operand.element, place, 0, readonly=False)
-        return e.op(f"arith.bitcast {value.name} : f32 to i32", [value], "i32").name
-
-    def _blocks(self, operand: Operand, place: Linear, count: int) -> list[str]:
-        """A register of each of `count` blocks of 8 x 8; each lane names a line of one of them."""
-        e, pointer = self._e, self._staging.pointer(operand)
-        address = e.address(pointer, operand.element, place)
-        result = f"!llvm.struct<({', '.join(['i32'] * count)})>"
-        name = e.define(e.fresh("f"))
-        e.line(
-            f"{name} = nvvm.ldmatrix {address} {{num = {count} : i32, "
-            "layout = #nvvm.mma_layout<col>, shape = #nvvm.ld_st_matrix_shape<m = 8, n = 8>, "
-            f"eltType = #nvvm.ld_st_matrix_elt_type<b16>}} : ({SHARED}) -> {result}"
-        )
-        words = [e.part(name, k, result) for k in range(count)]
-        if operand.element == "bf16":
-            return words
-        halves = [Val(word, "i32") for word in words]
-        return [
-            e.op(f"llvm.bitcast {word.name} : i32 to vector<2xf16>", [word], "f16", 2).name
-            for word in halves
-        ]
+def _pitch(side: Side, steps: int) -> int:
+    """Elements of a line without bank conflicts: of lines of steps, and all that ldmatrix reads,
+    eight neighbouring lines are read at a time; of positions of tf32, 4 lines x 8 elements.
+    """
+    if side.by_steps or side.element != "f32":
+        return odd_pitch(steps if side.by_steps else side.filled, side.item)
+    return side.filled + (8 - side.filled) % 16

@@ -1,9 +1,8 @@
-"""What a block computes together: products of two operands, and how they lie in shared memory.
+"""What a block computes together: products of two operands.
 
-An operand's elements in shared memory are (reduction step, position): a position is one combination
-of the result coordinates that the operand depends on, so a convolution is an implicit matrix
-product (its windows are written out as they are stored), and whatever the operator computes its
-operands from is computed once per element and block.
+A position of an operand is one combination of the result coordinates that it depends on, so a
+convolution is an implicit matrix product (its windows are written out as they are stored), and
+whatever the operator computes its operands from is computed once per element and block.
 """
 
 from __future__ import annotations
@@ -16,15 +15,13 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.dot_group import dot_group
-from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
+from rcompiler.kernelgen.region import Generic, element_of
 from rcompiler.kernelgen.running_sums import reduction_root
-from rcompiler.kernelgen.stages import ALIGNMENT
-from rcompiler.kernelgen.value import item_bytes
+from rcompiler.kernelgen.simt.operand import Operand
 
 LEAST_STEPS = 8  # of a reduction: with fewer the barriers cost more than they save
 
 Coordinates = list[Linear]
-Split = Callable[[Linear, int], tuple[Linear, Linear]]
 # Where a sum of this thread is in the tile, and an i1 whether there is one, None if there always
 # is; what there is not is read at the last one that there is. Written where it is called.
 Element = Callable[[], tuple[Coordinates, str | None]]
@@ -51,79 +48,40 @@ class Form:
         """Of the reduction."""
         return math.prod(self.root.sizes[d] for d in self.root.reduction_dims)
 
-
-@dataclass(frozen=True)
-class Operand:
-    """One factor in shared memory.
-
-    number: of the root's operands; element: as it is stored; dims: result dims that it depends on,
-    the one that changes fastest last; extents: of the tile along them; filled: positions that
-    are stored, those beyond the tile like its last one; row: elements from one step to the next;
-    by_steps: whether neighbours in global memory are steps of the reduction; offset: of the first
-    buffer in the workspace, in bytes.
-    """
-
-    number: int
-    element: str
-    dims: tuple[int, ...]
-    extents: tuple[int, ...]
-    filled: int
-    row: int
-    by_steps: bool
-    offset: int
-
-    @property
-    def positions(self) -> int:
-        """Positions in the tile."""
-        return math.prod(self.extents)
-
-    def half(self, steps: int) -> int:
-        """Elements of one of its two buffers."""
-        item = item_bytes(self.element)
-        return -(-steps * self.row * item // ALIGNMENT) * ALIGNMENT // item
-
-    def bytes(self, steps: int) -> int:
-        """Of both buffers."""
-        return 2 * self.half(steps) * item_bytes(self.element)
-
-    def position(self, relative: Sequence[Linear]) -> Linear:
-        """Number of the position of the result element at `relative` coordinates in the tile."""
-        strides = [math.prod(self.extents[k + 1 :]) for k in range(len(self.extents))]
-        return Linear.weighted([relative[d] for d in self.dims], strides)
-
-    def coordinates(self, position: Linear, split: Split) -> dict[int, Linear]:
-        """The coordinates in the tile, by result dim, of a position; split: quotient and remainder
-        by a constant.
-        """
-        found = {}
-        for d, extent in zip(reversed(self.dims[1:]), reversed(self.extents[1:]), strict=True):
-            position, found[d] = split(position, extent)
-        return found | {d: position for d in self.dims[:1]}
+    def batch(self, rank: int) -> set[int]:
+        """Result dims that are neither rows nor columns."""
+        first, second = (set(dims) for dims in self.used)
+        return {d for d in range(rank) if (d in first) == (d in second)}
 
 
 @dataclass(frozen=True)
 class Product:
     """How a block computes a tile of a product.
 
-    steps: of the reduction in one part. shares: along the result dims, the register tile of a group
-    of threads; of a matrix unit, the warps along the positions of each operand. tiles: of a matrix
-    unit, those that a warp has along the positions of each operand.
+    steps: of the reduction in one part.
+
+    By multiply-adds: shares, tiles, runs, lanes are those of a `ThreadGrid`. By a matrix unit:
+    shares are the warps along rows (positions of the first operand) and columns (of the second),
+    tiles those of one instruction that a warp has along them.
     """
 
     form: Form
     operands: tuple[Operand, Operand]
     steps: int
     shares: tuple[int, ...]
-    tiles: tuple[int, int] = (0, 0)
+    tiles: tuple[int, ...]
+    runs: tuple[int, int] = (1, 1)
+    lanes: tuple[int, int] = (1, 1)
 
     def fetched(self, threads: int) -> int:
-        """Elements of one part that a thread moves."""
-        return sum(-(-operand.filled * self.steps // threads) for operand in self.operands)
+        """Elements of one part that a thread keeps in registers."""
+        kept = (operand for operand in self.operands if not operand.width)
+        return sum(-(-operand.filled * self.steps // threads) for operand in kept)
 
     @property
     def end(self) -> int:
         """Byte of the workspace behind it."""
-        return self.operands[1].offset + self.operands[1].bytes(self.steps)
+        return max(operand.end for operand in self.operands)
 
 
 def product_root(value: ir.Value) -> ir.Operation | None:
@@ -181,16 +139,6 @@ def form_of(
         found = {loops[j] for j in root.operand_dims[number]} - {None}
         used.append(tuple(sorted({d for d, _ in filter(None, found) if d >= 0})))
     return Form(root, factors, loops, (used[0], used[1]), unit)
-
-
-def is_by_steps(root: Generic, number: int) -> bool:
-    """Whether neighbours of an operand in memory are steps of the reduction."""
-    last: set[int] = set()
-    operand = root.operands[number]
-    for size, expression in zip(shape_of(operand), root.maps[number].results, strict=True):
-        if size > 1:
-            last = dims_of(expression)
-    return bool(last) and last <= set(root.reduction_dims)
 
 
 def _loops(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.region import Generic, element_of
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
+from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.matrix_product import MatrixProducts
 from rcompiler.kernelgen.simt.product import (
     Coordinates,
@@ -18,6 +18,8 @@ from rcompiler.kernelgen.simt.product import (
     form_of,
 )
 from rcompiler.kernelgen.simt.scalar_product import ScalarProducts
+from rcompiler.kernelgen.simt.source import Reading
+from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
 
@@ -27,21 +29,19 @@ class Products:
 
     def __init__(
         self,
-        evaluator: Evaluator,
+        evaluator: SimtEvaluator,
         emitter: SimtEmitter,
-        start: int,
-        room: int,
+        workspace: Workspace,
         units: frozenset[str],
         precision: str,
     ) -> None:
-        """start: first byte of the workspace behind the stages; room: bytes of all of it. units:
-        element types that the device has matrix units for; precision: how factors of f32 are
-        multiplied, "f32" or one of these.
+        """units: element types that the device has matrix units for; precision: how factors of f32
+        are multiplied, "f32" or one of these.
         """
         self._evaluator, self._e = evaluator, emitter
         self._units, self._precision = units, precision
-        self._scalar = ScalarProducts(evaluator, emitter, start, room)
-        self._matrix = MatrixProducts(evaluator, emitter, start, room)
+        self._scalar = ScalarProducts(evaluator, emitter, workspace)
+        self._matrix = MatrixProducts(evaluator, emitter, workspace)
 
     def form(self, root: Generic, at: Coordinates, symbols: Sequence[str]) -> Form | None:
         """See `product.form_of`."""
@@ -63,26 +63,26 @@ class Products:
         """The part of a tile that is computed at once."""
         return self._of(form).box(form, extents, tiling)
 
-    def plan(self, form: Form, extents: Sequence[int], tiling: Tiling) -> Product | None:
-        """None if each thread had better compute its part of the tile by itself."""
-        product = self._of(form).plan(form, extents, tiling)
+    def plan(
+        self, form: Form, starts: Sequence[Linear], extents: Sequence[int], tiling: Tiling
+    ) -> Product | None:
+        """starts, extents: of the tile. None if each thread had better compute its part of it by
+        itself.
+        """
+        product = self._of(form).plan(Reading(form, starts), extents, tiling)
         if product is not None:
             self._e.shared = max(self._e.shared, product.end)
         return product
 
-    def elements(self, product: Product, extents: Sequence[int], tiling: Tiling) -> list[Element]:
-        """Every sum of a thread."""
-        return self._of(product.form).elements(product, extents, tiling)
+    def elements(self, product: Product, rank: int) -> list[Element]:
+        """Every sum of a thread; rank: of the result."""
+        return self._of(product.form).elements(product, rank)
 
     def sums(
-        self,
-        product: Product,
-        starts: Sequence[Linear],
-        positions: Sequence[Coordinates],
-        relative: Sequence[Coordinates],
+        self, product: Product, starts: Sequence[Linear], positions: Sequence[Coordinates]
     ) -> list[Val]:
-        """The sums at `positions` of the root's result, `relative` being their result coordinates
-        in the tile; starts: of the tile.
+        """The sums of a thread, which are those at `positions` of the root's result; starts: of the
+        tile.
         """
         begin = self._evaluator.reducer.begin(product.form.root, list(positions), 0)
-        return self._of(product.form).sums(product, starts, begin, relative)
+        return self._of(product.form).sums(product, Reading(product.form, starts), begin)

@@ -1,4 +1,4 @@
-"""Products by fused multiply-adds: each group of threads has register tiles of the block's tile.
+"""Products by fused multiply-adds: each thread has sums of the block's tile.
 
 Sums add in the order of the reduction, as those of a thread alone do: no tile changes a bit.
 """
@@ -11,18 +11,15 @@ from collections.abc import Sequence
 from functools import partial
 
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.region import element_of
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
-from rcompiler.kernelgen.simt.product import (
-    Coordinates,
-    Element,
-    Form,
-    Operand,
-    Product,
-    is_by_steps,
-)
-from rcompiler.kernelgen.simt.staging import Staging
+from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
+from rcompiler.kernelgen.simt.operand import ACCESS, Side, even_pitch, is_by_steps, odd_pitch
+from rcompiler.kernelgen.simt.operand_ring import OperandRing, Starts
+from rcompiler.kernelgen.simt.product import Coordinates, Element, Form, Product
+from rcompiler.kernelgen.simt.source import Reading
+from rcompiler.kernelgen.simt.thread_grid import Extent, thread_grid
+from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
 
@@ -31,165 +28,191 @@ _LEAST_REUSE = 4  # of each element in shared memory
 MOST_SUMS = 64  # of a thread: with what it fetches ahead they stay in 255 registers
 MOST_VALUES = 80  # sums of a thread, and what it fetches for the part that comes next
 _UNROLLED = 256  # updates in the body of the loop over the steps of a part
-_PAD = 4  # elements between the rows of an operand: steps that are stored together share few banks
+_TOGETHER = 4  # steps of a line that are read as one
+
+# The first position of each run of an operand that a thread multiplies, by batch and number.
+_Runs = dict[tuple[int, int], Linear]
 
 
 class ScalarProducts:
     """Plans and writes products for the multiply-add units."""
 
-    def __init__(self, evaluator: Evaluator, emitter: SimtEmitter, start: int, room: int) -> None:
-        """start: first byte of the workspace that is free; room: bytes of all of it."""
-        self._evaluator, self._e = evaluator, emitter
-        self._start, self._room = start, room
+    def __init__(
+        self, evaluator: SimtEvaluator, emitter: SimtEmitter, workspace: Workspace
+    ) -> None:
+        self._evaluator, self._e, self._workspace = evaluator, emitter, workspace
 
     def box(self, form: Form, extents: Sequence[int], tiling: Tiling) -> list[int]:
-        """The part of a tile that is computed at once."""
-        return halved(extents, tiling.vector_dim, tiling.lanes, MOST_SUMS * self._e.threads)
+        """The part of a tile that is computed at once: dims that no factor has lie apart."""
+        used = {*form.used[0], *form.used[1]}
+        found = [n if d in used else 1 for d, n in enumerate(extents)]
+        return halved(found, tiling.vector_dim, tiling.lanes, MOST_SUMS * self._e.threads)
 
-    def plan(self, form: Form, extents: Sequence[int], tiling: Tiling) -> Product | None:
+    def plan(self, reading: Reading, extents: Sequence[int], tiling: Tiling) -> Product | None:
         """None if the threads of a block had better compute the tile one by one."""
+        form = reading.form
         together = math.prod(extents[d] for d in {*form.used[0], *form.used[1]})
         reuse = [together // max(math.prod(extents[d] for d in dims), 1) for dims in form.used]
-        shares = self._shares(extents, tiling)
-        sums = self._rounds(extents, shares) * math.prod(shares) // tiling.lanes
-        if min(reuse) < _LEAST_REUSE or sums > MOST_SUMS * 3 // 2:
+        first, second = (self._side(form, k, extents, tiling) for k in (0, 1))
+        batches = math.prod(extents[d] for d in form.batch(len(extents)))
+        sides = self._extent(first, batches), self._extent(second, batches)
+        grid = thread_grid(self._e.threads, self._e.warp, batches, sides)
+        if min(reuse) < _LEAST_REUSE or grid.sums > MOST_SUMS * 3 // 2:
             return None
         for steps in (s for s in _STEPS if s <= form.steps):
-            first = self._operand(form, 0, extents, tiling, self._start)
-            second = self._operand(form, 1, extents, tiling, self._start + first.bytes(steps))
-            product = Product(form, (first, second), steps, shares)
-            values = sums + product.fetched(self._e.threads)
-            few = values <= MOST_VALUES or steps == _STEPS[-1]
-            if product.end <= self._room and few:
+            pitches = [
+                odd_pitch(steps, side.item) if side.by_steps else even_pitch(side.filled, side.item)
+                for side in (first, second)
+            ]
+            found = self._workspace.operands(
+                self._evaluator, reading, (first, second), pitches, steps
+            )
+            if found is None:
+                continue
+            product = Product(form, found, steps, grid.shares, grid.tiles, grid.runs, grid.lanes)
+            if grid.sums + product.fetched(self._e.threads) <= MOST_VALUES or steps == _STEPS[-1]:
                 return product
         return None
 
-    def _operand(
-        self, form: Form, factor: int, extents: Sequence[int], tiling: Tiling, offset: int
-    ) -> Operand:
-        number = form.factors[factor]
-        dims = tuple(sorted(form.used[factor], key=lambda d: (d == tiling.vector_dim, d)))
+    @staticmethod
+    def _side(form: Form, factor: int, extents: Sequence[int], tiling: Tiling) -> Side:
+        number, batch = form.factors[factor], form.batch(len(extents))
+        dims = tuple(
+            sorted(form.used[factor], key=lambda d: (d not in batch, d == tiling.vector_dim, d))
+        )
         sizes = tuple(extents[d] for d in dims)
-        element = element_of(form.root.operands[number])
-        count, by_steps = math.prod(sizes), is_by_steps(form.root, number)
-        return Operand(number, element, dims, sizes, count, count + _PAD, by_steps, offset)
+        element, by_steps = element_of(form.root.operands[number]), is_by_steps(form.root, number)
+        return Side(number, element, dims, sizes, math.prod(sizes), by_steps)
 
-    def _shares(self, extents: Sequence[int], tiling: Tiling) -> tuple[int, ...]:
-        """The register tile of the tiling, smaller where groups would have none."""
-        units = [tiling.lanes if d == tiling.vector_dim else 1 for d in range(len(extents))]
-        counts = [
-            max(min(tiling.register_tile[d], extents[d]) // unit, 1) for d, unit in enumerate(units)
-        ]
-        while max(counts, default=1) > 1:
-            sizes = tuple(c * u for c, u in zip(counts, units, strict=True))
-            if math.prod(_counts(extents, sizes)) >= self._e.groups:
-                break
-            largest = counts.index(max(counts))
-            counts[largest] //= 2
-        return tuple(c * u for c, u in zip(counts, units, strict=True))
-
-    def _rounds(self, extents: Sequence[int], shares: Sequence[int]) -> int:
-        """Register tiles of each group."""
-        return -(-math.prod(_counts(extents, shares)) // self._e.groups)
+    @staticmethod
+    def _extent(side: Side, batches: int) -> Extent:
+        return Extent(side.positions // batches, side.by_steps, side.item)
 
     # -- code
-    def elements(self, product: Product, extents: Sequence[int], tiling: Tiling) -> list[Element]:
+    def elements(self, product: Product, rank: int) -> list[Element]:
         """Every sum of a thread."""
-        shares, vector = product.shares, tiling.vector_dim
-        steps = [range(0, n, tiling.lanes if d == vector else 1) for d, n in enumerate(shares)]
-        return [
-            partial(self._element, product, extents, tiling, turn, inner)
-            for turn in range(self._rounds(extents, shares))
-            for inner in itertools.product(*steps)
-        ]
+        return [partial(self._element, product, rank, *numbers) for numbers in _numbers(product)]
 
     def _element(
-        self,
-        product: Product,
-        extents: Sequence[int],
-        tiling: Tiling,
-        turn: int,
-        inner: Sequence[int],
+        self, product: Product, rank: int, batch: int, row: int, column: int
     ) -> tuple[Coordinates, str | None]:
-        """The element `inner` of register tile number `turn` of this thread."""
-        e, shares = self._e, product.shares
-        counts, end = _counts(extents, shares), (turn + 1) * e.groups
-        number, active = e.at_most(e.group + turn * e.groups, math.prod(counts), end)
-        at, conditions = [Linear()] * len(extents), [active]
-        for d in reversed(range(len(extents))):
-            number, position = self._evaluator.split(number, counts[d])
-            where = position * shares[d] + inner[d]
-            if d == tiling.vector_dim:
-                where = where + e.active_lane(tiling.lanes)
-                conditions.append(e.is_active(tiling.lanes))
-            at[d], inside = e.at_most(where, extents[d], counts[d] * shares[d])
-            conditions.append(inside)
-        return at, e.all_of(conditions)
+        """The element of a thread at numbers along batches, rows and columns."""
+        at, conditions = [Linear()] * rank, []
+        for factor, number in enumerate((row, column)):
+            operand, length = product.operands[factor], product.runs[factor]
+            first, active = self._run(product, factor, batch, number // length)
+            conditions.append(active)
+            position = first + number % length
+            for d, inner in operand.coordinates(position, self._evaluator.split).items():
+                at[d] = inner
+        return at, self._e.all_of(conditions)
 
-    def sums(
-        self,
-        product: Product,
-        starts: Sequence[Linear],
-        begin: Sequence[Val],
-        relative: Sequence[Coordinates],
-    ) -> list[Val]:
-        """The sums at `relative` coordinates in the tile that begins at `starts`; begin: what they
-        start with.
+    def _run(
+        self, product: Product, factor: int, batch: int, number: int
+    ) -> tuple[Linear, str | None]:
+        """The first position of a run of this thread, and an i1 whether there is such a run, None
+        if there always is; what there is not is at the last one.
         """
-        staging = Staging(self._evaluator, self._e, product, starts, 1, lambda value: value)
-        places = [[operand.position(at) for at in relative] for operand in product.operands]
+        e, shares, tiles = self._e, product.shares, product.tiles
+        length, count = product.runs[factor], product.shares[1 + factor]
+        batches = product.operands[factor].positions // self._positions(product, factor)
+        own = self._thread(product)
+        group, there = e.at_most(own[0] + batch * shares[0], batches, shares[0] * tiles[0])
+        positions = self._positions(product, factor)
+        run, inside = e.at_most(
+            own[1 + factor] + number * count, positions // length, count * tiles[1 + factor]
+        )
+        return group * positions + run * length, e.all_of([there, inside])
 
-        def multiply(sums: list[Val], steps: int, half: Linear) -> list[Val]:
-            return self._multiply(product, staging, places, sums, steps, half)
+    @staticmethod
+    def _positions(product: Product, factor: int) -> int:
+        """Of an operand in one batch."""
+        operand, used = product.operands[factor], product.form.used
+        shared = set(used[0]) & set(used[1])
+        pairs = zip(operand.dims, operand.extents, strict=True)
+        return math.prod(n for d, n in pairs if d not in shared)
 
-        return staging.run(list(begin), multiply)
+    def _thread(self, product: Product) -> tuple[Linear, Linear, Linear]:
+        """Where this thread is in the grid: batch, row, column."""
+        split, (_, rows, columns), lanes = self._evaluator.split, product.shares, product.lanes
+        batch, inside = split(Linear.of(self._e.thread), rows * columns)
+        warp, lane = split(inside, lanes[0] * lanes[1])
+        down, across = split(warp, columns // lanes[1])
+        row, column = split(lane, lanes[1])
+        return batch, down * lanes[0] + row, across * lanes[1] + column
 
-    def _multiply(
+    def sums(self, product: Product, reading: Reading, begin: Sequence[Val]) -> list[Val]:
+        """The sums of this thread; begin: what they start with."""
+        ring = OperandRing(self._evaluator, self._e, product, reading, 1, lambda value: value)
+        numbers = _numbers(product)
+        first, second = (self._runs(product, factor) for factor in (0, 1))
+
+        def together(step: Linear, count: int, sums: list[Val], starts: Starts) -> list[Val]:
+            """The sums after some steps, which are read as one where they are neighbours."""
+            places = (first, ring.pointer(0), starts[0]), (second, ring.pointer(1), starts[1])
+            rows, columns = (
+                self._factors(product, factor, *place, step, count)
+                for factor, place in enumerate(places)
+            )
+            for k in range(count):
+                sums = [
+                    self._e.fma(rows[k][batch, row], columns[k][batch, column], total)
+                    for (batch, row, column), total in zip(numbers, sums, strict=True)
+                ]
+            return sums
+
+        def multiply(sums: list[Val], steps: int, starts: Starts) -> list[Val]:
+            whole = steps // _TOGETHER
+            unroll = max(min(_UNROLLED // len(sums) // _TOGETHER, whole), 1)
+            while whole % unroll:
+                unroll -= 1
+
+            def several(i: Linear, carried: list[Val]) -> list[Val]:
+                for k in range(unroll):
+                    step = i * (unroll * _TOGETHER) + k * _TOGETHER
+                    carried = together(step, _TOGETHER, carried, starts)
+                return carried
+
+            sums = self._e.loop(Linear(0), Linear(whole // unroll), 1, sums, several)
+            for step in range(whole * _TOGETHER, steps):
+                sums = together(Linear(step), 1, sums, starts)
+            return sums
+
+        return ring.run(list(begin), multiply)
+
+    def _runs(self, product: Product, factor: int) -> _Runs:
+        """Where the runs of this thread begin."""
+        numbers = itertools.product(range(product.tiles[0]), range(product.tiles[1 + factor]))
+        return {(b, k): self._run(product, factor, b, k)[0] for b, k in numbers}
+
+    def _factors(
         self,
         product: Product,
-        staging: Staging,
-        places: Sequence[Sequence[Linear]],
-        sums: list[Val],
-        steps: int,
-        half: Linear,
-    ) -> list[Val]:
-        """The sums after the steps of one part."""
-        e = self._e
-        unroll = max(min(_UNROLLED // max(len(sums), 1), steps), 1)
-        while steps % unroll:
-            unroll -= 1
-
-        def several(i: Linear, carried: list[Val]) -> list[Val]:
-            for k in range(unroll):
-                factors = [
-                    self._factor(product, staging, operand, where, i * unroll + k, half)
-                    for operand, where in zip(product.operands, places, strict=True)
-                ]
-                carried = [
-                    e.fma(a, b, total) for a, b, total in zip(*factors, carried, strict=True)
-                ]
-            return carried
-
-        return e.loop(Linear(0), Linear(steps // unroll), 1, sums, several)
-
-    def _factor(
-        self,
-        product: Product,
-        staging: Staging,
-        operand: Operand,
-        places: Sequence[Linear],
+        factor: int,
+        runs: _Runs,
+        pointer: str,
+        start: Linear,
         step: Linear,
-        half: Linear,
-    ) -> list[Val]:
-        """The element of an operand for each sum, at one step."""
-        e, widen = self._e, self._evaluator.body._widen
-        row = half * operand.half(product.steps) + step * operand.row
-        pointer = staging.pointer(operand)
-        loaded = {
-            place: widen(e.load(pointer, operand.element, row + place, 0, readonly=False))
-            for place in dict.fromkeys(places)
-        }
-        return [loaded[place] for place in places]
+        count: int,
+    ) -> list[dict[tuple[int, int], Val]]:
+        """At each of `count` steps, the elements of an operand by batch and number along it."""
+        operand, length = product.operands[factor], product.runs[factor]
+        found: list[dict[tuple[int, int], Val]] = [{} for _ in range(count)]
+        longest = min(count if operand.by_steps else length, ACCESS // operand.item)
+        for (batch, run), position in runs.items():
+            steps, neighbours = range(count), range(length)
+            if operand.by_steps:
+                steps = range(0, count, longest)
+            else:
+                neighbours = range(0, length, longest)
+            for k, n in itertools.product(steps, neighbours):
+                place = start + operand.place(step + k, position + n)
+                loaded = self._e.load_run(pointer, operand.element, place, longest)
+                for j, value in enumerate(loaded):
+                    at, along = (k + j, n) if operand.by_steps else (k, n + j)
+                    key = batch, run * length + along
+                    found[at][key] = self._evaluator.body._widen(value)
+        return found
 
 
 def halved(sizes: Sequence[int], vector: int, lanes: int, most: int) -> list[int]:
@@ -206,6 +229,9 @@ def halved(sizes: Sequence[int], vector: int, lanes: int, most: int) -> list[int
     return found
 
 
-def _counts(extents: Sequence[int], shares: Sequence[int]) -> list[int]:
-    """Register tiles along each dim; the last ones may hang over."""
-    return [-(-n // r) for n, r in zip(extents, shares, strict=True)]
+def _numbers(product: Product) -> list[tuple[int, int, int]]:
+    """Of each sum of a thread, its number along batches, rows and columns."""
+    batches, rows, columns = product.tiles
+    down, across = product.runs
+    spans = range(batches), range(rows * down), range(columns * across)
+    return list(itertools.product(*spans))

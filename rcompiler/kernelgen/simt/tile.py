@@ -64,7 +64,8 @@ class SimtTileWriter(TileWriter):
 
         def box(own: list[Range]) -> None:
             extents = [span.extent or 0 for span in own]
-            plan = self._products.plan(form, extents, self._tiling)
+            starts = [span.start for span in own]
+            plan = self._products.plan(form, starts, extents, self._tiling)
             if plan is None:
                 super(SimtTileWriter, self).write(piece, own, results, outputs)
             else:
@@ -110,13 +111,11 @@ class SimtTileWriter(TileWriter):
         self, plan: Product, piece: Piece, ranges: list[Range], output: Buffer
     ) -> None:
         starts, source = [span.start for span in ranges], (piece.value, piece)
-        extents = [span.extent or 0 for span in ranges]
-        elements = self._products.elements(plan, extents, self._tiling)
+        elements = self._products.elements(plan, len(ranges))
         with self._simt.renewed():
-            relative = [element()[0] for element in elements]
-            positions = [_plus(starts, at) for at in relative]
+            positions = [_plus(starts, element()[0]) for element in elements]
             root_at = self._root_positions(source, positions, 0)
-            sums = self._products.sums(plan, starts, root_at, relative)
+            sums = self._products.sums(plan, starts, root_at)
         for first in range(0, len(sums), _AT_ONCE):
             some = slice(first, first + _AT_ONCE)
             with self._simt.renewed():

@@ -1,0 +1,158 @@
+"""What brings an operand of a product to shared memory, part by part.
+
+A thread computes elements in its registers, and stores them a part later; or it starts copies of
+elements that lie in memory as they are, and goes on while they are made (cp.async).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
+from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
+from rcompiler.kernelgen.simt.operand import Operand
+from rcompiler.kernelgen.simt.source import Reading
+from rcompiler.kernelgen.value import Val
+
+# A fetched element as it is stored.
+Stored = Callable[[Val], Val]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Neighbours that a thread moves: step and position of the first one where it is stored, and
+    where it is read; active: an i1 whether the thread has this run, None: it has; valid: whether
+    these are steps of the reduction.
+    """
+
+    step: Linear
+    position: Linear
+    read_step: Linear
+    read_position: Linear
+    active: str | None
+    valid: str | None
+
+
+class Carrier:
+    """Shares out the elements of an operand to the threads."""
+
+    def __init__(
+        self, evaluator: SimtEvaluator, emitter: SimtEmitter, reading: Reading, operand: Operand
+    ) -> None:
+        self.operand = operand
+        self._evaluator, self._e, self._reading = evaluator, emitter, reading
+
+    def pointer(self) -> str:
+        """To the first buffer."""
+        e = self._e
+        text = f"llvm.getelementptr %workspace[{self.operand.offset}] : ({SHARED}) -> {SHARED}, i8"
+        return e.pointer(e.pure(text, [], "p"), SHARED)
+
+    def start(self, part: Linear) -> Linear:
+        """Elements in front of the buffer of a part."""
+        e, slots = self._e, self.operand.slots
+        if part.is_constant:
+            return Linear(part.constant % slots * self.operand.size)
+        number, by = e.index(part), e.index(Linear(slots))
+        name = e.pure(f"arith.remui {number}, {by} : i64", [number, by])
+        e.ranges[name] = slots
+        return Linear.of(name) * self.operand.size
+
+    def _runs(self, steps: int, valid: int) -> Iterator[_Run]:
+        """What this thread moves of a part of `steps` steps, of which the first `valid` are steps
+        of the reduction. What there is not is read where the last one is that there is.
+        """
+        e, operand = self._e, self.operand
+        count = operand.width or 1
+        by_steps = operand.by_steps
+        along = (steps if by_steps else operand.filled) // count
+        total = along * (operand.filled if by_steps else steps)
+        for first in range(0, total, e.threads):
+            number, active = e.at_most(Linear.of(e.thread), total - first, e.threads)
+            line, run = self._evaluator.split(number + first, along)
+            if by_steps:
+                there, inside = e.at_most(run, valid // count, along)
+                place, _ = e.at_most(line, operand.positions, operand.filled)
+                yield _Run(run * count, line, there * count, place, active, inside)
+            else:
+                there, inside = e.at_most(line, valid, steps)
+                place, _ = e.at_most(run, operand.positions // count, along)
+                yield _Run(line, run * count, there, place * count, active, inside)
+
+
+class RegisterCarrier(Carrier):
+    """By way of registers, whatever it is computed from."""
+
+    def __init__(
+        self,
+        evaluator: SimtEvaluator,
+        emitter: SimtEmitter,
+        reading: Reading,
+        operand: Operand,
+        stored: Stored,
+    ) -> None:
+        super().__init__(evaluator, emitter, reading, operand)
+        self._stored = stored
+
+    def moved(self, steps: int) -> int:
+        """Elements of a part that each thread moves."""
+        return -(-self.operand.filled * steps // self._e.threads)
+
+    def fetch(self, part: Linear, steps: int, valid: int) -> list[Val]:
+        """The elements of a part that this thread moves; those of steps from `valid` on are 0."""
+        e, before, values = self._e, part * self.operand.steps, []
+        for run in self._runs(steps, valid):
+            value = self._stored(self._element(before + run.read_step, run.read_position))
+            if run.valid is not None:
+                value = e.select(run.valid, value, e.constant(0, value.element))
+            values.append(value)
+        return values
+
+    def _element(self, step: Linear, position: Linear) -> Val:
+        """What the root multiplies at a step of the reduction and a position."""
+        evaluator = self._evaluator
+        loops = self._reading.loops(self.operand, step, position, evaluator.split)
+        return evaluator.operand(self._reading.form.root, self.operand.number, loops, 0)
+
+    def keep(self, fetched: Sequence[Val], part: Linear, steps: int) -> None:
+        """Store the fetched elements of a part to its buffer."""
+        e, pointer, start = self._e, self.pointer(), self.start(part)
+        for value, run in zip(fetched, self._runs(steps, steps), strict=True):
+            place = start + self.operand.place(run.step, run.position)
+            e.only(run.active, partial(e.store, value, pointer, place))
+
+
+class AsynchronousCarrier(Carrier):
+    """By copies that go on by themselves."""
+
+    def copy(self, part: Linear, steps: int, valid: int) -> None:
+        """Start the copies of a part that this thread makes; steps from `valid` on are 0."""
+        e, operand, before = self._e, self.operand, part * self.operand.steps
+        pointer, start = self.pointer(), self.start(part)
+        for run in self._runs(steps, valid):
+            place = start + operand.place(run.step, run.position)
+            e.only(run.active, partial(self._copy, run, before, pointer, place))
+
+    def _copy(self, run: _Run, before: Linear, pointer: str, place: Linear) -> None:
+        e, operand, evaluator = self._e, self.operand, self._evaluator
+        lanes = evaluator.run_of(operand.width)
+        step, position = before + run.read_step, run.read_position
+        if operand.by_steps:
+            step = step + lanes
+        else:
+            position = position + lanes
+        source = evaluator.place(self._reading, operand, step, position)
+        assert source.is_run(operand.width)
+        there = evaluator.is_there(source)
+        if there is False:
+            there = e.constant(False, "i1").name
+        condition = e.all_of([run.valid, None if there is True else there])
+        e.copy(
+            e.address(pointer, operand.element, place),
+            e.address(source.buffer.pointer, operand.element, source.offset.without(LANE)),
+            operand.width * operand.item,
+            condition,
+        )

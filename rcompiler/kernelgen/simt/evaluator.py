@@ -1,0 +1,73 @@
+"""Reads tensor elements for one thread."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+from rcompiler.kernelgen.region import Generic
+from rcompiler.kernelgen.scratch import Scratch
+from rcompiler.kernelgen.simt.emitter import GLOBAL, SimtEmitter
+from rcompiler.kernelgen.simt.operand import Side
+from rcompiler.kernelgen.simt.reduction import WarpReducer
+from rcompiler.kernelgen.simt.runs import copy_width
+from rcompiler.kernelgen.simt.source import Place, Reading, peeled, split_run
+
+
+class SimtEvaluator(Evaluator):
+    """Reads tensor elements for one thread."""
+
+    def __init__(
+        self, emitter: SimtEmitter, buffers: dict[ir.Value, Buffer], *, alone: bool
+    ) -> None:
+        """alone: one thread runs the body, so none can share in its sums."""
+        super().__init__(emitter, buffers)
+        if not alone:
+            self.reducer = WarpReducer(self, emitter)
+        self._scratch = _NoScratch(self)
+
+    def split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:
+        """As `Evaluator.split`, of no more than what must be divided; of the elements of an
+        asynchronous copy, too.
+        """
+        if value.coefficient(LANE):
+            done = value.split(divisor, {**self.emitter.ranges, LANE: self._lane_count})
+            return done or split_run(value, divisor, self._lane_count, self.split)
+        known, rest = peeled(value, divisor)
+        quotient, remainder = super().split(rest, divisor)
+        return known + quotient, remainder
+
+    def copy_width(self, reading: Reading, side: Side, steps: int) -> int:
+        """See `runs.copy_width`."""
+        e = self.emitter
+        return copy_width(
+            reading, side, steps, self.buffers, e.ranges,
+            lambda buffer: e.pointer_type(buffer.pointer) == GLOBAL,
+        )  # fmt: skip
+
+    def place(self, reading: Reading, side: Side, step: Linear, position: Linear) -> Place:
+        """Where the element lies; those from there on if a coordinate has lanes."""
+        place = reading.place(side, step, position, self.buffers, self.split)
+        assert place is not None  # there is a width
+        return place
+
+    def run_of(self, lanes: int) -> Linear:
+        """The distance of each of so many lanes from the first one, until it is asked again."""
+        self._lane_count = lanes
+        return Linear.of(LANE) if lanes > 1 else Linear()
+
+    def is_there(self, place: Place) -> str | bool:
+        """Whether there is an element, or the name of an i1."""
+        tests = []
+        for coordinate, bound in place.tests:
+            below = self._below(coordinate.without(LANE), bound)
+            tests.append(below if bound else self._negated(below))
+        return self._all(tests)
+
+
+class _NoScratch(Scratch):
+    """Rows in a memory of each thread would be slower than to compute their values again."""
+
+    def columns(self, generic: Generic) -> list[int]:
+        return []
