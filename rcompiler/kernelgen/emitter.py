@@ -250,6 +250,10 @@ class Emitter(Scopes):
         """Type of the pointer to a buffer."""
         return self.pointer_types.get(pointer, "!llvm.ptr")
 
+    def alignment(self, pointer: str, element: str, offset: Linear) -> int:
+        """Bytes that the address of an element is known to be a multiple of."""
+        return item_bytes(element)
+
     def load(
         self,
         pointer: str,
@@ -268,7 +272,7 @@ class Emitter(Scopes):
             stored = f"i{8 * item_bytes(element) * steps}"
         kind = f"vector<{lanes}x{stored}>" if lanes else stored
         address = self.address(pointer, element, offset)
-        aligned = f"{{alignment = {item_bytes(element)} : i64}}"
+        aligned = f"{{alignment = {self.alignment(pointer, element, offset)} : i64}}"
         text = f"llvm.load {address} {aligned} : {self.pointer_type(pointer)} -> {kind}"
         if readonly:
             name = self.pure(text, [address], least_depth=self.guard)
@@ -299,6 +303,6 @@ class Emitter(Scopes):
             kind = Val("", "i8", value.lanes).type
             value = self.op(f"arith.extui {value.name} : {value.type} to {kind}", [value], "i8")
         address = self.address(pointer, element, offset)
-        aligned = f"{{alignment = {item_bytes(element)} : i64}}"
+        aligned = f"{{alignment = {self.alignment(pointer, element, offset)} : i64}}"
         type_ = self.pointer_type(pointer)
         self.line(f"llvm.store {value.name}, {address} {aligned} : {value.type}, {type_}")

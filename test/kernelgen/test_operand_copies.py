@@ -16,7 +16,7 @@ from rcompiler.kernelgen.simt.operand import (
     unfold,
 )
 from rcompiler.kernelgen.simt.product import form_of
-from rcompiler.kernelgen.simt.runs import copy_width
+from rcompiler.kernelgen.simt.runs import run_width
 from rcompiler.kernelgen.simt.source import Reading, peeled, split_run
 from rcompiler.kernelgen.simt.thread_grid import Extent, ThreadGrid, thread_grid
 
@@ -65,7 +65,12 @@ class Case:
         element = element or element_of(self.root.operands[0])
         side = Side(0, element, (0,), (tile,), tile, is_by_steps(self.root, 0))
         reading = Reading(self.form, (Linear.of("%g", tile) if start is None else start, Linear()))
-        return copy_width(reading, side, steps, self.buffers, {"%g": 4}, lambda buffer: memory)
+        counts = [size // side.item for size in (16, 8, 4) if size >= side.item]
+
+        def accepted(buffer, count):
+            return memory and buffer.element == element
+
+        return run_width(reading, side, steps, self.buffers, {"%g": 4}, counts, accepted)
 
 
 @pytest.fixture(autouse=True)
@@ -217,11 +222,11 @@ def test_pitches(elements, item, odd, even):
 
 def test_buffers_by_hand():
     """64 positions of 32 steps: lines of 36 elements, 2304 of them, a multiple of 64 bytes."""
-    operand = Operand(0, "f32", (0,), (64,), 64, True, 32, 36, 4, 3, 128)
+    operand = Operand(0, "f32", (0,), (64,), 64, True, 32, 36, 4, True, 3, 128)
     assert operand.size == 2304 and operand.end == 128 + 3 * 2304 * 4
     step, position = Linear.of("s"), Linear.of("p")
     assert operand.place(step, position) == Linear(0, (("p", 36), ("s", 1)))
-    turned = Operand(0, "f32", (0,), (64,), 64, False, 32, 64, 4, 3, 128)
+    turned = Operand(0, "f32", (0,), (64,), 64, False, 32, 64, 4, True, 3, 128)
     assert turned.size == 2048
     assert turned.place(step, position) == Linear(0, (("p", 1), ("s", 64)))
 

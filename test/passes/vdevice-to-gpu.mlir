@@ -79,19 +79,19 @@
 // CHECK:         math.fma
 // CHECK-NOT:     gpu.barrier
 // CHECK:         scf.yield
-// CHECK:       llvm.store {{.*}} : f32, !llvm.ptr<1>
+// CHECK-COUNT-2: llvm.store {{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<1>
 // CHECK:       return
 // Before compute capability 8.0 the elements go by way of registers: those of a part are fetched while the part before
-// is multiplied, and stored to one of two buffers.
+// is multiplied, and stored to one of two buffers, 16 bytes at a time as well.
 // OLD:         gpu.module @rcompiler attributes {rcompiler.shared = [[BYTES:[1-9][0-9]*]] : i64}
 // OLD-LABEL:   func.func private @k_product
 // OLD-NOT:     nvvm.cp.async
 // OLD:         gpu.barrier
 // OLD:         %{{.*}} = scf.for %[[PART:.*]] = %{{.*}} to %{{.*}} step %{{.*}} iter_args({{.*}}%cst
 // OLD:           arith.remui %[[PART]], %c2_i64
-// OLD:           llvm.store {{.*}} : f32, !llvm.ptr<3>
+// OLD:           llvm.store {{.*}} {alignment = 16 : i64} : vector<4xf32>, !llvm.ptr<3>
 // OLD:           gpu.barrier
-// OLD:           llvm.load {{.*}} : !llvm.ptr<1> -> f32
+// OLD:           llvm.load {{.*}} {alignment = 16 : i64} : !llvm.ptr<1> -> vector<4xf32>
 // OLD:           llvm.load {{.*}} : !llvm.ptr<3> -> vector<4xf32>
 // OLD:           math.fma
 // OLD-NOT:       gpu.barrier
@@ -268,7 +268,7 @@
 // CHECK:       llvm.atomicrmw add {{.*}} syncscope("device") monotonic
 // CHECK:       llvm.fence release
 // CHECK-NEXT:  llvm.intr.trap
-// CHECK:       gpu.func @veu(%[[CONTROL:.*]]: !llvm.ptr<1>, %[[BASES:.*]]: !llvm.ptr<1>, %[[EPOCH:.*]]: i64) kernel attributes {known_block_size = array<i32: 256, 1, 1>}
+// CHECK:       gpu.func @veu(%[[CONTROL:.*]]: !llvm.ptr<1>, %[[BASES:.*]]: !llvm.ptr<1>, %[[EPOCH:.*]]: i64) kernel attributes {known_block_size = array<i32: 256, 1, 1>, nvvm.minctasm = 1 : i32}
 // CHECK-DAG:   %[[BLOCK:.*]] = gpu.block_id x
 // CHECK-DAG:   %[[EU:.*]] = arith.index_cast %[[BLOCK]]
 // CHECK-DAG:   %[[LEADER:.*]] = arith.cmpi eq, %{{.*}}, %c0_i64

@@ -14,7 +14,7 @@ from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.operand import Operand
-from rcompiler.kernelgen.simt.source import Reading
+from rcompiler.kernelgen.simt.source import Place, Reading
 from rcompiler.kernelgen.value import Val
 
 # A fetched element as it is stored.
@@ -66,7 +66,7 @@ class Carrier:
         of the reduction. What there is not is read where the last one is that there is.
         """
         e, operand = self._e, self.operand
-        count = operand.width or 1
+        count = operand.width
         by_steps = operand.by_steps
         along = (steps if by_steps else operand.filled) // count
         total = along * (operand.filled if by_steps else steps)
@@ -81,6 +81,24 @@ class Carrier:
                 there, inside = e.at_most(line, valid, steps)
                 place, _ = e.at_most(run, operand.positions // count, along)
                 yield _Run(line, run * count, there, place * count, active, inside)
+
+    def _source(self, run: _Run, before: Linear) -> tuple[Place, str | None]:
+        """Where the elements of a run lie, and an i1 whether they are there, None: they are;
+        before: steps in front of the part.
+        """
+        operand, evaluator = self.operand, self._evaluator
+        lanes = evaluator.run_of(operand.width)
+        step, position = before + run.read_step, run.read_position
+        if operand.by_steps:
+            step = step + lanes
+        else:
+            position = position + lanes
+        source = evaluator.place(self._reading, operand, step, position)
+        assert source.is_run(operand.width)
+        there = evaluator.is_there(source)
+        if there is False:
+            return source, self._e.constant(False, "i1").name
+        return source, None if there is True else there
 
 
 class RegisterCarrier(Carrier):
@@ -98,24 +116,43 @@ class RegisterCarrier(Carrier):
         self._stored = stored
 
     def moved(self, steps: int) -> int:
-        """Elements of a part that each thread moves."""
-        return -(-self.operand.filled * steps // self._e.threads)
+        """Values of a part that each thread moves."""
+        return -(-(self.operand.filled * steps // self.operand.width) // self._e.threads)
 
     def fetch(self, part: Linear, steps: int, valid: int) -> list[Val]:
-        """The elements of a part that this thread moves; those of steps from `valid` on are 0."""
+        """The elements of a part that this thread moves, those of a run as one; those of steps from
+        `valid` on are 0.
+        """
         e, before, values = self._e, part * self.operand.steps, []
         for run in self._runs(steps, valid):
-            value = self._stored(self._element(before + run.read_step, run.read_position))
+            value = self._several(run, before) if self.operand.width > 1 else self._one(run, before)
             if run.valid is not None:
-                value = e.select(run.valid, value, e.constant(0, value.element))
+                nothing = e.constant(0, value.element, value.lanes)
+                value = e.select(run.valid, value, nothing)
             values.append(value)
         return values
 
-    def _element(self, step: Linear, position: Linear) -> Val:
-        """What the root multiplies at a step of the reduction and a position."""
-        evaluator = self._evaluator
-        loops = self._reading.loops(self.operand, step, position, evaluator.split)
-        return evaluator.operand(self._reading.form.root, self.operand.number, loops, 0)
+    def _one(self, run: _Run, before: Linear) -> Val:
+        """An element, whatever it is computed from."""
+        evaluator, step = self._evaluator, before + run.read_step
+        loops = self._reading.loops(self.operand, step, run.read_position, evaluator.split)
+        root = self._reading.form.root
+        return self._stored(evaluator.operand(root, self.operand.number, loops, 0))
+
+    def _several(self, run: _Run, before: Linear) -> Val:
+        """Neighbours that lie in memory."""
+        e, count = self._e, self.operand.width
+        source, there = self._source(run, before)
+
+        def load() -> list[Val]:
+            buffer, first = source.buffer, source.offset.without(LANE)
+            return [e.load(buffer.pointer, buffer.element, first, count, readonly=buffer.readonly)]
+
+        def nothing() -> list[Val]:
+            return [e.constant(0, source.buffer.element, count)]
+
+        [value] = load() if there is None else e.branch(there, load, nothing)
+        return e.gather_lanes([self._stored(e.lane(value, k)) for k in range(count)])
 
     def keep(self, fetched: Sequence[Val], part: Linear, steps: int) -> None:
         """Store the fetched elements of a part to its buffer."""
@@ -137,22 +174,11 @@ class AsynchronousCarrier(Carrier):
             e.only(run.active, partial(self._copy, run, before, pointer, place))
 
     def _copy(self, run: _Run, before: Linear, pointer: str, place: Linear) -> None:
-        e, operand, evaluator = self._e, self.operand, self._evaluator
-        lanes = evaluator.run_of(operand.width)
-        step, position = before + run.read_step, run.read_position
-        if operand.by_steps:
-            step = step + lanes
-        else:
-            position = position + lanes
-        source = evaluator.place(self._reading, operand, step, position)
-        assert source.is_run(operand.width)
-        there = evaluator.is_there(source)
-        if there is False:
-            there = e.constant(False, "i1").name
-        condition = e.all_of([run.valid, None if there is True else there])
+        e, operand = self._e, self.operand
+        source, there = self._source(run, before)
         e.copy(
             e.address(pointer, operand.element, place),
             e.address(source.buffer.pointer, operand.element, source.offset.without(LANE)),
             operand.width * operand.item,
-            condition,
+            e.all_of([run.valid, there]),
         )

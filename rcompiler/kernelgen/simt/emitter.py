@@ -4,6 +4,7 @@ between the threads of a warp.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -11,6 +12,7 @@ from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.value import BITS, Val, item_bytes
 
+ACCESS = 16  # bytes of the longest access of a thread
 GLOBAL, SHARED = "!llvm.ptr<1>", "!llvm.ptr<3>"
 _COPY = "mov.b64 $0, $1;"
 
@@ -86,6 +88,16 @@ class SimtEmitter(Emitter):
             self._varying.add(name)
         return name
 
+    def alignment(self, pointer: str, element: str, offset: Linear) -> int:
+        """As `Emitter.alignment`: operands of rKernels start at multiples of `ACCESS` bytes, and
+        the parts of shared memory, too.
+        """
+        item = item_bytes(element)
+        known = math.gcd(
+            ACCESS, *(item * n for n in (offset.constant, *(c for _, c in offset.terms)))
+        )
+        return max(known, item)
+
     def load(
         self,
         pointer: str,
@@ -96,7 +108,7 @@ class SimtEmitter(Emitter):
         readonly: bool,
         steps: int = 1,
     ) -> Val:
-        """As `Emitter.load`, of one element."""
+        """As `Emitter.load`."""
         value = super().load(pointer, element, offset, lanes, readonly=readonly, steps=steps)
         if self.varies(*(symbol for symbol, _ in offset.terms)):
             self._varying.add(value.name)
@@ -116,6 +128,14 @@ class SimtEmitter(Emitter):
 
         results = super().loop(low, high, step, carried, marked)
         self._varying.update(value.name for value in results)
+        return results
+
+    def rolled(self, count: int, carried: Sequence[Val], body: _Body) -> list[Val]:
+        """A loop that no compiler unrolls: its registers would not do for several iterations."""
+        results = self.loop(Linear(0), Linear(count), 1, carried, body)
+        if count > 1:
+            annotation = "#llvm.loop_annotation<unroll = <disable = true>>"
+            self.lines[-1] += f" {{loop_annotation = {annotation}}}"
         return results
 
     def branch(
@@ -197,16 +217,10 @@ class SimtEmitter(Emitter):
 
     # -- shared memory
     def load_run(self, pointer: str, element: str, offset: Linear, count: int) -> list[Val]:
-        """Neighbours from a multiple of `count` elements on, as one access."""
-        if count == 1:
-            return [self.load(pointer, element, offset, 0, readonly=False)]
-        address, type_ = self.address(pointer, element, offset), self.pointer_type(pointer)
-        name, kind = self.define(self.fresh()), f"vector<{count}x{element}>"
-        aligned = f"{{alignment = {count * item_bytes(element)} : i64}}"
-        self.line(f"{name} = llvm.load {address} {aligned} : {type_} -> {kind}")
-        if self.varies(*(symbol for symbol, _ in offset.terms)):
-            self._varying.add(name)
-        return [self.lane(Val(name, element, count), k) for k in range(count)]
+        """Neighbours, as one access."""
+        lanes = count if count > 1 else 0
+        value = self.load(pointer, element, offset, lanes, readonly=False)
+        return [self.lane(value, k) for k in range(count)]
 
     def copy(self, target: str, source: str, size: int, there: str | None) -> None:
         """Start to copy `size` bytes of global memory to shared memory; zeros where the i1 `there`

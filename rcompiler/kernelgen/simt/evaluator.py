@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.region import Generic
 from rcompiler.kernelgen.scratch import Scratch
-from rcompiler.kernelgen.simt.emitter import GLOBAL, SimtEmitter
+from rcompiler.kernelgen.simt.emitter import ACCESS, GLOBAL, SimtEmitter
 from rcompiler.kernelgen.simt.operand import Side
 from rcompiler.kernelgen.simt.reduction import WarpReducer
-from rcompiler.kernelgen.simt.runs import copy_width
+from rcompiler.kernelgen.simt.runs import Accepted, run_width
 from rcompiler.kernelgen.simt.source import Place, Reading, peeled, split_run
+from rcompiler.kernelgen.value import item_bytes
+
+_COPIES = (16, 8, 4)  # bytes of an asynchronous copy, the most first (PTX ISA, "cp.async")
+_LOADS = (8, 4, 2)  # elements
 
 
 class SimtEvaluator(Evaluator):
@@ -39,17 +45,33 @@ class SimtEvaluator(Evaluator):
         return known + quotient, remainder
 
     def copy_width(self, reading: Reading, side: Side, steps: int) -> int:
-        """See `runs.copy_width`."""
-        e = self.emitter
-        return copy_width(
-            reading, side, steps, self.buffers, e.ranges,
-            lambda buffer: e.pointer_type(buffer.pointer) == GLOBAL,
-        )  # fmt: skip
+        """Elements of the longest asynchronous copies of a factor, 0 if none take it."""
+        counts = [size // side.item for size in _COPIES if size >= side.item]
+
+        def accepted(buffer: Buffer, _: int) -> bool:
+            is_global = self.emitter.pointer_type(buffer.pointer) == GLOBAL
+            return is_global and buffer.element == side.element
+
+        return self._width(reading, side, steps, counts, accepted)
+
+    def load_width(self, reading: Reading, side: Side, steps: int) -> int:
+        """Elements of a factor that are loaded to registers, and stored, as one."""
+
+        def accepted(buffer: Buffer, count: int) -> bool:
+            return count * max(item_bytes(buffer.element), side.item) <= ACCESS
+
+        return self._width(reading, side, steps, _LOADS, accepted) or 1
+
+    def _width(
+        self, reading: Reading, side: Side, steps: int, counts: Sequence[int], accepted: Accepted
+    ) -> int:
+        ranges = self.emitter.ranges
+        return run_width(reading, side, steps, self.buffers, ranges, counts, accepted)
 
     def place(self, reading: Reading, side: Side, step: Linear, position: Linear) -> Place:
         """Where the element lies; those from there on if a coordinate has lanes."""
         place = reading.place(side, step, position, self.buffers, self.split)
-        assert place is not None  # there is a width
+        assert place is not None  # it has a width
         return place
 
     def run_of(self, lanes: int) -> Linear:

@@ -138,7 +138,7 @@ class Fragments:
     def _rounded(self, operand: Operand, word: Val) -> str:
         """What was copied as it lies in memory is rounded here, all else was when it was kept."""
         e = self._e
-        if operand.element != "f32" or not operand.width:
+        if operand.element != "f32" or not operand.asynchronous:
             return word.name
         value = e.op(f"llvm.bitcast {word.name} : i32 to f32", [word], "f32")
         return e.tf32(value).name

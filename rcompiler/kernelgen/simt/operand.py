@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.region import Generic, dims_of, shape_of
+from rcompiler.kernelgen.simt.emitter import ACCESS
 from rcompiler.kernelgen.stages import ALIGNMENT
 from rcompiler.kernelgen.value import item_bytes
 
-ACCESS = 16  # bytes of the longest access of a thread
 Split = Callable[[Linear, int], tuple[Linear, Linear]]
 
 
@@ -65,13 +65,14 @@ class Operand(Side):
     """A factor in shared memory.
 
     steps: of the reduction in one part; pitch: elements from one line to the next; width: elements
-    of one asynchronous copy, 0: it comes by way of registers; slots: buffers; offset: of the first
-    one in the workspace, in bytes.
+    that are moved as one; asynchronous: by copies, not by way of registers; slots: buffers; offset:
+    of the first one in the workspace, in bytes.
     """
 
     steps: int
     pitch: int
     width: int
+    asynchronous: bool
     slots: int
     offset: int
 

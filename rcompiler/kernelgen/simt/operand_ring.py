@@ -49,7 +49,7 @@ class OperandRing:
         self._all: list[Carrier] = []
         for operand in product.operands:
             carrier: Carrier
-            if operand.width:
+            if operand.asynchronous:
                 carrier = AsynchronousCarrier(evaluator, emitter, reading, operand)
                 self._copies.append(carrier)
             else:
@@ -81,7 +81,7 @@ class OperandRing:
             for part in range(self._ahead):
                 self._copy(Linear(part), steps, steps)
             first = self._fetch(Linear(), steps, steps)
-            sums = e.loop(Linear(0), Linear(parts), 1, [*sums, *first], body)[:count]
+            sums = e.rolled(parts, [*sums, *first], body)[:count]
         if rest:
             last, padded = Linear(parts), -(-rest // self._granule) * self._granule
             self._copy(last, padded, rest)

@@ -75,7 +75,7 @@ class Product:
 
     def fetched(self, threads: int) -> int:
         """Elements of one part that a thread keeps in registers."""
-        kept = (operand for operand in self.operands if not operand.width)
+        kept = (operand for operand in self.operands if not operand.asynchronous)
         return sum(-(-operand.filled * self.steps // threads) for operand in kept)
 
     @property

@@ -1,35 +1,37 @@
-"""How many elements of a factor one asynchronous copy may take, found without writing code."""
+"""How many elements of a factor may be moved as one, found without writing code."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.evaluate import Buffer, NeedsScalars
 from rcompiler.kernelgen.simt.operand import Side
 from rcompiler.kernelgen.simt.source import Buffers, Reading, peeled, split_run
 
-COPIES = (16, 8, 4)  # bytes of an asynchronous copy, the most first (PTX ISA, "cp.async")
+# Whether so many elements of a buffer may be moved as one.
+Accepted = Callable[[Buffer, int], bool]
 
 
-def copy_width(
+def run_width(
     reading: Reading,
     side: Side,
     steps: int,
     buffers: Buffers,
     ranges: Mapping[str, int],
-    is_source: Callable[[Buffer], bool],
+    counts: Sequence[int],
+    accepted: Accepted,
 ) -> int:
-    """Elements of the longest asynchronous copies of a factor in parts of `steps` steps.
+    """The first of `counts` that elements of a factor in parts of `steps` steps may be moved by: as
+    many neighbours always lie at a multiple of their size. 0: none, or they are computed.
 
-    0: none do, it is computed or lies in no memory that `is_source` of. Operands of rKernels start
-    at multiples of 16 bytes (`runtime.gpu.arrays.ALIGNMENT`), so offsets decide. ranges: of the
-    symbols in the starts of the tile.
+    Operands of rKernels start at multiples of 16 bytes (`runtime.gpu.arrays.ALIGNMENT`), so offsets
+    decide. ranges: of the symbols in the starts of the tile.
     """
     total = reading.form.steps
     along = (total, steps) if side.by_steps else (side.positions, side.filled)
-    for count in (size // side.item for size in COPIES):
-        if not count or any(n % count for n in along):
+    for count in counts:
+        if any(n % count for n in along):
             continue
         known = {**ranges, "<part>": -(-total // steps), LANE: count}
         known["<line>"] = side.filled if side.by_steps else steps
@@ -41,9 +43,9 @@ def copy_width(
             place = reading.place(side, step, position, buffers, _Symbols(known, count).split)
         except NeedsScalars:
             continue
-        if place is None or place.buffer.element != side.element or not is_source(place.buffer):
+        if place is None:
             return 0
-        if place.is_run(count):
+        if place.is_run(count) and accepted(place.buffer, count):
             return count
     return 0
 

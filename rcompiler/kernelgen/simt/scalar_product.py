@@ -12,9 +12,9 @@ from functools import partial
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.region import element_of
-from rcompiler.kernelgen.simt.emitter import SimtEmitter
+from rcompiler.kernelgen.simt.emitter import ACCESS, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
-from rcompiler.kernelgen.simt.operand import ACCESS, Side, even_pitch, is_by_steps, odd_pitch
+from rcompiler.kernelgen.simt.operand import Side, even_pitch, is_by_steps, odd_pitch
 from rcompiler.kernelgen.simt.operand_ring import OperandRing, Starts
 from rcompiler.kernelgen.simt.product import Coordinates, Element, Form, Product
 from rcompiler.kernelgen.simt.source import Reading

@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import step_cover
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.region import Piece
-from rcompiler.kernelgen.simt.emitter import SimtEmitter
+from rcompiler.kernelgen.simt.emitter import ACCESS, SimtEmitter
 from rcompiler.kernelgen.simt.product import Element, Form, Product, product_root
 from rcompiler.kernelgen.simt.products import Products
 from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, halved
+from rcompiler.kernelgen.simt.source import is_multiple
 from rcompiler.kernelgen.tile import Leaf, Source, TileWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
-from rcompiler.kernelgen.value import Val
+from rcompiler.kernelgen.value import Val, item_bytes
 
 _AT_ONCE = 8  # sums whose epilogues may run at the same time: more of them take too many registers
 
@@ -31,6 +33,15 @@ class _Steps:
     start: Linear
     size: int
     count: int | Linear
+
+
+@dataclass(frozen=True)
+class _Result:
+    """An element of a result: where it is stored, and an i1 whether it is, None: it is."""
+
+    offset: Linear
+    active: str | None
+    value: Val
 
 
 class SimtTileWriter(TileWriter):
@@ -130,18 +141,20 @@ class SimtTileWriter(TileWriter):
         sums: Sequence[Val],
         output: Buffer,
     ) -> None:
-        """The epilogue of each sum, and the stores."""
+        """The epilogue of each sum, then the stores, of neighbours as one."""
+        e, results = self._simt, list[_Result]()
         for element, value in zip(elements, sums, strict=True):
             relative, active = element()
             at = _plus(starts, relative)
             [there] = self._root_positions(source, [at], 0)
             self._evaluator.reducer.finish(plan.form.root, there, value)
             [result] = self._values([source], at, 0)
-
-            def store(at: list[Linear] = at, result: Val = result) -> None:
-                self._store(result, output, output.offset(at), 0)
-
-            self._simt.only(active, store)
+            results.append(_Result(output.offset(at), active, result))
+        for run in _neighbours(results):
+            first, values = run[0], [result.value for result in run]
+            vector = e.gather_lanes(values) if len(values) > 1 else values[0]
+            offset = first.offset + Linear.of(LANE, min(vector.lanes, 1))
+            e.only(first.active, partial(self._store, vector, output, offset, vector.lanes))
 
     # -- everything else, each group for itself
     def _loops(
@@ -255,6 +268,26 @@ class SimtTileWriter(TileWriter):
                 at[vector] = at[vector] + e.active_lane(active)
             placed.append((at, active))
         return placed
+
+
+def _neighbours(results: Sequence[_Result]) -> Iterator[list[_Result]]:
+    """Runs of results that one access stores."""
+    k = 0
+    while k < len(results):
+        first = results[k]
+        for count in (4, 2, 1):
+            run = list(results[k : k + count])
+            whole = ACCESS % (count * item_bytes(first.value.element)) == 0
+            wanted = [(first.offset + n, first.active) for n in range(count)]
+            if count == 1 or (
+                whole
+                and first.value.element != "i1"
+                and [(result.offset, result.active) for result in run] == wanted
+                and is_multiple(first.offset, count)
+            ):
+                yield run
+                k += count
+                break
 
 
 def _plus(a: list[Linear], b: list[Linear]) -> list[Linear]:

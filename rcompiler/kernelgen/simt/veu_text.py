@@ -80,8 +80,9 @@ func.func private @give_up(
   return
 }
 
+// ptxas gives threads half of the registers they may have, unless one block is enough for it
 gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %epoch: i64)
-    kernel attributes {known_block_size = array<i32: @@THREADS, 1, 1>} {
+    kernel attributes {known_block_size = array<i32: @@THREADS, 1, 1>, nvvm.minctasm = 1 : i32} {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
   %c2 = arith.constant 2 : i64

@@ -39,14 +39,23 @@ class Workspace:
         widths = [
             evaluator.copy_width(reading, s, steps) if self.asynchronous else 0 for s in sides
         ]
+        loads = [evaluator.load_width(reading, s, steps) for s in sides]
         for slots in range(min(_MOST_SLOTS, parts), min(2, parts) - 1, -1):
-            placed, end = [], self.start
-            for side, pitch, width in zip(sides, pitches, widths, strict=True):
+            placed, end = list[Operand](), self.start
+            for k, side in enumerate(sides):
                 # a thread keeps one part in its registers: one is read and one is written
-                own = slots if width else min(slots, 2)
+                copied = widths[k] > 0
+                own = slots if copied else min(slots, 2)
+                width = widths[k] or loads[k]
                 placed.append(
                     Operand(
-                        **vars(side), steps=steps, pitch=pitch, width=width, slots=own, offset=end
+                        **vars(side),
+                        steps=steps,
+                        pitch=pitches[k],
+                        width=width,
+                        asynchronous=copied,
+                        slots=own,
+                        offset=end,
                     )
                 )
                 end = placed[-1].end
