@@ -104,7 +104,8 @@ class Artifact:
                     f"artifact: kernel '{kernel.name}' is not in the code or has impossible "
                     "operands; compile the model again"
                 )
-        limits = Limits.of(self.arena_bytes, self.constants.size, self.inputs, self.outputs)
+        outer, alignment = (self.inputs, self.outputs), self.image.INPUT_ALIGNMENT
+        limits = Limits.of(self.arena_bytes, self.constants.size, *outer, alignment)
         for program in self.programs:
             check_program(program, self.kernels, limits)
 

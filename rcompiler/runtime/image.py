@@ -19,7 +19,7 @@ import re
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime.untrusted import integer, string, strings
@@ -67,6 +67,8 @@ class Image:
     slots: int
     externals: tuple[str, ...]
     relatives: tuple[tuple[int, int], ...]
+
+    INPUT_ALIGNMENT: ClassVar[int] = 1  # bytes that operands in inputs are a multiple of from there
 
     def header(self) -> dict[str, object]:
         """All but the content, as JSON data."""

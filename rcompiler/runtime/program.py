@@ -120,21 +120,28 @@ class Program:
 
 @dataclass(frozen=True)
 class Limits:
-    """What the operands of a RUN are checked against: bytes, and may it be written, by base."""
+    """What the operands of a RUN are checked against, by base: bytes, may it be written, and what
+    offsets into it must be multiples of.
+    """
 
     sizes: tuple[int, ...]
     writable: tuple[bool, ...]
-    aligned: tuple[bool, ...]
+    alignments: tuple[int, ...]
 
     @staticmethod
     def of(
-        arena: int, constants: int, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
+        arena: int,
+        constants: int,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        input_alignment: int,
     ) -> "Limits":
         """The bases in the order of `runtime.tables`."""
         sizes = (arena, constants, *(t.nbytes for t in (*inputs, *outputs)))
         n, m = len(inputs), len(outputs)
         writable = (True, False, *[False] * n, *[True] * m)
-        return Limits(sizes, writable, (True, True, *[False] * n, *[True] * m))
+        ours = ALIGNMENT
+        return Limits(sizes, writable, (ours, ours, *[input_alignment] * n, *[ours] * m))
 
 
 def check_tensor(tensor: Tensor) -> None:
@@ -254,8 +261,8 @@ def _wrong_run(
             return f"operand {index} has no base {base}"
         if offset < 0 or offset + need > limits.sizes[base]:
             return f"operand {index} leaves base {base} of {limits.sizes[base]} bytes"
-        if limits.aligned[base] and offset % ALIGNMENT:
-            return f"operand {index} is not {ALIGNMENT}-byte aligned"
+        if offset % limits.alignments[base]:
+            return f"operand {index} is not {limits.alignments[base]}-byte aligned"
         if index >= n - kernel.outputs and not limits.writable[base]:
             return f"operand {index} is written, but base {base} is read-only"
     return None

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime.artifact import KernelEntry, Program, Tensor
+from rcompiler.runtime.program import Limits, check_program
 from rcompiler.runtime.tables import ARENA, CONSTANTS, EXTERNAL, instructions
 
 IN, OUT = (EXTERNAL, 0), (EXTERNAL + 1, 0)
@@ -62,6 +63,18 @@ def test_arena_operands_must_be_aligned():
     stream = sm.stream_of(run(operands=((ARENA, 4), OUT)))
     with pytest.raises(ArtifactError, match="not 64-byte aligned"):
         dataclasses.replace(wide, programs=(Program("p", (stream,), (), (("op",),)),)).check()
+
+
+@pytest.mark.parametrize(("alignment", "wrong"), [(16, True), (4, False)])
+def test_operands_in_inputs_of_gpus_must_be_aligned(alignment: int, wrong: bool):
+    """Their kernels access up to 16 bytes at a time, those of CPUs what they like."""
+    tensor = Tensor("x", (4 * sm.N,), "float32")
+    limits = Limits.of(0, 0, [tensor], [tensor], alignment)
+    program = Program("p", (sm.stream_of(run(operands=((EXTERNAL, 4), OUT))),), (), (("op",),))
+    if not wrong:
+        return check_program(program, sm.KERNELS, limits)
+    with pytest.raises(ArtifactError, match="operand 0 is not 16-byte aligned"):
+        check_program(program, sm.KERNELS, limits)
 
 
 def test_unequal_barriers_and_missing_names():

@@ -25,7 +25,7 @@ def run_width(
     """The first of `counts` that elements of a factor in parts of `steps` steps may be moved by: as
     many neighbours always lie at a multiple of their size. 0: none, or they are computed.
 
-    Operands of rKernels start at multiples of 16 bytes (`runtime.gpu.arrays.ALIGNMENT`), so offsets
+    Operands of rKernels start at multiples of 16 bytes (`runtime.gpu.image.ALIGNMENT`), so offsets
     decide. ranges: of the symbols in the starts of the tile.
     """
     total = reading.form.steps

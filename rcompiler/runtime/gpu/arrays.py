@@ -11,8 +11,7 @@ from rcompiler.errors import ShapeError
 from rcompiler.runtime.arguments import Parameter
 from rcompiler.runtime.gpu.dlpack import ForeignArray, foreign_array
 from rcompiler.runtime.gpu.driver import Bytes, Driver
-
-ALIGNMENT = 16  # bytes: the longest single access of a kernel
+from rcompiler.runtime.gpu.image import ALIGNMENT
 
 
 class DeviceArray:

@@ -2,11 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime.untrusted import integer, string
 
+ALIGNMENT = 16  # bytes: the longest single access of a kernel
 MAX_IMAGE = 1 << 28  # bytes
 MAX_THREADS = 1024  # of a block
 MAX_SHARED = 1 << 20  # bytes; a block of any known GPU has less
@@ -33,6 +34,8 @@ class GpuImage:
     entry: str
     threads: int
     shared: int
+
+    INPUT_ALIGNMENT: ClassVar[int] = ALIGNMENT
 
     @property
     def content(self) -> bytes:
