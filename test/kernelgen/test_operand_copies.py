@@ -19,6 +19,7 @@ from rcompiler.kernelgen.simt.product import form_of
 from rcompiler.kernelgen.simt.runs import run_width
 from rcompiler.kernelgen.simt.source import Reading, peeled, split_run
 from rcompiler.kernelgen.simt.thread_grid import Extent, ThreadGrid, thread_grid
+from rcompiler.kernelgen.simt.workspace import Workspace
 
 KINDS = 'iterator_types = ["parallel", "parallel"]'
 PRODUCT = """
@@ -229,6 +230,51 @@ def test_buffers_by_hand():
     turned = Operand(0, "f32", (0,), (64,), 64, False, 32, 64, 4, True, 3, 128)
     assert turned.size == 2048
     assert turned.place(step, position) == Linear(0, (("p", 1), ("s", 64)))
+
+
+class Widths:
+    """Stands for an evaluator: the first factor is copied, the second one is computed."""
+
+    def copy_width(self, reading, side, steps):
+        return 4 if side.number == 0 else 0
+
+    def load_width(self, reading, side, steps):
+        return 2
+
+
+@pytest.mark.parametrize(
+    ("room", "steps", "slots"),
+    [
+        (1 << 20, 32, (4, 2)),  # of what is computed a thread keeps but one part in registers
+        (3 * 9216 + 2 * 8192, 32, (3, 2)),
+        (3 * 9216 + 2 * 8192 - 1, 32, (2, 2)),
+        (2 * 9216 + 2 * 8192 - 1, 32, None),
+        (1 << 20, 64, (2, 2)),  # no more than there are parts
+        (1 << 20, 128, (1, 1)),
+    ],
+)
+def test_as_many_buffers_as_fit_and_parts_fill(room, steps, slots):
+    """64 positions: lines of 36 elements, and of 64 for each step: 9216 and 8192 bytes of 32."""
+    case = Case("64x128", "64x128")
+    sides = [Side(k, "f32", (k,), (64,), 64, k == 0) for k in (0, 1)]
+    pitches = [odd_pitch(steps, 4), 64]
+    reading = Reading(case.form, (Linear(), Linear()))
+    workspace = Workspace(0, room, asynchronous=True)
+    found = workspace.operands(Widths(), reading, sides, pitches, steps)
+    assert slots == (found and tuple(operand.slots for operand in found))
+    if found:
+        assert [operand.asynchronous for operand in found] == [True, False]
+        assert [operand.width for operand in found] == [4, 2]
+        assert found[1].offset == found[0].end <= found[1].end <= room
+
+
+def test_nothing_is_copied_where_nothing_can_be():
+    case = Case("64x128", "64x128")
+    sides = [Side(k, "f32", (k,), (64,), 64, k == 0) for k in (0, 1)]
+    workspace = Workspace(0, 1 << 20, asynchronous=False)
+    reading = Reading(case.form, (Linear(), Linear()))
+    found = workspace.operands(Widths(), reading, sides, [36, 64], 32)
+    assert [(o.asynchronous, o.width, o.slots) for o in found] == [(False, 2, 2)] * 2
 
 
 # -- threads

@@ -1,5 +1,6 @@
 // RUN: rc-opt %s -p vdevice-to-gpu --split-input-file | filecheck %s
 // RUN: rc-opt %s -p 'vdevice-to-gpu{device=v100}' --split-input-file | filecheck %s --check-prefix OLD
+// RUN: rc-opt %s -p 'vdevice-to-gpu{device=a100 precision=tf32}' --split-input-file | filecheck %s --check-prefix TF32
 
 #id = affine_map<(d0) -> (d0)>
 
@@ -97,6 +98,23 @@
 // OLD-NOT:       gpu.barrier
 // OLD:           scf.yield
 // OLD:         return
+// For matrix units the elements are copied as well, and rounded when they are read: those of x four steps at a time, by
+// ldmatrix, which turns nothing; those of w, whose neighbours are positions, one by one.
+// TF32-LABEL:  func.func private @k_product
+// TF32:        nvvm.cp.async.shared.global %{{.*}}, 16, cache = cg
+// TF32:        scf.for
+// TF32:          nvvm.cp.async.wait.group 2
+// TF32-NEXT:     gpu.barrier
+// TF32:          nvvm.ldmatrix {{.*}}layout = #nvvm.mma_layout<row>, num = 4 : i32
+// TF32:          nvvm.convert.float.to.tf32 {{.*}}rna
+// TF32:          llvm.load {{.*}} : !llvm.ptr<3> -> f32
+// TF32:          nvvm.convert.float.to.tf32 {{.*}}rna
+// TF32:          nvvm.mma.sync
+// TF32-NOT:      gpu.barrier
+// TF32:          scf.yield
+// TF32:        } {loop_annotation = #loop_annotation
+// TF32:        llvm.store {{.*}} {alignment = 8 : i64} : vector<2xf32>, !llvm.ptr<1>
+// TF32:        return
 "rtask.kernel"() ({
 ^bb0(%x: tensor<32x128xf32>, %w: tensor<128x64xf32>):
   %zero = arith.constant 0.0 : f32
