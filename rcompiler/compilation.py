@@ -43,12 +43,14 @@ from rcompiler.passes.rtask_fuse_axes import RTaskFuseAxes
 from rcompiler.passes.rtask_group_dots import RTaskGroupDots
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
 from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
+from rcompiler.passes.rtask_round_factors import RTaskRoundFactors
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.schedule.proof import proved_tables
 from rcompiler.passes.schedule.tables import Tables, write_constants
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
+from rcompiler.passes.vdevice_to_gpu import matrix_units
 from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner
@@ -80,13 +82,22 @@ class Compilation:
         """S1 -> S2, in place; the constants that it then needs."""
         self._keep("linalg", module)
         lanes, record = self.device.lanes(4), to_option(self.device)
+        roots, precision = self._options.roots, self._options.precision
+        units = matrix_units(self.device)
+        if precision in units:
+            # Winograd's filtering saves multiplications, which are what matrix units have plenty of
+            roots = "direct" if roots == "auto" else roots
+            if precision in ("f16", "bf16"):
+                self._run(module, f"cse,{RTaskRoundFactors(precision)},cse")
+                constants = fold_constants(module.operation, constants)
         if self._options.normalise:
             self._run(module, f"cse,{RTaskBatchProducts(record)},{RTaskMergeSiblings(record)}")
         self._run(
             module,
             f"cse,{RTaskBlockChannels(lanes)},"
-            f"{RTaskWinograd(record, self._options.roots)},{RTaskSinkReshapes()},"
-            f"{RTaskPackWeights(lanes)},{RTaskGroupDots()},{RTaskSplitK(record)},cse",
+            f"{RTaskWinograd(record, roots)},{RTaskSinkReshapes()},"
+            f"{RTaskPackWeights(lanes)},{RTaskGroupDots('bf16' not in units)},"
+            f"{RTaskSplitK(record)},cse",
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))

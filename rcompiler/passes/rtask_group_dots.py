@@ -34,7 +34,12 @@ from rcompiler.passes.ir.tensor_ir import affine_map, generic, pad_high, reshape
 
 @dataclass(frozen=True)
 class RTaskGroupDots(Pass):
-    """Group reduction steps of 8-bit and bf16 products for dot-product instructions."""
+    """Group reduction steps of 8-bit and bf16 products for dot-product instructions.
+
+    bf16: those of bf16, too; matrix units take them as they are.
+    """
+
+    bf16: bool = True
 
     def run(self, module: ir.Operation) -> None:
         packed: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
@@ -44,7 +49,7 @@ class RTaskGroupDots(Pass):
             for inner in list(view.operation.regions[0].blocks[0].operations):
                 if inner.operation.name == "linalg.generic":
                     product = _product(Generic(inner.operation))
-                    if product is not None:
+                    if product is not None and (self.bf16 or product.element != "bf16"):
                         _rewrite(product, packed)
 
 
@@ -58,8 +63,12 @@ class _Product:
     depth: int
 
     @property
+    def element(self) -> str:
+        return element_of(self.generic.inputs[0])
+
+    @property
     def steps(self) -> int:
-        return DOT_STEPS[element_of(self.generic.inputs[0])]
+        return DOT_STEPS[self.element]
 
 
 def _product(old: Generic) -> _Product | None:

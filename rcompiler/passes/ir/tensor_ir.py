@@ -60,14 +60,17 @@ def pad_high(value: ir.Value, high: Sequence[int]) -> ir.Value:
     """``value`` with ``high[i]`` zeros after dim i."""
     if not any(high):
         return value
-    element = ir.RankedTensorType(value.type).element_type
-    zero = scalar_zero(element)
-    shape = [d + h for d, h in zip(shape_of(value), high, strict=True)]
-    low = [0] * len(shape)
-    op = tensor.PadOp(type_like(value, shape), value, [], [], low, list(high))
+    zero = scalar_zero(ir.RankedTensorType(value.type).element_type)
+    return padded(value, [0] * len(high), high, zero)
+
+
+def padded(value: ir.Value, low: Sequence[int], high: Sequence[int], scalar: ir.Value) -> ir.Value:
+    """``tensor.pad``: ``low[i]`` times the scalar before dim i, and ``high[i]`` times behind."""
+    shape = [n + a + b for n, a, b in zip(shape_of(value), low, high, strict=True)]
+    op = tensor.PadOp(type_like(value, shape), value, [], [], list(low), list(high))
     block = op.regions[0].blocks.append(*[ir.IndexType.get()] * len(shape))
     with ir.InsertionPoint(block):
-        tensor.YieldOp(zero)
+        tensor.YieldOp(scalar)
     return op.result
 
 

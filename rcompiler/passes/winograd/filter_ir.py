@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg, tensor
+from torch_mlir.dialects import arith, linalg
 
 from rcompiler.device.model import Device
 from rcompiler.kernelgen.region import integers, pad_value, shape_of
@@ -24,6 +24,7 @@ from rcompiler.passes.ir.tensor_ir import (
     fill,
     generic,
     pad_high,
+    padded,
     scalar_zero,
     type_like,
 )
@@ -228,11 +229,5 @@ def _padded_again(pad: ir.Operation, more: Sequence[int]) -> ir.Value:
     """What a tensor.pad of zeros pads, with `more` zeros behind every dim."""
     source = pad.operands[0]
     low, high = integers(pad, "static_low"), integers(pad, "static_high")
-    high = tuple(h + m for h, m in zip(high, more, strict=True))
-    shape = [n + a + b for n, a, b in zip(shape_of(source), low, high, strict=True)]
     zero = scalar_zero(ir.RankedTensorType(source.type).element_type)
-    op = tensor.PadOp(type_like(source, shape), source, [], [], low, high)
-    block = op.regions[0].blocks.append(*[ir.IndexType.get()] * len(shape))
-    with ir.InsertionPoint(block):
-        tensor.YieldOp(zero)
-    return op.result
+    return padded(source, low, [h + m for h, m in zip(high, more, strict=True)], zero)

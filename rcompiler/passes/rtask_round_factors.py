@@ -1,0 +1,112 @@
+"""rtask-round-factors: products and convolutions of f32 multiply f16 or bf16, and add up f32.
+
+Before:
+    %y = linalg.generic {acc + a * b} ins(%x, %w : tensor<8x64xf32>, tensor<64x16xf32>)
+Options: to=f16. After:
+    %a = linalg.generic {arith.truncf} ins(%x) -> tensor<8x64xf16>
+    %b = linalg.generic {arith.truncf} ins(%w) -> tensor<64x16xf16>
+    %y = linalg.generic {acc + extf(a) * extf(b)} ins(%a, %b)
+Each factor is rounded once, to nearest: the products of these are exact in f32. So what computes a
+factor stores it as the matrix units read it, in half the bytes, weights are rounded when the model
+is compiled, and units that copy memory as it is (TMA) can bring the factors. Sums, what is added to
+them and everything else keep f32.
+
+Rounded are the products of `kernelgen.simt.product.is_product`: those that matrix units compute.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg
+
+from rcompiler.kernelgen.region import Generic, element_of, integers, pad_value, shape_of
+from rcompiler.kernelgen.simt.product import factors_of, is_product
+from rcompiler.passes import Pass
+from rcompiler.passes.blocking.padding_lanes import scalar_number
+from rcompiler.passes.constants.body import copied_argument
+from rcompiler.passes.ir.clone import clone
+from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.tensor_ir import (
+    RESHAPES,
+    defining,
+    elementwise,
+    empty,
+    generic,
+    padded,
+    reshape,
+)
+
+Shorter = Literal["f16", "bf16"]
+
+
+@dataclass(frozen=True)
+class RTaskRoundFactors(Pass):
+    """Let products of f32 multiply factors that are rounded to a shorter type."""
+
+    to: Shorter = "f16"
+
+    def run(self, module: ir.Operation) -> None:
+        element = {"f16": ir.F16Type, "bf16": ir.BF16Type}[self.to].get(module.context)
+        for body in bodies(module):
+            for inner in list(body.operations):
+                if inner.operation.name == "linalg.generic":
+                    _round_factors(Generic(inner.operation), element)
+
+
+def _round_factors(old: Generic, element: ir.Type) -> None:
+    """Replace a product of two factors of f32."""
+    factors = factors_of(old) if old.reduction_dims else None
+    if factors is None or any(element_of(old.inputs[k]) != "f32" for k in factors):
+        return
+    if not is_product(old):
+        return
+    with ir.InsertionPoint(old.op), old.op.location:
+        operands = list(old.inputs)
+        for number in factors:
+            operands[number] = _rounded(old.inputs[number], element)
+        iterators = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
+        product = generic(operands, old.inits, old.maps, iterators)
+        _fill_body(product, old, operands)
+    for before, after in zip(old.op.results, product.results, strict=True):
+        before.replace_all_uses_with(after)
+    old.op.erase()
+
+
+def _rounded(value: ir.Value, element: ir.Type) -> ir.Value:
+    """`value` in a shorter type; what only moves is rounded before, where it is computed."""
+    op = defining(value)
+    if op is not None and op.name in RESHAPES:
+        return reshape(_rounded(op.operands[0], element), shape_of(value))
+    if op is not None and op.name == "tensor.pad":
+        border = scalar_number(pad_value(op))
+        if border is not None:
+            low, high = (integers(op, name) for name in ("static_low", "static_high"))
+            scalar = arith.ConstantOp(element, ir.FloatAttr.get(element, float(border))).result
+            return padded(_rounded(op.operands[0], element), low, high, scalar)
+    if op is not None and op.name == "linalg.generic" and len(op.operands) == 2:
+        copy = Generic(op)
+        if copied_argument(copy.block) == 0:
+            moved, target = _rounded(op.operands[0], element), empty(shape_of(value), element)
+            iterators = list(ir.ArrayAttr(op.attributes["iterator_types"]))
+            made = generic([moved], [target], copy.maps, iterators)
+            block = made.regions[0].blocks.append(element, element)
+            with ir.InsertionPoint(block):
+                linalg.YieldOp([block.arguments[0]])
+            return made.results[0]
+    return elementwise([value], element, lambda wide: arith.truncf(element, wide))
+
+
+def _fill_body(product: ir.Operation, old: Generic, operands: list[ir.Value]) -> None:
+    """The body of `old`, for factors that are widened first."""
+    kinds = [ir.RankedTensorType(v.type).element_type for v in [*operands, *old.inits]]
+    block = product.regions[0].blocks.append(*kinds, arg_locs=[old.op.location] * len(kinds))
+    with ir.InsertionPoint(block), old.op.location:
+        mapped = {}
+        for before, after in zip(old.block.arguments, block.arguments, strict=True):
+            wide = after if after.type == before.type else arith.extf(before.type, after)
+            mapped[before] = wide
+        for view in old.block.operations:
+            clone(view.operation, mapped)
