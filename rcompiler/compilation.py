@@ -50,7 +50,7 @@ from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.schedule.proof import proved_tables
 from rcompiler.passes.schedule.tables import Tables, write_constants
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
-from rcompiler.passes.vdevice_to_gpu import matrix_units
+from rcompiler.passes.vdevice_to_gpu import matrix_units, multiplies_boxes
 from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner
@@ -96,7 +96,7 @@ class Compilation:
             module,
             f"cse,{RTaskBlockChannels(lanes)},"
             f"{RTaskWinograd(record, roots)},{RTaskSinkReshapes()},"
-            f"{RTaskPackWeights(lanes)},{RTaskGroupDots('bf16' not in units)},"
+            f"{RTaskPackWeights(lanes, not multiplies_boxes(self.device))},{RTaskGroupDots('bf16' not in units)},"
             f"{RTaskSplitK(record)},cse",
         )
         constants = fold_constants(module.operation, constants)

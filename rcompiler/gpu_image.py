@@ -17,7 +17,7 @@ from rcompiler.errors import DeviceError
 from rcompiler.kernelgen.simt.program import ENTRY
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
-from rcompiler.passes.vdevice_to_gpu import THREADS, VdeviceToGpu, shared_bytes
+from rcompiler.passes.vdevice_to_gpu import THREADS, VdeviceToGpu, needed_boxes, shared_bytes
 from rcompiler.runtime.gpu.image import GpuImage
 
 
@@ -50,7 +50,7 @@ def gpu_code(
     chip = device.level_name
     begin(VdeviceToGpu.name())
     runner(str(VdeviceToGpu(to_option(device), precision=precision)), module.context)(module)
-    shared = shared_bytes(module)
+    shared, boxes = shared_bytes(module), needed_boxes(module)
     stages = {"gpu": module.operation.get_asm(assume_verified=True)}
     begin(GpuToNvvm.name())
     runner(str(GpuToNvvm(chip)), module.context)(module)
@@ -65,7 +65,7 @@ def gpu_code(
         needs = BlockNeeds(THREADS, kernel.registers, shared + kernel.shared_bytes)
     check_resident(device, needs, eus)
     machine = cubin.code if cubin else b""
-    return GpuCode(GpuImage(code.text, machine, chip, ENTRY, THREADS, shared), stages, cubin)
+    return GpuCode(GpuImage(code.text, machine, chip, ENTRY, THREADS, shared, boxes), stages, cubin)
 
 
 def check_resident(device: Device, needs: BlockNeeds, eus: int) -> None:

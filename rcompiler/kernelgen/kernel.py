@@ -49,7 +49,6 @@ class KernelWriter:
         "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr"
     )
     VISIBILITY = ""
-    ATTRIBUTES = ""
 
     def __init__(self, kernel: ir.Operation, emitter: Emitter) -> None:
         self._block = kernel.regions[0].blocks[0]
@@ -91,10 +90,15 @@ class KernelWriter:
         else:
             e.loop(Linear(0), Linear.of("%count_end"), 1, [], task)
         lines = "\n".join("  " + text for text in e.text())
-        head = f"func.func {self.VISIBILITY}@{self._name}({self.SIGNATURE}) {self.ATTRIBUTES}{{"
+        attributes = self._attributes()
+        head = f"func.func {self.VISIBILITY}@{self._name}({self.SIGNATURE}) {attributes}{{"
         return f"{head}\n  %zero = arith.constant 0 : i64\n{lines}\n  return\n}}", e.externals
 
     # -- what another kind of execution unit does in another way
+    def _attributes(self) -> str:
+        """Of the function, once its body is written."""
+        return ""
+
     def _new_evaluator(self) -> Evaluator:
         """What reads elements of this kernel."""
         return Evaluator(self._e, self._buffers)

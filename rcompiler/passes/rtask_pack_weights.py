@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, shape_of
+from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add
 from rcompiler.passes.ir.tensor_ir import (
@@ -48,9 +48,13 @@ _FEW_VECTORS = 4
 
 @dataclass(frozen=True)
 class RTaskPackWeights(Pass):
-    """Store the constant right-hand side of a product in panels of columns."""
+    """Store the constant right-hand side of a product in panels of columns.
+
+    halves: that of f16 and bf16, too; boxes of a tensor (TMA) take its rows as they are.
+    """
 
     lanes: int = 16
+    halves: bool = True
 
     def run(self, module: ir.Operation) -> None:
         if self.lanes < 1:
@@ -110,6 +114,8 @@ class RTaskPackWeights(Pass):
     def _weights(self, old: Generic) -> int | None:
         """Number of the operand to pack, if `old` is a product that has one."""
         if not is_multiply_add(old) or not old.reduction_dims:
+            return None
+        if not self.halves and element_of(old.inputs[0]) in ("f16", "bf16"):
             return None
         for weights, other in ((1, 0), (0, 1)):
             dims = [dim_of(e) for e in old.maps[weights].results]

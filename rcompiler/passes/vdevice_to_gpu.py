@@ -22,9 +22,11 @@ from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.kernel import SimtFeatures, SimtKernelWriter
-from rcompiler.kernelgen.simt.program import SHARED_BYTES, program_text
+from rcompiler.kernelgen.simt.program import BOXES, SHARED_BYTES, program_text
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.schedule.program_ir import read_kernels
+from rcompiler.runtime.gpu.image import boxes_of
+from rcompiler.runtime.gpu.tensor_maps import Box
 
 # Of a block: enough to fill the four schedulers of an SM twice, and so few that each may have all
 # 255 registers.
@@ -49,19 +51,25 @@ class VdeviceToGpu(Pass):
             matrix_units(device),
             self.precision,
             asynchronous=copies_asynchronously(device),
+            boxes=multiplies_boxes(device),
         )
         names = list(read_kernels(module))
         block = module.regions[0].blocks[0]
         texts: dict[str, str] = {}
+        boxes: dict[str, list[Box]] = {}
         shared = 0
         for view in block.operations:
             op = view.operation
             if op.name == "rtask.kernel":
                 name = ir.StringAttr(op.attributes["sym_name"]).value
-                texts[name], own = _function(op, features)
+                texts[name], own, boxes[name] = _function(op, features)
                 shared = max(shared, own)
         text = program_text(
-            names, [texts[name] for name in names], threads=self.threads, shared=shared
+            names,
+            [texts[name] for name in names],
+            threads=self.threads,
+            shared=shared,
+            boxes=[boxes[name] for name in names],
         )
         generated = ir.Module.parse(text, module.context)
         for view in reversed(list(block.operations)):
@@ -76,6 +84,11 @@ def copies_asynchronously(device: Device) -> bool:
     return device.kind == "cuda" and number is not None and int(number[1]) >= 80
 
 
+def multiplies_boxes(device: Device) -> bool:
+    """Whether there are TMA and wgmma, which no later architecture has."""
+    return device.kind == "cuda" and device.level_name == "sm_90a"
+
+
 def matrix_units(device: Device) -> frozenset[str]:
     """Element types of the matrix units that products are written for: those of mma.sync as it is
     from compute capability 8.0 on.
@@ -85,8 +98,10 @@ def matrix_units(device: Device) -> frozenset[str]:
     return frozenset(name for name, _ in device.compute.matrix) & {"f16", "bf16", "tf32"}
 
 
-def _function(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, int]:
-    """The device function of an rKernel, and the bytes of shared memory that it needs."""
+def _function(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, int, list[Box]]:
+    """The device function of an rKernel, the bytes of shared memory and the tensor maps that it
+    needs.
+    """
     try:
         writer = SimtKernelWriter(kernel, features)
         text, _ = writer.write()
@@ -98,10 +113,21 @@ def _function(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, int]:
             f"its tasks keep {writer.shared} bytes in shared memory, and a block has "
             f"{features.shared}; cut it into smaller tiles",
         )
-    return text, writer.shared
+    return text, writer.shared, writer.boxes
 
 
 def shared_bytes(module: ir.Module) -> int:
     """Dynamic shared memory that the persistent kernel of a module needs."""
+    return ir.IntegerAttr(_gpu_module(module).attributes[SHARED_BYTES]).value
+
+
+def needed_boxes(module: ir.Module) -> dict[int, tuple[Box, ...]]:
+    """By the numbers of kernels, the boxes whose tensor maps they need."""
+    attributes = _gpu_module(module).attributes
+    rows = ir.ArrayAttr(attributes[BOXES]) if BOXES in attributes else ()
+    return boxes_of([int(word) for word in ir.DenseI64ArrayAttr(row)] for row in rows)
+
+
+def _gpu_module(module: ir.Module) -> ir.Operation:
     [made] = [op.operation for op in module.body.operations if op.operation.name == "gpu.module"]
-    return ir.IntegerAttr(made.attributes[SHARED_BYTES]).value
+    return made

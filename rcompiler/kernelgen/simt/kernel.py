@@ -1,10 +1,11 @@
 """One rKernel as a device function that all threads of a block call together.
 
-    func.func private @k(%words: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %first: i64, %count: i64,
-                         %stride: i64, %workspace: !llvm.ptr<3>)
+    func.func private @k(%words: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>,
+                         %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr<3>)
 
 `words` points to a pair (base, byte offset) for each operand and then for each result, as in the
-stream of the schedule; `bases` to the memories that bases number; `workspace` is shared memory for
+stream of the schedule; `bases` to the memories that bases number; `boxes` to the tensor maps of the
+kernel (`tensor_maps`); `workspace` is shared memory for
 the stages of a task. What earlier tasks wrote is there when the function is called; what it writes
 is there for other threads after the next barrier.
 """
@@ -23,17 +24,20 @@ from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.products import Products
 from rcompiler.kernelgen.simt.reduction import by_warps
+from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
 from rcompiler.kernelgen.simt.tile import SimtTileWriter
 from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.stages import Stage, stages_of
 from rcompiler.kernelgen.tiling import Range, Tiling
+from rcompiler.runtime.gpu.tensor_maps import Box
 
 
 @dataclass(frozen=True)
 class SimtFeatures:
     """What code generation must know: threads of a block, and of a warp; bytes of shared memory
     that a block may have; element types that the device has matrix units for, and how factors of
-    f32 are multiplied; whether threads copy to shared memory without waiting for it.
+    f32 are multiplied; whether threads copy to shared memory without waiting for it; whether warpgroups multiply boxes
+    of tensors (TMA and wgmma).
     """
 
     threads: int
@@ -42,23 +46,23 @@ class SimtFeatures:
     units: frozenset[str] = frozenset()
     precision: str = "f32"
     asynchronous: bool = False
+    boxes: bool = False
 
 
 class SimtKernelWriter(KernelWriter):
     """Writes the function of one rtask.kernel."""
 
     SIGNATURE = (
-        f"%words: {GLOBAL}, %bases: {GLOBAL}, %first: i64, %count: i64, %stride: i64, "
-        f"%workspace: {SHARED}"
+        f"%words: {GLOBAL}, %bases: {GLOBAL}, %boxes: {GLOBAL}, %first: i64, %count: i64, "
+        f"%stride: i64, %workspace: {SHARED}"
     )
     VISIBILITY = "private "
-    # a call of its own: registers are allocated, and reported, for each rKernel by itself
-    ATTRIBUTES = "attributes {no_inline} "
 
     def __init__(self, kernel: ir.Operation, features: SimtFeatures) -> None:
         self._features = features
         width = _width(kernel, features.warp)
         self._simt = SimtEmitter(features.threads, width, features.warp)
+        self._maps: TensorMaps | None = None
         super().__init__(kernel, self._simt)
         self._simt.pointer("%workspace", SHARED)
 
@@ -68,15 +72,31 @@ class SimtKernelWriter(KernelWriter):
         kept = max((stage.end for stage in self._stages), default=0)
         self._simt.shared = kept
         workspace = Workspace(kept, features.shared, features.asynchronous)
+        if features.boxes:
+            self._maps = TensorMaps(self._simt, lambda number: self._word(number, "i64"))
+            for k, argument in enumerate(self._block.arguments):
+                self._maps.note(self._buffers[argument], k)
         self._products = Products(
-            evaluator, self._simt, workspace, features.units, features.precision
+            evaluator, self._simt, workspace, features.units, features.precision, self._maps
         )
         return evaluator
+
+    def _attributes(self) -> str:
+        """A call of its own: registers are allocated, and reported, for each rKernel by itself. But
+        warpgroups would wait for each product before they start the next one if a function that is
+        called had them (ptxas, C7510).
+        """
+        return f"attributes {{{'always_inline' if self.boxes else 'no_inline'}}} "
 
     @property
     def shared(self) -> int:
         """Bytes of shared memory that a task needs, when it is written."""
         return self._simt.shared
+
+    @property
+    def boxes(self) -> list[Box]:
+        """Tensor maps that it needs, when it is written."""
+        return self._maps.boxes if self._maps else []
 
     def _tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> SimtTileWriter:
         return SimtTileWriter(name, tiling, self._evaluator, self._simt, self._products)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.region import Generic, element_of
@@ -19,6 +20,8 @@ from rcompiler.kernelgen.simt.product import (
 )
 from rcompiler.kernelgen.simt.scalar_product import ScalarProducts
 from rcompiler.kernelgen.simt.source import Reading
+from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
+from rcompiler.kernelgen.simt.warpgroup_product import WarpgroupProducts
 from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
@@ -34,14 +37,19 @@ class Products:
         workspace: Workspace,
         units: frozenset[str],
         precision: str,
+        maps: TensorMaps | None,
     ) -> None:
         """units: element types that the device has matrix units for; precision: how factors of f32
-        are multiplied, "f32" or one of these.
+        are multiplied, "f32" or one of these. maps: those of the kernel, None where the device has
+        neither TMA nor wgmma.
         """
         self._evaluator, self._e = evaluator, emitter
         self._units, self._precision = units, precision
         self._scalar = ScalarProducts(evaluator, emitter, workspace)
         self._matrix = MatrixProducts(evaluator, emitter, workspace)
+        self._warpgroups = None
+        if maps is not None:
+            self._warpgroups = WarpgroupProducts(evaluator, emitter, workspace, maps)
 
     def form(self, root: Generic, at: Coordinates, symbols: Sequence[str]) -> Form | None:
         """See `product.form_of`."""
@@ -56,8 +64,13 @@ class Products:
         unit = self._precision if unit == "f32" else unit
         return unit if unit in self._units else None
 
-    def _of(self, form: Form) -> ScalarProducts | MatrixProducts:
-        return self._scalar if form.unit is None else self._matrix
+    def _of(self, form: Form) -> Any:
+        """Who computes a product: by the operator and the device, whatever the tile."""
+        if form.unit is None:
+            return self._scalar
+        if self._warpgroups is not None and self._warpgroups.multiplies(form):
+            return self._warpgroups
+        return self._matrix
 
     def box(self, form: Form, extents: Sequence[int], tiling: Tiling) -> list[int]:
         """The part of a tile that is computed at once."""

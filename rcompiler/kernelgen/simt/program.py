@@ -1,6 +1,7 @@
 """The persistent kernel of a GPU: each block is an execution unit and walks its instruction stream.
 
-    gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %epoch: i64) kernel
+    gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>, %epoch: i64)
+        kernel
 
 One cooperative launch runs all programs of a model (Rammer, OSDI'20 §4, with the waits inside of
 the kernel that its published code does not have). The streams are those of
@@ -25,28 +26,36 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED
-from rcompiler.kernelgen.simt.veu_text import AWAIT_TEXT, KERNEL_TEXT, SIGNAL_TEXT
+from rcompiler.kernelgen.simt.veu_text import AWAIT_TEXT, KERNEL_TEXT, MAPS_TEXT, SIGNAL_TEXT
 from rcompiler.runtime.gpu import control as at
+from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES, Box
 from rcompiler.runtime.tables import BARRIER, END, REPEAT, RUN, SIGNAL, WAIT
 
 ENTRY = "veu"
 SHARED_BYTES = "rcompiler.shared"  # attribute of the module: bytes of dynamic shared memory
+BOXES = "rcompiler.boxes"  # attribute of the module: (kernel, words of a box) for each tensor map
 _SHARED = "veu_shared"
 _SLEEP = 20  # ns between two looks at an event
 
 
 def program_text(
-    kernels: Sequence[str], functions: Sequence[str], *, threads: int, shared: int
+    kernels: Sequence[str],
+    functions: Sequence[str],
+    *,
+    threads: int,
+    shared: int,
+    boxes: Sequence[Sequence[Box]] = (),
 ) -> str:
     """A gpu.module with the persistent kernel.
 
     kernels: names of the device functions, by number in the streams; functions: their texts;
-    threads: of a block; shared: bytes of dynamic shared memory of it.
+    threads: of a block; shared: bytes of dynamic shared memory of it; boxes: of each kernel, those
+    whose tensor maps it needs.
     """
     cases = "\n".join(
         f"      case {number} {{\n"
-        f"        func.call @{name}(%pairs, %bases, %first, %count, %stride, %shared)\n"
-        f"          : ({GLOBAL}, {GLOBAL}, i64, i64, i64, {SHARED}) -> ()\n"
+        f"        func.call @{name}(%pairs, %bases, %own_boxes, %first, %count, %stride, %shared)\n"
+        f"          : ({GLOBAL}, {GLOBAL}, {GLOBAL}, i64, i64, i64, {SHARED}) -> ()\n"
         "        scf.yield\n"
         "      }"
         for number, name in enumerate(kernels)
@@ -55,17 +64,23 @@ def program_text(
         "AWAIT_EVENT": _filled(AWAIT_TEXT, {"EVENT": "%event"}),
         "AWAIT_ALL": _filled(AWAIT_TEXT, {"EVENT": "%nowhere"}),
         "SIGNAL_TEXT": SIGNAL_TEXT,
+        "MAPS_TEXT": MAPS_TEXT if any(boxes) else "",
         "CASES": cases,
         "THREADS": threads,
     }
     entry = expanded(_filled(_filled(KERNEL_TEXT, parts), _NUMBERS))
+    attributes = [f"{SHARED_BYTES} = {shared} : i64"]
+    if any(boxes):
+        rows = (f"array<i64: {k}, {', '.join(map(str, box.words()))}>"
+                for k, own in enumerate(boxes) for box in own)  # fmt: skip
+        attributes.append(f"{BOXES} = [{', '.join(rows)}]")
     memory = (
         f"llvm.mlir.global external @{_SHARED}() "
-        "{addr_space = 3 : i32, alignment = 128 : i64, dso_local} : !llvm.array<0 x i8>"
+        "{addr_space = 3 : i32, alignment = 1024 : i64, dso_local} : !llvm.array<0 x i8>"
     )
     return "\n".join(
         [
-            f"gpu.module @rcompiler attributes {{{SHARED_BYTES} = {shared} : i64}} {{",
+            f"gpu.module @rcompiler attributes {{{', '.join(attributes)}}} {{",
             memory,
             *functions,
             entry,
@@ -97,6 +112,7 @@ _NUMBERS = {
     "OP_END": END,
     "LINE": at.LINE,
     "SLEEP": _SLEEP,
+    "MAP_BYTES": MAP_BYTES,
 }
 
 _PLACE = r"(%\w+)\[(%?\w+)\]"

@@ -40,6 +40,21 @@ scf.if %leader {
 }
 """
 
+# The host has written tensor maps: each block drops what it may remember of them, before it uses
+# one (CUDA C++ programming guide, "Using TMA to transfer multi-dimensional arrays").
+MAPS_TEXT = """
+%map_count := %boxes[0] : i64
+%maps := %boxes[1] : !llvm.ptr<1>
+%map_bytes = arith.constant @@MAP_BYTES : i64
+%map_size = arith.constant @@MAP_BYTES : i32
+scf.for %k = %thread to %map_count step %threads : i64 {
+  %byte = arith.muli %k, %map_bytes : i64
+  %map = llvm.getelementptr %maps[%byte] : (!llvm.ptr<1>, i64) -> !llvm.ptr<1>, i8
+  %generic = llvm.addrspacecast %map : !llvm.ptr<1> to !llvm.ptr
+  nvvm.fence.proxy.acquire #nvvm.mem_scope<sys> %generic, %map_size
+}
+"""
+
 KERNEL_TEXT = """
 // Write down who waits for what, and where every block is; only the first block that comes here.
 func.func private @give_up(
@@ -81,7 +96,7 @@ func.func private @give_up(
 }
 
 // ptxas gives threads half of the registers they may have, unless one block is enough for it
-gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %epoch: i64)
+gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>, %epoch: i64)
     kernel attributes {known_block_size = array<i32: @@THREADS, 1, 1>, nvvm.minctasm = 1 : i32} {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
@@ -115,6 +130,7 @@ gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %epoch: i64)
   %meeting = & %events[%meeting_word]
   %met_before = arith.muli %before, %meetings : i64
   %start := %starts[%eu] : i64
+@@MAPS_TEXT
   %over:3 = scf.while (%at = %start, %met = %met_before, %made = %c0)
       : (i64, i64, i64) -> (i64, i64, i64) {
     %op := %words[%at] : i64
@@ -137,6 +153,9 @@ gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %epoch: i64)
       %stride := %w[4] : i64
       %n := %w[5] : i64
       %pairs = & %w[6]
+      %record = arith.muli %kernel, %c2 : i64
+      %record_word = arith.addi %record, %c2 : i64
+      %own_boxes = & %boxes[%record_word]
       %which = arith.index_cast %kernel : i64 to index
       scf.index_switch %which
 @@CASES

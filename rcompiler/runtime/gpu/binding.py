@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from rcompiler.runtime.gpu.arrays import DeviceArray
 from rcompiler.runtime.gpu.dlpack import ForeignArray
 from rcompiler.runtime.gpu.driver import Driver
-from rcompiler.runtime.gpu.resident import Resident
+from rcompiler.runtime.gpu.resident import Bases, Resident
 
 
 class GpuBinding:
@@ -52,6 +52,7 @@ class GpuBinding:
             self._resident.replay(self._graph, self._bases)
 
 
-def _drop(driver: Driver, graph: object, bases: int) -> None:
+def _drop(driver: Driver, graph: object, bases: Bases) -> None:
     driver.drop_graph(graph)
-    driver.free(bases)
+    for address in bases:
+        driver.free(address)

@@ -1,16 +1,19 @@
 """The code of a model for a GPU: PTX, and machine code where it was assembled ahead of time."""
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from rcompiler.errors import ArtifactError
+from rcompiler.runtime.gpu.tensor_maps import Box
 from rcompiler.runtime.untrusted import integer, string
 
 ALIGNMENT = 16  # bytes: the longest single access of a kernel
 MAX_IMAGE = 1 << 28  # bytes
 MAX_THREADS = 1024  # of a block
 MAX_SHARED = 1 << 20  # bytes; a block of any known GPU has less
+MAX_BOXES = 1 << 16
 _CHIP = re.compile(r"sm_\d{2,3}a?")
 _ENTRY = re.compile(r"[A-Za-z_]\w{0,255}")
 
@@ -26,6 +29,7 @@ class GpuImage:
         entry: name of the persistent kernel.
         threads: of a block.
         shared: bytes of dynamic shared memory of a block.
+        boxes: by the numbers of kernels in the streams, those whose tensor maps they need.
     """
 
     ptx: bytes
@@ -34,6 +38,7 @@ class GpuImage:
     entry: str
     threads: int
     shared: int
+    boxes: dict[int, tuple[Box, ...]] = field(default_factory=dict)
 
     INPUT_ALIGNMENT: ClassVar[int] = ALIGNMENT
 
@@ -50,6 +55,7 @@ class GpuImage:
             "ptx": len(self.ptx),
             "threads": self.threads,
             "shared": self.shared,
+            "boxes": [[k, *box.words()] for k, own in self.boxes.items() for box in own],
         }
 
     @staticmethod
@@ -65,6 +71,7 @@ class GpuImage:
             entry=string(entry["entry"]),
             threads=integer(entry["threads"]),
             shared=integer(entry["shared"]),
+            boxes=boxes_of(entry["boxes"]),
         )
 
     def provides(self, kernel: str) -> bool:
@@ -84,6 +91,7 @@ class GpuImage:
             "an entry that is no name": _ENTRY.fullmatch(self.entry),
             f"blocks of {self.threads} threads": 1 <= self.threads <= MAX_THREADS,
             f"{self.shared} bytes of shared memory": 0 <= self.shared <= MAX_SHARED,
+            "too many tensor maps": sum(map(len, self.boxes.values())) <= MAX_BOXES,
         }
         for what, holds in rules.items():
             if not holds:
@@ -99,3 +107,15 @@ class GpuImage:
     def exact(self) -> bool:
         """Whether it runs on this capability only, not on later ones."""
         return self.chip.endswith("a")
+
+
+def boxes_of(rows: Iterable[Any]) -> dict[int, tuple[Box, ...]]:
+    """Boxes by the numbers of kernels, from rows of numbers: of the kernel, and of the box.
+
+    Raises ValueError or what `untrusted.integer` raises for other rows.
+    """
+    found: dict[int, tuple[Box, ...]] = {}
+    for row in rows:
+        kernel, *words = (integer(word) for word in row)
+        found[kernel] = (*found.get(kernel, ()), Box.of(words))
+    return found

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.gpu import control as at
 from rcompiler.runtime.gpu.driver import Argument, Driver
 from rcompiler.runtime.gpu.image import GpuImage
+from rcompiler.runtime.gpu.tensor_maps import MapTable
 from rcompiler.runtime.post_mortem import PostMortem, after_steps
 from rcompiler.runtime.schedule import Schedule
 
@@ -45,6 +46,13 @@ def load_kernel(driver: Driver, image: GpuImage, eus: int) -> Any:
     return function
 
 
+class Bases(NamedTuple):
+    """Where the tables of one set of inputs and outputs lie: addresses of memories, tensor maps."""
+
+    addresses: int
+    maps: int
+
+
 class Resident:
     """Inputs and outputs of the model have places on the device, for callers that bring none.
 
@@ -72,7 +80,9 @@ class Resident:
         self.inputs = [memory.new(tensor.nbytes) for tensor in artifact.inputs]
         self.outputs = [memory.new(tensor.nbytes) for tensor in artifact.outputs]
         self._places: list[int] = []  # what the table of base addresses holds
-        self._bases = memory.zeros(len(self._fixed) + len(self.inputs) + len(self.outputs))
+        count = len(self._fixed) + len(self.inputs) + len(self.outputs)
+        self._maps = MapTable(image.boxes, len(artifact.kernels), count, _operands(schedule))
+        self._bases = Bases(memory.zeros(count), memory.new(self._maps.bytes))
         self._eus, counters = len(schedule.threads), len(schedule.events) + 1
         self._report_bytes = (at.REPORT_STEPS + self._eus + counters) * _WORD
         self._report = memory.mapped(self._report_bytes)
@@ -94,32 +104,39 @@ class Resident:
         """One inference with tensors at these addresses. Raises DeviceError."""
         places = [*self._fixed, *inputs, *outputs]
         if places != self._places:
-            self._driver.write(self._bases, np.asarray(places, np.int64).view(np.uint8))
+            self._write(self._bases, places)
             self._places = places
         self._run(self._start, self._bases)
 
-    def capture(self, inputs: Sequence[int], outputs: Sequence[int]) -> tuple[Any, int]:
-        """The launch with tensors at these addresses as a graph, and the table that it reads,
+    def capture(self, inputs: Sequence[int], outputs: Sequence[int]) -> tuple[Any, Bases]:
+        """The launch with tensors at these addresses as a graph, and the tables that it reads,
         which the caller gives back.
         """
-        places = np.asarray([*self._fixed, *inputs, *outputs], np.int64)
-        bases = self._driver.allocate(places.nbytes)
-        self._driver.write(bases, places.view(np.uint8))
+        places = [*self._fixed, *inputs, *outputs]
+        bases = Bases(
+            self._driver.allocate(len(places) * _WORD), self._driver.allocate(self._maps.bytes)
+        )
+        self._write(bases, places)
         return self._driver.capture(partial(self._start, self._arguments(bases))), bases
 
-    def replay(self, graph: Any, bases: int) -> None:
+    def _write(self, bases: Bases, places: Sequence[int]) -> None:
+        self._driver.write(bases.addresses, np.asarray(places, np.int64).view(np.uint8))
+        self._maps.write(self._driver, bases.maps, places)
+
+    def replay(self, graph: Any, bases: Bases) -> None:
         """One inference by `capture`. Raises DeviceError."""
         self._run(partial(self._driver.launch_graph, graph), bases)
 
-    def _arguments(self, bases: int) -> list[Argument]:
-        return [np.uint64(self._control), np.uint64(bases), np.int64(self._epoch)]
+    def _arguments(self, bases: Bases) -> list[Argument]:
+        addresses = self._control, bases.addresses, bases.maps
+        return [*map(np.uint64, addresses), np.int64(self._epoch)]
 
     def _start(self, arguments: Sequence[Argument]) -> None:
         grid, threads = (self._eus, 1, 1), (self._image.threads, 1, 1)
         shared = self._image.shared
         self._driver.launch(self._function, grid, threads, shared, arguments, cooperative=True)
 
-    def _run(self, start: Callable[[Sequence[Argument]], None], bases: int) -> None:
+    def _run(self, start: Callable[[Sequence[Argument]], None], bases: Bases) -> None:
         if self.failed:
             raise DeviceError("an earlier launch of the model failed; bind it again")
         self._epoch += 1
@@ -196,3 +213,11 @@ def _meetings(schedule: Schedule) -> int:
     """Barriers of all EUs in one launch."""
     steps = tables.instructions(schedule.threads[0].stream)
     return sum(opcode == tables.BARRIER for _, opcode, _ in steps)
+
+
+def _operands(schedule: Schedule) -> Iterator[tuple[int, list[int]]]:
+    """Kernel, and the memory of each operand, of all runs."""
+    for thread in schedule.threads:
+        for _, opcode, operands in tables.instructions(thread.stream):
+            if opcode == tables.RUN:
+                yield int(operands[0]), [int(word) for word in operands[5::2]]

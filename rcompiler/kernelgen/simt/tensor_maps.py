@@ -1,0 +1,60 @@
+"""The tensor maps of an rKernel: which it needs, and where they lie when it runs.
+
+Each memory that operands lie in (the arena, the weights, each input and output) has a map of its
+own for each of them, made when a model is loaded: a row of maps by the number of the memory. The
+record of the rKernel, which `%boxes` points to, has the address of its first row, and the bytes of
+a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rcompiler.kernelgen.evaluate import Buffer
+from rcompiler.kernelgen.simt.emitter import GLOBAL, SimtEmitter
+from rcompiler.runtime.gpu.driver import TensorTile
+from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES, Box
+
+
+class TensorMaps:
+    """boxes: the rows so far, in their order."""
+
+    def __init__(self, emitter: SimtEmitter, word: Callable[[int], str]) -> None:
+        """word: the i64 at a place of the instruction, in which each operand has a pair (number of
+        the memory, byte offset).
+        """
+        self._e, self._word = emitter, word
+        self._arguments: dict[str, int] = {}
+        self.boxes: list[Box] = []
+
+    def note(self, buffer: Buffer, argument: int) -> None:
+        """Which operand a buffer is."""
+        self._arguments[buffer.pointer] = argument
+
+    def offset(self, buffer: Buffer) -> str:
+        """The i64 byte offset of an operand in its memory."""
+        return self._word(2 * self._arguments[buffer.pointer] + 1)
+
+    def address(self, buffer: Buffer, tile: TensorTile) -> str:
+        """Generic pointer to the map of boxes of the memory that an operand lies in."""
+        e, argument = self._e, self._arguments[buffer.pointer]
+        box = Box(argument, tile)
+        if box not in self.boxes:
+            self.boxes.append(box)
+        number = self.boxes.index(box)
+        rows = e.pure(f"llvm.load %boxes : {GLOBAL} -> {GLOBAL}", [], "p")
+        behind = e.pure(f"llvm.getelementptr %boxes[1] : ({GLOBAL}) -> {GLOBAL}, i64", [], "p")
+        size = e.pure(f"llvm.load {behind} : {GLOBAL} -> i64", [behind])
+        memory = self._word(2 * argument)
+        place = [(size, number), (memory, MAP_BYTES)]
+        total = ""
+        for name, times in place:
+            by = e.constant(times, "i64").name
+            part = e.pure(f"arith.muli {name}, {by} : i64", [name, by])
+            total = e.pure(f"arith.addi {total}, {part} : i64", [total, part]) if total else part
+        at = e.pure(
+            f"llvm.getelementptr {rows}[{total}] : ({GLOBAL}, i64) -> {GLOBAL}, i8",
+            [rows, total],
+            "p",
+        )
+        return e.pure(f"llvm.addrspacecast {at} : {GLOBAL} to !llvm.ptr", [at], "p")

@@ -1,0 +1,98 @@
+"""What a warpgroup does together: wgmma, and the descriptors of matrices in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.simt.boxed import Boxed
+from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
+from rcompiler.kernelgen.value import Val
+
+THREADS = 128
+_LINES = 8  # of a pattern
+_MODE = {128: 1, 64: 2, 32: 3}  # of a descriptor, by the bytes of a line
+_HALF_UNIT = 64  # positions
+
+
+def descriptor(e: SimtEmitter, side: Boxed, start: str, place: Linear) -> str:
+    """Of the matrix that begins `place` bytes behind `start`, an i32 address in shared memory (PTX
+    ISA, "Matrix descriptor format"): address, distance of the next unit of positions, distance of
+    the next eight lines, pattern.
+    """
+    unit = side.chunks.size * side.line if side.unit else 16
+    fixed = (unit >> 4) << 16 | (_LINES * side.line >> 4) << 32 | _MODE[side.line] << 62
+    begin = e.pure(f"arith.extui {start} : i32 to i64", [start])
+    moved = e.index(place)
+    byte = e.pure(f"arith.addi {begin}, {moved} : i64", [begin, moved])
+    four = e.index(Linear(4))
+    words = e.pure(f"arith.shrui {byte}, {four} : i64", [byte, four])
+    rest = e.constant(fixed, "i64").name
+    return e.pure(f"arith.ori {words}, {rest} : i64", [words, rest])
+
+
+def address(e: SimtEmitter, pointer: str) -> str:
+    """A pointer to shared memory as an i32."""
+    return e.pure(f"llvm.ptrtoint {pointer} : {SHARED} to i32", [pointer])
+
+
+class Accumulators:
+    """The sums of a thread for one row tile of its warpgroup."""
+
+    def __init__(self, e: SimtEmitter, unit: str, columns: int) -> None:
+        """unit: element type of the factors; columns: of the tile, two for each sum."""
+        self._e, self._unit, self._columns = e, unit, columns
+        self._count = columns // 2
+        self._type = f"!llvm.struct<({', '.join(['f32'] * self._count)})>"
+
+    def pack(self, values: Sequence[Val]) -> Val:
+        """Sums as one value."""
+        e = self._e
+        name = e.pure(f"llvm.mlir.undef : {self._type}", [])
+        for k, value in enumerate(values):
+            into = e.define(e.fresh())
+            e.line(f"{into} = llvm.insertvalue {value.name}, {name}[{k}] : {self._type}")
+            name = into
+        return Val(name, self._type)
+
+    def unpack(self, packed: Val) -> list[Val]:
+        """The sums, which nothing may read in front of here: the compiler does not know that the
+        products are made later.
+        """
+        e, count = self._e, self._count
+        values = [e.part(packed.name, k, self._type) for k in range(count)]
+        kinds = ", ".join(["f32"] * count)
+        constraints = ",".join(["=f"] * count + [str(k) for k in range(count)])
+        made = e.define(e.fresh())
+        e.line(
+            f'{made} = llvm.inline_asm has_side_effects "", "{constraints}" {", ".join(values)} : '
+            f"({kinds}) -> {self._type}"
+        )
+        return [Val(e.part(made, k, self._type), "f32") for k in range(count)]
+
+    def multiply(self, sums: Val, left: str, right: str, turned: bool, turned_right: bool) -> Val:
+        """Start to add the product of two matrices; turned: whose lines have positions."""
+        e, unit = self._e, self._unit
+        one = "#nvvm.wgmma_scale_in<one>"
+        a, b = ("col" if turned else "row"), ("row" if turned_right else "col")
+        name = e.define(e.fresh("w"))
+        e.line(
+            f"{name} = nvvm.wgmma.mma_async {left}, {right}, {sums.name}, "
+            f"#nvvm.shape<m = 64, n = {self._columns}, k = 16>, "
+            f"D [<f32>, #nvvm.wgmma_scale_out<one>], "
+            f"A [<{unit}>, {one}, <{a}>], B [<{unit}>, {one}, <{b}>] : "
+            f"{self._type} -> {self._type}"
+        )
+        return Val(name, self._type)
+
+    def fence(self) -> None:
+        """What was written to the registers of sums is there for products that are started now."""
+        self._e.line("nvvm.wgmma.fence.aligned")
+
+    def commit(self) -> None:
+        """The products that were started since the last time are a group."""
+        self._e.line("nvvm.wgmma.commit.group.sync.aligned")
+
+    def wait(self, groups: int) -> None:
+        """Until all groups of the warpgroup but the last `groups` are done."""
+        self._e.line(f"nvvm.wgmma.wait.group.sync.aligned {groups}")

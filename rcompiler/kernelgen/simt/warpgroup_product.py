@@ -1,0 +1,312 @@
+"""Products by warpgroups: wgmma of 128 threads, 64 rows by up to 256 columns (PTX ISA, "wgmma").
+
+The first factor's positions are rows and the second's are columns; each of the block's warpgroups
+has a part of either. Both factors come in boxes by TMA (`boxed`), which one thread asks for:
+
+    ask for the first parts of the reduction
+    for each part:                                  (as many buffers as parts are under way)
+        every thread waits until the part is there  (mbarrier `full`)
+        warpgroups start to multiply it
+        warpgroups wait until the part before is multiplied, and say so  (mbarrier `free`)
+        one thread waits until all have said so, and asks for the next part into that buffer
+
+Products are exact in f32 and add in f32, 16 steps at a time in an order that the operator decides
+(`boxed.Chunks`): no tile changes a bit.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.simt.box_ring import BoxRing
+from rcompiler.kernelgen.simt.boxed import ATOM, ITEM, Boxed, Chunks, boxed, chunks_of
+from rcompiler.kernelgen.simt.emitter import GLOBAL, SimtEmitter
+from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
+from rcompiler.kernelgen.simt.product import Coordinates, Element, Form
+from rcompiler.kernelgen.simt.source import Reading
+from rcompiler.kernelgen.simt.strides import Strides, strides_of
+from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
+from rcompiler.kernelgen.simt.warpgroup import THREADS, Accumulators, descriptor
+from rcompiler.kernelgen.simt.workspace import Workspace
+from rcompiler.kernelgen.tiling import Tiling
+from rcompiler.kernelgen.value import Val
+
+ROWS, STEPS = 64, 16  # of one instruction
+_COLUMNS, _MOST_COLUMNS = 8, 256
+MOST_SUMS = 128  # of a thread: nothing else is kept while they are computed
+_PART = 64  # steps that one part should have
+_MOST_SLOTS = 4  # parts under way at a time, the one that is multiplied included
+
+
+@dataclass(frozen=True)
+class WarpgroupProduct:
+    """How a block computes a tile of a product.
+
+    sides: the factors; groups: warpgroups along rows and columns; tiles: of `ROWS` rows that each
+    has; columns: that each has. chunks: in one part; slots: buffers of a part, the first of which
+    begins at byte `offset` of the workspace.
+    """
+
+    form: Form
+    sides: tuple[Boxed, Boxed]
+    groups: tuple[int, int]
+    tiles: int
+    columns: int
+    chunks: int
+    slots: int
+    offset: int
+
+    @property
+    def part(self) -> int:
+        """Bytes of a part."""
+        return self.chunks * sum(side.bytes for side in self.sides)
+
+    @property
+    def parts(self) -> int:
+        return _chunk_count(self.form, self.sides[0].chunks) // self.chunks
+
+    @property
+    def end(self) -> int:
+        """Byte of the workspace behind all buffers, and their counters."""
+        return self.offset + self.slots * (self.part + BoxRing.COUNTERS)
+
+
+class WarpgroupProducts:
+    """Plans and writes products for warpgroups."""
+
+    def __init__(
+        self,
+        evaluator: SimtEvaluator,
+        emitter: SimtEmitter,
+        workspace: Workspace,
+        maps: TensorMaps,
+    ) -> None:
+        self._evaluator, self._e, self._maps = evaluator, emitter, maps
+        self._start = -(-workspace.start // ATOM) * ATOM
+        self._room = workspace.room
+        self._strides: dict[tuple[object, int], Strides | None] = {}
+
+    def multiplies(self, form: Form) -> bool:
+        """Whether boxes can bring both factors, by the operator alone."""
+        if form.unit not in ("f16", "bf16") or self._e.threads % THREADS:
+            return False
+        found = [self._strides_of(form, factor) for factor in (0, 1)]
+        if any(side is None or side.buffer.element != form.unit for side in found):
+            return False
+        return chunks_of(form, [side for side in found if side is not None]) is not None
+
+    def _strides_of(self, form: Form, factor: int) -> Strides | None:
+        key = form.root.op.result, factor
+        if key not in self._strides:
+            e = self._e
+            self._strides[key] = strides_of(
+                form,
+                factor,
+                self._evaluator.buffers,
+                lambda buffer: e.pointer_type(buffer.pointer) == GLOBAL,
+            )
+        return self._strides[key]
+
+    # -- plans
+    def box(self, form: Form, extents: Sequence[int], tiling: Tiling) -> list[int]:
+        """The part of a tile that is computed at once: one matrix product."""
+        batch = form.batch(len(extents))
+        found = [1 if d in batch else n for d, n in enumerate(extents)]
+        while self._planned(form, found) is None:
+            sides = self._sides(form, found)
+            crowded = [side for side in sides if not side.fits]
+            if crowded:  # a box has few dims: the outermost one is walked
+                d = next(d for d in crowded[0].dims if found[d] > 1)
+                found[d] = 1 if found[d] <= 256 else 256
+                continue
+            largest = max(range(len(found)), key=lambda d: found[d])
+            if found[largest] == 1:
+                break
+            found[largest] = -(-found[largest] // 2)
+        return found
+
+    def plan(
+        self, reading: Reading, extents: Sequence[int], tiling: Tiling
+    ) -> WarpgroupProduct | None:
+        """None if even two parts do not fit the shared memory."""
+        return self._planned(reading.form, extents)
+
+    def _planned(self, form: Form, extents: Sequence[int]) -> WarpgroupProduct | None:
+        sides = self._sides(form, extents)
+        if not all(side.fits for side in sides):
+            return None
+        shares = self._shares(sides)
+        if shares is None:
+            return None
+        groups, tiles, columns = shares
+        first = replace(sides[0], filled=groups[0] * tiles * ROWS)
+        second = replace(sides[1], filled=groups[1] * columns)
+        count = _chunk_count(form, first.chunks)
+        chunks = max(
+            n
+            for n in (4, 2, 1)
+            if count % n == 0 and n * first.chunks.size <= max(_PART, first.chunks.size)
+        )
+        for slots in range(_MOST_SLOTS, 1, -1):
+            slots = min(slots, max(count // chunks, 1))
+            found = WarpgroupProduct(
+                form, (first, second), groups, tiles, columns, chunks, slots, self._start
+            )
+            if found.end <= self._room:
+                return found
+        return None
+
+    def _sides(self, form: Form, extents: Sequence[int]) -> tuple[Boxed, Boxed]:
+        strides = [side for k in (0, 1) if (side := self._strides_of(form, k)) is not None]
+        chunks = chunks_of(form, strides)
+        assert chunks is not None  # multiplies
+        first, second = (boxed(form, k, strides[k], chunks, extents) for k in (0, 1))
+        return first, second
+
+    def _shares(self, sides: tuple[Boxed, Boxed]) -> tuple[tuple[int, int], int, int] | None:
+        """Warpgroups along rows and columns, row tiles and columns of each: the least work of those
+        that a thread has registers for.
+        """
+        count = self._e.threads // THREADS
+        rows, found = sides[0].positions, []
+        for along in (n for n in range(1, count + 1) if count % n == 0):
+            groups = along, count // along
+            tiles = -(-rows // (along * ROWS))
+            columns = _columns(sides[1], groups[1])
+            if columns <= _MOST_COLUMNS and tiles * columns // 2 <= MOST_SUMS:
+                found.append(
+                    (groups[0] * tiles * ROWS * groups[1] * columns, groups, tiles, columns)
+                )
+        if not found:
+            return None
+        _, groups, tiles, columns = min(found, key=lambda f: (f[0], -f[1][0]))
+        return groups, tiles, columns
+
+    # -- code
+    def elements(self, product: WarpgroupProduct, rank: int) -> list[Element]:
+        """Every sum of a thread."""
+        order = itertools.product(
+            range(product.tiles), range(product.columns // _COLUMNS), (0, 1), (0, 1)
+        )
+        return [
+            partial(self._element, product, rank, i * ROWS + 8 * h, j * _COLUMNS + c)
+            for i, j, h, c in order
+        ]
+
+    def _element(
+        self, product: WarpgroupProduct, rank: int, row: int, column: int
+    ) -> tuple[Coordinates, str | None]:
+        """The element that thread 0 of a warpgroup has at `row` and `column` of what it computes."""
+        split, e = self._evaluator.split, self._e
+        group, thread = split(Linear.of(e.thread), THREADS)
+        warp, lane = split(thread, e.warp)
+        quad, inside = split(lane, 4)
+        down, across = self._place(product, group)
+        first = down * (product.tiles * ROWS) + warp * 16 + quad + row
+        second = across * product.columns + inside * 2 + column
+        at, conditions = [Linear()] * rank, []
+        for side, position in zip(product.sides, (first, second), strict=True):
+            position, active = e.at_most(position, side.positions, side.filled)
+            conditions.append(active)
+            for d, where in side.coordinates(position, split).items():
+                at[d] = where
+            if side.unit:
+                d, extent = side.dims[-1], side.extents[-1]
+                at[d], active = e.at_most(at[d], extent, side.units * side.unit)
+                conditions.append(active)
+        return at, e.all_of(conditions)
+
+    def _place(self, product: WarpgroupProduct, group: Linear) -> tuple[Linear, Linear]:
+        """Where a warpgroup is, along rows and columns."""
+        if product.groups[1] == 1:
+            return group, Linear()
+        if product.groups[0] == 1:
+            return Linear(), group
+        return self._evaluator.split(group, product.groups[1])
+
+    def sums(self, product: WarpgroupProduct, reading: Reading, begin: Sequence[Val]) -> list[Val]:
+        """The sums of a thread; begin: what they start with."""
+        e, split = self._e, self._evaluator.split
+        ring = BoxRing(
+            self._evaluator,
+            e,
+            product.sides,
+            product.chunks,
+            product.slots,
+            product.offset,
+            self._maps,
+        )
+        each = product.columns // 2
+        sums = Accumulators(e, str(product.form.unit), product.columns)
+        group, _ = split(Linear.of(e.thread), THREADS)
+        corners = self._corners(product, group)
+        carried = [sums.pack(begin[i * each : (i + 1) * each]) for i in range(product.tiles)]
+
+        def multiply(carried: list[Val], start: str) -> list[Val]:
+            sums.fence()
+            place = Linear()
+            for _ in range(product.chunks):
+                carried = self._multiply(product, sums, carried, start, place, corners)
+                place = place + sum(side.bytes for side in product.sides)
+            sums.commit()
+            return carried
+
+        carried = ring.run(reading.starts, product.parts, carried, multiply, sums.wait)
+        return [value for packed in carried for value in sums.unpack(packed)]
+
+    def _corners(self, product: WarpgroupProduct, group: Linear) -> tuple[Linear, Linear]:
+        """Bytes in front of what a warpgroup multiplies of a chunk of either factor."""
+        first, second = product.sides
+        places = self._place(product, group)
+        counts = (product.tiles * ROWS, product.columns)
+        found = []
+        for side, place, count in zip((first, second), places, counts, strict=True):
+            found.append(
+                place * (count * side.chunks.size * ITEM if side.unit else count * side.line)
+            )
+        return found[0], found[1]
+
+    def _multiply(
+        self,
+        product: WarpgroupProduct,
+        sums: Accumulators,
+        carried: list[Val],
+        start: str,
+        place: Linear,
+        corners: tuple[Linear, Linear],
+    ) -> list[Val]:
+        """The sums after a chunk, whose bytes begin at `place` behind `start`."""
+        first, second = product.sides
+        behind = place + first.bytes
+        for k in range(0, first.chunks.size, STEPS):
+            right = descriptor(self._e, second, start, behind + corners[1] + _along(second, k))
+            for i in range(product.tiles):
+                rows = i * ROWS * (first.chunks.size * ITEM if first.unit else first.line)
+                left = descriptor(
+                    self._e, first, start, place + corners[0] + rows + _along(first, k)
+                )
+                carried[i] = sums.multiply(
+                    carried[i], left, right, bool(first.unit), bool(second.unit)
+                )
+        return carried
+
+
+def _along(side: Boxed, step: int) -> int:
+    """Bytes in front of a step of a chunk."""
+    return step * (side.line if side.unit else ITEM)
+
+
+def _columns(side: Boxed, groups: int) -> int:
+    """Columns of each of so many warpgroups; whole units where lines have columns."""
+    granule = side.unit or _COLUMNS
+    return -(-side.positions // (groups * granule)) * granule
+
+
+def _chunk_count(form: Form, chunks: Chunks) -> int:
+    sizes = form.root.sizes
+    return -(-sizes[chunks.loop] // chunks.size) * math.prod(sizes[j] for j in chunks.outer)
