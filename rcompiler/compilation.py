@@ -96,8 +96,8 @@ class Compilation:
             module,
             f"cse,{RTaskBlockChannels(lanes)},"
             f"{RTaskWinograd(record, roots)},{RTaskSinkReshapes()},"
-            f"{RTaskPackWeights(lanes, not multiplies_boxes(self.device))},{RTaskGroupDots('bf16' not in units)},"
-            f"{RTaskSplitK(record)},cse",
+            f"{RTaskPackWeights(lanes, not multiplies_boxes(self.device))},"
+            f"{RTaskGroupDots('bf16' not in units)},{RTaskSplitK(record)},cse",
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))

@@ -104,6 +104,8 @@ class Artifact:
                     f"artifact: kernel '{kernel.name}' is not in the code or has impossible "
                     "operands; compile the model again"
                 )
+        if isinstance(self.image, GpuImage):
+            self.image.check_boxes([len(kernel.operand_bytes) for kernel in self.kernels])
         outer, alignment = (self.inputs, self.outputs), self.image.INPUT_ALIGNMENT
         limits = Limits.of(self.arena_bytes, self.constants.size, *outer, alignment)
         for program in self.programs:

@@ -8,7 +8,7 @@
 // of a group, of which a block of 256 threads has 8. The last elements of a task are of some threads only; what the
 // others read there is in bounds.
 // CHECK:       gpu.module @rcompiler attributes {rcompiler.shared = 0 : i64}
-// CHECK-LABEL: func.func private @k_abs(%arg0: !llvm.ptr<1>, %arg1: !llvm.ptr<1>, %arg2: i64, %arg3: i64, %arg4: i64, %arg5: !llvm.ptr<3>) attributes {no_inline}
+// CHECK-LABEL: func.func private @k_abs(%arg0: !llvm.ptr<1>, %arg1: !llvm.ptr<1>, %arg2: !llvm.ptr<1>, %arg3: i64, %arg4: i64, %arg5: i64, %arg6: !llvm.ptr<3>) attributes {no_inline}
 // CHECK:       %[[X:.*]] = gpu.thread_id x
 // CHECK:       %[[T:.*]] = arith.index_cast %[[X]]
 // CHECK:       %[[LANE:.*]] = arith.remui %[[T]], %c32_i64
@@ -23,7 +23,7 @@
 // CHECK-DAG:   arith.minsi %[[LANE]], %c7_i64
 // CHECK-DAG:   %[[ACTIVE:.*]] = arith.cmpi slt, %[[LANE]], %c8_i64
 // CHECK:       scf.for %[[I:.*]] = {{.*}} {
-// CHECK:         arith.muli %[[I]], %arg4
+// CHECK:         arith.muli %[[I]], %arg5
 // CHECK:         %[[LAST:.*]] = arith.cmpi eq
 // CHECK:         scf.if %[[LAST]]
 // CHECK:         } else {
@@ -286,7 +286,7 @@
 // CHECK:       llvm.atomicrmw add {{.*}} syncscope("device") monotonic
 // CHECK:       llvm.fence release
 // CHECK-NEXT:  llvm.intr.trap
-// CHECK:       gpu.func @veu(%[[CONTROL:.*]]: !llvm.ptr<1>, %[[BASES:.*]]: !llvm.ptr<1>, %[[EPOCH:.*]]: i64) kernel attributes {known_block_size = array<i32: 256, 1, 1>, nvvm.minctasm = 1 : i32}
+// CHECK:       gpu.func @veu(%[[CONTROL:.*]]: !llvm.ptr<1>, %[[BASES:.*]]: !llvm.ptr<1>, %[[BOXES:.*]]: !llvm.ptr<1>, %[[EPOCH:.*]]: i64) kernel attributes {known_block_size = array<i32: 256, 1, 1>, nvvm.minctasm = 1 : i32}
 // CHECK-DAG:   %[[BLOCK:.*]] = gpu.block_id x
 // CHECK-DAG:   %[[EU:.*]] = arith.index_cast %[[BLOCK]]
 // CHECK-DAG:   %[[LEADER:.*]] = arith.cmpi eq, %{{.*}}, %c0_i64

@@ -107,7 +107,7 @@ class Boxed:
     # -- boxes
     @property
     def _rows(self) -> list[tuple[int, int]]:
-        """Extent, and bytes from one to the next, of what a box has beside lines; innermost first."""
+        """Extent, and bytes from one to the next, of what boxes have beside lines; inner first."""
         dims = zip(self.dims, self.extents, strict=True)
         found = [(n, self._stride(d) * ITEM) for d, n in dims if n > 1]
         return found[::-1] if not self.unit else found[: len(found) - (self.extents[-1] > 1)][::-1]

@@ -12,6 +12,7 @@ is there for other threads after the next barrier.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -19,9 +20,11 @@ from torch_mlir import ir
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.evaluate import Buffer
 from rcompiler.kernelgen.kernel import KernelWriter
-from rcompiler.kernelgen.region import Generic, element_of, shape_of
+from rcompiler.kernelgen.region import Generic, Piece, element_of, pieces_of, shape_of
+from rcompiler.kernelgen.simt.clipping import Case, cases
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
+from rcompiler.kernelgen.simt.product import product_root
 from rcompiler.kernelgen.simt.products import Products
 from rcompiler.kernelgen.simt.reduction import by_warps
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
@@ -36,8 +39,8 @@ from rcompiler.runtime.gpu.tensor_maps import Box
 class SimtFeatures:
     """What code generation must know: threads of a block, and of a warp; bytes of shared memory
     that a block may have; element types that the device has matrix units for, and how factors of
-    f32 are multiplied; whether threads copy to shared memory without waiting for it; whether warpgroups multiply boxes
-    of tensors (TMA and wgmma).
+    f32 are multiplied; whether threads copy to shared memory without waiting for it, and whether
+    warpgroups multiply boxes of tensors (TMA and wgmma).
     """
 
     threads: int
@@ -65,6 +68,8 @@ class SimtKernelWriter(KernelWriter):
         self._maps: TensorMaps | None = None
         super().__init__(kernel, self._simt)
         self._simt.pointer("%workspace", SHARED)
+        values = [piece.value for result in self._results for piece in pieces_of(result)]
+        self._multiplies = any(v is not None and product_root(v) is not None for v in values)
 
     def _new_evaluator(self) -> SimtEvaluator:
         evaluator = SimtEvaluator(self._simt, self._buffers, alone=self._sequential)
@@ -130,6 +135,63 @@ class SimtKernelWriter(KernelWriter):
         if self._stages:
             self._simt.barrier()  # who still reads the tiles of the step or task before
         super()._in_stages(ranges, outputs)
+
+    def _needs_extent(self, dim: int) -> bool:
+        return self._multiplies or super()._needs_extent(dim)
+
+    def _write_piece(
+        self, piece: Piece, ranges: list[Range], results: list[ir.Value], outputs: list[Buffer]
+    ) -> None:
+        if not self._multiplies or len(ranges) != len(self._tiling.tile):
+            super()._write_piece(piece, ranges, results, outputs)
+            return
+
+        def write(clipped: list[Range]) -> None:
+            self._tiles.write(piece, clipped, results, outputs)
+
+        self._in_cases(piece, ranges, [], outputs[0].shape, write)
+
+    def _in_cases(
+        self,
+        piece: Piece,
+        ranges: list[Range],
+        done: list[Range],
+        shape: tuple[int, ...],
+        write: Callable[[list[Range]], None],
+    ) -> None:
+        """One after the other, the ways in which the piece cuts tiles."""
+        e, d = self._simt, len(done)
+        if d == len(ranges):
+            write(done)
+            return
+        own, tile = ranges[d], min(self._tiling.tile[d], shape[d])
+        extent = own.extent
+        if own.start.is_constant or extent is None:
+            clipped = self._clip(piece, d, own)
+            if clipped.extent is None or clipped.extent > 0:
+                self._in_cases(piece, ranges, [*done, clipped], shape, write)
+            return
+        step = 1 if d in self._walked else tile
+        for case in cases(step, shape[d], piece.low[d], piece.high[d]):
+            if extent < step and case.end < shape[d] or case.extent > extent:
+                continue  # of the last tile, or of the others, only
+            start = own.start + case.skipped
+
+            def within(case: Case = case, start: Linear = start) -> None:
+                span = Range(start, case.extent, start + case.extent)
+                self._in_cases(piece, ranges, [*done, span], shape, write)
+
+            tests = []
+            if case.begin > 0 and extent == step:
+                tests.append(self._compared("sge", own.start, case.begin))
+            if case.end < shape[d]:
+                tests.append(self._compared("slt", own.start, case.end))
+            e.only(e.all_of(tests), within)
+
+    def _compared(self, how: str, value: Linear, bound: int) -> str:
+        e = self._simt
+        a, b = e.index(value), e.index(Linear(bound))
+        return e.pure(f"arith.cmpi {how}, {a}, {b} : i64", [a, b])
 
     def _stage(self, stage: Stage, ranges: list[Range]) -> Buffer:
         buffer = super()._stage(stage, ranges)

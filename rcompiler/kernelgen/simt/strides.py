@@ -47,7 +47,7 @@ class Strides:
 def strides_of(
     form: Form, factor: int, buffers: Buffers, is_source: Callable[[Buffer], bool]
 ) -> Strides | None:
-    """None if the factor is computed, padded, kept in a stage of the rKernel, or lies on no line."""
+    """None if the factor is computed or padded, comes from a stage, or lies on no line."""
     root, number = form.root, form.factors[factor]
     value = root.operands[number]
     if _passes_stage(value, buffers):

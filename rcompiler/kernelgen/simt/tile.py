@@ -62,12 +62,15 @@ class SimtTileWriter(TileWriter):
         alone = replace(tiling, reduction_tile=None, lanes=lanes, register_tile=registers)
         super().__init__(name, alone, evaluator, None)
         self._simt, self._products = emitter, products
+        self._multiplied: Source | None = None  # what is computed from the product
 
     def write(
         self, piece: Piece, ranges: list[Range], results: list[ir.Value], outputs: list[Buffer]
     ) -> None:
         """As `TileWriter.write`; a product by all threads together, if that is worth it."""
-        form = self._form(piece, ranges) if len(results) == 1 else None
+        values = [piece.value] if len(results) == 1 else results
+        sources = [(value, piece) for value in values]
+        form = self._form(sources, ranges)
         if form is None:
             super().write(piece, ranges, results, outputs)
             return
@@ -80,7 +83,7 @@ class SimtTileWriter(TileWriter):
             if plan is None:
                 super(SimtTileWriter, self).write(piece, own, results, outputs)
             else:
-                self._write_product(plan, piece, own, outputs[0])
+                self._write_product(plan, sources, own, outputs)
 
         self._in_boxes(ranges, sizes, [], box)
 
@@ -108,20 +111,29 @@ class SimtTileWriter(TileWriter):
             box(Linear(count), [], rest)
 
     # -- products
-    def _form(self, piece: Piece, ranges: list[Range]) -> Form | None:
-        """The product that a piece may be computed from by all threads together."""
-        value = piece.value
-        self._root = None if value is None else product_root(value)
-        if value is None or self._root is None or any(not span.extent for span in ranges):
+    def _form(self, sources: Sequence[Source], ranges: list[Range]) -> Form | None:
+        """The product that values may be computed from by all threads together."""
+        self._root = self._multiplied = None
+        for source in sources:
+            root = None if source[0] is None else product_root(source[0])
+            if root is not None:
+                self._root, self._multiplied = root, source
+                break
+        if self._multiplied is None or self._root is None or any(not s.extent for s in ranges):
             return None
         symbols = [f"<{d}>" for d in range(len(ranges))]
-        [at] = self._root_positions((value, piece), [[Linear.of(s) for s in symbols]], 0)
+        [at] = self._root_positions(self._multiplied, [[Linear.of(s) for s in symbols]], 0)
         return self._products.form(self._evaluator.generic(self._root), at, symbols)
 
     def _write_product(
-        self, plan: Product, piece: Piece, ranges: list[Range], output: Buffer
+        self,
+        plan: Product,
+        sources: Sequence[Source],
+        ranges: list[Range],
+        outputs: Sequence[Buffer],
     ) -> None:
-        starts, source = [span.start for span in ranges], (piece.value, piece)
+        starts, source = [span.start for span in ranges], self._multiplied
+        assert source is not None  # there is a plan
         elements = self._products.elements(plan, len(ranges))
         with self._simt.renewed():
             positions = [_plus(starts, element()[0]) for element in elements]
@@ -130,31 +142,34 @@ class SimtTileWriter(TileWriter):
         for first in range(0, len(sums), _AT_ONCE):
             some = slice(first, first + _AT_ONCE)
             with self._simt.renewed():
-                self._write_sums(plan, starts, source, elements[some], sums[some], output)
+                self._write_sums(plan, starts, sources, elements[some], sums[some], outputs)
 
     def _write_sums(
         self,
         plan: Product,
         starts: list[Linear],
-        source: Source,
+        sources: Sequence[Source],
         elements: Sequence[Element],
         sums: Sequence[Val],
-        output: Buffer,
+        outputs: Sequence[Buffer],
     ) -> None:
         """The epilogue of each sum, then the stores, of neighbours as one."""
-        e, results = self._simt, list[_Result]()
+        assert self._multiplied is not None  # there is a plan
+        e, found = self._simt, [list[_Result]() for _ in outputs]
         for element, value in zip(elements, sums, strict=True):
             relative, active = element()
             at = _plus(starts, relative)
-            [there] = self._root_positions(source, [at], 0)
+            [there] = self._root_positions(self._multiplied, [at], 0)
             self._evaluator.reducer.finish(plan.form.root, there, value)
-            [result] = self._values([source], at, 0)
-            results.append(_Result(output.offset(at), active, result))
-        for run in _neighbours(results):
-            first, values = run[0], [result.value for result in run]
-            vector = e.gather_lanes(values) if len(values) > 1 else values[0]
-            offset = first.offset + Linear.of(LANE, min(vector.lanes, 1))
-            e.only(first.active, partial(self._store, vector, output, offset, vector.lanes))
+            results = self._values(list(sources), at, 0)
+            for own, output, result in zip(found, outputs, results, strict=True):
+                own.append(_Result(output.offset(at), active, result))
+        for own, output in zip(found, outputs, strict=True):
+            for run in _neighbours(own):
+                first, values = run[0], [result.value for result in run]
+                vector = e.gather_lanes(values) if len(values) > 1 else values[0]
+                offset = first.offset + Linear.of(LANE, min(vector.lanes, 1))
+                e.only(first.active, partial(self._store, vector, output, offset, vector.lanes))
 
     # -- everything else, each group for itself
     def _loops(

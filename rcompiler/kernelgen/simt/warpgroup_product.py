@@ -201,7 +201,7 @@ class WarpgroupProducts:
     def _element(
         self, product: WarpgroupProduct, rank: int, row: int, column: int
     ) -> tuple[Coordinates, str | None]:
-        """The element that thread 0 of a warpgroup has at `row` and `column` of what it computes."""
+        """The element that a warpgroup's thread 0 has at `row` and `column` of what it computes."""
         split, e = self._evaluator.split, self._e
         group, thread = split(Linear.of(e.thread), THREADS)
         warp, lane = split(thread, e.warp)

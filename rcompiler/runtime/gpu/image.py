@@ -1,7 +1,7 @@
 """The code of a model for a GPU: PTX, and machine code where it was assembled ahead of time."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -96,6 +96,20 @@ class GpuImage:
         for what, holds in rules.items():
             if not holds:
                 raise ArtifactError(f"GPU code: it has {what}; compile the model again")
+
+    def check_boxes(self, operands: Sequence[int]) -> None:
+        """Refuse tensor maps of operands that kernels do not have; operands: of each kernel.
+
+        Raises:
+            ArtifactError: naming the kernel.
+        """
+        for kernel, own in self.boxes.items():
+            known = operands[kernel] if 0 <= kernel < len(operands) else 0
+            if any(box.argument >= known for box in own):
+                raise ArtifactError(
+                    f"GPU code: kernel {kernel} has a tensor map of an operand that it does not "
+                    "have; compile the model again"
+                )
 
     @property
     def capability(self) -> tuple[int, int]:
