@@ -20,9 +20,16 @@ from rcompiler.errors import CompilerError
 TRIPLE = "nvptx64-nvidia-cuda"
 _ARCHITECTURE = re.compile(r"sm_(\d+)")
 _EXTERN = re.compile(r"^\s*\.extern\s+\.func\s+(?:\([^)]*\)\s*)?(\S+)", re.MULTILINE)
-_ORDERED = re.compile(r"^\s*(?:@!?%p\d+\s+)?((?:ld|st|atom|red|fence|membar)\.[\w.:]+)", re.M)
+_FUNCTION = re.compile(r"^[\w\s.]*\.func\s+(?:\([^)]*\)\s*)?([\w$]+)", re.MULTILINE)
+# Where a statement begins: inline assembly has several in a line.
+_START = r"(?:^|[;{}])\s*(?:[$%\w]+:\s*)?(?:@!?[%$\w]+\s+)?"
+_CALL = re.compile(_START + r"call(?:\.uni)?\s+(?:\([^)]*\)\s*,\s*)?([%$\w]+)", re.M)
+_MEMORY = re.compile(
+    _START + r"((?:ldu?|st|atom|red|fence|membar|multimem)\.[\w.:]+)", re.MULTILINE
+)
 _ACCESS = frozenset(("ld", "st", "atom", "red"))
-_ORDERS = frozenset(("relaxed", "acquire", "release", "acq_rel", "sc", "mmio"))
+# A volatile access is a relaxed one of the scope sys: PTX ISA, "ld.volatile"
+_ORDERS = frozenset(("relaxed", "acquire", "release", "acq_rel", "sc", "mmio", "volatile"))
 _SCOPES = frozenset(("cta", "cluster", "gpu", "sys"))
 
 
@@ -48,7 +55,8 @@ def ptx(module: str | ir.Module | ir.Operation) -> PtxModule:
 
 
 def check(text: str) -> None:
-    """CompilerError for an external function, or an ordering that no schedule uses.
+    """CompilerError for a call to the outside, an ordering that no schedule uses, or a load through
+    the cache that does not see what other blocks write.
 
     Used are acquire loads at gpu scope, fences of acquire, release or both at gpu scope (at system
     scope before a trap: the host reads what was written down), and relaxed accesses; what orders
@@ -59,6 +67,20 @@ def check(text: str) -> None:
             f"PTX: function '{match[1]}' is not defined; expand the operation that became a call "
             "of it before gpu-to-nvvm"
         )
+    functions = {match[1] for match in _FUNCTION.finditer(text)}
+    for match in _CALL.finditer(text):
+        if match[1] not in functions:
+            raise CompilerError(
+                f"PTX: 'call {match[1]}' leads out of the module, or to what is only known when it "
+                "runs; call a function of the module by its name"
+            )
+    for match in _MEMORY.finditer(text):
+        head, *parts = match[1].split(".")
+        if head == "ldu" or (head == "ld" and "nc" in parts):
+            raise CompilerError(
+                f"PTX: '{match[1]}' does not see what other blocks write while the kernel runs; "
+                "take llvm.noalias off the pointers that it comes from"
+            )
     for instruction in orderings(text):
         if not _allowed(instruction):
             raise CompilerError(
@@ -71,7 +93,7 @@ def orderings(text: str) -> Iterator[str]:
     """Every atomic, every fence but those of asynchronous copies, and every load and store that
     names an ordering.
     """
-    for match in _ORDERED.finditer(text):
+    for match in _MEMORY.finditer(text):
         head, *parts = match[1].split(".")
         if head == "fence" and parts[0] in ("proxy", "mbarrier_init"):
             continue

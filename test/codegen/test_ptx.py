@@ -165,12 +165,61 @@ def test_allowed_forms(instruction: str):
     ["ld.acquire.sys.b32", "ld.acquire.cta.b32", "st.release.gpu.b32", "atom.acq_rel.gpu.add.u32"]
     + ["atom.release.gpu.add.u32", "red.release.gpu.add.u32", "fence.sc.gpu", "fence.acq_rel.cta"]
     + ["fence.sc.sys", "membar.sys", "membar.gl", "atom.relaxed.sys.add.u32"]
-    + ["atom.acquire.gpu.cas.b32"],
+    + ["atom.acquire.gpu.cas.b32", "ld.volatile.global.b32", "st.volatile.global.b32"]
+    + ["multimem.red.relaxed.gpu.global.add.f32"],
 )
 def test_other_forms_are_refused(instruction: str):
-    for guard in ("", "@%p3 ", "@!%p3 "):
-        with pytest.raises(CompilerError, match="orders memory in a form"):
-            check(f"\t{guard}{instruction} \t%r1, [%rd1];\n")
+    for before in ("", "@%p3 ", "@!%p3 ", "$L__BB0_1: ", "mov.b32 %r1, %r2; ", "{ @P1 "):
+        with pytest.raises(CompilerError, match=f"'{instruction}' orders memory in a form"):
+            check(f"\t{before}{instruction} \t%r1, [%rd1];\n")
+
+
+@pytest.mark.parametrize("form", ["ld.global.nc.b32", "ld.global.L1::no_allocate.nc.v4.b32"])
+def test_loads_that_miss_what_other_blocks_write_are_refused(form: str):
+    for instruction in (form, form.replace("ld.global", "ldu.global").replace(".nc", "")):
+        with pytest.raises(CompilerError, match=f"'{instruction}' does not see what other blocks"):
+            check(f"\t{instruction} \t%r1, [%rd1];\n")
+
+
+def test_a_pointer_that_is_said_to_be_alone_is_refused():
+    """LLVM reads through the cache that is not coherent what nobody else is said to write."""
+    text = """module { gpu.module @kernels {
+      gpu.func @k(%p: memref<64xf32>, %q: memref<64xf32>) kernel {
+        %t = gpu.thread_id x
+        %x = memref.load %p[%t] : memref<64xf32>
+        memref.store %x, %q[%t] : memref<64xf32>
+        gpu.return } } }"""
+    assert "ld.global" in compiled(text) and ".nc" not in compiled(text)
+    alone = re.sub(r"(%[pq]: memref<64xf32>)", r"\1 {llvm.noalias}", text)
+    with pytest.raises(CompilerError, match=r"'ld.global.nc.b32'.*take llvm.noalias off"):
+        compiled(alone)
+
+
+CALLS = """.func (.param .b32 r) inside(.param .b32 a)
+{ ret; }
+.func	nothing()
+{ ret; }
+.visible .entry k()
+{
+	{ // callseq 0, 0
+	@%p1 call.uni (retval0), inside, (param0);
+	call.uni nothing, ();
+	CALL
+	}
+}
+"""
+
+
+def test_calls_stay_inside():
+    check(CALLS.replace("CALL", ""))
+    for call, name in {
+        "call.uni (retval0), outside, (param0);": "outside",
+        "call outside, (param0);": "outside",
+        "call (retval0), %rd1, (param0), prototype_0;": "%rd1",
+        "@%p3 call.uni outside, ();": "outside",
+    }.items():
+        with pytest.raises(CompilerError, match=f"'call {name}' leads out of the module"):
+            check(CALLS.replace("CALL", call))
 
 
 def test_a_store_with_release_is_found():
