@@ -9,7 +9,7 @@ from rcompiler.compilation import Compilation
 from rcompiler.device.gpu import GPUS
 from rcompiler.device.model import Costs
 from rcompiler.gpu_devices import EMULATED
-from rcompiler.options import CompileOptions, Policy
+from rcompiler.options import CompileOptions, Policy, Precision
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.tools.models import build
 from rcompiler.tools.models.attention import Heads
@@ -85,12 +85,23 @@ _COSTS = Costs(
     task_ns=1.0, hand_off_ns=1.0, barrier_ns=2.0, launch_ns=5.0, min_task_ns=1.0, step_ns=1.0
 )
 FINE = replace(GPUS["emulated"], name="fine", costs=_COSTS)
+# By architecture: the emulated device that targets name, and the one to schedule for.
+ARCHITECTURES = {
+    "sm_80": (EMULATED, FINE),
+    "sm_90a": (f"{EMULATED}-sm_90a", replace(GPUS["emulated-sm_90a"], name="fine", costs=_COSTS)),
+}
 STATIC: tuple[Policy, ...] = ("rammer", "list", "merge", "base", "wave", "bsp")
 
 
-def compiled(model: ModelProto, policies: Sequence[Policy] = STATIC) -> dict[Policy, Artifact]:
+def compiled(
+    model: ModelProto,
+    policies: Sequence[Policy] = STATIC,
+    chip: str = "sm_80",
+    precision: Precision = "f32",
+) -> dict[Policy, Artifact]:
     """Scheduled for four EUs of a device on which sharing is cheap, by each policy."""
-    options = CompileOptions(EMULATED)
-    run = Compilation(options, FINE, None)
+    target, device = ARCHITECTURES[chip]
+    options = CompileOptions(target, precision=precision)
+    run = Compilation(options, device, None)
     variants = [replace(options, policy=policy) for policy in policies]
-    return dict(zip(policies, run.from_onnx(model, None, None, FINE, variants), strict=True))
+    return dict(zip(policies, run.from_onnx(model, None, None, device, variants), strict=True))
