@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+from hypothesis import strategies as st
 from torch_mlir import ir
 
 from rcompiler import dialects
@@ -80,6 +81,54 @@ class Tile:
         )
 
 
+@st.composite
+def tilings(
+    draw: st.DrawFn,
+    shape: tuple[int, ...],
+    lanes: int,
+    fixed: tuple[int, ...] = (),
+    *,
+    in_parts: bool = False,
+):
+    """Any tiling of `shape`; the dims in `fixed` are not cut; `in_parts`: the reduction may be."""
+    rank = len(shape)
+    tile = [n if d in fixed else draw(st.integers(1, n)) for d, n in enumerate(shape)]
+    register_tile = [draw(st.integers(1, 4)) for _ in shape]
+    vector_dim = draw(st.sampled_from([-1, *range(rank)]))
+    if vector_dim >= 0:
+        register_tile[vector_dim] = draw(st.integers(1, 3 * lanes))
+    order = draw(st.permutations(range(rank)))
+    parts = st.tuples(st.integers(0, rank), st.integers(1, 40)) if in_parts else st.just(())
+    lanes = lanes if vector_dim >= 0 else 1
+    return Tile(shape, tile, register_tile, order, vector_dim, lanes, draw(parts))
+
+
+def rkernel(
+    body: str,
+    results: Sequence[str],
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[tuple[Sequence[int], str]],
+    tile: Tile,
+    kind: str = "elementwise",
+) -> str:
+    """The rtask.kernel @k; its operands are %a0, %a1, ... and it yields `results`."""
+    types = [type_of(shape, dtype) for shape, dtype in outputs]
+    arguments = ", ".join(f"%a{k}: {type_of(x.shape, x.dtype.name)}" for k, x in enumerate(inputs))
+    value, kinds = results[0], types[0]
+    if len(results) > 1:
+        kinds = f"tuple<{', '.join(types)}>"
+        body += (
+            f"\n%all = builtin.unrealized_conversion_cast {', '.join(results)} : "
+            f"{', '.join(types)} to {kinds}"
+        )
+        value = "%all"
+    attributes = tile.attributes([x.shape for x in inputs], len(results))
+    return (
+        f'"rtask.kernel"() ({{\n^bb0({arguments}):\n{body}\n"rtask.yield"({value}) : ({kinds})'
+        f' -> ()\n}}) {{sym_name = "k", kind = "{kind}", {attributes}}} : () -> ()'
+    )
+
+
 class Kernel:
     """One compiled kernel; its operands are %a0, %a1, ... and it yields `results`."""
 
@@ -96,23 +145,7 @@ class Kernel:
         self._inputs = [np.ascontiguousarray(x) for x in inputs]
         self._outputs = outputs
         self.tasks = math.prod(tile.grid)
-        types = [type_of(shape, dtype) for shape, dtype in outputs]
-        arguments = ", ".join(
-            f"%a{k}: {type_of(x.shape, x.dtype.name)}" for k, x in enumerate(inputs)
-        )
-        value, kinds = results[0], types[0]
-        if len(results) > 1:
-            kinds = f"tuple<{', '.join(types)}>"
-            body += (
-                f"\n%all = builtin.unrealized_conversion_cast {', '.join(results)} : "
-                f"{', '.join(types)} to {kinds}"
-            )
-            value = "%all"
-        attributes = tile.attributes([x.shape for x in inputs], len(results))
-        self.text = (
-            f'"rtask.kernel"() ({{\n^bb0({arguments}):\n{body}\n"rtask.yield"({value}) : ({kinds})'
-            f' -> ()\n}}) {{sym_name = "k", kind = "{kind}", {attributes}}} : () -> ()'
-        )
+        self.text = rkernel(body, results, inputs, outputs, tile, kind)
         self.source, self.address = self._compile(features)
 
     def _compile(self, features: CpuFeatures) -> tuple[str, int]:
@@ -244,13 +277,27 @@ def softmax(shape: Sequence[int], axis: int) -> str:
       {combine("r", "exp", "sum", scaled)}"""
 
 
-def sum_of_products(loops: str, maps: tuple[str, str, str], shapes: Sequence[Sequence[int]]) -> str:
-    """%r of %a0 and %a1, summed over the loops that the result does not have.
+def sum_of_products(
+    loops: str,
+    maps: tuple[str, str, str],
+    shapes: Sequence[Sequence[int]],
+    dtype: str = "float32",
+    factors: str = "%a0, %a1",
+) -> str:
+    """%r of %a0 and %a1 (or other `factors`), summed over the loops that the result does not have.
 
     loops, maps: as "m, n, k" and ("m, k", "k, n", "m, n"), of the operands and the result; shapes:
-    of these three.
+    of these three; dtype: of the operands, the sum is one of float32.
     """
-    first, second, out = map(type_of, shapes)
+    first, second = (type_of(shape, dtype) for shape in shapes[:2])
+    out, element = type_of(shapes[2]), NAMES[dtype]
+    wide, x, y = "", "%x", "%y"
+    if element != "f32":
+        wide, x, y = (
+            f"%wx = arith.extf %x : {element} to f32\n%wy = arith.extf %y : {element} to f32\n",
+            "%wx",
+            "%wy",
+        )
     indexing = ", ".join(f"affine_map<({loops}) -> ({r})>" for r in maps)
     kept = maps[2].split(", ")
     kinds = ", ".join('"parallel"' if d in kept else '"reduction"' for d in loops.split(", "))
@@ -258,9 +305,9 @@ def sum_of_products(loops: str, maps: tuple[str, str, str], shapes: Sequence[Seq
       %e = tensor.empty() : {out}
       %f = linalg.fill ins(%zero : f32) outs(%e : {out}) -> {out}
       %r = linalg.generic {{indexing_maps = [{indexing}], iterator_types = [{kinds}]}}
-           ins(%a0, %a1 : {first}, {second}) outs(%f : {out}) {{
-      ^bb0(%x: f32, %y: f32, %acc: f32):
-        %p = arith.mulf %x, %y : f32
+           ins({factors} : {first}, {second}) outs(%f : {out}) {{
+      ^bb0(%x: {element}, %y: {element}, %acc: f32):
+        {wide}%p = arith.mulf {x}, {y} : f32
         %s = arith.addf %acc, %p : f32
         linalg.yield %s : f32
       }} -> {out}"""

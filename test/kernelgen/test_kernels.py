@@ -16,6 +16,7 @@ from kernel_cases import (
     elementwise,
     random,
     softmax,
+    tilings,
     type_of,
 )
 
@@ -31,28 +32,6 @@ few = settings(
     suppress_health_check=[HealthCheck.too_slow],
 )
 extents = st.integers(1, 37)
-
-
-@st.composite
-def tilings(
-    draw: st.DrawFn,
-    shape: tuple[int, ...],
-    lanes: int,
-    fixed: tuple[int, ...] = (),
-    *,
-    in_parts: bool = False,
-):
-    """Any tiling of `shape`; the dims in `fixed` are not cut; `in_parts`: the reduction may be."""
-    rank = len(shape)
-    tile = [n if d in fixed else draw(st.integers(1, n)) for d, n in enumerate(shape)]
-    register_tile = [draw(st.integers(1, 4)) for _ in shape]
-    vector_dim = draw(st.sampled_from([-1, *range(rank)]))
-    if vector_dim >= 0:
-        register_tile[vector_dim] = draw(st.integers(1, 3 * lanes))
-    order = draw(st.permutations(range(rank)))
-    parts = st.tuples(st.integers(0, rank), st.integers(1, 40)) if in_parts else st.just(())
-    lanes = lanes if vector_dim >= 0 else 1
-    return Tile(shape, tile, register_tile, order, vector_dim, lanes, draw(parts))
 
 
 @pytest.mark.parametrize("features", FEATURES, ids=str)

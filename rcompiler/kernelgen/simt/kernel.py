@@ -20,11 +20,11 @@ from torch_mlir import ir
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.evaluate import Buffer
 from rcompiler.kernelgen.kernel import KernelWriter
-from rcompiler.kernelgen.region import Generic, Piece, element_of, pieces_of, shape_of
+from rcompiler.kernelgen.region import Generic, Piece, element_of, shape_of
 from rcompiler.kernelgen.simt.clipping import Case, cases
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
-from rcompiler.kernelgen.simt.product import product_root
+from rcompiler.kernelgen.simt.product import is_product
 from rcompiler.kernelgen.simt.products import Products
 from rcompiler.kernelgen.simt.reduction import by_warps
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
@@ -63,13 +63,13 @@ class SimtKernelWriter(KernelWriter):
 
     def __init__(self, kernel: ir.Operation, features: SimtFeatures) -> None:
         self._features = features
-        width = _width(kernel, features.warp)
+        generics = _generics(kernel)
+        self._multiplies = any(map(is_product, generics))
+        width = _width(kernel, generics, features.warp)
         self._simt = SimtEmitter(features.threads, width, features.warp)
         self._maps: TensorMaps | None = None
         super().__init__(kernel, self._simt)
         self._simt.pointer("%workspace", SHARED)
-        values = [piece.value for result in self._results for piece in pieces_of(result)]
-        self._multiplies = any(v is not None and product_root(v) is not None for v in values)
 
     def _new_evaluator(self) -> SimtEvaluator:
         evaluator = SimtEvaluator(self._simt, self._buffers, alone=self._sequential)
@@ -106,6 +106,12 @@ class SimtKernelWriter(KernelWriter):
     def _tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> SimtTileWriter:
         return SimtTileWriter(name, tiling, self._evaluator, self._simt, self._products)
 
+    def _needs_extent(self, dim: int) -> bool:
+        """Also of every product: all threads compute it together, by matrix units perhaps, whatever
+        the tile.
+        """
+        return self._multiplies or super()._needs_extent(dim)
+
     def _in_order(self, outputs: list[Buffer]) -> None:
         """One thread does it all."""
         e = self._simt
@@ -135,9 +141,6 @@ class SimtKernelWriter(KernelWriter):
         if self._stages:
             self._simt.barrier()  # who still reads the tiles of the step or task before
         super()._in_stages(ranges, outputs)
-
-    def _needs_extent(self, dim: int) -> bool:
-        return self._multiplies or super()._needs_extent(dim)
 
     def _write_piece(
         self, piece: Piece, ranges: list[Range], results: list[ir.Value], outputs: list[Buffer]
@@ -199,13 +202,17 @@ class SimtKernelWriter(KernelWriter):
         return buffer
 
 
-def _width(kernel: ir.Operation, warp: int) -> int:
+def _generics(kernel: ir.Operation) -> list[Generic]:
+    block = kernel.regions[0].blocks[0]
+    ops = (view.operation for view in block.operations)
+    return [Generic(op) for op in ops if op.name == "linalg.generic"]
+
+
+def _width(kernel: ir.Operation, generics: list[Generic], warp: int) -> int:
     """Threads that work on one register tile: a whole warp where its lanes share in sums, else as
     many as the widest vector has lanes.
     """
-    block = kernel.regions[0].blocks[0]
-    generics = [v.operation for v in block.operations if v.operation.name == "linalg.generic"]
-    if any(by_warps(Generic(op)) for op in generics):
+    if any(map(by_warps, generics)):
         return warp
     tiling = Tiling.of(kernel)
     tilings = [tiling, *(stage.tiling for stage in stages_of(kernel, tiling.tile))]

@@ -186,7 +186,7 @@ class SimtTileWriter(TileWriter):
     def _cover(self, dim: int, span: Range) -> list[_Steps]:
         """The register tiles along one dim."""
         if span.extent is None:
-            return [_Steps(span.start, 1, span.end + span.start * -1)]
+            return [_Steps(span.start, 1, self._length(span))]
         registers = self._tiling.register_tile
         size = registers[dim] if dim < len(registers) else 1
         if dim == self._tiling.vector_dim:
@@ -202,6 +202,14 @@ class SimtTileWriter(TileWriter):
                 found.append(_Steps(start, size, count))
                 start = start + size * count
         return found
+
+    def _length(self, span: Range) -> Linear:
+        """Of a range with dynamic ends; it is empty, too, where its end lies before its start: of
+        two such dims the product would be positive.
+        """
+        e = self._simt
+        length, zero = e.index(span.end + span.start * -1), e.index(Linear())
+        return Linear.of(e.pure(f"arith.maxsi {length}, {zero} : i64", [length, zero]))
 
     def _share_out(
         self, parts: dict[int, _Steps], base: list[Linear], steps: list[int], leaf: Leaf
