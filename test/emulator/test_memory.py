@@ -276,6 +276,27 @@ def test_bytes_that_a_load_does_not_use(mask, kind):
         run(text, np.zeros(1, np.uint32), threads=1)
 
 
+@pytest.mark.parametrize("reads, kind", [("%r2", None), ("%r3", "uninitialised-read")])
+def test_words_that_nobody_reads_do_not_count(reads, kind):
+    """Before PTX 8.3 LLVM does not say which: it is seen by who reads the registers."""
+    body = (
+        AT
+        + """
+    .shared .align 16 .b8 s[16];
+    mov.u32 %r4, s;
+    st.shared.v2.u32 [%r4], {1, 2};
+    st.shared.u32 [%r4+8], 3;
+    ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%r4];
+    """
+        + f"add.u32 %r0, %r0, {reads};\nst.global.u32 [%out], %r0;\n"
+    )
+    if kind is None:
+        assert run(kernel(body), np.zeros(1, np.uint32), threads=1)[0].tolist() == [4]
+        return
+    with pytest.raises(EmulationFault, match=kind):
+        run(kernel(body), np.zeros(1, np.uint32), threads=1)
+
+
 def test_a_word_that_others_write_beside_those_that_a_load_uses():
     body = (
         AT

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rcompiler.emulator.faults import UnsupportedPtx
@@ -27,7 +29,7 @@ from rcompiler.emulator.ptx.syntax import (
     Variable,
     Vector,
 )
-from rcompiler.emulator.ptx.types import REGISTERS
+from rcompiler.emulator.ptx.types import DTYPES, REGISTERS, size_of
 
 _MOST_REGISTERS = 1 << 18  # of one function; text from a stranger can ask for any number
 _USED = re.compile(r'"used_bytes_mask (0x[0-9a-f]+)"')
@@ -92,6 +94,7 @@ class _Body:
             else:
                 self._instruction()
         self._resolve(lists)
+        _mark_unused(self.function)
 
     def _directive(self) -> None:
         token = self.tokens.take()
@@ -260,3 +263,37 @@ class _Body:
             starts.add(target)
             function.instructions[at] = replace(instruction, operands=(Label(label.name, target),))
         function.starts = frozenset(starts)
+
+
+def _mark_unused(function: Function) -> None:
+    """Say of loads of vectors which bytes count: LLVM loads four words where it needs three, and
+    only from PTX 8.3 on it says so. A word that nobody reads is in a register that is named once.
+    """
+    named = Counter(r for op in function.instructions for r in _registers(op))
+    for at, op in enumerate(function.instructions):
+        into = op.operands[0] if op.name == "ld" and op.used is None and op.operands else None
+        if not isinstance(into, Vector) or op.modifiers[-1] not in DTYPES:
+            continue
+        size = size_of(op.modifiers[-1])
+        counts = [item not in named or named[item] > 1 for item in into.items]
+        if any(counts) and not all(counts):
+            whole = (1 << size) - 1
+            used = sum(whole << k * size for k, needed in enumerate(counts) if needed)
+            function.instructions[at] = replace(op, used=used)
+
+
+def _registers(op: Instruction) -> Iterator[Operand]:
+    """Every register that an instruction names, as often as it does."""
+    pending: list[Operand] = [*op.operands, *(op.guard[1:] if op.guard else ())]
+    while pending:
+        match pending.pop():
+            case Register() as register:
+                yield register
+            case Not(register):
+                yield register
+            case Vector(items) | Arguments(items):
+                pending += items
+            case Pair(first, second):
+                pending += [first, second]
+            case Address(base, _, coordinates):
+                pending += [base, *coordinates]
