@@ -2,6 +2,7 @@
 
 rc-tune --device                    keep the record where compile_onnx finds it
 rc-tune --device=cpu:v3 -o v3.json  write it elsewhere: for rc-compile --device=v3.json
+rc-tune --device=cuda -o gpu.json   measure the GPU: for rc-compile --target=gpu.json
 rc-tune model.onnx                  measure the best tilings of every operator: for --tune=kernels;
                                     then the program that the fastest of them make
 rc-tune --export=FILE, --import=FILE    the profile index as lines of JSON; --here: count them as
@@ -17,7 +18,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _ROUNDS = 7
 _MOST = 1 << 62  # bytes: as large as the caches ask for
+_GPU_RUNS = 15 * (7 + 2)  # the same of a GPU
 _RUNS = 9 * (_ROUNDS + 2)  # of about nine kernels; two rounds go into finding how often to repeat
 
 
@@ -111,8 +113,35 @@ def _cache() -> Path:
     return folder
 
 
+def _measure_gpu(options: argparse.Namespace) -> int:
+    from rcompiler.device.gpu_measure import gpu_figures
+    from rcompiler.device.record import to_json
+    from rcompiler.profiler.gpu_bench import for_driver, measure_cuda
+    from rcompiler.runtime.gpu.cuda import CudaDriver
+
+    if not options.output:
+        raise CompilerError("the record of a GPU is a file for --target: give -o FILE")
+    driver = CudaDriver()
+    to_stdout = options.output == "-"
+    if not to_stdout:
+        check_writable(options.output)
+    found = measure_cuda(driver, seconds=options.seconds / _GPU_RUNS)
+    default = for_driver(driver)
+    stream = sys.stderr if to_stdout else sys.stdout
+    _print(gpu_figures(default), gpu_figures(found), found, stream)
+    if to_stdout:
+        sys.stdout.write(to_json(found))
+    else:
+        Path(options.output).write_text(to_json(found))
+        print(f"record: {options.output}")
+    return 0
+
+
 def _measure(options: argparse.Namespace) -> int:
+    if options.device == "cuda":
+        return _measure_gpu(options)
     from rcompiler.codegen.microbench import measure_host
+    from rcompiler.device.measure import figures
     from rcompiler.device.record import to_json
     from rcompiler.device.store import store_record
     from rcompiler.device.target import is_host
@@ -121,7 +150,9 @@ def _measure(options: argparse.Namespace) -> int:
 
     default = target_device(options.device)
     if not is_host(options.device):
-        raise DeviceError(f"--device={options.device}: only this machine can be measured: give cpu")
+        raise DeviceError(
+            f"--device={options.device}: only this machine can be measured: give cpu, or cuda"
+        )
     to_stdout = options.output == "-"
     folder = None if options.output else default_cache()
     if folder is None and not options.output:
@@ -130,7 +161,7 @@ def _measure(options: argparse.Namespace) -> int:
         check_writable(options.output)
     each = options.seconds / _RUNS
     found = measure_host(default, seconds=each, rounds=_ROUNDS, most=_MOST)
-    _print(default, found, sys.stderr if to_stdout else sys.stdout)
+    _print(figures(default), figures(found), found, sys.stderr if to_stdout else sys.stdout)
     if to_stdout:
         sys.stdout.write(to_json(found))
         return 0
@@ -143,22 +174,24 @@ def _measure(options: argparse.Namespace) -> int:
     return 0
 
 
-def _print(default: Device, found: Device, stream: IO[str]) -> None:
-    from rcompiler.device.measure import figures
-
-    measured = figures(found)
+def _print(
+    default: Mapping[str, float], measured: Mapping[str, float], found: Device, stream: IO[str]
+) -> None:
     rows = [
         (name, _unit(name), f"{value:g}", f"{measured[name]:g}", f"{measured[name] / value:.2f}")
-        for name, value in figures(default).items()
+        for name, value in default.items()
     ]
     table(("figure", "unit", "default", "measured", "ratio"), rows, stream)
     assert found.measurement is not None
+    for name, value in found.measurement.others:
+        print(f"{name}: {value:g}", file=stream)
     print(f"machine: {found.measurement.machine}", file=stream)
 
 
 def _unit(name: str) -> str:
     kind = name.partition(" ")[0]
-    units = {"clock": "GHz", "peak": "Gop/s", "window": "instructions"}
+    units = {"clock": "GHz", "peak": "Gop/s", "window": "instructions", "matrix": "Gop/s"}
+    units |= dict.fromkeys(("launch", "barrier", "hand-off"), "ns")
     return units.get(kind, "GB/s")
 
 
@@ -181,7 +214,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     what.add_argument(
         "--device", nargs="?", const="cpu", metavar="TARGET",
-        help="measure a device: cpu (default), or a feature level of it such as cpu:v3",
+        help="measure a device: cpu (default), a feature level of it such as cpu:v3, or cuda, the "
+        "GPU of this machine",
     )  # fmt: skip
     what.add_argument("--export", dest="exported", metavar="FILE", help="write the profile index")
     what.add_argument(

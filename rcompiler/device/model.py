@@ -215,12 +215,17 @@ class Measurement:
 
     `machine`: what identifies the machine, see `store.fingerprint`. `date`: UTC, ISO 8601.
     `version`: of the micro-benchmarks. `figures`: what was measured ("peak f32", "bandwidth L2").
+    `others`: measured figures that no field of the device holds, by name.
     """
 
     machine: str
     date: str
     version: int
     figures: tuple[str, ...]
+    others: tuple[tuple[str, float], ...] = ()
+
+    def __post_init__(self) -> None:
+        _positive("measurement", **dict(self.others))
 
 
 @dataclass(frozen=True)

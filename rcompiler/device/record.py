@@ -47,6 +47,11 @@ def _plain(device: Device) -> dict[str, Any]:
     for name in ("measurement", "recall", "residency"):
         if record[name] is None:
             del record[name]
+    if device.measurement is not None:
+        if others := dict(device.measurement.others):
+            record["measurement"]["others"] = others
+        else:
+            del record["measurement"]["others"]
     return {"format": FORMAT, **record}
 
 
@@ -132,6 +137,8 @@ def _strings(value: Any, where: str) -> list[str]:
 def _measurement(value: Any, where: str) -> Measurement:
     record = _object(value, where)
     record["figures"] = tuple(_strings(record.get("figures"), f"{where}: figures"))
+    if "others" in record:
+        record["others"] = tuple(sorted(_object(record["others"], f"{where}: others").items()))
     return _build(Measurement, record, where)
 
 
