@@ -33,7 +33,7 @@
 // CHECK-COUNT-8: nvvm.mbarrier.inval
 // The sums may not be read earlier.
 // CHECK:       llvm.inline_asm has_side_effects "", "=f,
-// CHECK:       llvm.store {{.*}} : f32, !llvm.ptr<1>
+// CHECK:       llvm.store {{.*}} {alignment = 8 : i64} : vector<2xf32>, !llvm.ptr<1>
 // CHECK:       gpu.func @veu({{.*}}, %[[BOXES:.*]]: !llvm.ptr<1>, %{{.*}}: i64)
 // CHECK:         nvvm.fence.proxy.acquire <sys>
 // CHECK:         func.call @k_boxes(
