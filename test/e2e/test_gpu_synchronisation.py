@@ -42,6 +42,17 @@ SYNCHRONISES = frozenset(
     "bar barrier fence membar atom red ld st ldu tex tld4 suld sust sured multimem mbarrier "
     "nanosleep trap griddepcontrol elect vote match activemask".split()
 )
+# Of products whose factors come in boxes: they are part of the persistent kernel.
+BOXES = {
+    "fence.mbarrier_init.release.cluster",
+    "fence.proxy.async",
+    "fence.proxy.tensormap::generic.acquire.sys",
+    "mbarrier.arrive.expect_tx.shared.b64",
+    "mbarrier.init.shared.b64",
+    "mbarrier.inval.shared.b64",
+    "mbarrier.try_wait.parity.shared.b64",
+}
+GIVEN_BACK = "mbarrier.arrive.shared.b64"  # a buffer: where there are more parts than buffers
 PLAIN = re.compile(r"(ld|st)\.(global|shared|param)(\.v[248])?\.[bfsu]\d+")
 
 
@@ -80,6 +91,12 @@ def forms(found: Module, function: str) -> Counter[str]:
     return Counter(word for word in every if not PLAIN.fullmatch(word))
 
 
+def inlined(gpu: str) -> list[str]:
+    """The texts of functions that are part of the persistent kernel."""
+    parts = re.split(r"^    (?=(?:gpu|func)\.func )", gpu, flags=re.MULTILINE)
+    return [part for part in parts if "attributes {always_inline}" in part.partition("\n")[0]]
+
+
 def rkernels(found: Module) -> list[str]:
     return [name for name in found.functions if name not in (ENTRY, "give_up")]
 
@@ -93,7 +110,16 @@ def test_the_persistent_kernel_has_the_forms_that_its_text_says(name, chip, prec
         for word, (words, times) in SAID.items()
     }
     assert min(wanted.values()) > 0
-    assert forms(module(name, chip, precision), ENTRY) == wanted
+    counted, boxes = forms(module(name, chip, precision), ENTRY), inlined(gpu)
+    assert bool(boxes) == ("wgmma" in gpu)
+    if boxes:
+        for word in ("bar.sync 0", "trap"):
+            assert counted.pop(word) > wanted.pop(word)
+        there = {word: counted.pop(word, 0) for word in (*BOXES, GIVEN_BACK)}
+        assert min(there[word] for word in BOXES) > 0
+        given_back = sum(own.count("nvvm.mbarrier.arrive %") for own in boxes)
+        assert (there[GIVEN_BACK] > 0) == (given_back > 0)
+    assert counted == wanted
 
 
 @every_model
@@ -117,8 +143,8 @@ def test_rkernels_synchronise_the_threads_of_their_block_only(name, chip, precis
         counted = forms(found, kernel)
         text, threads = said(gpu, kernel), found.functions[ENTRY].threads
         assert {word for word in counted if not is_barrier(word, threads)} == set()
-        # loops may be unrolled
-        assert counted.total() >= text.count("gpu.barrier")
+        # loops may be unrolled, and the ways of a branch share what all of them begin with
+        assert counted.total() >= text.count("gpu.barrier") or "scf.if" in text
         assert bool(counted) == ("gpu.barrier" in text)
 
 
@@ -135,9 +161,10 @@ def is_barrier(word: str, threads: int) -> bool:
 
 def test_some_rkernels_have_barriers_and_some_share_matrix_units():
     """What is said of them above is said of something."""
-    found = module("attention", "sm_90a", "f16")
+    found = module("attention", "sm_80", "f16")
     assert sum(forms(found, kernel).total() for kernel in rkernels(found)) >= 4
-    assert "mma.sync" in texts("attention", "sm_90a", "f16")[1]
+    assert "mma.sync" in texts("attention", "sm_80", "f16")[1]
+    assert "wgmma.mma_async" in texts("attention", "sm_90a", "f16")[1]
 
 
 @every_model
@@ -146,7 +173,7 @@ def test_a_model_is_one_entry_and_calls_nothing_outside(name, chip, precision):
     assert [f.name for f in found.functions.values() if f.entry] == [ENTRY]
     assert all(function.defined for function in found.functions.values())
     assert re.findall(r"\.extern\b.*", text) == (
-        [".extern .shared .align 128 .b8 veu_shared[];"] if "veu_shared" in text else []
+        [".extern .shared .align 1024 .b8 veu_shared[];"] if "veu_shared" in text else []
     )
     called = [label(op) for f in found.functions.values() for op in calls(f.instructions)]
     assert Counter(called) == {"give_up": 2, **dict.fromkeys(rkernels(found), 1)}
@@ -167,13 +194,19 @@ def test_what_the_compiler_checks_is_what_is_there(name, chip, precision):
     check(text)
     atomic = ("atom", "red", "fence", "membar")
     functions = module(name, chip, precision).functions.values()
+    ordered = {"acquire", "relaxed", "release"}
     parsed = Counter(
         form(op)
         for function in functions
         for op in function.instructions
-        if op.name in atomic or {"acquire", "relaxed", "release"} & set(op.modifiers)
+        if (op.name in atomic or ordered & set(op.modifiers)) and not is_of_copies(op)
     )
     assert parsed == Counter(orderings(text))
+
+
+def is_of_copies(op: Instruction) -> bool:
+    """A fence for what copies read and write, and their counters."""
+    return op.name == "fence" and bool({"proxy", "mbarrier_init"} & set(op.modifiers))
 
 
 # -- where they stand
@@ -208,7 +241,7 @@ def misplaced(found: Module) -> set[str]:
     for at in flow.where(lambda op: "acquire" in op.modifiers):
         if runs & flow.reached(at, is_meeting):
             wrong.add("no barrier between a wait and a run")
-    fences = flow.where(lambda op: op.name == "fence")
+    fences = flow.where(lambda op: op.name == "fence" and not is_of_copies(op))
     for at in fences:
         if {None, *runs} & flow.leading_to(at, is_meeting):
             wrong.add("no barrier between a run and its signal")
