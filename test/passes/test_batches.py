@@ -326,7 +326,7 @@ def check_order(graph, data):
     assert sorted(made.steps) == sorted(reads)
     place = {step: i for i, step in enumerate(made.steps)}
     assert all(place[read] < place[step] for step, own in reads.items() for read in own)
-    assert {step: set(own) for step, own in made.reads.items()} == reads
+    assert {step: set(own) for step, own in enumerate(made.reads)} == reads
 
 
 def test_an_order_is_found_exactly_if_there_is_one():

@@ -84,36 +84,71 @@ class Order:
     """Nodes, and batches as the numbers behind them, so that each comes after all it reads."""
 
     steps: tuple[int, ...]
-    reads: Mapping[int, Sequence[int]]
+    reads: Sequence[Sequence[int]]
 
 
 def order(graph: Graph, chosen: Sequence[Batch]) -> Order | None:
     """An order with the batches of `chosen`, near the one that was; None if there is a cycle."""
-    count = len(graph.reads)
-    batch_of = {member: count + i for i, batch in enumerate(chosen) for member in batch}
-    reads = {}
-    for node in range(count):
-        own = list(graph.reads[node])
-        for number, factor in enumerate(graph.factors.get(node, ())):
-            instead = batch_of.get((node, number))
-            own += factor.reads if instead is None else [instead]
-        reads[node] = own
-    for i, batch in enumerate(chosen):
-        reads[count + i] = [r for node, number in batch for r in graph.factors[node][number].reads]
-    rank = [*range(count), *(batch[0][0] - 0.5 for batch in chosen)]
-    waiting = {node: len(set(own)) for node, own in reads.items()}
-    readers: dict[int, list[int]] = {node: [] for node in reads}
-    for node, own in reads.items():
-        for read in set(own):
-            readers[read].append(node)
-    ready = [(rank[node], node) for node, n in waiting.items() if n == 0]
-    heapq.heapify(ready)
-    steps = []
-    while ready:
-        _, node = heapq.heappop(ready)
-        steps.append(node)
-        for reader in readers[node]:
-            waiting[reader] -= 1
-            if waiting[reader] == 0:
-                heapq.heappush(ready, (rank[reader], reader))
-    return Order(tuple(steps), reads) if len(steps) == len(reads) else None
+    return Orders(graph).of(chosen)
+
+
+class Orders:
+    """Orders of one graph with different batches: what no batch changes is found once."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._reads = [graph.inputs(node) for node in range(len(graph.reads))]
+        self._readers: list[list[int]] = [[] for _ in self._reads]
+        for node, own in enumerate(self._reads):
+            for read in set(own):
+                self._readers[read].append(node)
+        self._waiting = [len(set(own)) for own in self._reads]
+
+    def of(self, chosen: Sequence[Batch]) -> Order | None:
+        """See `order`."""
+        count = len(self._reads)
+        reads, readers, waiting = self._changed(chosen)
+        rank = [*range(count), *(batch[0][0] - 0.5 for batch in chosen)]
+        ready = [(rank[node], node) for node, n in enumerate(waiting) if n == 0]
+        heapq.heapify(ready)
+        steps = []
+        while ready:
+            _, node = heapq.heappop(ready)
+            steps.append(node)
+            for reader in readers[node]:
+                waiting[reader] -= 1
+                if waiting[reader] == 0:
+                    heapq.heappush(ready, (rank[reader], reader))
+        return Order(tuple(steps), reads) if len(steps) == len(reads) else None
+
+    def _changed(
+        self, chosen: Sequence[Batch]
+    ) -> tuple[list[list[int]], list[list[int]], list[int]]:
+        """What nodes and batches read, who reads them, and how many others each waits for."""
+        graph, count = self._graph, len(self._reads)
+        batch_of = {member: count + i for i, batch in enumerate(chosen) for member in batch}
+        reads, waiting = list(self._reads), list(self._waiting)
+        readers = [*self._readers, *([] for _ in chosen)]
+        own = set(range(count, count + len(chosen)))  # lists that are not those of the graph
+        for node in dict.fromkeys(node for node, _ in batch_of):
+            now = list(graph.reads[node])
+            for number, factor in enumerate(graph.factors[node]):
+                instead = batch_of.get((node, number))
+                now += factor.reads if instead is None else [instead]
+            for read in set(now) ^ set(reads[node]):
+                if read not in own:
+                    own.add(read)
+                    readers[read] = list(readers[read])
+                change = readers[read].append if read in now else readers[read].remove
+                change(node)
+            reads[node], waiting[node] = now, len(set(now))
+        for i, batch in enumerate(chosen):
+            rows = [r for node, number in batch for r in graph.factors[node][number].reads]
+            for read in set(rows):
+                if read not in own:
+                    own.add(read)
+                    readers[read] = list(readers[read])
+                readers[read].append(count + i)
+            reads.append(rows)
+            waiting.append(len(set(rows)))
+        return reads, readers, waiting
