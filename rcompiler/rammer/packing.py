@@ -74,6 +74,8 @@ class Packing:
         """
         key = (min(one, two), max(one, two))
         if key not in self._known:
+            if self._work > BUDGET:
+                return False
             self._work += self._cost(one) * self._cost(two)
             if self._work > BUDGET:
                 return False

@@ -5,6 +5,7 @@ execution, or if an operator turns one into the other in place. Program order of
 enough: EUs run apart.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -45,12 +46,23 @@ class MemoryPlan:
     constants: int
 
 
-def plan_memory(
-    graph: Graph, programs: Sequence[Program]
-) -> tuple[tuple[Program, ...], MemoryPlan]:
+Planned = tuple[tuple[Program, ...], MemoryPlan]
+
+
+def plan_memory(graph: Graph, programs: Sequence[Program]) -> Planned:
     """The same programs with their temp values re-using bytes, aligned to 64.
 
     Raises ScheduleError if the programs do not run the graph's operators.
+    """
+    planned = plan_within(graph, programs, math.inf)
+    assert planned is not None
+    return planned
+
+
+def plan_within(graph: Graph, programs: Sequence[Program], most: float) -> Planned | None:
+    """The same; None if no plan can make do with `most` bytes, which is known before one is made.
+
+    A plan that is made may take more.
     """
     order = happens_before(programs)
     placement = place_runs(programs, graph, order)
@@ -58,6 +70,8 @@ def plan_memory(
     blocks, merged = _blocks(placement, use)
     packing = Packing(placement, use, blocks)
     bound = _live_bound(placement, packing)
+    if bound > most:
+        return None
     block = dict(zip(use.names, packing.block.tolist(), strict=True))
     offsets, peak = Regular(graph, programs, packing, block).best(packing.best(bound))
     constant, constants = constant_layout(graph)

@@ -7,7 +7,7 @@ from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.pace import paced
-from rcompiler.rammer.plan_memory import MemoryPlan, plan_memory
+from rcompiler.rammer.plan_memory import MemoryPlan, plan_memory, plan_within
 from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.policy.bsp import schedule_bsp
 from rcompiler.rammer.policy.dynamic import schedule_dynamic
@@ -88,5 +88,6 @@ def _planned(
     in_step = paced(programs, graph, costs)
     if in_step == [*programs]:
         return free
-    bound = plan_memory(graph, in_step)
-    return bound if bound[1].peak <= WORTH * free[1].peak else free
+    most = WORTH * free[1].peak
+    bound = plan_within(graph, in_step, most)
+    return bound if bound is not None and bound[1].peak <= most else free
