@@ -14,7 +14,8 @@ from rcompiler.kernelgen.value import BITS, Val, item_bytes
 
 ACCESS = 16  # bytes of the longest access of a thread
 GLOBAL, SHARED = "!llvm.ptr<1>", "!llvm.ptr<3>"
-_COPY = "mov.b64 $0, $1;"
+_WORD = 1 << 31  # numbers below it are not negative in 32 bits
+_COPY = "mov.b32 $0, $1;"
 
 _Body = Callable[[Linear, list[Val]], Sequence[Val] | None]
 
@@ -37,8 +38,9 @@ class SimtEmitter(Emitter):
         self.threads, self.shared = threads, 0
         self._varying: set[str] = set()
         index = self.pure("gpu.thread_id x", [], "t")
-        self.thread = self.pure(f"arith.index_cast {index} : index to i64", [index], "t")
-        self._varying |= {index, self.thread}
+        self._thread = self.pure(f"arith.index_cast {index} : index to i32", [index], "t")
+        self._varying |= {index, self._thread}
+        self.thread = self._widened(self._thread, threads)
         self.ranges[self.thread] = threads
         self.group, self.lane_number = self._place()
 
@@ -54,6 +56,23 @@ class SimtEmitter(Emitter):
             self._varying.discard(group)
         return Linear.of(group), Linear.of(lane)
 
+    def bounded(self, value: Linear, limit: int) -> Linear:
+        """`value`, which is below `limit` and not negative, so that compilers see it: what is
+        computed from it is computed in 32 bits then, which take half of the registers.
+        """
+        if limit > _WORD:
+            return value
+        number = self.index(value)
+        return Linear.of(
+            self._widened(self.pure(f"arith.trunci {number} : i64 to i32", [number]), limit)
+        )
+
+    def _widened(self, word: str, limit: int) -> str:
+        """An i32 below `limit` as an i64."""
+        most = self.pure(f"arith.constant {(1 << (limit - 1).bit_length()) - 1} : i32", [], "k")
+        low = self.pure(f"arith.andi {word}, {most} : i32", [word, most], "t")
+        return self.pure(f"arith.extui {low} : i32 to i64", [low], "t")
+
     @contextmanager
     def renewed(self) -> Iterator[None]:
         """What is computed from the number of the thread inside is computed here.
@@ -63,11 +82,11 @@ class SimtEmitter(Emitter):
         """
         before = self.thread, self.group, self.lane_number
         name = self.define(self.fresh("t"))
-        copy = f'llvm.inline_asm has_side_effects "{_COPY}", "=l,l" {self.thread} : (i64) -> i64'
+        copy = f'llvm.inline_asm has_side_effects "{_COPY}", "=r,r" {self._thread} : (i32) -> i32'
         self.line(f"{name} = {copy}")
         self._varying.add(name)
-        self.ranges[name] = self.threads
-        self.thread = name
+        self.thread = self._widened(name, self.threads)
+        self.ranges[self.thread] = self.threads
         self.group, self.lane_number = self._place()
         try:
             yield
@@ -172,6 +191,15 @@ class SimtEmitter(Emitter):
     def part(self, name: str, number: int, type_: str) -> str:
         """A field of a struct."""
         return self.pure(f"llvm.extractvalue {name}[{number}] : {type_}", [name])
+
+    def address(self, pointer: str, element: str, offset: Linear) -> str:
+        """As `Emitter.address`; an offset is added up before it is added to the pointer, as that
+        takes two registers.
+        """
+        if len(offset.terms) < 2:
+            return super().address(pointer, element, offset)
+        total = Linear.of(self.index(Linear(0, offset.terms)))
+        return super().address(pointer, element, total + offset.constant)
 
     # -- lanes of a group
     def active_lane(self, lanes: int) -> Linear:

@@ -12,6 +12,7 @@ is there for other threads after the next barrier.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -111,6 +112,11 @@ class SimtKernelWriter(KernelWriter):
         the tile.
         """
         return self._multiplies or super()._needs_extent(dim)
+
+    def _grid_position(self, number: Linear) -> list[Linear]:
+        """As `KernelWriter._grid_position`, of a number that is known to be small."""
+        tasks = math.prod(self._tiling.grid)
+        return super()._grid_position(self._simt.bounded(number, tasks))
 
     def _in_order(self, outputs: list[Buffer]) -> None:
         """One thread does it all."""

@@ -15,6 +15,8 @@ from rcompiler.passes.gpu.math_ops import Approximations, lower_math
 # Bare pointers: a kernel's argument is what the runtime passes, and strides are constants.
 _CONVERSION = "index-bitwidth=64 use-bare-ptr-memref-call-conv=true"
 _COMMON = (
+    # Numbers in 32 bits: half of the registers, and few instructions where they are divided.
+    "arith-int-range-narrowing{int-bitwidths-supported=32},"
     "expand-strided-metadata,lower-affine,convert-vector-to-scf{full-unroll=true},"
     "convert-scf-to-cf,convert-vector-to-llvm"
 )
