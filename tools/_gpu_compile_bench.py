@@ -1,5 +1,5 @@
-"""The work of gpu_compile_bench: models compiled for GPUs, each in a process of its own; what the figures
-have to reach.
+"""The work of gpu_compile_bench: models compiled for GPUs, each in a process of its own; what the
+figures have to reach.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Models compiled for GPUs: seconds, spilled registers, instructions; no GPU is needed.
 
     python -m rcompiler.tools.gpu_compile_bench --json=gpu.json
-    python -m rcompiler.tools.gpu_compile_bench --models=resnet50 --targets=cuda:h200 --precisions=f32,f16
+    python -m rcompiler.tools.gpu_compile_bench --models=resnet50 --targets=cuda:h200
 
 Each is compiled in a process of its own and without a cache, so that nothing is known before.
 Needs ptxas and nvdisasm. spilled: bytes of a thread in contractions, and in all other rKernels; the

@@ -10,7 +10,9 @@
 // CHECK:       gpu.module @rcompiler attributes {rcompiler.shared = 0 : i64}
 // CHECK-LABEL: func.func private @k_abs(%arg0: !llvm.ptr<1>, %arg1: !llvm.ptr<1>, %arg2: !llvm.ptr<1>, %arg3: i64, %arg4: i64, %arg5: i64, %arg6: !llvm.ptr<3>) attributes {no_inline}
 // CHECK:       %[[X:.*]] = gpu.thread_id x
-// CHECK:       %[[T:.*]] = arith.index_cast %[[X]]
+// CHECK:       %[[WORD:.*]] = arith.index_cast %[[X]] : index to i32
+// CHECK:       %[[LOW:.*]] = arith.andi %[[WORD]], %c255_i32
+// CHECK:       %[[T:.*]] = arith.extui %[[LOW]] : i32 to i64
 // CHECK:       %[[LANE:.*]] = arith.remui %[[T]], %c32_i64
 // CHECK:       %[[GROUP:.*]] = arith.divui %[[T]], %c32_i64
 // CHECK:       %[[SLOT:.*]] = llvm.getelementptr %arg0[0]
@@ -24,6 +26,9 @@
 // CHECK-DAG:   %[[ACTIVE:.*]] = arith.cmpi slt, %[[LANE]], %c8_i64
 // CHECK:       scf.for %[[I:.*]] = {{.*}} {
 // CHECK:         arith.muli %[[I]], %arg5
+// CHECK:         %[[TASK:.*]] = arith.trunci {{.*}} : i64 to i32
+// CHECK:         %[[SMALL:.*]] = arith.andi %[[TASK]], %c1_i32
+// CHECK:         arith.extui %[[SMALL]] : i32 to i64
 // CHECK:         %[[LAST:.*]] = arith.cmpi eq
 // CHECK:         scf.if %[[LAST]]
 // CHECK:         } else {
