@@ -16,7 +16,7 @@ from rcompiler.rammer import packing
 from rcompiler.rammer.encode import decode, encode, event_ids
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
-from rcompiler.rammer.plan_memory import plan_memory
+from rcompiler.rammer.plan_memory import plan_memory, plan_within
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.program import Run, Signal, Wait
 from rcompiler.rammer.regions import byte_ranges, covers, disjoint, range_boxes, task_boxes
@@ -171,6 +171,15 @@ def test_a_residual_network_stays_near_its_bound(eus):
 def test_plans_lie_between_their_bound_and_no_reuse(seed, operators, eus):
     memory = schedule(random_graph(random.Random(seed), operators), eus).memory
     assert memory.bound <= memory.peak <= memory.plain
+
+
+def test_no_plan_is_made_that_cannot_be_small_enough(monkeypatch):
+    graph = residual_network(4)
+    programs = schedule_rammer(graph, 2, Costs())
+    planned = plan_memory(graph, programs)
+    assert plan_within(graph, programs, planned[1].bound) == planned
+    monkeypatch.setattr(packing.Packing, "best", None)  # whoever packs, fails
+    assert plan_within(graph, programs, planned[1].bound - 1) is None
 
 
 def test_planning_compares_no_more_pairs_than_its_budget(monkeypatch):

@@ -1,0 +1,78 @@
+"""Registers of GPU code: coordinates are computed in 32 bits, and contractions spill nothing."""
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+from torch_mlir import ir
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+from toolkit import needs_ptxas  # noqa: E402
+
+from rcompiler import dialects  # noqa: E402
+from rcompiler.codegen.ptx import PtxModule, ptx  # noqa: E402
+from rcompiler.codegen.ptxas import assemble  # noqa: E402
+from rcompiler.kernelgen.affine import Linear  # noqa: E402
+from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter  # noqa: E402
+from rcompiler.passes._pipeline_text import runner  # noqa: E402
+
+CONVOLUTIONS = Path(__file__).parents[1] / "Inputs" / "gpu" / "convolutions.mlir"
+
+
+def compiled(device: str, chip: str, precision: str) -> PtxModule:
+    passes = f"vdevice-to-gpu{{device={device} precision={precision}}},gpu-to-nvvm{{chip={chip}}}"
+    with dialects.load(ir.Context()) as context, ir.Location.unknown():
+        module = ir.Module.parse(CONVOLUTIONS.read_text())
+        runner(passes, context)(module)
+        return ptx(module)
+
+
+@needs_ptxas
+@pytest.mark.parametrize("precision", ["f32", "tf32", "f16"])
+@pytest.mark.parametrize(("device", "chip"), [("h200", "sm_90a"), ("a100", "sm_80")])
+def test_a_large_register_tile_spills_nothing(device, chip, precision):
+    functions = {f.name: f for f in assemble(compiled(device, chip, precision)).functions}
+    assert functions["k_convolutions"].spill_stores == 0
+
+
+def test_divisions_are_of_32_bits():
+    """Those of 64 bits are dozens of instructions each."""
+    text = compiled("h200", "sm_90a", "f32").text.decode()
+    function = text[text.index(".func k_convolutions") :].partition("\n}")[0]
+    assert not re.findall(r"\b(?:mul\.hi|div|rem|min|max)\.[us]64", function)
+
+
+# -- the emitter
+def test_a_bounded_number_says_how_large_it_is():
+    e = SimtEmitter(256, 32, 32)
+    e.bounded(Linear.of("%n", 2) + 1, 1000)
+    *_, short, most, low, wide = e.text()
+    assert "arith.trunci" in short and "i64 to i32" in short
+    assert most.endswith("arith.constant 1023 : i32")
+    assert "arith.andi" in low and "arith.extui" in wide
+
+
+def test_a_number_that_may_need_more_bits_stays():
+    e = SimtEmitter(256, 32, 32)
+    number = Linear.of("%n")
+    assert e.bounded(number, (1 << 31) + 1) is number
+    assert e.bounded(number, 1 << 31) is not number
+
+
+def test_an_offset_is_added_up_before_it_meets_the_pointer():
+    e = SimtEmitter(256, 32, 32)
+    e.pointer("%p", SHARED)
+    e.load("%p", "f32", Linear.of("%a", 3) + Linear.of("%b") + 7, 0, readonly=False)
+    pointers = [line for line in e.text() if "getelementptr" in line]
+    assert len(pointers) == 2 and "[7]" in pointers[1]
+
+
+def test_the_thread_is_taken_anew_in_32_bits():
+    e = SimtEmitter(256, 32, 32)
+    before = e.thread
+    with e.renewed():
+        assert e.thread != before and e.ranges[e.thread] == 256
+    assert e.thread == before
+    [copy] = [line for line in e.text() if "inline_asm" in line]
+    assert '"mov.b32 $0, $1;"' in copy and copy.endswith("(i32) -> i32")
