@@ -50,13 +50,15 @@ class Packing:
         """For each block those that must not share bytes with it."""
         order = np.argsort(self.last, kind="stable")
         all_ends, all_starts = self.ends[order], self.starts[order]
+        # (eus, n): numpy joins the EUs of many blocks at once, and those of one block one by one
+        by_eu = np.ascontiguousarray(all_ends.T), np.ascontiguousarray(all_starts.T)
         left: list[Ints] = []
         right: list[Ints] = []
         for i, done in enumerate(settled(all_ends, all_starts)):
-            ends, starts = all_ends[done:i], all_starts[done:i]
-            apart = (ends <= all_starts[i]).all(axis=1)
-            apart |= (all_ends[i] <= starts).all(axis=1)
-            hit = np.flatnonzero(~apart) + done
+            ends, starts = (every[:, done:i] for every in by_eu)
+            meet = (ends > all_starts[i][:, None]).any(axis=0)
+            meet &= (all_ends[i][:, None] > starts).any(axis=0)
+            hit = np.flatnonzero(meet) + done
             left.append(np.full(len(hit), i))
             right.append(hit)
         if not left:
