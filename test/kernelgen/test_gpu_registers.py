@@ -60,12 +60,17 @@ def test_a_number_that_may_need_more_bits_stays():
     assert e.bounded(number, 1 << 31) is not number
 
 
-def test_an_offset_is_added_up_before_it_meets_the_pointer():
-    e = SimtEmitter(256, 32, 32)
+def test_what_differs_between_threads_is_added_up_before_it_meets_the_pointer():
+    e = SimtEmitter(256, 8, 32)
     e.pointer("%p", SHARED)
-    e.load("%p", "f32", Linear.of("%a", 3) + Linear.of("%b") + 7, 0, readonly=False)
-    pointers = [line for line in e.text() if "getelementptr" in line]
-    assert len(pointers) == 2 and "[7]" in pointers[1]
+    own = e.lane_number * 3 + e.group
+    e.load("%p", "f32", Linear.of("%a", 3) + own + 7, 0, readonly=False)
+    lines = e.text()
+    alike, apart, last = [line for line in lines if "getelementptr" in line]
+    assert "getelementptr %p[" in alike and "[7]" in last
+    total = apart.partition("[")[2].partition("]")[0]
+    [added] = [line for line in lines if line.startswith(f"{total} = ")]
+    assert "arith.addi" in added and "i64" in added
 
 
 def test_the_thread_is_taken_anew_in_32_bits():

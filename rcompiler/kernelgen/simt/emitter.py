@@ -193,13 +193,16 @@ class SimtEmitter(Emitter):
         return self.pure(f"llvm.extractvalue {name}[{number}] : {type_}", [name])
 
     def address(self, pointer: str, element: str, offset: Linear) -> str:
-        """As `Emitter.address`; an offset is added up before it is added to the pointer, as that
-        takes two registers.
+        """As `Emitter.address`; what differs from thread to thread is added up before it is added
+        to the pointer, as that takes two registers of each.
         """
-        if len(offset.terms) < 2:
+        apart = tuple(term for term in offset.terms if self.varies(term[0]))
+        if len(apart) < 2:
             return super().address(pointer, element, offset)
-        total = Linear.of(self.index(Linear(0, offset.terms)))
-        return super().address(pointer, element, total + offset.constant)
+        alike = Linear(0, tuple(term for term in offset.terms if term not in apart))
+        start = self.pointer(super().address(pointer, element, alike), self.pointer_type(pointer))
+        own = Linear.of(self.index(Linear(0, apart)))
+        return super().address(start, element, own + offset.constant)
 
     # -- lanes of a group
     def active_lane(self, lanes: int) -> Linear:
