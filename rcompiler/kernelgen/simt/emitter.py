@@ -194,10 +194,10 @@ class SimtEmitter(Emitter):
 
     def address(self, pointer: str, element: str, offset: Linear) -> str:
         """As `Emitter.address`; what differs from thread to thread is added up before it is added
-        to the pointer, as that takes two registers of each.
+        to a pointer of 64 bits, as that takes two registers of each.
         """
         apart = tuple(term for term in offset.terms if self.varies(term[0]))
-        if len(apart) < 2:
+        if len(apart) < 2 or self.pointer_type(pointer) == SHARED:
             return super().address(pointer, element, offset)
         alike = Linear(0, tuple(term for term in offset.terms if term not in apart))
         start = self.pointer(super().address(pointer, element, alike), self.pointer_type(pointer))
