@@ -35,10 +35,11 @@ class LoadedModule:
 
 @dataclass(frozen=True, eq=False)
 class CapturedLaunch:
-    """place: all that `EmulatedDriver.launch` takes but the arguments of the kernel."""
+    """What `EmulatedDriver.launch` takes; place: grid, threads, and bytes of shared memory."""
 
     function: Kernel
     place: tuple[tuple[int, int, int], tuple[int, int, int], int]
+    arguments: Sequence[Argument]
     cooperative: bool
 
 
@@ -208,8 +209,8 @@ class EmulatedDriver:
     ) -> None:
         """Runs the kernel to its end; raises EmulationFault for what it does wrong."""
         if self._captured is not None:
-            made = CapturedLaunch(function, (grid, threads, shared_bytes), cooperative)
-            return self._captured.append(made)
+            place = (grid, threads, shared_bytes)
+            return self._captured.append(CapturedLaunch(function, place, arguments, cooperative))
         resident = self._resident(function, grid, threads, shared_bytes, cooperative)
         launch = Launch(
             function,
@@ -260,21 +261,25 @@ class EmulatedDriver:
     def synchronize(self) -> None:
         """Launches are done when they return."""
 
-    def capture(self, launch: Callable[[], None]) -> CapturedLaunch:
+    def capture(self, launch: Callable[[], None]) -> list[CapturedLaunch]:
         found: list[CapturedLaunch] = []
         self._captured = found
         try:
             launch()
         finally:
             self._captured = None
-        if len(found) != 1:
-            raise DeviceError(f"{len(found)} launches in one graph; capture one")
-        return found[0]
+        return found
 
-    def launch_graph(self, graph: CapturedLaunch, arguments: Sequence[Argument]) -> None:
-        self.launch(graph.function, *graph.place, arguments, graph.cooperative)
+    def launch_graph(
+        self, graph: list[CapturedLaunch], arguments: Sequence[Argument] | None = None
+    ) -> None:
+        if arguments is not None and len(graph) != 1:
+            raise DeviceError(f"new arguments for a graph of {len(graph)} launches; give it none")
+        for each in graph:
+            given = each.arguments if arguments is None else arguments
+            self.launch(each.function, *each.place, given, each.cooperative)
 
-    def drop_graph(self, graph: CapturedLaunch) -> None:
+    def drop_graph(self, graph: list[CapturedLaunch]) -> None:
         """Nothing is kept."""
 
     def elapsed_ns(self, work: Callable[[], None]) -> float:

@@ -88,6 +88,36 @@ def test_any_schedule_gives_the_same_bits(name: str, policy: str):
     assert model(**feeds)[0].tobytes() == bits
 
 
+class Counting(EmulatedDriver):
+    """launched: blocks of each launch, and whether they must run at the same time."""
+
+    def __init__(self, **options):
+        super().__init__(**options)
+        self.launched = []
+
+    def launch(self, function, grid, threads, shared_bytes, arguments, cooperative=False):
+        self.launched.append((grid[0], cooperative))
+        super().launch(function, grid, threads, shared_bytes, arguments, cooperative)
+
+
+@pytest.mark.parametrize("policy", STATIC)
+@pytest.mark.parametrize("name", ["lstm", "depthwise", "attention", "split-k"])
+def test_base_and_wave_launch_every_program_by_itself(name: str, policy: str):
+    """These run on a device, too, that holds one block at a time."""
+    feeds, bits = expected(name)
+    artifact = artifacts(name)[policy]
+    apart, image = policy in ("base", "wave"), artifact.image
+    if apart:
+        image = dataclasses.replace(image, shared=max(image.shared, 100_000))
+    few = {"multiprocessors": 1 if apart else 4}
+    device = Counting(capability=(8, 0), interleave=True, seed=7, **few)
+    model = GpuExecutable(dataclasses.replace(artifact, image=image), lambda: device)
+    for _ in range(2):
+        assert model(**feeds)[0].tobytes() == bits
+    launched = [(4, False)] * len(artifact.programs) if apart else [(4, True)]
+    assert device.launched == 2 * launched and (len(launched) > 1) == apart
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("policy", STATIC)
@@ -127,7 +157,7 @@ def words(model: GpuExecutable, opcode: int) -> list[tuple[int, tuple[int, ...]]
     """(word of the schedule, operands) of each instruction of a kind."""
     return [
         (piece.start + line.position, line.operands)
-        for piece in model._schedule.threads
+        for piece in model._launches[0].schedule.threads
         for line in lines(parse(piece.stream))
         if line.opcode == opcode
     ]
@@ -135,9 +165,9 @@ def words(model: GpuExecutable, opcode: int) -> list[tuple[int, tuple[int, ...]]
 
 def spare_event(model: GpuExecutable) -> int:
     """An event that nobody signals or waits for."""
-    model._schedule.events.append("spare")
-    model._schedule.totals.append(0)
-    return len(model._schedule.events) - 1
+    model._launches[0].schedule.events.append("spare")
+    model._launches[0].schedule.totals.append(0)
+    return len(model._launches[0].schedule.events) - 1
 
 
 def fault(model: GpuExecutable, name: str) -> str | None:
@@ -162,7 +192,7 @@ def test_a_wait_that_is_not_there_is_reported(name: str):
     for place, _ in places[:: max(len(places) // 4, 1)]:
         for seed in (None, *SEEDS):
             model = on_device(artifact, seed)
-            model._schedule.words[place + 1 : place + 3] = spare_event(model), 0
+            model._launches[0].schedule.words[place + 1 : place + 3] = spare_event(model), 0
             kind = fault(model, name)
             if kind is not None:
                 break
@@ -176,7 +206,7 @@ def test_a_wait_for_too_few_signals_is_reported_in_some_order(name: str):
     for place, (_, count) in words(on_device(artifact), tables.WAIT)[:3]:
         for seed in SEEDS:
             model = on_device(artifact, seed)
-            model._schedule.words[place + 2] = count - 1
+            model._launches[0].schedule.words[place + 2] = count - 1
             kind = fault(model, name)
             if kind is not None:
                 break
@@ -190,7 +220,7 @@ def test_an_offset_that_leads_elsewhere_is_reported(name: str, distance: int):
     place, operands = words(on_device(artifact), tables.RUN)[0]
     for operand in range(operands[4]):
         model = on_device(artifact)
-        model._schedule.words[place + 7 + 2 * operand] += distance
+        model._launches[0].schedule.words[place + 7 + 2 * operand] += distance
         assert fault(model, name) == ("misaligned" if distance == 2 else "out-of-bounds")
 
 
@@ -264,7 +294,14 @@ def test_a_model_explains_itself(small):
     assert ".visible .entry veu(" in small.stage("ptx")
     assert "gpu.func @veu" in small.stage("gpu") and "vdevice.program" in small.stage("vdevice")
     assert small.report().operators
-    assert small.needs.chip == "sm_80" and small.needs.blocks == small.eus == 4
+    assert small.needs.chip == "sm_80" and small.eus == 4
+    assert small.needs.blocks == 1  # one EU does it all, and the others have nothing to wait for
+
+
+@pytest.mark.parametrize("policy", STATIC)
+def test_blocks_that_wait_must_run_at_the_same_time(policy: str):
+    model = on_device(artifacts("lstm")[policy])
+    assert model.eus == 4 and model.needs.blocks == (1 if policy in ("base", "wave") else 4)
 
 
 def test_the_number_of_blocks_is_that_of_the_schedule(small, tmp_path):

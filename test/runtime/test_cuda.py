@@ -100,6 +100,27 @@ def test_a_graph_takes_other_arguments_each_time(cuda):
     assert driver.elapsed_ns(lambda: launch(0.0)) == 250_000
 
 
+def test_a_graph_of_several_launches_is_launched_at_once(cuda):
+    driver = CudaDriver()
+    address, function = started(driver, 1.0)
+
+    def launches(count):
+        for k in range(count):
+            arguments = [np.uint64(address), np.float32(10**k)]
+            driver.launch(function, (1, 1, 1), (32, 1, 1), 0, arguments)
+
+    for count, total in ((3, 112.0), (2, 123.0), (0, 123.0)):
+        graph = driver.capture(lambda count=count: launches(count))
+        started_before = [name for name, _ in cuda.record].count("cuGraphLaunch")
+        driver.launch_graph(graph)
+        driver.synchronize()
+        assert driver.read(address, 4).view(np.float32)[0] == total
+        assert [name for name, _ in cuda.record].count("cuGraphLaunch") == started_before + 1
+        with pytest.raises(DeviceError, match="new arguments are for one launch"):
+            driver.launch_graph(graph, [np.uint64(address), np.float32(1.0)])
+        driver.drop_graph(graph)
+
+
 def test_large_copies_go_in_pieces(cuda):
     driver = CudaDriver()
     data = np.arange(20 << 20, dtype=np.uint64).view(np.uint8)[: (20 << 20) + 3]

@@ -76,7 +76,7 @@ def test_the_numbers_of_a_loop_are_what_they_were_when_it_is_over(seed: int | No
 def test_a_lost_signal_in_a_loop_names_the_iteration():
     """The post-mortem counts the instructions of all iterations, but no jumps."""
     model = with_arena(looping(3), 3)
-    model._schedule.threads[1].stream[14] = 5  # EU 1 signals 5, 7, 9 instead of 1, 3, 5
+    model._launches[0].schedule.threads[1].stream[14] = 5  # EU 1 signals 5, 7, 9 instead of 1, 3, 5
     with pytest.raises(DeviceError) as caught:
         model(X)
     message = str(caught.value)
@@ -90,7 +90,7 @@ def test_a_lost_signal_in_a_loop_names_the_iteration():
 def test_a_lost_signal_is_reported_and_the_next_call_begins_anew():
     program = dataclasses.replace(sm.two_steps(2), events=("scaled", "other"))
     model = gm.executable([program], wait_limit_s=LIMIT)
-    stream = model._schedule.threads[1].stream
+    stream = model._launches[0].schedule.threads[1].stream
     (place,) = [at for at, op, _ in tables.instructions(stream) if op == tables.SIGNAL]
     stream[place + 1] = 1  # EU 1 signals the other event instead
     for _ in range(2):

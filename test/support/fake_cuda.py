@@ -54,7 +54,7 @@ class FakeCuda(ModuleType):
         self.CUfunction_attribute, self.CUpointer_attribute = _Names(), _Names()
         self.CUstreamCaptureMode = _Names()
         self.CUmemorytype = SimpleNamespace(CU_MEMORYTYPE_DEVICE=2, CU_MEMORYTYPE_HOST=1)
-        self._pinned, self._handles, self._capturing = {}, 100, False
+        self._pinned, self._handles, self._capturing, self._nodes = {}, 100, False, []
         self._pending = None
 
     def __getattribute__(self, name):
@@ -207,8 +207,8 @@ class FakeCuda(ModuleType):
         given = _values(function.what, parameters)
         launch = (function.what, grid, threads, shared, given, cooperative)
         if self._capturing:
-            self._graph = SimpleNamespace(kernelParams=parameters, function=function, of=launch)
-            return
+            node = SimpleNamespace(kernelParams=parameters, function=function, of=launch)
+            return self._nodes.append(self._handle(node))
         try:
             self.emulator.launch(*launch)
         except DeviceError:  # seen by who waits for it
@@ -225,29 +225,30 @@ class FakeCuda(ModuleType):
         return failed
 
     def _cuStreamBeginCapture(self, stream, mode):
-        self._capturing = True
+        self._capturing, self._nodes = True, []
 
     def _cuStreamEndCapture(self, stream):
         self._capturing = False
-        return self._handle(self._graph)
+        return self._handle(self._nodes)
 
     def _cuGraphGetNodes(self, graph, room):
-        return [graph] + [None] * (room - 1), 1
+        return [*graph.what[:room], *[None] * (room - len(graph.what))], min(room, len(graph.what))
 
     def _cuGraphKernelNodeGetParams(self, node):
         return SimpleNamespace(**vars(node.what))
 
     def _cuGraphInstantiate(self, graph, flags):
-        return self._handle(SimpleNamespace(**vars(graph.what)))
+        return self._handle({int(node): node.what.of for node in graph.what})
 
     def _cuGraphExecKernelNodeSetParams(self, executable, node, parameters):
-        (function, grid, threads, shared, _, cooperative) = executable.what.of
+        (function, grid, threads, shared, _, cooperative) = executable.what[int(node)]
         given = _values(function, parameters.kernelParams)  # the driver copies them now
-        executable.what.of = (function, grid, threads, shared, given, cooperative)
+        executable.what[int(node)] = (function, grid, threads, shared, given, cooperative)
 
     def _cuGraphLaunch(self, executable, stream):
         try:
-            self.emulator.launch(*executable.what.of)
+            for launch in executable.what.values():
+                self.emulator.launch(*launch)
         except DeviceError:
             self._pending = "CUDA_ERROR_LAUNCH_FAILED"
 

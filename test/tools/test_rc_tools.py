@@ -156,7 +156,12 @@ def test_gpu_targets(tool):
     """Compiling, and what can be said without a GPU."""
     assert tool(rc_compile.main, "two_branch", "--target=cuda:h200", "-o", "g.rcx")[0] == 0
     code, out, _ = tool(rc_run.main, "g.rcx", "--needs")
-    assert code == 0 and "sm_90a, no other" in out and "132 of 256 threads" in out
+    assert code == 0 and "sm_90a, no other" in out
+    assert "at the same time   1 of 256 threads" in out  # one EU does it all
+    more = ("--target=cuda:h200", "--no-machine-code", "-o", "many.rcx")
+    assert tool(rc_compile.main, "mlp", *more)[0] == 0
+    code, out, _ = tool(rc_run.main, "many.rcx", "--needs")
+    assert code == 0 and "at the same time   132 of 256 threads" in out
     for stage, text in (("gpu", "gpu.module"), ("ptx", ".visible .entry veu")):
         code, out, _ = tool(rc_compile.main, "two_branch", "--target=cuda:h200", f"--emit={stage}")
         assert code == 0 and text in out

@@ -4,7 +4,8 @@
         kernel
 
 One cooperative launch runs all programs of a model (Rammer, OSDI'20 §4, with the waits inside of
-the kernel that its published code does not have). The streams are those of
+the kernel that its published code does not have); programs without waits are launches of their own,
+each with control words of its own (`rcompiler.runtime.gpu.launches`). The streams are those of
 `rcompiler.rammer.encode` and lie in global memory; `control` are words as in
 `rcompiler.runtime.gpu.control`.
 

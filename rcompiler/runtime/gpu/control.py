@@ -1,7 +1,7 @@
 """The words that the persistent kernel reads, and those it leaves when a wait fails.
 
-`kernelgen.simt.program` is generated from these numbers, and `runtime.gpu.executable` fills the
-block in, so the layout stands here once. Offsets count 64-bit words.
+`kernelgen.simt.program` is generated from these numbers, and `runtime.gpu.launch_controls` fills
+the words in, for each launch, so the layout stands here once. Offsets count 64-bit words.
 """
 
 LINE = 4  # words from one counter to the next: a sector of the second cache for each

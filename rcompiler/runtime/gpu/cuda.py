@@ -19,6 +19,7 @@ import numpy as np
 from rcompiler.errors import DeviceError
 from rcompiler.runtime.gpu import cuda_failures
 from rcompiler.runtime.gpu.cuda_arguments import PackedArguments
+from rcompiler.runtime.gpu.cuda_graph import CudaGraph
 from rcompiler.runtime.gpu.driver import Argument, Bytes, KernelLimits, TensorTile
 from rcompiler.runtime.gpu.staging import Staging, host_bytes
 
@@ -35,16 +36,6 @@ class _Function:
 
     name: str
     handle: Any
-
-
-@dataclass(frozen=True, eq=False)
-class _Graph:
-    """A launch that is instantiated: its graph, the one node of it, and the node's parameters."""
-
-    executable: Any
-    graph: Any
-    node: Any
-    parameters: Any
 
 
 class CudaDriver:
@@ -257,37 +248,18 @@ class CudaDriver:
         with self._current("wait for the device"):
             self._finish()
 
-    def capture(self, launch: Callable[[], None]) -> _Graph:
-        api, what = self._api, "capture a launch"
-        with self._current(what):
-            mode = api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
-            self._ask(what, api.cuStreamBeginCapture(self._stream, mode))
-            try:
-                launch()
-            finally:  # also what has failed must be ended, or the stream stays as it is
-                ended = api.cuStreamEndCapture(self._stream)
-            graph = self._ask(what, ended)
-            nodes, count = self._ask(what, api.cuGraphGetNodes(graph, 2))
-            if count != 1:
-                raise DeviceError(f"{what}: {count} launches in one graph; capture one")
-            parameters = self._ask(what, api.cuGraphKernelNodeGetParams(nodes[0]))
-            executable = self._ask(what, api.cuGraphInstantiate(graph, 0))
-        return _Graph(executable, graph, nodes[0], parameters)
+    def capture(self, launch: Callable[[], None]) -> CudaGraph:
+        with self._current("capture a launch"):
+            return CudaGraph.captured(self._api, self._ask, self._stream, launch)
 
-    def launch_graph(self, graph: _Graph, arguments: Sequence[Argument]) -> None:
-        api, what = self._api, "launch a graph"
-        packed = PackedArguments(arguments)
-        graph.parameters.kernelParams = packed.address
-        with self._current(what):
-            update = api.cuGraphExecKernelNodeSetParams
-            self._ask(what, update(graph.executable, graph.node, graph.parameters))
-            self._ask(what, api.cuGraphLaunch(graph.executable, self._stream))
+    def launch_graph(self, graph: CudaGraph, arguments: Sequence[Argument] | None = None) -> None:
+        with self._current("launch a graph"):
+            graph.start(self._api, self._ask, self._stream, arguments)
 
-    def drop_graph(self, graph: _Graph) -> None:
+    def drop_graph(self, graph: CudaGraph) -> None:
         if not self._lost:
             with self._current("drop a graph"):
-                self._ask("drop a graph", self._api.cuGraphExecDestroy(graph.executable))
-                self._ask("drop a graph", self._api.cuGraphDestroy(graph.graph))
+                graph.drop(self._api, self._ask)
 
     def elapsed_ns(self, work: Callable[[], None]) -> float:
         api, what = self._api, "measure a launch"

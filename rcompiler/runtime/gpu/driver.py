@@ -129,13 +129,17 @@ class Driver(Protocol):
         """Return when all launches are done; raises what went wrong in them."""
 
     def capture(self, launch: Callable[[], None]) -> Any:
-        """The one launch that `launch` asks for as a graph, which costs less to launch.
+        """The launches that `launch` asks for, in their order, as a graph, which costs less to
+        launch.
 
-        It is not launched by this.
+        They are not launched by this.
         """
 
-    def launch_graph(self, graph: Any, arguments: Sequence[Argument]) -> None:
-        """Start the captured launch, with other arguments."""
+    def launch_graph(self, graph: Any, arguments: Sequence[Argument] | None = None) -> None:
+        """Start what was captured; arguments: others for the launch of a graph that has only one.
+
+        Raises DeviceError for arguments where there are several.
+        """
 
     def drop_graph(self, graph: Any) -> None:
         """Give back what `capture` returned."""

@@ -18,9 +18,9 @@ from rcompiler.runtime.gpu.binding import GpuBinding
 from rcompiler.runtime.gpu.dlpack import ForeignArray
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.runtime.gpu.image import GpuImage
+from rcompiler.runtime.gpu.launches import launches
 from rcompiler.runtime.gpu.resident import Resident, load_kernel
 from rcompiler.runtime.memory import Results
-from rcompiler.runtime.schedule import combine
 
 Arguments = Sequence[object] | Mapping[str, object]
 
@@ -31,7 +31,7 @@ class DeviceNeeds:
 
     Attributes:
         chip: "sm_90a": the code runs on this kind of GPU (with an `a`: on no other).
-        blocks: that run at the same time, one per EU.
+        blocks: that run at the same time: one per EU where EUs wait for one another, else 1.
         threads, shared: of a block; bytes of shared memory.
         memory: bytes for weights, temporary tensors, inputs and outputs.
         machine_code: whether the artifact carries it; else the driver compiles PTX.
@@ -46,7 +46,8 @@ class DeviceNeeds:
 
 
 class GpuExecutable:
-    """Runs an artifact as one cooperative launch per inference.
+    """Runs an artifact: one cooperative launch per inference, or one launch for each program where
+    no EU waits for another (see `launches`).
 
     Weights, temporary tensors, inputs and outputs have fixed places on the device. Calls from
     several threads are safe: they run one after the other.
@@ -54,7 +55,7 @@ class GpuExecutable:
     Attributes:
         artifact: what is run.
         inputs, outputs: name, shape, dtype of each, in the order of the call and of the result.
-        eus: blocks of the launch, all of which run at the same time.
+        eus: blocks of a launch, at most.
     """
 
     def __init__(
@@ -98,7 +99,9 @@ class GpuExecutable:
         self._parameters = [Parameter(tensor, "input") for tensor in self.inputs]
         self._results = [Parameter(tensor, "output") for tensor in self.outputs]
         self._new = [Results(p.shape, p.dtype) for p in self._results]
-        self._schedule = combine(artifact.programs, self.eus)
+        self._launches = launches(artifact.programs, self.eus)
+        together = (launch.blocks for launch in self._launches if launch.cooperative)
+        self._blocks = max(together, default=1)  # at the same time
         self._open_driver = open_driver
         self._driver: Driver | None = None
         self._function: Any = None
@@ -173,7 +176,7 @@ class GpuExecutable:
         outer = sum(tensor.nbytes for tensor in (*self.inputs, *self.outputs))
         memory = artifact.arena_bytes + artifact.constants.size + outer
         block = image.threads, image.shared
-        return DeviceNeeds(image.chip, self.eus, *block, memory, bool(image.cubin))
+        return DeviceNeeds(image.chip, self._blocks, *block, memory, bool(image.cubin))
 
     def close(self) -> None:
         """Give back the memory of the device, as also happens when the model is collected.
@@ -201,11 +204,11 @@ class GpuExecutable:
         self._check_open()
         if self._driver is None:
             driver = self._open_driver()
-            self._function = load_kernel(driver, self._image, self.eus)
+            self._function = load_kernel(driver, self._image, self._blocks)
             self._driver = driver
         if self._loaded is None or self._loaded.failed:
             self._loaded = None  # gives its memory back first
-            code = self._image, self._schedule, self._driver, self._function
+            code = self._image, self._launches, self._driver, self._function
             self._loaded = Resident(self.artifact, *code, self._limit_s)
         return self._loaded
 

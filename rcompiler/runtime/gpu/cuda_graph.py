@@ -1,0 +1,59 @@
+"""Launches as a graph of the CUDA driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rcompiler.errors import DeviceError
+from rcompiler.runtime.gpu.cuda_arguments import PackedArguments
+from rcompiler.runtime.gpu.driver import Argument
+
+Ask = Callable[[str, tuple[Any, ...]], Any]  # the values of a call's result, or DeviceError
+
+
+@dataclass(frozen=True, eq=False)
+class CudaGraph:
+    """What is instantiated, its graph, and of a graph with one launch the node of it.
+
+    only: that node and its parameters; None where there are several, or none.
+    """
+
+    executable: Any
+    graph: Any
+    only: tuple[Any, Any] | None
+
+    @staticmethod
+    def captured(api: Any, ask: Ask, stream: Any, launch: Callable[[], None]) -> CudaGraph:
+        """Of what `launch` launches on the stream. Raises DeviceError."""
+        what = "capture a launch"
+        mode = api.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
+        ask(what, api.cuStreamBeginCapture(stream, mode))
+        try:
+            launch()
+        finally:  # also what has failed must be ended, or the stream stays as it is
+            ended = api.cuStreamEndCapture(stream)
+        graph = ask(what, ended)
+        nodes, count = ask(what, api.cuGraphGetNodes(graph, 2))  # of more, the first two
+        only = None
+        if count == 1:
+            only = nodes[0], ask(what, api.cuGraphKernelNodeGetParams(nodes[0]))
+        return CudaGraph(ask(what, api.cuGraphInstantiate(graph, 0)), graph, only)
+
+    def start(self, api: Any, ask: Ask, stream: Any, arguments: Sequence[Argument] | None) -> None:
+        """Launch it; arguments: others of its only launch."""
+        what = "launch a graph"
+        if arguments is not None:
+            if self.only is None:
+                raise DeviceError(f"{what}: new arguments are for one launch; give it none")
+            node, parameters = self.only
+            packed = PackedArguments(arguments)  # alive until the driver has copied them
+            parameters.kernelParams = packed.address
+            ask(what, api.cuGraphExecKernelNodeSetParams(self.executable, node, parameters))
+        ask(what, api.cuGraphLaunch(self.executable, stream))
+
+    def drop(self, api: Any, ask: Ask) -> None:
+        """Give it back."""
+        ask("drop a graph", api.cuGraphExecDestroy(self.executable))
+        ask("drop a graph", api.cuGraphDestroy(self.graph))
