@@ -7,6 +7,7 @@ same way.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.collector import COLLECTOR
 from rcompiler.device.model import Device
 from rcompiler.device.record import to_option
-from rcompiler.errors import CompilerError, ScheduleError
+from rcompiler.errors import CompilerError, ScheduleError, TooManyBlocks
 from rcompiler.explain import make_report
 from rcompiler.frontend import import_onnx
 from rcompiler.gpu_devices import is_emulated
@@ -56,8 +57,10 @@ from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner
 from rcompiler.proof import describe
 from rcompiler.provenance import Machine, provenance
+from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
 from rcompiler.runtime.gpu.image import GpuImage
+from rcompiler.runtime.gpu.launches import independent
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import arena, require
 from rcompiler.steps import Progress, Steps
@@ -158,9 +161,26 @@ class Compilation:
         for by in schedulers:
             # of several, each schedules a copy
             copy = module if len(schedulers) == 1 else copy_module(module)
-            self._run(copy, str(RammerSchedule(by.policy, by.eus, record, by.kernels)))
-            found.append(self.from_schedule(copy, constants, by))
+            # an EU of a GPU runs one block or more, or none of any schedule
+            may_not_fit = by.or_wave and self._base.kind != "cpu" and by.eus > self.device.eus
+            spare = copy_module(copy) if may_not_fit else None
+            try:
+                found.append(self._scheduled(copy, constants, by))
+            except TooManyBlocks as error:
+                if spare is None:
+                    raise
+                launched = self._scheduled(spare, constants, replace(by, policy="wave"))
+                note = f"policy 'wave', one launch per wave, instead of '{by.policy}': {error}"
+                found.append(_noted(launched, note))
         return found
+
+    def _scheduled(
+        self, module: ir.Module, constants: Mapping[str, Constant], by: CompileOptions
+    ) -> Artifact:
+        """An S3 module as `by` schedules it; it becomes S4, and code."""
+        record = to_option(self.device)
+        self._run(module, str(RammerSchedule(by.policy, by.eus, record, by.kernels)))
+        return self.from_schedule(module, constants, by)
 
     def from_schedule(
         self, module: ir.Module, constants: Mapping[str, Constant], scheduler: CompileOptions
@@ -199,12 +219,13 @@ class Compilation:
                 f"'dynamic'), and the blocks of {self._options.target} take none; choose another "
                 "policy, 'rammer' for one"
             )
+        apart = all(independent(launch.streams) for launch in tables.launches)
         report = make_report(module.operation, tables, self.device)
         assembled = scheduler.machine_code and not is_emulated(self._options.target)
         code = gpu_code(
             module,
             self.device,
-            tables.eus,
+            1 if apart else tables.eus,
             self._options.precision,
             machine_code=assembled,
             begin=self.steps.begin,
@@ -294,3 +315,9 @@ class Compilation:
                 "compiler, report it with the model"
             ) from error
         self._stages[stage] = module.operation.get_asm(assume_verified=True)
+
+
+def _noted(artifact: Artifact, note: str) -> Artifact:
+    """The same with a note in its report."""
+    report = replace(Report.from_json(artifact.stages[REPORT]), note=note)
+    return replace(artifact, stages={**artifact.stages, REPORT: report.to_json()})

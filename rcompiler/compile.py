@@ -49,7 +49,7 @@ def compile_onnx(
     shapes: Mapping[str, Any] | None = None,
     values: Mapping[str, Any] | None = None,
     eus: int | None = None,
-    policy: Policy = "rammer",
+    policy: Policy | None = None,
     kernels: Kernels = "auto",
     roller_policy: RollerPolicy = "roller",
     fusion: bool = True,
@@ -70,25 +70,27 @@ def compile_onnx(
     this machine's, which are measured once and kept in the cache (default figures without a cache).
     shapes: static shapes of inputs by name, or sizes of symbolic dims. values: arrays by the names
     of inputs that are to be constants (they are no longer inputs). eus: execution units, None for
-    all of the device. policy: who schedules, one of `rcompiler.rammer.schedule.POLICIES`. kernels:
-    which rKernels run, where there are several: "fast", "efficient", "select", or "auto" for what
-    suits the policy. roller_policy: who decides tiles, "roller" (the cost model) or "osdi22" (the
-    search that was published). fusion: group ops into rOperators. normalise: join products that
-    read one operand, and those of all steps of a recurrence that need not wait for one another;
-    without it and fusion the operators are those that the graph writes. tune: "off", tiles are
-    chosen by the cost model alone; "kernels", the fastest of the ten best by the model, measured on
-    this machine once and kept in the cache. roots: how 3x3 convolutions are computed: "auto", as is
-    predicted to be the fastest; "direct", as sums of all products; "winograd2" or "winograd4", by
-    Winograd's F(2x2) or F(4x4) wherever it can be (`rcompiler.roller.roots` has their errors).
-    precision: how matrix units of a GPU multiply numbers of f32 in products and convolutions:
-    "f32", not at all, everything is exact f32; "tf32", "f16" or "bf16", rounded to that first, sums
-    in f32. Numbers that are f16 or bf16 in the model go to the matrix units as they are.
-    machine_code: for a GPU, the artifact carries machine code beside the PTX where ptxas is found
-    (its version is in the provenance), so that drivers need not compile; without it the report has
-    no registers and spills. deterministic: always the case (static choices for a device record and
-    a profile index, fixed order of every sum). cache: folder of compiled objects, None for the
-    default one, False for none. progress: called with (stage, seconds since the start) when a stage
-    begins: import, device, the passes, object, link.
+    all of the device. policy: who schedules, one of `rcompiler.rammer.schedule.POLICIES`; None for
+    "rammer", or, where a GPU does not run all of its blocks at the same time, for "wave", which the
+    report notes. A policy that is named is kept, or refused: TooManyBlocks. kernels: which rKernels
+    run, where there are several: "fast", "efficient", "select", or "auto" for what suits the
+    policy. roller_policy: who decides tiles, "roller" (the cost model) or "osdi22" (the search that
+    was published). fusion: group ops into rOperators. normalise: join products that read one
+    operand, and those of all steps of a recurrence that need not wait for one another; without it
+    and fusion the operators are those that the graph writes. tune: "off", tiles are chosen by the
+    cost model alone; "kernels", the fastest of the ten best by the model, measured on this machine
+    once and kept in the cache. roots: how 3x3 convolutions are computed: "auto", as is predicted to
+    be the fastest; "direct", as sums of all products; "winograd2" or "winograd4", by Winograd's
+    F(2x2) or F(4x4) wherever it can be (`rcompiler.roller.roots` has their errors). precision: how
+    matrix units of a GPU multiply numbers of f32 in products and convolutions: "f32", not at all,
+    everything is exact f32; "tf32", "f16" or "bf16", rounded to that first, sums in f32. Numbers
+    that are f16 or bf16 in the model go to the matrix units as they are. machine_code: for a GPU,
+    the artifact carries machine code beside the PTX where ptxas is found (its version is in the
+    provenance), so that drivers need not compile; without it the report has no registers and
+    spills. deterministic: always the case (static choices for a device record and a profile index,
+    fixed order of every sum). cache: folder of compiled objects, None for the default one, False
+    for none. progress: called with (stage, seconds since the start) when a stage begins: import,
+    device, the passes, object, link.
 
     Raises CompilerError kinds: InvalidModel, UnsupportedOp, ShapeError, DeviceError, ScheduleError.
     """
@@ -98,9 +100,11 @@ def compile_onnx(
         )
     count, folder = checked_eus(eus, MAX_EUS), checked_cache(cache)
     options = CompileOptions(
-        *(target, count, policy, kernels, roller_policy, fusion, normalise, folder, tune, roots),
+        *(target, count, "rammer" if policy is None else policy, kernels, roller_policy),
+        *(fusion, normalise, folder, tune, roots),
         precision=precision,
         machine_code=machine_code,
+        or_wave=policy is None,
     )
     base = target_device(target)
     if base.kind == "cpu" and precision != "f32":

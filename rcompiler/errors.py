@@ -63,6 +63,10 @@ class DeviceError(CompilerError):
     """A device that is unknown or absent, or that a program does not fit on."""
 
 
+class TooManyBlocks(DeviceError):
+    """More EUs wait for one another than the device runs blocks of the model at the same time."""
+
+
 class PipelineError(CompilerError):
     """A pass pipeline that cannot be built."""
 

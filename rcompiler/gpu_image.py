@@ -13,7 +13,7 @@ from rcompiler.codegen.ptxas import Cubin, assemble
 from rcompiler.device.model import Device
 from rcompiler.device.occupancy import BlockNeeds, co_resident, occupancy
 from rcompiler.device.record import to_option
-from rcompiler.errors import DeviceError
+from rcompiler.errors import DeviceError, TooManyBlocks
 from rcompiler.kernelgen.simt.program import ENTRY
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
@@ -35,17 +35,17 @@ class GpuCode:
 def gpu_code(
     module: ir.Module,
     device: Device,
-    eus: int,
+    blocks: int,
     precision: str,
     *,
     machine_code: bool,
     begin: Callable[[str], None],
 ) -> GpuCode:
-    """Lower an S4 module for `eus` blocks that wait for one another, in place.
+    """Lower an S4 module, in place.
 
-    precision: how factors of f32 are multiplied. machine_code: assemble it ahead of time, too,
-    where ptxas is found. begin: told of each step. Raises CompilerError, DeviceError where the
-    blocks do not fit on the device at the same time.
+    blocks: how many must run at the same time. precision: how factors of f32 are multiplied.
+    machine_code: assemble it ahead of time, too, where ptxas is found. begin: told of each step.
+    Raises CompilerError, and as `check_resident`.
     """
     chip = device.level_name
     begin(VdeviceToGpu.name())
@@ -63,22 +63,24 @@ def gpu_code(
         cubin = assemble(code)
         kernel = cubin.kernel(ENTRY)
         needs = BlockNeeds(THREADS, kernel.registers, shared + kernel.shared_bytes)
-    check_resident(device, needs, eus)
+    check_resident(device, needs, blocks)
     machine = cubin.code if cubin else b""
     return GpuCode(GpuImage(code.text, machine, chip, ENTRY, THREADS, shared, boxes), stages, cubin)
 
 
-def check_resident(device: Device, needs: BlockNeeds, eus: int) -> None:
-    """DeviceError unless the device runs `eus` blocks at the same time."""
+def check_resident(device: Device, needs: BlockNeeds, blocks: int) -> None:
+    """Raises TooManyBlocks unless the device runs so many blocks at the same time, DeviceError
+    where it runs none.
+    """
     room = co_resident(device, needs)
-    if room >= eus:
+    if room >= blocks:
         return
     registers = f"{needs.registers} registers a thread, " if needs.registers else ""
     what = (
-        f"the schedule is for {eus} EUs that wait for one another, and device {device.name} runs "
-        f"{room} blocks at the same time, of {needs.threads} threads, {registers}{needs.shared} "
-        f"bytes of shared memory each: {occupancy(device, needs).limiter} is what there is too "
-        "little of"
+        f"the schedule needs {blocks} blocks at the same time, and device {device.name} runs "
+        f"{room} blocks of {needs.threads} threads, {registers}{needs.shared} bytes of shared "
+        f"memory each: {occupancy(device, needs).limiter} is what there is too little of"
     )
-    remedy = f"compile with eus={room}" if room else "compile for a larger device"
-    raise DeviceError(f"{what}; {remedy}")
+    if not room:
+        raise DeviceError(f"{what}; compile for a larger device")
+    raise TooManyBlocks(f"{what}; compile with eus={room} or policy='wave'")

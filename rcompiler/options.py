@@ -40,13 +40,14 @@ class CompileOptions:
     """What a compilation may choose.
 
     target: "cpu" (this host), "cpu:v3" and the like, or a device file. eus: execution units, 0 for
-    all of the device. policy: the scheduler. kernels: which of an operator's rKernels it takes, see
-    `rammer.schedule`; "auto" is what suits the policy. roller_policy: who decides tiles, see
-    `roller.policy`. fusion: group ops into rOperators beyond views. normalise: join products of one
-    operand and batch those of the steps of a recurrence. cache: folder of compiled objects, or
-    None. tune: what is chosen by measuring. roots: algorithm of 3x3 convolutions. precision: how
-    the matrix units of a GPU multiply factors of f32; "f32": they do not. machine_code: for a GPU,
-    assemble the PTX ahead of time where ptxas is found.
+    all of the device. policy: the scheduler; with or_wave "wave" instead where a GPU does not run
+    the blocks of its schedule, which wait for one another, at the same time. kernels: which of an
+    operator's rKernels it takes, see `rammer.schedule`; "auto" is what suits the policy.
+    roller_policy: who decides tiles, see `roller.policy`. fusion: group ops into rOperators beyond
+    views. normalise: join products of one operand and batch those of the steps of a recurrence.
+    cache: folder of compiled objects, or None. tune: what is chosen by measuring. roots: algorithm
+    of 3x3 convolutions. precision: how the matrix units of a GPU multiply factors of f32; "f32":
+    they do not. machine_code: for a GPU, assemble the PTX ahead of time where ptxas is found.
     """
 
     target: str = "cpu"
@@ -61,9 +62,10 @@ class CompileOptions:
     roots: Roots = "auto"
     precision: Precision = "f32"
     machine_code: bool = True
+    or_wave: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("fusion", "normalise", "machine_code"):
+        for name in ("fusion", "normalise", "machine_code", "or_wave"):
             if not isinstance(getattr(self, name), bool):
                 raise CompilerError(f"{name}={getattr(self, name)!r}: give True or False")
         for name, kind in _CHOICES.items():

@@ -50,7 +50,8 @@ class Report:
     """Operators in launch order and the schedule's figures; times in ns, memory in bytes.
 
     device: the figures that the estimates follow from, measured or not. registers: of a thread of
-    the persistent kernel of a GPU, by the assembler; None where it was not asked.
+    the persistent kernel of a GPU, by the assembler; None where it was not asked. note: why the
+    schedule is another than the options ask for, or nothing.
     """
 
     device: str
@@ -65,6 +66,7 @@ class Report:
     arena_bound_bytes: int
     constant_bytes: int
     registers: int | None = None
+    note: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data: dicts, lists, numbers and text."""
@@ -119,6 +121,8 @@ class Report:
         )
         if self.registers is not None:
             lines.append(f"machine code: {self.registers} registers of a thread")
+        if self.note:
+            lines.append(f"note: {self.note}")
         return "\n".join(lines)
 
 

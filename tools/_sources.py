@@ -103,7 +103,8 @@ def add_compile_options(parser: Parser) -> None:
     group.add_argument(
         "--policy",
         metavar="NAME",
-        help=f"scheduling: rammer (default), or another of {', '.join(get_args(Policy))}",
+        help=f"scheduling: rammer (default; on a GPU that does not run all of its blocks at the "
+        f"same time, wave), or another of {', '.join(get_args(Policy))}",
     )
     group.add_argument(
         "--kernels",

@@ -1,5 +1,8 @@
 """Machine code of GPUs ahead of time: in the artifact, in the report, and whether blocks fit."""
 
+from dataclasses import replace
+
+import numpy as np
 import onnx
 import pytest
 from onnx import helper
@@ -9,8 +12,10 @@ from rcompiler import gpu_image
 from rcompiler.codegen.cuda_tools import find_tool
 from rcompiler.device.occupancy import BlockNeeds
 from rcompiler.device.target import find_device
-from rcompiler.errors import CompilerError, DeviceError
+from rcompiler.errors import CompilerError, DeviceError, TooManyBlocks
 from rcompiler.gpu_devices import is_emulated
+from rcompiler.tools._data import random_inputs
+from rcompiler.tools._reference import compare, reference
 
 needs_ptxas = pytest.mark.skipif(find_tool("ptxas") is None, reason="needs ptxas")
 
@@ -82,10 +87,67 @@ def test_blocks_that_fit():
     gpu_image.check_resident(device, BlockNeeds(256, 128), 264)  # two on each EU
 
 
+def products(rows: int, columns: int) -> onnx.ModelProto:
+    """softmax(x w) v"""
+    tensor, real, size = helper.make_tensor_value_info, onnx.TensorProto.FLOAT, [columns] * 2
+    rng = np.random.default_rng(0)
+    weights = [helper.make_tensor(name, real, size, rng.normal(size=size).ravel()) for name in "wv"]
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Softmax", ["m"], ["s"]),
+        helper.make_node("MatMul", ["s", "v"], ["y"]),
+    ]
+    sides = [[tensor(name, real, [rows, columns])] for name in "xy"]
+    graph = helper.make_graph(nodes, "g", *sides, weights)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+@pytest.mark.parametrize("policy", ["rammer", "bsp"])
+def test_a_policy_that_is_named_is_kept_or_refused(policy):
+    options = {"target": "cuda:h200", "machine_code": False, "policy": policy}
+    message = r"needs 1500 blocks at the same time, and device h200 runs .*eus=.* policy='wave'"
+    with pytest.raises(TooManyBlocks, match=message):
+        rcompiler.compile_onnx(products(512, 128), eus=1500, **options)
+    model = rcompiler.compile_onnx(products(512, 128), **options)
+    assert model.report().note == "" and model.needs.blocks == model.eus == 132
+    assert model.artifact.provenance["policy"] == policy
+
+
+@pytest.mark.parametrize("assembled", [False, pytest.param(True, marks=needs_ptxas)])
+def test_without_a_policy_each_wave_is_a_launch_where_blocks_do_not_fit(assembled):
+    options = {"target": "cuda:h200", "eus": 500, "machine_code": assembled}
+    model = rcompiler.compile_onnx(products(512, 128), **options)
+    wave = rcompiler.compile_onnx(products(512, 128), policy="wave", **options)
+    report = model.report()
+    assert report.note.startswith("policy 'wave', one launch per wave, instead of 'rammer': the")
+    assert "needs 500 blocks at the same time, and device h200 runs " in report.note
+    assert f"note: {report.note}" in str(report) and wave.report().note == ""
+    assert replace(report, note="") == wave.report()
+    for made in ("provenance", "image", "proof"):
+        assert getattr(model.artifact, made) == getattr(wave.artifact, made)
+    assert model.stage("vdevice") == wave.stage("vdevice")
+    assert model.needs.blocks == 1 and model.eus == 500
+
+
+def test_what_is_compiled_as_waves_instead_runs():
+    proto = products(128, 64)
+    model = rcompiler.compile_onnx(proto, target="cuda:emulated", eus=64)
+    assert model.report().note and model.report().launches == len(model.artifact.programs) > 1
+    feeds = random_inputs(model.inputs, 0)
+    assert compare(model(**feeds)[0], reference(proto, feeds)[1][0]).right
+
+
 @needs_ptxas
-def test_more_eus_than_fit(proto):
-    with pytest.raises(DeviceError, match=r"EUs that wait for one another, and device h200 runs"):
-        rcompiler.compile_onnx(proto, target="cuda:h200", eus=1000)
+def test_one_wave_needs_no_blocks_at_the_same_time(proto):
+    model = rcompiler.compile_onnx(proto, target="cuda:h200", eus=3000, policy="list")
+    assert model.needs.blocks == 1 and model.report().note == ""
+
+
+def test_blocks_too_large_for_the_device_have_no_way_out(proto, monkeypatch):
+    monkeypatch.setattr(gpu_image, "shared_bytes", lambda module: 1 << 19)
+    for policy in (None, "wave"):
+        with pytest.raises(DeviceError, match="runs 0 blocks .*; compile for a larger device"):
+            rcompiler.compile_onnx(proto, target="cuda:h200", policy=policy, machine_code=False)
 
 
 def test_emulated_targets():
