@@ -22,9 +22,9 @@ from rcompiler.runtime.gpu.arrays import DeviceArray
 X = np.random.default_rng(0).standard_normal((5, 24)).astype(np.float32)
 
 
-@pytest.fixture(scope="module")
-def artifact():
-    """y = relu(x) + 1, z = exp(x)"""
+@pytest.fixture(scope="module", params=["rammer", "base"])
+def artifact(request):
+    """y = relu(x) + 1, z = exp(x); by rammer one launch, by base one for each of the two."""
     nodes = [
         helper.make_node("Relu", ["x"], ["r"]),
         helper.make_node("Add", ["r", "one"], ["y"]),
@@ -35,7 +35,10 @@ def artifact():
     one = helper.make_tensor("one", real, [], [1.0])
     graph = helper.make_graph(nodes, "g", [tensor("x", real, [5, 24])], outputs, [one])
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
-    return rcompiler.compile_onnx(made, target="cuda:emulated").artifact
+    policy = request.param
+    compiled = rcompiler.compile_onnx(made, target="cuda:emulated", policy=policy).artifact
+    assert len(compiled.programs) == (2 if policy == "base" else 1)
+    return compiled
 
 
 @pytest.fixture(params=["emulated", "cuda"])
