@@ -23,6 +23,7 @@ from rcompiler.device.target import find_device
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.kernel import SimtFeatures, SimtKernelWriter
 from rcompiler.kernelgen.simt.program import BOXES, SHARED_BYTES, program_text
+from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.schedule.program_ir import read_kernels
 from rcompiler.runtime.gpu.image import boxes_of
@@ -44,6 +45,7 @@ class VdeviceToGpu(Pass):
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
         room = fits.block_shared if (fits := device.residency) else device.memory[0].capacity
+        vendor = AMD if device.kind == "rocm" else NVIDIA
         features = SimtFeatures(
             self.threads,
             room,
@@ -52,6 +54,7 @@ class VdeviceToGpu(Pass):
             self.precision,
             asynchronous=copies_asynchronously(device),
             boxes=multiplies_boxes(device),
+            vendor=vendor,
         )
         names = list(read_kernels(module))
         block = module.regions[0].blocks[0]
@@ -70,6 +73,7 @@ class VdeviceToGpu(Pass):
             threads=self.threads,
             shared=shared,
             boxes=[boxes[name] for name in names],
+            vendor=vendor,
         )
         generated = ir.Module.parse(text, module.context)
         for view in reversed(list(block.operations)):

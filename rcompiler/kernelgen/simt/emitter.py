@@ -10,12 +10,12 @@ from contextlib import contextmanager
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.simt.vendor import Vendor
 from rcompiler.kernelgen.value import BITS, Val, item_bytes
 
 ACCESS = 16  # bytes of the longest access of a thread
 GLOBAL, SHARED = "!llvm.ptr<1>", "!llvm.ptr<3>"
 _WORD = 1 << 31  # numbers below it are not negative in 32 bits
-_COPY = "mov.b32 $0, $1;"
 
 _Body = Callable[[Linear, list[Val]], Sequence[Val] | None]
 
@@ -28,14 +28,15 @@ class SimtEmitter(Emitter):
     shared memory that the code needs so far.
     """
 
-    def __init__(self, threads: int, width: int, warp: int) -> None:
+    def __init__(self, threads: int, width: int, warp: int, vendor: Vendor) -> None:
         """threads: of a block; width: of a group, a power of two up to `warp`; warp: threads that
-        take every step together.
+        take every step together; vendor: of the GPU.
         """
         super().__init__(1, has_fma=True)
         self.has_libm = False
         self.warp, self.width, self.groups = warp, width, threads // width
         self.threads, self.shared = threads, 0
+        self._vendor = vendor
         self._varying: set[str] = set()
         index = self.pure("gpu.thread_id x", [], "t")
         self._thread = self.pure(f"arith.index_cast {index} : index to i32", [index], "t")
@@ -82,8 +83,7 @@ class SimtEmitter(Emitter):
         """
         before = self.thread, self.group, self.lane_number
         name = self.define(self.fresh("t"))
-        copy = f'llvm.inline_asm has_side_effects "{_COPY}", "=r,r" {self._thread} : (i32) -> i32'
-        self.line(f"{name} = {copy}")
+        self.line(f"{name} = {self._vendor.copy.format(self._thread)}")
         self._varying.add(name)
         self.thread = self._widened(name, self.threads)
         self.ranges[self.thread] = self.threads

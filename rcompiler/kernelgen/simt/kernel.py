@@ -30,6 +30,7 @@ from rcompiler.kernelgen.simt.products import Products
 from rcompiler.kernelgen.simt.reduction import by_warps
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
 from rcompiler.kernelgen.simt.tile import SimtTileWriter
+from rcompiler.kernelgen.simt.vendor import NVIDIA, Vendor
 from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.stages import Stage, stages_of
 from rcompiler.kernelgen.tiling import Range, Tiling
@@ -41,7 +42,7 @@ class SimtFeatures:
     """What code generation must know: threads of a block, and of a warp; bytes of shared memory
     that a block may have; element types that the device has matrix units for, and how factors of
     f32 are multiplied; whether threads copy to shared memory without waiting for it, and whether
-    warpgroups multiply boxes of tensors (TMA and wgmma).
+    warpgroups multiply boxes of tensors (TMA and wgmma); whose GPU it is.
     """
 
     threads: int
@@ -51,6 +52,7 @@ class SimtFeatures:
     precision: str = "f32"
     asynchronous: bool = False
     boxes: bool = False
+    vendor: Vendor = NVIDIA
 
 
 class SimtKernelWriter(KernelWriter):
@@ -67,7 +69,7 @@ class SimtKernelWriter(KernelWriter):
         generics = _generics(kernel)
         self._multiplies = any(map(is_product, generics))
         width = _width(kernel, generics, features.warp)
-        self._simt = SimtEmitter(features.threads, width, features.warp)
+        self._simt = SimtEmitter(features.threads, width, features.warp, features.vendor)
         self._maps: TensorMaps | None = None
         super().__init__(kernel, self._simt)
         self._simt.pointer("%workspace", SHARED)

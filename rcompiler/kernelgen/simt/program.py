@@ -10,7 +10,7 @@ each with control words of its own (`rcompiler.runtime.gpu.launches`). The strea
 `rcompiler.runtime.gpu.control`.
 
 What a block does is seen by the others as follows. A signal is a barrier of the block, a release
-fence and a relaxed addition by its first thread; a wait an acquiring load by the first thread, with
+fence (of all threads where a barrier does not do, `vendor`) and a relaxed addition by its first thread; a wait an acquiring load by the first thread, with
 a barrier of the block before the next run. Between two runs of one block there is a barrier, too,
 as the threads of the second read what others wrote in the first. Events, and meetings of all
 blocks, count up for ever: the n-th signal of launch number e is number (e - 1) * total + n, so
@@ -27,6 +27,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED
+from rcompiler.kernelgen.simt.vendor import NVIDIA, Vendor
 from rcompiler.kernelgen.simt.veu_text import AWAIT_TEXT, KERNEL_TEXT, MAPS_TEXT, SIGNAL_TEXT
 from rcompiler.runtime.gpu import control as at
 from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES, Box
@@ -36,7 +37,6 @@ ENTRY = "veu"
 SHARED_BYTES = "rcompiler.shared"  # attribute of the module: bytes of dynamic shared memory
 BOXES = "rcompiler.boxes"  # attribute of the module: (kernel, words of a box) for each tensor map
 _SHARED = "veu_shared"
-_SLEEP = 20  # ns between two looks at an event
 
 
 def program_text(
@@ -46,12 +46,13 @@ def program_text(
     threads: int,
     shared: int,
     boxes: Sequence[Sequence[Box]] = (),
+    vendor: Vendor = NVIDIA,
 ) -> str:
     """A gpu.module with the persistent kernel.
 
     kernels: names of the device functions, by number in the streams; functions: their texts;
     threads: of a block; shared: bytes of dynamic shared memory of it; boxes: of each kernel, those
-    whose tensor maps it needs.
+    whose tensor maps it needs; vendor: of the GPU.
     """
     cases = "\n".join(
         f"      case {number} {{\n"
@@ -69,7 +70,7 @@ def program_text(
         "CASES": cases,
         "THREADS": threads,
     }
-    entry = expanded(_filled(_filled(KERNEL_TEXT, parts), _NUMBERS))
+    entry = expanded(_filled(_filled(KERNEL_TEXT, parts), _NUMBERS), vendor)
     attributes = [f"{SHARED_BYTES} = {shared} : i64"]
     if any(boxes):
         rows = (f"array<i64: {k}, {', '.join(map(str, box.words()))}>"
@@ -90,11 +91,11 @@ def program_text(
     )
 
 
-def expanded(text: str) -> str:
-    """The notation of `veu_text` written out."""
+def expanded(text: str, vendor: Vendor = NVIDIA) -> str:
+    """The notation of `veu_text` written out, with the vendor's texts."""
     for number, (pattern, made) in enumerate(_NOTATION):
         text = pattern.sub(partial(_named, made, number), text)
-    return text
+    return _filled(text, vendor.names())
 
 
 def _filled(text: str, names: Mapping[str, object]) -> str:
@@ -112,7 +113,6 @@ _NUMBERS = {
     "OP_REPEAT": REPEAT,
     "OP_END": END,
     "LINE": at.LINE,
-    "SLEEP": _SLEEP,
     "MAP_BYTES": MAP_BYTES,
 }
 
@@ -134,19 +134,19 @@ def _address(found: re.Match[str], _: str) -> str:
 
 
 def _acquire_load(found: re.Match[str], name: str) -> str:
-    order = 'atomic syncscope("device") acquire {alignment = 8 : i64}'
+    order = 'atomic syncscope("@@SCOPE") acquire {alignment = 8 : i64}'
     address = f"{name} = {_word(found[2], found[3])}\n"
     return f"{address}{found[1]} = llvm.load {name} {order} : {GLOBAL} -> i64\n"
 
 
 def _latest(found: re.Match[str], name: str) -> str:
     address = f"{name} = {_word(found[2], found[3])}\n"
-    order = 'syncscope("device") monotonic'
+    order = 'syncscope("@@SCOPE") monotonic'
     return f"{address}{found[1]} = llvm.atomicrmw add {name}, %c0 {order} : {GLOBAL}, i64\n"
 
 
 def _relaxed_store(found: re.Match[str], name: str) -> str:
-    order = 'atomic syncscope("device") monotonic {alignment = 8 : i64}'
+    order = 'atomic syncscope("@@SCOPE") monotonic {alignment = 8 : i64}'
     address = f"{name} = {_word(found[1], found[2])}\n"
     return f"{address}llvm.store {found[3]}, {name} {order} : i64, {GLOBAL}\n"
 

@@ -6,21 +6,21 @@
 %x := latest %p[i]         read at the scope of the device, by an atomic: no older value
 %p[i] := relaxed %x        written at the scope of the device, in no order
 %q = & %p[i]               its address
-@@NAME                     a number or text that `program` fills in
+@@NAME                     a number or text that `program` fills in, or one of `vendor`
 """
 
 # Until the counter at %address is at least %target; by the first thread. EVENT: what it waits for.
 AWAIT_TEXT = """
 scf.if %leader {
-  %since = nvvm.read.ptx.sreg.globaltimer : i64
+  %since = @@CLOCK
   scf.while : () -> () {
     %seen := acquire %address[0]
     %short = arith.cmpi slt, %seen, %target : i64
     scf.condition(%short)
   } do {
-    nvvm.nanosleep %sleep
-    %now = nvvm.read.ptx.sreg.globaltimer : i64
-    %gone = arith.subi %now, %since : i64
+    @@PAUSE
+    %now = @@CLOCK
+    @@ELAPSED
     %late = arith.cmpi sgt, %gone, %limit : i64
     scf.if %late {
       func.call @give_up(%control, %eu, @@EVENT, %target, %before)
@@ -32,10 +32,11 @@ scf.if %leader {
 """
 
 SIGNAL_TEXT = """
+@@SETTLE
 gpu.barrier
 scf.if %leader {
-  llvm.fence syncscope("device") release
-  %counted = llvm.atomicrmw add %address, %c1 syncscope("device") monotonic
+  llvm.fence syncscope("@@SCOPE") release
+  %counted = llvm.atomicrmw add %address, %c1 syncscope("@@SCOPE") monotonic
     : !llvm.ptr<1>, i64
 }
 """
@@ -63,7 +64,7 @@ func.func private @give_up(
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
   %report := %control[@@AT_REPORT] : !llvm.ptr<1>
-  %found = llvm.cmpxchg %report, %c0, %c1 syncscope("device") monotonic monotonic
+  %found = llvm.cmpxchg %report, %c0, %c1 syncscope("@@SCOPE") monotonic monotonic
     : !llvm.ptr<1>, i64
   %mine = llvm.extractvalue %found[1] : !llvm.struct<(i64, i1)>
   scf.if %mine {
@@ -95,9 +96,8 @@ func.func private @give_up(
   return
 }
 
-// ptxas gives threads half of the registers they may have, unless one block is enough for it
 gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>, %epoch: i64)
-    kernel attributes {known_block_size = array<i32: @@THREADS, 1, 1>, nvvm.minctasm = 1 : i32} {
+    kernel attributes {known_block_size = array<i32: @@THREADS, 1, 1>, @@KERNEL} {
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
   %c2 = arith.constant 2 : i64
@@ -107,7 +107,7 @@ gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>
   %nowhere = arith.constant -1 : i64
   %line = arith.constant @@LINE : i64
   %end = arith.constant @@OP_END : i64
-  %sleep = arith.constant @@SLEEP : i32
+  @@CONSTANTS
   %threads = arith.constant @@THREADS : i64
   %thread_index = gpu.thread_id x
   %block_index = gpu.block_id x
