@@ -231,13 +231,10 @@ class Compilation:
             begin=self.steps.begin,
         )
         self._stages |= code.stages
-        tools = {}
-        if code.cubin is not None:
-            spilled = {f.name: f.spill_stores for f in code.cubin.functions}
-            report = report.assembled(code.cubin.kernel(code.image.entry).registers, spilled)
-            tools["ptxas"] = code.cubin.assembler
+        if code.made.registers is not None:
+            report = report.assembled(code.made.registers, code.made.spilled)
         self._stages[REPORT] = report.to_json()
-        machine = Machine(self._options.target, "gpu", code.image.chip, tools=tools)
+        machine = Machine(self._options.target, "gpu", code.image.chip, tools=code.made.tools)
         return self._artifact(code.image, machine, tables, weights, scheduler)
 
     def _proved(

@@ -65,32 +65,33 @@ def compile_onnx(
     """Compile an ONNX model for a device.
 
     model: path, bytes or onnx.ModelProto. target: "cpu" (this host), "cpu:v3", "cpu:x86-64",
-    "cuda:h200" and the like, "cuda:emulated", or a device file. device: the figures that tiles are
-    chosen by: a device record, the path or the name of one, or "default"; None for $RC_DEVICE, else
-    this machine's, which are measured once and kept in the cache (default figures without a cache).
-    shapes: static shapes of inputs by name, or sizes of symbolic dims. values: arrays by the names
-    of inputs that are to be constants (they are no longer inputs). eus: execution units, None for
-    all of the device. policy: who schedules, one of `rcompiler.rammer.schedule.POLICIES`; None for
-    "rammer", or, where a GPU does not run all of its blocks at the same time, for "wave", which the
-    report notes. A policy that is named is kept, or refused: TooManyBlocks. kernels: which rKernels
-    run, where there are several: "fast", "efficient", "select", or "auto" for what suits the
-    policy. roller_policy: who decides tiles, "roller" (the cost model) or "osdi22" (the search that
-    was published). fusion: group ops into rOperators. normalise: join products that read one
-    operand, and those of all steps of a recurrence that need not wait for one another; without it
-    and fusion the operators are those that the graph writes. tune: "off", tiles are chosen by the
-    cost model alone; "kernels", the fastest of the ten best by the model, measured on this machine
-    once and kept in the cache. roots: how 3x3 convolutions are computed: "auto", as is predicted to
-    be the fastest; "direct", as sums of all products; "winograd2" or "winograd4", by Winograd's
-    F(2x2) or F(4x4) wherever it can be (`rcompiler.roller.roots` has their errors). precision: how
-    matrix units of a GPU multiply numbers of f32 in products and convolutions: "f32", not at all,
-    everything is exact f32; "tf32", "f16" or "bf16", rounded to that first, sums in f32. Numbers
-    that are f16 or bf16 in the model go to the matrix units as they are. machine_code: for a GPU,
-    the artifact carries machine code beside the PTX where ptxas is found (its version is in the
-    provenance), so that drivers need not compile; without it the report has no registers and
-    spills. deterministic: always the case (static choices for a device record and a profile index,
-    fixed order of every sum). cache: folder of compiled objects, None for the default one, False
-    for none. progress: called with (stage, seconds since the start) when a stage begins: import,
-    device, the passes, object, link.
+    "cuda:h200" and the like, "cuda:emulated", "rocm:gfx942" (compiled, not run), or a device file.
+    device: the figures that tiles are chosen by: a device record, the path or the name of one, or
+    "default"; None for $RC_DEVICE, else this machine's, which are measured once and kept in the
+    cache (default figures without a cache). shapes: static shapes of inputs by name, or sizes of
+    symbolic dims. values: arrays by the names of inputs that are to be constants (they are no
+    longer inputs). eus: execution units, None for all of the device. policy: who schedules, one of
+    `rcompiler.rammer.schedule.POLICIES`; None for "rammer", or, where a GPU does not run all of its
+    blocks at the same time, for "wave", which the report notes. A policy that is named is kept, or
+    refused: TooManyBlocks. kernels: which rKernels run, where there are several: "fast",
+    "efficient", "select", or "auto" for what suits the policy. roller_policy: who decides tiles,
+    "roller" (the cost model) or "osdi22" (the search that was published). fusion: group ops into
+    rOperators. normalise: join products that read one operand, and those of all steps of a
+    recurrence that need not wait for one another; without it and fusion the operators are those
+    that the graph writes. tune: "off", tiles are chosen by the cost model alone; "kernels", the
+    fastest of the ten best by the model, measured on this machine once and kept in the cache.
+    roots: how 3x3 convolutions are computed: "auto", as is predicted to be the fastest; "direct",
+    as sums of all products; "winograd2" or "winograd4", by Winograd's F(2x2) or F(4x4) wherever it
+    can be (`rcompiler.roller.roots` has their errors). precision: how matrix units of a GPU
+    multiply numbers of f32 in products and convolutions: "f32", not at all, everything is exact
+    f32; "tf32", "f16" or "bf16", rounded to that first, sums in f32. Numbers that are f16 or bf16
+    in the model go to the matrix units as they are. machine_code: for a GPU, the artifact carries
+    machine code beside the PTX where ptxas is found (its version is in the provenance), so that
+    drivers need not compile; without it the report has no registers and spills; of AMD, an object
+    beside the assembly. deterministic: always the case (static choices for a device record and a
+    profile index, fixed order of every sum). cache: folder of compiled objects, None for the
+    default one, False for none. progress: called with (stage, seconds since the start) when a stage
+    begins: import, device, the passes, object, link.
 
     Raises CompilerError kinds: InvalidModel, UnsupportedOp, ShapeError, DeviceError, ScheduleError.
     """
@@ -107,10 +108,11 @@ def compile_onnx(
         or_wave=policy is None,
     )
     base = target_device(target)
-    if base.kind == "cpu" and precision != "f32":
+    if base.kind != "cuda" and precision != "f32":
+        what = "a CPU" if base.kind == "cpu" else "none of NVIDIA's, whose alone are programmed"
         raise CompilerError(
-            f"precision {precision!r} is for the matrix units of GPUs, and target {target!r} is a "
-            "CPU; leave it out"
+            f"precision {precision!r} is for the matrix units of GPUs, and target {target!r} is "
+            f"{what}; leave it out"
         )
     chosen = given_device(target, base, device)
     run = Compilation(options, base, progress)

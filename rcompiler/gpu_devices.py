@@ -18,13 +18,14 @@ def open_device(artifact: Artifact, device: int = 0) -> Driver:
 
     device: its number among those that CUDA_VISIBLE_DEVICES leaves.
 
-    Raises DeviceError where there is none.
+    Raises DeviceError where there is none, and for code that nothing here runs.
     """
     image = artifact.image
     assert isinstance(image, GpuImage)
+    capability = image.capability
     if is_emulated(artifact.target):
         from rcompiler.emulator.driver import EmulatedDriver  # large, and of no use elsewhere
 
         eus = max((program.eus for program in artifact.programs), default=1)
-        return EmulatedDriver(capability=image.capability, multiprocessors=eus)
+        return EmulatedDriver(capability=capability, multiprocessors=eus)
     return CudaDriver(device)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from rcompiler.codegen.microbench import measure_host
 from rcompiler.device.cpu import LEVELS
+from rcompiler.device.gpu import GPU_KINDS
 from rcompiler.device.model import Device
 from rcompiler.device.record import builtin_device, builtin_names, load_device
 from rcompiler.device.store import recorded
@@ -32,10 +33,9 @@ def target_device(target: str) -> Device:
     if not isinstance(target, str) or not target:
         raise DeviceError(f"target={target!r}: give the name of a target, such as 'cpu'")
     device = find_device(target)
-    if device.kind not in ("cpu", "cuda"):
+    if device.kind not in ("cpu", *GPU_KINDS):
         raise DeviceError(
-            f"target {target!r} is a {device.kind} device; code is generated for CPUs and NVIDIA "
-            "GPUs"
+            f"target {target!r} is a {device.kind} device; code is generated for CPUs and GPUs"
         )
     return device
 

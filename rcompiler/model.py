@@ -31,7 +31,8 @@ class Explained:
     artifact: Artifact
 
     def stage(self, name: str) -> str:
-        """The text of a stage: linalg, rtask, rkernel, vdevice, llvm or asm; gpu or ptx for a GPU.
+        """The text of a stage: linalg, rtask, rkernel, vdevice, llvm or asm; for a GPU gpu, and ptx
+        or amdgcn.
 
         A model compiled from a schedule has only the stages after it. asm is made when asked for,
         for which the compiler's packages must be installed.
@@ -45,8 +46,8 @@ class Explained:
             there.append("asm")
         image = self.artifact.image
         if isinstance(image, GpuImage):
-            there.append("ptx")
-            if name == "ptx":
+            there.append(image.language)
+            if name == image.language:
                 return image.ptx.decode()
         if name == "asm" and name in there:
             return self._assembly()

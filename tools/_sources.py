@@ -91,8 +91,8 @@ def add_compile_options(parser: Parser) -> None:
     group.add_argument(
         "--target",
         metavar="NAME",
-        help="cpu (default), cpu:v3, cpu:x86-64, cuda:h200 and the like, cuda:emulated, or a "
-        "device file",
+        help="cpu (default), cpu:v3, cpu:x86-64, cuda:h200 and the like, cuda:emulated, "
+        "rocm:gfx942 (compiled, not run), or a device file",
     )
     group.add_argument(
         "--device",

@@ -6,6 +6,7 @@ rc-compile s.mlir -o model.rcx                that schedule, perhaps edited, com
 rc-compile model.onnx --check                 everything that cannot be compiled, and why
 rc-compile model.onnx --explain               why each operator is cut as it is
 rc-compile model.onnx --target=cuda:h200 -o model.rcx    for a GPU; neither it nor CUDA is needed
+rc-compile model.onnx --target=rocm:gfx942 --emit=amdgcn    assembly for a GPU of AMD
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 from rcompiler.errors import CompilerError
 from rcompiler.tools._console import Parser, guard, table
 
-_STAGES = "linalg, rtask, rkernel, vdevice, llvm, asm; of a GPU gpu, llvm, ptx"
+_STAGES = "linalg, rtask, rkernel, vdevice, llvm, asm; of a GPU gpu, llvm, ptx or amdgcn"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -138,7 +139,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--no-machine-code",
         action="store_true",
-        help="for a GPU: PTX alone, which its driver compiles, also where ptxas is found",
+        help="for a GPU: PTX alone, which its driver compiles, also where ptxas is found; of AMD "
+        "assembly alone",
     )
     add_compile_options(parser)
     return parser.parse_args(argv)

@@ -19,6 +19,7 @@ import numpy as np
 
 from rcompiler.errors import CompilerError
 from rcompiler.model import GpuModel, Model
+from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.tools._console import Parser, complain, guard, table
 from rcompiler.tools._data import parse_ranges, random_inputs, read_inputs, save_outputs
 from rcompiler.tools._reference import ENGINES, compare, reference
@@ -64,15 +65,18 @@ def _needs(model: Model) -> int:
     artifact = model.artifact
     if isinstance(model, GpuModel):
         needs = model.needs
-        exact = "no other" if needs.chip.endswith("a") else "or later"
+        image = artifact.image
+        assert isinstance(image, GpuImage)
+        exact = "no other" if image.exact else "or later"
         rows = [
             ("GPU", f"{needs.chip}, {exact}"),
             ("blocks at the same time", f"{needs.blocks} of {needs.threads} threads"),
             ("shared memory of a block", f"{needs.shared} bytes"),
             ("memory", f"{needs.memory} bytes"),
         ]
-        code = "PTX and machine code" if needs.machine_code else "PTX, which the driver compiles"
-        rows.append(("code", code))
+        text = {"ptx": "PTX", "amdgcn": "assembly"}[image.language]
+        alone = f"{text}, which the driver compiles" if image.language == "ptx" else text
+        rows.append(("code", f"{text} and machine code" if needs.machine_code else alone))
     else:
         memory = artifact.arena_bytes + artifact.constants.size
         rows = [

@@ -18,6 +18,7 @@ _KERNEL = re.compile(r"^  - \.(?:.*\n)(?:    .*\n)*", re.MULTILINE)
 _FIELD = re.compile(r"^\s+(?:- )?\.(\w+):\s+'?([\w.]+)'?$", re.MULTILINE)
 _CALL = re.compile(r"(\S+)@(?:rel32|gotpcrel32)@lo")
 _DEFINED = re.compile(r"^(\w\S*):", re.MULTILINE)
+_STACK = re.compile(r"^\t\.set (?:\.L)?(\w+)\.private_seg_size, (\d+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,15 @@ class Resources:
 
 @dataclass(frozen=True)
 class AmdgcnModule:
-    """Assembly text for one architecture ("gfx90a"), and what its kernels take, by name."""
+    """Assembly text for one architecture ("gfx90a"), and what its kernels take, by name; stacks:
+    bytes of a thread that each function keeps in memory for itself, which are spilled registers
+    where it asks for none.
+    """
 
     chip: str
     text: bytes
     kernels: dict[str, Resources]
+    stacks: dict[str, int]
 
 
 def amdgcn(module: str | ir.Module | ir.Operation) -> AmdgcnModule:
@@ -51,8 +56,10 @@ def amdgcn(module: str | ir.Module | ir.Operation) -> AmdgcnModule:
         CompilerError: LLVM rejects it or ends its process, or it calls what it does not define.
     """
     chip, text = gpu_code(module, "rocdl", TRIPLE, _features, assembly=True)
-    _refuse_externals(text.decode())
-    return AmdgcnModule(chip, text, _kernels(text.decode()))
+    words = text.decode()
+    _refuse_externals(words)
+    stacks = {name: int(size) for name, size in _STACK.findall(words)}
+    return AmdgcnModule(chip, text, _kernels(words), stacks)
 
 
 def amdgcn_object(module: str | ir.Module | ir.Operation) -> bytes:

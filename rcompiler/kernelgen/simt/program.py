@@ -10,11 +10,11 @@ each with control words of its own (`rcompiler.runtime.gpu.launches`). The strea
 `rcompiler.runtime.gpu.control`.
 
 What a block does is seen by the others as follows. A signal is a barrier of the block, a release
-fence (of all threads where a barrier does not do, `vendor`) and a relaxed addition by its first thread; a wait an acquiring load by the first thread, with
+fence and a relaxed addition by its first thread; a wait an acquiring load by the first thread, with
 a barrier of the block before the next run. Between two runs of one block there is a barrier, too,
 as the threads of the second read what others wrote in the first. Events, and meetings of all
 blocks, count up for ever: the n-th signal of launch number e is number (e - 1) * total + n, so
-nothing is cleared between inferences.
+nothing is cleared between inferences. What a vendor needs beside that: `vendor`.
 
 A wait that takes longer than the limit ends the kernel: the first block that gives up writes down
 who waited for what and where every block was, and traps.

@@ -36,7 +36,7 @@ class Vendor:
 
 NVIDIA = Vendor(
     scope="device",
-    constants="%sleep = arith.constant 20 : i32",
+    constants="%sleep = arith.constant 20 : i32",  # ns
     clock="nvvm.read.ptx.sreg.globaltimer : i64",
     elapsed="%gone = arith.subi %now, %since : i64",
     pause="nvvm.nanosleep %sleep",
@@ -46,13 +46,13 @@ NVIDIA = Vendor(
     copy='llvm.inline_asm has_side_effects "mov.b32 $0, $1;", "=r,r" {0} : (i32) -> i32',
 )
 
-# s_memrealtime counts at 100 MHz (gfx9: LLVM's libc, gpu/time_utils.h). s_sleep waits for 64 cycles.
+# s_memrealtime counts at 100 MHz (gfx9: LLVM's libc, gpu/time_utils.h); s_sleep 1 takes 64 cycles.
 # The barrier does not wait for stores to memory (LLVM's SIMemoryLegalizer for gfx9: fences of a
 # work-group wait for those to LDS only; pull requests 160501 and 177157 of LLVM), and the release
 # of one thread waits for those of its own wave: so each wave must do that itself.
 AMD = Vendor(
     scope="agent",
-    constants="%tick = arith.constant 10 : i64",
+    constants="%tick = arith.constant 10 : i64",  # ns
     clock='llvm.call_intrinsic "llvm.amdgcn.s.memrealtime"() : () -> i64',
     elapsed="%ticks = arith.subi %now, %since : i64\n%gone = arith.muli %ticks, %tick : i64",
     pause="rocdl.s.sleep 1",

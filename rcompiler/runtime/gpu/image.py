@@ -1,11 +1,11 @@
-"""The code of a model for a GPU: PTX, and machine code where it was assembled ahead of time."""
+"""The code of a model for a GPU: assembly, and machine code where it was made ahead of time."""
 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from rcompiler.errors import ArtifactError
+from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime.gpu.tensor_maps import Box
 from rcompiler.runtime.untrusted import integer, string
 
@@ -14,7 +14,7 @@ MAX_IMAGE = 1 << 28  # bytes
 MAX_THREADS = 1024  # of a block
 MAX_SHARED = 1 << 20  # bytes; a block of any known GPU has less
 MAX_BOXES = 1 << 16
-_CHIP = re.compile(r"sm_\d{2,3}a?")
+_CHIP = re.compile(r"sm_\d{2,3}a?|gfx9[0-9a-f]{2}")
 _ENTRY = re.compile(r"[A-Za-z_]\w{0,255}")
 
 
@@ -23,9 +23,9 @@ class GpuImage:
     """Code for one kind of GPU.
 
     Attributes:
-        ptx: text that any driver of a GPU of this kind compiles.
-        cubin: the same as machine code of `chip`, or nothing.
-        chip: "sm_90a": what the code may use.
+        ptx: text that any driver of a GPU of this kind compiles; for AMD, AMDGCN assembly.
+        cubin: the same as machine code of `chip`, or nothing; for AMD, an object that lld links.
+        chip: "sm_90a" or "gfx942": what the code may use.
         entry: name of the persistent kernel.
         threads: of a block.
         shared: bytes of dynamic shared memory of a block.
@@ -44,7 +44,7 @@ class GpuImage:
 
     @property
     def content(self) -> bytes:
-        """PTX, then machine code."""
+        """Text, then machine code."""
         return self.ptx + self.cubin
 
     def header(self) -> dict[str, object]:
@@ -112,15 +112,28 @@ class GpuImage:
                 )
 
     @property
+    def language(self) -> str:
+        """Of the text: "ptx" or "amdgcn"."""
+        return "amdgcn" if self.chip.startswith("gfx") else "ptx"
+
+    @property
     def capability(self) -> tuple[int, int]:
-        """Compute capability: (9, 0) for sm_90a."""
+        """Compute capability: (9, 0) for sm_90a.
+
+        Raises:
+            DeviceError: it is for AMD GPUs, which have none, and which nothing here runs.
+        """
+        if self.language != "ptx":
+            raise DeviceError(
+                f"the model is compiled for {self.chip}; this build runs NVIDIA GPUs and CPUs only"
+            )
         digits = self.chip.removeprefix("sm_").removesuffix("a")
         return int(digits[:-1]), int(digits[-1])
 
     @property
     def exact(self) -> bool:
         """Whether it runs on this capability only, not on later ones."""
-        return self.chip.endswith("a")
+        return self.language == "amdgcn" or self.chip.endswith("a")
 
 
 def boxes_of(rows: Iterable[Any]) -> dict[int, tuple[Box, ...]]:
