@@ -47,7 +47,8 @@ class CompileOptions:
     views. normalise: join products of one operand and batch those of the steps of a recurrence.
     cache: folder of compiled objects, or None. tune: what is chosen by measuring. roots: algorithm
     of 3x3 convolutions. precision: how the matrix units of a GPU multiply factors of f32; "f32":
-    they do not. machine_code: for a GPU, assemble it ahead of time, for NVIDIA where ptxas is found.
+    they do not. machine_code: for a GPU, assemble it ahead of time, for NVIDIA where ptxas is
+    found.
     """
 
     target: str = "cpu"

@@ -316,6 +316,13 @@ class Device:
         return self.compute.lanes(itemsize)
 
     @property
+    def private(self) -> tuple[MemoryLevel, ...]:
+        """The memory levels that an EU has for itself, as far as tasks are cut for them: of a GPU
+        shared memory, of others all in front of the last cache.
+        """
+        return self.memory[:1] if self.kind in ("cuda", "rocm") else self.memory[:-2]
+
+    @property
     def shared_bandwidth(self) -> float | None:
         """GB/s of the fastest memory level that all EUs share; None where there is none."""
         shared = [level.shared_bandwidth for level in self.memory if level.shared_by >= self.eus]

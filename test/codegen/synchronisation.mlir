@@ -1,5 +1,7 @@
 // RUN: rc-compile %s --target=cuda:sm_80 --no-machine-code --emit=ptx | filecheck %s --check-prefixes CHECK,ANY
 // RUN: rc-compile %s --target=cuda:sm_90a --no-machine-code --emit=ptx | filecheck %s --check-prefixes CHECK,SM90
+// RUN: rc-compile %s --target=rocm:gfx90a --no-machine-code --emit=amdgcn | filecheck %s --check-prefixes AMD,GFX90A
+// RUN: rc-compile %s --target=rocm:gfx942 --no-machine-code --emit=amdgcn | filecheck %s --check-prefixes AMD,GFX942
 
 // The second of two EUs waits for what both have computed; both count what they have released.
 
@@ -50,6 +52,58 @@
 // CHECK-NEXT:  atom.global.add.u64 %rd{{[0-9]+}}, [%rd{{[0-9]+}}], 1;
 // CHECK-NOT:   {{(fence|membar|red|ld.acquire)[.]}}
 // CHECK:       trap;
+
+// The same on AMD GPUs, whose barriers leave stores in flight: every thread releases what it wrote, and waits for that,
+// before the barrier of a signal. What a release does with the L2 of gfx942, which others do not share, is a write-back.
+// AMD:         .amdgcn_target "amdgcn-amd-amdhsa--gfx9{{0a|42}}"
+// AMD:         {{^}}k_{{first|second}}:
+// AMD-NOT:     {{(s_barrier|buffer_|atomic|sc1|glc)}}
+// AMD:         {{^}}give_up:
+// GFX90A:      global_atomic_cmpswap_x2 {{.*}} glc
+// GFX942:      global_atomic_cmpswap_x2 {{.*}} sc0
+// GFX90A:      buffer_wbl2
+// GFX942:      buffer_wbl2 sc0 sc1
+// AMD-NEXT:    s_waitcnt vmcnt(0)
+// AMD-NEXT:    s_trap 2
+// AMD:         {{^}}veu:
+
+// A meeting of all blocks.
+// GFX942:      buffer_wbl2 sc1
+// AMD:         s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)
+// AMD-NEXT:    s_barrier
+// GFX942:      buffer_wbl2 sc1
+// AMD:         s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)
+// AMD:         global_atomic_add_x2 v{{[0-9]+}}, v{{.*}}, s{{.*}} offset:-32
+// AMD:         s_memrealtime s[[[SINCE:[0-9]+]]:
+// GFX90A-NEXT: global_load_dwordx2 {{.*}} offset:-32 glc
+// GFX942-NEXT: global_load_dwordx2 {{.*}} offset:-32 sc1
+// AMD-NEXT:    s_waitcnt vmcnt(0)
+// GFX90A-NEXT: buffer_wbinvl1_vol
+// GFX942-NEXT: buffer_inv sc1
+// AMD:         s_sleep 1
+// AMD-NEXT:    s_memrealtime s[[[NOW:[0-9]+]]:
+// AMD:         s_sub_u32 s[[NOW]], s[[NOW]], s[[SINCE]]
+// AMD:         s_mul_i32 s[[NOW]], s[[NOW]], 10
+// AMD:         give_up@rel32
+
+// A signal.
+// GFX942:      buffer_wbl2 sc1
+// AMD:         s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)
+// AMD-NEXT:    s_barrier
+// GFX942:      buffer_wbl2 sc1
+// AMD:         s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)
+// AMD-NEXT:    global_atomic_add_x2
+
+// A wait.
+// GFX90A:      global_load_dwordx2 {{.*}} glc
+// GFX942:      global_load_dwordx2 {{.*}} sc1
+// AMD-NEXT:    s_waitcnt vmcnt(0)
+// GFX90A-NEXT: buffer_wbinvl1_vol
+// GFX942-NEXT: buffer_inv sc1
+// AMD:         s_sleep 1
+// AMD:         give_up@rel32
+// AMD-NOT:     {{(buffer_wbl2|global_atomic)}}
+// AMD:         .amdhsa_kernel veu
 #id = affine_map<(d0) -> (d0)>
 
 "rtask.kernel"() ({

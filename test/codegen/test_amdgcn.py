@@ -102,3 +102,42 @@ def test_every_function_is_code(element: str, flags: str):
 def test_a_module_for_nvidia_is_refused():
     with pytest.raises(PipelineError, match="no rocdl target; lower it with gpu-to-rocdl"):
         amdgcn(lowered(one_thread(""), "gpu-to-nvvm"))
+
+
+def test_what_functions_spill_is_reported():
+    """Of sums that are all needed at the end, more than there are registers; few spill nothing."""
+
+    def made(values: int) -> dict[str, int]:
+        lines = [f"%x{k} = memref.load %p[%c{k}] : memref<4096xf32>" for k in range(values)]
+        lines = [f"%c{k} = arith.constant {k} : index\n{line}" for k, line in enumerate(lines)]
+        lines.append("gpu.barrier")
+        lines += [f"memref.store %x{k}, %q[%c{k}] : memref<4096xf32>" for k in range(values)]
+        called = "%p: memref<4096xf32>, %q: memref<4096xf32>"
+        text = f"""module {{ gpu.module @kernels {{
+          func.func private @called({called}) attributes {{no_inline}} {{
+            {chr(10).join(lines)}
+            return }}
+          gpu.func @k({called}) kernel attributes {{known_block_size = array<i32: 256, 1, 1>}} {{
+            func.call @called(%p, %q) : (memref<4096xf32>, memref<4096xf32>) -> ()
+            gpu.return }} }} }}"""
+        return amdgcn(lowered(text, "gpu-to-rocdl")).stacks
+
+    assert made(16)["called"] == 0
+    assert made(800)["called"] > 4 * (800 - 512)
+
+
+@pytest.mark.parametrize("wait", ["", "rocdl.s.waitcnt 0"])
+def test_releases_that_are_not_waited_for_are_refused(wait: str):
+    """LLVM 22 forgets the wait where it knows of no access that is under way."""
+    body = f"""gpu.barrier
+        llvm.fence syncscope("agent") release
+        {wait}
+        gpu.barrier
+        %c1 = arith.constant 1 : i32
+        %old = llvm.atomicrmw add %q, %c1 syncscope("agent") monotonic : !llvm.ptr<1>, i32"""
+    module = lowered(one_thread(body, "%q: !llvm.ptr<1>"), "gpu-to-rocdl{chip=gfx942}")
+    if wait:
+        assert "buffer_wbl2 sc1" in amdgcn(module).text.decode()
+        return
+    with pytest.raises(CompilerError, match="does not wait for the write-back .* s.waitcnt 0"):
+        amdgcn(module)

@@ -1,6 +1,9 @@
 // RUN: rc-opt %s -p vdevice-to-gpu --split-input-file | filecheck %s
 // RUN: rc-opt %s -p 'vdevice-to-gpu{device=v100}' --split-input-file | filecheck %s --check-prefix OLD
 // RUN: rc-opt %s -p 'vdevice-to-gpu{device=a100 precision=tf32}' --split-input-file | filecheck %s --check-prefix TF32
+// RUN: rc-opt %s -p 'vdevice-to-gpu{device=mi300x}' --split-input-file | filecheck %s --check-prefix AMD
+// RUN: rc-opt %s -p 'vdevice-to-gpu{device=mi300x}' --split-input-file | filecheck %s --check-prefix NONE
+// NONE-NOT: {{nvvm|"device"}}
 
 #id = affine_map<(d0) -> (d0)>
 
@@ -199,6 +202,17 @@
 // CHECK:       gpu.shuffle  xor %{{.*}}, %c1_i32, %c32_i32
 // CHECK:       llvm.store {{.*}} : f32, !llvm.ptr<1>
 // CHECK:       return
+// A warp of 64 lanes: the row is shorter than one.
+// AMD-LABEL:   func.func private @k_sum
+// AMD:         %[[REST:.*]] = arith.cmpi slt, %{{.*}}, %c40_i64
+// AMD:         arith.select %[[REST]]
+// AMD:         gpu.shuffle  xor %{{.*}}, %c32_i32, %c64_i32
+// AMD:         gpu.shuffle  xor %{{.*}}, %c16_i32, %c64_i32
+// AMD:         gpu.shuffle  xor %{{.*}}, %c8_i32, %c64_i32
+// AMD:         gpu.shuffle  xor %{{.*}}, %c4_i32, %c64_i32
+// AMD:         gpu.shuffle  xor %{{.*}}, %c2_i32, %c64_i32
+// AMD:         gpu.shuffle  xor %{{.*}}, %c1_i32, %c64_i32
+// AMD:         return
 "rtask.kernel"() ({
 ^bb0(%x: tensor<16x40xf32>):
   %zero = arith.constant 0.0 : f32
@@ -340,6 +354,36 @@
 // CHECK:         default {
 // CHECK:           llvm.intr.trap
 // CHECK:       gpu.return
+// On AMD GPUs the clock counts 10 ns, and every thread releases what it wrote before the barrier of a signal.
+// AMD-LABEL:   func.func private @k_second
+// AMD:         llvm.cmpxchg {{.*}} syncscope("agent") monotonic monotonic
+// AMD:         llvm.atomicrmw add {{.*}} syncscope("agent") monotonic
+// AMD:         gpu.func @veu({{.*}}) kernel attributes {known_block_size = array<i32: 256, 1, 1>, rocdl.waves_per_eu = 1 : i32}
+// AMD:         llvm.store {{.*}} atomic syncscope("agent") monotonic
+// AMD:           case 2 {
+// AMD:             scf.if
+// AMD-NEXT:          %[[SINCE:.*]] = llvm.call_intrinsic "llvm.amdgcn.s.memrealtime"() : () -> i64
+// AMD:               llvm.load {{.*}} atomic syncscope("agent") acquire
+// AMD:               rocdl.s.sleep 1
+// AMD-NEXT:          %[[NOW:.*]] = llvm.call_intrinsic "llvm.amdgcn.s.memrealtime"() : () -> i64
+// AMD-NEXT:          %[[TICKS:.*]] = arith.subi %[[NOW]], %[[SINCE]] : i64
+// AMD-NEXT:          %[[GONE:.*]] = arith.muli %[[TICKS]], %c10_i64 : i64
+// AMD-NEXT:          arith.cmpi sgt, %[[GONE]]
+// AMD:           case 3 {
+// AMD:             llvm.fence syncscope("agent") release
+// AMD-NEXT:        rocdl.s.waitcnt 0
+// AMD-NEXT:        gpu.barrier
+// AMD-NEXT:        scf.if
+// AMD-NEXT:          llvm.fence syncscope("agent") release
+// AMD-NEXT:          rocdl.s.waitcnt 0
+// AMD-NEXT:          llvm.atomicrmw add {{.*}} syncscope("agent") monotonic
+// AMD:           case 4 {
+// AMD:             llvm.fence syncscope("agent") release
+// AMD-NEXT:        rocdl.s.waitcnt 0
+// AMD-NEXT:        gpu.barrier
+// AMD:             llvm.fence syncscope("agent") release
+// AMD-NEXT:        rocdl.s.waitcnt 0
+// AMD:             llvm.load {{.*}} atomic syncscope("agent") acquire
 "rtask.kernel"() ({
 ^bb0(%x: tensor<32xf32>):
   %e = tensor.empty() : tensor<32xf32>

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import small_models as sm
 
-from rcompiler.errors import ArtifactError
+from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime import container
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.gpu.executable import GpuExecutable
@@ -98,7 +98,7 @@ def test_missing_fields_are_refused(tmp_path: Path, name: str):
     "change, what",
     [
         ({"ptx": b""}, "no code"),
-        ({"chip": "gfx90a"}, "the unknown chip 'gfx90a'"),
+        ({"chip": "gfx1100"}, "the unknown chip 'gfx1100'"),
         ({"chip": "sm_9"}, "the unknown chip"),
         ({"chip": "sm_80\n"}, "the unknown chip"),
         ({"entry": "veu;"}, "an entry that is no name"),
@@ -125,4 +125,12 @@ def test_impossible_facts_are_refused(tmp_path: Path, change: dict, what: str):
 )
 def test_capabilities(chip: str, capability: tuple[int, int], exact: bool):
     image = GpuImage(b"//", b"", chip, "veu", 32, 0)
-    assert (image.capability, image.exact) == (capability, exact)
+    assert (image.capability, image.exact, image.language) == (capability, exact, "ptx")
+
+
+def test_code_for_amd_runs_on_one_chip_and_not_here():
+    image = GpuImage(b"//", b"", "gfx942", "veu", 32, 0)
+    image.check()
+    assert (image.exact, image.language) == (True, "amdgcn")
+    with pytest.raises(DeviceError, match="compiled for gfx942; this build runs NVIDIA GPUs and"):
+        _ = image.capability

@@ -176,6 +176,16 @@ def test_gpu_targets(tool):
     assert code == 1 and "GPUs leave no times of their rTasks" in err
 
 
+def test_targets_of_amd_are_compiled_only(tool):
+    assert tool(rc_compile.main, "two_branch", "--target=rocm:gfx942", "-o", "g.rcx")[0] == 0
+    code, out, _ = tool(rc_run.main, "g.rcx", "--needs")
+    assert code == 0 and "gfx942, no other" in out and "assembly and machine code" in out
+    code, _, err = tool(rc_run.main, "g.rcx")
+    assert code == 1 and "compiled for gfx942; this build runs NVIDIA GPUs and CPUs only" in err
+    code, out, _ = tool(rc_compile.main, "g.rcx", "--emit=amdgcn")
+    assert code == 0 and ".amdhsa_kernel veu" in out
+
+
 def test_the_emulated_gpu(tool):
     code, out, _ = tool(rc_run.main, "two_branch", "--target=cuda:emulated", "--verify")
     assert code == 0 and "of what is allowed, against" in out

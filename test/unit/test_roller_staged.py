@@ -8,9 +8,10 @@ import pytest
 from roller_cases import at
 
 from rcompiler.device.cpu import cpu_device
+from rcompiler.device.gpu import GPUS
 from rcompiler.roller.construct import construct
 from rcompiler.roller.expr import Access, TensorExpr, tensor_expr
-from rcompiler.roller.staged import StageExpr, construct_staged
+from rcompiler.roller.staged import StageExpr, construct_staged, kept_room
 
 
 def device(eus: int = 2):
@@ -62,6 +63,13 @@ def test_kept_tiles_fit_half_of_the_private_cache():
     # one row of scores has 2 MiB: no tile of them can be kept
     stages, last = attention(1, 1 << 19, 16)
     assert construct_staged(stages, last, small) == []
+
+
+@pytest.mark.parametrize("name", ["v100", "h200", "mi210", "mi300x"])
+def test_kept_tiles_fit_half_of_the_shared_memory_of_a_gpu(name: str):
+    """Also where memory has a cache more than L2 before it."""
+    gpu = GPUS[name]
+    assert kept_room(gpu) == gpu.memory[0].capacity / 2
 
 
 def test_the_time_is_that_of_all_stages():

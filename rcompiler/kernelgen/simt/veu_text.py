@@ -36,6 +36,7 @@ SIGNAL_TEXT = """
 gpu.barrier
 scf.if %leader {
   llvm.fence syncscope("@@SCOPE") release
+  @@RELEASED
   %counted = llvm.atomicrmw add %address, %c1 syncscope("@@SCOPE") monotonic
     : !llvm.ptr<1>, i64
 }
@@ -91,6 +92,7 @@ func.func private @give_up(
       %report[%place] := %count
     }
     llvm.fence release
+    @@RELEASED
     "llvm.intr.trap"() : () -> ()
   }
   return

@@ -104,7 +104,7 @@ class Profit:
     @property
     def private_bytes(self) -> float:
         """How many bytes of weights an EU keeps for itself from one product to the next."""
-        return FIT * max((level.capacity for level in self.device.memory[:-2]), default=0)
+        return FIT * max((level.capacity for level in self.device.private), default=0)
 
     def shares(self, product: Product) -> int:
         """How many EUs a product can keep busy."""
@@ -113,7 +113,7 @@ class Profit:
 
     def resident_ns(self, product: Product) -> float:
         """As `ns`, with weights that the EUs have kept in caches of their own."""
-        private = [level.bandwidth for level in self.device.memory[:-2]]
+        private = [level.bandwidth for level in self.device.private]
         if not private:
             return self.ns(product)
         moved = product.bytes / private[-1]

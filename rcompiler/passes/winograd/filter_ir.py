@@ -89,7 +89,7 @@ class _Builder:
         """
         memory = self._device.memory
         image, result = (self._products(self._form.dims(k)) for k in (self._form.image, 2))
-        private = max((level.capacity for level in memory[:-2]), default=0)
+        private = max((level.capacity for level in self._device.private), default=0)
         order = result.outermost() if image.bytes > private else result.apart(memory[0])
         return image.apart(memory[0]), order
 
