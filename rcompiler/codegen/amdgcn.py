@@ -92,7 +92,7 @@ def _refuse_unfinished(text: str) -> None:
     for word in _WRITE_BACK.findall(text):
         if before == "buffer_wbl2" and not word.startswith(("buffer_wbl2", "s_waitcnt")):
             raise CompilerError(
-                "AMDGCN: LLVM does not wait for the write-back of a release fence; put "
+                "AMDGCN: LLVM does not wait for the write-back of a release fence; add "
                 "rocdl.s.waitcnt 0 behind the fence"
             )
         before = word

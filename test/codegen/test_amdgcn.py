@@ -139,5 +139,5 @@ def test_releases_that_are_not_waited_for_are_refused(wait: str):
     if wait:
         assert "buffer_wbl2 sc1" in amdgcn(module).text.decode()
         return
-    with pytest.raises(CompilerError, match="does not wait for the write-back .* s.waitcnt 0"):
+    with pytest.raises(CompilerError, match="not wait for the write-back .* rocdl.s.waitcnt 0"):
         amdgcn(module)
