@@ -20,7 +20,7 @@ from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
 from rcompiler.passes.gpu_to_rocdl import GpuToRocdl
 from rcompiler.passes.vdevice_to_gpu import THREADS, VdeviceToGpu, needed_boxes, shared_bytes
-from rcompiler.runtime.gpu.image import GpuImage
+from rcompiler.runtime.gpu.image import GpuImage, boxes_of
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def gpu_code(
     chip = device.level_name
     begin(VdeviceToGpu.name())
     runner(str(VdeviceToGpu(to_option(device), precision=precision)), module.context)(module)
-    shared, boxes = shared_bytes(module), needed_boxes(module)
+    shared, boxes = shared_bytes(module), boxes_of(needed_boxes(module))
     stages = {"gpu": module.operation.get_asm(assume_verified=True)}
     amd = device.kind == "rocm"
     lower = GpuToRocdl(chip) if amd else GpuToNvvm(chip)

@@ -26,8 +26,6 @@ from rcompiler.kernelgen.simt.program import BOXES, SHARED_BYTES, program_text
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.schedule.program_ir import read_kernels
-from rcompiler.runtime.gpu.image import boxes_of
-from rcompiler.runtime.gpu.tensor_maps import Box
 
 # Of a block: enough to fill the four schedulers of an SM twice, and so few that each may have all
 # 255 registers.
@@ -59,20 +57,20 @@ class VdeviceToGpu(Pass):
         names = list(read_kernels(module))
         block = module.regions[0].blocks[0]
         texts: dict[str, str] = {}
-        boxes: dict[str, list[Box]] = {}
+        writers: dict[str, SimtKernelWriter] = {}
         shared = 0
         for view in block.operations:
             op = view.operation
             if op.name == "rtask.kernel":
                 name = ir.StringAttr(op.attributes["sym_name"]).value
-                texts[name], own, boxes[name] = _function(op, features)
-                shared = max(shared, own)
+                texts[name], writers[name] = _function(op, features)
+                shared = max(shared, writers[name].shared)
         text = program_text(
             names,
             [texts[name] for name in names],
             threads=self.threads,
             shared=shared,
-            boxes=[boxes[name] for name in names],
+            boxes=[writers[name].boxes for name in names],
             vendor=vendor,
         )
         generated = ir.Module.parse(text, module.context)
@@ -102,10 +100,8 @@ def matrix_units(device: Device) -> frozenset[str]:
     return frozenset(name for name, _ in device.compute.matrix) & {"f16", "bf16", "tf32"}
 
 
-def _function(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, int, list[Box]]:
-    """The device function of an rKernel, the bytes of shared memory and the tensor maps that it
-    needs.
-    """
+def _function(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, SimtKernelWriter]:
+    """The device function of an rKernel, and who wrote it."""
     try:
         writer = SimtKernelWriter(kernel, features)
         text, _ = writer.write()
@@ -117,7 +113,7 @@ def _function(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, int, l
             f"its tasks keep {writer.shared} bytes in shared memory, and a block has "
             f"{features.shared}; cut it into smaller tiles",
         )
-    return text, writer.shared, writer.boxes
+    return text, writer
 
 
 def shared_bytes(module: ir.Module) -> int:
@@ -125,11 +121,11 @@ def shared_bytes(module: ir.Module) -> int:
     return ir.IntegerAttr(_gpu_module(module).attributes[SHARED_BYTES]).value
 
 
-def needed_boxes(module: ir.Module) -> dict[int, tuple[Box, ...]]:
-    """By the numbers of kernels, the boxes whose tensor maps they need."""
+def needed_boxes(module: ir.Module) -> list[list[int]]:
+    """The boxes whose tensor maps kernels need: number of the kernel, and words of the box."""
     attributes = _gpu_module(module).attributes
     rows = ir.ArrayAttr(attributes[BOXES]) if BOXES in attributes else ()
-    return boxes_of([int(word) for word in ir.DenseI64ArrayAttr(row)] for row in rows)
+    return [[int(word) for word in ir.DenseI64ArrayAttr(row)] for row in rows]
 
 
 def _gpu_module(module: ir.Module) -> ir.Operation:

@@ -16,7 +16,7 @@ class Vendor:
     nanoseconds of nothing, between two looks at an event. settle: by each thread of a block, before
     the barrier behind which one of them releases what all have written. released: behind each
     release fence. kernel: attribute of the persistent kernel, so that each thread gets all
-    registers it may have. copy: an i64 that equals the one in the braces, and of which the compiler
+    registers it may have. copy: an i32 that equals the one in the braces, and of which the compiler
     does not know that.
     """
 
