@@ -149,8 +149,7 @@ def a_product_with_an_epilogue(data):
         data, body, ["%p"], [a, b, c, bias], [(shape, "float32")],
         precision=precision, kind="contraction",
     )  # fmt: skip
-    # a product of which a tile may have any part is none for matrix units
-    used = by_unit(precision, m, n, k) if shape == (m, n) else "f32"
+    used = by_unit(precision, m, n, k)  # whatever part of a tile is padding
     x, y = (factor(v, used) for v in (a, b))
     wanted = np.pad(np.maximum(x @ y + c.T + bias, 0), list(zip(low, high, strict=True)))
     close(found, wanted, 4e-6)
