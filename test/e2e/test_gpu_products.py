@@ -33,7 +33,8 @@ def compiled(model: ModelProto, target: str, precision: str) -> tuple[Counter[st
     assert {op.spilled_bytes for op in operators} == {0}
     counts = opcodes(made.artifact.image.cubin)
     kernels = {op.kernel for op in operators if op.kind == "contraction"}
-    own = sum((counts[name] for name in kernels), Counter[str]())
+    # functions with products of warpgroups are part of the persistent kernel
+    own = sum((counts.get(name, counts["veu"]) for name in kernels), Counter[str]())
     return own, sum(counts.values(), Counter[str]())
 
 
@@ -68,10 +69,13 @@ def test_a_product_of_tf32(target: str):
 @needs_sass
 @pytest.mark.parametrize("target", TARGETS)
 def test_a_product_that_is_rounded_to_f16(target: str):
-    """Its elements go by way of registers, where they are rounded, four at a time."""
+    """Rounded where they are computed, factors are copied as they are."""
     own, _ = compiled(product(), target, "f16")
+    if target == "cuda:h200":
+        assert any(name.startswith("HGMMA") for name in own) and number(own, "UTMALDG")
+        return
     assert number(own, "HMMA") and number(own, "LDSM", "M88") and number(own, "LDSM", "MT88")
-    assert number(own, "STS") == number(own, "STS", "64") > 0 == number(own, "LDGSTS")
+    assert number(own, "LDGSTS") == number(own, "LDGSTS", "128") > 0 == number(own, "STS")
 
 
 @needs_ptxas
@@ -80,5 +84,6 @@ def test_a_product_that_is_rounded_to_f16(target: str):
 @pytest.mark.parametrize("name", ["resnet50", "bert_base", "mobilenet_v2"])
 def test_networks_spill_nothing(name: str, precision: str):
     _, counts = compiled(build(name, **SMALL[name]), "cuda:h200", precision)
-    assert bool(number(counts, "HMMA")) == (precision != "f32")
-    assert bool(number(counts, "LDGSTS")) == (precision != "f16")
+    units = number(counts, "HMMA") + number(counts, "HGMMA")
+    assert bool(units) == (precision != "f32")
+    assert number(counts, "HGMMA" if precision == "f16" else "LDGSTS")
