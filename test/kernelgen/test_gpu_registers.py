@@ -15,6 +15,7 @@ from rcompiler.codegen.ptx import PtxModule, ptx  # noqa: E402
 from rcompiler.codegen.ptxas import assemble  # noqa: E402
 from rcompiler.kernelgen.affine import Linear  # noqa: E402
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, SimtEmitter  # noqa: E402
+from rcompiler.kernelgen.simt.vendor import NVIDIA
 from rcompiler.passes._pipeline_text import runner  # noqa: E402
 
 CONVOLUTIONS = Path(__file__).parents[1] / "Inputs" / "gpu" / "convolutions.mlir"
@@ -52,7 +53,7 @@ def test_divisions_are_of_32_bits():
 
 # -- the emitter
 def test_a_bounded_number_says_how_large_it_is():
-    e = SimtEmitter(256, 32, 32)
+    e = SimtEmitter(256, 32, 32, NVIDIA)
     e.bounded(Linear.of("%n", 2) + 1, 1000)
     *_, short, most, low, wide = e.text()
     assert "arith.trunci" in short and "i64 to i32" in short
@@ -61,14 +62,14 @@ def test_a_bounded_number_says_how_large_it_is():
 
 
 def test_a_number_that_may_need_more_bits_stays():
-    e = SimtEmitter(256, 32, 32)
+    e = SimtEmitter(256, 32, 32, NVIDIA)
     number = Linear.of("%n")
     assert e.bounded(number, (1 << 31) + 1) is number
     assert e.bounded(number, 1 << 31) is not number
 
 
 def test_what_differs_between_threads_is_added_up_before_it_meets_the_pointer():
-    e = SimtEmitter(256, 8, 32)
+    e = SimtEmitter(256, 8, 32, NVIDIA)
     e.pointer("%p", GLOBAL)
     own = e.lane_number * 3 + e.group
     e.load("%p", "f32", Linear.of("%a", 3) + own + 7, 0, readonly=False)
@@ -81,14 +82,14 @@ def test_what_differs_between_threads_is_added_up_before_it_meets_the_pointer():
 
 
 def test_pointers_of_32_bits_take_every_summand():
-    e = SimtEmitter(256, 8, 32)
+    e = SimtEmitter(256, 8, 32, NVIDIA)
     e.pointer("%p", SHARED)
     e.load("%p", "f32", e.lane_number * 3 + e.group + 7, 0, readonly=False)
     assert len([line for line in e.text() if "getelementptr" in line]) == 3
 
 
 def test_the_thread_is_taken_anew_in_32_bits():
-    e = SimtEmitter(256, 32, 32)
+    e = SimtEmitter(256, 32, 32, NVIDIA)
     before = e.thread
     with e.renewed():
         assert e.thread != before and e.ranges[e.thread] == 256
