@@ -254,15 +254,23 @@ def test_empty_module():
     assert module.addresses == {}
 
 
+# The first two words of four have values.
+TWO_WORDS = (
+    AT
+    + """
+    .shared .align 16 .b8 s[16];
+    mov.u32 %r4, s;
+    st.shared.v2.u32 [%r4], {1, 2};
+"""
+)
+
+
 @pytest.mark.parametrize("mask, kind", [("0xfff", None), ("0xff0f", "uninitialised-read")])
 def test_bytes_that_a_load_does_not_use(mask, kind):
     """The last word of the vector has no value; LLVM says whether it counts, of that load alone."""
     body = (
-        AT
+        TWO_WORDS
         + """
-    .shared .align 16 .b8 s[16];
-    mov.u32 %r4, s;
-    st.shared.v2.u32 [%r4], {1, 2};
     st.shared.u32 [%r4+8], 3;
     """
         + f'.pragma "used_bytes_mask {mask}";\nld.shared.v4.u32 {{%r0, %r1, %r2, %r3}}, [%r4];\n'
@@ -280,11 +288,8 @@ def test_bytes_that_a_load_does_not_use(mask, kind):
 def test_words_that_nobody_reads_do_not_count(reads, kind):
     """Before PTX 8.3 LLVM does not say which: it is seen by who reads the registers."""
     body = (
-        AT
+        TWO_WORDS
         + """
-    .shared .align 16 .b8 s[16];
-    mov.u32 %r4, s;
-    st.shared.v2.u32 [%r4], {1, 2};
     st.shared.u32 [%r4+8], 3;
     ld.shared.v4.u32 {%r0, %r1, %r2, %r3}, [%r4];
     """

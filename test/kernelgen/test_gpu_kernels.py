@@ -1,13 +1,10 @@
 """Kernels for GPUs on random shapes, types and tilings against numpy, on the emulated device: no
 thread races with another, reads what nobody wrote, or touches what lies beside an operand."""
 
-from collections.abc import Callable
-
-import ml_dtypes
 import numpy as np
 import pytest
-from gpu_cases import PRECISIONS, UNITS, GpuKernel, factor
-from hypothesis import HealthCheck, Phase, given, settings
+from gpu_cases import GpuKernel
+from gpu_checks import HALVES, PARTS, Check, close, dtyped, every, run, try_many, try_some
 from hypothesis import strategies as st
 from kernel_cases import (
     Tile,
@@ -15,24 +12,11 @@ from kernel_cases import (
     random,
     reduction,
     softmax,
-    sum_of_products,
-    tilings,
     type_of,
 )
 
 from rcompiler.kernelgen.simt.kernel import SimtFeatures
-from rcompiler.kernelgen.simt.product import LEAST_STEPS
 
-few = settings(
-    max_examples=6,
-    deadline=None,
-    derandomize=True,
-    phases=[Phase.generate],  # a case that fails is small enough as it is
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
-)
-many = settings(few, max_examples=40)
-HALVES = {"float16": "f16", "bfloat16": "bf16"}
-Check = Callable[[st.DataObject], None]
 CHECKS: list[Check] = []
 
 
@@ -40,155 +24,6 @@ def check(function: Check) -> Check:
     """A check of one random kernel."""
     CHECKS.append(function)
     return function
-
-
-def dtyped(values: np.ndarray, dtype: str) -> np.ndarray:
-    return values.astype(ml_dtypes.bfloat16 if dtype == "bfloat16" else dtype)
-
-
-def devices(draw, precision: str = "f32") -> SimtFeatures:
-    """Blocks of some warps, with more or less shared memory."""
-    threads = draw(st.sampled_from([32, 64, 96, 128, 256]))
-    shared = draw(st.sampled_from([24 << 10, 163 << 10]))
-    return SimtFeatures(threads, shared, units=UNITS, precision=precision)
-
-
-def run(data, body, results, inputs, outputs, *, fixed=(), precision="f32", kind="elementwise"):
-    """The results of a kernel under any tiling, on one or two blocks in some order."""
-    draw = data.draw
-    lanes = draw(st.sampled_from([1, 2, 4, 8, 16, 32]))
-    tile = draw(tilings(tuple(outputs[0][0]), lanes, fixed))
-    kernel = GpuKernel(body, results, inputs, outputs, tile, devices(draw, precision), kind)
-    return kernel.run(
-        min(draw(st.integers(1, 2)), kernel.tasks), draw(st.sampled_from([None, 0, 1]))
-    )
-
-
-def close(found: np.ndarray, wanted: np.ndarray, allowed: float) -> None:
-    """Errors of at most `allowed` of the largest value."""
-    most = allowed * max(np.abs(wanted).max(initial=0), 1e-3)
-    np.testing.assert_allclose(found.astype(np.float64), wanted, rtol=0, atol=most)
-
-
-PARTS = {"float32": 2e-6, "float16": 1e-3, "bfloat16": 8e-3}  # half of the last place, and sums
-
-
-# -- products
-
-
-def by_unit(precision: str, rows: int, columns: int, steps: int) -> str:
-    """How factors of f32 are multiplied: vectors, and short sums, are nothing for matrix units."""
-    return precision if min(rows, columns) > 1 and steps >= LEAST_STEPS else "f32"
-
-
-def narrowed(shape: tuple[int, ...], dtype: str) -> str:
-    """%n: %r of f32 as another type."""
-    if dtype == "float32":
-        return ""
-    body = elementwise(
-        f"%y = arith.truncf %x0 : f32 to {HALVES[dtype]}", [np.empty(shape, "f4")], dtype, ["%r"]
-    )
-    return "\n" + body.replace("%e ", "%en ").replace("%e :", "%en :").replace("%r =", "%n =")
-
-
-@check
-def a_matrix_product(data):
-    """Rows or columns first, with several of them, in any precision."""
-    draw = data.draw
-    b, m, n, k = (draw(st.integers(1, most)) for most in (2, 40, 40, 70))
-    left = draw(st.sampled_from(["b, m, k", "b, k, m", "m, k"]))
-    right = draw(st.sampled_from(["k, n", "n, k", "b, k, n"]))
-    dtype = draw(st.sampled_from(["float32", "float32", *HALVES]))
-    precision = draw(st.sampled_from(PRECISIONS))
-    sizes = dict(zip("bmnk", (b, m, n, k), strict=True))
-    shapes = [tuple(sizes[d] for d in dims.split(", ")) for dims in (left, right)]
-    x, y = (dtyped(random(shape, i), dtype) for i, shape in enumerate(shapes))
-    body = sum_of_products(
-        "b, m, n, k", (left, right, "b, m, n"), (*shapes, (b, m, n)), dtype
-    ) + narrowed((b, m, n), dtype)
-    result = "%r" if dtype == "float32" else "%n"
-    [found] = run(
-        data, body, [result], [x, y], [((b, m, n), dtype)], precision=precision, kind="contraction"
-    )
-    spelled = ["".join(dims.split(", ")) for dims in (left, right)]
-    if dtype != "float32":
-        precision = "f32"
-    factors = (factor(v, by_unit(precision, m, n, k)) for v in (x, y))
-    batch = "b" * any("b" in dims for dims in spelled)
-    wanted = np.einsum(f"{spelled[0]},{spelled[1]}->{batch}mn", *factors)
-    wanted = np.broadcast_to(wanted, (b, m, n))
-    close(found, wanted, PARTS[dtype] * 2)
-
-
-@check
-def a_product_with_an_epilogue(data):
-    """A bias by columns, what is added to it turned, the negative cut off, and padding around."""
-    draw = data.draw
-    m, n, k = (draw(st.integers(1, most)) for most in (40, 40, 50))
-    low, high = ([draw(st.integers(0, 2)) for _ in range(2)] for _ in range(2))
-    shape = (m + low[0] + high[0], n + low[1] + high[1])
-    precision = draw(st.sampled_from(PRECISIONS))
-    out, padded, turned = type_of((m, n)), type_of(shape), "affine_map<(i, j) -> (j, i)>"
-    product = sum_of_products("m, n, k", ("m, k", "k, n", "m, n"), ((m, k), (k, n), (m, n)))
-    body = f"""{product}
-      %y = linalg.generic {{indexing_maps = [{turned}, affine_map<(i, j) -> (i, j)>,
-           affine_map<(i, j) -> (i)>, {turned}], iterator_types = ["parallel", "parallel"]}}
-           ins(%r, %a2, %a3 : {out}, {type_of((n, m))}, {type_of((n,))}) outs(%e : {out}) {{
-      ^bb0(%u: f32, %v: f32, %b: f32, %w: f32):
-        %s0 = arith.addf %u, %v : f32
-        %s1 = arith.addf %s0, %b : f32
-        %z = arith.maximumf %s1, %zero : f32
-        linalg.yield %z : f32
-      }} -> {out}
-      %p = tensor.pad %y low[{low[0]}, {low[1]}] high[{high[0]}, {high[1]}] {{
-      ^bb0(%i: index, %j: index):
-        tensor.yield %zero : f32
-      }} : {out} to {padded}"""
-    a, b, c, bias = random((m, k)), random((k, n), 1), random((n, m), 2), random((n,), 3)
-    [found] = run(
-        data, body, ["%p"], [a, b, c, bias], [(shape, "float32")],
-        precision=precision, kind="contraction",
-    )  # fmt: skip
-    used = by_unit(precision, m, n, k)  # whatever part of a tile is padding
-    x, y = (factor(v, used) for v in (a, b))
-    wanted = np.pad(np.maximum(x @ y + c.T + bias, 0), list(zip(low, high, strict=True)))
-    close(found, wanted, 4e-6)
-
-
-@check
-def a_convolution(data):
-    """In groups, with padding, strides and dilation."""
-    draw = data.draw
-    groups, channels, maps = (draw(st.integers(1, most)) for most in (3, 5, 9))
-    size, stride, dilation, pad = (draw(st.integers(low, 3)) for low in (1, 1, 1, 0))
-    span = (size - 1) * dilation + 1
-    wide = draw(st.integers(max(span - 2 * pad, 1), 14))
-    out = (wide + 2 * pad - span) // stride + 1
-    precision = draw(st.sampled_from(PRECISIONS))
-    x, w = random((groups, channels, wide, wide)), random((groups, maps, channels, size, size), 1)
-    inside, padded = type_of(x.shape), (groups, channels, wide + 2 * pad, wide + 2 * pad)
-    at = ", ".join(f"{a} * {stride} + {b} * {dilation}" for a, b in ("hp", "wq"))
-    product = sum_of_products(
-        "g, o, h, w, c, p, q",
-        (f"g, c, {at}", "g, o, c, p, q", "g, o, h, w"),
-        (padded, w.shape, (groups, maps, out, out)),
-        factors="%around, %a1" if pad else "%a0, %a1",
-    )
-    body = product if not pad else f"""%nothing = arith.constant 0.0 : f32
-      %around = tensor.pad %a0 low[0, 0, {pad}, {pad}] high[0, 0, {pad}, {pad}] {{
-      ^bb0(%i: index, %j: index, %k: index, %l: index):
-        tensor.yield %nothing : f32
-      }} : {inside} to {type_of(padded)}
-      {product}"""  # fmt: skip
-    [found] = run(
-        data, body, ["%r"], [x, w], [((groups, maps, out, out), "float32")],
-        precision=precision, kind="contraction",
-    )  # fmt: skip
-    used = by_unit(precision, out, maps, channels * size * size)
-    around = np.pad(factor(x, used), [(0, 0), (0, 0), (pad, pad), (pad, pad)])
-    windows = np.lib.stride_tricks.sliding_window_view(around, (span, span), (2, 3))
-    windows = windows[:, :, ::stride, ::stride, ::dilation, ::dilation]
-    close(found, np.einsum("gchwpq,gocpq->gohw", windows, factor(w, used)), 4e-6)
 
 
 # -- reductions
@@ -418,24 +253,6 @@ def a_chain(data):
 
 
 @check
-def another_tiling(data):
-    """Whatever the tile, the block and its memory: the same bits."""
-    draw = data.draw
-    m, n, k = (draw(st.integers(1, most)) for most in (33, 33, 60))
-    right = draw(st.sampled_from(["k, n", "n, k"]))
-    precision = draw(st.sampled_from(PRECISIONS))
-    given_shape = tuple({"k": k, "n": n}[d] for d in right.split(", "))
-    shapes = ((m, k), given_shape, (m, n))
-    body = sum_of_products("m, n, k", ("m, k", right, "m, n"), shapes)
-    inputs, outputs = [random((m, k)), random(given_shape, 1)], [((m, n), "float32")]
-    found = [
-        run(data, body, ["%r"], inputs, outputs, precision=precision, kind="contraction")[0]
-        for _ in range(2)
-    ]
-    np.testing.assert_array_equal(found[0].view(np.int32), found[1].view(np.int32))
-
-
-@check
 def another_tiling_of_a_softmax(data):
     shape = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 70))
     found = [
@@ -465,51 +282,12 @@ def test_a_piece_that_a_task_has_nothing_of_is_left_alone():
     np.testing.assert_array_equal(kernel.run()[0], wanted)
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_a_last_tile_that_is_smaller_changes_no_bit(precision: str):
-    """Of a dim with one row in registers, too: matrix units multiply in every tile or in none."""
-    a, b = random((17, 21)), random((21, 40), 1)
-    body = sum_of_products("m, n, k", ("m, k", "k, n", "m, n"), ((17, 21), (21, 40), (17, 40)))
-    features = SimtFeatures(64, 24 << 10, units=UNITS, precision=precision)
-    found = [
-        GpuKernel(
-            body, ["%r"], [a, b], [((17, 40), "float32")], tile, features, "contraction"
-        ).run()[0]
-        for tile in (Tile((17, 40)), Tile((17, 40), [10, 26]), Tile((17, 40), [5, 40], [1, 4]))
-    ]
-    for other in found[1:]:
-        np.testing.assert_array_equal(found[0].view(np.int32), other.view(np.int32))
-    close(found[0], factor(a, precision) @ factor(b, precision), 4e-6)
-
-
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_a_tile_with_padding_changes_no_bit(precision: str):
-    a, b = random((12, 21)), random((21, 20), 1)
-    product = sum_of_products("m, n, k", ("m, k", "k, n", "m, n"), ((12, 21), (21, 20), (12, 20)))
-    body = f"""{product}
-      %p = tensor.pad %r low[1, 0] high[0, 2] {{
-      ^bb0(%i: index, %j: index):
-        tensor.yield %zero : f32
-      }} : {type_of((12, 20))} to {type_of((13, 22))}"""
-    features = SimtFeatures(64, 24 << 10, units=UNITS, precision=precision)
-    found = [
-        GpuKernel(
-            body, ["%p"], [a, b], [((13, 22), "float32")], tile, features, "contraction"
-        ).run()[0]
-        for tile in (Tile((13, 22)), Tile((13, 22), [5, 8]))
-    ]
-    np.testing.assert_array_equal(found[0].view(np.int32), found[1].view(np.int32))
-
-
-every_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
-
-
-@every_check
+@every(CHECKS)
 def test_some_kernels(check: Check):
-    few(given(data=st.data())(check))()
+    try_some(check)
 
 
 @pytest.mark.slow
-@every_check
+@every(CHECKS)
 def test_many_kernels(check: Check):
-    many(given(data=st.data())(check))()
+    try_many(check)

@@ -28,7 +28,7 @@ ATOM = 1024  # bytes: eight lines of the longest pattern; where patterns begin
 CHUNKS = (64, 32, 16)  # elements of a line
 _MOST_ADDRESS = 1 << 31
 _MOST_RANK = 5
-_MOST_SIDE = 256  # elements of a box along one dimension
+MOST_SIDE = 256  # elements of a box along one dimension
 _WASTE = 1.125  # of a chunk that hangs over the reduction
 
 
@@ -122,7 +122,7 @@ class Boxed:
         """Whether one box has all of a chunk, or of one of its units."""
         rows = self._rows
         rank = 2 + bool(self.unit) + len(rows)
-        return rank <= _MOST_RANK and all(n <= _MOST_SIDE for n, _ in rows)
+        return rank <= _MOST_RANK and all(n <= MOST_SIDE for n, _ in rows)
 
     def tile(self) -> TensorTile:
         """The tensor map, of memory that begins at 0."""

@@ -12,7 +12,6 @@ from rcompiler.kernelgen.value import Val
 THREADS = 128
 _LINES = 8  # of a pattern
 _MODE = {128: 1, 64: 2, 32: 3}  # of a descriptor, by the bytes of a line
-_HALF_UNIT = 64  # positions
 
 
 def descriptor(e: SimtEmitter, side: Boxed, start: str, place: Linear) -> str:

@@ -24,7 +24,7 @@ from functools import partial
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.simt.box_ring import BoxRing
-from rcompiler.kernelgen.simt.boxed import ATOM, ITEM, Boxed, Chunks, boxed, chunks_of
+from rcompiler.kernelgen.simt.boxed import ATOM, ITEM, MOST_SIDE, Boxed, Chunks, boxed, chunks_of
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.product import Coordinates, Element, Form
@@ -122,7 +122,7 @@ class WarpgroupProducts:
             crowded = [side for side in sides if not side.fits]
             if crowded:  # a box has few dims: the outermost one is walked
                 d = next(d for d in crowded[0].dims if found[d] > 1)
-                found[d] = 1 if found[d] <= 256 else 256
+                found[d] = 1 if found[d] <= MOST_SIDE else MOST_SIDE
                 continue
             largest = max(range(len(found)), key=lambda d: found[d])
             if found[largest] == 1:

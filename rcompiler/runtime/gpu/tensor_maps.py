@@ -6,7 +6,6 @@ map for each box and memory: rows of maps, by the number of the memory.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -106,15 +105,3 @@ class MapTable:
             start = self._head + row * row_bytes + memory * MAP_BYTES
             data[start : start + MAP_BYTES] = np.frombuffer(driver.tensor_map(tile), np.uint8)
         driver.write(address, data)
-
-
-def reach(box: Box) -> int:
-    """Bytes from the first to behind the last element of a box that begins at coordinates 0."""
-    tile = box.tile
-    steps = zip(tile.box, (tile.element_bytes, *tile.strides), strict=True)
-    return sum((n - 1) * stride for n, stride in steps) + tile.element_bytes
-
-
-def box_bytes(box: Box) -> int:
-    """Bytes that one copy brings."""
-    return math.prod(box.tile.box) * box.tile.element_bytes
