@@ -25,9 +25,9 @@ from rcompiler.errors import CompilerError, ScheduleError, TooManyBlocks
 from rcompiler.explain import make_report
 from rcompiler.frontend import import_onnx
 from rcompiler.gpu_devices import is_emulated
-from rcompiler.gpu_image import gpu_code
+from rcompiler.gpu_image import GpuGeneration
 from rcompiler.host import measured_device
-from rcompiler.kernel_code import KernelCodes
+from rcompiler.kernel_code import KernelCode, KernelCodes, gathered
 from rcompiler.model import REPORT
 from rcompiler.options import (
     CompileOptions,
@@ -195,13 +195,19 @@ class Compilation:
         cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
         with Objects(self._target(), cache=cache) as objects:
             objects.add(-1, llvm_ir(veu.module_text()))
-            codes = KernelCodes(module, str(VdeviceToCpu(to_option(self.device))), objects)
+            lower = str(VdeviceToCpu(to_option(self.device)))
+
+            def made(number: int, code: KernelCode) -> None:
+                objects.add(number, code.llvm_ir)
+
+            codes = KernelCodes(module, [("llvm", lower)], made)
             with codes.begun():
                 tables, weights = self._proved(module, constants)
                 report = make_report(module.operation, tables, self.device)
                 self._stages[REPORT] = report.to_json()
                 self.steps.begin(VdeviceToCpu.name())
-                self._stages["llvm"] = codes.finish()
+                functions = gathered(codes.finish(), "llvm").values()
+                self._stages["llvm"] = "\n".join(["module {", *functions, "}\n"])
             self.steps.begin("object")
             found = objects.all()
         self.steps.begin("link")
@@ -212,24 +218,21 @@ class Compilation:
     def _for_gpu(
         self, module: ir.Module, constants: Mapping[str, Constant], scheduler: CompileOptions
     ) -> Artifact:
-        tables, weights = self._proved(module, constants)
-        if taken := [p.name for p in tables.launches if p.taken_by]:
-            raise ScheduleError(
-                f"program '{taken[0]}' consists of queues that EUs take when they are free (policy "
-                f"'dynamic'), and the blocks of {self._options.target} take none; choose another "
-                "policy, 'rammer' for one"
+        generation = GpuGeneration(module, self.device, self._options.precision)
+        with generation.begun():
+            tables, weights = self._proved(module, constants)
+            if taken := [p.name for p in tables.launches if p.taken_by]:
+                raise ScheduleError(
+                    f"program '{taken[0]}' consists of queues that EUs take when they are free "
+                    f"(policy 'dynamic'), and the blocks of {self._options.target} take none; "
+                    "choose another policy, 'rammer' for one"
+                )
+            apart = all(independent(launch.streams) for launch in tables.launches)
+            report = make_report(module.operation, tables, self.device)
+            assembled = scheduler.machine_code and not is_emulated(self._options.target)
+            code = generation.finish(
+                1 if apart else tables.eus, machine_code=assembled, begin=self.steps.begin
             )
-        apart = all(independent(launch.streams) for launch in tables.launches)
-        report = make_report(module.operation, tables, self.device)
-        assembled = scheduler.machine_code and not is_emulated(self._options.target)
-        code = gpu_code(
-            module,
-            self.device,
-            1 if apart else tables.eus,
-            self._options.precision,
-            machine_code=assembled,
-            begin=self.steps.begin,
-        )
         self._stages |= code.stages
         if code.made.registers is not None:
             report = report.assembled(code.made.registers, code.made.spilled, code.image.entry)

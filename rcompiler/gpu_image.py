@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import filterfalse
+from textwrap import indent
 
 from torch_mlir import ir
 
 from rcompiler.codegen.amdgcn import amdgcn, amdgcn_object
+from rcompiler.codegen.cubin import assemble_parts
 from rcompiler.codegen.cuda_tools import find_tool
-from rcompiler.codegen.ptx import ptx
+from rcompiler.codegen.llvm_ir import llvm_ir
+from rcompiler.codegen.ptx import PtxModule, check
+from rcompiler.codegen.ptx_parts import PtxParts, joined
 from rcompiler.codegen.ptxas import assemble
 from rcompiler.device.model import Device
 from rcompiler.device.occupancy import BlockNeeds, co_resident, occupancy
 from rcompiler.device.record import to_option
 from rcompiler.errors import DeviceError, TooManyBlocks
-from rcompiler.kernelgen.simt.program import ENTRY
+from rcompiler.kernel_code import KernelCode, KernelCodes, gathered
+from rcompiler.kernelgen.simt.program import (
+    BOXES,
+    ENTRY,
+    SHARED_BYTES,
+    declaration,
+    program_text,
+)
 from rcompiler.passes._pipeline_text import runner
+from rcompiler.passes.gpu.fixups import hide
 from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
 from rcompiler.passes.gpu_to_rocdl import GpuToRocdl
-from rcompiler.passes.vdevice_to_gpu import THREADS, VdeviceToGpu, needed_boxes, shared_bytes
+from rcompiler.passes.schedule.program_ir import read_kernels
+from rcompiler.passes.vdevice_to_gpu import THREADS, VdeviceToGpu, vendor_of
 from rcompiler.runtime.gpu.image import GpuImage, boxes_of
+
+# The head of a function or global variable of a gpu.module.
+_SYMBOL = re.compile(r"^    ((?:llvm\.|func\.)[\w.]+) [^@]*@([\w$.]+)\(")
 
 
 @dataclass(frozen=True)
@@ -49,59 +68,169 @@ class GpuCode:
     made: Made
 
 
-def gpu_code(
-    module: ir.Module,
-    device: Device,
-    blocks: int,
-    precision: str,
-    *,
-    machine_code: bool,
-    begin: Callable[[str], None],
-) -> GpuCode:
-    """Lower an S4 module, in place.
-
-    blocks: how many must run at the same time. precision: how factors of f32 are multiplied.
-    machine_code: assemble it ahead of time, too, for NVIDIA where ptxas is found. begin: told of
-    each step. Raises CompilerError, and as `check_resident`.
+class GpuGeneration:
+    """Code of an S4 module for a GPU: rKernels one by one, by two processes, and the kernel that
+    calls them.
     """
-    chip = device.level_name
-    begin(VdeviceToGpu.name())
-    runner(str(VdeviceToGpu(to_option(device), precision=precision)), module.context)(module)
-    shared, boxes = shared_bytes(module), boxes_of(needed_boxes(module))
-    stages = {"gpu": module.operation.get_asm(assume_verified=True)}
-    amd = device.kind == "rocm"
-    lower = GpuToRocdl(chip) if amd else GpuToNvvm(chip)
-    begin(lower.name())
-    runner(str(lower), module.context)(module)
-    stages["llvm"] = module.operation.get_asm(assume_verified=True)
-    made = (_amd if amd else _nvidia)(module, machine_code, begin)
-    check_resident(device, BlockNeeds(THREADS, made.registers or 0, shared + made.shared), blocks)
-    image = GpuImage(made.text, made.machine, chip, ENTRY, THREADS, shared, boxes)
-    return GpuCode(image, stages, made)
+
+    def __init__(self, module: ir.Module, device: Device, precision: str) -> None:
+        """precision: how factors of f32 are multiplied."""
+        self._device, self._context = device, module.context
+        self._names = list(read_kernels(module.operation))
+        lower = GpuToNvvm if device.kind == "cuda" else GpuToRocdl
+        self._lower = lower(device.level_name)
+        write = VdeviceToGpu(to_option(device), precision=precision, entry=False)
+        stages = [("gpu", str(write)), ("llvm", str(self._lower))]
+        self._codes = KernelCodes(module, stages, self._made)
+        self._parts = PtxParts(device.level_name)
+
+    @contextmanager
+    def begun(self) -> Iterator[None]:
+        """Inside of the context code is made, also before `finish`."""
+        with self._parts, self._codes.begun():
+            yield
+
+    def finish(self, blocks: int, *, machine_code: bool, begin: Callable[[str], None]) -> GpuCode:
+        """blocks: how many must run at the same time. machine_code: assemble it ahead of time, too,
+        for NVIDIA where ptxas is found. begin: told of each step.
+
+        Raises CompilerError, and as `check_resident`.
+        """
+        begin(VdeviceToGpu.name())
+        codes = self._codes.finish()
+        begin(self._lower.name())
+        with self._context, ir.Location.unknown(self._context):
+            shared = max((shared_bytes(code.attributes) for code in codes), default=0)
+            boxes = boxes_of(
+                [number, *words]
+                for number, code in enumerate(codes)
+                for words in needed_boxes(code.attributes)
+            )
+            text = program_text(
+                self._names,
+                [declaration(name) for name in self._names],
+                threads=THREADS,
+                shared=shared,
+                boxes=[boxes.get(number, ()) for number in range(len(codes))],
+                vendor=vendor_of(self._device),
+            )
+            main = ir.Module.parse(text)
+            stages = {"gpu": completed(main, gathered(codes, "gpu"))}
+            runner(str(self._lower), self._context)(main)
+            define(main, gathered(filterfalse(self._apart, codes), "llvm"))
+            make = self._nvidia if self._device.kind == "cuda" else self._amd
+            made = make(main, codes, machine_code, begin)
+            apart = gathered(filter(self._apart, codes), "llvm")
+            stages["llvm"] = completed(main, apart)
+        needs = BlockNeeds(THREADS, made.registers or 0, shared + made.shared)
+        check_resident(self._device, needs, blocks)
+        chip = self._device.level_name
+        image = GpuImage(made.text, made.machine, chip, ENTRY, THREADS, shared, boxes)
+        return GpuCode(image, stages, made)
+
+    def _apart(self, code: KernelCode) -> bool:
+        """Whether an rKernel is a part of its own. Those that multiply boxes are inlined where they
+        are called; and AMD's code says how many registers all that it calls takes.
+        """
+        return self._device.kind == "cuda" and BOXES not in code.attributes
+
+    def _made(self, number: int, code: KernelCode) -> None:
+        if self._apart(code):
+            self._parts.add(number, code.llvm_ir)
+
+    def _nvidia(
+        self,
+        main: ir.Module,
+        codes: Sequence[KernelCode],
+        machine_code: bool,
+        begin: Callable[[str], None],
+    ) -> Made:
+        begin("ptx")
+        self._parts.add(len(codes), llvm_ir(main.body.operations[0].operation))
+        parts = self._parts.all()
+        text = joined(parts)
+        check(text)
+        code = text.encode()
+        if not machine_code or not find_tool("ptxas"):
+            return Made(code)
+        begin("ptxas")
+        chip = self._device.level_name
+        if all(map(self._apart, codes)):
+            cubin = assemble_parts(chip, parts, ENTRY)
+        else:  # ptxas serialises wgmma in a kernel that calls what is assembled elsewhere (C7509)
+            cubin = assemble(PtxModule(chip, code))
+        kernel = cubin.kernel(ENTRY)
+        spilled = {f.name: f.spill_stores for f in cubin.functions}
+        tools = {"ptxas": cubin.assembler}
+        return Made(code, cubin.code, kernel.registers, kernel.shared_bytes, spilled, tools)
+
+    def _amd(
+        self,
+        main: ir.Module,
+        codes: Sequence[KernelCode],
+        machine_code: bool,
+        begin: Callable[[str], None],
+    ) -> Made:
+        begin("amdgcn")
+        code = amdgcn(main)
+        kernel = code.kernels[ENTRY]
+        machine = b""
+        if machine_code:
+            begin("object")
+            machine = amdgcn_object(main)
+        return Made(code.text, machine, kernel.vector_registers, kernel.shared_bytes, code.stacks)
 
 
-def _nvidia(module: ir.Module, machine_code: bool, begin: Callable[[str], None]) -> Made:
-    begin("ptx")
-    code = ptx(module)
-    if not machine_code or not find_tool("ptxas"):
-        return Made(code.text)
-    begin("ptxas")
-    cubin = assemble(code)
-    kernel = cubin.kernel(ENTRY)
-    spilled = {f.name: f.spill_stores for f in cubin.functions}
-    tools = {"ptxas": cubin.assembler}
-    return Made(code.text, cubin.code, kernel.registers, kernel.shared_bytes, spilled, tools)
+def shared_bytes(attributes: Mapping[str, str]) -> int:
+    """Dynamic shared memory that a gpu.module with these attributes needs."""
+    return ir.IntegerAttr(ir.Attribute.parse(attributes[SHARED_BYTES])).value
 
 
-def _amd(module: ir.Module, machine_code: bool, begin: Callable[[str], None]) -> Made:
-    begin("amdgcn")
-    code = amdgcn(module)
-    kernel = code.kernels[ENTRY]
-    machine = b""
-    if machine_code:
-        begin("object")
-        machine = amdgcn_object(module)
-    return Made(code.text, machine, kernel.vector_registers, kernel.shared_bytes, code.stacks)
+def needed_boxes(attributes: Mapping[str, str]) -> list[list[int]]:
+    """The words of the boxes whose tensor maps a gpu.module with one rKernel needs."""
+    if BOXES not in attributes:
+        return []
+    rows = ir.ArrayAttr(ir.Attribute.parse(attributes[BOXES]))
+    return [[int(word) for word in ir.DenseI64ArrayAttr(row)][1:] for row in rows]
+
+
+def define(module: ir.Module, functions: Mapping[str, str]) -> None:
+    """Put texts of functions into the gpu.module of a module, in place of their declarations.
+    Globals that it has already stay.
+    """
+    if not functions:
+        return
+    block = module.body.operations[0].operation.regions[0].blocks[0]
+    there = {ir.StringAttr(v.operation.attributes["sym_name"]).value: v for v in block.operations}
+    # together, as they may call one another
+    text = "\n".join(["gpu.module @defined {", *functions.values(), "}"])
+    parsed = ir.Module.parse(text)
+    for view in list(parsed.body.operations[0].operation.regions[0].blocks[0].operations):
+        op = view.operation
+        known = there.get(ir.StringAttr(op.attributes["sym_name"]).value)
+        if known is not None:
+            if op.name != "llvm.func":
+                continue
+            known.operation.erase()
+        block.append(op)
+        if op.name == "llvm.func":
+            hide(op)
+
+
+def completed(module: ir.Module, functions: Mapping[str, str]) -> str:
+    """The text of a module whose gpu.module declares functions, with their texts instead; what it
+    defines itself stays.
+    """
+    lines, there = [], set()
+    for line in module.operation.get_asm(assume_verified=True).splitlines():
+        head = _SYMBOL.match(line)
+        if head is None or head[2] not in functions:
+            lines.append(line)
+        elif head[1] == "llvm.mlir.global" or line.endswith("{"):
+            lines.append(line)
+            there.add(head[2])
+    missing = (indent(text, "    ") for name, text in functions.items() if name not in there)
+    return "\n".join([*lines[:-2], *missing, *lines[-2:], ""])
 
 
 def check_resident(device: Device, needs: BlockNeeds, blocks: int) -> None:

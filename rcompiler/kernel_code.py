@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 
@@ -24,9 +23,6 @@ from rcompiler.passes._pipeline_text import runner
 from rcompiler.shared_work import SharedWork
 from rcompiler.workers import Workers, serve_answers
 
-if TYPE_CHECKING:  # the other process needs no LLVM
-    from rcompiler.codegen.cpu import Objects
-
 # Of the ops of kernels: MLIR imports them at the first op, the other process before somebody waits.
 _DIALECTS = ("arith", "linalg", "llvm", "math", "tensor")
 _WORTH_A_PROCESS = 20  # kernels, of 5 to 100 ms each; a process takes 0.25 s to start
@@ -34,13 +30,27 @@ _WORTH_A_PROCESS = 20  # kernels, of 5 to 100 ms each; a process takes 0.25 s to
 
 @dataclass(frozen=True)
 class KernelCode:
-    """An rKernel as a module of its own.
+    """An rKernel as a module of its own; a gpu.module for a GPU.
 
-    functions: their texts in the llvm dialect, by name. llvm_ir: the module for LLVM.
+    stages: by their names, the texts of the functions (and global variables), by name. attributes:
+    those of the gpu.module at the first stage, as text. llvm_ir: the module for LLVM.
     """
 
-    functions: dict[str, str]
+    stages: dict[str, dict[str, str]]
+    attributes: dict[str, str]
     llvm_ir: str
+
+
+Stage = tuple[str, str]  # its name, and the pipeline that leads to it
+
+
+def gathered(codes: Iterable[KernelCode], stage: str) -> dict[str, str]:
+    """The functions of all rKernels at a stage, by name."""
+    functions: dict[str, str] = {}
+    for code in codes:
+        for name, text in code.stages[stage].items():
+            functions.setdefault(name, text)
+    return functions
 
 
 def prepare(module: ir.Module) -> None:
@@ -60,36 +70,34 @@ def prepare(module: ir.Module) -> None:
 class KernelCodes:
     """The code of all rKernels of a module."""
 
-    def __init__(self, module: ir.Module, pipeline: str, objects: Objects) -> None:
-        """pipeline: what makes the code of a module with one rKernel. objects: get that code, with
-        the number of the kernel.
+    def __init__(
+        self, module: ir.Module, stages: Sequence[Stage], done: Callable[[int, KernelCode], None]
+    ) -> None:
+        """stages: what makes the code of a module with one rKernel. done: gets that code, with the
+        number of the kernel, in any order, from one thread at a time.
         """
         ops = [view.operation for view in module.body.operations]
         self._kernels = [op for op in ops if op.name == "rtask.kernel"]
-        self._generator = _Generator(pipeline, module.context)
-        self._objects = objects
-        self._texts: dict[int, dict[str, str]] = {}
+        self._generator = _Generator(stages, module.context)
+        self._codes: dict[int, KernelCode] = {}
+        self._tell = done
         self._work = SharedWork(len(self._kernels), self._here, _read, self._done)
 
     def begun(self) -> AbstractContextManager[None]:
         """Inside of the context the other process makes code, if there is enough to make."""
         if not _worth_a_process(len(self._kernels)):
             return nullcontext()
-        pipeline = self._generator.pipeline
+        stages = self._generator.stages
         texts = [kernel.get_asm(assume_verified=True) for kernel in self._kernels]
-        return self._work.begun(_WORKERS, [_question(pipeline, text) for text in texts])
+        return self._work.begun(_WORKERS, [_question(stages, text) for text in texts])
 
-    def finish(self) -> str:
-        """Make what is left; all functions as text of the llvm dialect.
+    def finish(self) -> list[KernelCode]:
+        """Make what is left; the code of all, in their order.
 
         Raises CompilerError where no code can be made of a kernel.
         """
         self._work.finish()
-        functions: dict[str, str] = {}
-        for _, texts in sorted(self._texts.items()):
-            for name, text in texts.items():
-                functions.setdefault(name, text)
-        return "\n".join(["module {", *functions.values(), "}\n"])
+        return [code for _, code in sorted(self._codes.items())]
 
     def _here(self, number: int) -> KernelCode:
         kernel = self._kernels[number]
@@ -99,28 +107,42 @@ class KernelCodes:
         return self._generator.code(alone)
 
     def _done(self, number: int, code: KernelCode) -> None:
-        self._texts[number] = code.functions
-        self._objects.add(number, code.llvm_ir)
+        self._codes[number] = code
+        self._tell(number, code)
 
 
 class _Generator:
-    """A pipeline from modules with one rKernel to code."""
+    """Pipelines from modules with one rKernel to code."""
 
-    def __init__(self, pipeline: str, context: ir.Context) -> None:
-        self.pipeline, self.context = pipeline, context
+    def __init__(self, stages: Sequence[Stage], context: ir.Context) -> None:
+        self.stages, self.context = tuple(stages), context
 
     @cached_property
-    def _run(self) -> Callable[[ir.Module], None]:
-        return runner(self.pipeline, self.context)
+    def _steps(self) -> list[tuple[str, Callable[[ir.Module], None]]]:
+        return [(stage, runner(pipeline, self.context)) for stage, pipeline in self.stages]
 
     def code(self, module: ir.Module) -> KernelCode:
         """Raises CompilerError."""
-        self._run(module)
-        functions: dict[str, str] = {}
-        for view in module.body.operations:
-            text = view.operation.get_asm(assume_verified=True)
-            functions[ir.StringAttr(view.operation.attributes["sym_name"]).value] = text
-        return KernelCode(functions, llvm_ir(module))
+        stages: dict[str, dict[str, str]] = {}
+        attributes: dict[str, str] = {}
+        for stage, run in self._steps:
+            run(module)
+            holder = _holder(module)
+            if holder.name == "gpu.module" and not stages:
+                attributes = {name: str(value) for name, value in holder.attributes.items()}
+            stages[stage] = dict(map(_named_text, holder.regions[0].blocks[0].operations))
+        return KernelCode(stages, attributes, llvm_ir(holder))
+
+
+def _holder(module: ir.Module) -> ir.Operation:
+    """What has the functions."""
+    first = module.body.operations[0].operation
+    return first if first.name == "gpu.module" else module.operation
+
+
+def _named_text(view: ir.OpView) -> tuple[str, str]:
+    op = view.operation
+    return ir.StringAttr(op.attributes["sym_name"]).value, op.get_asm(assume_verified=True)
 
 
 def _worth_a_process(kernels: int) -> bool:
@@ -128,8 +150,8 @@ def _worth_a_process(kernels: int) -> bool:
 
 
 # -- the other process
-def _question(pipeline: str, kernel: str) -> bytes:
-    return json.dumps([pipeline, kernel]).encode()
+def _question(stages: Sequence[Stage], kernel: str) -> bytes:
+    return json.dumps([stages, kernel]).encode()
 
 
 def _read(answer: bytes) -> KernelCode:
@@ -137,7 +159,7 @@ def _read(answer: bytes) -> KernelCode:
 
 
 def serve() -> None:
-    """The other process: pipeline and kernel for each question; the code, or the text of an
+    """The other process: stages and a kernel for each question; the code, or the text of an
     error.
     """
     for dialect in _DIALECTS:
@@ -147,8 +169,8 @@ def serve() -> None:
         generators: dict[str, _Generator] = {}
 
         def answer(question: bytes) -> tuple[int, bytes]:
-            pipeline, kernel = json.loads(question)
-            generator = generators.setdefault(pipeline, _Generator(pipeline, context))
+            stages, kernel = json.loads(question)
+            generator = generators.setdefault(str(stages), _Generator(stages, context))
             try:
                 code = generator.code(ir.Module.parse(kernel))
             except (CompilerError, ir.MLIRError) as error:

@@ -12,7 +12,11 @@ from pathlib import Path
 from rcompiler.errors import ToolError
 
 # The wheel of each, as it is called on PyPI.
-_WHEELS = {"ptxas": "nvidia-cuda-nvcc", "nvdisasm": "nvidia-cuda-nvdisasm"}
+_WHEELS = {
+    "ptxas": "nvidia-cuda-nvcc",
+    "nvlink": "nvidia-cuda-nvcc",
+    "nvdisasm": "nvidia-cuda-nvdisasm",
+}
 _HOMES = ("CUDA_HOME", "CUDA_PATH")
 
 
@@ -32,11 +36,16 @@ def needed_tool(name: str) -> Path:
     return path
 
 
-def run_tool(command: list[str], timeout_s: float) -> subprocess.CompletedProcess[str]:
-    """What the program says. Raises ToolError when it cannot be run, or runs for too long."""
+def run_tool(
+    command: list[str], timeout_s: float, folder: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """What the program says. folder: where it runs, here if not given.
+
+    Raises ToolError when it cannot be run, or runs for too long.
+    """
     try:
         return subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout_s, check=False
+            command, capture_output=True, text=True, timeout=timeout_s, check=False, cwd=folder
         )
     except subprocess.TimeoutExpired:
         raise ToolError(

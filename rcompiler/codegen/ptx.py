@@ -49,7 +49,7 @@ def ptx(module: str | ir.Module | ir.Operation) -> PtxModule:
         PipelineError: it is not lowered by gpu-to-nvvm.
         CompilerError: LLVM rejects it or ends its process, or the result fails `check`.
     """
-    chip, text = gpu_code(module, "nvvm", TRIPLE, _features, assembly=True)
+    chip, text = gpu_code(module, "nvvm", TRIPLE, features, assembly=True)
     check(text.decode())
     return PtxModule(chip, text)
 
@@ -113,7 +113,7 @@ def _allowed(instruction: str) -> bool:
     return head in _ACCESS and (order == "relaxed" or (head, order) == ("ld", "acquire"))
 
 
-def _features(chip: str) -> str:
+def features(chip: str) -> str:
     """The version of PTX: one that the architecture and a driver for CUDA 12 know.
 
     fence.acquire and fence.release need PTX 8.6 (CUDA 12.7); below, LLVM writes fence.acq_rel, and

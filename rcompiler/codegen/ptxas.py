@@ -90,14 +90,15 @@ def assemble(
         if done.returncode:
             raise _rejected(module.chip, said, done.returncode)
         code = target.read_bytes()
-    version = _VERSION.search(run_tool([program, "--version"], timeout_s).stdout)
-    return Cubin(
-        module.chip,
-        code,
-        tuple(parse_report(said)),
-        tuple(_NOTE.findall(said)),
-        version[1] if version else "unknown",
-    )
+    functions, notes = tuple(parse_report(said)), tuple(_NOTE.findall(said))
+    return Cubin(module.chip, code, functions, notes, assembler_version())
+
+
+def assembler_version() -> str:
+    """Of ptxas: "13.5.37", or "0" where it does not say. Raises ToolError without ptxas."""
+    said = run_tool([str(needed_tool("ptxas")), "--version"], _TIMEOUT_S).stdout
+    version = _VERSION.search(said)
+    return version[1] if version else "0"
 
 
 def parse_report(text: str) -> Iterator[FunctionReport]:

@@ -8,7 +8,8 @@ After:
       func.func private @k_3f09a1b2c4d5e6f7(%words: !llvm.ptr<1>, ...) ; all threads of a block
       gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %epoch: i64) kernel
     }
-The schedule is data (tables made from the same S4 text): the kernel walks it.
+The schedule is data (tables made from the same S4 text): the kernel walks it. With entry=false
+there are the functions only, which others call.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.kernel import SimtFeatures, SimtKernelWriter
-from rcompiler.kernelgen.simt.program import BOXES, SHARED_BYTES, program_text
-from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA
+from rcompiler.kernelgen.simt.program import module_text, program_text
+from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA, Vendor
 from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes.gpu.nested import functions
 from rcompiler.passes.schedule.program_ir import read_kernels
 
 # Of a block: enough to fill the four schedulers of an SM twice, and so few that each may have all
@@ -39,11 +41,12 @@ class VdeviceToGpu(Pass):
     device: str = "h200"
     threads: int = THREADS
     precision: str = "f32"
+    entry: bool = True
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
         room = fits.block_shared if (fits := device.residency) else device.memory[0].capacity
-        vendor = AMD if device.kind == "rocm" else NVIDIA
+        vendor = vendor_of(device)
         features = SimtFeatures(
             self.threads,
             room,
@@ -65,19 +68,26 @@ class VdeviceToGpu(Pass):
                 name = ir.StringAttr(op.attributes["sym_name"]).value
                 texts[name], writers[name] = _function(op, features)
                 shared = max(shared, writers[name].shared)
-        text = program_text(
-            names,
-            [texts[name] for name in names],
-            threads=self.threads,
-            shared=shared,
-            boxes=[writers[name].boxes for name in names],
-            vendor=vendor,
-        )
+        written = [texts[name] for name in names]
+        boxes = [writers[name].boxes for name in names]
+        if self.entry:
+            text = program_text(
+                names, written, threads=self.threads, shared=shared, boxes=boxes, vendor=vendor
+            )
+        else:
+            text = module_text(written, shared, boxes)
         generated = ir.Module.parse(text, module.context)
         for view in reversed(list(block.operations)):
             view.operation.erase()
         for view in list(generated.body.operations):
+            if not self.entry:
+                _publish(view.operation)
             block.append(view.operation)
+
+
+def vendor_of(device: Device) -> Vendor:
+    """Whose GPU it is."""
+    return AMD if device.kind == "rocm" else NVIDIA
 
 
 def copies_asynchronously(device: Device) -> bool:
@@ -116,18 +126,7 @@ def _function(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, SimtKe
     return text, writer
 
 
-def shared_bytes(module: ir.Module) -> int:
-    """Dynamic shared memory that the persistent kernel of a module needs."""
-    return ir.IntegerAttr(_gpu_module(module).attributes[SHARED_BYTES]).value
-
-
-def needed_boxes(module: ir.Module) -> list[list[int]]:
-    """The boxes whose tensor maps kernels need: number of the kernel, and words of the box."""
-    attributes = _gpu_module(module).attributes
-    rows = ir.ArrayAttr(attributes[BOXES]) if BOXES in attributes else ()
-    return [[int(word) for word in ir.DenseI64ArrayAttr(row)] for row in rows]
-
-
-def _gpu_module(module: ir.Module) -> ir.Operation:
-    [made] = [op.operation for op in module.body.operations if op.operation.name == "gpu.module"]
-    return made
+def _publish(gpu_module: ir.Operation) -> None:
+    for op in functions(gpu_module):
+        if op.name == "func.func":
+            del op.attributes["sym_visibility"]

@@ -9,7 +9,6 @@ from torch_mlir import ir
 
 import rcompiler
 from rcompiler import dialects, kernel_code
-from rcompiler.codegen.cpu import Objects, Target
 from rcompiler.errors import CompilerError
 from rcompiler.kernel_code import KernelCodes
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
@@ -36,25 +35,26 @@ def asked(monkeypatch):
     return found
 
 
-def compiled(proto, tmp_path):
+def compiled(proto, tmp_path, target="cpu"):
     path = tmp_path / "m.rcx"
-    rcompiler.compile_onnx(proto, eus=2, cache=False).save(path)
+    rcompiler.compile_onnx(proto, target=target, eus=2, cache=False).save(path)
     return path.read_bytes()
 
 
-def alone(proto, tmp_path, monkeypatch):
+def alone(proto, tmp_path, monkeypatch, target="cpu"):
     with monkeypatch.context() as patch:
         patch.setattr(kernel_code, "_WORTH_A_PROCESS", 1 << 30)
-        return compiled(proto, tmp_path)
+        return compiled(proto, tmp_path, target)
 
 
-def test_two_processes_make_the_bytes_of_one(proto, tmp_path, monkeypatch, asked):
-    expected = alone(proto, tmp_path, monkeypatch)
+@pytest.mark.parametrize("target", ["cpu", "cuda:sm_80", "rocm:gfx90a"])
+def test_two_processes_make_the_bytes_of_one(proto, tmp_path, monkeypatch, asked, target):
+    expected = alone(proto, tmp_path, monkeypatch, target)
     assert "rcompiler.kernel_code" not in asked
     monkeypatch.setattr(kernel_code, "_WORTH_A_PROCESS", 1)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     for _ in range(3):
-        assert compiled(proto, tmp_path) == expected
+        assert compiled(proto, tmp_path, target) == expected
     assert "rcompiler.kernel_code" in asked
 
 
@@ -106,9 +106,8 @@ def test_a_kernel_without_code_is_the_same_error(monkeypatch, cores):
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: cores)
     with dialects.load(ir.Context()), ir.Location.unknown():
         module = ir.Module.parse(_KERNEL)
-        with Objects(Target.named("x86-64")) as objects:
-            codes = KernelCodes(module, str(VdeviceToCpu()), objects)
-            with pytest.raises(CompilerError, match="a constant tensor of an rTask body"):
-                with codes.begun():
-                    time.sleep(1)  # the other process tries first
-                    codes.finish()
+        codes = KernelCodes(module, [("llvm", str(VdeviceToCpu()))], lambda number, code: None)
+        with pytest.raises(CompilerError, match="a constant tensor of an rTask body"):
+            with codes.begun():
+                time.sleep(1)  # the other process tries first
+                codes.finish()

@@ -47,6 +47,12 @@ gpu.module @kernels {
     return %x : f32
   }
 
+  // What is not private can be called from another module.
+  // CHECK: llvm.func @known(%arg0: f32) -> f32 attributes {llvm.emit_c_interface, no_inline}
+  func.func @known(%x: f32) -> f32 attributes {no_inline} {
+    return %x : f32
+  }
+
   // Shared memory can be accessed 16 bytes at a time; a larger alignment stays.
   // CHECK: llvm.mlir.global internal @[[S:.*]]() {addr_space = 3 : i32, alignment = 16 : i64} : !llvm.array<64 x f32>
   // CHECK: llvm.mlir.global internal @{{.*}}() {addr_space = 3 : i32, alignment = 128 : i64} : !llvm.array<32 x f32>

@@ -3,6 +3,7 @@
 // RUN: rc-opt %s -p 'vdevice-to-gpu{device=a100 precision=tf32}' --split-input-file | filecheck %s --check-prefix TF32
 // RUN: rc-opt %s -p 'vdevice-to-gpu{device=mi300x}' --split-input-file | filecheck %s --check-prefix AMD
 // RUN: rc-opt %s -p 'vdevice-to-gpu{device=mi300x}' --split-input-file | filecheck %s --check-prefix NONE
+// RUN: rc-opt %s -p 'vdevice-to-gpu{entry=false}' --split-input-file | filecheck %s --check-prefix ALONE
 // RUN: rc-opt %s -p 'vdevice-to-gpu{device=a100}' --split-input-file | filecheck %s --check-prefix AMPERE
 // NONE-NOT: {{nvvm|"device"}}
 
@@ -11,6 +12,12 @@
 // 300 elements, tasks of 200: the second one has 100. A register tile of 64 is two elements for each of the 32 threads
 // of a group, of which a block of 256 threads has 8. The last elements of a task are of some threads only; what the
 // others read there is in bounds.
+// Functions alone can be called from other modules.
+// ALONE:       gpu.module @rcompiler attributes {rcompiler.shared = 0 : i64}
+// ALONE-NEXT:  llvm.mlir.global external @veu_shared()
+// ALONE-NEXT:  func.func @k_abs({{.*}}) attributes {no_inline}
+// ALONE-NOT:   @give_up
+// ALONE-NOT:   @veu(
 // CHECK:       gpu.module @rcompiler attributes {rcompiler.shared = 0 : i64}
 // CHECK-LABEL: func.func private @k_abs(%arg0: !llvm.ptr<1>, %arg1: !llvm.ptr<1>, %arg2: !llvm.ptr<1>, %arg3: i64, %arg4: i64, %arg5: i64, %arg6: !llvm.ptr<3>) attributes {no_inline}
 // CHECK:       %[[X:.*]] = gpu.thread_id x

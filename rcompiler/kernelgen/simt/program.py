@@ -37,6 +37,7 @@ ENTRY = "veu"
 SHARED_BYTES = "rcompiler.shared"  # attribute of the module: bytes of dynamic shared memory
 BOXES = "rcompiler.boxes"  # attribute of the module: (kernel, words of a box) for each tensor map
 _SHARED = "veu_shared"
+_TYPES = f"({GLOBAL}, {GLOBAL}, {GLOBAL}, i64, i64, i64, {SHARED})"
 
 
 def program_text(
@@ -50,14 +51,14 @@ def program_text(
 ) -> str:
     """A gpu.module with the persistent kernel.
 
-    kernels: names of the device functions, by number in the streams; functions: their texts;
-    threads: of a block; shared: bytes of dynamic shared memory of it; boxes: of each kernel, those
-    whose tensor maps it needs; vendor: of the GPU.
+    kernels: names of the device functions, by number in the streams; functions: their texts, or
+    declarations; threads: of a block; shared: bytes of dynamic shared memory of it; boxes: of each
+    kernel, those whose tensor maps it needs; vendor: of the GPU.
     """
     cases = "\n".join(
         f"      case {number} {{\n"
         f"        func.call @{name}(%pairs, %bases, %own_boxes, %first, %count, %stride, %shared)\n"
-        f"          : ({GLOBAL}, {GLOBAL}, {GLOBAL}, i64, i64, i64, {SHARED}) -> ()\n"
+        f"          : {_TYPES} -> ()\n"
         "        scf.yield\n"
         "      }"
         for number, name in enumerate(kernels)
@@ -71,6 +72,16 @@ def program_text(
         "THREADS": threads,
     }
     entry = expanded(_filled(_filled(KERNEL_TEXT, parts), _NUMBERS), vendor)
+    return module_text([*functions, entry], shared, boxes)
+
+
+def declaration(kernel: str) -> str:
+    """Of the device function of an rKernel that is compiled elsewhere."""
+    return f"func.func private @{kernel}{_TYPES}"
+
+
+def module_text(functions: Sequence[str], shared: int, boxes: Sequence[Sequence[Box]]) -> str:
+    """A gpu.module of functions; shared, boxes: as for `program_text`."""
     attributes = [f"{SHARED_BYTES} = {shared} : i64"]
     if any(boxes):
         rows = (f"array<i64: {k}, {', '.join(map(str, box.words()))}>"
@@ -80,15 +91,8 @@ def program_text(
         f"llvm.mlir.global external @{_SHARED}() "
         "{addr_space = 3 : i32, alignment = 1024 : i64, dso_local} : !llvm.array<0 x i8>"
     )
-    return "\n".join(
-        [
-            f"gpu.module @rcompiler attributes {{{', '.join(attributes)}}} {{",
-            memory,
-            *functions,
-            entry,
-            "}",
-        ]
-    )
+    head = f"gpu.module @rcompiler attributes {{{', '.join(attributes)}}} {{"
+    return "\n".join([head, memory, *functions, "}"])
 
 
 def expanded(text: str, vendor: Vendor = NVIDIA) -> str:

@@ -2,8 +2,8 @@
 
 Noted before it (`Requests.of`) and set right after it (`apply`):
 
-* functions of the device come out visible from outside, and without the attribute `always_inline`
-  or `no_inline` that they ask for;
+* functions of the device that are private come out visible from outside, and all without the
+  attribute `always_inline` or `no_inline` that they ask for;
 * an argument of a kernel with the attribute `rcompiler.tma` is a TMA descriptor: 128 bytes that are
   passed by value in the constant bank, `const __grid_constant__ CUtensorMap` in CUDA C++;
 * dynamic shared memory comes out as a static variable of one byte, beside which others may lie;
@@ -28,19 +28,25 @@ _INLINE = ("always_inline", "no_inline")
 
 @dataclass(frozen=True)
 class Requests:
-    """By the names of functions: attributes for inlining, arguments that are TMA descriptors."""
+    """By the names of functions: attributes for inlining, arguments that are TMA descriptors; and
+    the names of those that nobody sees from outside.
+    """
 
     inline: dict[str, str]
     descriptors: dict[str, tuple[int, ...]]
+    private: frozenset[str]
 
     @staticmethod
     def of(gpu_module: ir.Operation) -> Requests:
         inline: dict[str, str] = {}
         descriptors: dict[str, tuple[int, ...]] = {}
+        private = set()
         for op in functions(gpu_module):
             if op.name not in ("func.func", "gpu.func"):
                 continue
             name = ir.StringAttr(op.attributes["sym_name"]).value
+            if "sym_visibility" in op.attributes:
+                private.add(name)
             for asked in _INLINE:
                 if asked in op.attributes:
                     inline[name] = asked
@@ -49,7 +55,7 @@ class Requests:
                 found = tuple(k for k, d in arguments if DESCRIPTOR in ir.DictAttr(d))
                 if found:
                     descriptors[name] = found
-        return Requests(inline, descriptors)
+        return Requests(inline, descriptors, frozenset(private))
 
 
 def apply(gpu_module: ir.Operation, requests: Requests, kernel: str) -> None:
@@ -63,9 +69,15 @@ def apply(gpu_module: ir.Operation, requests: Requests, kernel: str) -> None:
         if kernel in op.attributes:
             _pass_by_value(op, requests.descriptors.get(name, ()))
             continue
-        op.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
+        if name in requests.private:
+            hide(op)
         if name in requests.inline:
             op.attributes[requests.inline[name]] = ir.UnitAttr.get()
+
+
+def hide(function: ir.Operation) -> None:
+    """Let an llvm.func be seen in its module only."""
+    function.attributes["linkage"] = ir.Attribute.parse("#llvm.linkage<internal>")
 
 
 def _integer(value: int, bits: int = 64) -> ir.Attribute:
