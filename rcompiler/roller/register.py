@@ -108,10 +108,17 @@ class RegisterModel:
         """
         vector = self.expr.parallel[position] == self.vector.axis
         lanes = self.vector.lanes if vector else 1
-        chunks = [steps // lanes * lanes] if steps >= lanes else []
-        chunks += [lanes] * (steps % lanes).bit_count()
-        tiles = (self.tile(_with(tile.sizes, position, chunk)) for chunk in chunks)
-        return sum(t.cycles for t in tiles) / tile.cycles
+        whole, rest = divmod(steps, lanes)
+        cycles = self._cycles(tile.sizes, position, whole * lanes) if whole else 0.0
+        if rest:
+            one = self._cycles(tile.sizes, position, lanes)
+            for _ in range(rest.bit_count()):
+                cycles += one
+        return cycles / tile.cycles
+
+    def _cycles(self, sizes: tuple[int, ...], position: int, steps: int) -> float:
+        """Of the tile with so many steps along one axis."""
+        return self.tile(_with(sizes, position, steps)).cycles
 
     def _tile(self, sizes: tuple[int, ...]) -> RegisterTile:
         lanes = self.vector.lanes

@@ -35,7 +35,8 @@ def parts_of(expr: TensorExpr, axis: int, device: Device) -> int:
         return 1
     for parts in _counts(expr, axis, device.eus):
         span = _makespan(partial(expr, axis, parts), device)
-        span += _makespan(total(expr, parts), device)
+        if span < shortest:  # else the second step need not be looked at
+            span += _makespan(total(expr, parts), device)
         if span < shortest:
             best, shortest = parts, span
     return best
