@@ -51,6 +51,13 @@ def test_divisions_are_of_32_bits():
     assert not re.findall(r"\b(?:mul\.hi|div|rem|min|max)\.[us]64", function)
 
 
+def test_words_of_the_schedule_are_read_whole():
+    """Two halves take twice the loads, and registers and instructions to put them together."""
+    text = compiled("h200", "sm_90a", "f32").text.decode()
+    halves = re.findall(r"ld\.global\.b32\s+%rd\d+", text)
+    assert "ld.global.b64" in text and not halves
+
+
 # -- the emitter
 def test_a_bounded_number_says_how_large_it_is():
     e = SimtEmitter(256, 32, 32, NVIDIA)

@@ -27,11 +27,11 @@
 // CHECK:       %[[LANE:.*]] = arith.remui %[[T]], %c32_i64
 // CHECK:       %[[GROUP:.*]] = arith.divui %[[T]], %c32_i64
 // CHECK:       %[[SLOT:.*]] = llvm.getelementptr %arg0[0]
-// CHECK:       %[[BASE:.*]] = llvm.load %[[SLOT]] : !llvm.ptr<1> -> i64
+// CHECK:       %[[BASE:.*]] = llvm.load %[[SLOT]] {alignment = 8 : i64} : !llvm.ptr<1> -> i64
 // CHECK:       %[[BYTE_SLOT:.*]] = llvm.getelementptr %arg0[1]
-// CHECK:       %[[BYTE:.*]] = llvm.load %[[BYTE_SLOT]] : !llvm.ptr<1> -> i64
+// CHECK:       %[[BYTE:.*]] = llvm.load %[[BYTE_SLOT]] {alignment = 8 : i64} : !llvm.ptr<1> -> i64
 // CHECK:       %[[ENTRY:.*]] = llvm.getelementptr %arg1[%[[BASE]]]
-// CHECK:       %[[MEMORY:.*]] = llvm.load %[[ENTRY]] : !llvm.ptr<1> -> !llvm.ptr<1>
+// CHECK:       %[[MEMORY:.*]] = llvm.load %[[ENTRY]] {alignment = 8 : i64} : !llvm.ptr<1> -> !llvm.ptr<1>
 // CHECK:       llvm.getelementptr %[[MEMORY]][%[[BYTE]]] {{.*}} i8
 // CHECK-DAG:   arith.minsi %[[LANE]], %c7_i64
 // CHECK-DAG:   %[[ACTIVE:.*]] = arith.cmpi slt, %[[LANE]], %c8_i64
@@ -355,7 +355,7 @@
 // CHECK:           gpu.barrier
 // CHECK:           arith.select
 // CHECK:           scf.for
-// CHECK:             llvm.store {{.*}} : i64, !llvm.ptr<1>
+// CHECK:             llvm.store {{.*}} {alignment = 8 : i64} : i64, !llvm.ptr<1>
 // CHECK:           gpu.barrier
 // CHECK:           scf.if %[[LEADER]]
 // CHECK:           gpu.barrier

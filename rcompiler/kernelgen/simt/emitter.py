@@ -15,6 +15,8 @@ from rcompiler.kernelgen.value import BITS, Val, item_bytes
 
 ACCESS = 16  # bytes of the longest access of a thread
 GLOBAL, SHARED = "!llvm.ptr<1>", "!llvm.ptr<3>"
+# Of words of 64 bits: LLVM takes them to begin at any multiple of 4 bytes, and reads halves.
+WHOLE = "{alignment = 8 : i64}"
 _WORD = 1 << 31  # numbers below it are not negative in 32 bits
 
 _Body = Callable[[Linear, list[Val]], Sequence[Val] | None]

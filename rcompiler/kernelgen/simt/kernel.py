@@ -23,7 +23,7 @@ from rcompiler.kernelgen.evaluate import Buffer
 from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.region import Generic, Piece, element_of, shape_of
 from rcompiler.kernelgen.simt.clipping import Case, cases
-from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, SimtEmitter
+from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, WHOLE, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.product import is_product
 from rcompiler.kernelgen.simt.products import Products
@@ -133,7 +133,7 @@ class SimtKernelWriter(KernelWriter):
         offset = self._word(2 * index + 1, "i64")
         text = f"llvm.getelementptr %bases[{base}] : ({GLOBAL}, i64) -> {GLOBAL}, i64"
         slot = e.pure(text, [base], "p")
-        memory = e.pure(f"llvm.load {slot} : {GLOBAL} -> {GLOBAL}", [slot], "p")
+        memory = e.pure(f"llvm.load {slot} {WHOLE} : {GLOBAL} -> {GLOBAL}", [slot], "p")
         text = f"llvm.getelementptr {memory}[{offset}] : ({GLOBAL}, i64) -> {GLOBAL}, i8"
         pointer = e.pointer(e.pure(text, [memory, offset], "p"), GLOBAL)
         return Buffer(pointer, shape_of(value), element_of(value), readonly)
@@ -143,7 +143,7 @@ class SimtKernelWriter(KernelWriter):
         e = self._e
         text = f"llvm.getelementptr %words[{number}] : ({GLOBAL}) -> {GLOBAL}, i64"
         slot = e.pure(text, [], "p")
-        return e.pure(f"llvm.load {slot} : {GLOBAL} -> {type_}", [slot])
+        return e.pure(f"llvm.load {slot} {WHOLE} : {GLOBAL} -> {type_}", [slot])
 
     def _in_stages(self, ranges: list[Range], outputs: list[Buffer]) -> None:
         if self._stages:

@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED
+from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, WHOLE
 from rcompiler.kernelgen.simt.vendor import NVIDIA, Vendor
 from rcompiler.kernelgen.simt.veu_text import AWAIT_TEXT, KERNEL_TEXT, MAPS_TEXT, SIGNAL_TEXT
 from rcompiler.runtime.gpu import control as at
@@ -157,12 +157,12 @@ def _relaxed_store(found: re.Match[str], name: str) -> str:
 
 def _load(found: re.Match[str], name: str) -> str:
     address = f"{name} = {_word(found[2], found[3])}\n"
-    return f"{address}{found[1]} = llvm.load {name} : {GLOBAL} -> {found[4]}\n"
+    return f"{address}{found[1]} = llvm.load {name} {WHOLE} : {GLOBAL} -> {found[4]}\n"
 
 
 def _store(found: re.Match[str], name: str) -> str:
     address = f"{name} = {_word(found[1], found[2])}\n"
-    return f"{address}llvm.store {found[3]}, {name} : i64, {GLOBAL}\n"
+    return f"{address}llvm.store {found[3]}, {name} {WHOLE} : i64, {GLOBAL}\n"
 
 
 _NOTATION: tuple[tuple[re.Pattern[str], _Written], ...] = (

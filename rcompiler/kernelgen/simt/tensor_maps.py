@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rcompiler.kernelgen.evaluate import Buffer
-from rcompiler.kernelgen.simt.emitter import GLOBAL, SimtEmitter
+from rcompiler.kernelgen.simt.emitter import GLOBAL, WHOLE, SimtEmitter
 from rcompiler.runtime.gpu.driver import TensorTile
 from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES, Box
 
@@ -42,9 +42,9 @@ class TensorMaps:
         if box not in self.boxes:
             self.boxes.append(box)
         number = self.boxes.index(box)
-        rows = e.pure(f"llvm.load %boxes : {GLOBAL} -> {GLOBAL}", [], "p")
+        rows = e.pure(f"llvm.load %boxes {WHOLE} : {GLOBAL} -> {GLOBAL}", [], "p")
         behind = e.pure(f"llvm.getelementptr %boxes[1] : ({GLOBAL}) -> {GLOBAL}, i64", [], "p")
-        size = e.pure(f"llvm.load {behind} : {GLOBAL} -> i64", [behind])
+        size = e.pure(f"llvm.load {behind} {WHOLE} : {GLOBAL} -> i64", [behind])
         memory = self._word(2 * argument)
         place = [(size, number), (memory, MAP_BYTES)]
         total = ""
