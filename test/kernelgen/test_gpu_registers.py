@@ -58,6 +58,18 @@ def test_words_of_the_schedule_are_read_whole():
     assert "ld.global.b64" in text and not halves
 
 
+@pytest.mark.parametrize("precision", ["f32", "f16"])
+def test_the_walk_keeps_few_values_while_an_rkernel_runs(precision):
+    """Its place, its meetings and where it counts its steps; the number of the thread and of the
+    block, what they are compared with; parameters need no registers.
+    """
+    text = compiled("h200", "sm_90a", precision).text.decode()
+    head, _, walk = text[text.index(".entry veu") :].partition("brx.idx")
+    made = re.findall(r"^\t(?!ld\.param)[a-z]\S+\s+(%r\w+),", head, re.MULTILINE)
+    kept = set(made).intersection(re.findall(r"%r\w+", walk))
+    assert 3 <= len(kept) <= 11, sorted(kept)
+
+
 # -- the emitter
 def test_a_bounded_number_says_how_large_it_is():
     e = SimtEmitter(256, 32, 32, NVIDIA)

@@ -18,6 +18,7 @@ scf.if %leader {
     %short = arith.cmpi slt, %seen, %target : i64
     scf.condition(%short)
   } do {
+    %limit := %control[@@AT_LIMIT] : i64
     @@PAUSE
     %now = @@CLOCK
     @@ELAPSED
@@ -103,9 +104,7 @@ gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
   %c2 = arith.constant 2 : i64
-  %c3 = arith.constant 3 : i64
   %c5 = arith.constant 5 : i64
-  %c6 = arith.constant 6 : i64
   %nowhere = arith.constant -1 : i64
   %line = arith.constant @@LINE : i64
   %end = arith.constant @@OP_END : i64
@@ -118,35 +117,27 @@ gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>
   %leader = arith.cmpi eq, %thread, %c0 : i64
   %before = arith.subi %epoch, %c1 : i64
   %shared = llvm.mlir.addressof @veu_shared : !llvm.ptr<3>
+  %steps := %control[@@AT_STEPS] : !llvm.ptr<1>
+  %own_steps = & %steps[%eu]
   %words := %control[@@AT_WORDS] : !llvm.ptr<1>
   %starts := %control[@@AT_STARTS] : !llvm.ptr<1>
-  %events := %control[@@AT_EVENTS] : !llvm.ptr<1>
-  %totals := %control[@@AT_TOTALS] : !llvm.ptr<1>
-  %steps := %control[@@AT_STEPS] : !llvm.ptr<1>
-  %eus := %control[@@AT_EUS] : i64
-  %meetings := %control[@@AT_MEETINGS] : i64
-  %limit := %control[@@AT_LIMIT] : i64
-  %counters := %control[@@AT_COUNTERS] : i64
-  %last_counter = arith.subi %counters, %c1 : i64
-  %meeting_word = arith.muli %last_counter, %line : i64
-  %meeting = & %events[%meeting_word]
-  %met_before = arith.muli %before, %meetings : i64
   %start := %starts[%eu] : i64
+  %stream = & %words[%start]
 @@MAPS_TEXT
-  %over:3 = scf.while (%at = %start, %met = %met_before, %made = %c0)
-      : (i64, i64, i64) -> (i64, i64, i64) {
-    %op := %words[%at] : i64
-    %more = arith.cmpi ne, %op, %end : i64
-    scf.condition(%more) %at, %met, %made : i64, i64, i64
-  } do {
-  ^instruction(%at: i64, %met: i64, %made: i64):
-    scf.if %leader {
-      %steps[%eu] := relaxed %made
-    }
-    %w = & %words[%at]
+  // Registers are for the rKernels: what is needed again now and then is read where it is needed.
+  %over:4 = scf.while (%w = %stream, %met = %c0, %made = %c0)
+      : (!llvm.ptr<1>, i64, i64) -> (!llvm.ptr<1>, i64, i64, i64) {
     %op := %w[0] : i64
+    %more = arith.cmpi ne, %op, %end : i64
+    scf.condition(%more) %w, %met, %made, %op : !llvm.ptr<1>, i64, i64, i64
+  } do {
+  ^instruction(%w: !llvm.ptr<1>, %met: i64, %made: i64, %op: i64):
+    scf.if %leader {
+      %own_steps[0] := relaxed %made
+    }
+    %made_now = arith.addi %made, %c1 : i64
     %number = arith.index_cast %op : i64 to index
-    %next:2 = scf.index_switch %number -> i64, i64
+    %next:3 = scf.index_switch %number -> !llvm.ptr<1>, i64, i64
     case @@OP_RUN {
       gpu.barrier
       %kernel := %w[1] : i64
@@ -155,6 +146,8 @@ gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>
       %stride := %w[4] : i64
       %n := %w[5] : i64
       %pairs = & %w[6]
+      %pair_words = arith.muli %n, %c2 : i64
+      %behind = & %pairs[%pair_words]
       %record = arith.muli %kernel, %c2 : i64
       %record_word = arith.addi %record, %c2 : i64
       %own_boxes = & %boxes[%record_word]
@@ -163,39 +156,47 @@ gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>
 @@CASES
       default {
       }
-      %pair_words = arith.muli %n, %c2 : i64
-      %size = arith.addi %pair_words, %c6 : i64
-      %behind = arith.addi %at, %size : i64
-      scf.yield %behind, %met : i64, i64
+      scf.yield %behind, %met, %made_now : !llvm.ptr<1>, i64, i64
     }
     case @@OP_WAIT {
       %event := %w[1] : i64
       %wanted := %w[2] : i64
+      %totals := %control[@@AT_TOTALS] : !llvm.ptr<1>
+      %events := %control[@@AT_EVENTS] : !llvm.ptr<1>
       %total := %totals[%event] : i64
       %earlier = arith.muli %total, %before : i64
       %target = arith.addi %earlier, %wanted : i64
       %event_word = arith.muli %event, %line : i64
       %address = & %events[%event_word]
 @@AWAIT_EVENT
-      %behind = arith.addi %at, %c3 : i64
-      scf.yield %behind, %met : i64, i64
+      %behind = & %w[3]
+      scf.yield %behind, %met, %made_now : !llvm.ptr<1>, i64, i64
     }
     case @@OP_SIGNAL {
       %event := %w[1] : i64
+      %events := %control[@@AT_EVENTS] : !llvm.ptr<1>
       %event_word = arith.muli %event, %line : i64
       %address = & %events[%event_word]
 @@SIGNAL_TEXT
-      %behind = arith.addi %at, %c2 : i64
-      scf.yield %behind, %met : i64, i64
+      %behind = & %w[2]
+      scf.yield %behind, %met, %made_now : !llvm.ptr<1>, i64, i64
     }
     case @@OP_BARRIER {
+      %events := %control[@@AT_EVENTS] : !llvm.ptr<1>
+      %counters := %control[@@AT_COUNTERS] : i64
+      %meetings := %control[@@AT_MEETINGS] : i64
+      %eus := %control[@@AT_EUS] : i64
+      %last_counter = arith.subi %counters, %c1 : i64
+      %meeting_word = arith.muli %last_counter, %line : i64
+      %address = & %events[%meeting_word]
+      %met_before = arith.muli %before, %meetings : i64
       %now_met = arith.addi %met, %c1 : i64
-      %target = arith.muli %now_met, %eus : i64
-      %address = & %meeting[0]
+      %met_in_all = arith.addi %met_before, %now_met : i64
+      %target = arith.muli %met_in_all, %eus : i64
 @@SIGNAL_TEXT
 @@AWAIT_ALL
-      %behind = arith.addi %at, %c1 : i64
-      scf.yield %behind, %now_met : i64, i64
+      %behind = & %w[1]
+      scf.yield %behind, %now_met, %made_now : !llvm.ptr<1>, i64, i64
     }
     case @@OP_REPEAT {
       // the words of the body move on, or back to where they began
@@ -208,7 +209,8 @@ gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>
       %again = arith.cmpi slt, %done, %times : i64
       %back = arith.subi %c0, %iteration : i64
       %factor = arith.select %again, %c1, %back : i64
-      %body = arith.subi %at, %length : i64
+      %distance = arith.subi %c0, %length : i64
+      %body = & %w[%distance]
       scf.for %k = %thread to %n step %threads : i64 {
         %k2 = arith.muli %k, %c2 : i64
         %pair = arith.addi %k2, %c5 : i64
@@ -216,10 +218,9 @@ gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>
         %word := %w[%pair] : i64
         %step := %w[%pair_end] : i64
         %moved = arith.muli %step, %factor : i64
-        %place = arith.addi %body, %word : i64
-        %old := %words[%place] : i64
+        %old := %body[%word] : i64
         %new = arith.addi %old, %moved : i64
-        %words[%place] := %new
+        %body[%word] := %new
       }
       %kept = arith.select %again, %done, %c0 : i64
       gpu.barrier
@@ -229,23 +230,19 @@ gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>
       gpu.barrier
       %pairs = arith.muli %n, %c2 : i64
       %size = arith.addi %pairs, %c5 : i64
-      %behind = arith.addi %at, %size : i64
-      %to = arith.select %again, %body, %behind : i64
-      scf.yield %to, %met : i64, i64
+      %behind = & %w[%size]
+      %to = arith.select %again, %body, %behind : !llvm.ptr<1>
+      // this jump is no step
+      scf.yield %to, %met, %made : !llvm.ptr<1>, i64, i64
     }
     default {
       "llvm.intr.trap"() : () -> ()
-      scf.yield %at, %met : i64, i64
+      scf.yield %w, %met, %made_now : !llvm.ptr<1>, i64, i64
     }
-    // the jump of a loop is no step
-    %jump = arith.constant @@OP_REPEAT : i64
-    %counts = arith.cmpi ne, %op, %jump : i64
-    %step_made = arith.extui %counts : i1 to i64
-    %made_now = arith.addi %made, %step_made : i64
-    scf.yield %next#0, %next#1, %made_now : i64, i64, i64
+    scf.yield %next#0, %next#1, %next#2 : !llvm.ptr<1>, i64, i64
   }
   scf.if %leader {
-    %steps[%eu] := relaxed %over#2
+    %own_steps[0] := relaxed %over#2
   }
   gpu.return
 }
