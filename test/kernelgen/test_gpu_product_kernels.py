@@ -13,6 +13,7 @@ from kernel_cases import (
     type_of,
 )
 
+from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.kernel import SimtFeatures
 from rcompiler.kernelgen.simt.product import LEAST_STEPS
 
@@ -197,7 +198,35 @@ def test_a_tile_with_padding_changes_no_bit(precision: str):
     np.testing.assert_array_equal(found[0].view(np.int32), found[1].view(np.int32))
 
 
-every_check = pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_tile_that_does_not_fit_changes_no_bit(precision: str):
+    """Both factors of the tile do not fit the shared memory: smaller parts of it do."""
+    m, n, k = 130, 136, 40
+    a, b = random((m, k)), random((k, n), 1)
+    body = sum_of_products("m, n, k", ("m, k", "k, n", "m, n"), ((m, k), (k, n), (m, n)))
+    found = []
+    for shared in (10 << 10, 163 << 10):
+        features = SimtFeatures(256, shared, units=UNITS, precision=precision)
+        kernel = GpuKernel(
+            body, ["%r"], [a, b], [((m, n), "float32")], Tile((m, n)), features, "contraction"
+        )
+        assert kernel.shared <= shared
+        assert (b"mma.sync" in kernel.text) == (precision != "f32")
+        found += kernel.run()
+    np.testing.assert_array_equal(found[0].view(np.int32), found[1].view(np.int32))
+    close(found[0], factor(a, precision) @ factor(b, precision), 4e-6)
+
+
+@pytest.mark.parametrize("precision", sorted(UNITS))
+def test_shared_memory_that_holds_no_part_is_refused(precision: str):
+    """Multiply-adds would give other bits than matrix units do where there is more of it."""
+    a, b = random((16, 40)), random((40, 8), 1)
+    body = sum_of_products("m, n, k", ("m, k", "k, n", "m, n"), ((16, 40), (40, 8), (16, 8)))
+    features = SimtFeatures(256, 2 << 10, units=UNITS, precision=precision)
+    with pytest.raises(CompilerError, match="2048 of 2048 bytes of shared memory"):
+        GpuKernel(
+            body, ["%r"], [a, b], [((16, 8), "float32")], Tile((16, 8)), features, "contraction"
+        )
 
 
 @every(CHECKS)

@@ -22,7 +22,7 @@ from rcompiler.kernelgen.simt.operand_ring import OperandRing, Starts
 from rcompiler.kernelgen.simt.product import Coordinates, Element, Form, Product
 from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, MOST_VALUES
 from rcompiler.kernelgen.simt.source import Reading
-from rcompiler.kernelgen.simt.workspace import Workspace
+from rcompiler.kernelgen.simt.workspace import Workspace, no_room
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
 
@@ -42,7 +42,8 @@ class MatrixProducts:
         """The part of a tile that is computed at once: one matrix product."""
         batch = form.batch(len(extents))
         found = [1 if d in batch else n for d, n in enumerate(extents)]
-        while self._padded(form, found) > MOST_SUMS * self._e.threads:
+        most = MOST_SUMS * self._e.threads
+        while self._padded(form, found) > most or not self._fits(form, found, tiling):
             largest = max(range(len(found)), key=lambda d: found[d])
             if found[largest] == 1:
                 break
@@ -76,26 +77,40 @@ class MatrixProducts:
         positions = math.prod(extents[d] for d in form.used[factor])
         return -(-positions // (shares[factor] * (ROWS, COLUMNS)[factor]))
 
-    def plan(self, reading: Reading, extents: Sequence[int], tiling: Tiling) -> Product | None:
-        """None if even the smallest part does not fit the shared memory."""
-        form = reading.form
-        assert form.unit is not None
-        shares = self._shares(form, extents)
-        first, second = (self._side(form, k, extents, tiling, shares) for k in (0, 1))
+    def plan(self, reading: Reading, extents: Sequence[int], tiling: Tiling) -> Product:
+        """Of a `box`. CompilerError if not even the smallest part fits the shared memory:
+        multiply-adds instead would give other bits than they do under another tile.
+        """
+        form, product = reading.form, None
+        shares, sides = self._sides(form, extents, tiling)
         tiles = self._tiles(form, extents, shares, 0), self._tiles(form, extents, shares, 1)
-        choices = [s for s in _PARTS if s % _STEPS[form.unit] == 0]
-        for steps in choices:
-            pitches = [_pitch(side, steps) for side in (first, second)]
-            found = self._workspace.operands(
-                self._evaluator, reading, (first, second), pitches, steps
-            )
+        for steps in _parts(form):
+            pitches = [_pitch(side, steps) for side in sides]
+            found = self._workspace.operands(self._evaluator, reading, sides, pitches, steps)
             if found is None:
                 continue
             product = Product(form, found, steps, shares, tiles)
-            values = 4 * math.prod(tiles) + product.fetched(self._e.threads)
-            if values <= MOST_VALUES or steps == choices[-1]:
-                return product
-        return None
+            if 4 * math.prod(tiles) + product.fetched(self._e.threads) <= MOST_VALUES:
+                break
+        if product is None:
+            raise no_room(self._workspace)
+        return product
+
+    def _fits(self, form: Form, extents: Sequence[int], tiling: Tiling) -> bool:
+        """Whether parts of both factors fit the shared memory."""
+        _, sides = self._sides(form, extents, tiling)
+        return any(
+            self._workspace.fits(form, sides, [_pitch(side, steps) for side in sides], steps)
+            for steps in _parts(form)
+        )
+
+    def _sides(
+        self, form: Form, extents: Sequence[int], tiling: Tiling
+    ) -> tuple[tuple[int, int], tuple[Side, Side]]:
+        """The warps along rows and columns, and both factors of a tile."""
+        shares = self._shares(form, extents)
+        first, second = (self._side(form, k, extents, tiling, shares) for k in (0, 1))
+        return shares, (first, second)
 
     def _side(
         self,
@@ -210,6 +225,12 @@ class MatrixProducts:
             f": ({kind}, {kind}, f32) -> {result}"
         )
         return [Val(e.part(name, k, result), "f32") for k in range(4)]
+
+
+def _parts(form: Form) -> list[int]:
+    """Steps that a part may have, the most first."""
+    assert form.unit is not None
+    return [steps for steps in _PARTS if steps % _STEPS[form.unit] == 0]
 
 
 def _pitch(side: Side, steps: int) -> int:

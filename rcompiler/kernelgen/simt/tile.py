@@ -74,10 +74,13 @@ class SimtTileWriter(TileWriter):
         if form is None:
             super().write(piece, ranges, results, outputs)
             return
-        sizes = self._products.box(form, [span.extent or 0 for span in ranges], self._tiling)
 
         def box(own: list[Range]) -> None:
             extents = [span.extent or 0 for span in own]
+            sizes = self._products.box(form, extents, self._tiling)
+            if sizes != extents:  # what is left at the end of a tile may need smaller ones again
+                self._in_boxes(own, sizes, [], box)
+                return
             starts = [span.start for span in own]
             plan = self._products.plan(form, starts, extents, self._tiling)
             if plan is None:
@@ -85,7 +88,7 @@ class SimtTileWriter(TileWriter):
             else:
                 self._write_product(plan, sources, own, outputs)
 
-        self._in_boxes(ranges, sizes, [], box)
+        box(ranges)
 
     def _in_boxes(
         self,

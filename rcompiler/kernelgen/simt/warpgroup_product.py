@@ -32,7 +32,7 @@ from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.strides import Strides, strides_of
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
 from rcompiler.kernelgen.simt.warpgroup import THREADS, Accumulators, descriptor
-from rcompiler.kernelgen.simt.workspace import Workspace
+from rcompiler.kernelgen.simt.workspace import Workspace, no_room
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
 
@@ -88,7 +88,7 @@ class WarpgroupProducts:
     ) -> None:
         self._evaluator, self._e, self._maps = evaluator, emitter, maps
         self._start = -(-workspace.start // ATOM) * ATOM
-        self._room = workspace.room
+        self._workspace = workspace
         self._strides: dict[tuple[object, int], Strides | None] = {}
 
     def multiplies(self, form: Form) -> bool:
@@ -130,11 +130,14 @@ class WarpgroupProducts:
             found[largest] = -(-found[largest] // 2)
         return found
 
-    def plan(
-        self, reading: Reading, extents: Sequence[int], tiling: Tiling
-    ) -> WarpgroupProduct | None:
-        """None if even two parts do not fit the shared memory."""
-        return self._planned(reading.form, extents)
+    def plan(self, reading: Reading, extents: Sequence[int], tiling: Tiling) -> WarpgroupProduct:
+        """Of a `box`. CompilerError if not even two parts of one row and column fit the shared
+        memory: see `MatrixProducts.plan`.
+        """
+        found = self._planned(reading.form, extents)
+        if found is None:
+            raise no_room(self._workspace)
+        return found
 
     def _planned(self, form: Form, extents: Sequence[int]) -> WarpgroupProduct | None:
         sides = self._sides(form, extents)
@@ -157,7 +160,7 @@ class WarpgroupProducts:
             found = WarpgroupProduct(
                 form, (first, second), groups, tiles, columns, chunks, slots, self._start
             )
-            if found.end <= self._room:
+            if found.end <= self._workspace.room:
                 return found
         return None
 
