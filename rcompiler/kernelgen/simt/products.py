@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.region import Generic, element_of
@@ -14,7 +14,6 @@ from rcompiler.kernelgen.simt.product import (
     Coordinates,
     Element,
     Form,
-    Product,
     factors_of,
     form_of,
 )
@@ -25,6 +24,32 @@ from rcompiler.kernelgen.simt.warpgroup_product import WarpgroupProducts
 from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
+
+
+class Planned(Protocol):
+    """How a block computes a tile of a product. end: byte of the workspace behind it."""
+
+    @property
+    def form(self) -> Form: ...
+
+    @property
+    def end(self) -> int: ...
+
+
+class Unit(Protocol):
+    """Computes products of one kind. A `product` is one that its `plan` made."""
+
+    def box(self, form: Form, extents: Sequence[int], tiling: Tiling) -> list[int]:
+        """The part of a tile that is computed at once; of such a part, itself."""
+
+    def plan(self, reading: Reading, extents: Sequence[int], tiling: Tiling) -> Planned | None:
+        """Of a part. None if each thread had better compute its own sums, whose bits are those."""
+
+    def elements(self, product: Any, rank: int) -> list[Element]:
+        """Every sum of a thread; rank: of the result."""
+
+    def sums(self, product: Any, reading: Reading, begin: Sequence[Val]) -> list[Val]:
+        """The sums of a thread; begin: what they start with."""
 
 
 class Products:
@@ -64,7 +89,7 @@ class Products:
         unit = self._precision if unit == "f32" else unit
         return unit if unit in self._units else None
 
-    def _of(self, form: Form) -> Any:
+    def _of(self, form: Form) -> Unit:
         """Who computes a product: by the operator and the device, whatever the tile."""
         if form.unit is None:
             return self._scalar
@@ -78,7 +103,7 @@ class Products:
 
     def plan(
         self, form: Form, starts: Sequence[Linear], extents: Sequence[int], tiling: Tiling
-    ) -> Product | None:
+    ) -> Planned | None:
         """starts, extents: of the tile. None if each thread had better compute its part of it by
         itself.
         """
@@ -87,12 +112,12 @@ class Products:
             self._e.shared = max(self._e.shared, product.end)
         return product
 
-    def elements(self, product: Product, rank: int) -> list[Element]:
+    def elements(self, product: Planned, rank: int) -> list[Element]:
         """Every sum of a thread; rank: of the result."""
         return self._of(product.form).elements(product, rank)
 
     def sums(
-        self, product: Product, starts: Sequence[Linear], positions: Sequence[Coordinates]
+        self, product: Planned, starts: Sequence[Linear], positions: Sequence[Coordinates]
     ) -> list[Val]:
         """The sums of a thread, which are those at `positions` of the root's result; starts: of the
         tile.

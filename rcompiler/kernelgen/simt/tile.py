@@ -15,8 +15,8 @@ from rcompiler.kernelgen.boxes import step_cover
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.region import Piece
 from rcompiler.kernelgen.simt.emitter import ACCESS, SimtEmitter
-from rcompiler.kernelgen.simt.product import Element, Form, Product, product_root
-from rcompiler.kernelgen.simt.products import Products
+from rcompiler.kernelgen.simt.product import Element, Form, product_root
+from rcompiler.kernelgen.simt.products import Planned, Products
 from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, halved
 from rcompiler.kernelgen.simt.source import is_multiple
 from rcompiler.kernelgen.tile import Leaf, Source, TileWriter
@@ -130,7 +130,7 @@ class SimtTileWriter(TileWriter):
 
     def _write_product(
         self,
-        plan: Product,
+        plan: Planned,
         sources: Sequence[Source],
         ranges: list[Range],
         outputs: Sequence[Buffer],
@@ -149,7 +149,7 @@ class SimtTileWriter(TileWriter):
 
     def _write_sums(
         self,
-        plan: Product,
+        plan: Planned,
         starts: list[Linear],
         sources: Sequence[Source],
         elements: Sequence[Element],
