@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import filterfalse
 from textwrap import indent
 
 from torch_mlir import ir
@@ -15,9 +14,8 @@ from rcompiler.codegen.amdgcn import amdgcn, amdgcn_object
 from rcompiler.codegen.cubin import assemble_parts
 from rcompiler.codegen.cuda_tools import find_tool
 from rcompiler.codegen.llvm_ir import llvm_ir
-from rcompiler.codegen.ptx import PtxModule, check
+from rcompiler.codegen.ptx import check
 from rcompiler.codegen.ptx_parts import PtxParts, joined
-from rcompiler.codegen.ptxas import assemble
 from rcompiler.device.model import Device
 from rcompiler.device.occupancy import BlockNeeds, co_resident, occupancy
 from rcompiler.device.record import to_option
@@ -77,8 +75,9 @@ class GpuGeneration:
         """precision: how factors of f32 are multiplied."""
         self._device, self._context = device, module.context
         self._names = list(read_kernels(module.operation))
-        lower = GpuToNvvm if device.kind == "cuda" else GpuToRocdl
-        self._lower = lower(device.level_name)
+        # AMD's code of a kernel says how many registers all that it calls takes
+        self._apart = device.kind == "cuda"
+        self._lower = (GpuToNvvm if self._apart else GpuToRocdl)(device.level_name)
         write = VdeviceToGpu(to_option(device), precision=precision, entry=False)
         stages = [("gpu", str(write)), ("llvm", str(self._lower))]
         self._codes = KernelCodes(module, stages, self._made)
@@ -117,36 +116,26 @@ class GpuGeneration:
             main = ir.Module.parse(text)
             stages = {"gpu": completed(main, gathered(codes, "gpu"))}
             runner(str(self._lower), self._context)(main)
-            define(main, gathered(filterfalse(self._apart, codes), "llvm"))
-            make = self._nvidia if self._device.kind == "cuda" else self._amd
-            made = make(main, codes, machine_code, begin)
-            apart = gathered(filter(self._apart, codes), "llvm")
-            stages["llvm"] = completed(main, apart)
+            functions = gathered(codes, "llvm")
+            stages["llvm"] = completed(main, functions)
+            if self._apart:
+                made = self._nvidia(main, machine_code, begin)
+            else:
+                define(main, functions)
+                made = self._amd(main, machine_code, begin)
         needs = BlockNeeds(THREADS, made.registers or 0, shared + made.shared)
         check_resident(self._device, needs, blocks)
         chip = self._device.level_name
         image = GpuImage(made.text, made.machine, chip, ENTRY, THREADS, shared, boxes)
         return GpuCode(image, stages, made)
 
-    def _apart(self, code: KernelCode) -> bool:
-        """Whether an rKernel is a part of its own. Those that multiply boxes are inlined where they
-        are called; and AMD's code says how many registers all that it calls takes.
-        """
-        return self._device.kind == "cuda" and BOXES not in code.attributes
-
     def _made(self, number: int, code: KernelCode) -> None:
-        if self._apart(code):
+        if self._apart:
             self._parts.add(number, code.llvm_ir)
 
-    def _nvidia(
-        self,
-        main: ir.Module,
-        codes: Sequence[KernelCode],
-        machine_code: bool,
-        begin: Callable[[str], None],
-    ) -> Made:
+    def _nvidia(self, main: ir.Module, machine_code: bool, begin: Callable[[str], None]) -> Made:
         begin("ptx")
-        self._parts.add(len(codes), llvm_ir(main.body.operations[0].operation))
+        self._parts.add(len(self._names), llvm_ir(main.body.operations[0].operation))
         parts = self._parts.all()
         text = joined(parts)
         check(text)
@@ -154,23 +143,13 @@ class GpuGeneration:
         if not machine_code or not find_tool("ptxas"):
             return Made(code)
         begin("ptxas")
-        chip = self._device.level_name
-        if all(map(self._apart, codes)):
-            cubin = assemble_parts(chip, parts, ENTRY)
-        else:  # ptxas serialises wgmma in a kernel that calls what is assembled elsewhere (C7509)
-            cubin = assemble(PtxModule(chip, code))
+        cubin = assemble_parts(self._device.level_name, parts, ENTRY)
         kernel = cubin.kernel(ENTRY)
         spilled = {f.name: f.spill_stores for f in cubin.functions}
         tools = {"ptxas": cubin.assembler}
         return Made(code, cubin.code, kernel.registers, kernel.shared_bytes, spilled, tools)
 
-    def _amd(
-        self,
-        main: ir.Module,
-        codes: Sequence[KernelCode],
-        machine_code: bool,
-        begin: Callable[[str], None],
-    ) -> Made:
+    def _amd(self, main: ir.Module, machine_code: bool, begin: Callable[[str], None]) -> Made:
         begin("amdgcn")
         code = amdgcn(main)
         kernel = code.kernels[ENTRY]

@@ -3,7 +3,9 @@
 ptxas takes time by the square of the number of functions that a kernel calls, as it gives all of
 them registers together (measured with 140 rKernels: 18 s, and 4 s for all of them apart). What it
 finds together it also finds apart where a function need not keep its caller's registers
-(`_PRESERVED`); so that the caller keeps what it needs in memory during a call.
+(`_PRESERVED`), so that the caller keeps what it needs in memory during a call. And wgmma is not
+serialised in a function that is assembled apart, other than in one that is assembled with its
+caller (C7510).
 """
 
 from __future__ import annotations

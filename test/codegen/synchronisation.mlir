@@ -21,6 +21,13 @@
 // CHECK-NOT:   .nc
 // CHECK:       brx.idx
 
+// A signal: behind a barrier, a release and a relaxed count by one thread.
+// CHECK:       bar.sync 0;
+// CHECK:       @%p{{[0-9]+}} bra $L__BB{{[0-9_]+}};
+// ANY:         fence.acq_rel.gpu;
+// SM90:        fence.release.gpu;
+// CHECK-NEXT:  atom.global.add.u64 %rd{{[0-9]+}}, [%rd{{[0-9]+}}], 1;
+
 // A meeting of all blocks: a barrier of this one, a release, a count; then looks until all have come, by one thread.
 // CHECK:       bar.sync 0;
 // CHECK:       @%p{{[0-9]+}} bra $L__BB{{[0-9_]+}};
@@ -46,11 +53,8 @@
 // CHECK:       sub.s64 %rd{{[0-9]+}}, %rd{{[0-9]+}}, %[[SINCE2]];
 // CHECK:       call.uni give_up,
 
-// A signal: behind a barrier, a release and a relaxed count by one thread.
-// ANY:         fence.acq_rel.gpu;
-// SM90:        fence.release.gpu;
-// CHECK-NEXT:  atom.global.add.u64 %rd{{[0-9]+}}, [%rd{{[0-9]+}}], 1;
-// CHECK-NOT:   {{(fence|membar|red|ld.acquire)[.]}}
+// And nothing else.
+// CHECK-NOT:   {{(atom|fence|membar|red|ld.acquire)[.]}}
 // CHECK:       trap;
 
 // The same on AMD GPUs, whose barriers leave stores in flight: every thread releases what it wrote, and waits for that,
@@ -73,18 +77,13 @@
 // AMD-NEXT:    s_barrier
 // GFX942:      buffer_wbl2 sc1
 // AMD:         s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)
-// AMD:         global_atomic_add_x2 v{{[0-9]+}}, v{{.*}}, s{{.*}} offset:-32
+// AMD:         global_atomic_add_x2 v[[[MEETING:[0-9]+]]:{{.*}}, v{{.*}}, off offset:-32
 // AMD:         s_memrealtime s[[[SINCE:[0-9]+]]:
 // GFX90A-NEXT: global_load_dwordx2 {{.*}} offset:-32 glc
 // GFX942-NEXT: global_load_dwordx2 {{.*}} offset:-32 sc1
 // AMD-NEXT:    s_waitcnt vmcnt(0)
 // GFX90A-NEXT: buffer_wbinvl1_vol
 // GFX942-NEXT: buffer_inv sc1
-// AMD:         s_sleep 1
-// AMD-NEXT:    s_memrealtime s[[[NOW:[0-9]+]]:
-// AMD:         s_sub_u32 s[[NOW]], s[[NOW]], s[[SINCE]]
-// AMD:         s_mul_i32 s[[NOW]], s[[NOW]], 10
-// AMD:         give_up@rel32
 
 // A signal.
 // GFX942:      buffer_wbl2 sc1
@@ -92,15 +91,32 @@
 // AMD-NEXT:    s_barrier
 // GFX942:      buffer_wbl2 sc1
 // AMD:         s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)
-// AMD-NEXT:    global_atomic_add_x2
+// AMD:         global_atomic_add_x2
 
-// A wait.
+// A wait: looks, and looks again after a sleep.
+// GFX90A:      global_load_dwordx2 {{.*}} glc
+// GFX942:      global_load_dwordx2 {{.*}} sc1
+// AMD-NEXT:    s_waitcnt vmcnt(0)
+// GFX90A-NEXT: buffer_wbinvl1_vol
+// GFX942-NEXT: buffer_inv sc1
 // GFX90A:      global_load_dwordx2 {{.*}} glc
 // GFX942:      global_load_dwordx2 {{.*}} sc1
 // AMD-NEXT:    s_waitcnt vmcnt(0)
 // GFX90A-NEXT: buffer_wbinvl1_vol
 // GFX942-NEXT: buffer_inv sc1
 // AMD:         s_sleep 1
+// AMD:         give_up@rel32
+
+// That of the meeting.
+// GFX90A:      global_load_dwordx2 {{.*}}, v[[[MEETING]]:{{.*}} offset:-32 glc
+// GFX942:      global_load_dwordx2 {{.*}}, v[[[MEETING]]:{{.*}} offset:-32 sc1
+// AMD-NEXT:    s_waitcnt vmcnt(0)
+// GFX90A-NEXT: buffer_wbinvl1_vol
+// GFX942-NEXT: buffer_inv sc1
+// AMD:         s_sleep 1
+// AMD-NEXT:    s_memrealtime s[[[NOW:[0-9]+]]:
+// AMD:         s_sub_u32 s[[NOW]], s[[NOW]], s[[SINCE]]
+// AMD:         s_mul_i32 s[[NOW]], s[[NOW]], 10
 // AMD:         give_up@rel32
 // AMD-NOT:     {{(buffer_wbl2|global_atomic)}}
 // AMD:         .amdhsa_kernel veu

@@ -42,15 +42,17 @@ SYNCHRONISES = frozenset(
     "bar barrier fence membar atom red ld st ldu tex tld4 suld sust sured multimem mbarrier "
     "nanosleep trap griddepcontrol elect vote match activemask".split()
 )
-# Of products whose factors come in boxes: they are part of the persistent kernel.
+# Of the entry where factors of products come in boxes: their maps.
+MAPS = "fence.proxy.tensormap::generic.acquire.sys"
+# Of these products.
 BOXES = {
     "fence.mbarrier_init.release.cluster",
     "fence.proxy.async",
-    "fence.proxy.tensormap::generic.acquire.sys",
     "mbarrier.arrive.expect_tx.shared.b64",
     "mbarrier.init.shared.b64",
     "mbarrier.inval.shared.b64",
     "mbarrier.try_wait.parity.shared.b64",
+    "trap",
 }
 GIVEN_BACK = "mbarrier.arrive.shared.b64"  # a buffer: where there are more parts than buffers
 PLAIN = re.compile(r"(ld|st)\.(global|shared|param)(\.v[248])?\.[bfsu]\d+")
@@ -91,12 +93,6 @@ def forms(found: Module, function: str) -> Counter[str]:
     return Counter(word for word in every if not PLAIN.fullmatch(word))
 
 
-def inlined(gpu: str) -> list[str]:
-    """The texts of functions that are part of the persistent kernel."""
-    parts = re.split(r"^    (?=(?:gpu|func)\.func )", gpu, flags=re.MULTILINE)
-    return [part for part in parts if "attributes {always_inline}" in part.partition("\n")[0]]
-
-
 def rkernels(found: Module) -> list[str]:
     return [name for name in found.functions if name not in (ENTRY, "give_up")]
 
@@ -110,15 +106,8 @@ def test_the_persistent_kernel_has_the_forms_that_its_text_says(name, chip, prec
         for word, (words, times) in SAID.items()
     }
     assert min(wanted.values()) > 0
-    counted, boxes = forms(module(name, chip, precision), ENTRY), inlined(gpu)
-    assert bool(boxes) == ("wgmma" in gpu)
-    if boxes:
-        for word in ("bar.sync 0", "trap"):
-            assert counted.pop(word) > wanted.pop(word)
-        there = {word: counted.pop(word, 0) for word in (*BOXES, GIVEN_BACK)}
-        assert min(there[word] for word in BOXES) > 0
-        given_back = sum(own.count("nvvm.mbarrier.arrive %") for own in boxes)
-        assert (there[GIVEN_BACK] > 0) == (given_back > 0)
+    counted = forms(module(name, chip, precision), ENTRY)
+    assert counted.pop(MAPS, 0) == gpu.count("nvvm.fence.proxy.acquire") == ("wgmma" in gpu)
     assert counted == wanted
 
 
@@ -142,6 +131,10 @@ def test_rkernels_synchronise_the_threads_of_their_block_only(name, chip, precis
     for kernel in kernels:
         counted = forms(found, kernel)
         text, threads = said(gpu, kernel), found.functions[ENTRY].threads
+        if "wgmma" in text:
+            there = {word: counted.pop(word, 0) for word in (*BOXES, GIVEN_BACK)}
+            assert min(there[word] for word in BOXES) > 0
+            assert (there[GIVEN_BACK] > 0) == ("nvvm.mbarrier.arrive %" in text)
         assert {word for word in counted if not is_barrier(word, threads)} == set()
         # loops may be unrolled, and the ways of a branch share what all of them begin with
         assert counted.total() >= text.count("gpu.barrier") or "scf.if" in text

@@ -426,8 +426,7 @@
 // at any multiple of 16 bytes: the second dim of a tensor map is the address.
 // CHECK:       gpu.module @rcompiler attributes {rcompiler.boxes = [array<i64: 0, 0, 2, 128, 3, 256, 2147483648, 128, 16, 512, 64, 1, 128>, array<i64: 0, 1, 2, 128, 3, 128, 2147483648, 256, 16, 256, 64, 1, 64>], rcompiler.shared = 131136 : i64}
 // CHECK:         llvm.mlir.global external @veu_shared() {addr_space = 3 : i32, alignment = 1024 : i64
-// The function is part of the kernel: warpgroups would wait for each product where a call has them.
-// CHECK-LABEL: func.func private @k_boxes({{.*}} attributes {always_inline}
+// CHECK-LABEL: func.func private @k_boxes({{.*}} attributes {no_inline}
 // What others have written to shared memory is done, the counters are made, and one thread asks for the first parts: of
 // four buffers.
 // CHECK:       nvvm.fence.proxy {kind = #nvvm.proxy_kind<async>}

@@ -90,11 +90,8 @@ class SimtKernelWriter(KernelWriter):
         return evaluator
 
     def _attributes(self) -> str:
-        """A call of its own: registers are allocated, and reported, for each rKernel by itself. But
-        warpgroups would wait for each product before they start the next one if a function that is
-        called had them (ptxas, C7510).
-        """
-        return f"attributes {{{'always_inline' if self.boxes else 'no_inline'}}} "
+        """A call of its own: registers are allocated, and reported, for each rKernel by itself."""
+        return "attributes {no_inline} "
 
     @property
     def shared(self) -> int:

@@ -45,21 +45,22 @@ class Accumulators:
         self._type = f"!llvm.struct<({', '.join(['f32'] * self._count)})>"
 
     def pack(self, values: Sequence[Val]) -> Val:
-        """Sums as one value."""
-        e = self._e
-        name = e.pure(f"llvm.mlir.undef : {self._type}", [])
-        for k, value in enumerate(values):
-            into = e.define(e.fresh())
-            e.line(f"{into} = llvm.insertvalue {value.name}, {name}[{k}] : {self._type}")
-            name = into
-        return Val(name, self._type)
+        """Sums as one value. They are in registers from here on: LLVM would write constants behind
+        the fence, and ptxas serialises products whose registers were written behind it.
+        """
+        return Val(self._held([value.name for value in values]), self._type)
 
     def unpack(self, packed: Val) -> list[Val]:
         """The sums, which nothing may read in front of here: the compiler does not know that the
         products are made later.
         """
         e, count = self._e, self._count
-        values = [e.part(packed.name, k, self._type) for k in range(count)]
+        made = self._held([e.part(packed.name, k, self._type) for k in range(count)])
+        return [Val(e.part(made, k, self._type), "f32") for k in range(count)]
+
+    def _held(self, values: Sequence[str]) -> str:
+        """The values, as the compiler must have them here."""
+        e, count = self._e, self._count
         kinds = ", ".join(["f32"] * count)
         constraints = ",".join(["=f"] * count + [str(k) for k in range(count)])
         made = e.define(e.fresh())
@@ -67,7 +68,7 @@ class Accumulators:
             f'{made} = llvm.inline_asm has_side_effects "", "{constraints}" {", ".join(values)} : '
             f"({kinds}) -> {self._type}"
         )
-        return [Val(e.part(made, k, self._type), "f32") for k in range(count)]
+        return made
 
     def multiply(self, sums: Val, left: str, right: str, turned: bool, turned_right: bool) -> Val:
         """Start to add the product of two matrices; turned: whose lines have positions."""
