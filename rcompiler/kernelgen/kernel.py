@@ -153,7 +153,7 @@ class KernelWriter:
             self._partial(dim + 1, grid, [*ranges, Range(start, extent, end)], outputs)
 
         last = size - (tiling.grid[dim] - 1) * tile
-        if last == tile:
+        if last == tile or self._hangs_over():
             go(tile, start + tile)
         elif not self._needs_extent(dim):
             limit, bound = e.index(start + tile), e.index(Linear(size))
@@ -167,6 +167,10 @@ class KernelWriter:
                 return []
 
             e.branch(is_last, lambda: side(last), lambda: side(tile))
+
+    def _hangs_over(self) -> bool:
+        """Whether the last tile is as large as the others here, and `_write_piece` cuts it off."""
+        return False
 
     def _needs_extent(self, dim: int) -> bool:
         """Whether several coordinates of a result dim are computed together."""

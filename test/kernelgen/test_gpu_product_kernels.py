@@ -198,6 +198,30 @@ def test_a_tile_with_padding_changes_no_bit(precision: str):
     np.testing.assert_array_equal(found[0].view(np.int32), found[1].view(np.int32))
 
 
+def test_tiles_that_are_cut_to_the_same_extent_share_their_code():
+    """Those at both ends of an image with padding: the one at the end holds 5 rows, as the first
+    does beside its padding. What is of the last tile is not written for the others, too.
+    """
+    a, b = random((16, 21)), random((21, 8), 1)
+    product = sum_of_products("m, n, k", ("m, k", "k, n", "m, n"), ((16, 21), (21, 8), (16, 8)))
+    body = f"""{product}
+      %p = tensor.pad %r low[1, 0] high[0, 0] {{
+      ^bb0(%i: index, %j: index):
+        tensor.yield %zero : f32
+      }} : {type_of((16, 8))} to {type_of((17, 8))}"""
+    features = SimtFeatures(64, 24 << 10)
+
+    def kernel(tile: Tile) -> GpuKernel:
+        return GpuKernel(
+            body, ["%p"], [a, b], [((17, 8), "float32")], tile, features, "contraction"
+        )
+
+    whole, cut = kernel(Tile((17, 8))), kernel(Tile((17, 8), [6, 8]))
+    barriers = [one.source.count("gpu.barrier") for one in (whole, cut)]
+    assert barriers[1] == 2 * barriers[0] > 0
+    np.testing.assert_array_equal(whole.run()[0], cut.run()[0])
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_tile_that_does_not_fit_changes_no_bit(precision: str):
     """Both factors of the tile do not fit the shared memory: smaller parts of it do."""

@@ -6,7 +6,7 @@ ways: the first ones are cut off below, the last ones above, and those beside th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 
@@ -40,3 +40,11 @@ def cases(tile: int, size: int, low: int, high: int) -> Iterator[Case]:
         found = case
     if found and found.extent:
         yield found
+
+
+def by_extent(found: Iterable[Case]) -> list[list[Case]]:
+    """Cases that the same code does, each of them in their order: it begins elsewhere."""
+    groups: dict[int, list[Case]] = {}
+    for case in found:
+        groups.setdefault(case.extent, []).append(case)
+    return list(groups.values())

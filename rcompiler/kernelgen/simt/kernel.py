@@ -22,7 +22,7 @@ from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.evaluate import Buffer
 from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.region import Generic, Piece, element_of, shape_of
-from rcompiler.kernelgen.simt.clipping import Case, cases
+from rcompiler.kernelgen.simt.clipping import Case, by_extent, cases
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, WHOLE, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.product import is_product
@@ -112,6 +112,12 @@ class SimtKernelWriter(KernelWriter):
         """
         return self._multiplies or super()._needs_extent(dim)
 
+    def _hangs_over(self) -> bool:
+        """Products are cut off together with what lies beside their piece: see `_in_cases`."""
+        whole = not self._stages and not self._walked
+        rank = len(self._tiling.tile)
+        return self._multiplies and whole and all(len(shape_of(r)) == rank for r in self._results)
+
     def _grid_position(self, number: Linear) -> list[Linear]:
         """As `KernelWriter._grid_position`, of a number that is known to be small."""
         tasks = math.prod(self._tiling.grid)
@@ -179,22 +185,47 @@ class SimtKernelWriter(KernelWriter):
             if clipped.extent is None or clipped.extent > 0:
                 self._in_cases(piece, ranges, [*done, clipped], shape, write)
             return
-        step = 1 if d in self._walked else tile
-        for case in cases(step, shape[d], piece.low[d], piece.high[d]):
-            if extent < step and case.end < shape[d] or case.extent > extent:
-                continue  # of the last tile, or of the others, only
-            start = own.start + case.skipped
+        step, size = 1 if d in self._walked else tile, shape[d]
+        found, is_last = list(cases(step, size, piece.low[d], piece.high[d])), extent < step
+        if size % step and not self._hangs_over():  # the last tile is written apart from the others
+            last = size - size % step
+            found = [c for c in found if (c.end > last if is_last else c.begin < last)]
+        for group in by_extent(found):
 
-            def within(case: Case = case, start: Linear = start) -> None:
-                span = Range(start, case.extent, start + case.extent)
+            def within(group: list[Case] = group) -> None:
+                start, extent = own.start + self._skipped(group, own.start), group[0].extent
+                span = Range(start, extent, start + extent)
                 self._in_cases(piece, ranges, [*done, span], shape, write)
 
-            tests = []
-            if case.begin > 0 and extent == step:
-                tests.append(self._compared("sge", own.start, case.begin))
-            if case.end < shape[d]:
-                tests.append(self._compared("slt", own.start, case.end))
-            e.only(e.all_of(tests), within)
+            e.only(None if is_last else self._is_in(group, own.start, size), within)
+
+    def _is_in(self, group: list[Case], start: Linear, size: int) -> str | None:
+        """An i1: is the tile at `start` one of these cases? None: it always is."""
+        e, total = self._simt, ""
+        for case in group:
+            above = self._compared("sge", start, case.begin) if case.begin > 0 else None
+            below = self._compared("slt", start, case.end) if case.end < size else None
+            own = e.all_of([above, below])
+            if own is None:
+                return None
+            total = e.pure(f"arith.ori {total}, {own} : i1", [total, own]) if total else own
+        return total
+
+    def _skipped(self, group: list[Case], start: Linear) -> Linear:
+        """Coordinates of the tile in front of the piece, in one of these cases."""
+        e, [*others, last] = self._simt, group
+        unit = math.gcd(*(case.skipped for case in group))
+        if all(case.skipped == last.skipped for case in others):
+            return Linear(last.skipped)
+        name = e.index(Linear(last.skipped // unit))
+        for case in reversed(others):
+            own, here = (
+                e.index(Linear(case.skipped // unit)),
+                self._compared("slt", start, case.end),
+            )
+            name = e.pure(f"arith.select {here}, {own}, {name} : i64", [here, own, name])
+        e.ranges[name] = max(case.skipped for case in group) // unit + 1
+        return Linear.of(name, unit)
 
     def _compared(self, how: str, value: Linear, bound: int) -> str:
         e = self._simt
