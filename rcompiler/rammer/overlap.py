@@ -42,7 +42,7 @@ class Shares:
     def __len__(self) -> int:
         return len(self.first)
 
-    def pick(self, which: Ints) -> "Shares":
+    def pick(self, which: Ints | slice) -> "Shares":
         """Only some of the ranges."""
         first, count, stride = self.first[which], self.count[which], self.stride[which]
         return Shares(self.grid, self.access, self.base, first, count, stride)
@@ -71,7 +71,15 @@ class Shares:
         order = np.argsort(ranges[:, 0], kind="stable")
         return owner[index][order], ranges[order]
 
-    @property
+    @cached_property
+    def key(self) -> bytes:
+        """Equal for equal shares, up to their base."""
+        key = hashlib.blake2b(repr((self.grid, self.access)).encode())
+        for column in (self.first, self.count, self.stride):
+            key.update(np.ascontiguousarray(column).data)
+        return key.digest()
+
+    @cached_property
     def end(self) -> int:
         """First byte address behind the tensor."""
         return self.base + self.access.bytes
@@ -95,7 +103,7 @@ class Overlaps:
     """`overlapping` with a memory: layers repeat, and so do their kernels and splits."""
 
     def __init__(self) -> None:
-        self._known: dict[bytes, tuple[Ints, Ints]] = {}
+        self._known: dict[tuple[bytes, bytes, int], tuple[Ints, Ints]] = {}
 
     def __call__(self, a: Shares, b: Shares) -> Bools:
         """(len(a), len(b)): which ranges touch a common byte."""
@@ -107,18 +115,15 @@ class Overlaps:
         """Those pairs alone: indices (k,) and (k,); read-only."""
         if a.base >= b.end or b.base >= a.end:
             return _NONE, _NONE
-        key = hashlib.blake2b(repr((a.grid, a.access, b.grid, b.access, a.base - b.base)).encode())
-        for s in (a, b):
-            key.update(len(s).to_bytes(8, "little"))
-            for column in (s.first, s.count, s.stride):
-                key.update(np.ascontiguousarray(column).data)
-        known = self._known.get(key.digest())
+        key = (a.key, b.key, a.base - b.base)
+        known = self._known.get(key)
         if known is None:
-            known = overlapping(a, b)
+            # the boxes are not kept with shares that are
+            known = overlapping(a.pick(slice(None)), b.pick(slice(None)))
             for column in known:
                 column.flags.writeable = False
             if len(known[0]) <= KEEP:
-                self._known[key.digest()] = known
+                self._known[key] = known
         return known
 
 

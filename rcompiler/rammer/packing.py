@@ -5,6 +5,7 @@ from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rcompiler.rammer.layout import aligned
 from rcompiler.rammer.placement import Placement
@@ -49,7 +50,7 @@ class Packing:
     def conflicts(self) -> list[Ints]:
         """For each block those that must not share bytes with it."""
         order = np.argsort(self.last, kind="stable")
-        all_ends, all_starts = self.ends[order], self.starts[order]
+        all_ends, all_starts = distinct_clocks(self.ends[order], self.starts[order])
         # (eus, n): numpy joins the EUs of many blocks at once, and those of one block one by one
         by_eu = np.ascontiguousarray(all_ends.T), np.ascontiguousarray(all_starts.T)
         left: list[Ints] = []
@@ -120,15 +121,18 @@ class Packing:
         best: tuple[list[int], int] | None = None
         for order in self.orders():
             for choose in (_first_fit, _best_fit):
-                found = self._pack(order, choose, aligned(bound))
-                if best is None or found[1] < best[1]:
-                    best = found
+                most = _FAR if best is None else best[1]
+                best = self._pack(order, choose, aligned(bound), most) or best
+                assert best is not None  # none is as large as _FAR
                 if best[1] <= aligned(bound):
                     return best
         assert best is not None
         return best
 
-    def _pack(self, order: list[int], choose: "Choose", limit: int) -> tuple[list[int], int]:
+    def _pack(
+        self, order: list[int], choose: "Choose", limit: int, most: int
+    ) -> tuple[list[int], int] | None:
+        """A plan of less than `most` bytes; blocks that go beyond `limit` are stacked."""
         offset = np.full(self.n, -1, np.int64)
         peak = 0
         for i in order:
@@ -139,34 +143,57 @@ class Packing:
                 place = 0
             else:
                 start = offset[others]
-                sort = np.argsort(start, kind="stable")
+                sort = start.argsort(kind="stable")
+                others = others[sort]
                 ends, gaps = np.zeros((2, len(sort) + 1), np.int64)
-                np.maximum.accumulate((start + self.size[others])[sort], out=ends[1:])
                 gaps[:-1], gaps[-1] = start[sort], _FAR
+                np.maximum.accumulate(gaps[:-1] + self.size[others], out=ends[1:])
+                starts = gaps.copy()
                 gaps -= ends
                 fits = (gaps >= size).nonzero()[0]
                 place = int(ends[choose(fits, gaps)])
                 if place + size > limit:
-                    place = self._stack(i, others, start, place)
+                    place = self._stack(i, others, starts, ends, place)
             offset[i] = place
             peak = max(peak, place + size)
-        return offset.tolist(), peak
+            if peak >= most and self._work > BUDGET:
+                return None  # before, what it would still compare is known to later ones
+        return (offset.tolist(), peak) if peak < most else None
 
-    def _stack(self, i: int, others: Ints, start: Ints, place: int) -> int:
-        """A lower place for block i at the start of others that it may be stacked on."""
-        size = int(self.size[i])
-        end = start + self.size[others]
-        tried = 0
-        for low in np.unique(start[start < place]).tolist():
-            hit = (start < low + size) & (low < end)
-            if (start[hit] != low).any():
-                continue
-            if all(self.stackable(i, j) for j in others[hit].tolist()):
-                return low
-            tried += 1
-            if tried == TRIES:
-                break
+    def _stack(self, i: int, others: Ints, starts: Ints, ends: Ints, place: int) -> int:
+        """A lower place for block i at the start of others that it may be stacked on.
+
+        others: (n,) in the order of their starts; starts: (n + 1,) of them, and one behind all;
+        ends: (n + 1,) of all before each.
+        """
+        first = np.flatnonzero(starts[1:] != starts[:-1])[:-1] + 1
+        first = np.append(0, first)  # of those with one start, the first
+        behind = np.append(first[1:], len(others))
+        low = starts[first]
+        # what starts before is over there, what starts later does so behind the block
+        alone = (ends[first] <= low) & (low + self.size[i] <= starts[behind]) & (low < place)
+        for number in np.flatnonzero(alone)[:TRIES].tolist():
+            hit = others[first[number] : behind[number]]
+            if all(self.stackable(i, j) for j in hit[self.size[hit] > 0].tolist()):
+                return int(low[number])
         return place
+
+
+def distinct_clocks(
+    ends: NDArray[np.int32], starts: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """The same comparisons of ends with starts, with fewer columns than there are EUs.
+
+    ends, starts: (n, eus), as in `Lives`. Only the order in time of what one EU does is compared,
+    and that is the same for many EUs: they get their shares of the same operators in turn.
+    """
+    columns: dict[bytes, NDArray[np.int32]] = {}
+    for own_ends, own_starts in zip(ends.T, starts.T, strict=True):
+        times, rank = np.unique(own_ends, return_inverse=True)
+        column = np.concatenate([rank, np.searchsorted(times, own_starts, side="right") - 1])
+        columns.setdefault(column.tobytes(), column.astype(np.int32))
+    both = np.stack([*columns.values()], axis=1)
+    return both[: len(ends)], both[len(ends) :]
 
 
 Choose = Callable[[Ints, Ints], int]

@@ -14,6 +14,7 @@ from rcompiler.rammer.program import Buffer, Program, Run
 from rcompiler.rammer.regions import Ints
 
 Space = tuple[str, int]
+KEPT = 1 << 10  # operands whose shares are kept: values near one another are compared in turn
 
 
 def derive_graph(programs: Sequence[Program], kernels: Sequence[Kernel]) -> Graph:
@@ -82,15 +83,24 @@ class Placement:
     runs: dict[str, OperatorRuns]
     place: dict[str, tuple[Space, int]]
     touching: Overlaps = field(default_factory=Overlaps)
+    _shares: dict[tuple[str, int], Shares] = field(default_factory=dict, init=False, repr=False)
 
     def shares(self, operator: str, operand: int, which: Ints | None = None) -> Shares:
         """Bytes touched through an operand (inputs, then outputs) by the runs of an operator."""
+        found = self._shares.get((operator, operand))
+        if found is None:
+            if len(self._shares) == KEPT:
+                self._shares.clear()
+            found = self._shares[operator, operand] = self._made(operator, operand)
+        return found if which is None else found.pick(which)
+
+    def _made(self, operator: str, operand: int) -> Shares:
         mine = self.runs[operator]
         op = mine.operator
         name = (*op.inputs, *op.outputs)[operand]
         root, offset = self.graph.root(name)
         access = (*mine.kernel.reads, *mine.kernel.writes)[operand]
-        shares = Shares(
+        return Shares(
             mine.kernel.grid,
             access,
             self.place[root][1] + offset,
@@ -98,7 +108,6 @@ class Placement:
             mine.count,
             mine.stride,
         )
-        return shares if which is None else shares.pick(which)
 
 
 def place_runs(

@@ -200,7 +200,8 @@ def check_pair(placement: Placement, one: str, two: str) -> bool:
         reads = graph.readers.get(owner, ())
         pairs = [(read, write) for write in writes(intruder) for read in reads
                  if not in_place(placement, read, write)]  # fmt: skip
-        return all([_check_read(placement, writes(owner), *pair) for pair in pairs])
+        producers = _Producers(placement, writes(owner))
+        return all([_check_read(placement, producers, *pair) for pair in pairs])
 
     pairs = [(write, other) for write in writes(one) for other in writes(two)]
     forward = all([_check_writes(placement, *pair) for pair in pairs])  # lists: check all of them
@@ -249,9 +250,27 @@ def _check_writes(placement: Placement, one: Operand, two: Operand) -> bool:
     return False
 
 
-def _check_read(
-    placement: Placement, producers: list[Operand], read: Operand, write: Operand
-) -> bool:
+class _Producers:
+    """What writes a value, and when other values are written over it: the same for all reads."""
+
+    def __init__(self, placement: Placement, operands: list[Operand]) -> None:
+        self.operands = operands
+        self._placement = placement
+        self._spoiled: dict[tuple[Operand, Operand], tuple[Ints, Ints]] = {}
+
+    def spoiled(self, write: Operand, producer: Operand) -> tuple[Ints, Ints]:
+        """Runs of a write, and of a producer, that touch common bytes and where the write is not
+        certainly over before.
+        """
+        key = (write, producer)
+        if key not in self._spoiled:
+            over, made = _pairs(self._placement, write, producer)
+            late = ~_precedes(self._placement, write, over, producer, made)
+            self._spoiled[key] = over[late], made[late]
+        return self._spoiled[key]
+
+
+def _check_read(placement: Placement, producers: _Producers, read: Operand, write: Operand) -> bool:
     """A write of another value: after the read, or before the read value was written there.
 
     Returns whether it is always after the read.
@@ -270,24 +289,22 @@ def _check_read(
         k = int(np.flatnonzero(unordered)[0])
         verb = "may, at the same time or before, write"
         raise Clash(placement, read, int(i[k]), write, int(j[k]), verb)
-    for producer in producers:
-        _check_between(placement, producer, (read, i), (write, j))
+    for producer in producers.operands:
+        spoiled = producers.spoiled(write, producer)
+        if len(spoiled[0]):
+            _check_between(placement, producer, spoiled, (read, i), (write, j))
     return False
 
 
 def _check_between(
     placement: Placement,
     producer: Operand,
+    spoiled: tuple[Ints, Ints],
     reads: tuple[Operand, Ints],
     writes: tuple[Operand, Ints],
 ) -> None:
     """Writes of another value that come before reads: also before the value itself is written."""
-    (read, i), (write, j) = reads, writes
-    over, made = _pairs(placement, write, producer)
-    late = ~_precedes(placement, write, over, producer, made)
-    over, made = over[late], made[late]
-    if not len(over):
-        return
+    (read, i), (write, j), (over, made) = reads, writes, spoiled
     left, right = placement.shares(*read), placement.shares(*write)
     written = placement.shares(*producer)
     for reader, writer in zip(i.tolist(), j.tolist(), strict=True):
