@@ -4,6 +4,7 @@ pieces.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -134,8 +135,9 @@ class Generic:
 
     @lazy
     def reduction_dims(self) -> list[int]:
-        kinds = str(self.op.attributes["iterator_types"]).split(",")  # printed once, not one by one
-        return [d for d, kind in enumerate(kinds) if "reduction" in kind]
+        kinds = list(ir.ArrayAttr(self.op.attributes["iterator_types"]))
+        reduces = {kind: "reduction" in str(kind) for kind in set(kinds)}  # each printed once
+        return [d for d, kind in enumerate(kinds) if reduces[kind]]
 
     @lazy
     def windowed(self) -> bool:
@@ -165,6 +167,11 @@ class Generic:
     @lazy
     def block(self) -> ir.Block:
         return self.op.regions[0].blocks[0]
+
+    @lazy
+    def gathers(self) -> bool:
+        """Whether the body picks elements with tensor.extract."""
+        return any(view.operation.name == "tensor.extract" for view in self.block.operations)
 
     @lazy
     def init_used(self) -> list[bool]:
@@ -236,7 +243,9 @@ class Generic:
         that: it then is straight code without a loop. Vectors run along the last result dim, so
         that one may not choose the row.
         """
-        if len(self.inputs) != 2 or len(self.reduction_dims) != 1 or self.factors is None:
+        if len(self.inputs) != 2 or len(self.reduction_dims) != 1:
+            return None
+        if not any(map(_is_small_matrix, self.inputs)) or self.factors is None:
             return None
         if element_of(self.inits[0]) not in ("f32", "f64"):
             return None
@@ -296,6 +305,14 @@ class Generic:
             return None
         a, b = other.owner.operation.operands
         return a, b
+
+
+def _is_small_matrix(value: ir.Value) -> bool:
+    """Whether `_small_matrix` may find one: its shape says of most values that it does not."""
+    type_ = value.type
+    if not isinstance(type_, ir.RankedTensorType) or type_.rank != 2:
+        return False
+    return math.prod(type_.shape) <= MATRIX_LIMIT
 
 
 def _small_matrix(value: ir.Value) -> tuple[tuple[float, ...], ...] | None:

@@ -16,6 +16,7 @@ dims of the tensors.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -44,21 +45,36 @@ class RTaskSplitK(Pass):
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
         known: dict[tuple[TensorExpr, int], int] = {}
+        whole: set[Hashable] = set()
         for body in bodies(module):
             for inner in list(body.operations):
-                _visit(inner.operation, device, known)
+                _visit(inner.operation, device, known, whole)
 
 
-def _visit(op: ir.Operation, device: Device, known: dict[tuple[TensorExpr, int], int]) -> None:
-    old = Generic(op) if op.name == "linalg.generic" else None
-    dim = None if old is None else _outermost(old)
-    if old is None or dim is None:
+def _visit(
+    op: ir.Operation,
+    device: Device,
+    known: dict[tuple[TensorExpr, int], int],
+    whole: set[Hashable],
+) -> None:
+    """known: parts of products; whole: what products that have one have in common."""
+    if op.name != "linalg.generic":
+        return
+    attributes = op.attributes
+    form = attributes["indexing_maps"], attributes["iterator_types"], *(v.type for v in op.operands)
+    if form in whole:
+        return
+    old = Generic(op)
+    dim = _outermost(old)
+    if dim is None:
         return
     key = expression_of(old), dim
     if key not in known:
         known[key] = parts_of(*key, device)
     if known[key] > 1:
         _split(old, dim, known[key])
+    else:
+        whole.add(form)
 
 
 def _outermost(old: Generic) -> int | None:

@@ -136,7 +136,7 @@ class Layouts:
 
     def use_plain(self, op: ir.Operation) -> None:
         """Make an op that stays, and the regions in it, read plain values."""
-        for inner in [op, *operations(op)]:
+        for inner in [op, *operations(op)] if self.blocked else ():
             for i, operand in enumerate(inner.operands):
                 if operand in self.blocked:
                     inner.operands[i] = self.plain(operand)

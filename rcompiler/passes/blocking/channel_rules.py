@@ -57,7 +57,7 @@ class Rules:
             channel = channel_dim(old, image, 1)
             if channel is not None and 2 * extent_of(old, channel) >= self.lanes:
                 return channel
-        for number, value in enumerate(op.operands):
+        for number, value in enumerate(op.operands) if self.layouts.blocked else ():
             form = self.layouts.blocked.get(value)
             channel = None if form is None else channel_dim(old, number, form.axis)
             if channel is not None and self._worth(op, self._conversions(old, channel), channel):

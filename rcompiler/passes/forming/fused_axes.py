@@ -109,7 +109,7 @@ class FusedAxes:
                 for op in self._ops:
                     if op.name not in _ENDS:
                         self._copy(op, mapped)
-                rtask.YieldOp(value=rtask.pack([mapped[r] for r in results]))
+                rtask.YieldOp.build(rtask.pack([mapped[r] for r in results]))
         if rtask.ROOT in old.attributes:
             made.operation.attributes[rtask.ROOT] = old.attributes[rtask.ROOT]
         return made.operation

@@ -17,6 +17,7 @@ from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import contiguous_offset
 from rcompiler.passes.forming.mapping import TABLE, Mapping, Verdict
+from rcompiler.passes.ir.linalg_form import operations
 
 FREE = ("tensor.empty", "linalg.fill")
 ALIGNMENT = 64  # bytes; of every operand of a kernel in the arenas
@@ -100,7 +101,7 @@ class Fusion:
         generic = self.generic(op)
         if generic.reduction_dims:
             return Mapping.MANY_TO_MANY
-        if reads_tensor(op):
+        if generic.gathers:
             return Mapping.ONE_TO_MANY
         if self.is_copy(op) and generic.maps[0].is_permutation:
             return Mapping.SHUFFLE
@@ -182,10 +183,10 @@ class Fusion:
             group = self._group(value)
             if group is None or not group.open or group.sealed or len(group.ops) >= MOST_OPS:
                 continue
-            if any(o.name == "tensor.concat" and len(o.operands) > MOST_PARTS for o in group.ops):
-                continue
             verdict = TABLE[group.mapping, mapping]
             if verdict is Verdict.NEVER or not self._structure_allows(group, op, k):
+                continue
+            if any(o.name == "tensor.concat" and len(o.operands) > MOST_PARTS for o in group.ops):
                 continue
             if any(self._depends_otherwise(other, group, op) for other in op.operands):
                 continue
@@ -211,9 +212,8 @@ class Fusion:
                 and group.mapping is not Mapping.SHUFFLE
                 and _only_grows(op)
             )
-        if op.name != "linalg.generic" or reads_tensor(op):
+        if op.name != "linalg.generic" or (generic := self.generic(op)).gathers:
             return False
-        generic = self.generic(op)
         if operand >= len(generic.inputs):
             return False
         if generic.reduction_dims:
@@ -265,7 +265,8 @@ class Fusion:
             return group.rows == result
         users = [use.owner.operation for use in value.uses]
         stitched = all(
-            u.name == "linalg.generic" and (self.generic(u).reduction_dims or not reads_tensor(u))
+            u.name == "linalg.generic"
+            and (self.generic(u).reduction_dims or not self.generic(u).gathers)
             for u in users
         )
         return stitched and (len(users) == 1 or math.prod(result) >= ENOUGH_ROWS)
@@ -369,18 +370,13 @@ def contiguous_lanes(consumer: Generic, operand: int, copy: Generic) -> bool:
     return offset.coefficient(LANE) in (0, 1)
 
 
-def reads_tensor(op: ir.Operation) -> bool:
-    """A body that picks elements with tensor.extract."""
-    return any(v.operation.name == "tensor.extract" for v in op.regions[0].blocks[0].operations)
-
-
 def _tensor_operands(op: ir.Operation) -> list[ir.Value]:
     """Tensor values that `op` or its regions use from outside."""
     found = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
-    for region in op.regions:
-        for block in region.blocks:
-            for inner in block.operations:
-                found += [v for v in _tensor_operands(inner.operation) if v not in found]
+    for inner in operations(op):
+        for value in inner.operands:
+            if isinstance(value.type, ir.RankedTensorType) and value not in found:
+                found.append(value)
     return found
 
 

@@ -31,9 +31,18 @@ def operations(op: ir.Operation) -> Iterator[ir.Operation]:
     """All ops nested in the regions of ``op``."""
     for region in op.regions:
         for block in region.blocks:
-            for inner in block.operations:
-                yield inner.operation
-                yield from operations(inner.operation)
+            for view in block.operations:
+                inner = view.operation
+                yield inner
+                if len(inner.regions):
+                    yield from operations(inner)
+
+
+def has_windows(generic: Generic) -> bool:
+    """Whether some operand is indexed by more than loop dims: what tells most ops of a large model
+    from a convolution costs little.
+    """
+    return not all(map_.is_projected_permutation for map_ in generic.maps)
 
 
 def is_multiply_add(generic: Generic) -> bool:
@@ -68,12 +77,14 @@ def _uncast(value: ir.Value) -> ir.Value:
 
 def is_constant(value: ir.Value) -> bool:
     """Whether a tensor comes from constants through data movement only."""
-    op = None if isinstance(value.owner, ir.Block) else value.owner.operation
-    if op is None or op.name not in _MOVES:
-        return op is not None and op.name == "arith.constant"
-    if op.name == "linalg.generic" and (Generic(op).reduction_dims or len(Generic(op).inputs) != 1):
+    owner = value.owner
+    op = None if isinstance(owner, ir.Block) else owner.operation
+    name = "" if op is None else op.name
+    if op is None or name not in _MOVES:
+        return name == "arith.constant"
+    if name == "linalg.generic" and (len(Generic(op).inputs) != 1 or Generic(op).reduction_dims):
         return False
-    parts = list(op.operands) if op.name == "tensor.concat" else [op.operands[0]]
+    parts = list(op.operands) if name == "tensor.concat" else [op.operands[0]]
     return all(is_constant(part) for part in parts)
 
 
@@ -115,7 +126,7 @@ class Convolution:
 def convolution(op: ir.Operation) -> Convolution | None:
     """``op`` as a convolution over windows of an image with channel mixing, else None."""
     generic = Generic(op)
-    if not is_multiply_add(generic):
+    if not has_windows(generic) or not is_multiply_add(generic):
         return None
     for image, weights in ((0, 1), (1, 0)):
         found = _as_convolution(generic, image, weights)
@@ -151,7 +162,7 @@ def _as_convolution(generic: Generic, image: int, weights: int) -> Convolution |
 def depthwise_operand(op: ir.Operation) -> int | None:
     """Operand number of the image if ``op`` is a depthwise convolution: windows of one channel."""
     generic = Generic(op)
-    if not is_multiply_add(generic):
+    if not has_windows(generic) or not is_multiply_add(generic):
         return None
     for image, weights in ((0, 1), (1, 0)):
         of_image = [dim_of(e) for e in generic.maps[image].results]

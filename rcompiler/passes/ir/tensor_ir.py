@@ -31,7 +31,8 @@ def bytes_of(value: ir.Value) -> int:
 
 def defining(value: ir.Value) -> ir.Operation | None:
     """The op that defines a value; None for a block argument."""
-    return None if isinstance(value.owner, ir.Block) else value.owner.operation
+    owner = value.owner  # asked for once: it takes longer than all else here
+    return None if isinstance(owner, ir.Block) else owner.operation
 
 
 def affine_map(dims: int, results: Sequence[ir.AffineExpr]) -> ir.AffineMap:

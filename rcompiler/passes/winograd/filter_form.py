@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, dims_of, element_of
-from rcompiler.passes.ir.linalg_form import dim_of, extent_of, is_multiply_add
+from rcompiler.passes.ir.linalg_form import dim_of, extent_of, has_windows, is_multiply_add
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class SlidingFilter:
 def sliding_filter(op: ir.Operation) -> SlidingFilter | None:
     """`op` as a convolution of f32 with strides and dilations of 1, else None."""
     generic = Generic(op)
-    if not is_multiply_add(generic) or not _is_f32(generic):
+    if not has_windows(generic) or not is_multiply_add(generic) or not _is_f32(generic):
         return None
     for image, weights in ((0, 1), (1, 0)):
         found = _as_filter(generic, image, weights)

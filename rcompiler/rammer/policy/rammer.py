@@ -5,6 +5,8 @@ own: time(P1) <= time(P) + time(P2). Beyond the paper, shares depend on the shar
 not on whole operators.
 """
 
+from math import inf
+
 from rcompiler.device.model import Costs
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.layout import plain_layout
@@ -33,6 +35,8 @@ def schedule_rammer(
     links = Dependences(graph)
     drafts: list[Draft] = []
     current = Draft.empty(graph, eus, costs, links)
+    # of any launch, by estimate; who measures is asked about all
+    least = costs.launch_ns if time is estimated else -inf
     for wave in waves(graph):
         chosen = wave_kernels(graph, eus, costs, links, wave, kernels)
         before = time(current) if current.shares else 0.0
@@ -42,6 +46,8 @@ def schedule_rammer(
         if not mark[3]:
             continue
         together = time(current)
+        if together <= before + least:
+            continue  # whatever the wave takes alone
         alone = fresh(graph, eus, costs, links, wave, chosen)
         if together > before + time(alone):
             current.rewind(mark)
