@@ -46,7 +46,7 @@ from rcompiler.passes.products.batch_choice import choose, worth
 from rcompiler.passes.products.batch_graph import Part, depth_axes, factored, row_axis
 from rcompiler.passes.products.batches import Batch, Member, Order, batches
 from rcompiler.passes.products.merging import Profit
-from rcompiler.passes.products.row_products import RowProduct, row_product
+from rcompiler.passes.products.row_products import RowProduct, RowProducts
 from rcompiler.passes.products.stack_rows import stack_rows
 
 
@@ -64,13 +64,14 @@ class RTaskBatchProducts(Pass):
 
 def _batch_in(block: ir.Block, profit: Profit) -> None:
     ops = [view.operation for view in block.operations]
-    rows = ((i, row_product(op)) for i, op in enumerate(ops))
+    found = RowProducts()
+    rows = ((i, found.of(op)) for i, op in enumerate(ops))
     products = {i: p for i, p in rows if p is not None and row_axis(p) >= 0}
     if not _some_share(products.values()):
         return
     graph, parts = factored(ops, products, profit)
-    found = [batch for batch in batches(graph) if worth(graph, batch, profit)]
-    chosen = choose(graph, found, profit)
+    all_worth = [batch for batch in batches(graph) if worth(graph, batch, profit)]
+    chosen = choose(graph, all_worth, profit)
     if chosen is not None:
         _rebuild(ops, parts, *chosen)
         erase_dead(block)

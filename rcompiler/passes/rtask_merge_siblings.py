@@ -42,7 +42,7 @@ from rcompiler.passes.ir.linalg_form import alike, is_constant
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import erase_dead, fill, generic
 from rcompiler.passes.products.merging import Profit, groups
-from rcompiler.passes.products.row_products import RowProduct, row_product
+from rcompiler.passes.products.row_products import RowProduct, RowProducts
 from rcompiler.passes.products.sink_slices import (
     Parts,
     concatenate,
@@ -66,7 +66,9 @@ class RTaskMergeSiblings(Pass):
 
 
 def _merge_in(block: ir.Block, profit: Profit) -> None:
-    found = [s for s in (_sibling(view.operation) for view in block.operations) if s is not None]
+    products = RowProducts()
+    siblings = (_sibling(products.of(view.operation)) for view in block.operations)
+    found = [s for s in siblings if s is not None]
     parts: list[Parts] = []
     for numbers in groups((n, (s.rows_of, s.form)) for n, s in enumerate(found)):
         members: list[RowProduct] = []
@@ -83,10 +85,11 @@ def _merge_in(block: ir.Block, profit: Profit) -> None:
         erase_dead(block)
 
 
-def _sibling(op: ir.Operation) -> RowProduct | None:
-    """`op` as a product that may be merged with others."""
-    found = row_product(op)
-    return found if found is not None and _parts_in_loops(op.results[0]) else None
+def _sibling(found: RowProduct | None) -> RowProduct | None:
+    """The product, if it may be merged with others."""
+    if found is None or not _parts_in_loops(found.generic.op.results[0]):
+        return None
+    return found
 
 
 def _parts_in_loops(value: ir.Value) -> bool:

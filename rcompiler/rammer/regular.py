@@ -84,8 +84,11 @@ class Regular:
         shortest = (self._size(found), found[1])
         for order in self._packing.orders():
             plan = self._plan(order, limit)
-            if plan is not None and (self._size(plan), plan[1]) < shortest:
-                found, shortest = plan, (self._size(plan), plan[1])
+            if plan is None:
+                continue
+            size = self._size(plan), plan[1]
+            if size < shortest:
+                found, shortest = plan, size
         return found
 
     def _note(self, where: tuple[int, int], index: _Index, step: Run) -> None:

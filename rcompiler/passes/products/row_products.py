@@ -6,8 +6,9 @@ What the passes that merge products share.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch_mlir import ir
 
@@ -57,24 +58,54 @@ class RowProduct:
         return self.start.operands[0].owner.operation.attributes["value"]
 
 
-def row_product(op: ir.Operation) -> RowProduct | None:
-    """`op` as such a product, or None."""
-    if op.name != "linalg.generic":
+class RowProducts:
+    """Finds such products; what those of one form have in common is found once."""
+
+    def __init__(self) -> None:
+        self._ways: dict[Hashable, list[_Way]] = {}
+
+    def of(self, op: ir.Operation) -> RowProduct | None:
+        """`op` as such a product, or None."""
+        if op.name != "linalg.generic":
+            return None
+        generic = Generic(op)
+        if not is_multiply_add(generic):
+            return None
+        ways = self._of_form(generic)
+        start = defining(generic.inits[0]) if ways else None
+        if start is None or start.name != "linalg.fill":
+            return None
+        number = defining(start.operands[0])
+        if number is None or number.name != "arith.constant":
+            return None
+        for way in ways:
+            if is_constant(generic.inputs[1 - way.x]):
+                x = generic.inputs[way.x]
+                return None if is_constant(x) else RowProduct(generic, *way, start)
         return None
-    generic = Generic(op)
-    if not is_multiply_add(generic) or not generic.reduction_dims:
-        return None
-    start = defining(generic.inits[0])
-    if start is None or start.name != "linalg.fill":
-        return None
-    number = defining(start.operands[0])
-    if number is None or number.name != "arith.constant":
-        return None
+
+    def _of_form(self, generic: Generic) -> list[_Way]:
+        attributes = generic.op.attributes
+        maps, kinds = attributes["indexing_maps"], attributes["iterator_types"]
+        form = maps, kinds, *(v.type for v in generic.operands)
+        if form not in self._ways:
+            self._ways[form] = list(_ways(generic)) if generic.reduction_dims else []
+        return self._ways[form]
+
+
+class _Way(NamedTuple):
+    """How a product of some form may be one of rows: fields of `RowProduct`."""
+
+    x: int
+    axis: int
+    product: Product
+
+
+def _ways(generic: Generic) -> Iterator[_Way]:
     for x in (0, 1):
         reads = [[dim_of(e) for e in generic.maps[k].results] for k in (x, 1 - x, 2)]
-        if _is_row_product(generic, *reads) and is_constant(generic.inputs[1 - x]):
-            return None if is_constant(generic.inputs[x]) else _found(generic, x, start, *reads[1:])
-    return None
+        if _is_row_product(generic, *reads):
+            yield _way(generic, x, *reads[1:])
 
 
 def _is_row_product(
@@ -90,9 +121,7 @@ def _is_row_product(
     )
 
 
-def _found(
-    generic: Generic, x: int, start: ir.Operation, of_weights: list[int], of_result: list[int]
-) -> RowProduct:
+def _way(generic: Generic, x: int, of_weights: list[int], of_result: list[int]) -> _Way:
     column, result = of_result[-1], generic.op.results[0]
     product = Product(
         rows=math.prod(shape_of(result)[:-1]),
@@ -101,4 +130,4 @@ def _found(
         itemsize=max(item_bytes(element_of(v)) for v in generic.op.operands),
         by_rows=of_weights[-1] != column,
     )
-    return RowProduct(generic, x, of_weights.index(column), product, start)
+    return _Way(x, of_weights.index(column), product)

@@ -229,5 +229,5 @@ def _byte_offset(view: ir.Operation) -> int:
 
 def _is_plain_concat(op: ir.Operation) -> bool:
     """The operator's body is one tensor.concat of tensors from outside."""
-    body = [v.operation for v in op.regions[0].blocks[0].operations]
-    return len(body) == 2 and body[0].name == "tensor.concat"
+    body = op.regions[0].blocks[0].operations
+    return len(body) == 2 and body[0].operation.name == "tensor.concat"
