@@ -20,16 +20,22 @@ ARENA_BYTES = 8 * sm.N
 
 
 class Counting(EmulatedDriver):
-    """launched: blocks of each launch and whether it was cooperative; graphs: started ones."""
+    """launched: blocks of each launch and whether it was cooperative; graphs: started ones; waits:
+    for launches.
+    """
 
     def __init__(self, **options):
         super().__init__(**options)
-        self.launched, self.graphs = [], 0
+        self.launched, self.graphs, self.waits = [], 0, 0
 
     def launch(self, function, grid, threads, shared_bytes, arguments, cooperative=False):
         if self._captured is None:
             self.launched.append((grid[0], cooperative))
         super().launch(function, grid, threads, shared_bytes, arguments, cooperative)
+
+    def synchronize(self):
+        self.waits += 1
+        super().synchronize()
 
     def launch_graph(self, graph, arguments=None):
         self.graphs += 1
@@ -167,3 +173,20 @@ def test_a_model_without_programs_launches_nothing():
     model(X)
     model.bind()()
     assert device.launched == [] and device.graphs == 1
+
+
+@pytest.mark.parametrize("programs", [chain(2, 4), [sm.two_steps(3, "event")]])
+def test_several_inferences_are_timed_that_nobody_waits_between(programs: list[Program]):
+    """Calls before and after them, of the same events, are right."""
+    model, device = loaded(programs)
+    binding = model.bind()
+    for k in range(1, 4):
+        binding.inputs[0].write(X * np.float32(k))
+        device.graphs, waits = 0, device.waits
+        assert binding.elapsed_ns(k) > 0
+        assert device.graphs == k and device.waits == waits + 1
+        binding()
+        assert np.array_equal(binding.outputs[0].numpy(), sm.expected(X * np.float32(k)))
+    model.close()
+    with pytest.raises(DeviceError, match="closed"):
+        binding.elapsed_ns(1)

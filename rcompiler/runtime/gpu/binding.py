@@ -51,6 +51,16 @@ class GpuBinding:
             self._check()
             self._resident.replay(self._graph, self._bases)
 
+    def elapsed_ns(self, calls: int) -> float:
+        """Time of so many inferences, one after another, by the device's own clock.
+
+        Raises:
+            DeviceError: as of a call.
+        """
+        with self._lock:
+            self._check()
+            return self._resident.timed(self._graph, self._bases, calls)
+
 
 def _drop(driver: Driver, graph: object, bases: Bases) -> None:
     driver.drop_graph(graph)
