@@ -22,7 +22,7 @@ from rcompiler.errors import CompilerError, InvalidModel
 from rcompiler.frontend import import_onnx
 from rcompiler.host import given_device, target_device
 from rcompiler.isolate import isolated
-from rcompiler.model import CompiledModel, Model, model_of
+from rcompiler.model import Model, model_of
 from rcompiler.options import (
     CompileOptions,
     Kernels,
@@ -124,25 +124,31 @@ def compile_policies(
     model: Any,
     schedulers: Sequence[Scheduler],
     *,
+    target: str = "cpu",
+    device: Device | None = None,
+    precision: Precision = "f32",
     eus: int | None = None,
     as_written: bool = False,
-) -> dict[Scheduler, CompiledModel]:
-    """An ONNX model scheduled in several ways, for this host; else as `compile_onnx`.
+) -> dict[Scheduler, Model]:
+    """An ONNX model scheduled in several ways; else as `compile_onnx`.
 
-    All of them choose from the same rKernels: only the schedules differ. as_written: of the
-    operators that the graph writes, neither grouped nor normalised.
+    All of them choose from the same rKernels: only the schedules differ. device: a record of a
+    device of the target's kind, whose figures decide. as_written: of the operators that the graph
+    writes, neither grouped nor normalised.
     """
     options = CompileOptions(
+        target,
         eus=checked_eus(eus, MAX_EUS),
         fusion=not as_written,
         normalise=not as_written,
         cache=checked_cache(None),
+        precision=precision,
     )
     variants = [replace(options, **by._asdict()) for by in schedulers]
     base = target_device(options.target)
-    device = given_device(options.target, base, None)
-    artifacts = Compilation(options, base, None).from_onnx(model, None, None, device, variants)
-    return dict(zip(schedulers, map(CompiledModel, artifacts), strict=True))
+    chosen = device or given_device(target, base, None)
+    artifacts = Compilation(options, base, None).from_onnx(model, None, None, chosen, variants)
+    return dict(zip(schedulers, map(model_of, artifacts), strict=True))
 
 
 @contextmanager

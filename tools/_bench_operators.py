@@ -25,6 +25,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+import numpy as np
 from onnx import ModelProto
 
 from rcompiler.tools.models.attention import Heads
@@ -32,6 +33,7 @@ from rcompiler.tools.models.graph import Graph
 
 ALONE, AROUND, WITHIN = "alone", "around", "within"
 Models = Mapping[str, ModelProto]  # by ALONE, and where layout matters by AROUND and WITHIN
+Seed = int | np.random.Generator
 
 _BLOCKED = 16  # channels below which an image is the input of a network
 _PIXEL = 16  # channels of the one pixel
@@ -42,14 +44,18 @@ class Operator:
     """An operator, or a block of a few, of batch 1.
 
     flops: of one run, 2 per multiply-add; 0 where that is not what limits it. nbytes: operands and
-    result. models: builds them.
+    result. build: its models, with weights by a seed.
     """
 
     kind: str
     name: str
     flops: int
     nbytes: int
-    models: Callable[[], Models]
+    build: Callable[[Seed], Models]
+
+    def models(self, seed: Seed = 0) -> Models:
+        """The models to measure."""
+        return self.build(seed)
 
 
 @dataclass(frozen=True)
@@ -84,8 +90,8 @@ def operators() -> Iterator[Operator]:
         *((256, 256, 256), (512, 512, 512), (1024, 1024, 1024)),
         *((128, 768, 768), (128, 3072, 768), (128, 768, 3072)),
     ]:
-        yield _product("gemm", f"{m}x{n}x{k}", m, n, k)
-    yield _product("gemm", "128x768x768 + bias + relu", 128, 768, 768, relu=True)
+        yield product("gemm", m, n, k)
+    yield product("gemm", 128, 768, 768, relu=True)
     for c in [
         *(Convolution(64, 64, 1, 1, 56), Convolution(64, 256, 1, 1, 56)),
         *(Convolution(256, 64, 1, 1, 56), Convolution(512, 128, 1, 1, 28)),
@@ -111,18 +117,19 @@ def operators() -> Iterator[Operator]:
     for tokens in (128, 512):
         yield _attention_block(Heads(1, tokens, 12, 64))
     for k, n in [(768, 768), (768, 3072), (1024, 1000), (4096, 4096)]:
-        yield _product("gemv", f"1x{n}x{k}", 1, n, k)
+        yield product("gemv", 1, n, k)
 
 
-def _product(kind: str, name: str, m: int, n: int, k: int, *, relu: bool = False) -> Operator:
-    """A matrix (m, k) times weights (k, n)."""
+def product(kind: str, m: int, n: int, k: int, *, relu: bool = False) -> Operator:
+    """A matrix (m, k) times weights (k, n); relu: with bias and ReLU."""
 
-    def models() -> Models:
-        g = Graph("product", 0)
+    def models(seed: Seed) -> Models:
+        g = Graph("product", seed)
         x = g.input("x", (m, k))
         y = g.op("Relu", g.gemm(x, n)) if relu else g.matmul(x, n, bias=False, name="product")
         return {ALONE: g.model(y=(y, (m, n)))}
 
+    name = f"{m}x{n}x{k}" + (" + bias + relu" if relu else "")
     return Operator(kind, name, 2 * m * n * k, 4 * (m * k + k * n + m * n), models)
 
 
@@ -133,14 +140,14 @@ def _convolution(kind: str, name: str, c: Convolution) -> Operator:
     return Operator(kind, name, flops, nbytes, partial(_convolution_models, c))
 
 
-def _convolution_models(c: Convolution) -> Models:
+def _convolution_models(c: Convolution, seed: Seed) -> Models:
     shape = (1, c.channels, c.image, c.image)
-    g = Graph("convolution", 0)
+    g = Graph("convolution", seed)
     x = g.input("x", shape)
     found = {ALONE: g.model(y=(c.add(g, x), (1, c.out, c.side, c.side)))}
     first = c.channels < _BLOCKED
     for name, middle in ((WITHIN, True),) if first else ((AROUND, False), (WITHIN, True)):
-        g = Graph("convolution", 0)
+        g = Graph("convolution", seed)
         x = g.input("x", shape)
         if not first:
             x = g.conv(x, c.channels, 3, groups=c.channels, bias=True, name="before")
@@ -154,8 +161,8 @@ def _convolution_models(c: Convolution) -> Models:
 def _rowwise(kind: str, rows: int, width: int, op: Callable[[Graph, str], str]) -> Operator:
     """Each row of a matrix for itself."""
 
-    def models() -> Models:
-        g = Graph("rowwise", 0)
+    def models(seed: Seed) -> Models:
+        g = Graph("rowwise", seed)
         return {ALONE: g.model(y=(op(g, g.input("x", (rows, width))), (rows, width)))}
 
     return Operator(kind, f"{rows}x{width}", 0, 2 * 4 * rows * width, models)
@@ -165,8 +172,8 @@ def _attention(h: Heads) -> Operator:
     """softmax(q k^T / sqrt(size)) v of operands that are heads already."""
     shape = (h.batch, h.heads, h.length, h.size)
 
-    def models() -> Models:
-        g = Graph("attention", 0)
+    def models(seed: Seed) -> Models:
+        g = Graph("attention", seed)
         q, k, v = (g.input(name, shape) for name in "qkv")
         scores = g.op("MatMul", q, g.op("Transpose", k, perm=[0, 1, 3, 2]))
         scores = g.op("Mul", scores, float(h.size) ** -0.5)
@@ -179,8 +186,8 @@ def _attention_block(h: Heads) -> Operator:
     """The same of operands as projections leave them, split into heads, and joined for the next."""
     shape = (h.batch, h.length, h.heads * h.size)
 
-    def models() -> Models:
-        g = Graph("attention block", 0)
+    def models(seed: Seed) -> Models:
+        g = Graph("attention block", seed)
         q, k, v = (g.input(name, shape) for name in "qkv")
         scores = h.scores(g, h.split(g, q), h.split(g, k, keys=True))
         return {ALONE: g.model(y=(h.mix(g, scores, h.split(g, v)), shape))}
@@ -188,7 +195,7 @@ def _attention_block(h: Heads) -> Operator:
     return _of_heads("attention block", h, models)
 
 
-def _of_heads(kind: str, h: Heads, models: Callable[[], Models]) -> Operator:
+def _of_heads(kind: str, h: Heads, build: Callable[[Seed], Models]) -> Operator:
     products = 2 * h.batch * h.heads * h.length * h.length * h.size
     nbytes = 4 * 4 * h.batch * h.length * h.heads * h.size
-    return Operator(kind, f"{h.heads} heads, {h.length} tokens", 2 * products, nbytes, models)
+    return Operator(kind, f"{h.heads} heads, {h.length} tokens", 2 * products, nbytes, build)

@@ -17,9 +17,14 @@ Range = tuple[float, float]
 class TensorLike(Protocol):
     """Name, static shape and dtype name (numpy or ml_dtypes) of an input or output."""
 
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    @property
+    def dtype(self) -> str: ...
 
 
 def dtype_of(name: str) -> np.dtype:
@@ -33,7 +38,9 @@ def dtype_of(name: str) -> np.dtype:
 
 
 def random_inputs(
-    inputs: Sequence[TensorLike], seed: int = 0, ranges: Mapping[str, Range] | None = None
+    inputs: Sequence[TensorLike],
+    seed: int | np.random.Generator = 0,
+    ranges: Mapping[str, Range] | None = None,
 ) -> dict[str, np.ndarray]:
     """Reproducible data: floats from N(0, 1), booleans even, integers 0 or 1.
 

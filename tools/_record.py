@@ -13,7 +13,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-_PACKAGES = ("rcompiler", "numpy", "onnx", "onnxruntime", "openvino", "llvmlite", "torch-mlir")
+_PACKAGES = (
+    *("rcompiler", "numpy", "onnx", "onnxruntime", "openvino", "llvmlite", "torch-mlir"),
+    *("cuda-bindings", "torch", "triton"),
+)
 
 
 def write_record(path: str | Path, figures: Mapping[str, Any]) -> None:
@@ -22,11 +25,12 @@ def write_record(path: str | Path, figures: Mapping[str, Any]) -> None:
 
 
 def asked(options: argparse.Namespace) -> dict[str, Any]:
-    """The options of a tool that have a value, but for the record's own path: it says nothing of
-    the measurement, and only about one machine.
+    """The options of a tool that have a value, but for paths of the record and of what is measured:
+    they say nothing of the measurement, and only about one machine.
     """
     given = {name: value for name, value in vars(options).items() if value not in (None, [])}
-    given.pop("json", None)
+    for path in ("json", "folder"):
+        given.pop(path, None)
     return given
 
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from onnx import ModelProto
 
 from rcompiler.errors import CompilerError
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 ENGINES = ("auto", "onnxruntime", "onnx")
 
@@ -119,6 +121,18 @@ def compare(actual: np.ndarray, expected: np.ndarray, tolerance: float | None = 
     excess = largest / limit if limit else (np.inf if largest else 0.0)
     where = tuple(int(i) for i in np.unravel_index(worst, actual.shape))
     return Difference(largest, float(excess), where)
+
+
+def check_equal(outputs: Mapping[str, Sequence[np.ndarray]]) -> None:
+    """Raises CompilerError where the outputs of two schedules differ in a bit."""
+    (first, expected), *others = outputs.items()
+    for name, found in others:
+        for index, (a, b) in enumerate(zip(expected, found, strict=True)):
+            if a.tobytes() != b.tobytes():
+                raise CompilerError(
+                    f"schedules {first} and {name} do not agree to the bit in output {index}; "
+                    "this is a defect of the compiler, report it with the model"
+                )
 
 
 def _errors(actual: np.ndarray, expected: np.ndarray) -> np.ndarray:

@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from rcompiler.compile import compile_policies
 from rcompiler.errors import CompilerError, InvalidModel
 from rcompiler.options import Scheduler
 from rcompiler.tools import _measure
 from rcompiler.tools._data import random_inputs
+from rcompiler.tools._reference import check_equal
 from rcompiler.tools._sources import resolve
 
 NOISE = 0.03  # what two equal schedules may differ by
@@ -96,18 +95,6 @@ def _measure_models(
         found.ms[name] = _measure.percentiles(timing)["p50"]
         if base:
             found.gain[name] = _measure.ratio(timing, times[str(base)])
-
-
-def check_equal(outputs: Mapping[str, Sequence[np.ndarray]]) -> None:
-    """Raises CompilerError where the outputs of two schedules differ in a bit."""
-    (first, expected), *others = outputs.items()
-    for name, found in others:
-        for index, (a, b) in enumerate(zip(expected, found, strict=True)):
-            if a.tobytes() != b.tobytes():
-                raise CompilerError(
-                    f"schedules {first} and {name} do not agree to the bit in output {index}; "
-                    "this is a defect of the compiler, report it with the model"
-                )
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ _WHEELS = {
     "ptxas": "nvidia-cuda-nvcc",
     "nvlink": "nvidia-cuda-nvcc",
     "nvdisasm": "nvidia-cuda-nvdisasm",
+    "compute-sanitizer": "nvidia-cuda-sanitizer-api",
 }
 _HOMES = ("CUDA_HOME", "CUDA_PATH")
 

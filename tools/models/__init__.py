@@ -13,6 +13,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
+import numpy as np
 from onnx import ModelProto
 
 from rcompiler.errors import InvalidModel
@@ -44,14 +45,19 @@ def options(name: str) -> dict[str, Any]:
 
 
 def build(name: str, **chosen: Any) -> ModelProto:
-    """Make a model. Raises InvalidModel for an unknown name, an unknown option or a bad value."""
+    """Make a model. The seed may be a generator of numbers instead.
+
+    Raises InvalidModel for an unknown name, an unknown option or a bad value.
+    """
     known = options(name)
     for option, value in chosen.items():
         if option not in known:
             raise InvalidModel(
                 f"model '{name}' has no option '{option}'; it has: {', '.join(known)}"
             )
-        allowed = _choices(name, option)
+        allowed = choices(name, option)
+        if option == "seed" and isinstance(value, np.random.Generator):
+            continue
         if allowed:
             fits, remedy = value in allowed, f"one of {', '.join(map(repr, allowed))}"
         else:
@@ -62,9 +68,9 @@ def build(name: str, **chosen: Any) -> ModelProto:
     return _generators()[name](**chosen)
 
 
-def _choices(name: str, option: str) -> tuple[Any, ...]:
-    """The values of an option that can have these only; () of all others."""
-    hint = get_type_hints(_generators()[name])[option]
+def choices(name: str, option: str) -> tuple[Any, ...]:
+    """The values of an option that can have these only; () of all others, known or not."""
+    hint = get_type_hints(_generators()[name]).get(option)
     return get_args(hint) if get_origin(hint) is Literal else ()
 
 

@@ -28,7 +28,7 @@ class Graph:
     (sequences), so that layers only name what they produce.
     """
 
-    def __init__(self, name: str, seed: int) -> None:
+    def __init__(self, name: str, seed: int | np.random.Generator) -> None:
         self.name = name
         self.rng = np.random.default_rng(seed)
         self._path: list[str] = []
