@@ -1,0 +1,489 @@
+"""gpu_bench: a folder of compiled models, measured and launched on the emulated device."""
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import asdict
+from functools import partial
+
+import numpy as np
+import onnx
+import pytest
+
+from rcompiler.errors import CompilerError, DeviceError, ToolError
+from rcompiler.runtime.gpu.arrays import DeviceArray
+from rcompiler.tools import _gpu_bench_jobs, gpu_bench, models
+from rcompiler.tools._goals import reached
+from rcompiler.tools._gpu_bench_compile import cases
+from rcompiler.tools._gpu_bench_figures import CUBLAS, GOALS, Figure
+from rcompiler.tools._gpu_bench_group import (
+    Group,
+    add_group,
+    difference,
+    get_arrays,
+    put_arrays,
+    read_groups,
+    sample,
+)
+from rcompiler.tools._gpu_bench_jobs import measured
+from rcompiler.tools._gpu_bench_run import Job, Settings
+from rcompiler.tools._gpu_engines import loaded
+from rcompiler.tools._gpu_stress import stress
+from rcompiler.tools._packed_folder import PackedFolder
+from rcompiler.tools._repeating import Repeating
+from rcompiler.tools._sanitizer import sanitized
+from rcompiler.tools._torch_baselines import BASELINES
+
+TARGET = "cuda:emulated"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Holds "tiny" by two policies, and what to stress."""
+    path = tmp_path_factory.mktemp("bench")
+    onnx.save(models.build("mlp", batch=2, layers=(16, 24, 10)), path / "tiny.onnx")
+    options = [f"--target={TARGET}", "--precisions=f32", "--policies=wave,rammer"]
+    names = f"--models={path / 'tiny.onnx'},stress"
+    assert gpu_bench.main(["compile", names, *options, "-o", str(path / "made")]) == 0
+    return PackedFolder(path / "made")
+
+
+@pytest.fixture
+def bench(tool):
+    """bench(*arguments) -> (exit code, stdout, stderr)."""
+    return partial(tool, gpu_bench.main)
+
+
+def tiny(folder):
+    return next(group for group in read_groups(folder) if group.model == "tiny")
+
+
+def changed(folder, tmp_path, **values):
+    """A folder that holds "tiny" alone, with other values."""
+    copy = PackedFolder(tmp_path / "copy")
+    copy.create()
+    for file in folder.path.glob("*.xz"):
+        os.link(file, copy.path / file.name)
+    add_group(copy, Group(**{**asdict(tiny(folder)), **values}))
+    return copy
+
+
+# -- what a folder holds -----------------------------------------------------------------------
+def test_blocks_are_kept_once_and_checked(tmp_path):
+    packed = PackedFolder(tmp_path)
+    data = bytes(range(256)) * 100
+    key = packed.put(data)
+    size = packed.nbytes
+    assert packed.put(data) == key and packed.nbytes == size < len(data)
+    assert packed.get(key) == data
+    other = packed.put(b"other")
+    (tmp_path / f"{other}.xz").rename(tmp_path / f"{key}.xz")
+    with pytest.raises(CompilerError, match="is damaged; make the folder again"):
+        packed.get(key)
+    with pytest.raises(CompilerError, match="cannot be read"):
+        packed.get(other)
+
+
+def test_an_index_of_something_else(tmp_path):
+    packed = PackedFolder(tmp_path)
+    assert read_groups(packed) == []
+    (tmp_path / "index.json").write_text("[{}]")
+    with pytest.raises(CompilerError, match="of another version"):
+        read_groups(packed)
+    (tmp_path / "index.json").write_text("no")
+    with pytest.raises(CompilerError, match="not an index"):
+        read_groups(packed)
+
+
+def test_a_group_takes_the_place_of_the_one_before(tmp_path):
+    packed = PackedFolder(tmp_path)
+    for model, precision, flops in [("a", "f32", 1), ("b", "f32", 2), ("a", "f16", 3)]:
+        add_group(packed, Group(model, "gemm", precision, TARGET, flops))
+    add_group(packed, Group("a", "gemm", "f32", TARGET, 4))
+    assert [(g.model, g.flops) for g in read_groups(packed)] == [("b", 2), ("a", 3), ("a", 4)]
+
+
+def test_schedules_share_their_weights(folder):
+    policies = tiny(folder).policies
+    assert set(policies) == {"wave", "rammer"}
+    [(wave, weights), (rammer, same)] = policies.values()
+    assert weights == same and wave != rammer
+
+
+def test_arrays_come_back_in_order(tmp_path):
+    packed = PackedFolder(tmp_path)
+    arrays = {"b": np.arange(6.0).reshape(2, 3), "a": np.int64([1])}
+    found = get_arrays(packed, put_arrays(packed, arrays))
+    assert list(found) == ["b", "a"]
+    assert all(np.array_equal(found[name], arrays[name]) for name in arrays)
+
+
+def test_samples_are_from_all_over_a_large_output():
+    large = np.arange(1 << 20).reshape(1 << 10, -1)
+    found = sample(large)
+    assert found.size == len(set(found.tolist())) == 1 << 16
+    assert np.histogram(found, 16, (0, large.size))[0].min() > 3000
+    assert np.array_equal(sample(large[:2]), large[:2].reshape(-1))
+
+
+def test_differences():
+    output, wanted = np.float32([[1, 2], [3, 4]]), {"y": np.float32([1, 2, 3, 4.03])}
+    assert difference([output], wanted, 0.1, "it") == pytest.approx(0.0109, rel=0.01)
+    with pytest.raises(CompilerError, match="output 'y' of it differs .* 1.09 times what is"):
+        difference([output], wanted, 0.01, "it")
+    none = np.full(1 << 20, np.nan, np.float32)
+    none[np.arange(1 << 16, dtype=np.uint64) * np.uint64(2654435761) % np.uint64(none.size)] = 1
+    with pytest.raises(CompilerError, match="'y' of it differs"):
+        difference([none], {"y": np.ones(1 << 16, np.float32)}, 0.1, "it")
+
+
+# -- weights that repeat -----------------------------------------------------------------------
+def test_weights_repeat_and_are_the_same_for_a_seed():
+    draw = Repeating(1).standard_normal((300, 40), dtype=np.float32)
+    assert draw.dtype == np.float32 and len(np.unique(draw)) == 4093
+    assert np.array_equal(draw.reshape(-1)[4093:8186], draw.reshape(-1)[:4093])
+    assert abs(draw.mean()) < 0.1 and abs(draw.std() - 1) < 0.1
+    assert np.array_equal(Repeating(1).standard_normal((300, 40), dtype=np.float32), draw)
+    assert len(np.unique(Repeating(1).random((500,)))) == 13
+
+
+def test_a_model_takes_a_generator_for_a_seed():
+    one, same, other = (models.build("mlp", seed=Repeating(seed)) for seed in (1, 1, 2))
+    assert one == same and one != other
+    weights = onnx.numpy_helper.to_array(one.graph.initializer[0])
+    assert len(np.unique(weights)) == 4093 < weights.size
+
+
+def test_sweeps_have_operators_one_by_one():
+    found = list(cases("gemm", TARGET))
+    assert {case.kind for case in found} == {"gemm"} and "gemm 4096x4096x4096" in [
+        case.name for case in found
+    ]
+    assert all(case.flops > 0 for case in found)
+    assert {case.kind for case in cases("convolution", TARGET)} == {"convolution"}
+
+
+@pytest.mark.parametrize(
+    "name, op", [("lstm_tc", "LSTM"), ("resnext29_16x64d", "Conv"), ("alexnet", "Conv")]
+)
+def test_others_get_whole_operators(name, op):
+    [case] = cases(name, TARGET)
+    written, beside = (
+        sum(n.op_type == op for n in m.graph.node) for m in (case.proto, case.beside)
+    )
+    assert (written, beside) == {"lstm_tc": (0, 10), "alexnet": (5, 5)}.get(name, (298, 28))
+
+
+# -- run -----------------------------------------------------------------------------------------
+def test_a_folder_is_measured(bench, folder, tmp_path):
+    code, out, err = bench(
+        *("run", str(folder.path), "--models=tiny", "--rounds=1", "--seconds=0.001"),
+        *("--json=f.json", "--baseline=torch"),
+    )
+    assert code == 0, err
+    assert out.splitlines()[0].split()[:6] == ["model", "precision", "wave", "ms", "rammer", "ms"]
+    assert "goal: gemm: least ratio over cuBLAS >= 80%: not measured" in out
+    record = json.loads((tmp_path / "f.json").read_text())
+    [gpu] = record["gpus"]
+    assert gpu["name"] == "emulated" and not gpu["real"]
+    assert {"date", "commit", "versions", "compiled_by"} <= set(record)
+    assert str(tmp_path) not in json.dumps(record["options"])
+    [result] = record["results"]
+    assert set(result["ms"]) == {"wave", "rammer"} == set(result["device_ms"])
+    assert result["fastest"] in result["ms"] and not result["error"]
+    assert max(result["difference"].values()) < 1e-4
+    assert "torch" in result["unmeasured"] and "not measured: torch, all groups: torch" in out
+
+
+def test_a_policy_that_is_wrong_does_not_end_the_others(bench, folder, tmp_path):
+    group = tiny(folder)
+    stranger = next(g for g in read_groups(folder) if g.model == "stress")
+    policies = {"wave": stranger.policies["wave"], "rammer": group.policies["rammer"]}
+    copy = changed(folder, tmp_path, policies=policies)
+    code, out, err = bench("run", str(copy.path), "--rounds=1", "--seconds=0.001", "--json=f.json")
+    assert code == 1 and "error: tiny, f32, wave: " in err
+    [result] = json.loads((tmp_path / "f.json").read_text())["results"]
+    assert set(result["ms"]) == {"rammer"} and "wave" in result["unmeasured"]
+
+
+def test_results_that_are_not_those_of_the_reference(bench, folder, tmp_path):
+    group = tiny(folder)
+    wanted = {name: y + 1 for name, y in get_arrays(folder, group.wanted).items()}
+    copy = changed(folder, tmp_path, wanted=put_arrays(folder, wanted))
+    code, _, err = bench("run", str(copy.path), "--rounds=1", "--seconds=0.001")
+    assert code == 1 and "error: tiny, f32: output 'output' of " in err
+    code, out, err = bench("stress", str(copy.path), "--launches=3", "--models=tiny")
+    assert code == 1 and "tiny, f32, wave: launch 0: output 'output' of wave differs" in err
+
+
+def test_without_a_gpu(bench, folder, tmp_path):
+    """One error, which says what to install or that there is none."""
+    path = folder.path.parent / "tiny.onnx"
+    made = ("--target=cuda:sm_80", "--precisions=f32", "--policies=wave")
+    code, out, err = bench("compile", f"--models={path}", *made, "-o", "real")
+    assert code == 0 and "real: 1 groups added, " in out
+    for command in (("run", "real"), ("stress", "real", "--models=tiny")):
+        code, out, err = bench(*command)
+        assert code == 1 and not out
+        assert err.startswith("gpu_bench: error: ") and len(err.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["run", "stress"])
+def test_a_folder_without_such_models(bench, command):
+    code, _, err = bench(command, "nothing")
+    assert code == 1 and "nothing: holds no such model; make it with gpu_bench compile -o no" in err
+
+
+def test_a_model_that_does_not_compile(bench, tmp_path):
+    """The others are added all the same."""
+    good = models.build("mlp", batch=2, layers=(16, 24, 10))
+    bad = models.build("two_branch")
+    del bad.graph.input[0].type.tensor_type.shape.dim[:]
+    for name, model in (("bad", bad), ("good", good)):
+        onnx.save(model, tmp_path / f"{name}.onnx")
+    made = (f"--target={TARGET}", "--precisions=f32", "--policies=wave")
+    code, out, err = bench("compile", "--models=bad.onnx,good.onnx", *made, "-o", "made")
+    assert code == 1 and "made: 1 groups added" in out and "error: bad, f32: " in err
+    code, _, err = bench("compile", "--models=absent", "-o", "made")
+    assert code == 1 and "absent: no such file, nor a built-in model" in err
+
+
+def test_wrong_options(bench, capsys):
+    for wrong in ("--policies=fast", "--precisions=f8"):
+        with pytest.raises(SystemExit) as ended:
+            bench("compile", "-o", "made", wrong)
+        assert ended.value.code == 2 and "is none of" in capsys.readouterr().err
+
+
+# -- processes -----------------------------------------------------------------------------------
+GROUPS = [Group(name, "network", "f32", TARGET, policies={"wave": []}) for name in "ab"]
+SETTINGS = Settings("folder", 1, 0.1, None, 1.0, 1.0)
+
+
+def figures(monkeypatch, *processes):
+    """Of two groups, by processes that say these lines; what each process was asked for."""
+    asked, said = [], iter(processes)
+
+    def process(jobs, settings, most_s):
+        asked.append([(job.number, job.policies) for job in jobs])
+        yield from next(said)
+
+    monkeypatch.setattr(_gpu_bench_jobs, "_process", process)
+    jobs = [Job(number, ["wave", "rammer"]) for number in range(2)]
+    seen = []
+    return list(measured(GROUPS, jobs, SETTINGS, 1.0, seen.append)), asked, seen
+
+
+def done(name, **more):
+    return {"figure": asdict(Figure(name, "network", "f32", TARGET, **more))}
+
+
+def test_the_next_process_goes_on_without_what_failed(monkeypatch):
+    first = [{"device": {"name": "d"}}, {"failed": "wave", "why": "trapped"}]
+    second = [{"device": {"name": "d"}}, done("a"), done("b")]
+    found, asked, seen = figures(monkeypatch, first, second)
+    both = ["wave", "rammer"]
+    assert asked == [[(0, both), (1, both)], [(0, ["rammer"]), (1, both)]]
+    assert [f.model for f in found] == ["a", "b"] and len(seen) == 2
+
+
+def test_a_group_of_which_all_policies_fail(monkeypatch):
+    fails = [{"device": {}}, {"failed": "wave", "why": "one"}]
+    again = [{"device": {}}, {"failed": "rammer", "why": "two"}]
+    found, asked, _ = figures(monkeypatch, fails, again, [{"device": {}}, done("b")])
+    assert [f.error for f in found] == ["two", ""]
+    assert found[0].unmeasured == {"wave": "one", "rammer": "two"}
+    assert len(asked) == 3
+
+
+def test_a_process_that_dies_costs_one_group(monkeypatch):
+    dies = [{"device": {}}, {"failed": "", "why": "its process ended with status -11: "}]
+    found, _, _ = figures(monkeypatch, dies, [{"device": {}}, done("b")])
+    assert "status -11" in found[0].error and not found[1].error
+
+
+def test_no_device(monkeypatch):
+    with pytest.raises(DeviceError, match="no driver"):
+        figures(monkeypatch, [{"refused": "no driver"}])
+
+
+@pytest.mark.parametrize(
+    "code, most_s, lines, why",
+    [
+        ("import sys; sys.exit('the end')", 60, [], "refused"),
+        (
+            "print('{\"device\": 1}', file=f, flush=True); sys.exit('the end')",
+            60,
+            ["device"],
+            "failed",
+        ),
+        ("print('{\"device\": 1}', file=f, flush=True); time.sleep(60)", 0.3, ["device"], "failed"),
+    ],
+)
+def test_ends_that_are_none(tmp_path, code, most_s, lines, why):
+    log, results = tmp_path / "log", tmp_path / "results"
+    results.touch()
+    start = f"import sys, time; f = open({str(results)!r}, 'a'); "
+    with log.open("w") as out, results.open() as said:
+        child = subprocess.Popen([sys.executable, "-c", start + code], stderr=out)
+        try:
+            found = list(_gpu_bench_jobs._followed(child, said, most_s, log, 2))
+        finally:
+            child.kill()
+            child.wait()
+    assert [next(iter(line)) for line in found] == [*lines, why]
+    told = found[-1].get("why", found[-1].get("refused"))
+    assert "was not done after 0.3 s" in told if most_s < 1 else "status 1: the end" in told
+
+
+# -- stress --------------------------------------------------------------------------------------
+def test_what_is_stressed_hands_work_over(folder):
+    group = next(group for group in read_groups(folder) if group.kind == "stress")
+    model = loaded(folder, group, "rammer")
+    assert model.eus == 4 and model.needs.blocks == 4
+
+
+def test_launches_are_counted_and_checked(bench, folder, tmp_path):
+    code, out, err = bench(
+        "stress", str(folder.path), "--models=tiny", "--launches=10", "--json=s.json"
+    )
+    assert code == 0, err
+    results = json.loads((tmp_path / "s.json").read_text())["results"]
+    assert [(r["policy"], r["launches"], r["differing"]) for r in results] == [
+        ("wave", 10, 0),
+        ("rammer", 10, 0),
+    ]
+
+
+def test_launches_that_differ(folder, monkeypatch):
+    """Each copy of an output back is one launch; two of them give another bit."""
+    read, count = DeviceArray.numpy, iter(range(100))
+
+    def numpy(array):
+        found = read(array)
+        if next(count) in (9, 11):
+            found.view(np.uint8).reshape(-1)[-1] ^= 1
+        return found
+
+    monkeypatch.setattr(DeviceArray, "numpy", numpy)
+    found = stress(folder, tiny(folder), "wave", 14, 1.0)
+    assert (found.launches, found.differing, found.first) == (14, 2, 9)
+    assert found.fault == "tiny, f32, wave: 2 launches differ, the first is number 9"
+
+
+def test_a_launch_that_leaves_what_was_there(folder, monkeypatch):
+    """Outputs of the launch before would be seen: inputs take turns."""
+    read, first = DeviceArray.numpy, []
+
+    def numpy(array):
+        first.append(read(array))
+        return first[0]
+
+    monkeypatch.setattr(DeviceArray, "numpy", numpy)
+    found = stress(folder, tiny(folder), "wave", 4, 1.0)
+    assert found.launches == 1 and "two inputs give the same outputs" in found.error
+
+
+# -- compute-sanitizer ---------------------------------------------------------------------------
+SANITIZER = """#!{python}
+import subprocess, sys
+start = sys.argv.index({python!r})
+flags = sys.argv[1:start]
+assert flags[:2] == ["--tool", {tool!r}] and "--error-exitcode" in flags, flags
+status = subprocess.run(sys.argv[start:]).returncode
+print("========= {summary}")
+sys.exit({found} or status)
+"""
+
+
+@pytest.fixture
+def sanitizer(tmp_path):
+    """sanitizer(tool, summary, status) -> path of a program that runs a command and says that."""
+
+    def make(tool, summary, found=0):
+        path = tmp_path / "compute-sanitizer"
+        text = SANITIZER.format(python=sys.executable, tool=tool, summary=summary, found=found)
+        path.write_text(text)
+        path.chmod(0o755)
+        return str(path)
+
+    return make
+
+
+RACES = "RACECHECK SUMMARY: {} displayed ({}, 0 warnings)"
+
+
+@pytest.mark.parametrize(
+    "check, summary, found, code",
+    [
+        ("memcheck", "ERROR SUMMARY: 0 errors", 0, 0),
+        ("memcheck", "ERROR SUMMARY: 3 errors", 86, 1),
+        ("racecheck", RACES.format("0 hazards", "0 errors"), 0, 0),
+        ("racecheck", RACES.format("1 hazard", "1 error"), 86, 1),
+    ],
+)
+def test_verdicts(bench, folder, sanitizer, tmp_path, check, summary, found, code):
+    program = sanitizer(check, summary, found)
+    options = [f"--sanitizer={check}", f"--sanitizer-path={program}", "--json=v.json"]
+    few = ["--models=tiny", "--launches=2", "--policies=wave"]
+    status, out, err = bench("stress", str(folder.path), *few, *options)
+    assert status == code
+    assert "tiny   f32        wave" in out and summary in out
+    verdict = json.loads((tmp_path / "v.json").read_text())
+    assert verdict["clean"] == (code == 0)
+    if code:
+        assert f"{check} has found {verdict['found']}; the command's status is 86" in err
+
+
+def test_a_command_that_fails_is_not_clean(sanitizer):
+    program = sanitizer("memcheck", "ERROR SUMMARY: 0 errors")
+    verdict = sanitized("memcheck", [sys.executable, "-c", "raise SystemExit(1)"], 60.0, program)
+    assert verdict.found == 0 and verdict.status == 1 and not verdict.clean
+
+
+def test_a_sanitizer_that_says_nothing(sanitizer):
+    program = sanitizer("memcheck", "Error: Device not supported")
+    with pytest.raises(ToolError, match="says nothing of what it found .*Device not supported"):
+        sanitized("memcheck", [sys.executable, "-c", "pass"], 60.0, program)
+
+
+def test_no_sanitizer(bench, folder, monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    for home in ("CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.delenv(home, raising=False)
+    for more in ((), ("--sanitizer-path=absent",)):
+        code, _, err = bench("stress", str(folder.path), "--sanitizer=memcheck", *more)
+        assert code == 1 and "is not there; it comes with the CUDA toolkit" in err
+
+
+# -- goals ---------------------------------------------------------------------------------------
+def timed(model, precision, ms, kind="network", **more):
+    times = {"wave": {"p50": 2 * ms}, "rammer": {"p50": ms}}
+    return Figure(model, kind, precision, TARGET, ms=times, fastest="rammer", **more)
+
+
+def test_goals():
+    assert {goal["met"] for goal in reached(GOALS, [])} == {None}
+    found = [
+        timed("lstm_tc", "f32", 0.6),
+        timed("lstm_tc", "tf32", 0.2),
+        timed("alexnet", "f32", 0.24),
+        timed("resnet50", "f32", 0.1),  # it asks for f16
+        timed("gemm 1", "f16", 1.0, "gemm", device_ratio={CUBLAS: 0.9, "torch": 0.1}),
+        timed("gemm 2", "f16", 1.0, "gemm", device_ratio={CUBLAS: 0.7}),
+    ]
+    values = {goal["goal"].split(",")[0]: goal for goal in reached(GOALS, found)}
+    assert values["lstm_tc"]["value"] == pytest.approx(1.5) and values["lstm_tc"]["met"]
+    assert values["alexnet"]["value"] == pytest.approx(0.5) and not values["alexnet"]["met"]
+    assert values["resnet50"]["met"] is None
+    assert values["gemm: least ratio over cuBLAS >= 80%"]["value"] == 0.7
+
+
+def test_rates_are_those_of_our_fastest():
+    more = {"flops": 2 * 10**9, "expected_ms": {"wave": 1.0, "rammer": 1.0}}
+    figure = timed(
+        "g", "f16", 1.0, "gemm", device_ms={"wave": 2.0, "rammer": 1.0, CUBLAS: 0.5}, **more
+    )
+    assert figure.tflops == pytest.approx(2.0)
+    assert set(BASELINES) >= {CUBLAS}

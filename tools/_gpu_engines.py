@@ -1,0 +1,78 @@
+"""A model of ours on a device, as gpu_bench times it beside others; and times by its clock."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rcompiler.errors import CompilerError
+from rcompiler.model import GpuModel, model_of
+from rcompiler.tools._gpu_bench_group import Group
+from rcompiler.tools._measure import Engine
+from rcompiler.tools._packed_folder import PackedFolder
+
+_FEW = 3
+Feeds = Mapping[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class DeviceEngine:
+    """A loaded model with inputs and outputs at fixed places on the device.
+
+    run: one inference, until it is done. elapsed_ns: time of so many, one after another, by the
+    device's clock. outputs: of an inference that has been run.
+    """
+
+    run: Engine
+    elapsed_ns: Callable[[int], float]
+    outputs: list[np.ndarray]
+
+
+def loaded(folder: PackedFolder, group: Group, policy: str, **options: Any) -> GpuModel:
+    """The model of a policy. options: as for `GpuExecutable`. Raises CompilerError."""
+    with tempfile.TemporaryDirectory() as scratch:
+        artifact = folder.get_artifact(group.policies[policy], Path(scratch, "model.rcx"))
+    model = model_of(artifact, **options)
+    if not isinstance(model, GpuModel):
+        raise CompilerError(f"{group}: is compiled for {artifact.target}, which is no GPU")
+    return model
+
+
+def engine(model: GpuModel, feeds: Feeds) -> DeviceEngine:
+    """The model bound to these inputs, and run once. Raises DeviceError."""
+    binding = model.bind()
+    for array, tensor in zip(binding.inputs, model.inputs, strict=True):
+        array.write(feeds[tensor.name])
+    for output in binding.outputs:  # what is not written shows: of floats, no number
+        poison = np.full(output.shape + (output.dtype.itemsize,), 0xFF, np.uint8)
+        output.write(poison.view(output.dtype).reshape(output.shape))
+    binding()
+    return DeviceEngine(binding, binding.elapsed_ns, [output.numpy() for output in binding.outputs])
+
+
+def device_ms(
+    engines: Mapping[str, DeviceEngine], rounds: int, block_s: float
+) -> dict[str, list[float]]:
+    """Of each engine and round the ms of an inference by the device's clock.
+
+    Engines take turns, each for about block_s seconds of the host, at least one inference.
+    """
+    counts = {}
+    for name, each in engines.items():
+        start = time.perf_counter()
+        each.elapsed_ns(_FEW)
+        took = time.perf_counter() - start
+        counts[name] = max(1, int(block_s * _FEW / took))
+    found: dict[str, list[float]] = {name: [] for name in engines}
+    order = list(engines)
+    for _ in range(rounds):
+        for name in order:
+            found[name].append(engines[name].elapsed_ns(counts[name]) / counts[name] / 1e6)
+        order.reverse()
+    return found

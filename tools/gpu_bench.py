@@ -1,0 +1,213 @@
+"""Models on a GPU beside PyTorch, in two steps: compiled here, measured where the GPU is.
+
+    python -m rcompiler.tools.gpu_bench compile -o DIR           # no GPU; all compiler packages
+    python -m rcompiler.tools.gpu_bench run DIR --json=gpu.json  # a GPU; numpy and cuda-bindings
+    python -m rcompiler.tools.gpu_bench stress DIR               # 1,000,000 checked launches
+    python -m rcompiler.tools.gpu_bench stress DIR --launches=50 --sanitizer=memcheck
+
+compile adds to DIR what it has compiled: artifacts without stage texts, inputs, samples of the
+outputs of a reference, and the ONNX models for PyTorch, all packed. Weights of built-in models are
+random rows that repeat (_repeating.py), so that BERT-base takes 2 MB in place of 440.
+
+run checks the results of all policies against one another and the reference; then they and
+PyTorch (eager, the same in a CUDA graph, torch.compile) take turns in rounds. Of a single product,
+the CUDA graph is cuBLAS's kernel and nothing else. LSTMs are given to PyTorch as ONNX's operator,
+branches of ResNeXt as grouped convolutions. What is not installed is named. Each group is one model
+in one precision; one that fails does not end the others, and FILE has all that are done so far.
+
+stress alternates between eight inputs, copies all outputs of every launch back and compares them to
+the bit. --sanitizer does the same below NVIDIA's compute-sanitizer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from rcompiler.tools._console import check_writable, doing, guard, report
+from rcompiler.tools._gpu_bench_options import NAME, options
+
+if TYPE_CHECKING:
+    from rcompiler.tools._gpu_bench_figures import Figure
+    from rcompiler.tools._gpu_bench_group import Group
+    from rcompiler.tools._packed_folder import PackedFolder
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 success, 1 a model failed or is wrong, 2 wrong arguments, 130 interrupted.
+
+    A goal that is missed is no failure.
+    """
+    given = options(argv)
+    work = {"compile": _compile, "run": _run, "stress": _stress}[given.command]
+    return guard(NAME, lambda: work(given))
+
+
+def _compile(given: argparse.Namespace) -> int:
+    from rcompiler.device.target import find_device
+    from rcompiler.errors import CompilerError
+    from rcompiler.tools._gpu_bench_compile import cases, compile_case
+    from rcompiler.tools._packed_folder import PackedFolder
+
+    find_device(given.target)
+    folder = PackedFolder(given.output)
+    folder.create()
+    found = [case for name in given.models for case in cases(name, given.target)]
+    failed, count = [], 0
+    how = given.policies, given.seed
+    for case in found:
+        for precision in given.precisions:
+            doing(f"{case.name}, {precision}")
+            try:
+                compile_case(case, folder, given.target, precision, *how)
+                count += 1
+            except CompilerError as error:
+                failed.append(f"{case.name}, {precision}: {error}")
+    print(f"{folder.path}: {count} groups added, {folder.nbytes / 1e6:.1f} MB in all")
+    return report(NAME, failed)
+
+
+def _run(given: argparse.Namespace) -> int:
+    from rcompiler.tools._goals import print_goals, reached
+    from rcompiler.tools._gpu_bench_figures import GOALS
+    from rcompiler.tools._gpu_bench_jobs import measured
+    from rcompiler.tools._gpu_bench_run import Job, Settings
+    from rcompiler.tools._gpu_bench_tables import print_figures
+    from rcompiler.tools._torch_baselines import BASELINES
+
+    check_writable(given.json)
+    folder, groups = _folder(given)
+    chosen = [(number, g) for number, g in enumerate(groups) if _asked_for(g, given, "network")]
+    _some(chosen, given)
+    jobs = [Job(number, _policies(group, given)) for number, group in chosen]
+    settings = Settings(
+        *(str(folder.path), given.rounds, given.seconds, given.baseline),
+        *(given.limit, given.wait_limit),
+    )
+    figures: list[Figure] = []
+    devices: list[dict[str, Any]] = []
+
+    def opened(device: dict[str, Any]) -> None:
+        if device not in devices:
+            devices.append(device)
+
+    for figure in measured(groups, jobs, settings, given.most, opened):
+        figures.append(figure)
+        doing(str(figure))
+        if given.json:
+            _write(given, groups, devices, figures)
+    names = BASELINES if given.baseline is None else given.baseline
+    print_figures(figures, {name: BASELINES[name].short for name in names})
+    print_goals(reached(GOALS, figures))
+    wrong = [f"{f}: {f.error}" for f in figures if f.error]
+    wrong += [
+        f"{f}, {name}: {why}"
+        for f in figures
+        for name, why in f.unmeasured.items()
+        if not f.error and name not in BASELINES
+    ]
+    return report(NAME, wrong)
+
+
+def _write(
+    given: argparse.Namespace,
+    groups: Sequence[Group],
+    devices: Sequence[dict[str, Any]],
+    figures: Sequence[Figure],
+) -> None:
+    from rcompiler.tools._goals import reached
+    from rcompiler.tools._gpu_bench_figures import GOALS
+    from rcompiler.tools._record import asked, write_record
+    from rcompiler.tools._torch_baselines import BASELINES
+
+    record = {
+        "options": asked(given),
+        "gpus": list(devices),
+        "compiled_by": sorted({group.commit or "unknown" for group in groups}),
+        "baselines": {name: dict(each.settings) for name, each in BASELINES.items()},
+        "results": [vars(figure) for figure in figures],
+        "goals": reached(GOALS, figures),
+    }
+    write_record(given.json, record)
+
+
+def _stress(given: argparse.Namespace) -> int:
+    from rcompiler.tools._gpu_bench_tables import print_stress
+    from rcompiler.tools._gpu_stress import stress
+    from rcompiler.tools._record import asked, write_record
+
+    if given.sanitizer:
+        return _sanitized(given)
+    check_writable(given.json)
+    folder, groups = _folder(given)
+    chosen = [group for group in groups if _asked_for(group, given, "stress")]
+    _some(chosen, given)
+    done = []
+    for group in chosen:
+        for policy in _policies(group, given):
+            doing(f"{group}, {policy}")
+            done.append(stress(folder, group, policy, given.launches, given.wait_limit))
+    print_stress(done)
+    if given.json:
+        write_record(
+            given.json, {"options": asked(given), "results": [vars(each) for each in done]}
+        )
+    return report(NAME, (each.fault for each in done if each.fault))
+
+
+def _sanitized(given: argparse.Namespace) -> int:
+    from rcompiler.tools._record import asked, write_record
+    from rcompiler.tools._sanitizer import sanitized
+
+    check_writable(given.json)
+    command = [sys.executable, "-m", "rcompiler.tools.gpu_bench", "stress", given.folder]
+    for name in ("models", "policies", "precisions"):
+        if chosen := getattr(given, name):
+            command.append(f"--{name}={','.join(chosen)}")
+    command += [f"--launches={given.launches}", f"--wait-limit={given.wait_limit}"]
+    verdict = sanitized(given.sanitizer, command, given.most, given.sanitizer_path)
+    print(verdict.text)
+    print(f"{verdict.tool}: {'clean' if verdict.clean else f'{verdict.found} found'}")
+    if given.json:
+        write_record(given.json, {"options": asked(given), **vars(verdict), "clean": verdict.clean})
+    what = f"{verdict.tool} has found {verdict.found}; the command's status is {verdict.status}"
+    return report(NAME, [] if verdict.clean else [what])
+
+
+# -- groups
+def _folder(given: argparse.Namespace) -> tuple[PackedFolder, list[Group]]:
+    from rcompiler.tools._gpu_bench_group import read_groups
+    from rcompiler.tools._packed_folder import PackedFolder
+
+    folder = PackedFolder(given.folder)
+    return folder, read_groups(folder)
+
+
+def _asked_for(group: Group, given: argparse.Namespace, kind: str) -> bool:
+    """By --models, names or kinds, and --precisions; without --models, all but those to stress or
+    these alone.
+    """
+    if given.precisions and group.precision not in given.precisions:
+        return False
+    if given.models:
+        return group.model in given.models or group.kind in given.models
+    return (group.kind == "stress") == (kind == "stress")
+
+
+def _policies(group: Group, given: argparse.Namespace) -> list[str]:
+    return [name for name in group.policies if not given.policies or name in given.policies]
+
+
+def _some(chosen: Sequence[object], given: argparse.Namespace) -> None:
+    from rcompiler.errors import CompilerError
+
+    if not chosen:
+        raise CompilerError(
+            f"{given.folder}: holds no such model; make it with gpu_bench compile -o {given.folder}"
+        )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
