@@ -6,8 +6,9 @@
     python -m rcompiler.tools.gpu_bench stress DIR --launches=50 --sanitizer=memcheck
 
 compile adds to DIR what it has compiled: artifacts without stage texts, inputs, samples of the
-outputs of a reference, and the ONNX models for PyTorch, all packed. Weights of built-in models are
-random rows that repeat (_repeating.py), so that BERT-base takes 2 MB in place of 440.
+outputs of a reference and the ONNX models for PyTorch, all packed; and the kernels for `rc-tune
+--device=cuda --code=FILE`. Weights of built-in models are random rows that repeat (_repeating.py),
+so that BERT-base takes 2 MB in place of 440.
 
 run checks the results of all policies against one another and the reference; then they and
 PyTorch (eager, the same in a CUDA graph, torch.compile) take turns in rounds. Of a single product,
@@ -47,13 +48,18 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _compile(given: argparse.Namespace) -> int:
     from rcompiler.device.target import find_device
-    from rcompiler.errors import CompilerError
+    from rcompiler.errors import CompilerError, DeviceError
+    from rcompiler.profiler.gpu_bench_code import bench_code
     from rcompiler.tools._gpu_bench_compile import cases, compile_case
     from rcompiler.tools._packed_folder import PackedFolder
 
-    find_device(given.target)
+    device = find_device(given.target)
+    if device.kind != "cuda":
+        raise DeviceError(f"target {given.target!r} is none of NVIDIA's GPUs; give cuda:h200, say")
     folder = PackedFolder(given.output)
     folder.create()
+    chip = device.level_name
+    (folder.path / f"microbench-{chip}.ptx").write_bytes(bench_code(chip))
     found = [case for name in given.models for case in cases(name, given.target)]
     failed, count = [], 0
     how = given.policies, given.seed

@@ -125,7 +125,8 @@ def _measure_gpu(options: argparse.Namespace) -> int:
     to_stdout = options.output == "-"
     if not to_stdout:
         check_writable(options.output)
-    found = measure_cuda(driver, seconds=options.seconds / _GPU_RUNS)
+    code = Path(options.code).read_bytes() if options.code else None
+    found = measure_cuda(driver, code, seconds=options.seconds / _GPU_RUNS)
     default = for_driver(driver)
     stream = sys.stderr if to_stdout else sys.stdout
     _print(gpu_figures(default), gpu_figures(found), found, stream)
@@ -235,6 +236,11 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument("--eus", type=positive, metavar="N", help="as for rc-compile")
     parser.add_argument(
+        "--code", metavar="FILE",
+        help="with --device=cuda: the kernels that measure, from the folder of gpu_bench compile, "
+        "where the compiler is not installed",
+    )  # fmt: skip
+    parser.add_argument(
         "-o", "--output", metavar="FILE",
         help="write the record there (- for standard output) instead of into the cache folder",
     )  # fmt: skip
@@ -248,6 +254,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(argv)
     if options.here and not options.imported:
         parser.error("--here goes with --import=FILE")
+    if options.code and options.device != "cuda":
+        parser.error("--code goes with --device=cuda")
     return options
 
 

@@ -6,16 +6,12 @@ from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
-from torch_mlir import ir
 
-from rcompiler.codegen.ptx import ptx
 from rcompiler.device.gpu import GPUS
 from rcompiler.device.gpu_measure import GpuBench, measure_gpu
 from rcompiler.device.model import Device
 from rcompiler.errors import DeviceError
-from rcompiler.passes._pipeline_text import runner
-from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
-from rcompiler.profiler.gpu_bench_text import (
+from rcompiler.profiler.gpu_bench_sizes import (
     ACCUMULATORS,
     CLOCKS,
     COLUMNS,
@@ -29,7 +25,6 @@ from rcompiler.profiler.gpu_bench_text import (
     TILES,
     UNROLL,
     WORKERS,
-    module_text,
 )
 from rcompiler.runtime.gpu.control import LINE
 from rcompiler.runtime.gpu.driver import Driver
@@ -40,10 +35,13 @@ _FILL = 0x01010101  # every word of what is read from memory
 Words = npt.NDArray[np.generic]
 
 
-def measure_cuda(driver: Driver, *, seconds: float = 0.002, rounds: int = 7) -> Device:
+def measure_cuda(
+    driver: Driver, code: bytes | None = None, *, seconds: float = 0.002, rounds: int = 7
+) -> Device:
     """The record of a GPU: that of its architecture, with measured figures.
 
-    seconds: of one run of a kernel, rounds: runs of each. Raises DeviceError where times of the
+    code: PTX of the kernels (`gpu_bench_code`) for it; None: made now, by the compiler. seconds: of
+    one run of a kernel, rounds: runs of each. Raises DeviceError where times of the
     driver mean nothing, no record has this architecture, or a kernel's results are wrong.
     """
     if not driver.real:
@@ -57,7 +55,7 @@ def measure_cuda(driver: Driver, *, seconds: float = 0.002, rounds: int = 7) -> 
         f"{shipped_record(driver).name}"
     )
     device = for_driver(driver)
-    with GpuBenches(driver, device) as kernels:
+    with GpuBenches(driver, device, code) as kernels:
         return measure_gpu(device, kernels, machine=machine, seconds=seconds, rounds=rounds)
 
 
@@ -87,14 +85,12 @@ def for_driver(driver: Driver) -> Device:
 class GpuBenches:
     """`GpuKernels` on a driver. A context manager: it has memory on the device until it is left."""
 
-    def __init__(self, driver: Driver, device: Device) -> None:
-        """device: the record to measure into. Raises DeviceError where there is no memory."""
+    def __init__(self, driver: Driver, device: Device, code: bytes | None = None) -> None:
+        """device: the record to measure into. code: as of `measure_cuda`. Raises DeviceError where
+        there is no memory, or for code that the device does not take.
+        """
         self._device, self._driver, self._ghz = device, driver, 0.0
-        with ir.Context() as context, ir.Location.unknown():
-            context.enable_multithreading(False)  # passes in Python wait for one another
-            module = ir.Module.parse(module_text())
-            runner(str(GpuToNvvm(device.level_name)), context)(module)
-            self._module = driver.load(ptx(module).text)
+        self._module = driver.load(code or _made(device.level_name))
         self._out_bytes = 4 * device.eus * WORKERS
         self._head = driver.allocate(_HEAD_BYTES)
         self._out = driver.allocate(self._out_bytes)
@@ -283,3 +279,9 @@ def shared_sums(n: int) -> Words:
 def _words(sums: Words) -> Words:
     """Modulo 2**32."""
     return (sums.astype(object) % (1 << 32)).astype(np.uint32)
+
+
+def _made(chip: str) -> bytes:
+    from rcompiler.profiler.gpu_bench_code import bench_code  # the compiler, not needed elsewhere
+
+    return bench_code(chip)

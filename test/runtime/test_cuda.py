@@ -4,11 +4,10 @@ import gc
 import importlib.util
 import re
 import sys
-from types import ModuleType
 
 import numpy as np
 import pytest
-from fake_cuda import FakeCuda
+from fake_cuda import FakeCuda, installed
 
 from rcompiler.errors import DeviceError
 from rcompiler.runtime.gpu.cuda import CudaDriver
@@ -46,12 +45,7 @@ PTX = b"""
 
 @pytest.fixture
 def cuda(monkeypatch):
-    fake, package = FakeCuda(multiprocessors=4), ModuleType("cuda.bindings")
-    package.driver = fake
-    monkeypatch.setitem(sys.modules, "cuda", ModuleType("cuda"))
-    monkeypatch.setitem(sys.modules, "cuda.bindings", package)
-    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", fake)
-    return fake
+    return installed(monkeypatch, multiprocessors=4)
 
 
 def started(driver, value, cooperative=False):

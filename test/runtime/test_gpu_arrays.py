@@ -5,12 +5,12 @@ by itself and behind the CUDA driver.
 import ctypes
 import gc
 import sys
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
-from fake_cuda import FakeCuda
+from fake_cuda import installed
 from onnx import helper
 
 import rcompiler
@@ -44,11 +44,7 @@ def artifact(request):
 @pytest.fixture(params=["emulated", "cuda"])
 def model(request, artifact, monkeypatch):
     if request.param == "cuda":
-        fake, package = FakeCuda(capability=(8, 0), multiprocessors=4), ModuleType("cuda.bindings")
-        package.driver = fake
-        monkeypatch.setitem(sys.modules, "cuda", ModuleType("cuda"))
-        monkeypatch.setitem(sys.modules, "cuda.bindings", package)
-        monkeypatch.setitem(sys.modules, "cuda.bindings.driver", fake)
+        installed(monkeypatch, capability=(8, 0), multiprocessors=4)
         monkeypatch.setattr(gpu_devices, "EMULATED", "none")
     made = GpuModel(artifact)
     yield made

@@ -5,6 +5,7 @@ a call and the result that it gives next. Values stand for handles, 0 for the su
 """
 
 import ctypes
+import sys
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -39,6 +40,16 @@ def _values(kernel, address):
     params = kernel.entry.params
     places = (ctypes.c_void_p * len(params)).from_address(address)
     return [ctypes.string_at(at, p.size) for at, p in zip(places, params, strict=True)]
+
+
+def installed(monkeypatch, **options):
+    """A FakeCuda that `import cuda.bindings.driver` finds."""
+    fake, package = FakeCuda(**options), ModuleType("cuda.bindings")
+    package.driver = fake
+    monkeypatch.setitem(sys.modules, "cuda", ModuleType("cuda"))
+    monkeypatch.setitem(sys.modules, "cuda.bindings", package)
+    monkeypatch.setitem(sys.modules, "cuda.bindings.driver", fake)
+    return fake
 
 
 class FakeCuda(ModuleType):

@@ -24,6 +24,7 @@ from rcompiler.profiler.gpu_bench import (
     shared_sums,
     shipped_record,
 )
+from rcompiler.profiler.gpu_bench_code import bench_code
 from rcompiler.tools import rc_compile, rc_tune
 
 KIB = 1 << 10
@@ -94,6 +95,31 @@ def test_wrong_results_are_no_measurement(name):
     with GpuBenches(driver, small(driver)) as found:
         with pytest.raises(DeviceError, match="computes wrong results"):
             KERNELS[name](found).run(2)
+
+
+def test_code_that_was_made_elsewhere(monkeypatch):
+    """On a machine without the compiler."""
+    code = bench_code("sm_80")
+    monkeypatch.setattr(gpu_bench, "_made", None)
+    driver = EmulatedDriver(capability=(8, 0), multiprocessors=4)
+    with GpuBenches(driver, small(driver), code) as found:
+        assert found.peak().run(2) > 0
+    with pytest.raises(DeviceError):
+        GpuBenches(driver, small(driver), b"no code")
+
+
+_WITHOUT_COMPILER = """
+import sys
+for name in ("torch_mlir", "llvmlite", "onnx"):
+    sys.modules[name] = None
+import rcompiler.tools.rc_tune, rcompiler.profiler.gpu_bench
+import rcompiler.tools._gpu_bench_jobs, rcompiler.tools._gpu_bench_tables
+from rcompiler.tools import gpu_bench
+"""
+
+
+def test_what_measures_a_gpu_needs_no_compiler():
+    subprocess.run([sys.executable, "-c", _WITHOUT_COMPILER], check=True)
 
 
 def test_all_memory_is_given_back():

@@ -4,18 +4,19 @@ import json
 import os
 import subprocess
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 import numpy as np
 import onnx
 import pytest
+from fake_cuda import installed
 
 from rcompiler.errors import CompilerError, DeviceError, ToolError
 from rcompiler.runtime.gpu.arrays import DeviceArray
 from rcompiler.tools import _gpu_bench_jobs, gpu_bench, models
 from rcompiler.tools._goals import reached
-from rcompiler.tools._gpu_bench_compile import cases
+from rcompiler.tools._gpu_bench_compile import cases, compile_case
 from rcompiler.tools._gpu_bench_figures import CUBLAS, GOALS, Figure
 from rcompiler.tools._gpu_bench_group import (
     Group,
@@ -27,7 +28,7 @@ from rcompiler.tools._gpu_bench_group import (
     sample,
 )
 from rcompiler.tools._gpu_bench_jobs import measured
-from rcompiler.tools._gpu_bench_run import Job, Settings
+from rcompiler.tools._gpu_bench_run import Job, PolicyFailed, Settings, describe_device, measure
 from rcompiler.tools._gpu_engines import loaded
 from rcompiler.tools._gpu_stress import stress
 from rcompiler.tools._packed_folder import PackedFolder
@@ -102,6 +103,10 @@ def test_a_group_takes_the_place_of_the_one_before(tmp_path):
         add_group(packed, Group(model, "gemm", precision, TARGET, flops))
     add_group(packed, Group("a", "gemm", "f32", TARGET, 4))
     assert [(g.model, g.flops) for g in read_groups(packed)] == [("b", 2), ("a", 3), ("a", 4)]
+
+
+def test_the_kernels_that_measure_a_device_come_with_it(folder):
+    assert b".entry meet" in (folder.path / "microbench-sm_80.ptx").read_bytes()
 
 
 def test_schedules_share_their_weights(folder):
@@ -250,6 +255,9 @@ def test_a_model_that_does_not_compile(bench, tmp_path):
 
 
 def test_wrong_options(bench, capsys):
+    for target in ("cpu", "rocm:gfx942"):
+        code, _, err = bench("compile", "-o", "made", f"--target={target}")
+        assert code == 1 and f"target '{target}' is none of NVIDIA's GPUs" in err
     for wrong in ("--policies=fast", "--precisions=f8"):
         with pytest.raises(SystemExit) as ended:
             bench("compile", "-o", "made", wrong)
@@ -487,3 +495,49 @@ def test_rates_are_those_of_our_fastest():
     )
     assert figure.tflops == pytest.approx(2.0)
     assert set(BASELINES) >= {CUBLAS}
+
+
+# -- a GPU by the CUDA driver --------------------------------------------------------------------
+@pytest.fixture
+def on_cuda(folder, tmp_path, monkeypatch):
+    """A folder for sm_80, and the stand-in for the driver that it runs on, which reads no machine
+    code.
+    """
+    fake = installed(monkeypatch, capability=(8, 0), multiprocessors=108)
+    [case] = cases(str(folder.path.parent / "tiny.onnx"), "cuda:sm_80")
+    made = PackedFolder(tmp_path / "made")
+    made.create()
+    group = compile_case(case, made, "cuda:sm_80", "tf32", ("base", "rammer"))
+    for policy, keys in group.policies.items():
+        artifact = made.get_artifact(keys, tmp_path / "model.rcx")
+        text = replace(artifact, image=replace(artifact.image, cubin=b""))
+        group.policies[policy] = made.put_artifact(text, tmp_path / "model.rcx")
+    add_group(made, group)
+    return made, fake
+
+
+def test_a_gpu_is_measured_and_stressed_by_its_driver(on_cuda):
+    made, fake = on_cuda
+    [group] = read_groups(made)
+    settings = Settings(str(made.path), 1, 1e-3, None, 1.0, 2.0)
+    found = measure(made, group, Job(0, list(group.policies)), settings)
+    assert set(found.device_ms) == {"base", "rammer"} and set(found.ms) == set(found.device_ms)
+    # 0.25 ms by the device, whatever is between two events
+    assert 0 < max(found.device_ms.values()) <= 0.25
+    assert set(found.unmeasured) == set(BASELINES)
+    assert any(name == "cuGraphLaunch" for name, _ in fake.record)
+    assert describe_device(made, group)["name"] == "fake"
+    assert not stress(made, group, "rammer", 9, 2.0).fault
+
+
+def test_a_failed_launch_is_told_with_its_policy(on_cuda):
+    made, fake = on_cuda
+    [group] = read_groups(made)
+    fake.fail["cuGraphLaunch"] = "CUDA_ERROR_ILLEGAL_ADDRESS"
+    settings = Settings(str(made.path), 1, 1e-3, [], 1.0, 2.0)
+    with pytest.raises(PolicyFailed, match="ILLEGAL_ADDRESS") as caught:
+        measure(made, group, Job(0, ["rammer", "base"]), settings)
+    assert caught.value.policy == "rammer" and caught.value.lost
+    fake.fail["cuGraphLaunch"] = "CUDA_ERROR_ILLEGAL_ADDRESS"
+    found = stress(made, group, "base", 9, 2.0)
+    assert found.launches == 0 and "launch 0: " in found.fault

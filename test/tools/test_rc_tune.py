@@ -68,3 +68,9 @@ def test_a_compiled_file_takes_no_device(tool):
     tool(rc_compile.main, "two_branch", "--emit=vdevice", "-o", "s.mlir")
     code, _, err = tool(rc_compile.main, "s.mlir", "--device=default")
     assert code == 1 and "--device no longer applies" in err
+
+
+def test_kernels_that_measure_are_those_of_a_gpu(capsys):
+    with pytest.raises(SystemExit) as ended:
+        rc_tune.main(["--device", "--code=microbench.ptx"])
+    assert ended.value.code == 2 and "--code goes with --device=cuda" in capsys.readouterr().err
