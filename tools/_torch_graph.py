@@ -6,13 +6,15 @@ is interpreted when it runs. ONNX's LSTM is torch's, which on a GPU is cuDNN's.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Hashable
 from typing import Any
 
 import numpy as np
 from onnx import ModelProto, NodeProto, numpy_helper, shape_inference
 
-from rcompiler.tools._torch_ops import translated, unsupported
+from rcompiler.tools._torch_builder import unsupported
+from rcompiler.tools._torch_ops import translated
 
 
 def torch_module(model: ModelProto, dtype: Any) -> Any:
@@ -34,8 +36,11 @@ class _Builder:
         self.torch, self.functional, self.dtype = torch, torch.nn.functional, dtype
         self._model, self._graph, self.root = model, torch.fx.Graph(), torch.nn.Module()
         self._shapes = _shapes(model)
+        self._producers = {name: node for node in model.graph.node for name in node.output}
+        self._uses = _uses(model)
         self._values: dict[str, Any] = {}
         self._parameters: dict[str, Any] = {}
+        self._modules: dict[Hashable, str] = {}
 
     def module(self) -> Any:
         graph = self._model.graph
@@ -48,7 +53,11 @@ class _Builder:
             for name, value in zip(node.output, made, strict=False):
                 self._values[name] = value
         self._graph.output(tuple(self.value(output.name) for output in graph.output))
-        return self.torch.fx.GraphModule(self.root.to(self.dtype), self._graph).eval()
+        made = self.torch.fx.GraphModule(self.root.to(self.dtype), self._graph)
+        made.graph.eliminate_dead_code()
+        made.delete_all_unused_submodules()
+        made.recompile()
+        return made.eval()
 
     def call(self, function: Callable[..., Any], *operands: Any, **more: Any) -> Any:
         """A node that calls a function."""
@@ -58,11 +67,12 @@ class _Builder:
         """A node that calls a method of the first operand."""
         return self._graph.call_method(name, operands)
 
-    def call_module(self, module: Any, *operands: Any) -> Any:
-        """A node that calls a module, which becomes a part of this one."""
-        name = f"m{len(self.root._modules)}"
-        self.root.add_module(name, module)
-        return self._graph.call_module(name, operands)
+    def call_module(self, key: Hashable, make: Callable[[], Any], *operands: Any) -> Any:
+        """A node that calls a module, which is made for each key once, as a part of this one."""
+        if key not in self._modules:
+            self._modules[key] = f"m{len(self._modules)}"
+            self.root.add_module(self._modules[key], make())
+        return self._graph.call_module(self._modules[key], operands)
 
     def value(self, name: str) -> Any:
         """A node, or a number; an array becomes a parameter of the module the first time."""
@@ -91,6 +101,14 @@ class _Builder:
             raise unsupported(node, f"the shape of operand {index} is not known")
         return found
 
+    def producer(self, name: str) -> NodeProto | None:
+        """The node of the model that makes a value; None of inputs and weights."""
+        return self._producers.get(name)
+
+    def uses(self, name: str) -> int:
+        """How often a value is read by nodes that the outputs depend on, or given out."""
+        return self._uses[name]
+
     def _parameter(self, array: np.ndarray) -> Any:
         name = f"p{len(self._parameters)}"
         tensor = self.torch.from_numpy(np.array(array))
@@ -100,6 +118,15 @@ class _Builder:
         else:
             self.root.register_buffer(name, tensor)
         return self._graph.get_attr(name)
+
+
+def _uses(model: ModelProto) -> Counter[str]:
+    """How often values are read by nodes that the outputs depend on, or given out."""
+    found = Counter(value.name for value in model.graph.output)
+    for node in reversed(model.graph.node):  # which come after those that they read
+        if any(found[name] for name in node.output):
+            found.update(node.input)
+    return found
 
 
 def _shapes(model: ModelProto) -> dict[str, list[int]]:

@@ -4,41 +4,12 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any
 
-import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
-from rcompiler.errors import UnsupportedOp
-
-
-class Builder(Protocol):
-    """What operators are translated with. torch: the package; functional: of torch.nn; dtype: of
-    torch, for what is f32 in the model. Values are nodes of the new graph, or numbers.
-    """
-
-    torch: Any
-    functional: Any
-    dtype: Any
-
-    def call(self, function: Callable[..., Any], *operands: Any, **more: Any) -> Any:
-        """A node that calls a function."""
-
-    def method(self, name: str, *operands: Any) -> Any:
-        """A node that calls a method of the first operand."""
-
-    def call_module(self, module: Any, *operands: Any) -> Any:
-        """A node that calls a module, which becomes a part of the new one."""
-
-    def value(self, name: str) -> Any:
-        """The value of this name in the model; None of ""."""
-
-    def array(self, node: NodeProto, index: int) -> np.ndarray:
-        """An operand that is known now. Raises UnsupportedOp for others."""
-
-    def shape(self, node: NodeProto, index: int) -> list[int]:
-        """Of an operand. Raises UnsupportedOp where it is not known."""
-
+from rcompiler.tools._torch_builder import Builder, unsupported
+from rcompiler.tools._torch_layers import attention, lstm
 
 _Attributes = dict[str, Any]
 _Translate = Callable[[Builder, NodeProto, _Attributes], Any]
@@ -46,6 +17,8 @@ _Translate = Callable[[Builder, NodeProto, _Attributes], Any]
 
 def translated(b: Builder, node: NodeProto) -> tuple[Any, ...]:
     """The results of a node. Raises UnsupportedOp."""
+    if node.op_type == "MatMul" and (found := attention(b, node)) is not None:
+        return (found,)
     attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
     if node.op_type in _PLAIN:
         function: Any = _PLAIN[node.op_type]
@@ -62,11 +35,6 @@ def _operands(b: Builder, node: NodeProto, count: int) -> list[Any]:
     """So many operands; None for those that are left out."""
     found = [b.value(name) for name in node.input]
     return found + [None] * (count - len(found))
-
-
-def unsupported(node: NodeProto, why: str) -> UnsupportedOp:
-    """The error for a node, to be raised."""
-    return UnsupportedOp(f"node '{node.name}' ({node.op_type}) for PyTorch: {why}")
 
 
 # -- windows
@@ -199,29 +167,6 @@ def _layer_norm(b: Builder, node: NodeProto, a: _Attributes) -> Any:
     return b.call(b.functional.layer_norm, x, shape, scale, offset, a.get("epsilon", 1e-5))
 
 
-_GATES = [0, 2, 3, 1]  # input, forget, candidate, output from ONNX's input, output, forget, cand.
-
-
-def _lstm(b: Builder, node: NodeProto, a: _Attributes) -> Any:
-    """One layer, one direction, on (steps, batch, features); Y, and the last h and c."""
-    features, hidden = b.shape(node, 0)[2], a["hidden_size"]
-    given = [*node.input, *[""] * (8 - len(node.input))]
-    if set(a) - {"hidden_size"} or given[4] or given[7] or bool(given[5]) != bool(given[6]):
-        raise unsupported(node, "another direction, activation or form of operands")
-    layer = b.torch.nn.LSTM(features, hidden)
-    w, r, bias = (b.array(node, k)[0] for k in (1, 2, 3))
-    own = {"weight_ih_l0": w, "weight_hh_l0": r, "bias_ih_l0": bias[: 4 * hidden]}
-    for name, array in {**own, "bias_hh_l0": bias[4 * hidden :]}.items():
-        gates = np.split(array, 4)
-        ordered = np.concatenate([gates[k] for k in _GATES])
-        getattr(layer, name).data = b.torch.from_numpy(ordered)
-    state = (tuple(b.value(given[k]) for k in (5, 6)),) if given[5] else ()
-    made = b.call_module(layer.requires_grad_(False), b.value(given[0]), *state)
-    y, last = (b.call(operator.getitem, made, k) for k in range(2))
-    h, c = (b.call(operator.getitem, last, k) for k in range(2))
-    return b.call(b.torch.unsqueeze, y, 1), h, c
-
-
 def _constant(b: Builder, node: NodeProto, a: _Attributes) -> Any:
     return numpy_helper.to_array(a["value"])
 
@@ -251,7 +196,7 @@ _TRANSLATIONS: dict[str, _Translate] = {
     "GlobalAveragePool": lambda b, node, a: b.call(
         b.torch.mean, *_operands(b, node, 1), (2, 3), keepdim=True
     ),
-    "LSTM": _lstm,
+    "LSTM": lstm,
     "LayerNormalization": _layer_norm,
     "MaxPool": _pool,
     "Pad": _pad,

@@ -12,9 +12,10 @@ so that BERT-base takes 2 MB in place of 440.
 
 run checks the results of all policies against one another and the reference; then they and
 PyTorch (eager, the same in a CUDA graph, torch.compile) take turns in rounds. Of a single product,
-the CUDA graph is cuBLAS's kernel and nothing else. LSTMs are given to PyTorch as ONNX's operator,
-branches of ResNeXt as grouped convolutions. What is not installed is named. Each group is one model
-in one precision; one that fails does not end the others, and FILE has all that are done so far.
+the CUDA graph is cuBLAS's kernel and nothing else. PyTorch has what its users write: stacked LSTMs
+are one module, branches of ResNeXt grouped convolutions, attention is one function. What is not
+installed is named. Each group is one model in one precision; one that fails does not end the
+others, and FILE has all that are done so far.
 
 stress alternates between eight inputs, copies all outputs of every launch back and compares them to
 the bit. --sanitizer does the same below NVIDIA's compute-sanitizer.

@@ -48,6 +48,32 @@ def test_networks_give_what_the_reference_gives(name, precision, allowed):
 
 
 @needs_torch
+@pytest.mark.parametrize(
+    "name, layers",
+    # The two layers of the decoder of seq2seq are called step by step, with the same weights.
+    [("lstm_tc", [2]), ("deepspeech2", [2]), ("seq2seq", [2, 1, 1])],
+)
+def test_stacked_layers_are_one(name, layers):
+    import torch
+
+    from rcompiler.tools._torch_graph import torch_module
+
+    module = torch_module(models.build(name, **SMALL[name], **FORMS[name]), torch.float32)
+    found = [m.num_layers for m in module.modules() if isinstance(m, torch.nn.LSTM)]
+    assert found == layers
+
+
+@needs_torch
+def test_attention_is_one_function():
+    import torch
+
+    from rcompiler.tools._torch_graph import torch_module
+
+    code = torch_module(models.build("bert_base", **SMALL["bert_base"]), torch.float32).code
+    assert code.count("scaled_dot_product_attention(") == 2 and "softmax" not in code
+
+
+@needs_torch
 def test_what_it_does_not_know_is_named():
     model = models.build("two_branch")
     model.graph.node.append(helper.make_node("Det", ["input"], ["more"], "determinant"))
