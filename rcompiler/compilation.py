@@ -235,7 +235,7 @@ class Compilation:
             )
         self._stages |= code.stages
         if code.made.registers is not None:
-            report = report.assembled(code.made.registers, code.made.spilled, code.image.entry)
+            report = report.assembled(code.made.registers, code.made.spilled)
         self._stages[REPORT] = report.to_json()
         machine = Machine(self._options.target, "gpu", code.image.chip, tools=code.made.tools)
         return self._artifact(code.image, machine, tables, weights, scheduler)

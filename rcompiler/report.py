@@ -87,13 +87,10 @@ class Report:
         except (ValueError, TypeError, KeyError, AttributeError):
             raise ArtifactError("the report is damaged; compile the model again") from None
 
-    def assembled(self, registers: int, spilled: Mapping[str, int], entry: str) -> Report:
-        """With what an assembler says: registers of a thread, spilled bytes by function; rKernels
-        that are none of their own are part of the kernel `entry`.
-        """
-        whole = spilled.get(entry, 0)
+    def assembled(self, registers: int, spilled: Mapping[str, int]) -> Report:
+        """With what an assembler says: registers of a thread, spilled bytes by function."""
         operators = tuple(
-            replace(op, spilled_bytes=spilled.get(op.kernel, whole)) for op in self.operators
+            replace(op, spilled_bytes=spilled.get(op.kernel, 0)) for op in self.operators
         )
         return replace(self, operators=operators, registers=registers)
 

@@ -33,8 +33,7 @@ def compiled(model: ModelProto, target: str, precision: str) -> tuple[Counter[st
     assert {op.spilled_bytes for op in operators} == {0}
     counts = opcodes(made.artifact.image.cubin)
     kernels = {op.kernel for op in operators if op.kind == "contraction"}
-    # functions with products of warpgroups are part of the persistent kernel
-    own = sum((counts.get(name, counts["veu"]) for name in kernels), Counter[str]())
+    own = sum((counts[name] for name in kernels), Counter[str]())
     return own, sum(counts.values(), Counter[str]())
 
 
