@@ -179,6 +179,16 @@ def test_a_last_tile_that_is_smaller_changes_no_bit(precision: str):
     close(found[0], factor(a, precision) @ factor(b, precision), 4e-6)
 
 
+def test_nothing_is_read_behind_an_operand_that_ends_in_half_an_access():
+    """LLVM would read its 12 bytes as 16."""
+    a, b = random((1, 3)), random((40, 3), 1)
+    body = sum_of_products("m, n, k", ("m, k", "n, k", "m, n"), ((1, 3), (40, 3), (1, 40)))
+    tile = Tile((1, 40), [1, 1], [1, 4], vector_dim=1, lanes=4)
+    features = SimtFeatures(256, 24 << 10)
+    kernel = GpuKernel(body, ["%r"], [a, b], [((1, 40), "float32")], tile, features, "contraction")
+    close(kernel.run()[0], a @ b.T, 4e-6)
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_tile_with_padding_changes_no_bit(precision: str):
     a, b = random((12, 21)), random((21, 20), 1)

@@ -40,6 +40,7 @@ class SimtEmitter(Emitter):
         self.threads, self.shared = threads, 0
         self._vendor = vendor
         self._varying: set[str] = set()
+        self._accesses: dict[str, int] = {}
         index = self.pure("gpu.thread_id x", [], "t")
         self._thread = self.pure(f"arith.index_cast {index} : index to i32", [index], "t")
         self._varying |= {index, self._thread}
@@ -109,13 +110,18 @@ class SimtEmitter(Emitter):
             self._varying.add(name)
         return name
 
+    def sized(self, pointer: str, size: int) -> None:
+        """Note the bytes of a buffer."""
+        self._accesses[pointer] = math.gcd(ACCESS, size)
+
     def alignment(self, pointer: str, element: str, offset: Linear) -> int:
         """As `Emitter.alignment`: operands of rKernels start at multiples of `ACCESS` bytes, and
-        the parts of shared memory, too.
+        the parts of shared memory, too. No more than what the size of the buffer is a multiple of:
+        LLVM makes one access of three elements and of what is behind them, where that is aligned.
         """
-        item = item_bytes(element)
+        item, most = item_bytes(element), self._accesses.get(pointer, ACCESS)
         known = math.gcd(
-            ACCESS, *(item * n for n in (offset.constant, *(c for _, c in offset.terms)))
+            most, *(item * n for n in (offset.constant, *(c for _, c in offset.terms)))
         )
         return max(known, item)
 

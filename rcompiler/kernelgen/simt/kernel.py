@@ -34,6 +34,7 @@ from rcompiler.kernelgen.simt.vendor import NVIDIA, Vendor
 from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.stages import Stage, stages_of
 from rcompiler.kernelgen.tiling import Range, Tiling
+from rcompiler.kernelgen.value import item_bytes
 from rcompiler.runtime.gpu.tensor_maps import Box
 
 
@@ -139,7 +140,9 @@ class SimtKernelWriter(KernelWriter):
         memory = e.pure(f"llvm.load {slot} {WHOLE} : {GLOBAL} -> {GLOBAL}", [slot], "p")
         text = f"llvm.getelementptr {memory}[{offset}] : ({GLOBAL}, i64) -> {GLOBAL}, i8"
         pointer = e.pointer(e.pure(text, [memory, offset], "p"), GLOBAL)
-        return Buffer(pointer, shape_of(value), element_of(value), readonly)
+        shape, element = shape_of(value), element_of(value)
+        self._simt.sized(pointer, math.prod(shape) * item_bytes(element))
+        return Buffer(pointer, shape, element, readonly)
 
     def _word(self, number: int, type_: str) -> str:
         """A word of the instruction."""
