@@ -1,5 +1,6 @@
 """fold_constants: same numbers, one array per chain, keys that depend on origin only."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -211,3 +212,32 @@ def test_what_depends_on_an_input_stays():
     text = b.module([("y", y)])
     folded, arrays = fold(text, b.constants)
     assert "tensor.concat" in folded and len(arrays) == 1
+
+
+TWICE = """func.func @main() -> (
+  tensor<400xf32> {rtask.name = "r"}, tensor<400xf32> {rtask.name = "s"}
+) {
+%w = arith.constant dense_resource<w> : tensor<20x20xf32>
+%r = tensor.collapse_shape %w [[0, 1]] : tensor<20x20xf32> into tensor<400xf32>
+%s = tensor.collapse_shape %w [[0, 1]] : tensor<20x20xf32> into tensor<400xf32>
+return %r, %s : tensor<400xf32>, tensor<400xf32>
+}"""
+
+
+def test_equal_results_are_one_constant():
+    w = normal(20, 20)
+    text, arrays = fold(TWICE, {"w": w})
+    assert text.count("arith.constant") == 1
+    np.testing.assert_array_equal(next(iter(arrays.values())), w.reshape(-1))
+
+
+def test_a_result_that_the_context_has_seen_before_is_found():
+    """MLIR numbers names of resources that come again."""
+    w = normal(20, 20)
+    with ir.Context():
+        for _ in range(2):
+            module = ir.Module.parse(TWICE)
+            key = re.findall(r"dense_resource<(\w+)>", str(module))[0]
+            arrays = fold_constants(module.operation, {key: w})
+            assert set(re.findall(r"dense_resource<(\w+)>", str(module))) == set(arrays)
+            np.testing.assert_array_equal(whole(next(iter(arrays.values()))), w.reshape(-1))

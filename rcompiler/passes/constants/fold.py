@@ -83,10 +83,14 @@ def _fold_block(block: ir.Block, arrays: dict[str, Constant], max_bytes: int) ->
             found = None
         if found is not None:
             known[op.results[0]] = found
+    made: dict[str, ir.Value] = {}  # equal arrays once: the first one stands in front of the others
     for op in folded:
         result = op.results[0]
         if any(use.owner.operation not in folded for use in result.uses):
-            result.replace_all_uses_with(_materialise(op, known[result], arrays))
+            digest = known[result].digest
+            if digest not in made:
+                made[digest] = _materialise(op, known[result], arrays)
+            result.replace_all_uses_with(made[digest])
 
 
 def _leaf(op: ir.Operation, arrays: Mapping[str, Constant]) -> Known | None:
@@ -227,9 +231,11 @@ def _materialise(op: ir.Operation, known: Known, arrays: dict[str, Constant]) ->
         text = f"dense<{_elements(whole(array))}>"
     else:
         text = f"dense_resource<{known.digest}>"
-        arrays[known.digest] = array
     with ir.InsertionPoint(op), op.location:
         attribute = ir.Attribute.parse(f"{text} : {kind}")
+        # MLIR gives a name that the context has seen before, in another pass, a number
+        if (resource := _KEY.match(str(attribute))) is not None:
+            arrays[resource[1]] = array
         return ir.Operation.create(
             "arith.constant", results=[kind], attributes={"value": attribute}
         ).results[0]
