@@ -189,15 +189,21 @@ def test_nothing_is_read_behind_an_operand_that_ends_in_half_an_access():
     close(kernel.run()[0], a @ b.T, 4e-6)
 
 
+def padded_product(m: int, n: int, k: int, low: tuple[int, int], high: tuple[int, int]) -> str:
+    """%p: the product of %a0 [m, k] and %a1 [k, n], with zeros around it."""
+    product = sum_of_products("m, n, k", ("m, k", "k, n", "m, n"), ((m, k), (k, n), (m, n)))
+    shape = (low[0] + m + high[0], low[1] + n + high[1])
+    return f"""{product}
+      %p = tensor.pad %r low[{low[0]}, {low[1]}] high[{high[0]}, {high[1]}] {{
+      ^bb0(%i: index, %j: index):
+        tensor.yield %zero : f32
+      }} : {type_of((m, n))} to {type_of(shape)}"""
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_a_tile_with_padding_changes_no_bit(precision: str):
     a, b = random((12, 21)), random((21, 20), 1)
-    product = sum_of_products("m, n, k", ("m, k", "k, n", "m, n"), ((12, 21), (21, 20), (12, 20)))
-    body = f"""{product}
-      %p = tensor.pad %r low[1, 0] high[0, 2] {{
-      ^bb0(%i: index, %j: index):
-        tensor.yield %zero : f32
-      }} : {type_of((12, 20))} to {type_of((13, 22))}"""
+    body = padded_product(12, 20, 21, (1, 0), (0, 2))
     features = SimtFeatures(64, 24 << 10, units=UNITS, precision=precision)
     found = [
         GpuKernel(
@@ -213,12 +219,7 @@ def test_tiles_that_are_cut_to_the_same_extent_share_their_code():
     does beside its padding. What is of the last tile is not written for the others, too.
     """
     a, b = random((16, 21)), random((21, 8), 1)
-    product = sum_of_products("m, n, k", ("m, k", "k, n", "m, n"), ((16, 21), (21, 8), (16, 8)))
-    body = f"""{product}
-      %p = tensor.pad %r low[1, 0] high[0, 0] {{
-      ^bb0(%i: index, %j: index):
-        tensor.yield %zero : f32
-      }} : {type_of((16, 8))} to {type_of((17, 8))}"""
+    body = padded_product(16, 8, 21, (1, 0), (0, 0))
     features = SimtFeatures(64, 24 << 10)
 
     def kernel(tile: Tile) -> GpuKernel:

@@ -5,9 +5,9 @@
 
 `words` points to a pair (base, byte offset) for each operand and then for each result, as in the
 stream of the schedule; `bases` to the memories that bases number; `boxes` to the tensor maps of the
-kernel (`tensor_maps`); `workspace` is shared memory for
-the stages of a task. What earlier tasks wrote is there when the function is called; what it writes
-is there for other threads after the next barrier.
+kernel (`tensor_maps`); `workspace` is shared memory for the stages of a task. What earlier tasks
+wrote is there when the function is called; what it writes is there for other threads after the next
+barrier.
 """
 
 from __future__ import annotations

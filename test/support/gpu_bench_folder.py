@@ -1,0 +1,24 @@
+"""A folder of models compiled for `gpu_bench`."""
+
+from pathlib import Path
+
+import onnx
+
+from rcompiler.tools import gpu_bench, models
+from rcompiler.tools._gpu_bench_group import Group, read_groups
+from rcompiler.tools._packed_folder import PackedFolder
+
+TARGET = "cuda:emulated"
+
+
+def compiled(path: Path) -> PackedFolder:
+    """Holds "tiny" by two policies, and what to stress; made below `path`."""
+    onnx.save(models.build("mlp", batch=2, layers=(16, 24, 10)), path / "tiny.onnx")
+    options = [f"--target={TARGET}", "--precisions=f32", "--policies=wave,rammer"]
+    names = f"--models={path / 'tiny.onnx'},stress"
+    assert gpu_bench.main(["compile", names, *options, "-o", str(path / "made")]) == 0
+    return PackedFolder(path / "made")
+
+
+def tiny(folder: PackedFolder) -> Group:
+    return next(group for group in read_groups(folder) if group.model == "tiny")
