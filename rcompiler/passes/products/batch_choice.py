@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rcompiler.passes.products.batch_estimate import Estimates
-from rcompiler.passes.products.batches import Batch, Graph, Order
+from rcompiler.passes.products.batches import Batch, Graph, Order, order
 from rcompiler.passes.products.merging import Profit
 
 _PARTS = (1, 2, 4, 8)  # that the rows of a batch are cut into
@@ -31,28 +31,38 @@ def choose(
 ) -> tuple[list[Batch], Order] | None:
     """The batches that make the graph faster on the device, and an order with them; or None.
 
-    All batches are tried at once, whole and in parts; if that is no gain or there is a cycle, each
-    for itself, those of the first nodes first.
+    All batches are tried at once, whole and in parts; if that is no gain or there is a cycle, those
+    of the same rows (the gates of a layer) for themselves, those of the first nodes first.
     """
     estimates = Estimates(graph, profit)
-    least, _ = estimates.of(())
-    best: tuple[list[Batch], Order] | None = None
+    least = estimates.of(())
+    best: list[Batch] | None = None
     for parts in _PARTS:
         cut = [part for batch in found for part in _cut(batch, parts)]
-        if best is not None and cut == best[0]:
+        if best is not None and cut == best:
             break
-        time, made = estimates.of(cut)
-        if made is not None and time < least * (1.0 if best is None else _LESS):
-            least, best = time, (cut, made)
-    if best is not None:
-        return best
-    chosen: list[Batch] = []
+        time = estimates.of(cut)
+        if time < least * (1.0 if best is None else _LESS):
+            least, best = time, cut
+    if best is None:
+        for together in _of_the_same_rows(graph, found):
+            time = estimates.of([*(best or ()), *together])
+            if time < least:
+                least, best = time, [*(best or ()), *together]
+    if best is None:
+        return None
+    made = order(graph, best)
+    assert made is not None  # else it would take for ever
+    return best, made
+
+
+def _of_the_same_rows(graph: Graph, found: Sequence[Batch]) -> list[list[Batch]]:
+    """All batches; in one list those whose members read the same nodes, one by one."""
+    groups: dict[tuple[tuple[int, ...], ...], list[Batch]] = {}
     for batch in found:
-        time, made = estimates.of([*chosen, batch])
-        if made is not None and time < least:
-            chosen, least = [*chosen, batch], time
-            best = (chosen, made)
-    return best
+        rows = tuple(graph.factors[node][number].reads for node, number in batch)
+        groups.setdefault(rows, []).append(batch)
+    return list(groups.values())
 
 
 def _cut(batch: Batch, parts: int) -> list[Batch]:

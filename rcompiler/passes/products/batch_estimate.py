@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from rcompiler.passes.products.batches import Batch, Graph, Order, Orders
+from rcompiler.passes.products.condense import condensed
 from rcompiler.passes.products.merging import Product, Profit, deepened, stacked
 
 
@@ -57,6 +58,7 @@ class Estimates:
     """Times of one graph with different batches: what no batch changes is found once."""
 
     def __init__(self, graph: Graph, profit: Profit) -> None:
+        graph, self._number = condensed(graph)
         self._graph, self._profit, self._orders = graph, profit, Orders(graph)
         self._figures: dict[Product, _Figure] = {}
         self._keys: dict[Hashable, int] = {}
@@ -67,11 +69,12 @@ class Estimates:
             if factors
         }
 
-    def of(self, chosen: Sequence[Batch]) -> tuple[float, Order | None]:
-        """ns that it takes by the times of the products alone, and the order; inf for a cycle."""
+    def of(self, batches: Sequence[Batch]) -> float:
+        """ns that it takes by the times of the products alone; inf for a cycle."""
+        chosen = [tuple((self._number[node], n) for node, n in batch) for batch in batches]
         made = self._orders.of(chosen)
         if made is None:
-            return float("inf"), None
+            return float("inf")
         steps, eus, least = self._steps(chosen, made), self._profit.device.eus, float("inf")
         for way in _Way:
             work, latencies = self._latencies(steps, way)
@@ -82,7 +85,7 @@ class Estimates:
             else:
                 path = _longest(made, latencies)
             least = min(least, max(work / eus, path))
-        return least, made
+        return least
 
     def _figure(self, product: Product) -> _Figure:
         found = self._figures.get(product)
