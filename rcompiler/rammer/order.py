@@ -23,7 +23,7 @@ from rcompiler.rammer.lines import Lined, in_lines
 from rcompiler.rammer.program import Barrier, Instruction, Program, Run, Signal, Wait
 
 Ints = NDArray[np.int64]
-_NEVER = np.iinfo(np.int32).max
+NEVER = np.iinfo(np.int32).max  # instructions of an EU before what does not run at all
 
 
 @dataclass(frozen=True)
@@ -63,18 +63,6 @@ class Order:
         eu = self.eu[first]
         clocks = self.clocks[self.row[second], eu]
         return np.where(eu == self.eu[second], self.place[second], clocks) > self.place[first]
-
-    def ends(self, which: Ints) -> NDArray[np.int32]:
-        """(eus,): per EU the number of its instructions up to the last of these runs."""
-        ends = np.zeros(self.eus, np.int32)
-        np.maximum.at(ends, self.eu[which], self.place[which].astype(np.int32) + 1)
-        return ends
-
-    def starts(self, which: Ints) -> NDArray[np.int32]:
-        """(eus,): per EU how many instructions are over before any of these runs starts."""
-        if not len(which):
-            return np.full(self.eus, _NEVER, np.int32)
-        return self.clock(which).min(axis=0)
 
 
 @dataclass(slots=True)
@@ -184,7 +172,7 @@ def _clocks(trace: Sequence[_Sync], totals: dict[str, int], clocks: NDArray[np.i
     partial = {s.event for s in trace if s.after >= 0 and 0 < s.count < totals.get(s.event, 0)}
     # (m, eus) of all signals of such an event: a wait for n takes the n-th smallest of each EU.
     eus = clocks.shape[1]
-    parts = {event: np.full((totals[event], eus), _NEVER, np.int32) for event in partial}
+    parts = {event: np.full((totals[event], eus), NEVER, np.int32) for event in partial}
     while True:
         changed = False
         signals: dict[str, list[_Sync]] = {}

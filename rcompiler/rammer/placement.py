@@ -1,20 +1,23 @@
 """Where the values of a graph lie according to the buffers that the runs use."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.kernel import Kernel
-from rcompiler.rammer.order import Order
+from rcompiler.rammer.order import NEVER, Order
 from rcompiler.rammer.overlap import Overlaps, Shares
 from rcompiler.rammer.program import Buffer, Program, Run
 from rcompiler.rammer.regions import Ints
 
 Space = tuple[str, int]
 KEPT = 1 << 10  # operands whose shares are kept: values near one another are compared in turn
+_AT_ONCE = 1 << 12  # operators whose clocks are joined at once: bounds the memory
 
 
 def derive_graph(programs: Sequence[Program], kernels: Sequence[Kernel]) -> Graph:
@@ -75,6 +78,22 @@ class OperatorRuns:
 
 
 @dataclass(frozen=True)
+class Times:
+    """When the n operators of a graph run, in its order.
+
+    ends: (n, eus), per EU the number of its instructions up to the last run; starts: (n, eus), per
+    EU how many instructions are over before any run starts, in every execution; first, last: (n,)
+    turn of the first and of the last run. Of an operator without runs, that it is over before all
+    and starts after all.
+    """
+
+    ends: NDArray[np.int32]
+    starts: NDArray[np.int32]
+    first: Ints
+    last: Ints
+
+
+@dataclass(frozen=True)
 class Placement:
     """Runs per operator, and the space and byte address of each root value."""
 
@@ -84,6 +103,32 @@ class Placement:
     place: dict[str, tuple[Space, int]]
     touching: Overlaps = field(default_factory=Overlaps)
     _shares: dict[tuple[str, int], Shares] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def row(self) -> dict[str, int]:
+        """Row of each operator in `times`."""
+        return {name: number for number, name in enumerate(self.runs)}
+
+    @cached_property
+    def times(self) -> Times:
+        """Of all operators at once, which takes much less than one by one."""
+        order, groups = self.order, [runs.which for runs in self.runs.values()]
+        sizes = np.array([len(which) for which in groups], np.int64)
+        ends = np.zeros((len(groups), order.eus), np.int32)
+        starts = np.full((len(groups), order.eus), NEVER, np.int32)
+        first, last = np.full(len(groups), len(order.runs)), np.full(len(groups), -1)
+        for low in range(0, len(groups), _AT_ONCE):
+            some = low + np.flatnonzero(sizes[low : low + _AT_ONCE])
+            if not len(some):
+                continue
+            which = np.concatenate(groups[low : low + _AT_ONCE])
+            begin = np.cumsum(sizes[some]) - sizes[some]
+            rows = np.repeat(some, sizes[some])
+            np.maximum.at(ends, (rows, order.eu[which]), (order.place[which] + 1).astype(np.int32))
+            starts[some] = np.minimum.reduceat(order.clock(which), begin, axis=0)
+            first[some] = np.minimum.reduceat(order.turn[which], begin)
+            last[some] = np.maximum.reduceat(order.turn[which], begin)
+        return Times(ends, starts, first, last)
 
     def shares(self, operator: str, operand: int, which: Ints | None = None) -> Shares:
         """Bytes touched through an operand (inputs, then outputs) by the runs of an operator."""
@@ -126,11 +171,12 @@ def place_runs(
     runs: dict[str, OperatorRuns] = {}
     place: dict[str, tuple[Space, int]] = {}
     program = order.program.tolist()
+    homes = {root: home(graph, root) for root in graph.views}
     for op in graph.operators:
         which = grouped.get(op.name, [])
         runs[op.name] = _operator_runs(op, graph, order, which)
         for number, buffers in dict.fromkeys((program[i], order.runs[i].buffers) for i in which):
-            _check_buffers(programs[number], graph, op, buffers, place)
+            _check_buffers(programs[number], graph, op, buffers, homes, place)
     if not derived:
         _check_external(graph, place)
     return Placement(graph, order, runs, place)
@@ -173,6 +219,8 @@ def describe(order: Order, number: int) -> str:
 def _check_tasks(runs: OperatorRuns, order: Order) -> None:
     """Each task of the operator exactly once."""
     total = runs.kernel.tasks
+    if len(runs.which) == 1 and (runs.first[0], runs.count[0], runs.stride[0]) == (0, total, 1):
+        return
     ends = runs.first + runs.count
     # in order and side by side, as all policies write them: the rest is for text of any kind
     if len(ends) and runs.first[0] == 0 and ends[-1] == total and (ends > runs.first).all():
@@ -215,9 +263,13 @@ def _check_buffers(
     graph: Graph,
     op: Operator,
     buffers: tuple[str, ...],
+    homes: Mapping[str, Space],
     place: dict[str, tuple[Space, int]],
 ) -> None:
-    """The buffers of a run hold the operator's values, everywhere at the same bytes."""
+    """The buffers of a run hold the operator's values, everywhere at the same bytes.
+
+    homes: see `home`.
+    """
     names = (*op.inputs, *op.outputs)
     where = f"program {program.name}, operator {op.name}"
     if len(names) != len(buffers):
@@ -236,7 +288,7 @@ def _check_buffers(
                 f"{buffer.bytes}",
                 "buffer",
             )
-        kind, index = home(graph, root_name)
+        kind, index = homes[root_name]
         if (buffer.kind, buffer.index) != (kind, index):
             raise ScheduleError(
                 f"{where}: value {name} belongs in {kind} memory {index}, its buffer "

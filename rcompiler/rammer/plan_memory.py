@@ -119,9 +119,8 @@ def _may_overwrite(
         return False
     if not disjoint(kernel.grid, kernel.writes[pair[1]]):
         return False
-    start = use.starts[ids[1]]
-    others = [reader for reader, _ in graph.readers[source] if reader != op.name]
-    return all((placement.order.ends(placement.runs[o].which) <= start).all() for o in others)
+    others = [placement.row[reader] for reader, _ in graph.readers[source] if reader != op.name]
+    return bool((placement.times.ends[others] <= use.starts[ids[1]]).all())
 
 
 def _live_bound(placement: Placement, packing: Packing) -> int:

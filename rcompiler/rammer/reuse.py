@@ -4,6 +4,7 @@ Most pairs are settled whole: all accesses of one come before all writes of the 
 (in-place operators, overlaps of a part) is decided on the exact bytes of the runs.
 """
 
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,7 +18,7 @@ from rcompiler.rammer.regions import Ints, disjoint, intersect_ranges
 
 _BLOCK = 64
 Operand = tuple[str, int]
-_Use = tuple[NDArray[np.int32], NDArray[np.int32], int, int]  # ends, starts, first and last turn
+_AT_ONCE = 1 << 10  # values whose accesses are joined at once: bounds the memory
 
 
 class Clash(Exception):
@@ -92,37 +93,31 @@ def settled(ends: NDArray[np.int32], starts: NDArray[np.int32]) -> Ints:
     return result
 
 
-def lives(placement: Placement, roots: list[str]) -> Lives:
+def lives(placement: Placement, roots: Sequence[str]) -> Lives:
     """Summarise all accesses of written root values; values that no run touches are left out."""
-    order, graph = placement.order, placement.graph
-    cache: dict[str, _Use] = {}
-
-    def of(operator: str) -> _Use:
-        if operator not in cache:
-            which = placement.runs[operator].which
-            turn = order.turn[which]
-            first, last = turn.min(initial=len(order.runs)), turn.max(initial=-1)
-            cache[operator] = (order.ends(which), order.starts(which), int(first), int(last))
-        return cache[operator]
-
-    found = []
-    for root in roots:
-        writers = [of(op) for op, _ in graph.writers[root]]
-        users = writers + [of(op) for op, _ in graph.readers.get(root, ())]
-        last = max(u[3] for u in users)
-        if last >= 0:
-            ends = np.maximum.reduce([u[0] for u in users])
-            starts = np.minimum.reduce([w[1] for w in writers])
-            found.append((last, root, ends, starts, min(w[2] for w in writers)))
-    found.sort(key=lambda f: f[:2])
-    none = np.zeros((0, order.eus), np.int32)
+    graph, times, row = placement.graph, placement.times, placement.row
+    writers = {r: [row[op] for op, _ in graph.writers[r]] for r in roots}
+    users = {r: [*w, *(row[op] for op, _ in graph.readers.get(r, ()))] for r, w in writers.items()}
+    last = dict(zip(roots, _each(np.maximum, times.last, users.values()).tolist(), strict=True))
+    names = sorted((r for r in roots if last[r] >= 0), key=lambda r: (last[r], r))
     return Lives(
-        [f[1] for f in found],
-        np.array([f[2] for f in found]) if found else none,
-        np.array([f[3] for f in found]) if found else none,
-        np.array([f[4] for f in found], np.int64),
-        np.array([f[0] for f in found], np.int64),
+        names,
+        _each(np.maximum, times.ends, [users[r] for r in names]),
+        _each(np.minimum, times.starts, [writers[r] for r in names]),
+        _each(np.minimum, times.first, [writers[r] for r in names]),
+        np.array([last[r] for r in names], np.int64),
     )
+
+
+def _each(join: np.ufunc, rows: np.ndarray, groups: Collection[Sequence[int]]) -> np.ndarray:
+    """(n, ...): the rows of each of n groups joined; none is empty."""
+    found, all_groups = np.zeros((len(groups), *rows.shape[1:]), rows.dtype), list(groups)
+    for low in range(0, len(all_groups), _AT_ONCE):
+        some = all_groups[low : low + _AT_ONCE]
+        sizes = np.array([len(group) for group in some])
+        picked = rows[np.concatenate(some)]
+        found[low : low + _AT_ONCE] = join.reduceat(picked, np.cumsum(sizes) - sizes, axis=0)
+    return found
 
 
 def check_reuse(placement: Placement) -> None:

@@ -9,7 +9,7 @@ sound and, over the boxes that the rKernels declare, exact. What is proved of a 
 holds for any number of EUs, from one on, whoever takes which queue.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,10 +21,11 @@ from rcompiler.rammer.order import Order, happens_before
 from rcompiler.rammer.placement import Placement, derive_graph, describe, home, place_runs
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.regions import Ints, covers, disjoint, intersect_ranges
-from rcompiler.rammer.reuse import check_reuse
+from rcompiler.rammer.reuse import Operand, check_reuse
 from rcompiler.rammer.signature import check_signature
 
 _PAIRS = 1 << 22  # of runs compared at once: bounds the memory
+_AT_ONCE = 1 << 12  # of operators
 
 
 @dataclass(frozen=True)
@@ -73,8 +74,8 @@ def validate(
                         "task",
                     )
     _check_outputs(graph)
-    for root in graph.writers:
-        _check_value(placement, root)
+    for write, read in _late_reads(placement):
+        _check_reads(placement, write, read)
     for op in graph.operators:
         _check_own_writes(placement, op.name)
     check_reuse(placement)
@@ -137,51 +138,58 @@ def _check_outputs(graph: Graph) -> None:
             )
 
 
-def _check_value(placement: Placement, root: str) -> None:
-    """Every read of bytes of a root value comes after the writes of them."""
-    graph = placement.graph
-    readers = graph.readers.get(root, ())
-    for writer, result in graph.writers[root]:
-        source = placement.runs[writer]
-        operand = len(source.operator.inputs) + result
-        ends = placement.order.ends(source.which)
-        written = placement.shares(writer, operand)
-        for reader, number in readers:
-            target = placement.runs[reader]
-            read = placement.shares(reader, number)
-            if read.base >= written.end or written.base >= read.end:
-                continue
-            clocks = placement.order.clock(target.which)
-            late = np.flatnonzero((clocks < ends).any(axis=1))
-            if len(late):
-                _check_reads(placement, (writer, operand), (reader, number), late)
+def _late_reads(placement: Placement) -> Iterator[tuple[Operand, Operand]]:
+    """Writes and reads of one root value; not those where all of the writer is over before any run
+    of the reader starts.
+    """
+    graph, times, row = placement.graph, placement.times, placement.row
+    pairs: list[tuple[Operand, Operand]] = []
+    for root, writers in graph.writers.items():
+        for writer, result in writers:
+            write = (writer, len(graph.operator[writer].inputs) + result)
+            pairs += [(write, read) for read in graph.readers.get(root, ())]
+    for low in range(0, len(pairs), _AT_ONCE):
+        some = pairs[low : low + _AT_ONCE]
+        ends = times.ends[[row[write[0]] for write, _ in some]]
+        starts = times.starts[[row[read[0]] for _, read in some]]
+        for number in np.flatnonzero((starts < ends).any(axis=1)).tolist():
+            yield some[number]
 
 
-def _check_reads(
-    placement: Placement, write: tuple[str, int], read: tuple[str, int], late: Ints
-) -> None:
-    """The runs `late` of a reader: each write they overlap must be before them."""
-    order = placement.order
-    source, target = placement.runs[write[0]], placement.runs[read[0]]
-    written = placement.shares(*write)
+def _check_reads(placement: Placement, write: Operand, read: Operand) -> None:
+    """Each run of a reader comes after the writes that it overlaps."""
+    order, target = placement.order, placement.runs[read[0]]
+    written, its = placement.shares(*write), placement.shares(*read)
+    if its.base >= written.end or written.base >= its.end:
+        return
+    ends = placement.times.ends[placement.row[write[0]]]
+    late = np.flatnonzero((order.clock(target.which) < ends).any(axis=1))
     step = max(1, _PAIRS // max(1, len(written)))
     for part in range(0, len(late), step):
-        some = late[part : part + step]
-        i, j = placement.touching.pairs(written, placement.shares(read[0], read[1], some))
-        j = some[j]
-        unordered = ~order.precedes(source.which[i], target.which[j])
-        if unordered.any():
-            k = int(np.flatnonzero(unordered)[0])
-            writer, reader = source.which[i[k : k + 1]], target.which[j[k : k + 1]]
-            backwards = order.precedes(reader, writer)[0]
-            verb = "always runs before" if backwards else "may run before or during"
-            raise ScheduleError(
-                f"{describe(order, int(reader[0]))} reads {_value(placement, read)} and {verb} "
-                f"{describe(order, int(writer[0]))}, which writes "
-                f"{_common(placement, write, int(i[k]), read, int(j[k]))}: the signal and wait "
-                "from the write to the read are missing",
-                "race",
-            )
+        _check_overlaps(placement, write, read, late[part : part + step])
+
+
+def _check_overlaps(placement: Placement, write: Operand, read: Operand, some: Ints) -> None:
+    """Of these runs of a reader: each write that they overlap must be before them."""
+    order = placement.order
+    source, target = placement.runs[write[0]], placement.runs[read[0]]
+    i, j = placement.touching.pairs(
+        placement.shares(*write), placement.shares(read[0], read[1], some)
+    )
+    j = some[j]
+    unordered = ~order.precedes(source.which[i], target.which[j])
+    if unordered.any():
+        k = int(np.flatnonzero(unordered)[0])
+        writer, reader = source.which[i[k : k + 1]], target.which[j[k : k + 1]]
+        backwards = order.precedes(reader, writer)[0]
+        verb = "always runs before" if backwards else "may run before or during"
+        raise ScheduleError(
+            f"{describe(order, int(reader[0]))} reads {_value(placement, read)} and {verb} "
+            f"{describe(order, int(writer[0]))}, which writes "
+            f"{_common(placement, write, int(i[k]), read, int(j[k]))}: the signal and wait "
+            "from the write to the read are missing",
+            "race",
+        )
 
 
 def _value(placement: Placement, operand: tuple[str, int]) -> str:
