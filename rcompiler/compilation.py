@@ -21,7 +21,7 @@ from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.collector import COLLECTOR
 from rcompiler.device.model import Device
 from rcompiler.device.record import to_option
-from rcompiler.errors import CompilerError, ScheduleError, TooManyBlocks
+from rcompiler.errors import ScheduleError, TooManyBlocks
 from rcompiler.explain import make_report
 from rcompiler.frontend import import_onnx
 from rcompiler.gpu_devices import is_emulated
@@ -63,6 +63,7 @@ from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.gpu.launches import independent
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import arena, require
+from rcompiler.stage_texts import StageTexts
 from rcompiler.steps import Progress, Steps
 
 # LLVM's name of each feature level; None is the host itself, with all that it has beyond the level.
@@ -70,20 +71,20 @@ _LEVELS = {"x86-64": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"}
 
 
 class Compilation:
-    """One compilation: keeps the stage texts. device: whose figures decide."""
+    """One compilation, with the texts of its stages. device: whose figures decide."""
 
     def __init__(self, options: CompileOptions, target: Device, progress: Progress | None) -> None:
         self.steps = Steps(progress)
         self._options = options
         self._base = target
         self.device = target
-        self._stages: dict[str, str] = {}
+        self._texts = StageTexts()
 
     def to_rtask(
         self, module: ir.Module, constants: Mapping[str, Constant]
     ) -> Mapping[str, Constant]:
         """S1 -> S2, in place; the constants that it then needs."""
-        self._keep("linalg", module)
+        self._texts.keep("linalg", module)
         lanes, record = self.device.lanes(4), to_option(self.device)
         roots, precision = self._options.roots, self._options.precision
         units = matrix_units(self.device)
@@ -109,7 +110,7 @@ class Compilation:
         self._run(module, str(RTaskFuseAxes(record)))
         # weights in the shapes of fused axes
         constants = fold_constants(module.operation, constants)
-        self._keep("rtask", module)
+        self._texts.keep("rtask", module)
         return constants
 
     def from_onnx(
@@ -123,7 +124,7 @@ class Compilation:
         """The model by each of `schedulers`, which differ in policy and kernels only; device: None
         for what is measured here."""
         emit.prepare()  # a process that runs LLVM, so that it is there when code is generated
-        with self.steps.boundary(), COLLECTOR.seldom():
+        with self.steps.boundary(), self._texts.blamed(), COLLECTOR.seldom():
             self.steps.begin("import")
             imported = import_onnx(model, shapes, values)
             self.steps.begin("device")
@@ -156,7 +157,7 @@ class Compilation:
         else:
             tile = RollerTile(record, policy=options.roller_policy, eus=options.eus)
             self._run(module, str(tile))
-        self._keep("rkernel", module)
+        self._texts.keep("rkernel", module)
         found = []
         for by in schedulers:
             # of several, each schedules a copy
@@ -185,7 +186,7 @@ class Compilation:
     def from_schedule(
         self, module: ir.Module, constants: Mapping[str, Constant], scheduler: CompileOptions
     ) -> Artifact:
-        self._keep("vdevice", module)
+        self._texts.keep("vdevice", module)
         make = self._for_cpu if self._base.kind == "cpu" else self._for_gpu
         return make(module, constants, scheduler)
 
@@ -204,10 +205,10 @@ class Compilation:
             with codes.begun():
                 tables, weights = self._proved(module, constants)
                 report = make_report(module.operation, tables, self.device)
-                self._stages[REPORT] = report.to_json()
+                self._texts.add(REPORT, report.to_json())
                 self.steps.begin(VdeviceToCpu.name())
                 functions = gathered(codes.finish(), "llvm").values()
-                self._stages["llvm"] = "\n".join(["module {", *functions, "}\n"])
+                self._texts.add("llvm", "\n".join(["module {", *functions, "}\n"]))
             self.steps.begin("object")
             found = objects.all()
         self.steps.begin("link")
@@ -233,10 +234,11 @@ class Compilation:
             code = generation.finish(
                 1 if apart else tables.eus, machine_code=assembled, begin=self.steps.begin
             )
-        self._stages |= code.stages
+        for stage, text in code.stages.items():
+            self._texts.add(stage, text)
         if code.made.registers is not None:
             report = report.assembled(code.made.registers, code.made.spilled)
-        self._stages[REPORT] = report.to_json()
+        self._texts.add(REPORT, report.to_json())
         machine = Machine(self._options.target, "gpu", code.image.chip, tools=code.made.tools)
         return self._artifact(code.image, machine, tables, weights, scheduler)
 
@@ -261,7 +263,7 @@ class Compilation:
         weights: np.ndarray,
         scheduler: CompileOptions,
     ) -> Artifact:
-        kernels = tables.kernels.values()
+        kernels, stages = tables.kernels.values(), self._texts.all()
         return Artifact(
             image=image,
             kernels=tuple(
@@ -284,9 +286,9 @@ class Compilation:
             constants=weights,
             target=machine.name,
             cpu_flags=machine.flags,
-            provenance=provenance(scheduler, machine, self.device, self._stages["vdevice"]),
+            provenance=provenance(scheduler, machine, self.device, stages["vdevice"]),
             proof=describe(tables.programs, kernels),
-            stages=dict(self._stages),
+            stages=stages,
         )
 
     def _target(self) -> Target:
@@ -295,7 +297,7 @@ class Compilation:
         return Target.named(_LEVELS[self._base.level_name])
 
     def _run(self, module: ir.Module, pipeline: str) -> None:
-        """Run passes of a stage; `_keep` verifies its result, once for all of them."""
+        """Run passes of a stage; its result is verified when its text is kept."""
         self._pipeline(pipeline, module.context, verify=False)(module)
 
     def _pipeline(
@@ -304,17 +306,6 @@ class Compilation:
         """A pipeline that can run on several modules, as the step that begins now."""
         self.steps.begin(text.partition("{")[0])
         return runner(text, context, verify=verify)
-
-    def _keep(self, stage: str, module: ir.Module) -> None:
-        """Verify the result of a stage and note its text."""
-        try:
-            module.operation.verify()
-        except ir.MLIRError as error:
-            raise CompilerError(
-                f"the result of stage '{stage}' is not valid: {error}; this is a defect of the "
-                "compiler, report it with the model"
-            ) from error
-        self._stages[stage] = module.operation.get_asm(assume_verified=True)
 
 
 def _noted(artifact: Artifact, note: str) -> Artifact:

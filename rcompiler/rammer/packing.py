@@ -156,9 +156,9 @@ class Packing:
                     place = self._stack(i, others, starts, ends, place)
             offset[i] = place
             peak = max(peak, place + size)
-            if peak >= most and self._work > BUDGET:
-                return None  # before, what it would still compare is known to later ones
-        return (offset.tolist(), peak) if peak < most else None
+            if peak >= most:
+                return None
+        return offset.tolist(), peak
 
     def _stack(self, i: int, others: Ints, starts: Ints, ends: Ints, place: int) -> int:
         """A lower place for block i at the start of others that it may be stacked on.

@@ -80,17 +80,13 @@ def settled(ends: NDArray[np.int32], starts: NDArray[np.int32]) -> Ints:
         return np.zeros(0, np.int64)
     tops = np.array([ends[b : b + _BLOCK].max(axis=0) for b in blocks])
     tops = np.maximum.accumulate(tops)
-    result = np.zeros(len(ends), np.int64)
-    for i, start in enumerate(starts):
-        low, high = 0, len(tops)
-        while low < high:  # the tops only grow
-            middle = (low + high) // 2
-            if (tops[middle] <= start).all():
-                low = middle + 1
-            else:
-                high = middle
-        result[i] = min(low * _BLOCK, i)
-    return result
+    low, high = np.zeros(len(ends), np.int64), np.full(len(ends), len(tops))
+    while (open_ := np.flatnonzero(low < high)).size:  # the tops only grow
+        middle = (low[open_] + high[open_]) // 2
+        over = (tops[middle] <= starts[open_]).all(axis=1)
+        low[open_[over]] = middle[over] + 1
+        high[open_[~over]] = middle[~over]
+    return np.minimum(low * _BLOCK, np.arange(len(ends)))
 
 
 def lives(placement: Placement, roots: Sequence[str]) -> Lives:
