@@ -135,9 +135,8 @@ class Generic:
 
     @lazy
     def reduction_dims(self) -> list[int]:
-        kinds = list(ir.ArrayAttr(self.op.attributes["iterator_types"]))
-        reduces = {kind: "reduction" in str(kind) for kind in set(kinds)}  # each printed once
-        return [d for d, kind in enumerate(kinds) if reduces[kind]]
+        kinds = str(self.op.attributes["iterator_types"])  # at once: one by one takes long
+        return [d for d, kind in enumerate(kinds.split(",")) if "reduction" in kind]
 
     @lazy
     def windowed(self) -> bool:

@@ -42,10 +42,28 @@ class RTaskSinkReshapes(Pass):
 
     def run(self, module: ir.Operation) -> None:
         for body in bodies(module):
+            if not _collapses_sums(body):
+                continue
             walk = _Walk()
             for inner in list(body.operations):
                 walk.visit(inner.operation)
             erase_dead(body)
+
+
+def _collapses_sums(body: ir.Block) -> bool:
+    """Whether a value of loops that reduce comes to a collapse: in few models, and to find that out
+    costs little.
+    """
+    collapsed: set[ir.Value] = set()  # and what those are computed from
+    for view in reversed(list(body.operations)):
+        op = view.operation
+        if op.name == "tensor.collapse_shape":
+            collapsed.add(op.operands[0])
+        elif not collapsed.isdisjoint(op.results):
+            if op.name == "linalg.generic" and Generic(op).reduction_dims:
+                return True
+            collapsed.update(op.operands)
+    return False
 
 
 class _Walk:
