@@ -61,7 +61,8 @@ class SharedWork(Generic[_T]):
         while self._missing:
             number = self._take()
             if number is None and not self._something_comes():
-                number = min(self._missing)
+                with self._changed:  # it may have come just now
+                    number = min(self._missing, default=None)
             if number is not None:
                 self._deliver(number, self._here(number))
 

@@ -142,3 +142,17 @@ def test_without_a_process_this_one_does_all():
     with pieces.work.begun(None_(), pieces.questions):
         pieces.work.finish()
     assert pieces.results == {0: "A!", 1: "B!"}
+
+
+def test_the_last_answer_comes_when_nobody_waits_for_it_any_more(monkeypatch):
+    pieces = Pieces(["a"])
+    work = pieces.work
+    work._take()  # the worker is at it
+
+    def too_late():
+        work._deliver(0, "A")
+        return False
+
+    monkeypatch.setattr(work, "_something_comes", too_late)
+    work.finish()
+    assert pieces.results == {0: "A"}
