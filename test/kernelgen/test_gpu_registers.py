@@ -5,6 +5,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from gpu_cases import UNITS, GpuKernel
+from kernel_cases import Tile, random, sum_of_products, type_of
 from torch_mlir import ir
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
@@ -15,7 +17,8 @@ from rcompiler.codegen.ptx import PtxModule, ptx  # noqa: E402
 from rcompiler.codegen.ptxas import assemble  # noqa: E402
 from rcompiler.kernelgen.affine import Linear  # noqa: E402
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, SimtEmitter  # noqa: E402
-from rcompiler.kernelgen.simt.vendor import NVIDIA
+from rcompiler.kernelgen.simt.kernel import SimtFeatures  # noqa: E402
+from rcompiler.kernelgen.simt.vendor import NVIDIA  # noqa: E402
 from rcompiler.passes._pipeline_text import runner  # noqa: E402
 
 CONVOLUTIONS = Path(__file__).parents[1] / "Inputs" / "gpu" / "convolutions.mlir"
@@ -42,6 +45,55 @@ def test_a_large_register_tile_spills_nothing(device, chip, precision):
     functions = {f.name: f for f in assemble(compiled(device, chip, precision)).functions}
     assert {name: f.spill_stores for name, f in functions.items() if f.spill_stores} == {}
     assert "k_convolutions" in functions
+
+
+def convolution(
+    out: tuple[int, int, int], window: tuple[int, int, int], stride: int, pad: int, precision: str
+) -> GpuKernel:
+    """A convolution of an image whose channels lie apart, so that copies have 4 bytes; out: rows,
+    columns, maps of the one tile; window: channels, rows, columns.
+    """
+    channels, *sizes = window
+    around = [channels, *((n - 1) * stride + k for n, k in zip(out, sizes, strict=False))]
+    shape = (channels, around[1] - 2 * pad, around[2] - 2 * pad)
+    weights = (*window, out[2])
+    body = f"""%nothing = arith.constant 0.0 : f32
+      %around = tensor.pad %a0 low[0, {pad}, {pad}] high[0, {pad}, {pad}] {{
+      ^bb0(%i: index, %j: index, %k: index):
+        tensor.yield %nothing : f32
+      }} : {type_of(shape)} to {type_of(around)}
+    """ + sum_of_products(
+        "h, w, o, c, p, q",
+        (f"c, h * {stride} + p, w * {stride} + q", "c, p, q, o", "h, w, o"),
+        (around, weights, out),
+        factors="%around, %a1",
+    )
+    features = SimtFeatures(256, 160 << 10, units=UNITS, precision=precision, asynchronous=True)
+    tile = Tile(out, (), out, vector_dim=2, lanes=min(out[2], 32))
+    inputs = [random(shape), random(weights, 1)]
+    return GpuKernel(body, ["%r"], inputs, [(out, "float32")], tile, features, "convolution")
+
+
+@needs_ptxas
+@pytest.mark.parametrize(
+    ("out", "window", "stride", "pad", "precision", "most"),
+    [
+        ((3, 86, 32), (1, 41, 11), 2, 0, "f32", 160),  # 258 positions, 33 copies of a thread
+        ((10, 25, 64), (3, 7, 7), 2, 3, "f32", 255),
+        ((16, 31, 32), (3, 7, 7), 2, 3, "f32", 255),
+        ((18, 29, 32), (5, 7, 7), 1, 3, "tf32", 255),  # 72 copies, were a part of 32 steps
+    ],
+)
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])
+def test_copies_of_single_elements_spill_nothing(out, window, stride, pad, precision, most, chip):
+    """Where they lie is the sum of few values: what one of them needs does not make 30."""
+    text = convolution(out, window, stride, pad, precision).text.decode()
+    text = re.sub(r"^\.target .*$", f".target {chip}", text, flags=re.MULTILINE)
+    # as the persistent program says it
+    text = text.replace(".maxntid 256, 1, 1", ".maxntid 256, 1, 1\n.minnctapersm 1")
+    functions = assemble(PtxModule(chip, text.encode())).functions
+    assert [f.name for f in functions if f.spill_stores or f.spill_loads] == []
+    assert 0 < max(f.registers for f in functions) <= most
 
 
 def test_divisions_are_of_32_bits():

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
@@ -66,21 +67,28 @@ class Carrier:
         of the reduction. What there is not is read where the last one is that there is.
         """
         e, operand = self._e, self.operand
-        count = operand.width
-        by_steps = operand.by_steps
-        along = (steps if by_steps else operand.filled) // count
-        total = along * (operand.filled if by_steps else steps)
-        for first in range(0, total, e.threads):
-            number, active = e.at_most(Linear.of(e.thread), total - first, e.threads)
-            line, run = self._evaluator.split(number + first, along)
+        count, by_steps = operand.width, operand.by_steps
+        grid, (along, lines) = operand.grid(e.threads, e.warp), operand.runs(steps)
+        own_line, own_run = self._evaluator.split(Linear.of(e.thread), grid.along)
+        places, rows = (range(n) for n in grid.rounds(along, lines))
+        # what is found of a step is used up before the next one
+        order = ((r, p) for p in places for r in rows) if by_steps else product(rows, places)
+        for row, place in order:
+            line, there = e.at_most(own_line + row * grid.lines, lines, (row + 1) * grid.lines)
+            run, inside = e.at_most(own_run + place * grid.along, along, (place + 1) * grid.along)
+            active = e.all_of([there, inside])
             if by_steps:
-                there, inside = e.at_most(run, valid // count, along)
-                place, _ = e.at_most(line, operand.positions, operand.filled)
-                yield _Run(run * count, line, there * count, place, active, inside)
+                read, valid_run = e.at_most(run, valid // count, along)
+                position, _ = e.at_most(line, operand.positions, operand.filled)
+                yield _Run(run * count, line, read * count, position, active, valid_run)
             else:
-                there, inside = e.at_most(line, valid, steps)
-                place, _ = e.at_most(run, operand.positions // count, along)
-                yield _Run(line, run * count, there, place * count, active, inside)
+                read, valid_run = e.at_most(line, valid, steps)
+                position, _ = e.at_most(run, operand.positions // count, along)
+                yield _Run(line, run * count, read, position * count, active, valid_run)
+
+    def moved(self, steps: int) -> int:
+        """Runs of a part that a thread moves, those that hang over included."""
+        return self.operand.moved(self._e.threads, self._e.warp, steps)
 
     def _source(self, run: _Run, before: Linear) -> tuple[Place, str | None]:
         """Where the elements of a run lie, and an i1 whether they are there, None: they are;
@@ -114,10 +122,6 @@ class RegisterCarrier(Carrier):
     ) -> None:
         super().__init__(evaluator, emitter, reading, operand)
         self._stored = stored
-
-    def moved(self, steps: int) -> int:
-        """Values of a part that each thread moves."""
-        return -(-(self.operand.filled * steps // self.operand.width) // self._e.threads)
 
     def fetch(self, part: Linear, steps: int, valid: int) -> list[Val]:
         """The elements of a part that this thread moves, those of a run as one; those of steps from

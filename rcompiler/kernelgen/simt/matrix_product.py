@@ -20,7 +20,7 @@ from rcompiler.kernelgen.simt.fragments import COLUMNS, ROWS, STORED, Fragments
 from rcompiler.kernelgen.simt.operand import Side, is_by_steps, odd_pitch
 from rcompiler.kernelgen.simt.operand_ring import OperandRing, Starts
 from rcompiler.kernelgen.simt.product import Coordinates, Element, Form, Product
-from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, MOST_VALUES
+from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS
 from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.workspace import Workspace, no_room
 from rcompiler.kernelgen.tiling import Tiling
@@ -90,7 +90,7 @@ class MatrixProducts:
             if found is None:
                 continue
             product = Product(form, found, steps, shares, tiles)
-            if 4 * math.prod(tiles) + product.fetched(self._e.threads) <= MOST_VALUES:
+            if product.is_light(4 * math.prod(tiles), self._e.threads, self._e.warp):
                 break
         if product is None:
             raise no_room(self._workspace)

@@ -20,6 +20,9 @@ from rcompiler.kernelgen.running_sums import reduction_root
 from rcompiler.kernelgen.simt.operand import Operand
 
 LEAST_STEPS = 8  # of a reduction: with fewer the barriers cost more than they save
+# Of a thread, so that it has 255 registers for all: sums and what it fetches for the part that
+# comes next, and copies of a part, whose addresses are found together.
+_MOST_VALUES, _MOST_COPIES = 80, 64
 
 Coordinates = list[Linear]
 # Where a sum of this thread is in the tile, and an i1 whether there is one, None if there always
@@ -73,10 +76,13 @@ class Product:
     runs: tuple[int, int] = (1, 1)
     lanes: tuple[int, int] = (1, 1)
 
-    def fetched(self, threads: int) -> int:
-        """Elements of one part that a thread keeps in registers."""
-        kept = (operand for operand in self.operands if not operand.asynchronous)
-        return sum(-(-operand.filled * self.steps // threads) for operand in kept)
+    def is_light(self, sums: int, threads: int, warp: int) -> bool:
+        """Whether a thread of a block with so many sums of its own has registers for a part."""
+        runs = [operand.moved(threads, warp, self.steps) for operand in self.operands]
+        pairs = list(zip(self.operands, runs, strict=True))
+        fetched = sum(count * operand.width for operand, count in pairs if not operand.asynchronous)
+        copies = sum(count for operand, count in pairs if operand.asynchronous)
+        return sums + fetched <= _MOST_VALUES and copies <= _MOST_COPIES
 
     @property
     def end(self) -> int:

@@ -26,7 +26,6 @@ from rcompiler.kernelgen.value import Val
 _STEPS = (32, 16, 8, 4)  # of the reduction in one part, the most first
 _LEAST_REUSE = 4  # of each element in shared memory
 MOST_SUMS = 64  # of a thread: with what it fetches ahead they stay in 255 registers
-MOST_VALUES = 80  # sums of a thread, and what it fetches for the part that comes next
 _UNROLLED = 256  # updates in the body of the loop over the steps of a part
 _TOGETHER = 4  # steps of a line that are read as one
 
@@ -70,7 +69,8 @@ class ScalarProducts:
             if found is None:
                 continue
             product = Product(form, found, steps, grid.shares, grid.tiles, grid.runs, grid.lanes)
-            if grid.sums + product.fetched(self._e.threads) <= MOST_VALUES or steps == _STEPS[-1]:
+            light = product.is_light(grid.sums, self._e.threads, self._e.warp)
+            if light or steps == _STEPS[-1]:
                 return product
         return None
 

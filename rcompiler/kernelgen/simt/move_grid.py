@@ -1,0 +1,53 @@
+"""Which threads of a block move which runs of a part of an operand to shared memory.
+
+Lines of runs stand side by side, and threads in a grid along them. Where a thread's runs lie is
+then the sum of what its lines and what its places in a line say: few values, whatever the number of
+its runs. Those of the steps are found anew for each part, so what a thread keeps in registers all
+the time is those of its positions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_LINE = 128  # bytes that a warp gets at a time
+# Instructions of a thread: for a run, for a line of memory that a warp touches (one of its four
+# schedulers waits), and for a step, which is found for every part.
+_RUN, _TOUCHED, _STEP = 8, 4, 12
+# Of a thread, which knows of each where it lies and two coordinates that padding is told by: 48
+# registers beside 64 sums and 64 elements that it multiplies.
+_MOST_POSITIONS = 16
+
+
+@dataclass(frozen=True)
+class MoveGrid:
+    """along: threads at a line; lines: that threads stand at."""
+
+    along: int
+    lines: int
+
+    def rounds(self, along: int, lines: int) -> tuple[int, int]:
+        """Runs along a line, and lines, of a thread, in a part of `along` runs on each of `lines`
+        lines.
+        """
+        return -(-along // self.along), -(-lines // self.lines)
+
+
+def move_grid(
+    threads: int, warp: int, along: int, lines: int, size: int, by_steps: bool
+) -> MoveGrid:
+    """Of `threads`, for a part of `along` runs of `size` bytes on each of `lines` lines: the grid
+    that takes least instructions, of those whose threads know few positions. by_steps: the runs of
+    a line are steps, not positions.
+    """
+
+    def cost(grid: MoveGrid) -> tuple[int, int, int]:
+        places, rows = grid.rounds(along, lines)
+        steps, positions = (places, rows) if by_steps else (rows, places)
+        side_by_side = min(grid.along, along, warp)
+        touched = -(-warp // grid.along) * -(-side_by_side * size // _LINE)
+        moved = places * rows * (_RUN + _TOUCHED * touched)
+        return max(positions, _MOST_POSITIONS), moved + steps * _STEP, positions
+
+    grids = (MoveGrid(n, threads // n) for n in range(threads, 0, -1) if threads % n == 0)
+    return min(grids, key=cost)
