@@ -82,6 +82,8 @@ def convolution(
         ((10, 25, 64), (3, 7, 7), 2, 3, "f32", 255),
         ((16, 31, 32), (3, 7, 7), 2, 3, "f32", 255),
         ((18, 29, 32), (5, 7, 7), 1, 3, "tf32", 255),  # 72 copies, were a part of 32 steps
+        ((37, 53, 8), (3, 5, 5), 1, 2, "f16", 255),  # 132 elements that a thread would fetch
+        ((1, 55, 64), (3, 3, 3), 2, 0, "f32", 160),  # few sums: a whole part would be read ahead
     ],
 )
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90a"])

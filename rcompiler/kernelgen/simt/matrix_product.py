@@ -28,6 +28,7 @@ from rcompiler.kernelgen.value import Val
 
 _STEPS = {"f16": 16, "bf16": 16, "tf32": 8}  # of one instruction
 _PARTS = (32, 16, 8)  # steps in one part, the most first
+_MOST_FETCHED = 80  # elements of the smallest part, of a thread
 
 
 class MatrixProducts:
@@ -97,11 +98,15 @@ class MatrixProducts:
         return product
 
     def _fits(self, form: Form, extents: Sequence[int], tiling: Tiling) -> bool:
-        """Whether parts of both factors fit the shared memory."""
+        """Whether parts of both factors fit the shared memory, and registers if threads fetch them
+        so.
+        """
         _, sides = self._sides(form, extents, tiling)
+        most = _MOST_FETCHED * self._e.threads // sum(side.filled for side in sides)
         return any(
             self._workspace.fits(form, sides, [_pitch(side, steps) for side in sides], steps)
             for steps in _parts(form)
+            if steps <= most
         )
 
     def _sides(

@@ -28,6 +28,7 @@ _LEAST_REUSE = 4  # of each element in shared memory
 MOST_SUMS = 64  # of a thread: with what it fetches ahead they stay in 255 registers
 _UNROLLED = 256  # updates in the body of the loop over the steps of a part
 _TOGETHER = 4  # steps of a line that are read as one
+_LOADED = 96  # elements that the body of that loop reads: ptxas reads all of them first
 
 # The first position of each run of an operand that a thread multiplies, by batch and number.
 _Runs = dict[tuple[int, int], Linear]
@@ -146,6 +147,7 @@ class ScalarProducts:
         ring = OperandRing(self._evaluator, self._e, product, reading, 1, lambda value: value)
         numbers = _numbers(product)
         first, second = (self._runs(product, factor) for factor in (0, 1))
+        loaded = sum(len(r) * n for r, n in zip((first, second), product.runs, strict=True))
 
         def together(step: Linear, count: int, sums: list[Val], starts: Starts) -> list[Val]:
             """The sums after some steps, which are read as one where they are neighbours."""
@@ -163,7 +165,8 @@ class ScalarProducts:
 
         def multiply(sums: list[Val], steps: int, starts: Starts) -> list[Val]:
             whole = steps // _TOGETHER
-            unroll = max(min(_UNROLLED // len(sums) // _TOGETHER, whole), 1)
+            most = min(_UNROLLED // len(sums), _LOADED // loaded) // _TOGETHER
+            unroll = max(min(most, whole), 1)
             while whole % unroll:
                 unroll -= 1
 
