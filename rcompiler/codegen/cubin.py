@@ -29,7 +29,7 @@ _BATCH_LINES = 8000  # to assemble in 0.5 s or so; a process takes 0.05 s
 # Registers of its caller that a function leaves as they are (PTX ISA 9.0, "Performance-Tuning
 # Directives"): two hold the return address. With 3 no rKernel of ResNet-50, BERT, NASNet, DenseNet
 # or Inception v1 in f32 for sm_90a spills; with 2, 4 and 8 some do. Where a function needs all 255
-# for itself, no number helps (first convolution of ResNet-50 for sm_80: 8 bytes).
+# for itself, no number helps: products bound what they need (`kernelgen.simt.product`).
 _PRESERVED = "\t.abi_preserve 3"
 _NEEDS_ISA, _NEEDS_PTXAS = ".version 9.0", (13, 0)
 _VERSION = re.compile(r"^\.version .*$", re.MULTILINE)
