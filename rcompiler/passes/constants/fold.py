@@ -75,7 +75,11 @@ def _fold_block(block: ir.Block, arrays: dict[str, Constant], max_bytes: int) ->
             continue
         if op.name in ("arith.constant", "linalg.fill"):
             found = _leaf(op, arrays)
-        elif op.name in _EVALUATE and 0 < bytes_of(op.results[0]) <= max_bytes:
+        elif (
+            op.name in _EVALUATE
+            and op.operands[0] in known  # of most ops it is not: that tells at once
+            and 0 < bytes_of(op.results[0]) <= max_bytes
+        ):
             found = _evaluate(op, known)
             if found is not None:
                 folded[op] = None
@@ -253,7 +257,7 @@ def _used_keys(module: ir.Operation) -> set[str]:
     used: set[str] = set()
 
     def visit(op: ir.Operation) -> ir.WalkResult:
-        if "value" in op.attributes:
+        if op.name == "arith.constant":
             used.update(_KEY.findall(str(op.attributes["value"])))
         return ir.WalkResult.ADVANCE
 

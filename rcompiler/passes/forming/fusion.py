@@ -18,10 +18,12 @@ from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import contiguous_offset
 from rcompiler.passes.forming.mapping import TABLE, Mapping, Verdict
 from rcompiler.passes.ir.linalg_form import operations
+from rcompiler.passes.ir.tensor_ir import defining
 
 FREE = ("tensor.empty", "linalg.fill")
 ALIGNMENT = 64  # bytes; of every operand of a kernel in the arenas
 RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+_VIEWS = (*RESHAPES, "tensor.extract_slice")
 # A broadcast back over the columns of a reduction is stitched only if enough independent rows
 # remain, or the work is tiny.
 ENOUGH_ROWS = 4
@@ -54,12 +56,15 @@ class Fusion:
         self._ops = [view.operation for view in block.operations]
         self.group_of: dict[ir.Operation, Group] = {}
         self.groups: list[Group] = []
-        self._generics: dict[ir.Operation, Generic] = {}
+        # by results: an op whose operands change is not found in a dict any more
+        self._computed: dict[ir.Value, Group] = {}
+        self._generics: dict[ir.Value, Generic] = {}
 
     def generic(self, op: ir.Operation) -> Generic:
-        if op not in self._generics:
-            self._generics[op] = Generic(op)
-        return self._generics[op]
+        result = op.results[0]
+        if result not in self._generics:
+            self._generics[result] = Generic(op)
+        return self._generics[result]
 
     def run(self) -> list[Group]:
         """The groups in an order in which every group follows its producers (that of their last
@@ -135,9 +140,13 @@ class Fusion:
                 producer.open = False
         group.ops.append(op)
         group.sealed = group.sealed or op.name in ("tensor.pad", "scf.for")
-        self.group_of[op] = group
+        self._belongs(op, group)
         if op.name == "linalg.generic" and self.generic(op).reduction_dims and group.rows is None:
             group.rows = shape_of(op.results[0])
+
+    def _belongs(self, op: ir.Operation, group: Group) -> None:
+        self.group_of[op] = group
+        self._computed.update(dict.fromkeys(op.results, group))
 
     def _include_views(self, group: Group, value: ir.Value, user: ir.Operation) -> None:
         """Pull a slice (or a reshape of an own value) in front of `user` into its group."""
@@ -168,19 +177,19 @@ class Fusion:
 
     def _group(self, value: ir.Value | None) -> Group | None:
         """The group that computes `value`, looking through views."""
-        while value is not None and not isinstance(value.owner, ir.Block):
-            op = value.owner.operation
-            if op in self.group_of:
-                return self.group_of[op]
-            if op.name not in (*RESHAPES, "tensor.extract_slice"):
+        while value is not None:
+            if value in self._computed:
+                return self._computed[value]
+            op = defining(value)
+            if op is None or op.name not in _VIEWS:
                 return None
             value = op.operands[0]
         return None
 
     def _join(self, op: ir.Operation, mapping: Mapping) -> Group | None:
         candidates: list[tuple[int, Group]] = []
-        for k, value in enumerate(op.operands):
-            group = self._group(value)
+        groups = [self._group(value) for value in op.operands]
+        for k, group in enumerate(groups):
             if group is None or not group.open or group.sealed or len(group.ops) >= MOST_OPS:
                 continue
             verdict = TABLE[group.mapping, mapping]
@@ -188,23 +197,24 @@ class Fusion:
                 continue
             if any(o.name == "tensor.concat" and len(o.operands) > MOST_PARTS for o in group.ops):
                 continue
-            if any(self._depends_otherwise(other, group, op) for other in op.operands):
+            if any(
+                other is group and self._depends_otherwise(op.operands[number])
+                for number, other in enumerate(groups)
+            ):
                 continue
             weight = 2 if group.mapping is Mapping.MANY_TO_MANY else 1
             candidates.append((weight, group))
         return max(candidates, key=lambda c: c[0])[1] if candidates else None
 
-    def _depends_otherwise(self, value: ir.Value, group: Group, op: ir.Operation) -> bool:
-        """Another operand reaches `group` only through a slice or reshape that the join would not
-        take along.
+    def _depends_otherwise(self, value: ir.Value) -> bool:
+        """A value of the group is one only through a slice or reshape that a join would not take
+        along.
         """
-        if self._group(value) is not group or value.owner.operation in self.group_of:
-            return False
-        return not _used_once(value)
+        return value not in self._computed and not _used_once(value)
 
     def _structure_allows(self, group: Group, op: ir.Operation, operand: int) -> bool:
         value = op.operands[operand]
-        direct = value.owner.operation in self.group_of
+        direct = value in self._computed
         if op.name == "tensor.pad":
             return (
                 direct
@@ -241,7 +251,7 @@ class Fusion:
             is_free_view(op)
             and _used_once(value)
             and _used_once(op.operands[0])
-            and (op.operands[0].owner.operation in self.group_of)
+            and (op.operands[0] in self._computed)
         )
 
     def _reduction_fits(self, group: Group, generic: Generic, operand: int) -> bool:
@@ -297,7 +307,7 @@ class Fusion:
                 self._include_views(group, op.operands[0], op)
                 group.ops.append(op)
                 self.groups.append(group)
-                self.group_of[op] = group
+                self._belongs(op, group)
 
     def _sink_views(self) -> None:
         """Put views behind the last op of the group that computes their source, where its rOperator
@@ -305,7 +315,7 @@ class Fusion:
         """
         ends: dict[int, ir.Operation] = {}
         for op in self._ops:
-            if op.name not in (*RESHAPES, "tensor.extract_slice"):
+            if op.name not in _VIEWS:
                 continue
             group = self._group(op.operands[0])
             if group is None or op in group.ops:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 from torch_mlir import ir
 
@@ -16,33 +16,35 @@ def structure(operator: ir.Operation) -> Hashable:
     only good in the context that the operator lives in.
     """
     found: list[Hashable] = [operator.attributes["kind"]]
-    _append(operator, found, {})
+    _append(operator.regions, found, {})
     return tuple(found)
 
 
-def _append(op: ir.Operation, found: list[Hashable], numbers: dict[ir.Value, int]) -> None:
-    """Append what the regions of `op` hold. numbers: every value so far, in order of appearance."""
-    for region in op.regions:
+def _append(
+    regions: Sequence[ir.Region], found: list[Hashable], numbers: dict[ir.Value, int]
+) -> None:
+    """Append what some regions hold. numbers: every value so far, in order of appearance."""
+    add = found.append
+    for region in regions:
         for block in region.blocks:
             arguments = list(block.arguments)
-            found.append(len(arguments))
+            add(len(arguments))
             for value in arguments:
                 numbers[value] = len(numbers)
-                found.append(value.type)
+                add(value.type)
             for view in block.operations:
-                _append_op(view.operation, found, numbers)
-
-
-def _append_op(op: ir.Operation, found: list[Hashable], numbers: dict[ir.Value, int]) -> None:
-    operands, results = list(op.operands), list(op.results)
-    sizes = len(operands), len(op.regions), len(results)
-    found += (op.name, tuple(op.attributes.items()), sizes)
-    for value in operands:
-        if value not in numbers:  # a captured one
-            numbers[value] = len(numbers)
-            found.append(value.type)
-        found.append(numbers[value])
-    _append(op, found, numbers)
-    for value in results:
-        numbers[value] = len(numbers)
-        found.append(value.type)
+                op = view.operation
+                operands, results, inner = list(op.operands), list(op.results), op.regions
+                add(op.name)
+                add(tuple(op.attributes.items()))
+                add((len(operands), len(inner), len(results)))
+                for value in operands:
+                    if value not in numbers:  # a captured one
+                        numbers[value] = len(numbers)
+                        add(value.type)
+                    add(numbers[value])
+                if len(inner):
+                    _append(inner, found, numbers)
+                for value in results:
+                    numbers[value] = len(numbers)
+                    add(value.type)
