@@ -73,7 +73,9 @@ def plan_within(graph: Graph, programs: Sequence[Program], most: float) -> Plann
     if bound > most:
         return None
     block = dict(zip(use.names, packing.block.tolist(), strict=True))
-    offsets, peak = Regular(graph, programs, packing, block).best(packing.best(bound))
+    regular = Regular(graph, programs, packing, block)
+    # of programs with loops, other plans follow, which may take a little more
+    offsets, peak = regular.best(packing.best(bound, *((1,) if regular.has_loops else ())))
     constant, constants = constant_layout(graph)
     offset = {name: offsets[number] for name, number in block.items()}
     for root in temp_roots(graph):

@@ -76,9 +76,14 @@ class Regular:
                         self._note((queue, line), index, step)
                 queue += 1
 
+    @property
+    def has_loops(self) -> bool:
+        """Whether the programs are long, and loops make them much shorter."""
+        return self._flat >= SHORT and self._rolled * WORTH <= self._flat
+
     def best(self, found: Plan) -> Plan:
-        """The plan that makes the programs shortest; `found`, of the smallest arena, if none is."""
-        if self._flat < SHORT or self._rolled * WORTH > self._flat:
+        """The plan that makes the programs shortest; `found`, of a small arena, if none is."""
+        if not self.has_loops:
             return found
         limit = found[1] + found[1] // SLACK
         shortest = (self._size(found), found[1])

@@ -54,8 +54,11 @@ def factored(
     nodes = _Nodes(ops, numbers)
     whole = {i: [_whole(p)] for i, p in products.items()}
     cut = {i: own for i, p in products.items() if len(own := _parts(p)) > 1}
-    for i in _members(nodes.graph(whole)):
+    graph = nodes.graph(whole)
+    for i in _members(graph) if cut else ():
         cut.pop(i, None)
+    if not cut:
+        return graph, whole
     useful = _members(nodes.graph(whole | cut), profit)
     parts = whole | {i: own for i, own in cut.items() if i in useful}
     return nodes.graph(parts), parts
