@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from torch_mlir import ir
@@ -24,15 +25,14 @@ def make_report(module: ir.Operation, tables: Tables, device: Device) -> Report:
         for v in module.regions[0].blocks[0].operations
         if v.operation.name == "rtask.kernel"
     }
-    explained = {name: _explanation(kernel) for name, kernel in kernels.items()}
+    of_kernel = {name: _operator(name, kernel) for name, kernel in kernels.items()}
     seen: dict[str, OperatorReport] = {}
     for program in tables.programs:
         for queue in program.queues:
             for instruction in queue:
                 if isinstance(instruction, Run) and instruction.operator not in seen:
-                    name = instruction.kernel
-                    found = _operator(instruction, kernels[name], explained[name])
-                    seen[instruction.operator] = found
+                    found = of_kernel[instruction.kernel]
+                    seen[instruction.operator] = replace(found, name=instruction.operator)
     graph = derive_graph(tables.programs, list(tables.kernels.values()))
     timeline = expected(tables.programs, graph, device)
     return Report(
@@ -50,13 +50,14 @@ def make_report(module: ir.Operation, tables: Tables, device: Device) -> Report:
     )
 
 
-def _operator(run: Run, kernel: ir.Operation, explanation: dict[str, Any]) -> OperatorReport:
+def _operator(name: str, kernel: ir.Operation) -> OperatorReport:
+    """What is the same for all operators of a kernel."""
     attributes = kernel.attributes
     tasks = ir.IntegerAttr(attributes["tasks"]).value
     return OperatorReport(
-        name=run.operator,
+        name="",
         kind=ir.StringAttr(attributes["kind"]).value,
-        kernel=run.kernel,
+        kernel=name,
         tile=tuple(ir.DenseI64ArrayAttr(attributes["tile"])),
         register_tile=tuple(ir.DenseI64ArrayAttr(attributes["register_tile"])),
         tasks=tasks,
@@ -66,7 +67,7 @@ def _operator(run: Run, kernel: ir.Operation, explanation: dict[str, Any]) -> Op
         else 0.0,
         reason=ir.StringAttr(attributes["reason"]).value if "reason" in attributes else "",
         source=ir.StringAttr(attributes["source"]).value,
-        explanation=explanation,
+        explanation=_explanation(kernel),
     )
 
 
