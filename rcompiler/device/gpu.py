@@ -21,16 +21,22 @@ MI210, and one of the two dies of MI250X: AMD CDNA 2 whitepaper and the boards' 
 matrices; L2 moves 32 x 128 bytes per cycle). MI300X: AMD CDNA 3 whitepaper and its datasheet (128
 FMAs per cycle and CU; L2 of 4 MiB for the 38 CUs of a die, 16 x 128 bytes per cycle; Infinity Cache
 17.2 TB/s). Their FMA latency is that of MI50. How many blocks fit: `residency`.
+Matrix units, as far as products are written for them: `matrix_unit`. Their `share` of the peak is
+an estimate, four fifths for loops of such instructions; mma.sync has but 63 % of the peak of an
+H100 to begin with (Luo et al., "Benchmarking and Dissecting the Nvidia Hopper GPU Architecture",
+2024).
 An emulated GPU is four EUs of the real one of its architecture.
 """
 
 from dataclasses import replace
 
+from rcompiler.device.matrix_unit import MatrixUnit, mma_units, wgmma_units
 from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
 from rcompiler.device.residency import RESIDENCIES
 from rcompiler.errors import DeviceError
 
 GPU_KINDS = ("cuda", "rocm")
+_MULTIPLIED = ("f16", "bf16", "tf32")  # elements that products are written for
 
 _COSTS = Costs(
     task_ns=200.0, hand_off_ns=1000.0, barrier_ns=2000.0, launch_ns=5000.0, min_task_ns=5000.0
@@ -48,6 +54,7 @@ def _gpu(
     l2: tuple[int, float],
     dram: tuple[int, float],
     matrix: dict[str, float],
+    matrix_units: tuple[MatrixUnit, ...] = (),
     kind: str = "cuda",
     warp: int = 32,
     registers: int = 255,
@@ -85,6 +92,7 @@ def _gpu(
         warp=warp,
         partitions=4,
         matrix=tuple(sorted((t, 1000 * rate / sms) for t, rate in matrix.items())),
+        matrix_units=matrix_units,
     )
     fits = RESIDENCIES[capability]
     return Device(name, kind, sms, compute, levels, _COSTS, capability, residency=fits)
@@ -196,6 +204,7 @@ GPUS = {
             l2=(40 * _MIB, 5500.0),
             dram=(40 * _GIB, 1555.0),
             matrix={"f16": 312.0, "bf16": 312.0, "tf32": 156.0, "i8": 624.0},
+            matrix_units=mma_units(_MULTIPLIED, 0.8),
         ),
         _gpu(
             "h200",
@@ -207,6 +216,7 @@ GPUS = {
             l2=(50 * _MIB, 5500.0),
             dram=(141 * 10**9, 4800.0),
             matrix={"f16": 989.0, "bf16": 989.0, "tf32": 494.0, "i8": 1979.0, "f8": 1979.0},
+            matrix_units=wgmma_units(("f16", "bf16"), 0.8) + mma_units(_MULTIPLIED, 0.5),
         ),
     )
 }

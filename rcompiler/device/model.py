@@ -9,29 +9,14 @@ Units: bytes, nanoseconds, GB/s = bytes/ns, gflops = operations/ns, all measured
 for one EU unless a field says otherwise.
 """
 
-import math
 from dataclasses import dataclass, field
 
+from rcompiler.device.checks import positive, require
+from rcompiler.device.matrix_unit import MatrixUnit
 from rcompiler.errors import DeviceError
 
 KINDS = ("cpu", "cuda", "rocm", "bsp")
 DOT_STEPS = {"i8": 4, "bf16": 2}  # multiply-adds of one dot group: as many elements as fit a word
-
-
-def _require(condition: bool, what: str, remedy: str) -> None:
-    if not condition:
-        raise DeviceError(f"{what}; {remedy}")
-
-
-def _positive(owner: str, **values: float | None) -> None:
-    for name, value in values.items():
-        ok = value is None or (
-            isinstance(value, (int, float))
-            and not isinstance(value, bool)
-            and math.isfinite(value)
-            and value > 0
-        )
-        _require(ok, f"{owner}: {name} is {value!r}", "it must be a number above 0")
 
 
 @dataclass(frozen=True)
@@ -55,7 +40,7 @@ class MemoryLevel:
     feed: float | None = None
 
     def __post_init__(self) -> None:
-        _positive(
+        positive(
             f"memory level {self.name}",
             capacity=self.capacity,
             line=self.line,
@@ -98,6 +83,7 @@ class ComputeUnit:
     under vector load. `peaks`: measured operations/ns by type ("f32", "f64", "i8", "bf16"); a type
     that is not there is computed from the other fields. `matrix`: dense matrix-unit operations/ns.
     `window`: instructions in flight, among which those that have their operands go first.
+    `matrix_units`: what multiplies at the rates of `matrix`, as far as code is written for it.
     """
 
     vector_bytes: int
@@ -111,9 +97,10 @@ class ComputeUnit:
     peaks: tuple[tuple[str, float], ...] = ()
     matrix: tuple[tuple[str, float], ...] = ()
     window: float = 224.0
+    matrix_units: tuple[MatrixUnit, ...] = ()
 
     def __post_init__(self) -> None:
-        _positive(
+        positive(
             "compute unit",
             vector_bytes=self.vector_bytes,
             registers=self.registers,
@@ -126,13 +113,25 @@ class ComputeUnit:
             window=self.window,
         )
         for table in (self.peaks, self.matrix):
-            _require(
+            require(
                 len({name for name, _ in table}) == len(table),
                 "compute unit: a type has two peaks",
                 "name every type once",
             )
             for name, value in table:
-                _positive("compute unit", **{f"peak {name}": value})
+                positive("compute unit", **{f"peak {name}": value})
+        units = [(unit.instruction, unit.element) for unit in self.matrix_units]
+        require(
+            len(set(units)) == len(units),
+            f"compute unit: matrix units {units}",
+            "describe each of them once",
+        )
+        for unit in self.matrix_units:
+            require(
+                unit.element in dict(self.matrix),
+                f"compute unit: no peak in `matrix` for {unit.name}",
+                "give one",
+            )
 
     def lanes(self, itemsize: int) -> int:
         """Elements of `itemsize` bytes in one vector register."""
@@ -145,6 +144,17 @@ class ComputeUnit:
         if name in known:
             return known[name]
         return 2.0 * self.lanes(itemsize) * self.fma_ports * self.ghz
+
+    def matrix_unit(self, instruction: str, element: str) -> MatrixUnit | None:
+        """What that instruction does with factors of `element`; None if the record does not say."""
+        wanted = (
+            u for u in self.matrix_units if (u.instruction, u.element) == (instruction, element)
+        )
+        return next(wanted, None)
+
+    def matrix_rate(self, unit: MatrixUnit) -> float:
+        """Operations/ns of one EU that products reach with this unit (2 per multiply-add)."""
+        return dict(self.matrix)[unit.element] * unit.share
 
     @property
     def accumulators(self) -> int:
@@ -181,9 +191,9 @@ class Residency:
     def __post_init__(self) -> None:
         may_be_zero = {"shared_reserved": self.shared_reserved, "barriers": self.barriers}
         others = {name: n for name, n in vars(self).items() if name not in may_be_zero}
-        _positive("residency", **others)
+        positive("residency", **others)
         for name, value in may_be_zero.items():
-            _require(value >= 0, f"residency: {name} is {value!r}", "it must not be negative")
+            require(value >= 0, f"residency: {name} is {value!r}", "it must not be negative")
 
 
 @dataclass(frozen=True)
@@ -206,7 +216,7 @@ class Costs:
     signals: bool = True
 
     def __post_init__(self) -> None:
-        _positive("costs", **{name: ns for name, ns in vars(self).items() if name != "signals"})
+        positive("costs", **{name: ns for name, ns in vars(self).items() if name != "signals"})
 
 
 @dataclass(frozen=True)
@@ -225,7 +235,7 @@ class Measurement:
     others: tuple[tuple[str, float], ...] = ()
 
     def __post_init__(self) -> None:
-        _positive("measurement", **dict(self.others))
+        positive("measurement", **dict(self.others))
 
 
 @dataclass(frozen=True)
@@ -252,7 +262,7 @@ class Recall:
 
     def __post_init__(self) -> None:
         known = ("kept_bytes", "rate", "shared_rate", "speed", "cache_speed")
-        _positive("recall", **{name: getattr(self, name) for name in known})
+        positive("recall", **{name: getattr(self, name) for name in known})
 
 
 @dataclass(frozen=True)
@@ -280,24 +290,24 @@ class Device:
     residency: Residency | None = None
 
     def __post_init__(self) -> None:
-        _require(bool(self.name), "a device without a name", "give it one")
-        _require(self.kind in KINDS, f"device kind {self.kind!r}", f"it is one of {KINDS}")
-        _positive(f"device {self.name}", eus=self.eus)
-        _require(isinstance(self.eus, int), f"device {self.name}: eus {self.eus!r}", "whole units")
-        _require(bool(self.memory), f"device {self.name} has no memory level", "list at least one")
+        require(bool(self.name), "a device without a name", "give it one")
+        require(self.kind in KINDS, f"device kind {self.kind!r}", f"it is one of {KINDS}")
+        positive(f"device {self.name}", eus=self.eus)
+        require(isinstance(self.eus, int), f"device {self.name}: eus {self.eus!r}", "whole units")
+        require(bool(self.memory), f"device {self.name} has no memory level", "list at least one")
         names = [level.name for level in self.memory]
-        _require(
+        require(
             len(set(names)) == len(names),
             f"device {self.name}: memory levels {names}",
             "every level needs its own name",
         )
-        _require(
+        require(
             self.recall is None or len(names) > 2,
             f"device {self.name}: recall with memory levels {names}",
             "there are a cache of each EU, a last cache and memory",
         )
         sizes = [level.capacity for level in self.memory]
-        _require(
+        require(
             sizes == sorted(sizes),
             f"device {self.name}: memory levels {names} shrink",
             "list them from the fastest (smallest) to the slowest (largest)",

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from rcompiler.device.bsp import BSP
 from rcompiler.device.gpu import GPUS, gpu_device
+from rcompiler.device.matrix_unit import MatrixUnit
 from rcompiler.device.model import (
     ComputeUnit,
     Costs,
@@ -44,6 +45,8 @@ def _plain(device: Device) -> dict[str, Any]:
     record["features"] = sorted(device.features)
     for table in ("peaks", "matrix"):
         record["compute"][table] = dict(record["compute"][table])
+    if not device.compute.matrix_units:
+        del record["compute"]["matrix_units"]
     for name in ("measurement", "recall", "residency"):
         if record[name] is None:
             del record[name]
@@ -148,6 +151,11 @@ def _compute(value: Any, where: str) -> ComputeUnit:
         if table in record:
             pairs = _object(record[table], f"{where}: {table}")
             record[table] = tuple(sorted(pairs.items()))
+    if "matrix_units" in record:
+        units = _list(record["matrix_units"], f"{where}: matrix_units")
+        record["matrix_units"] = tuple(
+            _build(MatrixUnit, unit, f"{where}: matrix_units[{i}]") for i, unit in enumerate(units)
+        )
     return _build(ComputeUnit, record, where)
 
 
