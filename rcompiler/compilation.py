@@ -28,6 +28,7 @@ from rcompiler.gpu_devices import is_emulated
 from rcompiler.gpu_image import GpuGeneration
 from rcompiler.host import measured_device
 from rcompiler.kernel_code import KernelCode, KernelCodes, gathered
+from rcompiler.kernelgen.simt.units import matrix_units, multiplies_boxes
 from rcompiler.model import REPORT
 from rcompiler.options import (
     CompileOptions,
@@ -51,7 +52,6 @@ from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.schedule.proof import proved_tables
 from rcompiler.passes.schedule.tables import Tables, write_constants
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
-from rcompiler.passes.vdevice_to_gpu import matrix_units, multiplies_boxes
 from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner

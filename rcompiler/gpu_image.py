@@ -28,12 +28,13 @@ from rcompiler.kernelgen.simt.program import (
     declaration,
     program_text,
 )
+from rcompiler.kernelgen.simt.units import THREADS
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.gpu.fixups import hide
 from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
 from rcompiler.passes.gpu_to_rocdl import GpuToRocdl
 from rcompiler.passes.schedule.program_ir import read_kernels
-from rcompiler.passes.vdevice_to_gpu import THREADS, VdeviceToGpu, vendor_of
+from rcompiler.passes.vdevice_to_gpu import VdeviceToGpu, vendor_of
 from rcompiler.runtime.gpu.image import GpuImage, boxes_of
 
 # The head of a function or global variable of a gpu.module.

@@ -14,7 +14,6 @@ there are the functions only, which others call.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -24,14 +23,16 @@ from rcompiler.device.target import find_device
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.kernel import SimtFeatures, SimtKernelWriter
 from rcompiler.kernelgen.simt.program import module_text, program_text
+from rcompiler.kernelgen.simt.units import (
+    THREADS,
+    copies_asynchronously,
+    matrix_units,
+    multiplies_boxes,
+)
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA, Vendor
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.gpu.nested import functions
 from rcompiler.passes.schedule.program_ir import read_kernels
-
-# Of a block: enough to fill the four schedulers of an SM twice, and so few that each may have all
-# 255 registers.
-THREADS = 256
 
 
 @dataclass(frozen=True)
@@ -88,26 +89,6 @@ class VdeviceToGpu(Pass):
 def vendor_of(device: Device) -> Vendor:
     """Whose GPU it is."""
     return AMD if device.kind == "rocm" else NVIDIA
-
-
-def copies_asynchronously(device: Device) -> bool:
-    """Whether there is cp.async: from compute capability 8.0 on."""
-    number = re.match(r"sm_(\d+)", device.level_name)
-    return device.kind == "cuda" and number is not None and int(number[1]) >= 80
-
-
-def multiplies_boxes(device: Device) -> bool:
-    """Whether there are TMA and wgmma, which no later architecture has."""
-    return device.kind == "cuda" and device.level_name == "sm_90a"
-
-
-def matrix_units(device: Device) -> frozenset[str]:
-    """Element types of the matrix units that products are written for: those of mma.sync as it is
-    from compute capability 8.0 on.
-    """
-    if not copies_asynchronously(device):
-        return frozenset()
-    return frozenset(name for name, _ in device.compute.matrix) & {"f16", "bf16", "tf32"}
 
 
 def _function(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, SimtKernelWriter]:

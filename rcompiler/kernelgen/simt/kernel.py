@@ -30,6 +30,7 @@ from rcompiler.kernelgen.simt.products import Products
 from rcompiler.kernelgen.simt.reduction import by_warps
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
 from rcompiler.kernelgen.simt.tile import SimtTileWriter
+from rcompiler.kernelgen.simt.units import Units
 from rcompiler.kernelgen.simt.vendor import NVIDIA, Vendor
 from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.stages import Stage, stages_of
@@ -54,6 +55,11 @@ class SimtFeatures:
     asynchronous: bool = False
     boxes: bool = False
     vendor: Vendor = NVIDIA
+
+    @property
+    def multipliers(self) -> Units:
+        """What multiplies the factors of products."""
+        return Units(self.units, self.precision, self.boxes, self.threads)
 
 
 class SimtKernelWriter(KernelWriter):
@@ -86,7 +92,7 @@ class SimtKernelWriter(KernelWriter):
             for k, argument in enumerate(self._block.arguments):
                 self._maps.note(self._buffers[argument], k)
         self._products = Products(
-            evaluator, self._simt, workspace, features.units, features.precision, self._maps
+            evaluator, self._simt, workspace, features.multipliers, self._maps
         )
         return evaluator
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import Generic, element_of
+from rcompiler.kernelgen.region import Generic
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.matrix_product import MatrixProducts
@@ -14,12 +14,12 @@ from rcompiler.kernelgen.simt.product import (
     Coordinates,
     Element,
     Form,
-    factors_of,
     form_of,
 )
 from rcompiler.kernelgen.simt.scalar_product import ScalarProducts
 from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
+from rcompiler.kernelgen.simt.units import Units
 from rcompiler.kernelgen.simt.warpgroup_product import WarpgroupProducts
 from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.tiling import Tiling
@@ -60,16 +60,12 @@ class Products:
         evaluator: SimtEvaluator,
         emitter: SimtEmitter,
         workspace: Workspace,
-        units: frozenset[str],
-        precision: str,
+        units: Units,
         maps: TensorMaps | None,
     ) -> None:
-        """units: element types that the device has matrix units for; precision: how factors of f32
-        are multiplied, "f32" or one of these. maps: those of the kernel, None where the device has
-        neither TMA nor wgmma.
-        """
+        """maps: tensor maps of the kernel, None where the device has neither TMA nor wgmma."""
         self._evaluator, self._e = evaluator, emitter
-        self._units, self._precision = units, precision
+        self._units = units
         self._scalar = ScalarProducts(evaluator, emitter, workspace)
         self._matrix = MatrixProducts(evaluator, emitter, workspace)
         self._warpgroups = None
@@ -78,16 +74,7 @@ class Products:
 
     def form(self, root: Generic, at: Coordinates, symbols: Sequence[str]) -> Form | None:
         """See `product.form_of`."""
-        return form_of(root, at, symbols, self._unit(root))
-
-    def _unit(self, root: Generic) -> str | None:
-        """The matrix unit for a product: by its element types alone, so for every tile."""
-        elements = {element_of(root.operands[number]) for number in factors_of(root) or ()}
-        if not elements <= {"f16", "bf16", "f32"}:
-            return None
-        unit = elements.pop() if len(elements) == 1 else "f32"
-        unit = self._precision if unit == "f32" else unit
-        return unit if unit in self._units else None
+        return form_of(root, at, symbols, self._units.element(root))
 
     def _of(self, form: Form) -> Unit:
         """Who computes a product: by the operator and the device, whatever the tile."""

@@ -31,6 +31,7 @@ from rcompiler.kernelgen.simt.product import Coordinates, Element, Form
 from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.strides import Strides, strides_of
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
+from rcompiler.kernelgen.simt.units import chunks_in_boxes
 from rcompiler.kernelgen.simt.warpgroup import THREADS, Accumulators, descriptor
 from rcompiler.kernelgen.simt.workspace import Workspace, no_room
 from rcompiler.kernelgen.tiling import Tiling
@@ -93,12 +94,8 @@ class WarpgroupProducts:
 
     def multiplies(self, form: Form) -> bool:
         """Whether boxes can bring both factors, by the operator alone."""
-        if form.unit not in ("f16", "bf16") or self._e.threads % THREADS:
-            return False
         found = [self._strides_of(form, factor) for factor in (0, 1)]
-        if any(side is None or side.buffer.element != form.unit for side in found):
-            return False
-        return chunks_of(form, [side for side in found if side is not None]) is not None
+        return chunks_in_boxes(form, found, self._e.threads) is not None
 
     def _strides_of(self, form: Form, factor: int) -> Strides | None:
         key = form.root.op.result, factor

@@ -1,0 +1,95 @@
+"""Which unit multiplies the factors of a product.
+
+The operator, the precision and the device decide, never a tile: no tile changes a bit. Who writes
+products asks here, and who chooses tiles for them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rcompiler.device.matrix_unit import Instruction
+from rcompiler.device.model import Device
+from rcompiler.kernelgen.region import Generic, element_of
+from rcompiler.kernelgen.simt.boxed import Chunks, chunks_of
+from rcompiler.kernelgen.simt.product import Form, factors_of
+from rcompiler.kernelgen.simt.source import Buffers
+from rcompiler.kernelgen.simt.strides import Strides, strides_of
+from rcompiler.kernelgen.simt.warpgroup import THREADS as WARPGROUP
+
+# Of a block: enough to fill the four schedulers of an SM twice, and so few that each may have all
+# 255 registers.
+THREADS = 256
+
+
+@dataclass(frozen=True)
+class Units:
+    """elements: types that the device has matrix units for; precision: how factors of f32 are
+    multiplied, "f32" or one of these; boxes: whether there are TMA and wgmma; threads: of a block.
+    """
+
+    elements: frozenset[str] = frozenset()
+    precision: str = "f32"
+    boxes: bool = False
+    threads: int = THREADS
+
+    def element(self, root: Generic) -> str | None:
+        """The type as which a matrix unit multiplies the factors of a product, by their types
+        alone; None: fused multiply-adds do.
+        """
+        elements = {element_of(root.operands[number]) for number in factors_of(root) or ()}
+        if not elements <= {"f16", "bf16", "f32"}:
+            return None
+        unit = elements.pop() if len(elements) == 1 else "f32"
+        unit = self.precision if unit == "f32" else unit
+        return unit if unit in self.elements else None
+
+    def instruction(self, form: Form, buffers: Buffers) -> Instruction | None:
+        """What multiplies a product whose operands are `buffers` in memory, and nothing else."""
+        if form.unit is None:
+            return None
+        return "wgmma" if self.boxes and self.chunks(form, buffers) else "mma"
+
+    def chunks(self, form: Form, buffers: Buffers) -> Chunks | None:
+        """How the reduction comes where boxes bring both factors; see `chunks_in_boxes`."""
+        strides = [strides_of(form, factor, buffers, lambda buffer: True) for factor in (0, 1)]
+        return chunks_in_boxes(form, strides, self.threads)
+
+
+def units_of(device: Device, precision: str, threads: int = THREADS) -> Units:
+    """The units that code for `device` uses."""
+    return Units(matrix_units(device), precision, multiplies_boxes(device), threads)
+
+
+def copies_asynchronously(device: Device) -> bool:
+    """Whether there is cp.async: from compute capability 8.0 on."""
+    number = re.match(r"sm_(\d+)", device.level_name)
+    return device.kind == "cuda" and number is not None and int(number[1]) >= 80
+
+
+def multiplies_boxes(device: Device) -> bool:
+    """Whether there are TMA and wgmma, which no later architecture has."""
+    return device.kind == "cuda" and device.level_name == "sm_90a"
+
+
+def matrix_units(device: Device) -> frozenset[str]:
+    """Element types of the matrix units that products are written for: those of mma.sync as it is
+    from compute capability 8.0 on.
+    """
+    if not copies_asynchronously(device):
+        return frozenset()
+    return frozenset(name for name, _ in device.compute.matrix) & {"f16", "bf16", "tf32"}
+
+
+def chunks_in_boxes(form: Form, strides: Sequence[Strides | None], threads: int) -> Chunks | None:
+    """How the reduction comes where boxes bring both factors to warpgroups, by the operator alone;
+    None where they cannot. strides: those of the factors in global memory.
+    """
+    if form.unit not in ("f16", "bf16") or threads % WARPGROUP:
+        return None
+    there = [side for side in strides if side is not None]
+    if len(there) < len(strides) or any(side.buffer.element != form.unit for side in there):
+        return None
+    return chunks_of(form, there)
