@@ -155,7 +155,12 @@ class Compilation:
             ) as tuner:
                 tile_operators(module.operation, tuner.decide)
         else:
-            tile = RollerTile(record, policy=options.roller_policy, eus=options.eus)
+            tile = RollerTile(
+                record,
+                policy=options.roller_policy,
+                eus=options.eus,
+                precision=options.precision,
+            )
             self._run(module, str(tile))
         self._texts.keep("rkernel", module)
         found = []

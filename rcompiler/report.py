@@ -139,7 +139,8 @@ _EXPLANATION = {
     **{"limit": str, "parts_ns": dict, "saturation": _NUMBER, "registers": list},
     **{"loads": _NUMBER, "alignment": _ALIGNMENT},
 }
-_OPTIONAL = {"runner_up": _SECOND, "note": str}
+_UNIT = {"name": str, "rows": int, "columns": int, "padding": _NUMBER}
+_OPTIONAL = {"runner_up": _SECOND, "note": str, "unit": _UNIT}
 
 
 def is_explanation(found: Any) -> bool:
@@ -186,6 +187,13 @@ def _story(op: OperatorReport) -> list[str]:
         f"{aligned['ways']} ways, {aligned['waste']:.1%} beyond the axes",
         "second: none, there is no other tiling",
     ]
+    if "unit" in found:
+        unit = found["unit"]
+        lines[3] = (
+            f"unit: {unit['name']} multiplies {unit['rows']}x{unit['columns']} at a time, "
+            f"{unit['padding']:.1%} of it padding; sums in {used} of {there} registers, "
+            f"{found['loads']:.2f} elements from shared memory per operation"
+        )
     if "runner_up" in found:
         second = found["runner_up"]
         lines[-1] = (

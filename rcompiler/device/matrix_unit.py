@@ -22,7 +22,7 @@ class MatrixUnit:
     (`ComputeUnit.matrix`) that loops of such instructions reach, whose operands are at hand.
     """
 
-    instruction: str
+    instruction: Instruction
     element: str
     threads: int
     rows: int

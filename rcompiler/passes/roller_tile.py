@@ -8,7 +8,8 @@ After:
                                           sym_name = "k_3f09a1b2c4d5e6f7"} : () -> ()
     %0 = "rtask.operator"() ({ ... }) {kernels = [@k_3f09a1b2c4d5e6f7], ...} : ...
 Operators with equal bodies share their kernels. policy=osdi22: the published search decides, with
-one kernel per operator. eus: how many EUs an operator may get; 0: all. Needs: static shapes.
+one kernel per operator. eus: how many EUs an operator may get; 0: all. precision: how matrix units
+multiply factors of f32, f32 for not at all. Needs: static shapes.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.kernelgen.stages import STAGE
-from rcompiler.options import RollerPolicy
+from rcompiler.options import Precision, RollerPolicy
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.clone import copy_block
 from rcompiler.passes.ir.operators import operators
@@ -35,6 +36,7 @@ from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.tiling.staged import StageBody, stage_bodies, stage_expressions
 from rcompiler.passes.tiling.task_boxes import in_place_pairs, read_box, write_box
 from rcompiler.passes.tiling.tensor_expr import Traced, Tracer, core_of, tensor_expr
+from rcompiler.passes.tiling.unit_product import Multiplier
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.policy import decisions, left_over
@@ -49,13 +51,15 @@ class RollerTile(Pass):
     candidates: int = 3
     policy: RollerPolicy = "roller"
     eus: int = 0
+    precision: Precision = "f32"
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
         eus = self.eus or None
 
         def choose(body: Body) -> list[Decision]:
-            return body.construct(device, self.policy, eus)[: self.candidates]
+            found = body.construct(device, self.policy, eus, precision=self.precision)
+            return found[: self.candidates]
 
         tile_operators(module, choose)
 
@@ -98,26 +102,40 @@ class Body:
             )
         return self._stages
 
-    def expression(self) -> TensorExpr:
-        """The body for the cost model, as if it had no stages."""
+    def expression(self, multiplier: Multiplier | None = None) -> TensorExpr:
+        """The body for the cost model, as if it had no stages; `multiplier`: whose matrix units
+        compute products, None for multiply-adds.
+        """
         block = self.prototype.body.blocks[0]
-        return tensor_expr(list(block.arguments), yielded(block), self.kind, self.traced)
+        leaves, results = list(block.arguments), yielded(block)
+        expr = tensor_expr(leaves, results, self.kind, self.traced)
+        if multiplier is None:
+            return expr
+        return multiplier.on_unit(expr, leaves, results, self.traced)
 
     def construct(
-        self, device: Device, policy: str = "roller", eus: int | None = None
+        self,
+        device: Device,
+        policy: str = "roller",
+        eus: int | None = None,
+        *,
+        precision: str = "f32",
     ) -> list[Decision]:
         """Tilings, the preferred first, see `roller.policy`; with stages by the cost model, [] if
-        they fit in no way.
+        they fit in no way. precision: how matrix units multiply factors of f32.
         """
+        multiplier = Multiplier(device, precision)
         if not self.stages:
-            return decisions(self.expression(), device, policy, eus)
-        found = construct_staged(*self.stage_expressions(), device, eus)
+            return decisions(self.expression(multiplier), device, policy, eus)
+        found = construct_staged(*self.stage_expressions(multiplier), device, eus)
         return found if policy == "roller" else left_over(found, "it has stages")
 
-    def stage_expressions(self) -> tuple[list[StageExpr], TensorExpr]:
-        """The stages for the cost model, and what is left to do after them."""
+    def stage_expressions(
+        self, multiplier: Multiplier | None = None
+    ) -> tuple[list[StageExpr], TensorExpr]:
+        """The stages for the cost model, and what is left to do after them; see `expression`."""
         block = self.prototype.body.blocks[0]
-        return stage_expressions(block, self.kind, self.traced, self.stages)
+        return stage_expressions(block, self.kind, self.traced, self.stages, multiplier)
 
     def build_kernel(self, name: str, decision: Decision) -> rtask.KernelOp:
         """A kernel in front of the prototype, with its body and the decision."""

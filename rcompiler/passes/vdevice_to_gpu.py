@@ -46,18 +46,7 @@ class VdeviceToGpu(Pass):
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
-        room = fits.block_shared if (fits := device.residency) else device.memory[0].capacity
-        vendor = vendor_of(device)
-        features = SimtFeatures(
-            self.threads,
-            room,
-            device.compute.warp,
-            matrix_units(device),
-            self.precision,
-            asynchronous=copies_asynchronously(device),
-            boxes=multiplies_boxes(device),
-            vendor=vendor,
-        )
+        features, vendor = features_of(device, self.precision, self.threads), vendor_of(device)
         names = list(read_kernels(module))
         block = module.regions[0].blocks[0]
         texts: dict[str, str] = {}
@@ -84,6 +73,21 @@ class VdeviceToGpu(Pass):
             if not self.entry:
                 _publish(view.operation)
             block.append(view.operation)
+
+
+def features_of(device: Device, precision: str, threads: int = THREADS) -> SimtFeatures:
+    """What code for `device` may use; precision: how factors of f32 are multiplied."""
+    room = fits.block_shared if (fits := device.residency) else device.memory[0].capacity
+    return SimtFeatures(
+        threads,
+        room,
+        device.compute.warp,
+        matrix_units(device),
+        precision,
+        asynchronous=copies_asynchronously(device),
+        boxes=multiplies_boxes(device),
+        vendor=vendor_of(device),
+    )
 
 
 def vendor_of(device: Device) -> Vendor:

@@ -13,20 +13,21 @@ EUs. An operator with fewer register tiles than EUs gets smaller ones there: it 
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.cost import Parts, TaskCosts, balance, cuts, spans, task_costs, unevenness
+from rcompiler.roller.cost import Parts, TaskCosts, balance, cuts, spans, unevenness
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.explain import RunnerUp, explain
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.nest import Array
 from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.rtile import grid_of, line_unit, splits
+from rcompiler.roller.unit_cost import costs_of, least_ns, unit_tiles
 from rcompiler.roller.vectors import VectorAxis, choose_vector_axis
 
 _EUS = tuple(range(1, 9))
@@ -114,16 +115,19 @@ def _plan(model: RegisterModel, register: RegisterTile, tiles: Array | None = No
         tiles = task_tiles(expr, device, model.vector, register)
     around = panel_loops(model, register)
     parts = Parts(around, _partable(expr, register, order[around:], tiles))
-    costs = task_costs(model, register, tiles, order, parts)
+    costs = costs_of(model, register, tiles, order, parts)
     first, scores = efficient(expr, device, tiles, costs)
     return _Plan(register, order, around, tiles, costs, scores, first)
 
 
 def promising(model: RegisterModel) -> list[RegisterTile]:
     """The register tiles whose task tiles are compared, best first: those close to the best one,
-    of which those with as many instructions of each kind (3x2 pixels after 2x3) count as one.
+    of which those with as many instructions of each kind (3x2 pixels after 2x3) count as one. Of a
+    matrix unit, which has no use for them, only the best.
     """
     candidates = model.candidates()
+    if model.expr.unit is not None:
+        return candidates[:1]
     most = _NEAR * model.total(candidates[0])
     found: dict[tuple[float, ...], RegisterTile] = {}
     for tile in candidates:
@@ -189,12 +193,15 @@ def task_tiles(
 ) -> Array:
     """All aligned task tiles, int64 [candidates, parallel axes]; the first is the whole operator.
 
-    Every tile is a multiple of the register tile or the whole axis. Only the longest axes (three,
+    Every tile is a multiple of the register tile (see `unit_tiles` for matrix units) or the whole
+    axis. Only the longest axes (three,
     fewer when there are very many axes) are split anywhere, the others wholly or not at all.
     """
     sizes = expr.extents
     if expr.kind == "sequential" or not sizes:
         return np.array([sizes], np.int64)
+    if expr.unit is not None:
+        return unit_tiles(expr, device, register)
     units = list(register.sizes)
     if vector.axis in expr.parallel:
         position = expr.parallel.index(vector.axis)
@@ -236,7 +243,7 @@ def _scores(
 ) -> Array:
     """EU time over 1 to 8 EUs; infinite for tiles that are not allowed or too short."""
     whole = float(costs.ns[0])
-    floor = max(device.costs.min_task_ns, whole / _SHARE)
+    floor = max(least_ns(expr, device), whole / _SHARE)
     enough = allowed & ((costs.ns >= floor) | (costs.tasks == 1))
     enough = enough if enough.any() else allowed
     score = eu_time(expr, device, tiles, costs.tasks, costs.ns)
@@ -253,27 +260,33 @@ def eu_time(expr: TensorExpr, device: Device, tiles: Array, tasks: Array, ns: Ar
 
 
 def faster(
-    device: Device, costs: TaskCosts, first: int, eus: int, allowed: Array | bool = True
+    expr: TensorExpr,
+    device: Device,
+    costs: TaskCosts,
+    first: int,
+    eus: int,
+    allowed: Array | bool = True,
 ) -> list[int]:
     """Pareto candidates with a clearly shorter makespan on `eus` EUs, most efficient first.
 
     None for an operator that is too short for a second EU as a whole.
     """
-    hand_off = device.costs.hand_off_ns
-    if eus == 1 or costs.ns[0] < device.costs.min_task_ns:
+    hand_off, least = device.costs.hand_off_ns, least_ns(expr, device)
+    if eus == 1 or costs.ns[0] < least:
         return []
     span = spans(costs, device, eus)
     spent = costs.tasks * (costs.ns + hand_off)
-    worth = allowed & (costs.ns >= _WORTH * hand_off)
+    worth = allowed & (costs.ns >= (_WORTH * hand_off if expr.unit is None else least))
     chosen: list[int] = []
     best = float(span[first])
     for i in np.lexsort((np.arange(len(span)), span, spent)):
         if worth[i] and span[i] < 0.9 * best and spent[i] >= spent[first]:
             chosen.append(int(i))
             best = float(span[i])
-    # of a long front keep both ends and the middle
-    if len(chosen) > _FAST:
-        chosen = [chosen[0], chosen[len(chosen) // 2], chosen[-1]]
+    # of a long front keep both ends and the middle; of one with many short rTasks not its begin
+    most = _FAST if expr.unit is None else _FAST - 1
+    if len(chosen) > most:
+        chosen = [chosen[0], chosen[len(chosen) // 2], chosen[-1]][-most:]
     return chosen
 
 
@@ -283,7 +296,7 @@ def _with_faster(
     """`first` and the faster decisions, each with its makespan on `eus` EUs and compared by it."""
     device, costs = model.device, plan.costs
     span = spans(costs, device, eus)
-    chosen = faster(device, costs, plan.first, eus)
+    chosen = faster(model.expr, device, costs, plan.first, eus)
     found = [(_decided(model, plan, i), float(span[i])) for i in chosen]
     found += _shrunk(model, plan, float(span[[plan.first, *chosen]].min()), eus)
     by, whole = f"makespan on {eus} EUs", float(span[plan.first])
@@ -298,7 +311,7 @@ def _shrunk(
     makespan, if there are EUs without a register tile: at most one (Roller §3.2: small operators).
     """
     device, found = model.device, []
-    if eus == 1 or plan.costs.ns[0] < device.costs.min_task_ns:
+    if eus == 1 or plan.costs.ns[0] < device.costs.min_task_ns or model.expr.unit is not None:
         return []
     tiles = model.count(plan.register)
     for register in model.candidates():
@@ -338,6 +351,9 @@ def decide(
     expr, vector = model.expr, model.vector
     tile = tuple(int(step) for step in tiles)
     grid = grid_of(expr.extents, tile)
+    if expr.unit is not None:  # tiles are no multiples of it
+        smaller = (min(a, b) for a, b in zip(register.sizes, tile, strict=True))
+        register = replace(register, sizes=tuple(smaller))
     return Decision(
         tile=tile,
         grid=grid,

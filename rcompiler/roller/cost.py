@@ -105,11 +105,11 @@ def _one_task(
             later += nest.traffic(capacity, again=True) / outer.bandwidth / tasks - times[-1]
     alone, rest = (np.stack([np.broadcast_to(t, tasks.shape) for t in x]) for x in (times, apart))
     counted = np.minimum(fill, alone[1]) if len(alone) > 1 else 0.0
-    return _task_ns(alone, rest, device) - EXPOSED * counted + later, alone, rest, tuple(names)
+    return blended(alone, rest, device) - EXPOSED * counted + later, alone, rest, tuple(names)
 
 
-def _task_ns(times: Array, apart: Array, device: Device) -> Array:
-    """One rTask of these parts: the slowest hides the others, but not perfectly."""
+def blended(times: Array, apart: Array, device: Device) -> Array:
+    """ns of one rTask of these parts: the slowest hides the others, but not perfectly."""
     slowest = (times + apart).max(axis=0)
     return (1 - EXPOSED) * slowest + EXPOSED * times.sum(axis=0) + device.costs.step_ns
 
@@ -140,7 +140,7 @@ def spans(costs: TaskCosts, device: Device, eus: int) -> Array:
         level = device.level(name)
         share = level.shared_bandwidth / np.clip(active, 1, level.shared_by)
         times[number] *= np.maximum(1, level.bandwidth / share)
-    shared, alone = (_task_ns(t, costs.apart, device) for t in (times, costs.times))
+    shared, alone = (blended(t, costs.apart, device) for t in (times, costs.times))
     ns = costs.ns + shared - alone
     return makespan(costs.tasks, ns, eus, device.costs.hand_off_ns, costs.uneven)
 

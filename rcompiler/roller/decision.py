@@ -53,10 +53,18 @@ class Decision:
             return ""
         time, form = self.measured_ns or self.estimated_ns, "x".join(map(str, self.register_tile))
         beside = f" ({self.beside_ns / 1000:.1f} us beside others)" if self.beside_ns else ""
-        return (
+        used, there = why.registers
+        how = (
             f"{form or 'scalar'} in registers: {why.alignment.accumulators} accumulators, "
-            f"{why.registers[0]} of {why.registers[1]} registers, {why.loads:.2f} loads per "
-            f"operation; {self.tasks} tasks of {time / 1000:.1f} us{beside}, bound by {why.limit}, "
+            f"{used} of {there} registers, {why.loads:.2f} loads per operation"
+        )
+        if why.unit is not None:
+            how = (
+                f"{why.unit.name}, {why.unit.rows}x{why.unit.columns} at a time: "
+                f"{why.unit.padding:.0%} padding, {why.alignment.accumulators} sums of a thread"
+            )
+        return (
+            f"{how}; {self.tasks} tasks of {time / 1000:.1f} us{beside}, bound by {why.limit}, "
             f"{why.saturation:.0%} of the peak" + (f"; {why.note}" if why.note else "")
         )
 

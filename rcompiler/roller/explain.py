@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from rcompiler.device.model import Device
 from rcompiler.roller.cost import TaskCosts
+from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.matrix_unit import UnitProduct
 from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.rtile import shape_waste
+from rcompiler.roller.unit_cost import cover_of, work_of_tasks
 
 
 @dataclass(frozen=True)
@@ -46,13 +50,27 @@ class RunnerUp:
 
 
 @dataclass(frozen=True)
+class UnitShare:
+    """What a matrix unit does for an rTask. `name`: of the unit; `rows`, `columns`: what the block
+    multiplies at once, those included that are `padding`: their share of its multiply-adds.
+    """
+
+    name: str
+    rows: int
+    columns: int
+    padding: float
+
+
+@dataclass(frozen=True)
 class Explanation:
     """Why a tiling was chosen.
 
     `limit`: the slowest part of an rTask, "compute" or the memory level that it waits for.
     `parts_ns`: how long each part of one rTask takes alone. `saturation`: operations of an rTask in
     its time, as a share of the execution unit's peak. `registers`: what the register tile needs,
-    of so many. `loads`: vector loads per multiply-add. `note`: what else there is to say.
+    of so many. `loads`: vector loads per multiply-add. `note`: what else there is to say. `unit`:
+    the matrix unit that computes the sums; then `registers` are those of the sums of a thread,
+    `loads` are elements from shared memory, and the peak is the unit's.
     """
 
     limit: str
@@ -63,6 +81,7 @@ class Explanation:
     alignment: Alignment
     runner_up: RunnerUp | None = None
     note: str = ""
+    unit: UnitShare | None = None
 
     def plain(self) -> dict[str, Any]:
         """Dicts, numbers, text and tuples of integers; nothing for what there is not."""
@@ -78,13 +97,38 @@ def explain(
     ns = max(float(costs.ns[number] * costs.uneven[number]), 1e-9)
     peak = device.compute.peak(expr.compute_bytes)
     times = costs.times[:, number]
-    return Explanation(
+    found = Explanation(
         limit=costs.parts[int(costs.limit[number])],
         parts_ns=tuple((p, round(float(t), 1)) for p, t in zip(costs.parts, times, strict=True)),
         saturation=round(expr.flops(tile) / ns / peak, 4),
         registers=(register.registers, device.vector_registers),
         loads=round(register.loads / register.macs, 3),
         alignment=_alignment(model, register, tile),
+    )
+    return found if expr.unit is None else _on_unit(found, expr, expr.unit, device, tile, ns)
+
+
+def _on_unit(
+    found: Explanation,
+    expr: TensorExpr,
+    unit: UnitProduct,
+    device: Device,
+    tile: Sequence[int],
+    ns: float,
+) -> Explanation:
+    """The explanation with the figures of the unit; ns: of a whole rTask."""
+    work, cover = work_of_tasks(expr, unit, tile), cover_of(expr, unit, tile)
+    sums = math.ceil(cover.sums / unit.threads)
+    peak = dict(device.compute.matrix)[unit.unit.element]
+    waste = work.padded / max(work.useful, 1) - 1
+    rows, columns = cover.covered
+    return replace(
+        found,
+        saturation=round(expr.flops(tile) / ns / peak, 4),
+        registers=(sums, device.vector_registers),
+        loads=round(work.shared / max(work.useful, 1), 3),
+        alignment=replace(found.alignment, accumulators=sums, waste=round(waste, 4)),
+        unit=UnitShare(unit.unit.name, rows, columns, round(waste / (1 + waste), 4)),
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from rcompiler.roller.access import Access
 from rcompiler.roller.index import ExpressionError, Index, Number, floordiv, index, mod
+from rcompiler.roller.matrix_unit import UnitProduct
 
 __all__ = [
     "Access",
@@ -83,7 +84,8 @@ class TensorExpr:
     type of the elements ("i8", "bf16") that a point multiplies in groups and adds up: one group is
     a word, the element of the accesses, and `ops` are those of all its steps. `periods`: (axis,
     steps) of parallel axes along which what is computed repeats: register tiles take whole periods.
-    `sweeps`: how often a task goes over its tile, for one result after the other.
+    `sweeps`: how often a task goes over its tile, for one result after the other. `unit`: the
+    matrix unit that computes the sums; None: multiply-adds do.
     """
 
     axes: tuple[Axis, ...]
@@ -97,6 +99,7 @@ class TensorExpr:
     dot: str = ""
     periods: tuple[tuple[int, int], ...] = ()
     sweeps: int = 1
+    unit: UnitProduct | None = None
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:

@@ -47,9 +47,11 @@ class Nest:
         tiles: Array,
         order: Sequence[int],
         around: int | None = None,
+        inner: Sequence[Number] | None = None,
     ) -> None:
         """tiles: int64 [candidates, parallel axes]. order: of the loops of a task. around: how many
-        of them are around the loop over parts of the reduction; None: there are no parts.
+        of them are around the loop over parts of the reduction; None: there are no parts. inner:
+        what is computed at once, a size per parallel axis; by default the register tile.
         """
         self.expr = expr
         self._line = line
@@ -58,6 +60,8 @@ class Nest:
         current: list[Number] = [axis.size for axis in expr.axes]
         for position, axis in enumerate(expr.parallel):
             current[axis] = min(register.sizes[position], sizes[position])
+            if inner is not None:
+                current[axis] = inner[position]
         if around is not None:
             current[expr.reduction[0]] = register.part
         self._loops: list[_Loop] = []

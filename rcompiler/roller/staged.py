@@ -12,12 +12,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.construct import decide, efficient, eus_of, faster, loop_order, task_tiles
-from rcompiler.roller.cost import TaskCosts, task_costs
+from rcompiler.roller.construct import (
+    decide,
+    efficient,
+    eus_of,
+    faster,
+    loop_order,
+    task_tiles,
+)
+from rcompiler.roller.cost import TaskCosts
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.nest import Array
 from rcompiler.roller.register import RegisterModel, RegisterTile
+from rcompiler.roller.unit_cost import costs_of
 from rcompiler.roller.vectors import choose_vector_axis
 
 _ROOM = 0.5  # of the largest private level is for kept tiles: the operands pass through it too
@@ -48,7 +56,7 @@ def construct_staged(
     allowed = sum(plan.kept_bytes(tiles) for plan in plans) <= kept_room(device)
     if not np.any(allowed):
         return []
-    costs = task_costs(model, register, tiles, order)
+    costs = costs_of(model, register, tiles, order)
     parts = [plan.costs(tiles) for plan in plans]
     total = _together([costs, *parts])
     first, scores = efficient(last, device, tiles, total, allowed)
@@ -63,7 +71,7 @@ def construct_staged(
     behind = None
     if np.isfinite(scores[second]):
         behind = made(second).as_runner_up("EU time", float(scores[second]) / least)
-    wider = faster(device, total, first, eus_of(device, eus), allowed)
+    wider = faster(last, device, total, first, eus_of(device, eus), allowed)
     return [made(first).compared(behind), *map(made, wider)]
 
 
@@ -130,7 +138,7 @@ class _StagePlan:
 
     def costs(self, tiles: Array) -> TaskCosts:
         """Of this stage; what is kept is read again at once, so no sums wait for another part."""
-        return task_costs(self.model, self.register, self.tiles(tiles), self.order)
+        return costs_of(self.model, self.register, self.tiles(tiles), self.order)
 
     def decision(self, tile: Array, costs: TaskCosts, number: int) -> Decision:
         [own] = self.tiles(tile[np.newaxis])

@@ -2,6 +2,7 @@
 // RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s --check-prefix=WIDE
 // RUN: rc-opt %s -p 'roller-tile{device=mi50 policy=osdi22}' --split-input-file | filecheck %s --check-prefix=GPU
 // RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json policy=osdi22}' --split-input-file | filecheck %s --check-prefix=CPU
+// RUN: rc-opt %s -p 'roller-tile{device=a100 precision=tf32}' --split-input-file | filecheck %s --check-prefix=UNIT
 
 // A product: vectors along the columns, a tile of accumulators in registers, nothing of which depends on the host. It
 // says why, and what came second. The columns of w that a task reads follow its place in the grid.
@@ -14,6 +15,10 @@
 // CHECK-SAME:  sym_name = "[[K:k_[0-9a-f]+]]"
 // CHECK-SAME:  tile = array<i64: {{[0-9]+}}, [[N]]>, vector_dim = 1 : i64
 // CHECK-SAME:  array<i64: 1, [[N]], 0, [[N]]>]]}
+// On a GPU with matrix units tiles are multiples of 16 rows and 8 columns, of which none is padding here.
+// UNIT:        }) {{.*}}registers = array<i64: {{[0-9]+}}, 255>{{.*}}unit = {columns = {{[0-9]+}} : i64, name = "mma of tf32"
+// UNIT-SAME:   padding = 0.000000e+00 : f64, rows = {{[0-9]+}} : i64}}
+// UNIT-SAME:   kind = "contraction"
 // The published search on a core: a thread is a lane, 8 of them are a vector.
 // CPU:         }) {{.*}}note = "published search: shared tile 32x16x16, register tile 4x2x1 of a lane, padding up to 0.0", parts_ns
 // CPU-SAME:    lanes = 8 : i64

@@ -20,15 +20,15 @@ from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.simt.operand import Split, unfold
 from rcompiler.kernelgen.simt.product import Form
 from rcompiler.kernelgen.simt.strides import Strides
+from rcompiler.roller.matrix_unit import LINES, MOST_SIDE, lines_of
 from rcompiler.runtime.gpu.driver import TensorTile
 
 ITEM = 2  # bytes of an element: f16 and bf16
 ADDRESS = 16  # bytes from one coordinate of the address to the next
 ATOM = 1024  # bytes: eight lines of the longest pattern; where patterns begin
-CHUNKS = (64, 32, 16)  # elements of a line
+CHUNKS = LINES[::-1]  # elements of a line
 _MOST_ADDRESS = 1 << 31
 _MOST_RANK = 5
-MOST_SIDE = 256  # elements of a box along one dimension
 _WASTE = 1.125  # of a chunk that hangs over the reduction
 
 
@@ -194,7 +194,7 @@ def boxed(
     last = -1 if inner == chunks.loop or place is None else place[0]
     dims = tuple(sorted(form.used[factor], key=lambda d: (d == last, d)))
     sizes = tuple(extents[d] for d in dims)
-    unit = 0 if last < 0 else next((n for n in CHUNKS[::-1] if n >= sizes[-1]), CHUNKS[0])
+    unit = 0 if last < 0 else lines_of(sizes[-1])[-1]
     return Boxed(form, strides, chunks, inner, dims, sizes, unit)
 
 

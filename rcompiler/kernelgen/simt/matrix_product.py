@@ -25,6 +25,7 @@ from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.workspace import Workspace, no_room
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
+from rcompiler.roller.matrix_unit import by_warps
 
 _STEPS = {"f16": 16, "bf16": 16, "tf32": 8}  # of one instruction
 _PARTS = (32, 16, 8)  # steps in one part, the most first
@@ -63,14 +64,8 @@ class MatrixProducts:
 
     def _shares(self, form: Form, extents: Sequence[int]) -> tuple[int, int]:
         """Warps along rows and columns: the least that hangs over, then the least that is read."""
-        warps = self._e.threads // self._e.warp
-        choices = [(r, warps // r) for r in range(1, warps + 1) if warps % r == 0]
-
-        def cost(shares: tuple[int, int]) -> tuple[int, int]:
-            rows, columns = (self._tiles(form, extents, shares, k) for k in (0, 1))
-            return rows * columns, rows * ROWS + columns * COLUMNS
-
-        return min(choices, key=cost)
+        positions = [math.prod(extents[d] for d in form.used[factor]) for factor in (0, 1)]
+        return by_warps(self._e.threads // self._e.warp, positions, (ROWS, COLUMNS)).groups
 
     @staticmethod
     def _tiles(form: Form, extents: Sequence[int], shares: Sequence[int], factor: int) -> int:

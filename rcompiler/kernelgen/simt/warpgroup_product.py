@@ -24,7 +24,7 @@ from functools import partial
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.simt.box_ring import BoxRing
-from rcompiler.kernelgen.simt.boxed import ATOM, ITEM, MOST_SIDE, Boxed, Chunks, boxed, chunks_of
+from rcompiler.kernelgen.simt.boxed import ATOM, ITEM, Boxed, Chunks, boxed, chunks_of
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.product import Coordinates, Element, Form
@@ -36,10 +36,10 @@ from rcompiler.kernelgen.simt.warpgroup import THREADS, Accumulators, descriptor
 from rcompiler.kernelgen.simt.workspace import Workspace, no_room
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
+from rcompiler.roller.matrix_unit import MOST_SIDE, Cover, by_lines, lines_of
 
 ROWS, STEPS = 64, 16  # of one instruction
 _COLUMNS, _MOST_COLUMNS = 8, 256
-MOST_SUMS = 128  # of a thread: nothing else is kept while they are computed
 _PART = 64  # steps that one part should have
 _MOST_SLOTS = 4  # parts under way at a time, the one that is multiplied included
 
@@ -140,12 +140,11 @@ class WarpgroupProducts:
         sides = self._sides(form, extents)
         if not all(side.fits for side in sides):
             return None
-        shares = self._shares(sides)
-        if shares is None:
+        cover = self._cover(sides[0], sides[1:])
+        if cover is None:
             return None
-        groups, tiles, columns = shares
-        first = replace(sides[0], filled=groups[0] * tiles * ROWS)
-        second = replace(sides[1], filled=groups[1] * columns)
+        groups, tiles, columns = cover.groups, cover.tiles[0], cover.each[1]
+        first, second = (replace(s, filled=n) for s, n in zip(sides, cover.covered, strict=True))
         count = _chunk_count(form, first.chunks)
         chunks = max(
             n
@@ -166,26 +165,19 @@ class WarpgroupProducts:
         chunks = chunks_of(form, strides)
         assert chunks is not None  # multiplies
         first, second = (boxed(form, k, strides[k], chunks, extents) for k in (0, 1))
+        if second.unit:  # warpgroups share whole lines: shorter ones where some would have none
+            choices = [replace(second, unit=n) for n in lines_of(second.extents[-1])]
+            cover = self._cover(first, choices)
+            second = replace(second, unit=cover.granules[1]) if cover else second
         return first, second
 
-    def _shares(self, sides: tuple[Boxed, Boxed]) -> tuple[tuple[int, int], int, int] | None:
-        """Warpgroups along rows and columns, row tiles and columns of each: the least work of those
-        that a thread has registers for.
+    def _cover(self, first: Boxed, seconds: Sequence[Boxed]) -> Cover | None:
+        """How the warpgroups share rows and columns, where the second factor may come in several
+        ways; None if threads have no registers for that.
         """
+        columns = [(side.positions, side.unit or _COLUMNS) for side in seconds]
         count = self._e.threads // THREADS
-        rows, found = sides[0].positions, []
-        for along in (n for n in range(1, count + 1) if count % n == 0):
-            groups = along, count // along
-            tiles = -(-rows // (along * ROWS))
-            columns = _columns(sides[1], groups[1])
-            if columns <= _MOST_COLUMNS and tiles * columns // 2 <= MOST_SUMS:
-                found.append(
-                    (groups[0] * tiles * ROWS * groups[1] * columns, groups, tiles, columns)
-                )
-        if not found:
-            return None
-        _, groups, tiles, columns = min(found, key=lambda f: (f[0], -f[1][0]))
-        return groups, tiles, columns
+        return by_lines(count, first.positions, columns, ROWS, _MOST_COLUMNS)
 
     # -- code
     def elements(self, product: WarpgroupProduct, rank: int) -> list[Element]:
@@ -299,12 +291,6 @@ class WarpgroupProducts:
 def _along(side: Boxed, step: int) -> int:
     """Bytes in front of a step of a chunk."""
     return step * (side.line if side.unit else ITEM)
-
-
-def _columns(side: Boxed, groups: int) -> int:
-    """Columns of each of so many warpgroups; whole units where lines have columns."""
-    granule = side.unit or _COLUMNS
-    return -(-side.positions // (groups * granule)) * granule
 
 
 def _chunk_count(form: Form, chunks: Chunks) -> int:

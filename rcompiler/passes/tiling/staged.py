@@ -10,6 +10,7 @@ from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.passes.tiling.task_boxes import stage_axes
 from rcompiler.passes.tiling.tensor_expr import Traced, Tracer, tensor_expr
+from rcompiler.passes.tiling.unit_product import Multiplier
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.staged import StageExpr
 
@@ -41,27 +42,40 @@ def stage_bodies(block: ir.Block, traced: Traced) -> list[StageBody] | None:
 
 
 def stage_expressions(
-    block: ir.Block, kind: str, traced: Traced, stages: list[StageBody]
+    block: ir.Block,
+    kind: str,
+    traced: Traced,
+    stages: list[StageBody],
+    multiplier: Multiplier | None = None,
 ) -> tuple[list[StageExpr], TensorExpr]:
-    """The stages for Roller, and what is left to do after them."""
+    """The stages for Roller, and what is left to do after them; `multiplier`: whose matrix units
+    compute products, None for multiply-adds.
+    """
     results = yielded(block)
     rank = len(shape_of(results[0]))
     parallel = [d for d in range(rank) if traced.kinds[d] == "parallel"]
     expressions = []
     for stage in stages:
-        expr = _expression([stage.op.operands[0]], None, stage.traced, kept=True)
+        expr = _expression([stage.op.operands[0]], None, stage.traced, multiplier, kept=True)
         own = [stage.axes[d] for d in expr.parallel]
         axes = tuple(parallel.index(a) if a in parallel else -1 for a in own)
         expressions.append(StageExpr(expr, axes))
     last = Tracer(leaves_of(results), results).trace()
-    return expressions, _expression(results, kind, last, kept=False)
+    return expressions, _expression(results, kind, last, multiplier, kept=False)
 
 
 def _expression(
-    results: list[ir.Value], kind: str | None, traced: Traced, *, kept: bool
+    results: list[ir.Value],
+    kind: str | None,
+    traced: Traced,
+    multiplier: Multiplier | None,
+    *,
+    kept: bool,
 ) -> TensorExpr:
     leaves = leaves_of(results)
     expr = tensor_expr(leaves, results, kind, traced)
+    if multiplier is not None:
+        expr = multiplier.on_unit(expr, leaves, results, traced)
     inputs = zip(leaves, expr.inputs, strict=True)
     return replace(
         expr,

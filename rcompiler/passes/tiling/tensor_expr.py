@@ -47,7 +47,7 @@ class Traced:
     """What `trace` found. Axis symbols are "a0", "a1", ...; `atoms` explains quotient and remainder
     symbols. `stages`: the coordinates at which each one is read. `dot`: element type of the dot
     groups, if there are any; `words`: their steps by the arguments that are read in groups, at the
-    first step.
+    first step. `products`: sums of products, and the coordinates of their results.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -63,6 +63,7 @@ class Traced:
     is_product: bool = False
     dot: str = ""
     words: dict[int, int] = field(default_factory=dict)
+    products: dict[ir.Operation, list[Linear]] = field(default_factory=dict)
 
 
 def axis(position: int) -> Linear:
@@ -234,6 +235,8 @@ class Tracer:
         if generic.accumulates:
             found.has_reduction = True
             found.is_product = found.is_product or generic.product is not None
+            if generic.product is not None:
+                found.products.setdefault(generic.op, at)
             found.reduced_ops += cost
         elif self._axes_of(dims) & found.columns:  # of every element of a row
             found.reduced_ops += cost
