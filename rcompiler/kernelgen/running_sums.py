@@ -41,7 +41,7 @@ def reduction_root(
     and `views` may follow. None if there is no such one, or if it does not suit. Earlier stages of
     the body do not count.
     """
-    roots = [op for op in _ops_below(result) if _reduces(op)]
+    roots = [op for op in ops_below(result) if reduces(op)]
     if len(roots) != 1 or not suits(Generic(roots[0])):
         return None
     value = roots[0].result
@@ -62,7 +62,7 @@ def reduction_root(
     return roots[0] if len(list(value.uses)) == 1 else None
 
 
-def _ops_below(result: ir.Value) -> list[ir.Operation]:
+def ops_below(result: ir.Value) -> list[ir.Operation]:
     """The ops that compute `result` from arguments and earlier stages."""
     found: list[ir.Operation] = []
     pending = [result]
@@ -76,7 +76,8 @@ def _ops_below(result: ir.Value) -> list[ir.Operation]:
     return found
 
 
-def _reduces(op: ir.Operation) -> bool:
+def reduces(op: ir.Operation) -> bool:
+    """Whether an op adds up, or otherwise combines, elements of its operands."""
     return op.name == "linalg.generic" and Generic(op).accumulates
 
 

@@ -67,6 +67,27 @@ def test_factors_lie_by_steps_or_by_positions(sizes, turned):
     assert np.abs(found(a, b)[0] - wanted).max() <= 1e-3 * np.abs(wanted).max()
 
 
+def two_readers(second):
+    """A square product, and what is computed of it in two ways and multiplied."""
+    nodes = [
+        helper.make_node("MatMul", ["a", "b"], ["p"]),
+        helper.make_node(*second),
+        helper.make_node("Mul", ["p", "q"], ["y"]),
+    ]
+    return model_of(nodes, {"a": (64, 32), "b": (32, 64)}, {"y": (64, 64)})
+
+
+@pytest.mark.parametrize("op", ["Sigmoid", "Transpose"])
+def test_an_epilogue_may_read_the_product_twice(op):
+    """Each element from one place: warpgroups multiply, too. From two places it is two products."""
+    model = two_readers((op, ["p"], ["q"]))
+    found, (a, b) = compiled(model), arrays_of(model)
+    p = a.astype(np.float64) @ b.astype(np.float64)
+    q = p.T if op == "Transpose" else 1 / (1 + np.exp(-p))
+    assert np.abs(found(a, b)[0] - p * q).max() <= 2e-3 * np.abs(p * q).max()
+    assert uses_boxes(found)
+
+
 @pytest.mark.parametrize("stride", [1, 2])
 @pytest.mark.parametrize("taps", [1, 3])
 @pytest.mark.parametrize("images", [1, 2])

@@ -15,9 +15,11 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.dot_group import dot_group
-from rcompiler.kernelgen.region import Generic, element_of
-from rcompiler.kernelgen.running_sums import reduction_root
+from rcompiler.kernelgen.region import Generic, element_of, shape_of
+from rcompiler.kernelgen.running_sums import ops_below, reduces
 from rcompiler.kernelgen.simt.operand import Operand
+from rcompiler.kernelgen.stages import STAGE
+from rcompiler.kernelgen.views import view_coordinates
 
 LEAST_STEPS = 8  # of a reduction: with fewer the barriers cost more than they save
 # Of a thread, so that it has 255 registers for all: sums and what it fetches for the part that
@@ -92,9 +94,55 @@ class Product:
 
 def product_root(value: ir.Value) -> ir.Operation | None:
     """The product that each element of `value` needs one element of; an elementwise epilogue may
-    follow. None if there is no such one.
+    follow, which reads it several times. None if there is no such one. Earlier stages of the body
+    do not count.
     """
-    return reduction_root(value, is_product, frozenset({"tensor.extract_slice"}))
+    roots = [op for op in ops_below(value) if reduces(op)]
+    if len(roots) != 1 or not is_product(Generic(roots[0])):
+        return None
+    return roots[0] if _needs_one(value, roots[0].result) else None
+
+
+def _needs_one(value: ir.Value, root: ir.Value) -> bool:
+    """Whether an element of `value` needs `root`, from which it is computed, at one place only."""
+    start = [Linear.of(f"<{d}>") for d in range(len(shape_of(value)))]
+    pending, known, above = [(value, start)], dict[ir.Value, list[Linear]](), {root: True}
+    while pending:
+        value, at = pending.pop()
+        if not _is_above(value, above):
+            continue
+        if known.setdefault(value, at) != at:
+            return False
+        op = value.owner.operation
+        if value == root:
+            continue
+        if op.name == "tensor.extract_slice":
+            pending.append((op.operands[0], view_coordinates(op, at, _no_split)))
+            continue
+        if op.name != "linalg.generic" or len(op.results) != 1:
+            return False
+        generic = Generic(op)
+        dims = generic.loop_dims(at)
+        for map_, expressions, operand in zip(
+            generic.maps, generic.expressions, generic.operands, strict=True
+        ):
+            if map_.is_permutation:
+                pending.append((operand, [e(dims, _no_split) for e in expressions]))
+            elif _is_above(operand, above):
+                return False
+    return True
+
+
+def _is_above(value: ir.Value, known: dict[ir.Value, bool]) -> bool:
+    """Whether a value is computed from those that are `known` to be, no stage in between."""
+    if value not in known:
+        inside = not isinstance(value.owner, ir.Block) and value.owner.operation.name != STAGE
+        known[value] = inside and any(_is_above(v, known) for v in value.owner.operation.operands)
+    return known[value]
+
+
+def _no_split(value: Linear, divisor: int) -> tuple[Linear, Linear]:
+    raise AssertionError("permutations and slices divide nothing")
 
 
 def is_product(root: Generic) -> bool:
