@@ -106,8 +106,8 @@ class Compilation:
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))
         if self._options.fusion:
-            self._run(module, str(RcConnectOperators(record)))
-        self._run(module, str(RTaskFuseAxes(record)))
+            self._run(module, str(RcConnectOperators(record, precision)))
+        self._run(module, str(RTaskFuseAxes(record, precision)))
         # weights in the shapes of fused axes
         constants = fold_constants(module.operation, constants)
         self._texts.keep("rtask", module)

@@ -25,6 +25,7 @@ from torch_mlir import ir
 
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
+from rcompiler.options import Precision
 from rcompiler.passes import Pass
 from rcompiler.passes.forming.fused_axes import FusedAxes, erase_with_views
 from rcompiler.passes.ir.operators import operators
@@ -39,9 +40,10 @@ class RTaskFuseAxes(Pass):
     """Make one dim of neighbouring dims that an rOperator always walks together."""
 
     device: str = "cpu"
+    precision: Precision = "f32"
 
     def run(self, module: ir.Operation) -> None:
-        gain = _Gain(find_device(self.device))
+        gain = _Gain(find_device(self.device), self.precision)
         known: dict[Hashable, bool] = {}  # whether operators with that body are better fused
         for operator in operators(module):
             key = structure(operator)
@@ -52,8 +54,9 @@ class RTaskFuseAxes(Pass):
 class _Gain:
     """Whether one operator is clearly faster than another; remembers what each takes."""
 
-    def __init__(self, device: Device) -> None:
-        self._device = device
+    def __init__(self, device: Device, precision: Precision) -> None:
+        """precision: how matrix units multiply factors of f32."""
+        self._device, self._precision = device, precision
         self._known: dict[str, float] = {}
 
     def __call__(self, fused: ir.Operation, old: ir.Operation) -> bool:
@@ -63,7 +66,7 @@ class _Gain:
         """All tasks, one after the other."""
         with body_of(operator) as body:
             if body.signature not in self._known:
-                best = body.construct(self._device, eus=1)[0]
+                best = body.construct(self._device, eus=1, precision=self._precision)[0]
                 self._known[body.signature] = best.tasks * best.estimated_ns
             return self._known[body.signature]
 

@@ -39,6 +39,7 @@ from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import Generic, element_of, shape_of, yielded
+from rcompiler.options import Precision
 from rcompiler.passes import Pass
 from rcompiler.passes.ir.clone import remap
 from rcompiler.passes.ir.operators import bodies
@@ -58,11 +59,12 @@ class RTaskStitch(Pass):
     """Connect rOperators whose tiles can stay on chip from one to the next."""
 
     device: str = "cpu"
+    precision: Precision = "f32"
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
         for body in bodies(module):
-            _Stitcher(body, device).run()
+            _Stitcher(body, device, self.precision).run()
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,10 @@ class _Stitcher:
     that equal ones share (`_number`).
     """
 
-    def __init__(self, block: ir.Block, device: Device) -> None:
+    def __init__(self, block: ir.Block, device: Device, precision: Precision) -> None:
+        """precision: how matrix units multiply factors of f32."""
         self._block = block
-        self._device = device
+        self._device, self._precision = device, precision
         self._numbers: dict[Hashable, int] = {}
         self._number_of: dict[ir.Value, int] = {}  # by result: it stays when an operator grows
         self._fit: dict[int, bool] = {}
@@ -149,7 +152,7 @@ class _Stitcher:
         number = self._number(operator)
         if number not in self._estimates:
             with _finished(operator) as finished, body_of(finished) as body:
-                self._estimates[number] = _estimate(body, self._device)
+                self._estimates[number] = _estimate(body, self._device, self._precision)
         return self._estimates[number]
 
     def _number(self, operator: ir.Operation) -> int:
@@ -175,8 +178,8 @@ def _finished(operator: ir.Operation) -> Iterator[ir.Operation]:
         copy.erase()
 
 
-def _estimate(body: Body, device: Device) -> _Estimate:
-    found = body.construct(device) if body.stages_fit else []
+def _estimate(body: Body, device: Device, precision: Precision) -> _Estimate:
+    found = body.construct(device, precision=precision) if body.stages_fit else []
     if not found:
         return _Estimate(float("inf"), float("inf"))
     latencies = (
