@@ -73,16 +73,12 @@ def _granule(expr: TensorExpr, device: Device, axis: int) -> int:
 
 
 def costs_of(
-    model: RegisterModel,
-    register: RegisterTile,
-    tiles: Array,
-    order: Sequence[int],
-    parts: Parts | None = None,
+    model: RegisterModel, register: RegisterTile, tiles: Array, order: Sequence[int], *parts: Parts
 ) -> TaskCosts:
-    """What rTasks of `tiles` take on the unit that computes their sums."""
-    if model.expr.unit is not None:
-        return unit_costs(model.expr, model.device, register, tiles, order)
-    return task_costs(model, register, tiles, order, parts)
+    """What rTasks of `tiles` take on the unit that computes their sums; see `task_costs`."""
+    if model.expr.unit is None:
+        return task_costs(model, register, tiles, order, *parts)
+    return unit_costs(model.expr, model.device, register, tiles, order)
 
 
 def least_ns(expr: TensorExpr, device: Device) -> float:

@@ -220,6 +220,57 @@ def test_products_are_cut_without_padding_where_that_is_possible(name, shape):
     assert found == construct(expr, device)  # the same each time
 
 
+def pixels(images, height, width, channels, padding):
+    """A 1x1 convolution of 64 blocked channels whose image ends in a pad."""
+    axes = [
+        ("n", images, "parallel"),
+        ("cb", -(-channels // 32), "parallel"),
+        Axis("h", height, "parallel", padding=padding),
+        Axis("w", width, "parallel", padding=padding),
+        ("c", 32, "parallel"),
+        ("k", 64, "reduction"),
+    ]
+    blocks = -(-channels // 32)
+    expr = tensor_expr(
+        axes,
+        [
+            Access((images, height, width, 64), 2, (at(0), at(2), at(3), at(5))),
+            Access((blocks, 64, 32), 2, (at(1), at(5), at(4))),
+        ],
+        [Access((images, blocks, height, width, 32), 4, tuple(map(at, range(5))))],
+        kind="convolution",
+        compute_bytes=4,
+    )
+    unit = on_unit(H200, "wgmma", "f16", rows=(0, 2, 3), columns=(1, 4), lines=(-1, 4))
+    return replace(expr, unit=unit)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.integers(1, 3),
+    st.integers(1, 30),
+    st.integers(1, 70),
+    st.integers(1, 300),
+    st.integers(0, 2),
+)
+def test_any_convolution_has_tiles_that_cover_it(images, height, width, channels, padding):
+    """No axis of a pad but the outermost is cut: each way to cut its border is code of its own."""
+    expr = pixels(images, height, width, channels, padding)
+    register = register_of(expr, H200)
+    tiles = unit_tiles(expr, H200, register)
+    whole = tuple(tiles[0].tolist())
+    assert whole == expr.extents and len({*map(tuple, tiles.tolist())}) == len(tiles)
+    assert ((-(-np.array(expr.extents) // tiles)).prod(axis=1) <= 4 * H200.eus).all()
+    if padding and register.sizes[3] > 1:
+        assert {w for *_, w, _ in tiles.tolist()} == {width + padding}
+    works = [work_of_tasks(expr, expr.unit, tile) for tile in tiles.tolist()]
+    points = math.prod(axis.size for axis in expr.axes[:5])
+    assert {work.useful for work in works} == {points}
+    for decision, span in paced(expr, H200, H200.eus):
+        assert decision.tile in set(map(tuple, tiles.tolist()))
+        assert 0 < decision.estimated_ns <= span and math.isfinite(span)
+
+
 def test_faster_tiles_have_a_shorter_makespan():
     """And more tasks than the efficient one, which need not take longer than to be placed."""
     spans = [ns for _, ns in paced(product(128, 768, 768), H200, 132)]
