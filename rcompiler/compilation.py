@@ -41,6 +41,7 @@ from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile, tile_operators
 from rcompiler.passes.rtask_batch_products import RTaskBatchProducts
 from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
+from rcompiler.passes.rtask_expand_products import RTaskExpandProducts
 from rcompiler.passes.rtask_fuse_axes import RTaskFuseAxes
 from rcompiler.passes.rtask_group_dots import RTaskGroupDots
 from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
@@ -96,11 +97,13 @@ class Compilation:
                 constants = fold_constants(module.operation, constants)
         if self._options.normalise:
             self._run(module, f"cse,{RTaskBatchProducts(record)},{RTaskMergeSiblings(record)}")
+        # of results as the model splits them, and as packing does
+        expand = f"cse,{RTaskExpandProducts()}," if precision in units else ""
         self._run(
             module,
-            f"cse,{RTaskBlockChannels(lanes)},"
+            f"{expand}cse,{RTaskBlockChannels(lanes)},"
             f"{RTaskWinograd(record, roots)},{RTaskSinkReshapes()},"
-            f"{RTaskPackWeights(lanes, not multiplies_boxes(self.device))},"
+            f"{RTaskPackWeights(lanes, not multiplies_boxes(self.device))},{expand}"
             f"{RTaskGroupDots('bf16' not in units)},{RTaskSplitK(record)},cse",
         )
         constants = fold_constants(module.operation, constants)

@@ -16,24 +16,15 @@ constant is left to fold_constants.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, integers, shape_of
 from rcompiler.passes import Pass
-from rcompiler.passes.ir.linalg_form import dim_of, operations
 from rcompiler.passes.ir.operators import bodies
-from rcompiler.passes.ir.tensor_ir import (
-    affine_map,
-    defining,
-    empty,
-    erase_dead,
-    generic,
-    reshape,
-    type_like,
-)
+from rcompiler.passes.ir.split_dims import groups_of, is_elementwise, split_elementwise
+from rcompiler.passes.ir.tensor_ir import defining, erase_dead, reshape, type_like
 
 
 @dataclass(frozen=True)
@@ -86,8 +77,9 @@ class _Walk:
                 return
             collapse = next(filter(None, map(self._collapse, old.inputs)), None)
             if collapse is not None and _can_split(old, collapse):
-                self._move(op, _split(old, collapse))
-            elif any(v in self.grown for v in old.inputs) and _is_elementwise(old):
+                wide = shape_of(collapse.operands[0])
+                self._move(op, split_elementwise(old, wide, groups_of(collapse)))
+            elif any(v in self.grown for v in old.inputs) and is_elementwise(old):
                 self.grown.update(op.results)
 
     def _collapse(self, value: ir.Value) -> ir.Operation | None:
@@ -103,62 +95,25 @@ class _Walk:
         old.results[0].replace_all_uses_with(collapsed)
 
 
-def _groups(collapse: ir.Operation) -> list[list[int]]:
-    """Per result dim of a collapse the dims of its source."""
-    lists = ir.ArrayAttr(collapse.attributes["reassociation"])
-    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(group)] for group in lists]
-
-
-def _is_elementwise(old: Generic) -> bool:
-    """One result, which every loop dim indexes in order; the body asks for no index."""
-    identity = ir.AffineMap.get_identity(old.maps[-1].n_dims)
-    return (
-        old.outputs == 1
-        and old.maps[-1] == identity
-        and not old.init_used[0]
-        and not any(o.name in ("linalg.index", "tensor.extract") for o in operations(old.op))
-    )
-
-
 def _can_split(old: Generic, collapse: ir.Operation) -> bool:
     """Whether every operand is indexed by loop dims alone, the collapsed one by all in order."""
-    if not _is_elementwise(old) or not old.maps[-1].results:
+    if not is_elementwise(old) or not old.maps[-1].results:
         return False
     number = list(old.op.operands).index(collapse.results[0])
     return old.maps[number] == old.maps[-1] and all(m.is_projected_permutation for m in old.maps)
-
-
-def _split(old: Generic, collapse: ir.Operation) -> ir.Value:
-    """The elementwise op on the dims of the collapse's source."""
-    wide, groups = shape_of(collapse.operands[0]), _groups(collapse)
-    with ir.InsertionPoint(old.op), old.op.location:
-        values, maps = [], []
-        for value, map_ in zip(old.op.operands, old.maps, strict=True):
-            dims = [d for e in map_.results for d in groups[dim_of(e)]]
-            values.append(_viewed(value, [wide[d] for d in dims]))
-            maps.append(affine_map(len(wide), [ir.AffineExpr.get_dim(d) for d in dims]))
-        values[-1] = empty(wide, ir.RankedTensorType(old.inits[0].type).element_type)
-        parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-        new = generic(values[:-1], values[-1:], maps, [parallel] * len(wide))
-    old.block.append_to(new.regions[0])
-    return new.results[0]
-
-
-def _viewed(value: ir.Value, shape: Sequence[int]) -> ir.Value:
-    return reshape(value, shape) if shape_of(value) else value
 
 
 def _pads_split_dims(pad: ir.Operation, collapse: ir.Operation) -> bool:
     amounts = zip(integers(pad, "static_low"), integers(pad, "static_high"), strict=True)
     return any(
         len(group) > 1 and any(sides)
-        for group, sides in zip(_groups(collapse), amounts, strict=True)
+        for group, sides in zip(groups_of(collapse), amounts, strict=True)
     )
 
 
 def _padded(pad: ir.Operation, collapse: ir.Operation) -> ir.Value:
     """The pad on the dims of the collapse's source."""
-    source, groups = collapse.operands[0], _groups(collapse)
+    source, groups = collapse.operands[0], groups_of(collapse)
     low, high = [0] * len(shape_of(source)), [0] * len(shape_of(source))
     for k, group in enumerate(groups):
         low[group[0]] += integers(pad, "static_low")[k]

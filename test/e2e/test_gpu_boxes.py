@@ -5,6 +5,7 @@ import re
 from functools import partial
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto, helper
 
@@ -85,6 +86,22 @@ def test_an_epilogue_may_read_the_product_twice(op):
     p = a.astype(np.float64) @ b.astype(np.float64)
     q = p.T if op == "Transpose" else 1 / (1 + np.exp(-p))
     assert np.abs(found(a, b)[0] - p * q).max() <= 2e-3 * np.abs(p * q).max()
+    assert uses_boxes(found)
+
+
+def test_results_may_be_split_in_heads():
+    """A column of the product is then two dims of the result, which change places."""
+    shape = onnx.numpy_helper.from_array(np.array([24, 4, 16]), "shape")
+    nodes = [
+        helper.make_node("MatMul", ["a", "b"], ["p"]),
+        helper.make_node("Reshape", ["p", "shape"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["y"], perm=[1, 0, 2]),
+    ]
+    model = model_of(nodes, {"a": (24, 32), "b": (32, 64)}, {"y": (4, 24, 16)})
+    model.graph.initializer.append(shape)
+    found, (a, b) = compiled(model, precision="f16"), arrays_of(model)
+    wanted = (a.astype(np.float64) @ b.astype(np.float64)).reshape(24, 4, 16).transpose(1, 0, 2)
+    assert np.abs(found(a, b)[0] - wanted).max() <= 2e-3 * np.abs(wanted).max()
     assert uses_boxes(found)
 
 
