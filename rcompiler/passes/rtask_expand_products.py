@@ -13,7 +13,8 @@ After:
     %t = linalg.generic {copy} ins(%r) -> tensor<12x128x64xf16>
 A matrix unit multiplies where each loop of the product is a dim of the result
 (`kernelgen.simt.product.form_of`), which a sum of two of them is not: so it computes the heads of
-an attention, too. Nothing moves: the factors are seen in another shape.
+an attention, too. Nothing moves: the factors are seen in another shape. Dims of one element that a
+reshape adds in front of an epilogue are loops of the product as well.
 """
 
 from __future__ import annotations
@@ -47,11 +48,14 @@ class RTaskExpandProducts(Pass):
 
 
 def _expand(view: ir.Operation) -> None:
-    """Split what a reshape splits where it is computed, if that is a product that is transposed."""
+    """Split what a reshape splits where it is computed, if that is a product and the result of it
+    is transposed, or if the reshape is all that keeps an epilogue from the product.
+    """
     chain = _chain(view.operands[0])
-    if not chain or not _is_turned(view.results[0]):
-        return
     wide, groups = list(shape_of(view.results[0])), groups_of(view)
+    only_units = all(sum(wide[d] > 1 for d in group) <= 1 for group in groups)
+    if not chain or not (_is_turned(view.results[0]) or only_units and _goes_on(view.results[0])):
+        return
     shapes = []  # of the result of each op, and the dims of that which its dims become
     for old, number in chain:
         shapes.append((wide, groups))
@@ -100,6 +104,14 @@ def _is_turned(value: ir.Value) -> bool:
         and copied_argument(op.regions[0].blocks[0]) == 0
         and Generic(op).maps[0] != Generic(op).maps[-1]
         for op in readers
+    )
+
+
+def _goes_on(value: ir.Value) -> bool:
+    """Whether all that reads a value computes something of each element."""
+    readers = [use.owner.operation for use in value.uses]
+    return bool(readers) and all(
+        op.name == "linalg.generic" and is_elementwise(Generic(op)) for op in readers
     )
 
 

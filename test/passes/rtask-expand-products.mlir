@@ -117,3 +117,35 @@ func.func @in_place(%x: tensor<5x16xf32>, %w: tensor<16x8xf32>) -> tensor<5x2x4x
   %v = tensor.expand_shape %p [[0], [1, 2]] output_shape [5, 2, 4] : tensor<5x8xf32> into tensor<5x2x4xf32>
   return %v : tensor<5x2x4xf32>
 }
+
+// -----
+
+#a = affine_map<(m, n, k) -> (m, k)>
+#b = affine_map<(m, n, k) -> (k, n)>
+#c = affine_map<(m, n, k) -> (m, n)>
+#id3 = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
+
+// A dim of one element in front of an epilogue.
+// CHECK-LABEL: func.func @batch_of_one
+// CHECK-DAG:   %[[X:.*]] = tensor.expand_shape %arg0 {{\[\[}}0, 1], [2]] output_shape [1, 5, 16]
+// CHECK:       %[[P:.*]] = linalg.generic {{.*}} ins(%[[X]], %arg1 : tensor<1x5x16xf32>, tensor<16x8xf32>)
+// CHECK:       linalg.generic {{.*}} ins(%[[P]], %arg2 : tensor<1x5x8xf32>, tensor<1x5x8xf32>)
+func.func @batch_of_one(%x: tensor<5x16xf32>, %w: tensor<16x8xf32>, %r: tensor<1x5x8xf32>) -> tensor<1x5x8xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<5x8xf32>) -> tensor<5x8xf32>
+  %p = linalg.generic {indexing_maps = [#a, #b, #c], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<5x16xf32>, tensor<16x8xf32>) outs(%f : tensor<5x8xf32>) {
+  ^bb0(%l: f32, %s: f32, %o: f32):
+    %m = arith.mulf %l, %s : f32
+    %t = arith.addf %o, %m : f32
+    linalg.yield %t : f32
+  } -> tensor<5x8xf32>
+  %v = tensor.expand_shape %p [[0, 1], [2]] output_shape [1, 5, 8] : tensor<5x8xf32> into tensor<1x5x8xf32>
+  %z = tensor.empty() : tensor<1x5x8xf32>
+  %y = linalg.generic {indexing_maps = [#id3, #id3, #id3], iterator_types = ["parallel", "parallel", "parallel"]} ins(%v, %r : tensor<1x5x8xf32>, tensor<1x5x8xf32>) outs(%z : tensor<1x5x8xf32>) {
+  ^bb0(%l: f32, %s: f32, %o: f32):
+    %t = arith.addf %l, %s : f32
+    linalg.yield %t : f32
+  } -> tensor<1x5x8xf32>
+  return %y : tensor<1x5x8xf32>
+}
