@@ -58,10 +58,8 @@ class RTaskRoundFactors(Pass):
 
 def _round_factors(old: Generic, element: ir.Type) -> None:
     """Replace a product of two factors of f32."""
-    factors = factors_of(old) if old.reduction_dims else None
+    factors = factors_of(old) if old.reduction_dims and is_product(old) else None
     if factors is None or any(element_of(old.inputs[k]) != "f32" for k in factors):
-        return
-    if not is_product(old):
         return
     with ir.InsertionPoint(old.op), old.op.location:
         operands = list(old.inputs)

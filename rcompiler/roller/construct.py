@@ -67,6 +67,11 @@ def eus_of(device: Device, eus: int | None) -> int:
     return eus or max(max(_EUS), device.eus)
 
 
+def shortest_task_ns(device: Device) -> float:
+    """ns that each rTask of an operator of several takes at least, on multiply-adds."""
+    return min(device.costs.min_task_ns, _WORTH * device.costs.hand_off_ns)
+
+
 def decision_of(model: RegisterModel, register: RegisterTile, tile: Sequence[int]) -> Decision:
     """The decision for this register tile and this tile of the parallel axes."""
     return _decided(model, _plan(model, register, np.array([tile], np.int64)), 0)

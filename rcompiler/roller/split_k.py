@@ -12,13 +12,15 @@ program runs on.
 import math
 
 from rcompiler.device.model import Device
-from rcompiler.roller.construct import paced
+from rcompiler.roller.construct import paced, shortest_task_ns
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import Access, ExpressionError, TensorExpr, index, tensor_expr
 from rcompiler.roller.index import Index
 
 _LEAST = 32  # steps of a part at least
 _GAIN = 0.8  # of the makespan that may be left
 _SAVED = 0.5  # of a task that is worth placing, at least
+_MUCH = 4  # of the shortest rTasks: more than one rTask, by whatever tiles
 _ENOUGH = 2  # register tiles per EU: more parallelism than that needs no parts
 
 
@@ -29,9 +31,10 @@ def parts_of(expr: TensorExpr, axis: int, device: Device) -> int:
     """
     if not _few_results(expr, device) or expr.axes[axis].kind != "reduction":
         return 1
-    whole = _makespan(expr, device)
+    decisions = paced(expr, device, device.eus)
+    whole = min(ns for _, ns in decisions)
     best, shortest = 1, min(_GAIN * whole, whole - _SAVED * device.costs.min_task_ns)
-    if shortest <= 0:
+    if shortest <= _least_makespan(decisions[0][0], device):
         return 1
     for parts in _counts(expr, axis, device.eus):
         span = _makespan(partial(expr, axis, parts), device)
@@ -99,6 +102,15 @@ def _counts(expr: TensorExpr, axis: int, eus: int) -> list[int]:
     most = min(max(2 * eus, 8), steps // _LEAST)
     found = [n for n in range(2, most + 1) if size % n == 0]
     return [n for i, n in enumerate(found) if i == 0 or n >= 1.5 * found[i - 1] or n == found[-1]]
+
+
+def _least_makespan(efficient: Decision, device: Device) -> float:
+    """ns that the first step takes at least, by what the whole takes most efficiently: where there
+    is so much work that one rTask would be long by itself, rTasks are as long as they have to be.
+    """
+    shortest = shortest_task_ns(device)
+    much = efficient.tasks * efficient.estimated_ns >= _MUCH * shortest
+    return shortest if much else 0.0
 
 
 def _makespan(expr: TensorExpr, device: Device) -> float:

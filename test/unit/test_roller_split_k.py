@@ -10,6 +10,8 @@ from roller_cases import at, conv, dot_rows, gemm
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.record import builtin_device
+from rcompiler.device.target import find_device
+from rcompiler.roller import split_k
 from rcompiler.roller.construct import paced
 from rcompiler.roller.expr import ExpressionError
 from rcompiler.roller.split_k import partial, parts_of, total
@@ -80,11 +82,9 @@ def test_few_long_sums_are_split_on_64_cores_and_not_on_two(name):
     assert prod(expr.axes[r].size for r in expr.reduction) // parts >= 32
     assert parts_of(expr, axis, LAPTOP) == 1
 
-    def makespan(e):
-        return min(ns for _, ns in paced(e, SERVER, SERVER.eus))
-
-    apart = makespan(partial(expr, axis, parts)) + makespan(total(expr, parts))
-    assert apart < 0.8 * makespan(expr)
+    steps = partial(expr, axis, parts), total(expr, parts)
+    apart = sum(makespan(step, SERVER) for step in steps)
+    assert apart < 0.8 * makespan(expr, SERVER)
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,28 @@ def test_few_long_sums_are_split_on_64_cores_and_not_on_two(name):
 )
 def test_what_is_left_as_it_is(expr, why):
     assert parts_of(expr, expr.reduction[0], SERVER) == 1, why
+
+
+SHAPES = [(m, n, k) for m in (16, 784) for n in (32, 512) for k in (128, 1024, 8192)]
+
+
+@pytest.mark.parametrize("target", ["cuda:h200", "cuda:sm_80", "cpu:v4"])
+def test_what_no_parts_can_gain_is_known_before_they_are_tried(target, monkeypatch):
+    """The same parts without the bound, which is one of the first step."""
+    device, asked = find_device(target), []
+    monkeypatch.setattr(split_k, "_makespan", lambda *a: asked.append(a) or makespan(*a))
+    found, steps = [], []
+    for bound in (split_k._least_makespan, lambda *_: 0.0):
+        monkeypatch.setattr(split_k, "_least_makespan", bound)
+        asked.clear()
+        found.append([parts_of(gemm(*shape), 2, device) for shape in SHAPES])
+        steps.append(len(asked))
+    assert found[0] == found[1]
+    assert target == "cpu:v4" or steps[0] < steps[1]
+
+
+def makespan(expr, device):
+    return min(ns for _, ns in paced(expr, device, device.eus))
 
 
 def test_only_reductions_are_split():

@@ -151,15 +151,17 @@ def is_product(root: Generic) -> bool:
 
     That depends on the operator alone, as the order of the sum does.
     """
+    long = {d for d, n in enumerate(root.sizes) if n > 1} - set(root.reduction_dims)
+    steps = math.prod(root.sizes[d] for d in root.reduction_dims)
+    if root.outputs != 1 or len(long) < 2 or steps < LEAST_STEPS:  # which costs least to find out
+        return False
     factors = factors_of(root)
-    if root.outputs != 1 or factors is None or dot_group(root) is not None:
+    if factors is None or dot_group(root) is not None:
         return False
     if element_of(root.inits[0]) not in ("f16", "bf16", "f32", "f64"):
         return False
-    long = {d for d, n in enumerate(root.sizes) if n > 1} - set(root.reduction_dims)
     first, second = (long & set(root.operand_dims[k]) for k in factors)
-    steps = math.prod(root.sizes[d] for d in root.reduction_dims)
-    return bool(first - second) and bool(second - first) and steps >= LEAST_STEPS
+    return bool(first - second) and bool(second - first)
 
 
 def factors_of(root: Generic) -> tuple[int, int] | None:
