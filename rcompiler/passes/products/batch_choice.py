@@ -31,8 +31,9 @@ def choose(
 ) -> tuple[list[Batch], Order] | None:
     """The batches that make the graph faster on the device, and an order with them; or None.
 
-    All batches are tried at once, whole and in parts; if that is no gain or there is a cycle, those
-    of the same rows (the gates of a layer) for themselves, those of the first nodes first.
+    All batches are tried at once, whole and in parts; if that is no gain or there is a cycle, each
+    for itself, those of the first nodes first. Of those of the same rows (the gates of a layer)
+    none is tried where all of them are no gain.
     """
     estimates = Estimates(graph, profit)
     least = estimates.of(())
@@ -45,10 +46,15 @@ def choose(
         if time < least * (1.0 if best is None else _LESS):
             least, best = time, cut
     if best is None:
+        chosen: list[Batch] = []
         for together in _of_the_same_rows(graph, found):
-            time = estimates.of([*(best or ()), *together])
-            if time < least:
-                least, best = time, [*(best or ()), *together]
+            if len(together) > 1 and estimates.of([*chosen, *together]) >= least:
+                continue
+            for batch in together:
+                time = estimates.of([*chosen, batch])
+                if time < least:
+                    chosen, least = [*chosen, batch], time
+        best = chosen or None
     if best is None:
         return None
     made = order(graph, best)
