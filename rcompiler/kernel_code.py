@@ -7,7 +7,6 @@ two. The other process gets kernels as text, and gives back the texts that this 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import asdict, dataclass
@@ -21,7 +20,7 @@ from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.errors import CompilerError
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.shared_work import SharedWork
-from rcompiler.workers import Workers, serve_answers
+from rcompiler.workers import Workers, can_help, serve_answers
 
 # Of the ops of kernels: MLIR imports them at the first op, the other process before somebody waits.
 _DIALECTS = ("arith", "linalg", "llvm", "math", "tensor")
@@ -146,7 +145,7 @@ def _named_text(view: ir.OpView) -> tuple[str, str]:
 
 
 def _worth_a_process(kernels: int) -> bool:
-    return kernels >= _WORTH_A_PROCESS and len(os.sched_getaffinity(0)) > 1
+    return kernels >= _WORTH_A_PROCESS and can_help()
 
 
 # -- the other process

@@ -24,6 +24,11 @@ _FRAME = struct.Struct("<qq")
 _IDLE_S = 30.0
 
 
+def can_help() -> bool:
+    """Whether a worker can be started, and has a core beside this process."""
+    return bool(sys.executable) and len(os.sched_getaffinity(0)) > 1
+
+
 class WorkerDied(Exception):
     """A worker ended before it answered. status: of the process; words: what it said last."""
 

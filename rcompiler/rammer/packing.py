@@ -16,6 +16,7 @@ from rcompiler.rammer.reuse import Clash, Lives, check_pair, settled
 BUDGET = 1 << 29  # pairs of runs that stacking may compare: bounds the time of planning
 TRIES = 16  # places to stack a block at before it gets bytes of its own
 _FAR = np.iinfo(np.int64).max  # no block starts here
+Plan = tuple[list[int], int]  # offset of each block, bytes in use
 CALL = 512  # runs of either block that could be compared in the time of a call
 FEW = 16  # operators that use a block, each checked by itself: more of them take longer
 
@@ -118,21 +119,22 @@ class Packing:
         keys = ((first, -self.size), (-self.size, first), (first, -weight))
         return [np.lexsort(key).tolist() for key in keys]
 
-    def best(self, bound: int, tries: int = 6) -> tuple[list[int], int]:
-        """Offsets of the blocks and the bytes in use: the best of some orders and fits."""
-        best: tuple[list[int], int] | None = None
-        for order, choose in list(product(self.orders(), (_first_fit, _best_fit)))[:tries]:
-            most = _FAR if best is None else best[1]
-            best = self._pack(order, choose, aligned(bound), most) or best
-            assert best is not None  # none is as large as _FAR
+    def first(self, bound: int) -> Plan:
+        """Offsets of the blocks and the bytes in use, by the first order and fit of `best`."""
+        found = self._pack(self.orders()[0], _first_fit, aligned(bound), _FAR)
+        assert found is not None  # none is as large as _FAR
+        return found
+
+    def best(self, bound: int) -> Plan:
+        """The same, of some orders and fits the best, which takes several times as long."""
+        best = self.first(bound)
+        for order, choose in list(product(self.orders(), (_first_fit, _best_fit)))[1:]:
             if best[1] <= aligned(bound):
                 break
-        assert best is not None
+            best = self._pack(order, choose, aligned(bound), best[1]) or best
         return best
 
-    def _pack(
-        self, order: list[int], choose: "Choose", limit: int, most: int
-    ) -> tuple[list[int], int] | None:
+    def _pack(self, order: list[int], choose: "Choose", limit: int, most: int) -> Plan | None:
         """A plan of less than `most` bytes; blocks that go beyond `limit` are stacked."""
         offset = np.full(self.n, -1, np.int64)
         peak = 0

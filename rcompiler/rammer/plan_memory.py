@@ -74,8 +74,10 @@ def plan_within(graph: Graph, programs: Sequence[Program], most: float) -> Plann
         return None
     block = dict(zip(use.names, packing.block.tolist(), strict=True))
     regular = Regular(graph, programs, packing, block)
-    # of programs with loops, other plans follow, which may take a little more
-    offsets, peak = regular.best(packing.best(bound, *((1,) if regular.has_loops else ())))
+    if regular.has_loops:  # of which other plans follow, which may take a little more
+        offsets, peak = regular.best(packing.first(bound))
+    else:
+        offsets, peak = packing.best(bound)
     constant, constants = constant_layout(graph)
     offset = {name: offsets[number] for name, number in block.items()}
     for root in temp_roots(graph):

@@ -16,7 +16,7 @@ import numpy as np
 from rcompiler.rammer.encode import program_lines
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.loops import Line, places, roll, size_of
-from rcompiler.rammer.packing import Packing
+from rcompiler.rammer.packing import Packing, Plan
 from rcompiler.rammer.program import Program, Run
 from rcompiler.rammer.regions import Ints
 
@@ -26,7 +26,6 @@ SHORT = 1 << 12  # programs of so many words are left alone: they stay in the ne
 WORTH = 4  # and those that loops make less than so many times shorter
 _FAR = np.iinfo(np.int64).max  # no block starts here
 
-Plan = tuple[list[int], int]  # offset of each block, bytes in use
 _Key = tuple[int, int, int]  # queue, line, operand: what writes a value in each iteration
 _Index = tuple[int, ...]  # iteration of each loop around a line, outermost first
 
@@ -82,9 +81,9 @@ class Regular:
         return self._flat >= SHORT and self._rolled * WORTH <= self._flat
 
     def best(self, found: Plan) -> Plan:
-        """The plan that makes the programs shortest; `found`, of a small arena, if none is."""
-        if not self.has_loops:
-            return found
+        """The plan that makes programs with loops shortest; `found`, of a small arena, if none
+        does.
+        """
         limit = found[1] + found[1] // SLACK
         shortest = (self._size(found), found[1])
         for order in self._packing.orders():

@@ -20,27 +20,23 @@ from itertools import product
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.cost import Parts, TaskCosts, balance, cuts, spans, unevenness
+from rcompiler.roller.choice import FEW_EUS, WORTH, efficient, faster
+from rcompiler.roller.cost import Parts, TaskCosts, spans
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.explain import RunnerUp, explain
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.nest import Array
 from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.rtile import grid_of, line_unit, splits
-from rcompiler.roller.unit_cost import costs_of, least_ns, unit_tiles
+from rcompiler.roller.unit_cost import costs_of, unit_tiles
 from rcompiler.roller.vectors import VectorAxis, choose_vector_axis
 
-_EUS = tuple(range(1, 9))
 _PARTS = 256  # tiles along one axis
 _TASKS = 256  # tasks of one operator, or 4 per EU on a wider device
 _SPACE = 8192  # task tiles that are evaluated
-_SHARE = 96  # a large operator has about this many tasks: enough to balance, few to place
 _REGISTERS = 4  # register tiles whose task tiles are compared
 _NEAR = 1.1  # times the cycles of the best register tile that the others take at most
 _SUMS = 32 << 10  # bytes of the running sums of a task, which stay in the first two levels
-_CUT = 0.01  # every axis that is cut makes dependences more
-_FAST = 3  # decisions besides the efficient one
-_WORTH = 5  # times the hand-off that an rTask of a faster decision takes at least
 
 
 def construct(expr: TensorExpr, device: Device, eus: int | None = None) -> list[Decision]:
@@ -64,12 +60,7 @@ def paced(expr: TensorExpr, device: Device, eus: int) -> list[tuple[Decision, fl
 
 def eus_of(device: Device, eus: int | None) -> int:
     """How many EUs faster decisions are for."""
-    return eus or max(max(_EUS), device.eus)
-
-
-def shortest_task_ns(device: Device) -> float:
-    """ns that each rTask of an operator of several takes at least, on multiply-adds."""
-    return min(device.costs.min_task_ns, _WORTH * device.costs.hand_off_ns)
+    return eus or max(max(FEW_EUS), device.eus)
 
 
 def decision_of(model: RegisterModel, register: RegisterTile, tile: Sequence[int]) -> Decision:
@@ -228,73 +219,6 @@ def task_tiles(
     return tiles[tasks <= max(_TASKS, 4 * device.eus)]
 
 
-def efficient(
-    expr: TensorExpr,
-    device: Device,
-    tiles: Array,
-    costs: TaskCosts,
-    allowed: Array | bool = True,
-) -> tuple[int, Array]:
-    """The candidate with the least EU time over 1 to 8 EUs among those that are allowed and have
-    long enough tasks, and the scores of all.
-    """
-    scores = _scores(expr, device, tiles, costs, allowed)
-    # equal scores: fewer tasks, then the first tile
-    return int(np.lexsort((np.arange(len(scores)), costs.tasks, scores))[0]), scores
-
-
-def _scores(
-    expr: TensorExpr, device: Device, tiles: Array, costs: TaskCosts, allowed: Array | bool
-) -> Array:
-    """EU time over 1 to 8 EUs; infinite for tiles that are not allowed or too short."""
-    whole = float(costs.ns[0])
-    floor = max(least_ns(expr, device), whole / _SHARE)
-    enough = allowed & ((costs.ns >= floor) | (costs.tasks == 1))
-    enough = enough if enough.any() else allowed
-    score = eu_time(expr, device, tiles, costs.tasks, costs.ns)
-    return np.where(enough, score, np.inf).round(1)
-
-
-def eu_time(expr: TensorExpr, device: Device, tiles: Array, tasks: Array, ns: Array) -> Array:
-    """EU time in ns, on average over 1 to 8 EUs, of `tasks` rTasks of `ns` in the mean.
-
-    tiles: int64 [candidates, parallel axes].
-    """
-    spent = balance(tasks, ns, _EUS, device.costs.hand_off_ns, unevenness(expr, tiles))
-    return spent * (1 + _CUT * cuts(expr, tiles))
-
-
-def faster(
-    expr: TensorExpr,
-    device: Device,
-    costs: TaskCosts,
-    first: int,
-    eus: int,
-    allowed: Array | bool = True,
-) -> list[int]:
-    """Pareto candidates with a clearly shorter makespan on `eus` EUs, most efficient first.
-
-    None for an operator that is too short for a second EU as a whole.
-    """
-    hand_off, least = device.costs.hand_off_ns, least_ns(expr, device)
-    if eus == 1 or costs.ns[0] < least:
-        return []
-    span = spans(costs, device, eus)
-    spent = costs.tasks * (costs.ns + hand_off)
-    worth = allowed & (costs.ns >= (_WORTH * hand_off if expr.unit is None else least))
-    chosen: list[int] = []
-    best = float(span[first])
-    for i in np.lexsort((np.arange(len(span)), span, spent)):
-        if worth[i] and span[i] < 0.9 * best and spent[i] >= spent[first]:
-            chosen.append(int(i))
-            best = float(span[i])
-    # of a long front keep both ends and the middle; of one with many short rTasks not its begin
-    most = _FAST if expr.unit is None else _FAST - 1
-    if len(chosen) > most:
-        chosen = [chosen[0], chosen[len(chosen) // 2], chosen[-1]][-most:]
-    return chosen
-
-
 def _with_faster(
     model: RegisterModel, plan: _Plan, first: Decision, eus: int
 ) -> list[tuple[Decision, float]]:
@@ -326,7 +250,7 @@ def _shrunk(
             continue
         tiles = model.count(register)
         smaller = _plan(model, register)
-        worth = smaller.costs.ns >= _WORTH * device.costs.hand_off_ns
+        worth = smaller.costs.ns >= WORTH * device.costs.hand_off_ns
         span = np.where(worth, spans(smaller.costs, device, eus), np.inf)
         number = int(span.argmin())
         if span[number] < 0.9 * best:

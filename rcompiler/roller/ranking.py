@@ -8,7 +8,8 @@ from dataclasses import replace
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.construct import Space, construct, eu_time
+from rcompiler.roller.choice import eu_time
+from rcompiler.roller.construct import Space, construct
 from rcompiler.roller.cost import makespan
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr

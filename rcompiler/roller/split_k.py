@@ -12,7 +12,8 @@ program runs on.
 import math
 
 from rcompiler.device.model import Device
-from rcompiler.roller.construct import paced, shortest_task_ns
+from rcompiler.roller.choice import shortest_task_ns
+from rcompiler.roller.construct import paced
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import Access, ExpressionError, TensorExpr, index, tensor_expr
 from rcompiler.roller.index import Index

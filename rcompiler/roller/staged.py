@@ -12,14 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.construct import (
-    decide,
-    efficient,
-    eus_of,
-    faster,
-    loop_order,
-    task_tiles,
-)
+from rcompiler.roller.choice import efficient, faster
+from rcompiler.roller.construct import decide, eus_of, loop_order, task_tiles
 from rcompiler.roller.cost import TaskCosts
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr

@@ -178,7 +178,7 @@ def test_no_plan_is_made_that_cannot_be_small_enough(monkeypatch):
     programs = schedule_rammer(graph, 2, Costs())
     planned = plan_memory(graph, programs)
     assert plan_within(graph, programs, planned[1].bound) == planned
-    monkeypatch.setattr(packing.Packing, "best", None)  # whoever packs, fails
+    monkeypatch.setattr(packing.Packing, "_pack", None)  # whoever packs, fails
     assert plan_within(graph, programs, planned[1].bound - 1) is None
 
 

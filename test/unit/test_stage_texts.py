@@ -45,7 +45,7 @@ def where(request, monkeypatch):
             return worker.ask(bytecode)
 
     monkeypatch.setattr(stage_texts, "_WORTH_A_PROCESS", 0)
-    monkeypatch.setattr(stage_texts, "_have_process", lambda: True)
+    monkeypatch.setattr(stage_texts, "can_help", lambda: True)
     monkeypatch.setattr(stage_texts, "_ask", ask)
 
 
