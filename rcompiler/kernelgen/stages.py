@@ -31,13 +31,15 @@ class Stage:
     """One rtask.stage of a kernel.
 
     `axes`: as there. `tiling`: along the dims of the value; its `tile` is the largest one that a
-    task keeps. `offset`: of the kept tile in the workspace, in bytes.
+    task keeps. `offset`: of the kept tile in the workspace, in bytes. `sources`: the stages that
+    its value is computed from.
     """
 
     op: ir.Operation
     axes: tuple[int, ...]
     tiling: Tiling
     offset: int
+    sources: tuple[Stage, ...] = ()
 
     @property
     def value(self) -> ir.Value:
@@ -63,6 +65,17 @@ class Stage:
         """Byte of the workspace behind the tile."""
         size = math.prod(self.shape) * item_bytes(element_of(self.result))
         return self.offset + -(-size // ALIGNMENT) * ALIGNMENT
+
+    def waits_for(self, other: Stage) -> bool:
+        """Whether it cannot be computed while `other`, an earlier stage, is: it reads that, or is
+        kept where that is or where that reads.
+        """
+        if any(source.op == other.op for source in self.sources):
+            return True
+        return any(map(self._overlaps, (other, *other.sources)))
+
+    def _overlaps(self, other: Stage) -> bool:
+        return self.offset < other.end and other.offset < self.end
 
 
 def walked_dims(kernel: ir.Operation) -> list[int]:
@@ -110,7 +123,8 @@ def stages_of(kernel: ir.Operation, tile: tuple[int, ...]) -> list[Stage]:
         over = [s for s in live if ends[ops.index(s.op)] == number and _replaces(alone, s)]
         taken = [(s.offset, s.end) for s in live]
         offset = over[0].offset if over else _first_fit(taken, alone.end)
-        stages.append(replace(alone, offset=offset))
+        sources = tuple(stage for stage in stages if stage.op in _sources(op))
+        stages.append(replace(alone, offset=offset, sources=sources))
     return stages
 
 
@@ -132,6 +146,27 @@ def _last_reader(op: ir.Operation, stages: list[ir.Operation]) -> int:
             else:
                 pending.append(user)
     return last
+
+
+def _sources(op: ir.Operation) -> set[ir.Operation]:
+    """The stages that a stage is computed from."""
+    found: set[ir.Operation] = set()
+    pending, seen = [op], set[ir.Operation]()
+    while pending:
+        for owner in _defining(pending.pop()) - seen:
+            seen.add(owner)
+            (found.add if owner.name == STAGE else pending.append)(owner)
+    return found
+
+
+def _defining(op: ir.Operation) -> set[ir.Operation]:
+    """The ops that an op, and what is inside of it, takes values from."""
+    found = {v.owner.operation for v in op.operands if not isinstance(v.owner, ir.Block)}
+    for region in op.regions:
+        for block in region.blocks:
+            for inner in block.operations:
+                found |= _defining(inner.operation)
+    return found
 
 
 def _users(op: ir.Operation) -> set[ir.Operation]:

@@ -169,3 +169,20 @@ def test_the_thread_is_taken_anew_in_32_bits():
     assert e.thread == before
     [copy] = [line for line in e.text() if "inline_asm" in line]
     assert '"mov.b32 $0, $1;"' in copy and copy.endswith("(i32) -> i32")
+
+
+def test_groups_that_have_nothing_to_do_take_what_comes_next():
+    """8 groups: after 3 register tiles the fourth group is the first, and behind a barrier all are
+    free again.
+    """
+    e = SimtEmitter(256, 32, 32, NVIDIA)
+    assert e.next_group(3) == e.group, "not in turn: a thread may read what it wrote"
+    e.taken = 0
+    assert e.next_group(3) == e.group
+    second = e.next_group(2)
+    [ahead] = [line for line in e.text() if f"{second.terms[0][0]} = arith.remui" in line]
+    [five] = [line for line in e.text() if "arith.constant 5 : i64" in line]  # group 3 comes to 8
+    assert five.split()[0] in "".join(e.text()) and "arith.constant 8 : i64" in "".join(e.text())
+    assert ahead
+    e.barrier()
+    assert e.next_group(1) == e.group and e.taken == 1

@@ -9,9 +9,9 @@
 
 #id = affine_map<(d0) -> (d0)>
 
-// 300 elements, tasks of 200: the second one has 100. A register tile of 64 is two elements for each of the 32 threads
-// of a group, of which a block of 256 threads has 8. The last elements of a task are of some threads only; what the
-// others read there is in bounds.
+// 300 elements, tasks of 200: the second one has 100. A block of 256 threads has 8 groups of 32: register
+// tiles of 64 are cut in two, so that more than 3 groups get some. The last elements of a task are of some threads only;
+// what the others read there is in bounds.
 // Functions alone can be called from other modules.
 // ALONE:       gpu.module @rcompiler attributes {rcompiler.shared = 0 : i64}
 // ALONE-NEXT:  llvm.mlir.global external @veu_shared()
@@ -43,8 +43,8 @@
 // CHECK:         %[[LAST:.*]] = arith.cmpi eq
 // CHECK:         scf.if %[[LAST]]
 // CHECK:         } else {
-// CHECK:           scf.for %{{.*}} = %[[GROUP]] to %c3_i64 step %c8_i64
-// CHECK-COUNT-2:     llvm.store {{.*}} : f32, !llvm.ptr<1>
+// CHECK:           scf.for %{{.*}} = %[[GROUP]] to %c6_i64 step %c8_i64
+// CHECK-COUNT-1:     llvm.store {{.*}} : f32, !llvm.ptr<1>
 // CHECK:           scf.for %{{.*}} = %[[GROUP]] to %c1_i64 step %c8_i64
 // CHECK-NEXT:        scf.if %[[ACTIVE]] {
 // CHECK-NEXT:          llvm.store {{.*}} : f32, !llvm.ptr<1>
@@ -271,6 +271,53 @@
 }) {estimated_ns = 3.0 : f64, grid = array<i64: 1, 1>, kind = "elementwise", lanes = 16 : i64, on_chip_bytes = 96 : i64,
     order = array<i64: 0, 1>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 16>,
     registers = 1 : i64, source = "test", sym_name = "k_stage", tasks = 1 : i64, tile = array<i64: 16, 16>, vector_dim = 1 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+#row = affine_map<(m, n) -> (m, n)>
+
+// Stages that do not read each other are computed side by side: there is no barrier in between, and other threads begin
+// with the second one.
+// CHECK-LABEL: func.func private @k_gates
+// CHECK:       %[[GROUP:.*]] = arith.divui
+// CHECK:       gpu.barrier
+// CHECK:       scf.for %{{.*}} = %[[GROUP]] to
+// CHECK-NEXT:    llvm.store {{.*}} : f32, !llvm.ptr<3>
+// CHECK-NOT:   gpu.barrier
+// CHECK:       %[[AHEAD:.*]] = arith.addi %[[GROUP]], %c7_i64
+// CHECK-NEXT:  %[[NEXT:.*]] = arith.remui %[[AHEAD]], %c8_i64
+// CHECK:       scf.for %{{.*}} = %[[NEXT]] to
+// CHECK-NEXT:    llvm.store {{.*}} : f32, !llvm.ptr<3>
+// CHECK-NEXT:  }
+// CHECK-NEXT:  gpu.barrier
+// CHECK:       llvm.store {{.*}} : f32, !llvm.ptr<1>
+// CHECK-NOT:   gpu.barrier
+// CHECK:       return
+"rtask.kernel"() ({
+^bb0(%x: tensor<1x32xf32>):
+  %e = tensor.empty() : tensor<1x32xf32>
+  %p = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<1x32xf32>) outs(%e : tensor<1x32xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = math.absf %l : f32
+    linalg.yield %s : f32
+  } -> tensor<1x32xf32>
+  %k = "rtask.stage"(%p) {axes = array<i64: -1, -1>, register_tile = array<i64: 1, 32>, order = array<i64: 0, 1>, vector_dim = 1 : i64, lanes = 32 : i64} : (tensor<1x32xf32>) -> tensor<1x32xf32>
+  %q = linalg.generic {indexing_maps = [#row, #row], iterator_types = ["parallel", "parallel"]} ins(%x : tensor<1x32xf32>) outs(%e : tensor<1x32xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = arith.negf %l : f32
+    linalg.yield %s : f32
+  } -> tensor<1x32xf32>
+  %g = "rtask.stage"(%q) {axes = array<i64: -1, -1>, register_tile = array<i64: 1, 32>, order = array<i64: 0, 1>, vector_dim = 1 : i64, lanes = 32 : i64} : (tensor<1x32xf32>) -> tensor<1x32xf32>
+  %y = linalg.generic {indexing_maps = [#row, #row, #row], iterator_types = ["parallel", "parallel"]} ins(%k, %g : tensor<1x32xf32>, tensor<1x32xf32>) outs(%e : tensor<1x32xf32>) {
+  ^bb0(%l: f32, %r: f32, %o: f32):
+    %s = arith.addf %l, %r : f32
+    linalg.yield %s : f32
+  } -> tensor<1x32xf32>
+  "rtask.yield"(%y) : (tensor<1x32xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1, 1>, kind = "elementwise", lanes = 32 : i64, on_chip_bytes = 96 : i64,
+    order = array<i64: 0, 1>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 32>,
+    registers = 1 : i64, source = "test", sym_name = "k_gates", tasks = 1 : i64, tile = array<i64: 1, 32>, vector_dim = 1 : i64,
     writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
 
 // -----

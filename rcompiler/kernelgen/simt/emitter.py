@@ -27,7 +27,8 @@ class SimtEmitter(Emitter):
 
     thread: number of the thread in the block. Groups of `width` consecutive threads work on one
     register tile each; `groups`: of them in a block; group, lane: of this thread. shared: bytes of
-    shared memory that the code needs so far.
+    shared memory that the code needs so far. taken: register tiles that groups have got in turn
+    since the last barrier, None where they do not take them in turn.
     """
 
     def __init__(self, threads: int, width: int, warp: int, vendor: Vendor) -> None:
@@ -38,6 +39,7 @@ class SimtEmitter(Emitter):
         self.has_libm = False
         self.warp, self.width, self.groups = warp, width, threads // width
         self.threads, self.shared = threads, 0
+        self.taken: int | None = None
         self._vendor = vendor
         self._varying: set[str] = set()
         self._accesses: dict[str, int] = {}
@@ -287,6 +289,25 @@ class SimtEmitter(Emitter):
     def barrier(self) -> None:
         """All threads of the block meet; what they wrote before is seen by all behind it."""
         self.line("gpu.barrier")
+        if self.taken is not None:
+            self.taken = 0
+
+    def next_group(self, count: int) -> Linear:
+        """The first of `count` register tiles that this group takes; the next is `groups` on.
+
+        In turn, groups that have got none since the last barrier are the first: they do not wait
+        for the others.
+        """
+        if self.taken is None:
+            return self.group
+        ahead = -self.taken % self.groups
+        self.taken += count
+        if ahead == 0:
+            return self.group
+        number, by = self.index(self.group + ahead), self.index(Linear(self.groups))
+        name = self.pure(f"arith.remui {number}, {by} : i64", [number, by], "group")
+        self.ranges[name] = self.groups
+        return Linear.of(name)
 
     # -- exchange between the threads of a warp, which must all be here
     def exchange(self, value: Val, distance: int) -> Val:

@@ -78,6 +78,7 @@ class SimtKernelWriter(KernelWriter):
         width = _width(kernel, generics, features.warp)
         self._simt = SimtEmitter(features.threads, width, features.warp, features.vendor)
         self._maps: TensorMaps | None = None
+        self._apart: list[Stage] = []  # those that were written since the last barrier
         super().__init__(kernel, self._simt)
         self._simt.pointer("%workspace", SHARED)
 
@@ -158,9 +159,31 @@ class SimtKernelWriter(KernelWriter):
         return e.pure(f"llvm.load {slot} {WHOLE} : {GLOBAL} -> {type_}", [slot])
 
     def _in_stages(self, ranges: list[Range], outputs: list[Buffer]) -> None:
-        if self._stages:
-            self._simt.barrier()  # who still reads the tiles of the step or task before
+        e = self._simt
+        if not self._stages:
+            super()._in_stages(ranges, outputs)
+            return
+        e.barrier()  # who still reads the tiles of the step or task before
+        e.taken, self._apart = 0, []
         super()._in_stages(ranges, outputs)
+        e.taken = None
+
+    def _stage(self, stage: Stage, ranges: list[Range]) -> Buffer:
+        """Stages that do not depend on each other are computed side by side."""
+        if any(stage.waits_for(other) for other in self._apart):
+            self._meet()
+        self._apart.append(stage)
+        return super()._stage(stage, ranges)
+
+    def _write_results(self, ranges: list[Range], outputs: list[Buffer]) -> None:
+        if self._stages:
+            self._meet()
+        super()._write_results(ranges, outputs)
+
+    def _meet(self) -> None:
+        """What stages have kept so far is there for all threads."""
+        self._simt.barrier()
+        self._apart = []
 
     def _write_piece(
         self, piece: Piece, ranges: list[Range], results: list[ir.Value], outputs: list[Buffer]
@@ -240,11 +263,6 @@ class SimtKernelWriter(KernelWriter):
         e = self._simt
         a, b = e.index(value), e.index(Linear(bound))
         return e.pure(f"arith.cmpi {how}, {a}, {b} : i64", [a, b])
-
-    def _stage(self, stage: Stage, ranges: list[Range]) -> Buffer:
-        buffer = super()._stage(stage, ranges)
-        self._simt.barrier()
-        return buffer
 
 
 def _generics(kernel: ir.Operation) -> list[Generic]:

@@ -72,7 +72,7 @@ class SimtTileWriter(TileWriter):
         sources = [(value, piece) for value in values]
         form = self._form(sources, ranges)
         if form is None:
-            super().write(piece, ranges, results, outputs)
+            self._write_alone(piece, ranges, results, outputs)
             return
 
         def box(own: list[Range]) -> None:
@@ -84,7 +84,7 @@ class SimtTileWriter(TileWriter):
             starts = [span.start for span in own]
             plan = self._products.plan(form, starts, extents, self._tiling)
             if plan is None:
-                super(SimtTileWriter, self).write(piece, own, results, outputs)
+                self._write_alone(piece, own, results, outputs)
             else:
                 self._write_product(plan, sources, own, outputs)
 
@@ -175,6 +175,23 @@ class SimtTileWriter(TileWriter):
                 e.only(first.active, partial(self._store, vector, output, offset, vector.lanes))
 
     # -- everything else, each group for itself
+    def _write_alone(
+        self, piece: Piece, ranges: list[Range], results: list[ir.Value], outputs: list[Buffer]
+    ) -> None:
+        """With register tiles so small that no group is idle while another has more than one."""
+        tiling, e = self._tiling, self._simt
+        extents = [span.extent or 0 for span in ranges]
+        if all(extents) and len(extents) == len(tiling.register_tile):
+            lanes = tiling.lanes if tiling.vector_dim >= 0 else 1
+            sizes = list(map(min, tiling.register_tile, extents))
+            share = max(math.prod(extents) // e.groups, lanes)
+            registers = tuple(halved(sizes, tiling.vector_dim, lanes, share))
+            self._tiling = replace(tiling, register_tile=registers)
+        try:
+            super().write(piece, ranges, results, outputs)
+        finally:
+            self._tiling = tiling
+
     def _loops(
         self,
         order: list[int],
@@ -231,7 +248,8 @@ class SimtTileWriter(TileWriter):
                 at[d] = position * part.size + part.start
             leaf(at, sizes)
 
-        e.loop(e.group, total, e.groups, [], tile)
+        first = e.next_group(total.constant) if total.is_constant else e.group
+        e.loop(first, total, e.groups, [], tile)
 
     def _product(self, counts: list[int | Linear]) -> Linear:
         fixed = math.prod(count for count in counts if isinstance(count, int))
