@@ -19,8 +19,9 @@ as rtask-defer-normalisation and rtask-stage-rows will leave them, to be faster 
   traffic   the result is too large for the private caches, and a tile of the reader needs whole
             rows of it (Welder's tile graph, OSDI'23 §3): less EU time.
   hand-off  the operator, spread over all EUs, is too short to be placed on its own, and a tile of
-            the reader needs the same tile of it: the gates of a recurrent cell. Sooner done, as no
-            EU waits for another in between.
+            the reader needs the same tile of it: the gates of a recurrent cell. All that may join
+            so is weighed at once: it does where no EU waiting for another makes up for what no
+            longer runs side by side.
 
 Other results stay in the caches anyway, and apart the two operators can run beside others. Like
 tiles, what is joined depends on the device and not on the EUs that one program gets.
@@ -31,7 +32,8 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum, auto
 
 from torch_mlir import ir
 
@@ -41,7 +43,7 @@ from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import Generic, element_of, shape_of, yielded
 from rcompiler.options import Precision
 from rcompiler.passes import Pass
-from rcompiler.passes.ir.clone import remap
+from rcompiler.passes.forming.stitching import OperatorTree
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.ir.tensor_ir import defining
@@ -51,6 +53,7 @@ from rcompiler.passes.rtask_stage_rows import stage_rows
 from rcompiler.passes.schedule.schedule_graph import tensor_size
 from rcompiler.roller.staged import kept_room
 
+_CLEARLY = 0.8  # of the time that operators take by estimate, one after the other
 _KINDS = ("contraction", "convolution", "reduction", "pooling")
 
 
@@ -81,6 +84,22 @@ class _Estimate:
     aligned: bool = True
 
 
+@dataclass(frozen=True)
+class _Branch:
+    """A producer that may join its reader; place: where that, or what joined it, captures it."""
+
+    place: tuple[int, ...]
+    producer: ir.Operation
+
+
+class _Link(Enum):
+    """What is between an operator and its only reader."""
+
+    NONE = auto()
+    HAND_OFF = auto()  # they join where all is done sooner then
+    TRAFFIC = auto()  # less EU time as one
+
+
 class _Stitcher:
     """Goes through the operators of a function's body; each takes in the producers that it can.
 
@@ -96,16 +115,24 @@ class _Stitcher:
         self._number_of: dict[ir.Value, int] = {}  # by result: it stays when an operator grows
         self._fit: dict[int, bool] = {}
         self._estimates: dict[int, _Estimate] = {}
-        self._faster: dict[int, bool] = {}
+        self._orders: dict[int, list[int]] = {}  # of the body that joining a tree makes
+        self._links: dict[int, _Link] = {}
+        self._sooner: dict[int, bool] = {}
+        self._branches: dict[ir.Value, list[_Branch]] = {}  # by result of the reader
 
     def run(self) -> None:
         for view in list(self._block.operations):
             if view.operation.name == "rtask.operator":
                 self._operator(view.operation)
+        inner = {b.producer.results[0] for found in self._branches.values() for b in found}
+        for result in [value for value in self._branches if value not in inner]:
+            self._join_sooner(self._tree(result.owner))
 
     def _operator(self, reader: ir.Operation) -> None:
+        """Join what takes less time then; note what may join."""
         if not self._can_stitch(reader):
             return
+        branches: list[_Branch] = []
         for position, value in enumerate(rtask.captures(reader)):
             producer = defining(value)
             # of narrower elements the product kernels read several at once, in place
@@ -113,12 +140,43 @@ class _Stitcher:
                 continue
             if not self._can_stitch(producer) or not _only_reader(producer, reader):
                 continue
-            pair = self._numbered((self._number(reader), position, self._number(producer)))
-            if pair not in self._faster:
-                self._faster[pair] = self._is_faster(producer, reader, pair)
-            if self._faster[pair]:
-                _join(producer, reader)
+            pair = self._numbered((self._number(reader), ((position,), self._number(producer))))
+            tree = OperatorTree(reader, (self._alone(producer),), pair)
+            if pair not in self._links:
+                self._links[pair] = self._link(tree)
+            if self._links[pair] is _Link.TRAFFIC:
+                own = self._branches.pop(producer.results[0], [])
+                branches += [replace(b, place=(position, *b.place)) for b in own]
+                tree.join(self._orders[pair])
                 self._number_of[reader.results[0]] = pair
+            elif self._links[pair] is _Link.HAND_OFF:
+                branches.append(_Branch((position,), producer))
+        if branches:
+            self._branches[reader.results[0]] = branches
+
+    def _join_sooner(self, tree: OperatorTree) -> None:
+        """Join all of a tree if that is done sooner than its operators apart, else the largest
+        parts of it that are.
+        """
+        if not tree.producers:
+            return
+        if tree.number not in self._sooner:
+            self._sooner[tree.number] = self._is_sooner(tree)
+        if self._sooner[tree.number]:
+            tree.join(self._orders[tree.number])
+        else:
+            for producer in tree.producers:
+                self._join_sooner(producer)
+
+    def _tree(self, operator: ir.Operation) -> OperatorTree:
+        branches = self._branches.get(operator.results[0], [])
+        found = tuple(self._tree(branch.producer) for branch in branches)
+        places = ((b.place, tree.number) for b, tree in zip(branches, found, strict=True))
+        number = self._number(operator)
+        return OperatorTree(operator, found, self._numbered((number, *places)) if found else number)
+
+    def _alone(self, operator: ir.Operation) -> OperatorTree:
+        return OperatorTree(operator, (), self._number(operator))
 
     def _can_stitch(self, op: ir.Operation) -> bool:
         if op.name != "rtask.operator" or ir.StringAttr(op.attributes["kind"]).value not in _KINDS:
@@ -128,32 +186,55 @@ class _Stitcher:
             self._fit[number] = _reduces(op)
         return self._fit[number]
 
-    def _is_faster(self, producer: ir.Operation, reader: ir.Operation, pair: int) -> bool:
-        """Whether both as one operator, which is numbered `pair`, are better than apart."""
-        first = self._estimate(producer)
-        large = tensor_size(producer.results[0]) > kept_room(self._device)
-        eus, costs = self._device.eus, self._device.costs
-        if not large and first.time >= eus * costs.min_task_ns:
-            return False
-        second = self._estimate(reader)
-        joined = _joined(producer, reader)
-        self._number_of[joined.results[0]] = pair
-        together = self._estimate(joined)
-        del self._number_of[joined.results[0]]
-        joined.erase()
-        if large:
-            return together.time < first.time + second.time
-        # if both run at once, and only what joins them waits
-        apart = max((first.time + second.time) / eus, first.latency, second.latency)
-        return together.aligned and together.latency < apart + costs.hand_off_ns + costs.task_ns
+    def _link(self, pair: OperatorTree) -> _Link:
+        """What is between two operators, the second of which reads the first."""
+        [producer] = (tree.operator for tree in pair.producers)
+        first, second = self._estimate(producer), self._estimate(pair.operator)
+        if tensor_size(producer.results[0]) > kept_room(self._device):
+            apart = first.time + second.time
+            return _Link.TRAFFIC if self._together(pair).time < apart else _Link.NONE
+        short = first.time < self._device.eus * self._device.costs.min_task_ns
+        return _Link.HAND_OFF if short and self._together(pair).aligned else _Link.NONE
+
+    def _is_sooner(self, tree: OperatorTree) -> bool:
+        """Whether one operator is done sooner than those of a tree ever are, or clearly sooner than
+        they are one after the other, as they read each other.
+        """
+        own = [self._estimate(op) for op in tree.operators()]
+        spread = sum(one.time for one in own) / self._device.eus
+        bound = max(spread, *(one.latency for one in own)) + self._handed_on
+        together = self._together(tree)
+        apart = max(bound, _CLEARLY * self._latency(tree))
+        return together.aligned and together.latency < apart
+
+    def _latency(self, tree: OperatorTree) -> float:
+        """ns until the last operator is done, if each begins when those it reads are handed on."""
+        before = (self._latency(producer) + self._handed_on for producer in tree.producers)
+        return max(before, default=0.0) + self._estimate(tree.operator).latency
+
+    @property
+    def _handed_on(self) -> float:
+        """ns from an operator to one that reads it."""
+        return self._device.costs.hand_off_ns + self._device.costs.task_ns
+
+    def _together(self, tree: OperatorTree) -> _Estimate:
+        """Of what joining all of a tree would make."""
+        if tree.number not in self._estimates:
+            joined, self._orders[tree.number] = tree.joined()
+            self._estimates[tree.number] = self._estimated(joined)
+            joined.erase()
+        return self._estimates[tree.number]
 
     def _estimate(self, operator: ir.Operation) -> _Estimate:
-        """Of what the passes behind this one will make of `operator`."""
         number = self._number(operator)
         if number not in self._estimates:
-            with _finished(operator) as finished, body_of(finished) as body:
-                self._estimates[number] = _estimate(body, self._device, self._precision)
+            self._estimates[number] = self._estimated(operator)
         return self._estimates[number]
+
+    def _estimated(self, operator: ir.Operation) -> _Estimate:
+        """Of what the passes behind this one will make of `operator`."""
+        with _finished(operator) as finished, body_of(finished) as body:
+            return _estimate(body, self._device, self._precision)
 
     def _number(self, operator: ir.Operation) -> int:
         result = operator.results[0]
@@ -216,25 +297,3 @@ def _outermost(op: ir.Operation) -> ir.Operation:
     while op.parent is not None and op.parent.operation.name != "func.func":
         op = op.parent.operation
     return op
-
-
-def _join(producer: ir.Operation, reader: ir.Operation) -> None:
-    """Move the body of `producer` into `reader`, with a stage in between."""
-    first = next(iter(reader.regions[0].blocks[0].operations)).operation
-    [inner] = yielded(producer.regions[0].blocks[0])
-    *body, _ = (view.operation for view in producer.regions[0].blocks[0].operations)
-    for op in body:
-        op.move_before(first)
-    with ir.InsertionPoint(first), reader.location:
-        stage = rtask.StageOp(value=inner, output=inner.type).operation
-    producer.results[0].replace_all_uses_with(stage.results[0])
-    producer.erase()
-
-
-def _joined(producer: ir.Operation, reader: ir.Operation) -> ir.Operation:
-    """In front of `reader`, what `_join` would make of it."""
-    with ir.InsertionPoint(reader):
-        copies = producer.clone(), reader.clone()
-    remap(copies[1], {producer.results[0]: copies[0].results[0]})
-    _join(*copies)
-    return copies[1]

@@ -6,7 +6,7 @@ others; result axes that some stage does not have are never cut, so that nothing
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -14,7 +14,7 @@ import numpy as np
 from rcompiler.device.model import Device
 from rcompiler.roller.choice import efficient, faster
 from rcompiler.roller.construct import decide, eus_of, loop_order, task_tiles
-from rcompiler.roller.cost import TaskCosts
+from rcompiler.roller.cost import TaskCosts, spans
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.nest import Array
@@ -42,31 +42,107 @@ def construct_staged(
 
     eus: as for `construct`. [] if no tile lets the kept tiles fit. Deterministic.
     """
-    model = RegisterModel(last, device, choose_vector_axis(last, device))
-    register = model.candidates()[0]
-    order = loop_order(model, register)
-    tiles = _tiles(model, register, stages)
-    plans = [_StagePlan.of(stage, device) for stage in stages]
-    allowed = sum(plan.kept_bytes(tiles) for plan in plans) <= kept_room(device)
-    if not np.any(allowed):
+    model, eus = _model(last, device), eus_of(device, eus)
+    own = {stage.expr: _model(stage.expr, device) for stage in dict.fromkeys(stages)}
+    chain = _Chain.of(model, model.candidates()[0], stages, own)
+    if not np.any(chain.allowed):
         return []
-    costs = costs_of(model, register, tiles, order)
-    parts = [plan.costs(tiles) for plan in plans]
-    total = _together([costs, *parts])
-    first, scores = efficient(last, device, tiles, total, allowed)
-
-    def made(i: int) -> Decision:
-        own = (plan.decision(tiles[i], part, i) for plan, part in zip(plans, parts, strict=True))
-        found = replace(decide(model, register, order, tiles[i], total, i), stages=tuple(own))
-        return _explained(found, last, plans, device)
-
+    first, scores = efficient(last, device, chain.tiles, chain.costs, chain.allowed)
     least, scores[first] = max(float(scores[first]), 1e-9), np.inf
     second = int(scores.argmin())
     behind = None
     if np.isfinite(scores[second]):
-        behind = made(second).as_runner_up("EU time", float(scores[second]) / least)
-    wider = faster(last, device, total, first, eus_of(device, eus), allowed)
-    return [made(first).compared(behind), *map(made, wider)]
+        behind = chain.decision(second).as_runner_up("EU time", float(scores[second]) / least)
+    wider = faster(last, device, chain.costs, first, eus, chain.allowed)
+    found = [chain.decision(first).compared(behind), *map(chain.decision, wider)]
+    best = float(spans(chain.costs, device, eus)[[first, *wider]].min())
+    return found + _shrunk(chain, stages, own, best, eus)
+
+
+def _shrunk(
+    chain: "_Chain",
+    stages: Sequence[StageExpr],
+    own: Mapping[TensorExpr, RegisterModel],
+    best: float,
+    eus: int,
+) -> list[Decision]:
+    """The decision with smaller register tiles that is clearly faster than `best` ns, if there are
+    EUs without a register tile: at most one (Roller §3.2: small operators).
+
+    What is joined because it would wait for hand-offs is cut into rTasks as short as two of them.
+    """
+    model, found = chain.model, list[Decision]()
+    if eus == 1 or model.expr.unit is not None:
+        return []
+    tiles, hand_off = model.count(chain.register), model.device.costs.hand_off_ns
+    for register in model.candidates():
+        if tiles >= eus:
+            break
+        if model.count(register) <= tiles:  # as few, and slower
+            continue
+        tiles = model.count(register)
+        smaller = _Chain.of(model, register, stages, own, within=True)
+        worth = smaller.allowed & (smaller.costs.ns >= 2 * hand_off)
+        span = np.where(worth, spans(smaller.costs, model.device, eus), np.inf)
+        number = int(span.argmin())
+        if span[number] < 0.9 * best:
+            best = float(span[number])
+            found = [smaller.decision(number)]
+    return found
+
+
+def _model(expr: TensorExpr, device: Device) -> RegisterModel:
+    return RegisterModel(expr, device, choose_vector_axis(expr, device))
+
+
+@dataclass(frozen=True)
+class _Chain:
+    """The stages and the last expression with their register tiles, and all their task tiles.
+
+    costs: of all of it; allowed: whether the kept tiles fit, bool [candidates].
+    """
+
+    model: RegisterModel
+    register: RegisterTile
+    order: tuple[int, ...]
+    plans: "tuple[_StagePlan, ...]"
+    tiles: Array
+    parts: tuple[TaskCosts, ...]
+    costs: TaskCosts
+    allowed: Array
+
+    @staticmethod
+    def of(
+        model: RegisterModel,
+        register: RegisterTile,
+        stages: Sequence[StageExpr],
+        own: Mapping[TensorExpr, RegisterModel],
+        *,
+        within: bool = False,
+    ) -> "_Chain":
+        """own: of the stages. within: whether their register tiles are no longer than `register`,
+        else they are the best ones.
+        """
+        order = loop_order(model, register)
+        tiles = _tiles(model, register, stages)
+        made: dict[StageExpr, tuple[_StagePlan, TaskCosts]] = {}
+        for stage in dict.fromkeys(stages):  # the gates of a cell are alike
+            plan = _StagePlan.of(stage, own[stage.expr], register if within else None)
+            made[stage] = plan, plan.costs(tiles)
+        plans = tuple(made[stage][0] for stage in stages)
+        parts = tuple(made[stage][1] for stage in stages)
+        kept = sum(plan.kept_bytes(tiles) for plan in plans)
+        costs = _together([costs_of(model, register, tiles, order), *parts])
+        allowed = np.broadcast_to(kept <= kept_room(model.device), len(tiles))
+        return _Chain(model, register, order, plans, tiles, parts, costs, allowed)
+
+    def decision(self, number: int) -> Decision:
+        """The tiling of this number."""
+        parts = zip(self.plans, self.parts, strict=True)
+        tile, model = self.tiles[number], self.model
+        own = tuple(plan.decision(tile, costs, number) for plan, costs in parts)
+        found = decide(model, self.register, self.order, tile, self.costs, number)
+        return _explained(replace(found, stages=own), model.expr, self.plans, model.device)
 
 
 def _together(costs: Sequence[TaskCosts]) -> TaskCosts:
@@ -109,10 +185,14 @@ class _StagePlan:
     order: tuple[int, ...]
 
     @staticmethod
-    def of(stage: StageExpr, device: Device) -> "_StagePlan":
-        model = RegisterModel(stage.expr, device, choose_vector_axis(stage.expr, device))
-        register = model.candidates()[0]
-        return _StagePlan(stage, model, register, loop_order(model, register))
+    def of(stage: StageExpr, own: RegisterModel, within: RegisterTile | None) -> "_StagePlan":
+        """With the best register tile that is no longer than `within` of the last expression along
+        the axes that both have, or than any; the best of all if none is.
+        """
+        found = own.candidates()
+        fits = (t for t in found if within is None or _is_within(t, stage.axes, within))
+        chosen = next(fits, found[0])
+        return _StagePlan(stage, own, chosen, loop_order(own, chosen))
 
     def tiles(self, tiles: Array) -> Array:
         """Tiles of this stage, int64 [candidates, its parallel axes], from those of the result."""
@@ -137,6 +217,11 @@ class _StagePlan:
     def decision(self, tile: Array, costs: TaskCosts, number: int) -> Decision:
         [own] = self.tiles(tile[np.newaxis])
         return decide(self.model, self.register, self.order, own, costs, number)
+
+
+def _is_within(tile: RegisterTile, axes: Sequence[int], other: RegisterTile) -> bool:
+    pairs = zip(tile.sizes, axes, strict=True)
+    return all(axis < 0 or size <= other.sizes[axis] for size, axis in pairs)
 
 
 def kept_room(device: Device) -> float:

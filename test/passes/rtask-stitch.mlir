@@ -1,5 +1,6 @@
 // RUN: rc-opt %s -p 'rtask-stitch{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s
 // RUN: rc-opt %s -p 'rtask-stitch{device=%{inputs}/v4-2.json},roller-tile{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s --check-prefix=TILED
+// RUN: rc-opt %s -p 'rtask-stitch{device=h200}' --split-input-file | filecheck %s --check-prefix=WIDE
 
 #left = affine_map<(h, m, n, k) -> (h, m, k)>
 #right = affine_map<(h, m, n, k) -> (h, k, n)>
@@ -324,4 +325,108 @@ func.func @long_gates(%h: tensor<1x1024xf32>, %u: tensor<1024x1024xf32>, %v: ten
   }) {kind = "contraction", sym_name = "third"} : () -> tuple<tensor<1x1024xf32>, tensor<1x1024xf32>>
   %c, %d = builtin.unrealized_conversion_cast %r : tuple<tensor<1x1024xf32>, tensor<1x1024xf32>> to tensor<1x1024xf32>, tensor<1x1024xf32>
   return %c, %d : tensor<1x1024xf32>, tensor<1x1024xf32>
+}
+
+// -----
+
+#left = affine_map<(m, n, k) -> (m, k)>
+#right = affine_map<(m, n, k) -> (k, n)>
+#out = affine_map<(m, n, k) -> (m, n)>
+#same = affine_map<(m, n) -> (m, n)>
+
+// Gates and what they add up from are one operator where a hand-off takes long. Products that wait for no other one are
+// stages in front of those that do, whatever operators they came from.
+// WIDE-LABEL: func.func @cell
+// WIDE:         "rtask.operator"
+// WIDE:         linalg.generic {{.*}} ins(%arg1, %arg3
+// WIDE:         %[[Q:.*]] = "rtask.stage"
+// WIDE:         linalg.generic {{.*}} ins(%arg1, %arg2
+// WIDE:         %[[P:.*]] = "rtask.stage"
+// WIDE:         linalg.generic {{.*}} ins(%{{.*}}, %[[Q]] :
+// WIDE:         %[[S:.*]] = "rtask.stage"
+// WIDE:         linalg.generic {{.*}} ins(%{{.*}}, %[[P]] :
+// WIDE:         %[[R:.*]] = "rtask.stage"
+// WIDE:         linalg.generic {{.*}} ins(%{{.*}}, %[[R]], %[[S]] :
+// WIDE-NOT:     rtask.stage
+// WIDE:         kind = "contraction", sym_name = "last"}
+// WIDE-NOT:     "rtask.operator"
+// WIDE:         return
+func.func @cell(%x: tensor<1x256xf32>, %h: tensor<1x256xf32>, %u0: tensor<256x256xf32>, %u1: tensor<256x256xf32>, %w0: tensor<256x256xf32>, %w1: tensor<256x256xf32>, %w2: tensor<256x256xf32>) -> tensor<1x256xf32> {
+  %p0 = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<1x256xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x256xf32>) -> tensor<1x256xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %u0 : tensor<1x256xf32>, tensor<256x256xf32>) outs(%f : tensor<1x256xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<1x256xf32>
+    "rtask.yield"(%a) : (tensor<1x256xf32>) -> ()
+  }) {kind = "contraction", sym_name = "p0"} : () -> tensor<1x256xf32>
+  %g0 = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<1x256xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x256xf32>) -> tensor<1x256xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w0 : tensor<1x256xf32>, tensor<256x256xf32>) outs(%f : tensor<1x256xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<1x256xf32>
+    %s = linalg.generic {indexing_maps = [#same, #same, #same], iterator_types = ["parallel", "parallel"]} ins(%a, %p0 : tensor<1x256xf32>, tensor<1x256xf32>) outs(%e : tensor<1x256xf32>) {
+    ^bb0(%i0: f32, %i1: f32, %o: f32):
+      %s1 = arith.addf %i0, %i1 : f32
+      linalg.yield %s1 : f32
+    } -> tensor<1x256xf32>
+    "rtask.yield"(%s) : (tensor<1x256xf32>) -> ()
+  }) {kind = "contraction", sym_name = "g0"} : () -> tensor<1x256xf32>
+  %p1 = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<1x256xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x256xf32>) -> tensor<1x256xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%h, %u1 : tensor<1x256xf32>, tensor<256x256xf32>) outs(%f : tensor<1x256xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<1x256xf32>
+    "rtask.yield"(%a) : (tensor<1x256xf32>) -> ()
+  }) {kind = "contraction", sym_name = "p1"} : () -> tensor<1x256xf32>
+  %g1 = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<1x256xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x256xf32>) -> tensor<1x256xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w1 : tensor<1x256xf32>, tensor<256x256xf32>) outs(%f : tensor<1x256xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<1x256xf32>
+    %s = linalg.generic {indexing_maps = [#same, #same, #same], iterator_types = ["parallel", "parallel"]} ins(%a, %p1 : tensor<1x256xf32>, tensor<1x256xf32>) outs(%e : tensor<1x256xf32>) {
+    ^bb0(%i0: f32, %i1: f32, %o: f32):
+      %s1 = arith.addf %i0, %i1 : f32
+      linalg.yield %s1 : f32
+    } -> tensor<1x256xf32>
+    "rtask.yield"(%s) : (tensor<1x256xf32>) -> ()
+  }) {kind = "contraction", sym_name = "g1"} : () -> tensor<1x256xf32>
+  %last = "rtask.operator"() ({
+    %zero = arith.constant 0.0 : f32
+    %e = tensor.empty() : tensor<1x256xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x256xf32>) -> tensor<1x256xf32>
+    %a = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w2 : tensor<1x256xf32>, tensor<256x256xf32>) outs(%f : tensor<1x256xf32>) {
+    ^bb0(%l: f32, %r: f32, %acc: f32):
+      %m = arith.mulf %l, %r : f32
+      %t = arith.addf %acc, %m : f32
+      linalg.yield %t : f32
+    } -> tensor<1x256xf32>
+    %s = linalg.generic {indexing_maps = [#same, #same, #same, #same], iterator_types = ["parallel", "parallel"]} ins(%a, %g0, %g1 : tensor<1x256xf32>, tensor<1x256xf32>, tensor<1x256xf32>) outs(%e : tensor<1x256xf32>) {
+    ^bb0(%i0: f32, %i1: f32, %i2: f32, %o: f32):
+      %s1 = arith.addf %i0, %i1 : f32
+      %s2 = arith.addf %s1, %i2 : f32
+      linalg.yield %s2 : f32
+    } -> tensor<1x256xf32>
+    "rtask.yield"(%s) : (tensor<1x256xf32>) -> ()
+  }) {kind = "contraction", sym_name = "last"} : () -> tensor<1x256xf32>
+  return %last : tensor<1x256xf32>
 }

@@ -9,7 +9,7 @@ from rcompiler.device.cpu import cpu_device
 from rcompiler.passes.roller_tile import tile_operators
 from rcompiler.passes.schedule.schedule_graph import kernel_of
 from rcompiler.rammer.regions import task_boxes
-from rcompiler.roller.policy import POLICIES, decisions
+from rcompiler.roller.policy import POLICIES
 from rcompiler.tools import models
 
 # Padded results, several results, windows, odd shapes, reductions over columns, gathers.
@@ -35,7 +35,7 @@ def test_the_tasks_of_every_kernel_write_each_element_once(name, eus, policy):
     device = cpu_device("v4", eus=eus)
     kernels = 0
     with operators_of(models.build(name, **MODELS[name]), device) as module:
-        tile_operators(module.operation, lambda b: decisions(b.expression(), device, policy))
+        tile_operators(module.operation, lambda body: body.construct(device, policy))
         for view in module.body.operations:
             if view.operation.name == "rtask.kernel":
                 kernel = kernel_of(view.operation)

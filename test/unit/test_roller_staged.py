@@ -116,3 +116,30 @@ def test_the_explanation_counts_all_stages():
     assert why.saturation == pytest.approx(operations / first.estimated_ns / 192, abs=1e-3)
     own = first.stages[0].explanation
     assert dict(why.parts_ns)["compute"] > dict(own.parts_ns)["compute"]
+
+
+def gates(count: int, width: int) -> tuple[list[StageExpr], TensorExpr]:
+    """Products of one row with square matrices, all of which the last one adds to its own."""
+    own = product(1, 1, width, width, False, True)
+    return [StageExpr(own, (0, 1, 2))] * count, product(1, 1, width, width, False, False)
+
+
+def test_short_operators_are_cut_into_smaller_register_tiles_for_many_eus():
+    """One row of 256: the register tile that is best has all of it, and so would the one rTask."""
+    gpu = GPUS["h200"]
+    stages, last = gates(3, 256)
+    first, *_, small = construct_staged(stages, last, gpu)
+    assert first.register_tile == first.tile == (1, 1, 256) and first.tasks == 1
+    assert small.tasks > 1 and small.register_tile[2] < 256
+    # what a task waits for is worth two hand-offs at least
+    assert small.estimated_ns >= 2 * gpu.costs.hand_off_ns
+    assert small.estimated_ns < first.estimated_ns
+    for stage in small.stages:
+        assert stage.tile == small.tile and stage.register_tile[2] <= small.register_tile[2]
+    assert construct_staged(stages, last, gpu, eus=1) == [first]
+
+
+def test_register_tiles_stay_where_there_are_enough_of_them():
+    stages, last = attention(12, 512, 64)
+    sizes = {d.register_tile for d in construct_staged(stages, last, device(4))}
+    assert len(sizes) == 1

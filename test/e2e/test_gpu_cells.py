@@ -1,0 +1,117 @@
+"""Recurrent cells as one operator on the emulated GPU: gates side by side in a block."""
+
+import re
+from dataclasses import replace
+from functools import cache, partial
+
+import numpy as np
+import pytest
+from gpu_networks import ARCHITECTURES, compiled
+from onnx import ModelProto
+
+from rcompiler.compilation import Compilation
+from rcompiler.device.gpu import GPUS
+from rcompiler.device.model import Costs
+from rcompiler.emulator.driver import EmulatedDriver
+from rcompiler.emulator.faults import EmulationFault
+from rcompiler.options import CompileOptions
+from rcompiler.runtime import tables
+from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.gpu.executable import GpuExecutable
+from rcompiler.tools._data import random_inputs
+from rcompiler.tools._reference import compare, reference
+from rcompiler.tools.models.graph import Graph
+
+WIDTH, GATES = 256, 3
+# What EUs tell each other takes longer than the products of a cell do.
+DEAR = Costs(
+    task_ns=1.0,
+    hand_off_ns=2000.0,
+    barrier_ns=4000.0,
+    launch_ns=5.0,
+    min_task_ns=1000.0,
+    step_ns=1.0,
+)
+
+
+def cell() -> ModelProto:
+    """Three gates, each of the sum of two products, of which a state is made."""
+    g = Graph("cell", 6)
+    x, h = g.input("x", (1, WIDTH)), g.input("h", (1, WIDTH))
+    products = [
+        (g.matmul(x, WIDTH, name=f"x{k}"), g.matmul(h, WIDTH, name=f"h{k}")) for k in range(GATES)
+    ]
+    first, second, third = (g.op("Add", *pair) for pair in products)
+    state = g.op("Mul", g.op("Sigmoid", first), g.op("Tanh", second))
+    return g.model(output=(g.op("Mul", g.op("Tanh", state), g.op("Sigmoid", third)), (1, WIDTH)))
+
+
+@cache
+def joined() -> Artifact:
+    target, _ = ARCHITECTURES["sm_80"]
+    device = replace(GPUS["emulated"], name="dear", costs=DEAR)
+    options = CompileOptions(target)
+    [found] = Compilation(options, device, None).from_onnx(cell(), None, None, device, [options])
+    return found
+
+
+@cache
+def expected() -> tuple[dict[str, np.ndarray], bytes]:
+    """Inputs, and the bits of the operators apart, which are right."""
+    artifact = compiled(cell(), ["rammer"])["rammer"]
+    assert "rtask.stage" not in artifact.stages["rtask"]
+    feeds = random_inputs(artifact.inputs, 0)
+    [found], [want] = on_device(artifact)(**feeds), reference(cell(), feeds)[1]
+    assert compare(found, want).right
+    return feeds, found.tobytes()
+
+
+def on_device(artifact: Artifact, seed: int | None = None) -> GpuExecutable:
+    """seed: of a hostile order of blocks, None: all together."""
+    hostile = {} if seed is None else {"interleave": True, "seed": seed}
+    device = partial(EmulatedDriver, capability=(8, 0), multiprocessors=4, **hostile)
+    return GpuExecutable(artifact, device)
+
+
+def kernel(text: str) -> tuple[int, int]:
+    """Where the one rKernel of a PTX module stands."""
+    [start] = [match.start() for match in re.finditer(r"^\.func k_", text, re.MULTILINE)]
+    return start, text.index("\n}", start)
+
+
+def barriers() -> list[tuple[int, int]]:
+    """Where those of the rKernel stand."""
+    text = joined().image.ptx.decode()
+    return [m.span() for m in re.compile(r"\tbar\.sync[^;]*;\n").finditer(text, *kernel(text))]
+
+
+def test_a_cell_is_one_operator_on_all_eus():
+    artifact = joined()
+    assert artifact.stages["rtask"].count('"rtask.operator"') == 1
+    assert artifact.stages["rtask"].count('"rtask.stage"') == 2 * GATES - 1
+    [program] = artifact.programs
+    for stream in program.streams:
+        assert [op for _, op, _ in tables.instructions(stream)].count(tables.RUN) == 1
+
+
+@pytest.mark.parametrize("seed", [None, *range(5)])
+def test_its_bits_are_those_of_the_operators_apart_in_any_order(seed: int | None):
+    feeds, bits = expected()
+    assert on_device(joined(), seed)(**feeds)[0].tobytes() == bits
+
+
+def test_stages_meet_once_for_each_level():
+    """Behind the task before, behind the products of the state, and behind the gates."""
+    assert len(barriers()) == 3
+
+
+def test_the_state_waits_for_the_gates():
+    """The barrier in front of it. That in front of the gates is idle here: which threads compute
+    the products that a gate reads compute the gate, too.
+    """
+    text, (start, end) = joined().image.ptx.decode(), barriers()[-1]
+    image = replace(joined().image, ptx=(text[:start] + text[end:]).encode())
+    model = on_device(replace(joined(), image=image), 0)
+    with pytest.raises(EmulationFault) as caught:
+        model(**expected()[0])
+    assert caught.value.kind in ("shared-race", "uninitialised-read")
