@@ -24,6 +24,7 @@ TURNS = (1, 2, 4)  # places of one line's values: a loop takes as many iteration
 SLACK = 16  # the arena may become larger by one part in so many
 SHORT = 1 << 12  # programs of so many words are left alone: they stay in the nearest cache
 WORTH = 4  # and those that loops make less than so many times shorter
+SOME = 32  # EUs, of whose programs the size is computed to choose a plan
 _FAR = np.iinfo(np.int64).max  # no block starts here
 
 _Key = tuple[int, int, int]  # queue, line, operand: what writes a value in each iteration
@@ -85,11 +86,12 @@ class Regular:
         does.
         """
         limit = found[1] + found[1] // SLACK
-        shortest = (self._size(found), found[1])
+        shortest, tried = (self._size(found), found[1]), [found]
         for order in self._packing.orders():
             plan = self._plan(order, limit)
-            if plan is None:
+            if plan is None or plan in tried:
                 continue
+            tried.append(plan)
             size = self._size(plan), plan[1]
             if size < shortest:
                 found, shortest = plan, size
@@ -210,12 +212,12 @@ class Regular:
         return program_lines(program, kernels, place)
 
     def _size(self, plan: Plan) -> int:
-        """Of all programs with their loops rolled."""
-        return sum(
-            size_of(roll(lines))
-            for program in self._programs
-            for lines in self._lines(program, plan[0])
-        )
+        """Of all programs with their loops rolled; of many EUs, which do much the same, some."""
+        size = 0
+        for program in self._programs:
+            lines = self._lines(program, plan[0])
+            size += sum(size_of(roll(own)) for own in lines[:: max(1, program.eus // SOME)])
+        return size
 
 
 def _follows(family: _Family, first: dict[tuple[_Key, _Index, int], int]) -> list[int]:

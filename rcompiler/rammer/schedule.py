@@ -30,6 +30,7 @@ POLICIES = {
 }
 _MEETING = ("base", "wave", "bsp")  # those whose EUs never wait for a single other one
 WORTH = 0.8  # part of the temp arena that checkpoints must make do with to be kept
+CACHED = 1 << 20  # bytes of a temp arena that caches hold anyway
 
 
 def policies(costs: Costs) -> tuple[str, ...]:
@@ -85,6 +86,8 @@ def _planned(
 ) -> tuple[tuple[Program, ...], MemoryPlan]:
     """Programs with their bytes; with checkpoints if those save enough of them."""
     free = plan_memory(graph, programs)
+    if free[1].peak <= CACHED:
+        return free
     in_step = paced(programs, graph, costs)
     if in_step == [*programs]:
         return free

@@ -7,6 +7,7 @@ from rammer_cases import chain, hand_made, kernel, random_graph
 
 from rcompiler.device.model import Costs
 from rcompiler.rammer import pace
+from rcompiler.rammer import schedule as rammer_schedule
 from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.pace import paced
 from rcompiler.rammer.plan_memory import plan_memory
@@ -123,8 +124,19 @@ def test_programs_with_checkpoints_are_right(policy, eus, monkeypatch):
     assert (changed > 0) == (eus > 1)
 
 
+@pytest.mark.parametrize("cached", [True, False])
+def test_an_arena_that_caches_hold_needs_no_checkpoints(cached, monkeypatch):
+    monkeypatch.setattr(pace, "STRETCH", 30)
+    if not cached:
+        monkeypatch.setattr(rammer_schedule, "CACHED", 0)
+    found = [schedule(random_graph(random.Random(seed), 60), 4, COSTS) for seed in range(10)]
+    queues = [queue for s in found for program in s.programs for queue in program.queues]
+    assert any("checkpoint" in word for queue in queues for word in told(queue)) is not cached
+
+
 def test_checkpoints_are_kept_where_they_save_memory(monkeypatch):
     monkeypatch.setattr(pace, "STRETCH", 30)
+    monkeypatch.setattr(rammer_schedule, "CACHED", 0)
     kept = 0
     for seed in range(30):
         graph = random_graph(random.Random(seed), 60)
