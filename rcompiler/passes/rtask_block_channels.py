@@ -73,10 +73,16 @@ class _Walk:
     def run(self, block: ir.Block) -> None:
         for view in list(block.operations):
             op = view.operation
+            # nothing is blocked before the first convolution
+            if not self.layouts.blocked and not self._may_begin(op):
+                continue
             with ir.InsertionPoint(op), op.location:
                 if not self._rewrite(op):
                     self.layouts.use_plain(op)
         erase_dead(block)
+
+    def _may_begin(self, op: ir.Operation) -> bool:
+        return op.name == "linalg.generic" and self.rules.windows(op)
 
     def _rewrite(self, op: ir.Operation) -> bool:
         """Make the blocked form of `op`; False: it stays as it is."""

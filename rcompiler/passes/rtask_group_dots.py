@@ -73,6 +73,8 @@ class _Product:
 
 def _product(old: Generic) -> _Product | None:
     """`old` as a product to group, if it is one."""
+    if element_of(old.op.operands[0]) not in SUMS:
+        return None
     if not is_multiply_add(old) or not old.reduction_dims:
         return None
     element, other, sums = (element_of(v) for v in old.op.operands)

@@ -67,14 +67,13 @@ class RTaskMergeSiblings(Pass):
 
 def _merge_in(block: ir.Block, profit: Profit) -> None:
     products = RowProducts()
-    siblings = (_sibling(products.of(view.operation)) for view in block.operations)
+    siblings = (_sibling(products.of(view.operation), profit) for view in block.operations)
     found = [s for s in siblings if s is not None]
     parts: list[Parts] = []
     for numbers in groups((n, (s.rows_of, s.form)) for n, s in enumerate(found)):
         members: list[RowProduct] = []
         for sibling in (found[n] for n in numbers):
-            again = any(s.weights == sibling.weights for s in members)
-            if again or not profit.narrow(sibling.product):
+            if any(s.weights == sibling.weights for s in members):
                 continue
             if alike(found[numbers[0]].generic.block, sibling.generic.block):
                 members.append(sibling)
@@ -85,9 +84,11 @@ def _merge_in(block: ir.Block, profit: Profit) -> None:
         erase_dead(block)
 
 
-def _sibling(found: RowProduct | None) -> RowProduct | None:
+def _sibling(found: RowProduct | None, profit: Profit) -> RowProduct | None:
     """The product, if it may be merged with others."""
-    if found is None or not _parts_in_loops(found.generic.op.results[0]):
+    if found is None or not profit.narrow(found.product):
+        return None
+    if not _parts_in_loops(found.generic.op.results[0]):
         return None
     return found
 

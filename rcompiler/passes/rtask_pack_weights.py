@@ -21,6 +21,7 @@ no multiple of lanes, or rows of a few vectors (the values of attention), which 
 from __future__ import annotations
 
 import math
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -60,15 +61,26 @@ class RTaskPackWeights(Pass):
         if self.lanes < 1:
             raise PassFailure(module, f"lanes must be at least 1, not {self.lanes}")
         packed: dict[tuple, ir.Value] = {}
+        known: dict[Hashable, list[_Candidate]] = {}
         for view in module.regions[0].blocks[0].operations:
             if view.operation.name != "func.func" or not view.operation.regions[0].blocks:
                 continue
             for inner in list(view.operation.regions[0].blocks[0].operations):
                 if inner.operation.name == "linalg.generic":
-                    self._rewrite(Generic(inner.operation), packed)
+                    self._rewrite(Generic(inner.operation), packed, known)
 
-    def _rewrite(self, old: Generic, packed: dict[tuple, ir.Value]) -> None:
-        weights = self._weights(old)
+    def _rewrite(
+        self,
+        old: Generic,
+        packed: dict[tuple, ir.Value],
+        known: dict[Hashable, list[_Candidate]],
+    ) -> None:
+        """known: candidates by what products have in common."""
+        attributes, types = old.op.attributes, (v.type for v in old.operands)
+        form = attributes["indexing_maps"], attributes["iterator_types"], *types
+        if form not in known:
+            known[form] = list(self._candidates(old))
+        weights = self._weights(old, known[form]) if known[form] else None
         if weights is None:
             return
         value, reads = _uncopied(old.inputs[weights], list(old.maps[weights].results))
@@ -111,12 +123,23 @@ class RTaskPackWeights(Pass):
         read = [panel if i == column else reads[i] for i in order]
         return affine_map(dims, [*read, lane])
 
-    def _weights(self, old: Generic) -> int | None:
+    def _weights(self, old: Generic, candidates: Sequence[_Candidate]) -> int | None:
         """Number of the operand to pack, if `old` is a product that has one."""
-        if not is_multiply_add(old) or not old.reduction_dims:
+        if not is_multiply_add(old):
             return None
+        for found in candidates:
+            value = old.inputs[found.number]
+            pays = found.whole and _pays(value, found.rows, found.few)
+            if is_constant(value) or pays:
+                return found.number
+        return None
+
+    def _candidates(self, old: Generic) -> Iterator[_Candidate]:
+        """Operands that may be packed, if `old` is a product."""
+        if not old.reduction_dims or len(old.inputs) != 2 or old.outputs != 1:
+            return
         if not self.halves and element_of(old.inputs[0]) in ("f16", "bf16"):
-            return None
+            return
         for weights, other in ((1, 0), (0, 1)):
             dims = [dim_of(e) for e in old.maps[weights].results]
             outer = [dim_of(e) for e in old.maps[other].results]
@@ -132,10 +155,19 @@ class RTaskPackWeights(Pass):
                 continue
             rows = math.prod(old.sizes[d] for d in result if d not in dims)
             few = dims[-1] == column and columns <= _FEW_VECTORS * self.lanes
-            pays = _pays(value, rows, few) and columns % self.lanes == 0
-            if is_constant(value) or pays:
-                return weights
-        return None
+            yield _Candidate(weights, rows, few, columns % self.lanes == 0)
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """Operand `number` of a product, whose panels `rows` rows read. few: its columns lie side by
+    side in a few vectors; whole: they fill whole panels.
+    """
+
+    number: int
+    rows: int
+    few: bool
+    whole: bool
 
 
 def _pays(value: ir.Value, rows: int, few: bool) -> bool:

@@ -57,7 +57,9 @@ def _visit(
     known: dict[tuple[TensorExpr, int], int],
     whole: set[Hashable],
 ) -> None:
-    """known: parts of products; whole: what products that have one have in common."""
+    """known: parts of products; whole: what products that have one have in common, and ops without
+    a sum.
+    """
     if op.name != "linalg.generic":
         return
     attributes = op.attributes
@@ -65,6 +67,9 @@ def _visit(
     if form in whole:
         return
     old = Generic(op)
+    if not old.reduction_dims:
+        whole.add(form)
+        return
     dim = _outermost(old)
     if dim is None:
         return
@@ -79,7 +84,7 @@ def _visit(
 
 def _outermost(old: Generic) -> int | None:
     """The outermost reduction dim of a product, if it is a dim of both factors and can be cut."""
-    if not old.reduction_dims or not is_multiply_add(old):
+    if not is_multiply_add(old):
         return None
     if element_of(old.inits[0]) not in _SUMS or all(map(is_constant, old.inputs)):
         return None

@@ -32,7 +32,7 @@ from rcompiler.dialects import rtask
 from rcompiler.options import Roots
 from rcompiler.passes import Pass
 from rcompiler.passes.constants.fold import MOST_BYTES
-from rcompiler.passes.ir.linalg_form import extent_of, is_constant
+from rcompiler.passes.ir.linalg_form import Windows, extent_of, is_constant
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import bytes_of, erase_dead
 from rcompiler.passes.winograd.filter_form import SlidingFilter, sliding_filter
@@ -65,7 +65,8 @@ class RTaskWinograd(Pass):
 
     def _rewrite(self, block: ir.Block, device: Device) -> None:
         generics = (v.operation for v in block.operations if v.operation.name == "linalg.generic")
-        forms = [form for form in map(sliding_filter, generics) if form is not None]
+        slides = filter(Windows(), generics)
+        forms = [form for form in map(sliding_filter, slides) if form is not None]
         forms = [form for form in forms if _applies(form)]
         chooser = RootChooser(device, is_cold(device, _weight_bytes(block, forms)))
         for form in forms:

@@ -11,6 +11,7 @@ from rcompiler.kernelgen.region import Generic, integers, shape_of
 from rcompiler.passes.blocking.blocked import Layouts
 from rcompiler.passes.ir.linalg_form import (
     Convolution,
+    Windows,
     channel_dim,
     convolution,
     depthwise_operand,
@@ -35,6 +36,7 @@ class Rules:
     def __init__(self, layouts: Layouts) -> None:
         self.layouts = layouts
         self.lanes = layouts.lanes
+        self.windows = Windows()
 
     # -- generics ----------------------------------------------------------------------------
     def seed(self, op: ir.Operation) -> Convolution | None:

@@ -259,7 +259,8 @@ def _used_keys(module: ir.Operation) -> set[str]:
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == "arith.constant":
             used.update(_KEY.findall(str(op.attributes["value"])))
-        return ir.WalkResult.ADVANCE
+        # the body of a linalg.generic has scalars only
+        return ir.WalkResult.SKIP if op.name == "linalg.generic" else ir.WalkResult.ADVANCE
 
     module.walk(visit, ir.WalkOrder.PRE_ORDER)
     return used

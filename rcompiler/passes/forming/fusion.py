@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from itertools import islice
 
 from torch_mlir import ir
 
+from rcompiler.dialects.uses import tensors_used
 from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.forms import Forms
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import contiguous_offset
 from rcompiler.passes.forming.mapping import TABLE, Mapping, Verdict
-from rcompiler.passes.ir.linalg_form import operations
 from rcompiler.passes.ir.tensor_ir import defining
 
 FREE = ("tensor.empty", "linalg.fill")
@@ -59,12 +61,14 @@ class Fusion:
         # by results: an op whose operands change is not found in a dict any more
         self._computed: dict[ir.Value, Group] = {}
         self._generics: dict[ir.Value, Generic] = {}
+        self._forms = Forms()
 
     def generic(self, op: ir.Operation) -> Generic:
         result = op.results[0]
-        if result not in self._generics:
-            self._generics[result] = Generic(op)
-        return self._generics[result]
+        found = self._generics.get(result)
+        if found is None:
+            found = self._generics[result] = self._forms.of(op)
+        return found
 
     def run(self) -> list[Group]:
         """The groups in an order in which every group follows its producers (that of their last
@@ -383,10 +387,9 @@ def contiguous_lanes(consumer: Generic, operand: int, copy: Generic) -> bool:
 def _tensor_operands(op: ir.Operation) -> list[ir.Value]:
     """Tensor values that `op` or its regions use from outside."""
     found = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
-    for inner in operations(op):
-        for value in inner.operands:
-            if isinstance(value.type, ir.RankedTensorType) and value not in found:
-                found.append(value)
+    for value in islice(tensors_used(op), len(found), None):
+        if value not in found:
+            found.append(value)
     return found
 
 

@@ -45,6 +45,19 @@ def has_windows(generic: Generic) -> bool:
     return not all(map_.is_projected_permutation for map_ in generic.maps)
 
 
+class Windows:
+    """`has_windows` of many ops, of which large models have few kinds."""
+
+    def __init__(self) -> None:
+        self._known: dict[ir.Attribute, bool] = {}
+
+    def __call__(self, op: ir.Operation) -> bool:
+        maps = op.attributes["indexing_maps"]
+        if maps not in self._known:
+            self._known[maps] = has_windows(Generic(op))
+        return self._known[maps]
+
+
 def is_multiply_add(generic: Generic) -> bool:
     """Body exactly ``out + a * b`` of the two inputs, in floats or (widened) integers."""
     # Counted first, which costs least: most bodies of a large model are one op.

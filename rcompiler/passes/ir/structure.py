@@ -6,6 +6,28 @@ from collections.abc import Hashable, Sequence
 
 from torch_mlir import ir
 
+# Ops whose results have the type of the first operand, or of one whose type is known as well.
+_ALIKE = frozenset(
+    f"{dialect}.{name}"
+    for dialect, names in {
+        "arith": (
+            "addf",
+            "divf",
+            "maximumf",
+            "maxnumf",
+            "minimumf",
+            "minnumf",
+            "mulf",
+            "negf",
+            "subf",
+        ),
+        "math": ("erf", "exp", "exp2", "log", "rsqrt", "sqrt", "tanh"),
+        "linalg": ("fill", "generic"),
+        "rtask": ("stage",),
+    }.items()
+    for name in names
+)
+
 
 def structure(operator: ir.Operation) -> Hashable:
     """Equal for operators of one kind with equal bodies: the same ops in the same order, with the
@@ -15,8 +37,13 @@ def structure(operator: ir.Operation) -> Hashable:
     have equal texts (`roller_tile.Body.signature`), so it is enough to print one of them. A key is
     only good in the context that the operator lives in.
     """
-    found: list[Hashable] = [operator.attributes["kind"]]
-    _append(operator.regions, found, {})
+    return operator.attributes["kind"], body_structure(operator.regions)
+
+
+def body_structure(regions: Sequence[ir.Region]) -> Hashable:
+    """The same of what some regions hold."""
+    found: list[Hashable] = []
+    _append(regions, found, {})
     return tuple(found)
 
 
@@ -34,17 +61,22 @@ def _append(
                 add(value.type)
             for view in block.operations:
                 op = view.operation
-                operands, results, inner = list(op.operands), list(op.results), op.regions
-                add(op.name)
+                name, operands, results, inner = op.name, list(op.operands), op.results, op.regions
+                add(name)
                 add(tuple(op.attributes.items()))
                 add((len(operands), len(inner), len(results)))
                 for value in operands:
-                    if value not in numbers:  # a captured one
-                        numbers[value] = len(numbers)
+                    number = numbers.get(value)
+                    if number is None:  # a captured one
+                        number = numbers[value] = len(numbers)
                         add(value.type)
-                    add(numbers[value])
+                    add(number)
                 if len(inner):
                     _append(inner, found, numbers)
-                for value in results:
-                    numbers[value] = len(numbers)
-                    add(value.type)
+                if name in _ALIKE:
+                    for value in results:
+                        numbers[value] = len(numbers)
+                else:
+                    for value in results:
+                        numbers[value] = len(numbers)
+                        add(value.type)

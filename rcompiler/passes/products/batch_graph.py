@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import shape_of
-from rcompiler.passes.ir.linalg_form import alike, dim_of, operations
+from rcompiler.passes.ir.linalg_form import dim_of, operations
+from rcompiler.passes.ir.structure import body_structure
 from rcompiler.passes.ir.tensor_ir import defining
 from rcompiler.passes.products.batch_choice import worth
 from rcompiler.passes.products.batches import Factor, Graph, batches
@@ -70,7 +71,7 @@ class _Nodes:
     def __init__(self, ops: Sequence[ir.Operation], numbers: Mapping[ir.Value, int]) -> None:
         self._numbers = numbers
         self._reads = [self._of(_operands(op)) for op in ops]
-        self._bodies: list[RowProduct] = []
+        self._bodies: dict[Hashable, int] = {}
         self._kinds: dict[int, Hashable] = {}
 
     def graph(self, parts: Mapping[int, Sequence[Part]]) -> Graph:
@@ -96,12 +97,9 @@ class _Nodes:
         return self._kinds[node]
 
     def _body(self, product: RowProduct) -> int:
-        """A number that is equal for equal bodies."""
-        for number, known in enumerate(self._bodies):
-            if alike(known.generic.block, product.generic.block):
-                return number
-        self._bodies.append(product)
-        return len(self._bodies) - 1
+        """A number that is equal for equal bodies, which use nothing but their arguments."""
+        key = body_structure(product.generic.op.regions)
+        return self._bodies.setdefault(key, len(self._bodies))
 
     def _of(self, values: Iterable[ir.Value]) -> tuple[int, ...]:
         numbers = (self._numbers.get(value) for value in values)
