@@ -75,13 +75,11 @@ class _Estimate:
     """ns; infinite if the stages cannot be kept.
 
     time: of all rTasks, one after the other. latency: until all are done, and all EUs know, if the
-    operator has the device for itself. aligned: a tile of the result needs the same tile of every
-    stage, so that no axis has to stay whole for one.
+    operator has the device for itself.
     """
 
     time: float
     latency: float
-    aligned: bool = True
 
 
 @dataclass(frozen=True)
@@ -189,12 +187,12 @@ class _Stitcher:
     def _link(self, pair: OperatorTree) -> _Link:
         """What is between two operators, the second of which reads the first."""
         [producer] = (tree.operator for tree in pair.producers)
-        first, second = self._estimate(producer), self._estimate(pair.operator)
+        first = self._estimate(producer).time
         if tensor_size(producer.results[0]) > kept_room(self._device):
-            apart = first.time + second.time
+            apart = first + self._estimate(pair.operator).time
             return _Link.TRAFFIC if self._together(pair).time < apart else _Link.NONE
-        short = first.time < self._device.eus * self._device.costs.min_task_ns
-        return _Link.HAND_OFF if short and self._together(pair).aligned else _Link.NONE
+        short = first < self._device.eus * self._device.costs.min_task_ns
+        return _Link.HAND_OFF if short and _aligned(pair) else _Link.NONE
 
     def _is_sooner(self, tree: OperatorTree) -> bool:
         """Whether one operator is done sooner than those of a tree ever are, or clearly sooner than
@@ -203,9 +201,8 @@ class _Stitcher:
         own = [self._estimate(op) for op in tree.operators()]
         spread = sum(one.time for one in own) / self._device.eus
         bound = max(spread, *(one.latency for one in own)) + self._handed_on
-        together = self._together(tree)
         apart = max(bound, _CLEARLY * self._latency(tree))
-        return together.aligned and together.latency < apart
+        return self._together(tree).latency < apart
 
     def _latency(self, tree: OperatorTree) -> float:
         """ns until the last operator is done, if each begins when those it reads are handed on."""
@@ -259,6 +256,22 @@ def _finished(operator: ir.Operation) -> Iterator[ir.Operation]:
         copy.erase()
 
 
+def _aligned(pair: OperatorTree) -> bool:
+    """Whether a tile of the result needs the same tile of every stage of both as one, so that no
+    axis has to stay whole for one.
+    """
+    joined, _ = pair.joined()
+    try:
+        with _finished(joined) as finished, body_of(finished) as body:
+            return body.stages_fit and all(
+                axis >= 0 or size == 1
+                for stage in body.stages
+                for axis, size in zip(stage.axes, shape_of(stage.op.results[0]), strict=True)
+            )
+    finally:
+        joined.erase()
+
+
 def _estimate(body: Body, device: Device, precision: Precision) -> _Estimate:
     found = body.construct(device, precision=precision) if body.stages_fit else []
     if not found:
@@ -268,12 +281,7 @@ def _estimate(body: Body, device: Device, precision: Precision) -> _Estimate:
         + (device.costs.hand_off_ns if min(d.tasks, device.eus) > 1 else 0.0)
         for d in found
     )
-    aligned = all(
-        axis >= 0 or size == 1
-        for stage in body.stages
-        for axis, size in zip(stage.axes, shape_of(stage.op.results[0]), strict=True)
-    )
-    return _Estimate(found[0].estimated_ns * found[0].tasks, min(latencies), aligned)
+    return _Estimate(found[0].estimated_ns * found[0].tasks, min(latencies))
 
 
 def _reduces(op: ir.Operation) -> bool:

@@ -8,6 +8,7 @@ others; result axes that some stage does not have are never cut, so that nothing
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -42,7 +43,15 @@ def construct_staged(
 
     eus: as for `construct`. [] if no tile lets the kept tiles fit. Deterministic.
     """
-    model, eus = _model(last, device), eus_of(device, eus)
+    return _constructed(tuple(stages), last, device, eus_of(device, eus))[:]
+
+
+@lru_cache(maxsize=128)
+def _constructed(
+    stages: tuple[StageExpr, ...], last: TensorExpr, device: Device, eus: int
+) -> list[Decision]:
+    """Kept, since what one pass constructs to see whether operators join, the next one tiles."""
+    model = _model(last, device)
     own = {stage.expr: _model(stage.expr, device) for stage in dict.fromkeys(stages)}
     chain = _Chain.of(model, model.candidates()[0], stages, own)
     if not np.any(chain.allowed):
