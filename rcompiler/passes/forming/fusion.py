@@ -62,6 +62,8 @@ class Fusion:
         self._computed: dict[ir.Value, Group] = {}
         self._generics: dict[ir.Value, Generic] = {}
         self._forms = Forms()
+        results = ((op.results, k) for k, op in enumerate(self._ops))
+        self._position = {found[0]: k for found, k in results if len(found)}
 
     def generic(self, op: ir.Operation) -> Generic:
         result = op.results[0]
@@ -85,6 +87,7 @@ class Fusion:
                 group = Group([], mapping)
                 self.groups.append(group)
             self._add(group, op)
+        self.groups = [group for group in self.groups if group.ops]  # not absorbed by another
         self._lone_slices()
         self._sink_views()
         position = {view.operation: k for k, view in enumerate(self._block.operations)}
@@ -208,7 +211,32 @@ class Fusion:
                 continue
             weight = 2 if group.mapping is Mapping.MANY_TO_MANY else 1
             candidates.append((weight, group))
-        return max(candidates, key=lambda c: c[0])[1] if candidates else None
+        if not candidates:
+            return None
+        chosen = max(candidates, key=lambda c: c[0])[1]
+        if chosen.mapping is Mapping.ONE_TO_ONE:
+            for _, other in candidates:
+                if other is not chosen and self._is_prologue(other):
+                    self._absorb(chosen, other)
+        return chosen
+
+    def _is_prologue(self, group: Group) -> bool:
+        """Whether it computes element by element what only the op that reads it needs."""
+        return group.mapping is Mapping.ONE_TO_ONE and all(
+            _used_once(op.results[0]) for op in group.ops if op not in group.borrowed
+        )
+
+    def _absorb(self, group: Group, other: Group) -> None:
+        """Add all of another open group: what only one op needs makes no cycle with it."""
+        if len(group.ops) + len(other.ops) >= MOST_OPS:
+            return
+        for op in other.ops:
+            if op not in other.borrowed:
+                self._belongs(op, group)
+        ops = {self._position[op.results[0]]: op for op in (*group.ops, *other.ops)}
+        group.ops = [ops[position] for position in sorted(ops)]
+        group.borrowed += [op for op in other.borrowed if op not in group.borrowed]
+        other.ops, other.borrowed = [], []
 
     def _depends_otherwise(self, value: ir.Value) -> bool:
         """A value of the group is one only through a slice or reshape that a join would not take
