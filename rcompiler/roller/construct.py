@@ -12,7 +12,7 @@ EUs. An operator with fewer register tiles than EUs gets smaller ones there: it 
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -242,13 +242,7 @@ def _shrunk(
     device, found = model.device, []
     if eus == 1 or plan.costs.ns[0] < device.costs.min_task_ns or model.expr.unit is not None:
         return []
-    tiles = model.count(plan.register)
-    for register in model.candidates():
-        if tiles >= eus:
-            break
-        if model.count(register) <= tiles:  # as few, and slower
-            continue
-        tiles = model.count(register)
+    for register in smaller_registers(model, plan.register, eus):
         smaller = _plan(model, register)
         worth = smaller.costs.ns >= WORTH * device.costs.hand_off_ns
         span = np.where(worth, spans(smaller.costs, device, eus), np.inf)
@@ -257,6 +251,19 @@ def _shrunk(
             best = float(span[number])
             found = [(_decided(model, smaller, number), best)]
     return found
+
+
+def smaller_registers(
+    model: RegisterModel, register: RegisterTile, eus: int
+) -> Iterator[RegisterTile]:
+    """Register tiles of which there are ever more, the best first, until all EUs have one."""
+    tiles = model.count(register)
+    for smaller in model.candidates():
+        if tiles >= eus:
+            return
+        if model.count(smaller) > tiles:  # else as few, and slower
+            tiles = model.count(smaller)
+            yield smaller
 
 
 def _decided(model: RegisterModel, plan: _Plan, i: int) -> Decision:

@@ -14,7 +14,13 @@ import numpy as np
 
 from rcompiler.device.model import Device
 from rcompiler.roller.choice import efficient, faster
-from rcompiler.roller.construct import decide, eus_of, loop_order, task_tiles
+from rcompiler.roller.construct import (
+    decide,
+    eus_of,
+    loop_order,
+    smaller_registers,
+    task_tiles,
+)
 from rcompiler.roller.cost import TaskCosts, spans
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
@@ -83,15 +89,10 @@ def _shrunk(
     model, found = chain.model, list[Decision]()
     if eus == 1 or model.expr.unit is not None:
         return []
-    tiles, hand_off = model.count(chain.register), model.device.costs.hand_off_ns
-    for register in model.candidates():
-        if tiles >= eus:
-            break
-        if model.count(register) <= tiles:  # as few, and slower
-            continue
-        tiles = model.count(register)
+    least = 2 * model.device.costs.hand_off_ns
+    for register in smaller_registers(model, chain.register, eus):
         smaller = _Chain.of(model, register, stages, own, within=True)
-        worth = smaller.allowed & (smaller.costs.ns >= 2 * hand_off)
+        worth = smaller.allowed & (smaller.costs.ns >= least)
         span = np.where(worth, spans(smaller.costs, model.device, eus), np.inf)
         number = int(span.argmin())
         if span[number] < 0.9 * best:

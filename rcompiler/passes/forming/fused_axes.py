@@ -8,7 +8,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import Generic, dims_of, shape_of, yielded
-from rcompiler.passes.forming.fusion import RESHAPES
+from rcompiler.passes.forming.views import RESHAPES
 from rcompiler.passes.ir.clone import Values, clone, copy_block, remap
 from rcompiler.passes.ir.linalg_form import dim_of, operations
 from rcompiler.passes.ir.tensor_ir import (

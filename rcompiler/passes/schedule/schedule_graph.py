@@ -16,7 +16,7 @@ from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import contiguous_offset
 from rcompiler.passes import PassFailure
 from rcompiler.passes.forming.empty_tensors import is_empty
-from rcompiler.passes.forming.fusion import ALIGNMENT, RESHAPES, is_free_view
+from rcompiler.passes.forming.views import ALIGNMENT, RESHAPES, is_free_view
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 

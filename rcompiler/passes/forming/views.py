@@ -1,0 +1,46 @@
+"""What is read where it lies: views of the same bytes, and copies that keep vectors contiguous."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.region import Generic, element_of, shape_of
+from rcompiler.kernelgen.value import item_bytes
+from rcompiler.kernelgen.views import contiguous_offset
+
+ALIGNMENT = 64  # bytes; of every operand of a kernel in the arenas
+RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
+
+
+def is_free_view(op: ir.Operation) -> bool:
+    """A reshape or a contiguous slice at an aligned address: the same bytes, no operator."""
+    if op.name != "tensor.extract_slice":
+        return op.name in RESHAPES
+    offset = contiguous_offset(op)
+    return offset is not None and offset * item_bytes(element_of(op.operands[0])) % ALIGNMENT == 0
+
+
+def contiguous_lanes(consumer: Generic, operand: int, copy: Generic) -> bool:
+    """Whether reading `operand` of `consumer` through the permutation `copy` keeps vectors
+    contiguous (or uniform).
+    """
+    dims = [Linear.of(f"d{d}") for d in range(len(consumer.sizes))]
+    last = consumer.result_dims[-1] if consumer.result_dims else -1
+    if last < 0:
+        return False
+    dims[last] = dims[last] + Linear.of(LANE)
+
+    def opaque(value: Linear, divisor: int) -> tuple[Linear, Linear]:
+        return value, value  # a packed operand: never a copy to inline
+
+    at = [e(dims, opaque) for e in consumer.expressions[operand]]
+    loops = [Linear()] * len(copy.sizes)
+    for position, dim in enumerate(copy.result_dims):
+        loops[dim] = at[position]
+    where = [e(loops, opaque) for e in copy.expressions[0]]
+    offset, stride = Linear(), 1
+    for extent, coordinate in zip(reversed(shape_of(copy.inputs[0])), reversed(where), strict=True):
+        offset = offset + coordinate * stride
+        stride *= extent
+    return offset.coefficient(LANE) in (0, 1)
