@@ -89,7 +89,7 @@ class KernelWriter:
             self._tile([Linear()] * len(tiling.grid), outputs)
         else:
             e.loop(Linear(0), Linear.of("%count_end"), 1, [], task)
-        lines = "\n".join("  " + text for text in e.text())
+        lines = "\n".join("  " + text for text in self._body(e.text()))
         attributes = self._attributes()
         head = f"func.func {self.VISIBILITY}@{self._name}({self.SIGNATURE}) {attributes}{{"
         return f"{head}\n  %zero = arith.constant 0 : i64\n{lines}\n  return\n}}", e.externals
@@ -98,6 +98,10 @@ class KernelWriter:
     def _attributes(self) -> str:
         """Of the function, once its body is written."""
         return ""
+
+    def _body(self, lines: list[str]) -> list[str]:
+        """Of the function, from the lines that compute it."""
+        return lines
 
     def _new_evaluator(self) -> Evaluator:
         """What reads elements of this kernel."""

@@ -101,8 +101,14 @@ def test_its_bits_are_those_of_the_operators_apart_in_any_order(seed: int | None
 
 
 def test_stages_meet_once_for_each_level():
-    """Behind the task before, behind the products of the state, and behind the gates."""
-    assert len(barriers()) == 3
+    """Behind the task before, behind the products of the state, and behind the gates: the six of
+    eight warps that have anything to do, two for each product of 64 columns.
+    """
+    text = joined().image.ptx.decode()
+    found = [" ".join(text[start:end].split()) for start, end in barriers()]
+    assert found == ["bar.sync 1, 192;"] * 3
+    beside = text[: kernel(text)[0]] + text[kernel(text)[1] :]
+    assert set(re.findall(r"bar\.sync\s+([^;]*);", beside)) == {"0"}
 
 
 def test_the_state_waits_for_the_gates():

@@ -18,7 +18,7 @@ from rcompiler.codegen.ptxas import assemble  # noqa: E402
 from rcompiler.kernelgen.affine import Linear  # noqa: E402
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, SimtEmitter  # noqa: E402
 from rcompiler.kernelgen.simt.kernel import SimtFeatures  # noqa: E402
-from rcompiler.kernelgen.simt.vendor import NVIDIA  # noqa: E402
+from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA  # noqa: E402
 from rcompiler.passes._pipeline_text import runner  # noqa: E402
 
 CONVOLUTIONS = Path(__file__).parents[1] / "Inputs" / "gpu" / "convolutions.mlir"
@@ -186,3 +186,30 @@ def test_groups_that_have_nothing_to_do_take_what_comes_next():
     assert ahead
     e.barrier()
     assert e.next_group(1) == e.group and e.taken == 1
+
+
+def test_only_warps_that_have_anything_to_do_meet():
+    """3 groups of 32 threads, or of 8, which are less than a warp; on AMD GPUs all of a block."""
+    for width, vendor, threads in ((32, NVIDIA, 96), (8, NVIDIA, 32), (32, AMD, None)):
+        e = SimtEmitter(256, width, 32, vendor)
+        e.taken = 0
+        e.next_group(2)
+        e.next_group(1)
+        e.barrier()
+        lines = e.shared_out(e.text())
+        barriers = [line.strip() for line in lines if "barrier" in line]
+        if threads is None:
+            assert lines == e.text() and barriers == ["gpu.barrier"]
+            continue
+        assert barriers == ["nvvm.barrier id = %meeting number_of_threads = %meeting_threads"]
+        assert f"%meeting_threads = arith.constant {threads} : i32" in lines
+        assert lines[-1] == "}" and "scf.if %meets {" in lines
+
+
+def test_where_all_groups_have_something_to_do_the_block_meets():
+    e = SimtEmitter(256, 32, 32, NVIDIA)
+    e.taken = 0
+    for count in (6, 3):  # the ninth is of the first group again
+        e.next_group(count)
+    e.barrier()
+    assert e.sharing == 8 and e.shared_out(e.text()) == e.text()

@@ -17,6 +17,7 @@ ACCESS = 16  # bytes of the longest access of a thread
 GLOBAL, SHARED = "!llvm.ptr<1>", "!llvm.ptr<3>"
 # Of words of 64 bits: LLVM takes them to begin at any multiple of 4 bytes, and reads halves.
 WHOLE = "{alignment = 8 : i64}"
+_BARRIER = "gpu.barrier"
 _WORD = 1 << 31  # numbers below it are not negative in 32 bits
 
 _Body = Callable[[Linear, list[Val]], Sequence[Val] | None]
@@ -28,7 +29,8 @@ class SimtEmitter(Emitter):
     thread: number of the thread in the block. Groups of `width` consecutive threads work on one
     register tile each; `groups`: of them in a block; group, lane: of this thread. shared: bytes of
     shared memory that the code needs so far. taken: register tiles that groups have got in turn
-    since the last barrier, None where they do not take them in turn.
+    since the last barrier, None where they do not take them in turn. sharing: the first so many
+    groups have anything to do so far.
     """
 
     def __init__(self, threads: int, width: int, warp: int, vendor: Vendor) -> None:
@@ -40,6 +42,7 @@ class SimtEmitter(Emitter):
         self.warp, self.width, self.groups = warp, width, threads // width
         self.threads, self.shared = threads, 0
         self.taken: int | None = None
+        self.sharing = 0
         self._vendor = vendor
         self._varying: set[str] = set()
         self._accesses: dict[str, int] = {}
@@ -287,8 +290,10 @@ class SimtEmitter(Emitter):
         self.line(f"nvvm.cp.async.wait.group {groups}")
 
     def barrier(self) -> None:
-        """All threads of the block meet; what they wrote before is seen by all behind it."""
-        self.line("gpu.barrier")
+        """All threads of the block meet; what they wrote before is seen by all behind it. See
+        `shared_out`.
+        """
+        self.line(_BARRIER)
         if self.taken is not None:
             self.taken = 0
 
@@ -298,9 +303,11 @@ class SimtEmitter(Emitter):
         In turn, groups that have got none since the last barrier are the first: they do not wait
         for the others.
         """
+        before = (self.taken or 0) % self.groups
+        self.sharing = max(self.sharing, min(before + count, self.groups))
         if self.taken is None:
             return self.group
-        ahead = -self.taken % self.groups
+        ahead = -before % self.groups
         self.taken += count
         if ahead == 0:
             return self.group
@@ -308,6 +315,26 @@ class SimtEmitter(Emitter):
         name = self.pure(f"arith.remui {number}, {by} : i64", [number, by], "group")
         self.ranges[name] = self.groups
         return Linear.of(name)
+
+    def shared_out(self, lines: Sequence[str]) -> list[str]:
+        """The lines of a body, by the threads that have anything to do there alone: the first so
+        many warps, which meet at a barrier of their own; the others are free until the block meets.
+        """
+        threads = -(-self.sharing * self.width // self.warp) * self.warp
+        barriers = [line for line in lines if line.strip() == _BARRIER]
+        if not barriers or not self._vendor.meeting or not 0 < threads < self.threads:
+            return [*lines]
+        meeting = self._vendor.meeting.format("%meeting", "%meeting_threads")
+        return [
+            "%meeting = arith.constant 1 : i32",  # number 0 is that of the block
+            f"%meeting_threads = arith.constant {threads} : i32",
+            "%meeting_thread = gpu.thread_id x",
+            f"%meeting_end = arith.constant {threads} : index",
+            "%meets = arith.cmpi ult, %meeting_thread, %meeting_end : index",
+            "scf.if %meets {",
+            *("  " + (meeting if line in barriers else line) for line in lines),
+            "}",
+        ]
 
     # -- exchange between the threads of a warp, which must all be here
     def exchange(self, value: Val, distance: int) -> Val:

@@ -97,6 +97,9 @@ class SimtKernelWriter(KernelWriter):
         )
         return evaluator
 
+    def _body(self, lines: list[str]) -> list[str]:
+        return self._simt.shared_out(lines)
+
     def _attributes(self) -> str:
         """A call of its own: registers are allocated, and reported, for each rKernel by itself."""
         return "attributes {no_inline} "

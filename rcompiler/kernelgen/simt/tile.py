@@ -137,6 +137,7 @@ class SimtTileWriter(TileWriter):
     ) -> None:
         starts, source = [span.start for span in ranges], self._multiplied
         assert source is not None  # there is a plan
+        self._simt.sharing = self._simt.groups
         elements = self._products.elements(plan, len(ranges))
         with self._simt.renewed():
             positions = [_plus(starts, element()[0]) for element in elements]
@@ -248,7 +249,7 @@ class SimtTileWriter(TileWriter):
                 at[d] = position * part.size + part.start
             leaf(at, sizes)
 
-        first = e.next_group(total.constant) if total.is_constant else e.group
+        first = e.next_group(total.constant if total.is_constant else e.groups)
         e.loop(first, total, e.groups, [], tile)
 
     def _product(self, counts: list[int | Linear]) -> Linear:

@@ -16,8 +16,9 @@ class Vendor:
     nanoseconds of nothing, between two looks at an event. settle: by each thread of a block, before
     the barrier behind which one of them releases what all have written. released: behind each
     release fence. kernel: attribute of the persistent kernel, so that each thread gets all
-    registers it may have. copy: an i32 that equals the one in the braces, and of which the compiler
-    does not know that.
+    registers it may have. meeting: barrier number {0} of the first {1} threads of a block, which
+    are whole warps; "" if all of them must come to each. copy: an i32 that equals the one in the
+    braces, and of which the compiler does not know that.
     """
 
     scope: str
@@ -28,12 +29,14 @@ class Vendor:
     settle: str
     released: str
     kernel: str
+    meeting: str
     copy: str
 
     def names(self) -> dict[str, str]:
         """What stands for @@SCOPE and the like."""
         own = vars(self)
-        return {name.upper(): text for name, text in own.items() if name != "copy"}
+        inner = ("meeting", "copy")  # of rKernels
+        return {name.upper(): text for name, text in own.items() if name not in inner}
 
 
 NVIDIA = Vendor(
@@ -46,6 +49,7 @@ NVIDIA = Vendor(
     released="",
     # ptxas gives threads half of the registers they may have, unless one block is enough for it
     kernel="nvvm.minctasm = 1 : i32",
+    meeting="nvvm.barrier id = {0} number_of_threads = {1}",
     copy='llvm.inline_asm has_side_effects "mov.b32 $0, $1;", "=r,r" {0} : (i32) -> i32',
 )
 
@@ -64,5 +68,6 @@ AMD = Vendor(
     settle='llvm.fence syncscope("agent") release\nrocdl.s.waitcnt 0',
     released="rocdl.s.waitcnt 0",
     kernel="rocdl.waves_per_eu = 1 : i32",
+    meeting="",
     copy='llvm.inline_asm has_side_effects "", "=v,0" {0} : (i32) -> i32',
 )
