@@ -88,7 +88,7 @@ class Compilation:
         self._texts.keep("linalg", module)
         lanes, record = self.device.lanes(4), to_option(self.device)
         roots, precision = self._options.roots, self._options.precision
-        units = matrix_units(self.device)
+        units, gpu = matrix_units(self.device), self.device.kind != "cpu"
         if precision in units:
             # Winograd's filtering saves multiplications, which are what matrix units have plenty of
             roots = "direct" if roots == "auto" else roots
@@ -103,7 +103,7 @@ class Compilation:
             module,
             f"{expand}cse,{RTaskBlockChannels(lanes)},"
             f"{RTaskWinograd(record, roots)},{RTaskSinkReshapes()},"
-            f"{RTaskPackWeights(lanes, not multiplies_boxes(self.device))},{expand}"
+            f"{RTaskPackWeights(lanes, not multiplies_boxes(self.device), gpu)},{expand}"
             f"{RTaskGroupDots('bf16' not in units)},{RTaskSplitK(record)},cse",
         )
         constants = fold_constants(module.operation, constants)

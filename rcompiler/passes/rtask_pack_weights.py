@@ -11,6 +11,10 @@ A kernel that vectorises along n then reads consecutive memory for consecutive k
 order of the dims of %w was (also transposed). The repacking is IR on constants: fold_constants
 evaluates it. Batch dims of the weights stay in front.
 
+With lines=true constants that a single row multiplies are stored one column after the other
+instead, where a column is long: [batch.., n, k..]. There is one sum for each column, too few for
+the threads of a GPU, so that the lanes of a warp share in each and read consecutive memory.
+
 A right-hand side that is computed at run time is packed where that costs nothing, because it is
 copied anyway (the transposed keys of attention), or where many rows share it.
 
@@ -45,17 +49,20 @@ _SOME_ROWS = 32
 # Vectors of a row that lies as close to the next one as in a panel: a product of 512x512 and 512x64
 # is as fast without a panel (measured), and the copy took 5 % of its time.
 _FEW_VECTORS = 4
+_LONG_LINE = 4  # vectors of a column that lanes share in
 
 
 @dataclass(frozen=True)
 class RTaskPackWeights(Pass):
     """Store the constant right-hand side of a product in panels of columns.
 
-    halves: that of f16 and bf16, too; boxes of a tensor (TMA) take its rows as they are.
+    halves: that of f16 and bf16, too; boxes of a tensor (TMA) take its rows as they are. lines: one
+    column after the other for a single row.
     """
 
     lanes: int = 16
     halves: bool = True
+    lines: bool = False
 
     def run(self, module: ir.Operation) -> None:
         if self.lanes < 1:
@@ -80,9 +87,10 @@ class RTaskPackWeights(Pass):
         form = attributes["indexing_maps"], attributes["iterator_types"], *types
         if form not in known:
             known[form] = list(self._candidates(old))
-        weights = self._weights(old, known[form]) if known[form] else None
-        if weights is None:
+        chosen = self._weights(old, known[form]) if known[form] else None
+        if chosen is None:
             return
+        weights, lines = chosen.number, chosen.lines
         value, reads = _uncopied(old.inputs[weights], list(old.maps[weights].results))
         dims = [dim_of(e) for e in reads]
         column = dims.index(dim_of(old.maps[-1].results[-1]))
@@ -91,12 +99,18 @@ class RTaskPackWeights(Pass):
         batch = [i for i in range(len(dims)) if i != column and i not in depth]
         order = (*batch, column, *depth)
         with ir.InsertionPoint(old.op), old.op.location:
-            if (value, order) not in packed:
-                packed[value, order] = self._panels(value, column, order)
+            key = value, order, lines
+            if key not in packed:
+                stored = transpose(value, order) if lines else self._panels(value, column, order)
+                packed[key] = stored
             operands = list(old.inputs)
-            operands[weights] = packed[value, order]
-            maps = list(old.maps)
-            maps[weights] = self._panel_map(old.maps[weights].n_dims, reads, column, order)
+            operands[weights] = packed[key]
+            maps, loops = list(old.maps), old.maps[weights].n_dims
+            maps[weights] = (
+                affine_map(loops, [reads[i] for i in order])
+                if lines
+                else self._panel_map(loops, reads, column, order)
+            )
             kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
             new = generic(operands, old.inits, maps, kinds)
         old.block.append_to(new.regions[0])
@@ -123,23 +137,22 @@ class RTaskPackWeights(Pass):
         read = [panel if i == column else reads[i] for i in order]
         return affine_map(dims, [*read, lane])
 
-    def _weights(self, old: Generic, candidates: Sequence[_Candidate]) -> int | None:
-        """Number of the operand to pack, if `old` is a product that has one."""
+    def _weights(self, old: Generic, candidates: Sequence[_Candidate]) -> _Candidate | None:
+        """The operand to pack, if `old` is a product that has one."""
         if not is_multiply_add(old):
             return None
         for found in candidates:
             value = old.inputs[found.number]
-            pays = found.whole and _pays(value, found.rows, found.few)
+            pays = found.whole and not found.lines and _pays(value, found.rows, found.few)
             if is_constant(value) or pays:
-                return found.number
+                return found
         return None
 
     def _candidates(self, old: Generic) -> Iterator[_Candidate]:
         """Operands that may be packed, if `old` is a product."""
         if not old.reduction_dims or len(old.inputs) != 2 or old.outputs != 1:
             return
-        if not self.halves and element_of(old.inputs[0]) in ("f16", "bf16"):
-            return
+        panels = self.halves or element_of(old.inputs[0]) not in ("f16", "bf16")
         for weights, other in ((1, 0), (0, 1)):
             dims = [dim_of(e) for e in old.maps[weights].results]
             outer = [dim_of(e) for e in old.maps[other].results]
@@ -155,19 +168,24 @@ class RTaskPackWeights(Pass):
                 continue
             rows = math.prod(old.sizes[d] for d in result if d not in dims)
             few = dims[-1] == column and columns <= _FEW_VECTORS * self.lanes
-            yield _Candidate(weights, rows, few, columns % self.lanes == 0)
+            length = old.sizes[max(d for d in dims if d in old.reduction_dims)]
+            lines = self.lines and rows == 1 and length >= _LONG_LINE * self.lanes
+            if lines or panels:
+                yield _Candidate(weights, rows, few, columns % self.lanes == 0, lines)
 
 
 @dataclass(frozen=True)
 class _Candidate:
     """Operand `number` of a product, whose panels `rows` rows read. few: its columns lie side by
-    side in a few vectors; whole: they fill whole panels.
+    side in a few vectors; whole: they fill whole panels; lines: they had better lie one after the
+    other.
     """
 
     number: int
     rows: int
     few: bool
     whole: bool
+    lines: bool
 
 
 def _pays(value: ir.Value, rows: int, few: bool) -> bool:

@@ -22,7 +22,9 @@ from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
 from rcompiler.tools.models.graph import Graph
 
-WIDTH, GATES = 256, 3
+# Of sums that the lanes of a warp share in, some of them last; and that a thread has alone.
+WIDTH, SHORT = 136, 64
+GATES = 3
 # What EUs tell each other takes longer than the products of a cell do.
 DEAR = Costs(
     task_ns=1.0,
@@ -34,34 +36,36 @@ DEAR = Costs(
 )
 
 
-def cell() -> ModelProto:
+def cell(width: int) -> ModelProto:
     """Three gates, each of the sum of two products, of which a state is made."""
     g = Graph("cell", 6)
-    x, h = g.input("x", (1, WIDTH)), g.input("h", (1, WIDTH))
+    x, h = g.input("x", (1, width)), g.input("h", (1, width))
     products = [
-        (g.matmul(x, WIDTH, name=f"x{k}"), g.matmul(h, WIDTH, name=f"h{k}")) for k in range(GATES)
+        (g.matmul(x, width, name=f"x{k}"), g.matmul(h, width, name=f"h{k}")) for k in range(GATES)
     ]
     first, second, third = (g.op("Add", *pair) for pair in products)
     state = g.op("Mul", g.op("Sigmoid", first), g.op("Tanh", second))
-    return g.model(output=(g.op("Mul", g.op("Tanh", state), g.op("Sigmoid", third)), (1, WIDTH)))
+    return g.model(output=(g.op("Mul", g.op("Tanh", state), g.op("Sigmoid", third)), (1, width)))
 
 
 @cache
-def joined() -> Artifact:
+def joined(width: int = WIDTH) -> Artifact:
     target, _ = ARCHITECTURES["sm_80"]
     device = replace(GPUS["emulated"], name="dear", costs=DEAR)
     options = CompileOptions(target)
-    [found] = Compilation(options, device, None).from_onnx(cell(), None, None, device, [options])
+    [found] = Compilation(options, device, None).from_onnx(
+        cell(width), None, None, device, [options]
+    )
     return found
 
 
 @cache
 def expected() -> tuple[dict[str, np.ndarray], bytes]:
     """Inputs, and the bits of the operators apart, which are right."""
-    artifact = compiled(cell(), ["rammer"])["rammer"]
+    artifact = compiled(cell(WIDTH), ["rammer"])["rammer"]
     assert "rtask.stage" not in artifact.stages["rtask"]
     feeds = random_inputs(artifact.inputs, 0)
-    [found], [want] = on_device(artifact)(**feeds), reference(cell(), feeds)[1]
+    [found], [want] = on_device(artifact)(**feeds), reference(cell(WIDTH), feeds)[1]
     assert compare(found, want).right
     return feeds, found.tobytes()
 
@@ -79,9 +83,8 @@ def kernel(text: str) -> tuple[int, int]:
     return start, text.index("\n}", start)
 
 
-def barriers() -> list[tuple[int, int]]:
+def barriers(text: str) -> list[tuple[int, int]]:
     """Where those of the rKernel stand."""
-    text = joined().image.ptx.decode()
     return [m.span() for m in re.compile(r"\tbar\.sync[^;]*;\n").finditer(text, *kernel(text))]
 
 
@@ -100,13 +103,15 @@ def test_its_bits_are_those_of_the_operators_apart_in_any_order(seed: int | None
     assert on_device(joined(), seed)(**feeds)[0].tobytes() == bits
 
 
-def test_stages_meet_once_for_each_level():
-    """Behind the task before, behind the products of the state, and behind the gates: the six of
-    eight warps that have anything to do, two for each product of 64 columns.
+@pytest.mark.parametrize(("width", "meeting"), [(WIDTH, "0"), (SHORT, "1, 192")])
+def test_stages_meet_once_for_each_level(width: int, meeting: str):
+    """Behind the task before, behind the products of the state, and behind the gates; of long sums
+    once more for the last tile, which is shorter. Of short ones the six of eight warps that have
+    anything to do: two for each product of 64 columns.
     """
-    text = joined().image.ptx.decode()
-    found = [" ".join(text[start:end].split()) for start, end in barriers()]
-    assert found == ["bar.sync 1, 192;"] * 3
+    text = joined(width).image.ptx.decode()
+    found = [" ".join(text[start:end].split()) for start, end in barriers(text)]
+    assert found == [f"bar.sync {meeting};"] * (6 if width == WIDTH else 3)
     beside = text[: kernel(text)[0]] + text[kernel(text)[1] :]
     assert set(re.findall(r"bar\.sync\s+([^;]*);", beside)) == {"0"}
 
@@ -115,8 +120,10 @@ def test_the_state_waits_for_the_gates():
     """The barrier in front of it. That in front of the gates is idle here: which threads compute
     the products that a gate reads compute the gate, too.
     """
-    text, (start, end) = joined().image.ptx.decode(), barriers()[-1]
-    image = replace(joined().image, ptx=(text[:start] + text[end:]).encode())
+    text = joined().image.ptx.decode()
+    for start, end in reversed(barriers(text)[2::3]):
+        text = text[:start] + text[end:]
+    image = replace(joined().image, ptx=text.encode())
     model = on_device(replace(joined(), image=image), 0)
     with pytest.raises(EmulationFault) as caught:
         model(**expected()[0])

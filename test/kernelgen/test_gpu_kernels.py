@@ -31,6 +31,8 @@ def check(function: Check) -> Check:
 
 REDUCTIONS = {"addf": np.sum, "maxnumf": np.max, "minimumf": np.min, "mulf": np.prod}
 INTEGERS = {"addi": np.sum, "maxsi": np.max}
+# The lanes of a warp share in a sum: some have a part of a turn, all of one, or of several.
+LENGTHS = st.integers(1, 70) | st.integers(120, 300)
 STARTS = {"addf": "1.5", "maxnumf": "-9.0", "minimumf": "9.0", "mulf": "1.0"}
 
 
@@ -58,8 +60,38 @@ def a_reduction(data):
 
 
 @check
+def a_row_times_lines(data):
+    """One row and a matrix that is stored a column after the other: several sums at a time, which
+    read the row once.
+    """
+    columns, steps = data.draw(st.integers(1, 40)), data.draw(LENGTHS)
+    dtype = data.draw(st.sampled_from(["float32", *HALVES]))
+    x, w = dtyped(random((1, steps)), dtype), dtyped(random((columns, steps), 1), dtype)
+    element, result = type_of((), dtype)[7:-1], type_of((1, columns), dtype)
+    body = f"""%zero = arith.constant 0.0 : {element}
+      %e = tensor.empty() : {result}
+      %f = linalg.fill ins(%zero : {element}) outs(%e : {result}) -> {result}
+      %r = linalg.generic {{indexing_maps = [affine_map<(m, n, k) -> (m, k)>,
+          affine_map<(m, n, k) -> (n, k)>, affine_map<(m, n, k) -> (m, n)>],
+          iterator_types = ["parallel", "parallel", "reduction"]}}
+          ins(%a0, %a1 : {type_of(x.shape, dtype)}, {type_of(w.shape, dtype)})
+          outs(%f : {result}) {{
+      ^bb0(%u: {element}, %v: {element}, %acc: {element}):
+        %p = arith.mulf %u, %v : {element}
+        %s = arith.addf %acc, %p : {element}
+        linalg.yield %s : {element}
+      }} -> {result}"""
+    found = [
+        run(data, body, ["%r"], [x, w], [((1, columns), dtype)], kind="contraction")[0]
+        for _ in range(2)
+    ]
+    close(found[0], x.astype(np.float64) @ w.T.astype(np.float64), 4 * PARTS[dtype])
+    assert found[0].tobytes() == found[1].tobytes()
+
+
+@check
 def a_softmax(data):
-    rows, width = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 70))
+    rows, width = data.draw(st.integers(1, 5)), data.draw(LENGTHS)
     shape = data.draw(st.permutations([rows, width, data.draw(st.integers(1, 3))]))
     axis = shape.index(width)
     x = random(tuple(shape))
@@ -254,7 +286,7 @@ def a_chain(data):
 
 @check
 def another_tiling_of_a_softmax(data):
-    shape = data.draw(st.integers(1, 6)), data.draw(st.integers(1, 70))
+    shape = data.draw(st.integers(1, 6)), data.draw(LENGTHS)
     found = [
         run(data, softmax(shape, 1), ["%r"], [random(shape)], [(shape, "float32")],
             fixed=(1,), kind="reduction")[0]

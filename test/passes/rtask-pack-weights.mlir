@@ -1,7 +1,9 @@
 // RUN: rc-opt %s -p 'rtask-pack-weights' | filecheck %s
 // RUN: rc-opt %s -p 'rtask-pack-weights{lanes=32}' | filecheck %s --check-prefix=WIDE
+// RUN: rc-opt %s -p 'rtask-pack-weights{lines=true}' | filecheck %s --check-prefix=LINES
 
 // CHECK-DAG: #[[PANELS:.*]] = affine_map<(d0, d1, d2) -> (d1 floordiv 16, d2, d1 mod 16)>
+// LINES-DAG: #[[LINE:.*]] = affine_map<(d0, d1, d2) -> (d1, d2)>
 // CHECK-DAG: #[[HEADS:.*]] = affine_map<(d0, d1, d2, d3) -> (d0, d2 floordiv 16, d3, d2 mod 16)>
 
 // 40 columns become 3 panels.
@@ -95,4 +97,41 @@ func.func @wide_rows(%x: tensor<512x512xf32>, %w: tensor<512x128xf32>) -> tensor
     linalg.yield %s : f32
   } -> tensor<512x128xf32>
   return %y : tensor<512x128xf32>
+}
+
+// Of one row, for lanes that share in each sum: a column after the other where it is long enough.
+// CHECK-LABEL: func.func @one_row
+// CHECK:         ins(%arg0, %{{.*}} : tensor<1x64xf32>, tensor<3x64x16xf32>)
+// LINES-LABEL: func.func @one_row
+// LINES:         %[[W:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<48x64xf32>)
+// LINES:         linalg.generic {indexing_maps = [#{{.*}}, #[[LINE]], {{.*}} ins(%arg0, %[[W]] :
+func.func @one_row(%x: tensor<1x64xf32>) -> tensor<1x48xf32> {
+  %w = arith.constant dense_resource<w_7> : tensor<64x48xf32>
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x48xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x48xf32>) -> tensor<1x48xf32>
+  %y = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<1x64xf32>, tensor<64x48xf32>) outs(%f : tensor<1x48xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x48xf32>
+  return %y : tensor<1x48xf32>
+}
+
+// Short columns are in panels all the same.
+// LINES-LABEL: func.func @short_column
+// LINES:         ins(%arg0, %{{.*}} : tensor<1x63xf32>, tensor<3x63x16xf32>)
+func.func @short_column(%x: tensor<1x63xf32>) -> tensor<1x48xf32> {
+  %w = arith.constant dense_resource<w_8> : tensor<63x48xf32>
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<1x48xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<1x48xf32>) -> tensor<1x48xf32>
+  %y = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<1x63xf32>, tensor<63x48xf32>) outs(%f : tensor<1x48xf32>) {
+  ^bb0(%l: f32, %r: f32, %acc: f32):
+    %m = arith.mulf %l, %r : f32
+    %s = arith.addf %acc, %m : f32
+    linalg.yield %s : f32
+  } -> tensor<1x48xf32>
+  return %y : tensor<1x48xf32>
 }

@@ -85,7 +85,7 @@ def test_tiles_are_chosen_for_the_unit_that_multiplies(name, chip, precision, mo
                         axes = len(body.traced.sizes) - len(extents)
                         assert box_of(wanted[0], extents + (1,) * axes)[0][: len(found)] == found
             seen |= {(unit.unit.instruction, unit.unit.element) for unit in wanted}
-    expected = {} if precision == "f32" or name == "split-k" else {precision}
+    expected = {} if precision == "f32" else {precision}
     assert {element for _, element in seen} == set(expected)
     if chip == "sm_80" or precision == "tf32":
         assert all(instruction == "mma" for instruction, _ in seen)

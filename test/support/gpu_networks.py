@@ -59,8 +59,8 @@ def attention_block() -> ModelProto:
 def long_sum() -> ModelProto:
     """A product with few results and a sum so long that it is cut into parts (split-K)."""
     g = Graph("long_sum", 4)
-    x = g.input("input", (1, 1024))
-    return g.model(output=(g.op("Relu", g.matmul(x, 64)), (1, 64)))
+    x = g.input("input", (2, 1024))
+    return g.model(output=(g.op("Relu", g.matmul(x, 32)), (2, 32)))
 
 
 def products() -> ModelProto:

@@ -2,9 +2,9 @@
 
 A thread adds up the results it needs by itself, with one exception: a reduction along contiguous
 memory, whose results lie apart (the rows of a softmax, a product with a matrix stored by rows). Of
-that the lanes of a warp take every 32nd element each, so that they touch consecutive memory, and
-combine what they have by exchange. Who shares in a sum depends on the operator only, never on the
-tile, so every tiling gives the same bits.
+that the lanes of a warp take a few neighbours each in turn, so that they touch consecutive memory,
+and combine what they have by exchange. Who shares in a sum depends on the operator only, never on
+the tile, so every tiling gives the same bits.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from rcompiler.kernelgen.simt.product import is_product
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.value import Val
 
+_AT_ONCE = 8  # results of a warp: they share what they read, and have several sums in each lane
 # Only some threads read what is behind these: no warp may meet there.
 _GUARDS = frozenset({"tensor.pad", "tensor.concat", "tensor.insert_slice"})
 
@@ -61,14 +62,23 @@ class WarpReducer(Reducer):
     ) -> list[list[Val]]:
         if not by_warps(generic):
             return self._register_tile(generic, positions, lanes)
-        return [[self._by_warp(generic, position)] for position in positions]
+        if any(self._asked(position) for position in positions):
+            return [[self._by_warp(generic, position)] for position in positions]
+        found = []
+        for first in range(0, len(positions), _AT_ONCE):
+            found += self._together(generic, positions[first : first + _AT_ONCE])
+        return [[value] for value in found]
+
+    def _asked(self, position: list[Linear]) -> list[str]:
+        """What tells the result that this thread asks for from those of the others."""
+        return sorted({s for c in position for s, _ in c.terms if self._simt.varies(s)})
 
     def _by_warp(self, generic: Generic, position: list[Linear]) -> Val:
         """The result at `position`, for all threads that ask: they may ask for different ones."""
         e = self._simt
-        symbols = sorted({s for c in position for s, _ in c.terms if e.varies(s)})
+        symbols = self._asked(position)
         if not symbols:
-            return self._together(generic, position)
+            return self._together(generic, [position])[0]
         own = e.index(e.lane_number)
         element = element_of(generic.inits[0])
 
@@ -82,7 +92,7 @@ class WarpReducer(Reducer):
                 Linear(c.constant, tuple(sorted((asked.get(s, s), k) for s, k in c.terms)))
                 for c in position
             ]
-            value = self._together(generic, there)
+            [value] = self._together(generic, [there])
             number = e.index(lane)
             mine = e.pure(f"arith.cmpi eq, {own}, {number} : i64", [own, number])
             return [e.select(mine, value, kept[0])]
@@ -91,47 +101,69 @@ class WarpReducer(Reducer):
         [value] = e.loop(Linear(0), Linear(e.warp), 1, [nothing], turn)
         return value
 
-    def _together(self, generic: Generic, position: list[Linear]) -> Val:
-        """The result at a position that all threads of the warp ask for."""
-        e, dim, combiner = self._simt, generic.lane_dim, generic.combiner
-        assert dim is not None and combiner is not None
-        element = element_of(generic.inits[0])
-        start = self._evaluator.read(generic.inits[0], position, 0)
-        total = self._accumulator(generic, start, element, 0)
-        value = self._of_lane(generic, position, dim, total.element)
-        distance = e.warp // 2
-        while distance:
-            value = self._combine(combiner, value, e.exchange(value, distance))
-            distance //= 2
-        return self._round(e, self._combine(combiner, total, value), element)
-
-    def _of_lane(self, generic: Generic, position: list[Linear], dim: int, element: str) -> Val:
-        """What this lane contributes: several sums of their own, then one fixed tree."""
+    def _together(self, generic: Generic, positions: list[list[Linear]]) -> list[Val]:
+        """The results at positions that all threads of the warp ask for."""
         e, combiner = self._simt, generic.combiner
         assert combiner is not None
-        dims, others = generic.loop_dims(position), []
-        others = [d for d in generic.reduction_dims if d != dim]
-        count, rest = divmod(generic.sizes[dim], e.warp)
-        chains = min(LANE_CHAINS, count) or 1
+        element = element_of(generic.inits[0])
+        starts = [self._evaluator.read(generic.inits[0], at, 0) for at in positions]
+        totals = [self._accumulator(generic, start, element, 0) for start in starts]
+        found = []
+        for total, value in zip(totals, self._of_lane(generic, positions, totals), strict=True):
+            distance = e.warp // 2
+            while distance:
+                value = self._combine(combiner, value, e.exchange(value, distance))
+                distance //= 2
+            found.append(self._round(e, self._combine(combiner, total, value), element))
+        return found
 
-        def step(where: Linear, value: Val) -> Val:
-            at = [where if d == dim else c for d, c in enumerate(dims)]
-            return self._others(generic, others, at, [value], 0)[0]
+    def _of_lane(
+        self, generic: Generic, positions: list[list[Linear]], totals: list[Val]
+    ) -> list[Val]:
+        """What this lane contributes to each: several sums of its own, of every so many neighbours
+        one, then one fixed tree. totals: of the type of the sums.
+        """
+        e, combiner, dim = self._simt, generic.combiner, generic.lane_dim
+        assert combiner is not None and dim is not None
+        points = [generic.loop_dims(position) for position in positions]
+        others = [d for d in generic.reduction_dims if d != dim]
+        size, chains = generic.sizes[dim], LANE_CHAINS
+        rounds = size // (e.warp * chains)
+
+        def step(where: Linear, values: list[Val]) -> list[Val]:
+            """One element more of each."""
+            return [
+                self._others(
+                    generic, others, [where if d == dim else c for d, c in enumerate(dims)], [v], 0
+                )[0]
+                for dims, v in zip(points, values, strict=True)
+            ]
 
         def body(i: Linear, carried: list[Val]) -> list[Val]:
-            first = i * (e.warp * chains) + e.lane_number
-            return [step(first + e.warp * k, value) for k, value in enumerate(carried)]
+            first = i * (e.warp * chains) + e.lane_number * chains
+            for k in range(chains):
+                carried[k::chains] = step(first + k, carried[k::chains])
+            return carried
 
-        neutral = e.constant(COMBINERS[combiner][1], element)
-        values = e.loop(Linear(0), Linear(count // chains), 1, [neutral] * chains, body)
-        for extra in range(count // chains * chains, count):
-            values[0] = step(e.lane_number + extra * e.warp, values[0])
-        if rest:
-            beyond = step(e.active_lane(rest) + count * e.warp, values[0])
+        neutrals = [e.constant(COMBINERS[combiner][1], total.element) for total in totals]
+        sums = [neutral for neutral in neutrals for _ in range(chains)]
+        sums = list(e.loop(Linear(0), Linear(rounds), 1, sums, body)) if rounds else sums
+        done = rounds * e.warp * chains
+        for start in range(done, size - size % e.warp, e.warp):
+            k = (start - done) // e.warp
+            sums[k::chains] = step(e.lane_number + start, sums[k::chains])
+        if rest := size % e.warp:
             active = e.is_active(rest)
             assert active is not None
-            values[0] = e.select(active, beyond, values[0])
-        while len(values) > 1:
-            pairs = [values[k : k + 2] for k in range(0, len(values), 2)]
-            values = [self._combine(combiner, *p) if len(p) == 2 else p[0] for p in pairs]
-        return values[0]
+            beyond = step(e.active_lane(rest) + (size - rest), sums[::chains])
+            sums[::chains] = [
+                e.select(active, new, old) for new, old in zip(beyond, sums[::chains], strict=True)
+            ]
+        found = []
+        for k in range(0, len(sums), chains):
+            values = sums[k : k + chains]
+            while len(values) > 1:
+                pairs = [values[j : j + 2] for j in range(0, len(values), 2)]
+                values = [self._combine(combiner, *p) if len(p) == 2 else p[0] for p in pairs]
+            found.append(values[0])
+        return found
