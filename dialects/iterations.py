@@ -7,7 +7,7 @@ declares h0, h1 and h2 at 0, 64 and 128. Inside of two repeats, "h{0+i+3j}" coun
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -72,11 +72,19 @@ def name_problems(name: str, depth: int) -> Iterator[str]:
 
 def integer_at(op: Any, name: str, index: Index) -> int:
     """An integer attribute in one iteration."""
+    return moving_integer(op, name)(index)
+
+
+def moving_integer(op: Any, name: str) -> Callable[[Index], int]:
+    """An integer attribute by the iteration."""
     value: int = op.attributes[name].value
-    if index and f"{name}_steps" in op.attributes:
-        steps = op.attributes[f"{name}_steps"]
-        value += sum(i * step for i, step in zip(index, steps, strict=True))
-    return value
+    key = f"{name}_steps"
+    if key not in op.attributes:
+        return lambda _: value
+    steps = [*op.attributes[key]]
+    return lambda index: (
+        value + sum(i * step for i, step in zip(index, steps, strict=True)) if index else value
+    )
 
 
 def steps_problems(op: Any, names: Sequence[str], depth: int) -> Iterator[str]:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from torch_mlir import ir
 
 from rcompiler.dialects import vdevice
-from rcompiler.dialects.iterations import Index, instances, integer_at, name_at
+from rcompiler.dialects.iterations import Index, instances, integer_at, moving_integer, name_at
 from rcompiler.passes.schedule.program_lines import (
     Numbers,
     buffer_line,
@@ -154,9 +154,9 @@ def _read_program(op: ir.Operation, eus: Mapping[str, int]) -> Program:
         elif inner.operation.name in ("vdevice.eu", "vdevice.queue"):
             dynamic = inner.operation.name == "vdevice.queue"
             first, last = (_integer(inner.operation, name) for name in ("first", "last"))
+            body = _readers(inner.operation.regions[0].blocks[0])
             for eu in range(first, last + 1):
-                body = instances(inner.operation.regions[0].blocks[0])
-                lists[eu] = tuple(_read_instruction(v.operation, eu - first, i) for v, i in body)
+                lists[eu] = tuple(_instructions(body, eu - first, ()))
     queues = tuple(lists[eu] for eu in sorted(lists))
     return Program(
         _string(op, "sym_name"),
@@ -195,23 +195,69 @@ def constant_key(text: str) -> str:
     return "d_" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _read_instruction(op: ir.Operation, position: int, iteration: Index) -> Instruction:
+_Reader = Callable[[int, Index], Instruction]
+"""An instruction of a list: on the EU of this position in it, in one iteration of the loops around.
+"""
+
+_Readers = list["_Reader | tuple[int, _Readers]"]
+"""Instructions, and loops: a count and a body."""
+
+
+def _readers(block: ir.Block) -> _Readers:
+    """The instructions of a block, each op looked at once, however often it is executed."""
+    found: _Readers = []
+    for view in block.operations:
+        op = view.operation
+        if op.name == "vdevice.repeat":
+            found.append((_integer(op, "count"), _readers(op.regions[0].blocks[0])))
+        else:
+            found.append(_reader(op))
+    return found
+
+
+def _instructions(body: _Readers, position: int, iteration: Index) -> Iterator[Instruction]:
+    for item in body:
+        if isinstance(item, tuple):
+            count, inner = item
+            for i in range(count):
+                yield from _instructions(inner, position, (*iteration, i))
+        else:
+            yield item(position, iteration)
+
+
+def _reader(op: ir.Operation) -> _Reader:
     match op.name:
         case "vdevice.run":
-            return Run(
-                _symbol(op.attributes["kernel"], ()),
-                name_at(_string(op, "operator"), iteration),
-                integer_at(op, "first", iteration) + position * _integer(op, "eu_step"),
-                _integer(op, "count"),
-                _integer(op, "stride"),
-                tuple(_symbol(b, iteration) for b in ir.ArrayAttr(op.attributes["buffers"])),
-            )
+            kernel, operator = _named(op, "kernel"), _string(op, "operator")
+            count, stride, eu_step = (_integer(op, n) for n in ("count", "stride", "eu_step"))
+            buffers = [
+                ir.FlatSymbolRefAttr(b).value for b in ir.ArrayAttr(op.attributes["buffers"])
+            ]
+            first = moving_integer(op, "first")
+
+            def run(position: int, iteration: Index) -> Run:
+                return Run(
+                    kernel,
+                    name_at(operator, iteration),
+                    first(iteration) + position * eu_step,
+                    count,
+                    stride,
+                    tuple([name_at(buffer, iteration) for buffer in buffers]),
+                )
+
+            return run
         case "vdevice.wait":
-            count = integer_at(op, "count", iteration)
-            return Wait(_symbol(op.attributes["event"], iteration), count)
+            event, signals = _named(op, "event"), moving_integer(op, "count")
+            return lambda _, iteration: Wait(name_at(event, iteration), signals(iteration))
         case "vdevice.signal":
-            return Signal(_symbol(op.attributes["event"], iteration))
-    return Barrier()
+            event = _named(op, "event")
+            return lambda _, iteration: Signal(name_at(event, iteration))
+    return lambda _, __: Barrier()
+
+
+def _named(op: ir.Operation, name: str) -> str:
+    """The symbol that an attribute refers to, as it is written."""
+    return ir.FlatSymbolRefAttr(op.attributes[name]).value
 
 
 def _symbol(attribute: ir.Attribute, iteration: Index) -> str:
