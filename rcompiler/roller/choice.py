@@ -4,6 +4,7 @@ import numpy as np
 
 from rcompiler.device.model import Device
 from rcompiler.roller.cost import TaskCosts, balance, cuts, spans, unevenness
+from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.nest import Array
 from rcompiler.roller.unit_cost import least_ns
@@ -12,12 +13,28 @@ FEW_EUS = tuple(range(1, 9))  # that the efficient tile is good on, in the mean
 _SHARE = 96  # a large operator has about this many tasks: enough to balance, few to place
 _CUT = 0.01  # every axis that is cut makes dependences more
 _FAST = 3  # decisions besides the efficient one
-WORTH = 5  # times the hand-off that an rTask of a faster decision takes at least
+# Times the hand-off that an rTask of a faster decision takes at least, and on a device of so many
+# EUs that some are idle anyway.
+_WORTH, WORTH_IDLE = 5, 2
+
+
+def worth_ns(device: Device, eus: int) -> float:
+    """ns that an rTask of a decision for `eus` EUs takes at least to be worth a hand-off."""
+    return (_WORTH if eus <= max(FEW_EUS) else WORTH_IDLE) * device.costs.hand_off_ns
 
 
 def shortest_task_ns(device: Device) -> float:
     """ns that each rTask of an operator of several takes at least, on multiply-adds."""
-    return min(device.costs.min_task_ns, WORTH * device.costs.hand_off_ns)
+    return min(device.costs.min_task_ns, _WORTH * device.costs.hand_off_ns)
+
+
+def preferred(found: list[Decision], count: int, device: Device) -> list[Decision]:
+    """At most `count` of the decisions, which are ever faster: the first ones; on a device of so
+    many EUs that some are idle anyway, the first and the last.
+    """
+    if count < 2 or device.eus <= max(FEW_EUS):
+        return found[:count]
+    return [*found[:1], *found[1:][1 - count :]]
 
 
 def efficient(
@@ -73,7 +90,7 @@ def faster(
         return []
     span = spans(costs, device, eus)
     spent = costs.tasks * (costs.ns + hand_off)
-    worth = allowed & (costs.ns >= (WORTH * hand_off if expr.unit is None else least))
+    worth = allowed & (costs.ns >= (worth_ns(device, eus) if expr.unit is None else least))
     chosen: list[int] = []
     best = float(span[first])
     for i in np.lexsort((np.arange(len(span)), span, spent)):

@@ -20,7 +20,7 @@ from itertools import product
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.choice import FEW_EUS, WORTH, efficient, faster
+from rcompiler.roller.choice import FEW_EUS, efficient, faster, worth_ns
 from rcompiler.roller.cost import Parts, TaskCosts, spans
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.explain import RunnerUp, explain
@@ -199,10 +199,13 @@ def task_tiles(
     if expr.unit is not None:
         return unit_tiles(expr, device, register)
     units = list(register.sizes)
+    itemsize = min(access.itemsize for access in expr.outputs)
     if vector.axis in expr.parallel:
         position = expr.parallel.index(vector.axis)
-        itemsize = min(access.itemsize for access in expr.outputs)
         units[position] = line_unit(units[position], device.memory[0].line, itemsize)
+    elif device.kind != "cpu" and (along := _contiguous(expr)) is not None:
+        # results of sums that vectors run along: whole sectors, which no two EUs write
+        units[along] = line_unit(units[along], device.memory[1].line, itemsize)
     loops = [math.ceil(size / unit) for size, unit in zip(sizes, units, strict=True)]
     longest = sorted(range(len(sizes)), key=lambda p: (-loops[p], p))
     for several in (3, 2, 1):
@@ -217,6 +220,14 @@ def task_tiles(
     tiles = np.array(list(product(*choices)), np.int64)
     tasks = (-(-np.array(sizes, np.int64) // tiles)).prod(axis=1)
     return tiles[tasks <= max(_TASKS, 4 * device.eus)]
+
+
+def _contiguous(expr: TensorExpr) -> int | None:
+    """Position of the parallel axis along which neighbours of the first output lie."""
+    output, sizes = expr.outputs[0], expr.sizes
+    long = [k for k, p in enumerate(expr.parallel) if sizes[p] > 1]
+    strides = {k: output.stride(expr.parallel[k], 2, sizes[expr.parallel[k]]) for k in long}
+    return next((k for k in long if strides[k] == 1), None)
 
 
 def _with_faster(
@@ -244,7 +255,7 @@ def _shrunk(
         return []
     for register in smaller_registers(model, plan.register, eus):
         smaller = _plan(model, register)
-        worth = smaller.costs.ns >= WORTH * device.costs.hand_off_ns
+        worth = smaller.costs.ns >= worth_ns(device, eus)
         span = np.where(worth, spans(smaller.costs, device, eus), np.inf)
         number = int(span.argmin())
         if span[number] < 0.9 * best:

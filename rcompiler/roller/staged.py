@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.choice import efficient, faster
+from rcompiler.roller.choice import WORTH_IDLE, efficient, faster
 from rcompiler.roller.construct import (
     decide,
     eus_of,
@@ -89,7 +89,7 @@ def _shrunk(
     model, found = chain.model, list[Decision]()
     if eus == 1 or model.expr.unit is not None:
         return []
-    least = 2 * model.device.costs.hand_off_ns
+    least = WORTH_IDLE * model.device.costs.hand_off_ns
     for register in smaller_registers(model, chain.register, eus):
         smaller = _Chain.of(model, register, stages, own, within=True)
         worth = smaller.allowed & (smaller.costs.ns >= least)
