@@ -52,6 +52,7 @@ from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.schedule.proof import proved_tables
 from rcompiler.passes.schedule.tables import Tables, write_constants
+from rcompiler.passes.vdevice_prefetch import VdevicePrefetch
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
@@ -189,6 +190,8 @@ class Compilation:
         """An S3 module as `by` schedules it; it becomes S4, and code."""
         record = to_option(self.device)
         self._run(module, str(RammerSchedule(by.policy, by.eus, record, by.kernels)))
+        if self.device.kind == "cuda":
+            self._run(module, str(VdevicePrefetch(record)))
         return self.from_schedule(module, constants, by)
 
     def from_schedule(

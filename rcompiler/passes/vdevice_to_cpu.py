@@ -16,6 +16,7 @@ from torch_mlir import ir
 
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
+from rcompiler.dialects.rtask import PREFETCH
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.kernel import CpuFeatures, KernelWriter
 from rcompiler.kernelgen.lower import lower_to_llvm
@@ -36,6 +37,8 @@ class VdeviceToCpu(Pass):
         for view in list(block.operations):
             op = view.operation
             if op.name == "rtask.kernel":
+                if ir.StringAttr(op.attributes["kind"]).value == PREFETCH:
+                    raise PassFailure(op, "tasks ask for memory on NVIDIA GPUs only")
                 try:
                     text, externals = KernelWriter(op, features.emitter()).write()
                 except CompilerError as error:

@@ -20,8 +20,10 @@ from torch_mlir import ir
 
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
+from rcompiler.dialects.rtask import PREFETCH
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.kernel import SimtFeatures, SimtKernelWriter
+from rcompiler.kernelgen.simt.prefetch import prefetch_text
 from rcompiler.kernelgen.simt.program import module_text, program_text
 from rcompiler.kernelgen.simt.units import (
     THREADS,
@@ -56,10 +58,13 @@ class VdeviceToGpu(Pass):
             op = view.operation
             if op.name == "rtask.kernel":
                 name = ir.StringAttr(op.attributes["sym_name"]).value
+                if ir.StringAttr(op.attributes["kind"]).value == PREFETCH:
+                    texts[name] = _prefetch(op, device, self.threads)
+                    continue
                 texts[name], writers[name] = _function(op, features)
                 shared = max(shared, writers[name].shared)
         written = [texts[name] for name in names]
-        boxes = [writers[name].boxes for name in names]
+        boxes = [writers[name].boxes if name in writers else [] for name in names]
         if self.entry:
             text = program_text(
                 names, written, threads=self.threads, shared=shared, boxes=boxes, vendor=vendor
@@ -109,6 +114,13 @@ def _function(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, SimtKe
             f"{features.shared}; cut it into smaller tiles",
         )
     return text, writer
+
+
+def _prefetch(kernel: ir.Operation, device: Device, threads: int) -> str:
+    """The device function of an rKernel that asks for what a later one reads."""
+    if device.kind != "cuda":
+        raise PassFailure(kernel, "tasks ask for memory on NVIDIA GPUs only")
+    return prefetch_text(kernel, threads, device.memory[1].line)
 
 
 def _publish(gpu_module: ir.Operation) -> None:

@@ -55,6 +55,12 @@ class Access:
         """Size of the whole tensor."""
         return prod(self.shape) * self.itemsize
 
+    @property
+    def task_bytes(self) -> int:
+        """Bytes that one rTask touches; at the edges it may be less."""
+        pairs = zip(self.dims, self.shape, strict=True)
+        return self.itemsize * prod(_length(dim, size) for dim, size in pairs)
+
     @classmethod
     def whole(cls, shape: tuple[int, ...], itemsize: int) -> "Access":
         """Every task touches the whole tensor."""
@@ -108,10 +114,7 @@ class Kernel:
     @property
     def task_bytes(self) -> int:
         """Bytes that one rTask touches, each operand for itself; at the edges it may be less."""
-        return sum(
-            a.itemsize * prod(_length(d, n) for d, n in zip(a.dims, a.shape, strict=True))
-            for a in (*self.reads, *self.writes)
-        )
+        return sum(access.task_bytes for access in (*self.reads, *self.writes))
 
     @property
     def work_ns(self) -> float:

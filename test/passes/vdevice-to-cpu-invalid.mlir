@@ -27,3 +27,15 @@
     order = array<i64: 0>, reads = [[array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1>,
     registers = 1 : i64, source = "test", sym_name = "k", tasks = 1 : i64, tile = array<i64: 2>, vector_dim = 0 : i64,
     writes = [[array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// Prefetches are for devices that have an instruction for them.
+// expected-error@+1 {{tasks ask for memory on NVIDIA GPUs only}}
+"rtask.kernel"() ({
+^bb0(%x: tensor<8xf32>):
+  %none = builtin.unrealized_conversion_cast to tuple<>
+  "rtask.yield"(%none) : (tuple<>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1>, kind = "prefetch", lanes = 1 : i64, on_chip_bytes = 0 : i64,
+    reads = [[array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1>, registers = 0 : i64, source = "prefetch",
+    sym_name = "p", tasks = 1 : i64, tile = array<i64: 1>, vector_dim = -1 : i64, writes = []} : () -> ()

@@ -1,0 +1,103 @@
+"""Blocks that ask for the weights of their next task, on the emulated GPU."""
+
+import re
+from dataclasses import replace
+from functools import cache, partial
+
+import pytest
+from gpu_networks import ARCHITECTURES
+from onnx import ModelProto
+
+from rcompiler.compilation import Compilation
+from rcompiler.device.model import Device
+from rcompiler.emulator.driver import EmulatedDriver
+from rcompiler.options import CompileOptions, Policy
+from rcompiler.runtime import tables
+from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.gpu.executable import GpuExecutable
+from rcompiler.tools._data import random_inputs
+from rcompiler.tools._reference import compare, reference
+from rcompiler.tools.models.graph import Graph
+
+LAYERS, WIDTH = 13, 64
+TARGET, FINE = ARCHITECTURES["sm_80"]
+
+
+@cache
+def layers() -> ModelProto:
+    """16 KiB of weights each."""
+    g = Graph("layers", 7)
+    x = g.input("input", (1, WIDTH))
+    for k in range(LAYERS):
+        x = g.op("Relu", g.matmul(x, WIDTH, name=f"layer{k}"))
+    return g.model(output=(x, (1, WIDTH)))
+
+
+def small_cache() -> Device:
+    """The last cache holds the weights of any layer four times, and not those of all."""
+    *inner, last, memory = FINE.memory
+    capacity = 4 * LAYERS * WIDTH * WIDTH
+    return replace(FINE, name="cold", memory=(*inner, replace(last, capacity=capacity), memory))
+
+
+@cache
+def compiled(*, cold: bool, policy: Policy = "rammer") -> Artifact:
+    device = small_cache() if cold else FINE
+    options = CompileOptions(TARGET, policy=policy)
+    [found] = Compilation(options, device, None).from_onnx(layers(), None, None, device, [options])
+    return found
+
+
+def run(artifact: Artifact, seed: int | None = None) -> bytes:
+    """The bits of the result, which is right; seed: of a hostile order, None: all together."""
+    hostile = {} if seed is None else {"interleave": True, "seed": seed}
+    device = partial(EmulatedDriver, capability=(8, 0), multiprocessors=4, **hostile)
+    feeds = random_inputs(artifact.inputs, 0)
+    [found] = GpuExecutable(artifact, device)(**feeds)
+    assert compare(found, reference(layers(), feeds)[1][0]).right
+    return found.tobytes()
+
+
+def asking(artifact: Artifact) -> set[int]:
+    """Numbers of the rKernels that ask for weights."""
+    return {k for k, kernel in enumerate(artifact.kernels) if kernel.name.startswith("p_")}
+
+
+def test_all_layers_but_the_first_are_asked_for_ahead_of_time():
+    artifact = compiled(cold=True)
+    operators = {name for program in artifact.programs for own in program.operators for name in own}
+    ahead = {name for name in operators if name.endswith(".prefetch")}
+    assert ahead == {f"layer{k}_MatMul.prefetch" for k in range(1, LAYERS)}
+    assert "prefetch.global.L2" in artifact.image.ptx.decode()
+    kernels = asking(artifact)
+    for stream in artifact.programs[0].streams:
+        steps = [(op, own) for _, op, own in tables.instructions(stream)]
+        runs = [own[0] in kernels for op, own in steps if op == tables.RUN]
+        assert sorted(runs[:2]) == [False, True]  # with the first layer the second is asked for
+        waits = [n for n, (op, _) in enumerate(steps) if op == tables.WAIT]
+        # in front of the first of several waits: a block asks, then stands still
+        assert any(steps[n - 1][0] == tables.RUN and steps[n - 1][1][0] in kernels for n in waits)
+
+
+@pytest.mark.parametrize("policy", ["rammer", "list", "bsp", "wave", "base"])
+def test_the_bits_are_those_of_the_schedule_without(policy: Policy):
+    bits = run(compiled(cold=False))
+    assert not asking(compiled(cold=False, policy=policy))
+    assert run(compiled(cold=True, policy=policy)) == bits
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_any_order_of_blocks_is_right(seed: int):
+    assert run(compiled(cold=True), seed) == run(compiled(cold=False))
+
+
+def test_nothing_beside_the_weights_is_asked_for():
+    """The emulated device takes prefetches for hints: read instead, it checks where they are."""
+    artifact = compiled(cold=True)
+    text, count = re.subn(
+        r"prefetch\.global\.L2\s+(\[%rd\d+\]);",
+        r"{ .reg .b16 %asked; ld.global.b8 %asked, \1; }",
+        artifact.image.ptx.decode(),
+    )
+    assert count >= len(asking(artifact)) > 0
+    assert run(replace(artifact, image=replace(artifact.image, ptx=text.encode()))) == run(artifact)
