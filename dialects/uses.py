@@ -1,8 +1,8 @@
-"""Which tensors an op takes."""
+"""Which tensors an op takes, and which of them come from outside."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torch_mlir import ir
 
@@ -28,3 +28,27 @@ def tensors_used(op: ir.Operation) -> Iterator[ir.Value]:
                 inner = view.operation
                 if not (elements and inner.name.startswith(_SCALAR)):
                     yield from tensors_used(inner)
+
+
+def captures(op: ir.Operation) -> list[ir.Value]:
+    """Tensors from outside that the body of `op` uses, in the order of first use."""
+    found: dict[ir.Value, None] = {}
+    inside: set[ir.Value] = set()
+
+    def visit(regions: Sequence[ir.Region]) -> None:
+        for region in regions:
+            for block in region.blocks:
+                inside.update(block.arguments)
+                for view in block.operations:
+                    inner = view.operation  # whose lists are made faster than those of the view
+                    if inner.name == "linalg.generic":  # values inside are elements
+                        found.update((v, None) for v in tensors_used(inner) if v not in inside)
+                    else:
+                        for value in inner.operands:
+                            if value not in inside and isinstance(value.type, ir.RankedTensorType):
+                                found.setdefault(value)
+                        visit(inner.regions)
+                    inside.update(inner.results)
+
+    visit(op.regions)
+    return list(found)

@@ -26,6 +26,7 @@ from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute
+from rcompiler.dialects.uses import captures
 from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.options import Precision, RollerPolicy
@@ -294,7 +295,7 @@ def _prototype(op: ir.Operation, body: ir.Block) -> rtask.KernelOp:
             vector_dim=-1, lanes=1, on_chip_bytes=0, registers=0, estimated_ns=0.0, source="roller",
             reads=[], writes=[],
         )  # fmt: skip
-    copy_block(op.regions[0].blocks[0], kernel.body, rtask.captures(op))
+    copy_block(op.regions[0].blocks[0], kernel.body, captures(op))
     return kernel
 
 

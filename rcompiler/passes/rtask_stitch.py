@@ -39,7 +39,7 @@ from torch_mlir import ir
 
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
-from rcompiler.dialects import rtask
+from rcompiler.dialects.uses import captures
 from rcompiler.kernelgen.region import Generic, element_of, shape_of, yielded
 from rcompiler.options import Precision
 from rcompiler.passes import Pass
@@ -131,7 +131,7 @@ class _Stitcher:
         if not self._can_stitch(reader):
             return
         branches: list[_Branch] = []
-        for position, value in enumerate(rtask.captures(reader)):
+        for position, value in enumerate(captures(reader)):
             producer = defining(value)
             # of narrower elements the product kernels read several at once, in place
             if producer is None or element_of(value) not in ("f32", "f64"):

@@ -7,6 +7,7 @@ import math
 from torch_mlir import ir
 
 from rcompiler.dialects import rtask
+from rcompiler.dialects.uses import captures
 from rcompiler.kernelgen.region import Generic, dims_of, shape_of, yielded
 from rcompiler.passes.forming.views import RESHAPES
 from rcompiler.passes.ir.clone import Values, clone, copy_block, remap
@@ -33,7 +34,7 @@ class FusedAxes:
         self._operator = operator
         self._block = operator.regions[0].blocks[0]
         self._ops = [view.operation for view in self._block.operations]
-        self._captures = rtask.captures(operator)
+        self._captures = captures(operator)
         inner = [r for op in self._ops if op.name not in _ENDS for r in op.results]
         tensors = [v for v in inner if isinstance(v.type, ir.RankedTensorType)]
         self._number = {value: k for k, value in enumerate([*self._captures, *tensors])}
@@ -178,7 +179,7 @@ def _asks_for_more(op: ir.Operation) -> bool:
 
 def erase_with_views(operator: ir.Operation) -> None:
     """Erase an operator that nothing uses, and the reshapes that only it read."""
-    views = [defining(value) for value in rtask.captures(operator)]
+    views = [defining(value) for value in captures(operator)]
     operator.erase()
     for view in views:
         while view is not None and view.name in RESHAPES and not list(view.results[0].uses):

@@ -9,7 +9,8 @@ from typing import Any
 
 from torch_mlir import ir
 
-from rcompiler.dialects.rtask import CAST, captures, operator_results
+from rcompiler.dialects.rtask import CAST, operator_results
+from rcompiler.dialects.uses import captures
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.kernelgen.value import item_bytes
