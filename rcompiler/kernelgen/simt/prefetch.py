@@ -115,13 +115,8 @@ def _tasks(grid: Sequence[int], inside: Sequence[str]) -> Iterator[str]:
     """All tasks of a run, each with its coordinates %g0, %g1, ... in the grid."""
     yield "scf.for %i = %c0 to %count step %c1 : i64 {"
     yield "%away = arith.muli %i, %stride : i64"
-    yield "%left_in = arith.addi %first, %away : i64"
-    left = "%left_in"
-    for d in reversed(range(len(grid))):
-        yield f"%size{d} = arith.constant {grid[d]} : i64"
-        yield f"%g{d} = arith.remui {left}, %size{d} : i64"
-        yield f"%left{d} = arith.divui {left}, %size{d} : i64"
-        left = f"%left{d}"
+    yield "%number = arith.addi %first, %away : i64"
+    yield from _unfolded("%number", grid, "%g")
     yield from inside
     yield "}"
 
@@ -131,31 +126,21 @@ def _sectors(k: int, runs: Runs, sector: int) -> Iterator[str]:
     each = runs.sectors(sector)
     total = math.prod(runs.extents) * each
     yield f"%end{k} = arith.constant {runs.size - 1} : i64"
-    yield f"%start{k}_in = arith.constant {runs.offset} : i64"
-    start = f"%start{k}_in"
-    for n, (axis, step) in enumerate(runs.starts):
-        yield f"%step{k}_{n} = arith.constant {step} : i64"
-        yield f"%moved{k}_{n} = arith.muli %g{axis}, %step{k}_{n} : i64"
-        yield f"%start{k}_{n} = arith.addi {start}, %moved{k}_{n} : i64"
-        start = f"%start{k}_{n}"
+    yield f"%origin{k} = arith.constant {runs.offset} : i64"
+    moved = [(f"%g{axis}", step) for axis, step in runs.starts]
+    yield from _sum(f"%origin{k}", moved, f"%start{k}")
     yield f"%total{k} = arith.constant {total} : i64"
     yield f"%each{k} = arith.constant {each} : i64"
     yield f"scf.for %n{k} = %thread to %total{k} step %threads : i64 {{"
     yield f"%within{k} = arith.remui %n{k}, %each{k} : i64"
-    yield f"%run{k}_in = arith.divui %n{k}, %each{k} : i64"
+    yield f"%run{k} = arith.divui %n{k}, %each{k} : i64"
     yield f"%next{k} = arith.muli %within{k}, %sector : i64"
     yield f"%along{k} = arith.minsi %next{k}, %end{k} : i64"
-    yield f"%at{k}_in = arith.addi {start}, %along{k} : i64"
-    left, at = f"%run{k}_in", f"%at{k}_in"
-    for d in reversed(range(len(runs.extents))):
-        yield f"%extent{k}_{d} = arith.constant {runs.extents[d]} : i64"
-        yield f"%pitch{k}_{d} = arith.constant {runs.pitches[d]} : i64"
-        yield f"%index{k}_{d} = arith.remui {left}, %extent{k}_{d} : i64"
-        yield f"%rest{k}_{d} = arith.divui {left}, %extent{k}_{d} : i64"
-        yield f"%far{k}_{d} = arith.muli %index{k}_{d}, %pitch{k}_{d} : i64"
-        yield f"%at{k}_{d} = arith.addi {at}, %far{k}_{d} : i64"
-        left, at = f"%rest{k}_{d}", f"%at{k}_{d}"
-    yield f"%above{k} = arith.maxsi {at}, %c0 : i64"
+    yield f"%begin{k} = arith.addi %start{k}, %along{k} : i64"
+    yield from _unfolded(f"%run{k}", runs.extents, f"%index{k}_")
+    far = [(f"%index{k}_{d}", pitch) for d, pitch in enumerate(runs.pitches)]
+    yield from _sum(f"%begin{k}", far, f"%at{k}")
+    yield f"%above{k} = arith.maxsi %at{k}, %c0 : i64"
     yield f"%byte{k} = arith.minsi %above{k}, %last{k} : i64"
     yield (
         f"%address{k} = llvm.getelementptr %tensor{k}[%byte{k}] "
@@ -163,3 +148,22 @@ def _sectors(k: int, runs: Runs, sector: int) -> Iterator[str]:
     )
     yield f"{_ASK} %address{k} : (!llvm.ptr<1>) -> ()"
     yield "}"
+
+
+def _unfolded(number: str, sizes: Sequence[int], name: str) -> Iterator[str]:
+    """The coordinates {name}0, {name}1, ... of an element of a row-major box, by its number."""
+    for d in reversed(range(len(sizes))):
+        yield f"{name}{d}.size = arith.constant {sizes[d]} : i64"
+        yield f"{name}{d} = arith.remui {number}, {name}{d}.size : i64"
+        yield f"{name}{d}.rest = arith.divui {number}, {name}{d}.size : i64"
+        number = f"{name}{d}.rest"
+
+
+def _sum(first: str, terms: Sequence[tuple[str, int]], name: str) -> Iterator[str]:
+    """A value and multiples of others: their sum is `name`."""
+    for n, (value, factor) in enumerate(terms):
+        yield f"{name}.{n}.factor = arith.constant {factor} : i64"
+        yield f"{name}.{n}.product = arith.muli {value}, {name}.{n}.factor : i64"
+        yield f"{name}.{n} = arith.addi {first}, {name}.{n}.product : i64"
+        first = f"{name}.{n}"
+    yield f"{name} = arith.addi {first}, %c0 : i64"
