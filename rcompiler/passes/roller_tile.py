@@ -38,7 +38,6 @@ from rcompiler.passes.tiling.staged import StageBody, stage_bodies, stage_expres
 from rcompiler.passes.tiling.task_boxes import in_place_pairs, read_box, write_box
 from rcompiler.passes.tiling.tensor_expr import Traced, Tracer, core_of, tensor_expr
 from rcompiler.passes.tiling.unit_product import Multiplier
-from rcompiler.roller.choice import preferred
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.policy import decisions, left_over
@@ -61,7 +60,7 @@ class RollerTile(Pass):
 
         def choose(body: Body) -> list[Decision]:
             found = body.construct(device, self.policy, eus, precision=self.precision)
-            return preferred(found, self.candidates, device)
+            return found[: self.candidates]
 
         tile_operators(module, choose)
 

@@ -169,7 +169,7 @@ class _Play:
             kernel = self.graph.kernel[run.kernel]
             size = size_of(kernel, run.first, run.count, run.stride)
             alone = run_ns(kernel, size, self.costs)
-            moved = float(kernel.task_bytes * run.count)
+            moved = float(_moved(kernel) * run.count)
         state.running = len(self.spans)
         tasks = (run.operator, run.first, run.count, run.stride)
         span = Span(self.number, eu, *tasks, now, now, state.cause, state.reason)
@@ -224,7 +224,12 @@ def _chosen(programs: Sequence[Program], graph: Graph) -> dict[str, Kernel]:
 
 def _touched(chosen: dict[str, Kernel]) -> float:
     """Bytes that the rTasks of all operators touch."""
-    return float(sum(k.task_bytes * k.tasks for k in chosen.values()))
+    return float(sum(_moved(k) * k.tasks for k in chosen.values()))
+
+
+def _moved(kernel: Kernel) -> int:
+    """Bytes that an rTask waits for: none if it only asks for what another one reads."""
+    return kernel.task_bytes if kernel.writes else 0
 
 
 def _least(spans: Iterable[Span]) -> dict[str, float]:

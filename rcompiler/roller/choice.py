@@ -1,26 +1,37 @@
 """Which of the evaluated task tiles an operator gets: the efficient one, and faster ones."""
 
+from typing import TypeVar
+
 import numpy as np
 
 from rcompiler.device.model import Device
 from rcompiler.roller.cost import TaskCosts, balance, cuts, spans, unevenness
-from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.nest import Array
 from rcompiler.roller.unit_cost import least_ns
+
+T = TypeVar("T")
 
 FEW_EUS = tuple(range(1, 9))  # that the efficient tile is good on, in the mean
 _SHARE = 96  # a large operator has about this many tasks: enough to balance, few to place
 _CUT = 0.01  # every axis that is cut makes dependences more
 _FAST = 3  # decisions besides the efficient one
-# Times the hand-off that an rTask of a faster decision takes at least, and on a device of so many
-# EUs that some are idle anyway.
-_WORTH, WORTH_IDLE = 5, 2
+# Times the hand-off that an rTask of a faster decision takes at least; of short sums that vectors
+# run along, on a device of so many EUs that some are idle anyway.
+_WORTH, _WORTH_IDLE = 5, 2
 
 
-def worth_ns(device: Device, eus: int) -> float:
-    """ns that an rTask of a decision for `eus` EUs takes at least to be worth a hand-off."""
-    return (_WORTH if eus <= max(FEW_EUS) else WORTH_IDLE) * device.costs.hand_off_ns
+def has_idle_eus(eus: int) -> bool:
+    """Whether there are so many EUs that an operator may leave some without work."""
+    return eus > max(FEW_EUS)
+
+
+def worth_ns(device: Device, eus: int, *, along: bool) -> float:
+    """ns that an rTask of a decision for `eus` EUs takes at least to be worth a hand-off; along:
+    whether vectors run along its sums.
+    """
+    times = _WORTH_IDLE if along and has_idle_eus(eus) else _WORTH
+    return times * device.costs.hand_off_ns
 
 
 def shortest_task_ns(device: Device) -> float:
@@ -28,13 +39,11 @@ def shortest_task_ns(device: Device) -> float:
     return min(device.costs.min_task_ns, _WORTH * device.costs.hand_off_ns)
 
 
-def preferred(found: list[Decision], count: int, device: Device) -> list[Decision]:
-    """At most `count` of the decisions, which are ever faster: the first ones; on a device of so
-    many EUs that some are idle anyway, the first and the last.
+def preferred(found: list[T], eus: int) -> list[T]:
+    """Of decisions that are ever faster, those to keep where some EUs are idle anyway: the first
+    and the fastest ones.
     """
-    if count < 2 or device.eus <= max(FEW_EUS):
-        return found[:count]
-    return [*found[:1], *found[1:][1 - count :]]
+    return [*found[:1], *found[1:][-2:]] if has_idle_eus(eus) else found
 
 
 def efficient(
@@ -80,17 +89,21 @@ def faster(
     first: int,
     eus: int,
     allowed: Array | bool = True,
+    *,
+    along: bool = False,
 ) -> list[int]:
     """Pareto candidates with a clearly shorter makespan on `eus` EUs, most efficient first.
 
-    None for an operator that is too short for a second EU as a whole.
+    None for an operator that is too short for a second EU as a whole. along: see `worth_ns`.
     """
     hand_off, least = device.costs.hand_off_ns, least_ns(expr, device)
     if eus == 1 or costs.ns[0] < least:
         return []
     span = spans(costs, device, eus)
     spent = costs.tasks * (costs.ns + hand_off)
-    worth = allowed & (costs.ns >= (worth_ns(device, eus) if expr.unit is None else least))
+    worth = allowed & (
+        costs.ns >= (worth_ns(device, eus, along=along) if expr.unit is None else least)
+    )
     chosen: list[int] = []
     best = float(span[first])
     for i in np.lexsort((np.arange(len(span)), span, spent)):

@@ -20,7 +20,7 @@ from itertools import product
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.choice import FEW_EUS, efficient, faster, worth_ns
+from rcompiler.roller.choice import FEW_EUS, efficient, faster, preferred, worth_ns
 from rcompiler.roller.cost import Parts, TaskCosts, spans
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.explain import RunnerUp, explain
@@ -55,7 +55,8 @@ def paced(expr: TensorExpr, device: Device, eus: int) -> list[tuple[Decision, fl
     best = min(range(len(plans)), key=lambda number: plans[number].score)
     plan = plans[best]
     first = _decided(model, plan, plan.first).compared(_second(model, plans, best))
-    return _with_faster(model, plan, first, eus)
+    found = _with_faster(model, plan, first, eus)
+    return preferred(found, eus) if model.space.horizontal else found
 
 
 def eus_of(device: Device, eus: int | None) -> int:
@@ -236,7 +237,8 @@ def _with_faster(
     """`first` and the faster decisions, each with its makespan on `eus` EUs and compared by it."""
     device, costs = model.device, plan.costs
     span = spans(costs, device, eus)
-    chosen = faster(model.expr, device, costs, plan.first, eus)
+    along = bool(model.space.horizontal)
+    chosen = faster(model.expr, device, costs, plan.first, eus, along=along)
     found = [(_decided(model, plan, i), float(span[i])) for i in chosen]
     found += _shrunk(model, plan, float(span[[plan.first, *chosen]].min()), eus)
     by, whole = f"makespan on {eus} EUs", float(span[plan.first])
@@ -250,12 +252,12 @@ def _shrunk(
     """The decision with smaller register tiles that is clearly faster than `best`, and its
     makespan, if there are EUs without a register tile: at most one (Roller §3.2: small operators).
     """
-    device, found = model.device, []
+    device, found, along = model.device, [], bool(model.space.horizontal)
     if eus == 1 or plan.costs.ns[0] < device.costs.min_task_ns or model.expr.unit is not None:
         return []
     for register in smaller_registers(model, plan.register, eus):
         smaller = _plan(model, register)
-        worth = smaller.costs.ns >= worth_ns(device, eus)
+        worth = smaller.costs.ns >= worth_ns(device, eus, along=along)
         span = np.where(worth, spans(smaller.costs, device, eus), np.inf)
         number = int(span.argmin())
         if span[number] < 0.9 * best:

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.choice import WORTH_IDLE, efficient, faster
+from rcompiler.roller.choice import efficient, faster, preferred
 from rcompiler.roller.construct import (
     decide,
     eus_of,
@@ -29,6 +29,8 @@ from rcompiler.roller.register import RegisterModel, RegisterTile
 from rcompiler.roller.unit_cost import costs_of
 from rcompiler.roller.vectors import choose_vector_axis
 
+_WORTH = 2  # times the hand-off that a task of several stages takes at least
+_BESIDE = 12  # operators of several stages that have EUs of their own
 _ROOM = 0.5  # of the largest private level is for kept tiles: the operands pass through it too
 
 
@@ -71,7 +73,7 @@ def _constructed(
     wider = faster(last, device, chain.costs, first, eus, chain.allowed)
     found = [chain.decision(first).compared(behind), *map(chain.decision, wider)]
     best = float(spans(chain.costs, device, eus)[[first, *wider]].min())
-    return found + _shrunk(chain, stages, own, best, eus)
+    return preferred(found + _shrunk(chain, stages, own, best, eus), eus)
 
 
 def _shrunk(
@@ -84,15 +86,16 @@ def _shrunk(
     """The decision with smaller register tiles that is clearly faster than `best` ns, if there are
     EUs without a register tile: at most one (Roller §3.2: small operators).
 
-    What is joined because it would wait for hand-offs is cut into rTasks as short as two of them.
+    What is joined because it would wait for hand-offs is cut into rTasks as short as two of them,
+    and into no more than leave EUs for the like of it: layers of cells run side by side.
     """
     model, found = chain.model, list[Decision]()
     if eus == 1 or model.expr.unit is not None:
         return []
-    least = WORTH_IDLE * model.device.costs.hand_off_ns
+    least, most = _WORTH * model.device.costs.hand_off_ns, max(eus // _BESIDE, 2)
     for register in smaller_registers(model, chain.register, eus):
         smaller = _Chain.of(model, register, stages, own, within=True)
-        worth = smaller.allowed & (smaller.costs.ns >= least)
+        worth = smaller.allowed & (smaller.costs.ns >= least) & (smaller.costs.tasks <= most)
         span = np.where(worth, spans(smaller.costs, model.device, eus), np.inf)
         number = int(span.argmin())
         if span[number] < 0.9 * best:
