@@ -134,8 +134,17 @@ class Recalls:
         return float(run_times(found, *self._figures)), float(found.moved)
 
     def demand(self, program: Program, eu: int, run: Run) -> Demand:
-        """What the next run needs, at whatever rate and speeds."""
+        """What the next run needs, at whatever rate and speeds. What it only asks for is there for
+        the runs behind it, and it waits for none of it.
+        """
         kernel = self._graph.kernel[run.kernel]
+        work = size_of(kernel, run.first, run.count, run.stride)
+        whole = run_ns(kernel, work, self._costs)
+        if not kernel.writes:
+            for operand, (chunk, _, _) in self._touched(kernel, run):
+                buffer = program.buffer[run.buffers[operand]]
+                self._touch((buffer.space, buffer.offset // CHUNK + chunk))
+            return Demand(0.0, 0.0, 0.0, whole, 0.0, large=False)
         near, moved = 0.0, 0.0 if self._touch((run.kernel, 0)) else float(CHUNK)
         mine = self._caches.setdefault(eu, _Cache(self._own.capacity))
         for operand, (chunk, size, times) in self._touched(kernel, run):
@@ -150,8 +159,6 @@ class Recalls:
                 for cache in self._caches.values():
                     if cache is not mine:
                         cache.drop(key)
-        work = size_of(kernel, run.first, run.count, run.stride)
-        whole = run_ns(kernel, work, self._costs)
         if sum(a.bytes for a in (*kernel.reads, *kernel.writes)) > self._last.capacity * FIT:
             return Demand(0.0, 0.0, 0.0, whole, moved, large=True)
         return Demand(*self._parts(kernel, work, whole, near), moved, large=False)

@@ -73,7 +73,9 @@ def _constructed(
     wider = faster(last, device, chain.costs, first, eus, chain.allowed)
     found = [chain.decision(first).compared(behind), *map(chain.decision, wider)]
     best = float(spans(chain.costs, device, eus)[[first, *wider]].min())
-    return preferred(found + _shrunk(chain, stages, own, best, eus), eus)
+    found += _shrunk(chain, stages, own, best, eus)
+    along = any(each.space.horizontal for each in (model, *own.values()))
+    return preferred(found, eus) if along else found
 
 
 def _shrunk(
@@ -86,8 +88,8 @@ def _shrunk(
     """The decision with smaller register tiles that is clearly faster than `best` ns, if there are
     EUs without a register tile: at most one (Roller §3.2: small operators).
 
-    What is joined because it would wait for hand-offs is cut into rTasks as short as two of them,
-    and into no more than leave EUs for the like of it: layers of cells run side by side.
+    What is joined because it would wait for hand-offs is cut into rTasks as short as two of them;
+    into no more short ones than leave EUs for the like of it: layers of cells run side by side.
     """
     model, found = chain.model, list[Decision]()
     if eus == 1 or model.expr.unit is not None:
@@ -95,7 +97,9 @@ def _shrunk(
     least, most = _WORTH * model.device.costs.hand_off_ns, max(eus // _BESIDE, 2)
     for register in smaller_registers(model, chain.register, eus):
         smaller = _Chain.of(model, register, stages, own, within=True)
-        worth = smaller.allowed & (smaller.costs.ns >= least) & (smaller.costs.tasks <= most)
+        long = smaller.costs.ns >= model.device.costs.min_task_ns
+        few = (smaller.costs.ns >= least) & (smaller.costs.tasks <= most)
+        worth = smaller.allowed & (long | few)
         span = np.where(worth, spans(smaller.costs, model.device, eus), np.inf)
         number = int(span.argmin())
         if span[number] < 0.9 * best:
