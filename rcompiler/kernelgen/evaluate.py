@@ -14,8 +14,9 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.body import BodyEvaluator
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.pieces import pad_value
 from rcompiler.kernelgen.prefetch import Prefetcher
-from rcompiler.kernelgen.region import Generic, element_of, integers, pad_value, shape_of
+from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.value import Val, item_bytes
 from rcompiler.kernelgen.views import kept_dims, view_coordinates

@@ -17,7 +17,8 @@ from torch_mlir import ir
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
-from rcompiler.kernelgen.region import Piece, element_of, pieces_of, shape_of, yielded
+from rcompiler.kernelgen.pieces import Piece, pieces_of
+from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.running_sums import sums_in_parts
 from rcompiler.kernelgen.sequential import SequentialWriter
 from rcompiler.kernelgen.stages import Stage, stages_of, walked_dims

@@ -1,6 +1,4 @@
-"""The region of an rOperator read once into plain Python: shapes, indexing maps, reductions, result
-pieces.
-"""
+"""The region of an rOperator read once into plain Python: shapes, indexing maps, reductions."""
 
 from __future__ import annotations
 
@@ -339,69 +337,3 @@ COMBINERS: dict[str, tuple[str, float]] = {
     "arith.andi": ("and", -1),
     "arith.xori": ("xor", 0),
 }
-
-
-@dataclass(frozen=True)
-class Piece:
-    """Part of a result: the box [low, high) holds `value` read at (coordinate - shift), or the
-    scalar `fill`.
-    """
-
-    low: tuple[int, ...]
-    high: tuple[int, ...]
-    value: ir.Value | None
-    shift: tuple[int, ...]
-    fill: ir.Value | None = None
-
-
-def pieces_of(value: ir.Value) -> list[Piece]:
-    """Split a yielded value at its outer pads and concatenations: disjoint boxes that cover it."""
-    shape = shape_of(value)
-    owner = value.owner
-    if not isinstance(owner, ir.Block):
-        op = owner.operation
-        if op.name == "tensor.pad":
-            return _pad_pieces(op, shape)
-        if op.name == "tensor.concat":
-            return _concat_pieces(op, shape)
-    return [Piece((0,) * len(shape), shape, value, (0,) * len(shape))]
-
-
-def pad_value(op: ir.Operation) -> ir.Value:
-    """The scalar that a tensor.pad yields."""
-    return list(op.regions[0].blocks[0].operations)[-1].operation.operands[0]
-
-
-def _pad_pieces(op: ir.Operation, shape: tuple[int, ...]) -> list[Piece]:
-    source, low = op.operands[0], integers(op, "static_low")
-    inner_shape = shape_of(source)
-    fill, pieces = pad_value(op), []
-    box_low, box_high = [0] * len(shape), list(shape)
-    for d in range(len(shape)):  # peel one slab below and one above, dim after dim
-        start, end = low[d], low[d] + inner_shape[d]
-        for a, b in ((0, start), (end, shape[d])):
-            if b > a:
-                slab_low, slab_high = list(box_low), list(box_high)
-                slab_low[d], slab_high[d] = a, b
-                pieces.append(
-                    Piece(tuple(slab_low), tuple(slab_high), None, (0,) * len(shape), fill)
-                )
-        box_low[d], box_high[d] = start, end
-    return [*_shifted(pieces_of(source), low), *pieces]
-
-
-def _concat_pieces(op: ir.Operation, shape: tuple[int, ...]) -> list[Piece]:
-    axis = ir.IntegerAttr(op.attributes["dim"]).value
-    pieces, position = [], 0
-    for operand in op.operands:
-        offset = tuple(position if d == axis else 0 for d in range(len(shape)))
-        pieces += _shifted(pieces_of(operand), offset)
-        position += shape_of(operand)[axis]
-    return pieces
-
-
-def _shifted(pieces: list[Piece], by: tuple[int, ...]) -> list[Piece]:
-    def add(a: tuple[int, ...]) -> tuple[int, ...]:
-        return tuple(x + y for x, y in zip(a, by, strict=True))
-
-    return [Piece(add(p.low), add(p.high), p.value, add(p.shift), p.fill) for p in pieces]

@@ -15,7 +15,8 @@ from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover, step_cover
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator, NeedsScalars
 from rcompiler.kernelgen.in_turn import abreast
-from rcompiler.kernelgen.region import Generic, Piece
+from rcompiler.kernelgen.pieces import Piece
+from rcompiler.kernelgen.region import Generic
 from rcompiler.kernelgen.running_sums import RunningSums
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.kernelgen.turned_blocks import TurnedBlocks

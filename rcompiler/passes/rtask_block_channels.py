@@ -25,7 +25,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, integers, pad_value
+from rcompiler.kernelgen.pieces import pad_value
+from rcompiler.kernelgen.region import Generic, integers
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.blocking.block_convolution import block_convolution
 from rcompiler.passes.blocking.blocked import Blocked, Layouts

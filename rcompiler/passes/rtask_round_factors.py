@@ -22,7 +22,8 @@ from typing import Literal
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
-from rcompiler.kernelgen.region import Generic, element_of, integers, pad_value, shape_of
+from rcompiler.kernelgen.pieces import pad_value
+from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.simt.product import factors_of, is_product
 from rcompiler.passes import Pass
 from rcompiler.passes.blocking.padding_lanes import scalar_number

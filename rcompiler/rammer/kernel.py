@@ -112,6 +112,13 @@ class Kernel:
         return prod(self.grid)
 
     @property
+    def asks(self) -> bool:
+        """Whether its rTasks only ask for what others will read: without results, they wait for
+        none of it.
+        """
+        return not self.writes
+
+    @cached_property
     def task_bytes(self) -> int:
         """Bytes that one rTask touches, each operand for itself; at the edges it may be less."""
         return sum(access.task_bytes for access in (*self.reads, *self.writes))

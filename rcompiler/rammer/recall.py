@@ -140,7 +140,7 @@ class Recalls:
         kernel = self._graph.kernel[run.kernel]
         work = size_of(kernel, run.first, run.count, run.stride)
         whole = run_ns(kernel, work, self._costs)
-        if not kernel.writes:
+        if kernel.asks:
             for operand, (chunk, _, _) in self._touched(kernel, run):
                 buffer = program.buffer[run.buffers[operand]]
                 self._touch((buffer.space, buffer.offset // CHUNK + chunk))

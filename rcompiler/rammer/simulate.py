@@ -228,8 +228,8 @@ def _touched(chosen: dict[str, Kernel]) -> float:
 
 
 def _moved(kernel: Kernel) -> int:
-    """Bytes that an rTask waits for: none if it only asks for what another one reads."""
-    return kernel.task_bytes if kernel.writes else 0
+    """Bytes that an rTask waits for."""
+    return 0 if kernel.asks else kernel.task_bytes
 
 
 def _least(spans: Iterable[Span]) -> dict[str, float]:

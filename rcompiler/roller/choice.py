@@ -10,7 +10,7 @@ from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.nest import Array
 from rcompiler.roller.unit_cost import least_ns
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 FEW_EUS = tuple(range(1, 9))  # that the efficient tile is good on, in the mean
 _SHARE = 96  # a large operator has about this many tasks: enough to balance, few to place
@@ -39,7 +39,7 @@ def shortest_task_ns(device: Device) -> float:
     return min(device.costs.min_task_ns, _WORTH * device.costs.hand_off_ns)
 
 
-def preferred(found: list[T], eus: int) -> list[T]:
+def preferred(found: list[_T], eus: int) -> list[_T]:
     """Of decisions that are ever faster, those to keep where some EUs are idle anyway: the first
     and the fastest ones.
     """

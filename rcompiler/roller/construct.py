@@ -191,8 +191,9 @@ def task_tiles(
     """All aligned task tiles, int64 [candidates, parallel axes]; the first is the whole operator.
 
     Every tile is a multiple of the register tile (see `unit_tiles` for matrix units) or the whole
-    axis. Only the longest axes (three,
-    fewer when there are very many axes) are split anywhere, the others wholly or not at all.
+    axis; along the output also of a line of the first level, of a sector on GPUs where vectors run
+    along the sum. Only the longest axes (three, fewer when there are very many axes) are split
+    anywhere, the others wholly or not at all.
     """
     sizes = expr.extents
     if expr.kind == "sequential" or not sizes:
@@ -205,7 +206,8 @@ def task_tiles(
         position = expr.parallel.index(vector.axis)
         units[position] = line_unit(units[position], device.memory[0].line, itemsize)
     elif device.kind != "cpu" and (along := _contiguous(expr)) is not None:
-        # results of sums that vectors run along: whole sectors, which no two EUs write
+        # results of sums that vectors run along: whole sectors, which no two blocks write (what
+        # CPUs write so is little, and their tiles were measured without)
         units[along] = line_unit(units[along], device.memory[1].line, itemsize)
     loops = [math.ceil(size / unit) for size, unit in zip(sizes, units, strict=True)]
     longest = sorted(range(len(sizes)), key=lambda p: (-loops[p], p))

@@ -21,7 +21,8 @@ from torch_mlir import ir
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.evaluate import Buffer
 from rcompiler.kernelgen.kernel import KernelWriter
-from rcompiler.kernelgen.region import Generic, Piece, element_of, shape_of
+from rcompiler.kernelgen.pieces import Piece
+from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.simt.clipping import Case, by_extent, cases
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, WHOLE, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator

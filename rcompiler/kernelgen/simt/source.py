@@ -14,7 +14,8 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.evaluate import Buffer, NeedsScalars
-from rcompiler.kernelgen.region import Generic, integers, pad_value, shape_of
+from rcompiler.kernelgen.pieces import pad_value
+from rcompiler.kernelgen.region import Generic, integers, shape_of
 from rcompiler.kernelgen.simt.operand import Side, Split, unfold
 from rcompiler.kernelgen.simt.product import Form
 from rcompiler.kernelgen.stages import STAGE

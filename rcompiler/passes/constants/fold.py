@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, integers, pad_value, shape_of
+from rcompiler.kernelgen.pieces import pad_value
+from rcompiler.kernelgen.region import Generic, integers, shape_of
 from rcompiler.passes.constants.body import numpy_type, scalar_of
 from rcompiler.passes.constants.deferred import Constant, reshape, whole
 from rcompiler.passes.constants.generic import evaluate_generic

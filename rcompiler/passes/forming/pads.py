@@ -6,7 +6,8 @@ import math
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import integers, pad_value, shape_of
+from rcompiler.kernelgen.pieces import pad_value
+from rcompiler.kernelgen.region import integers, shape_of
 from rcompiler.passes.ir.tensor_ir import type_like
 
 

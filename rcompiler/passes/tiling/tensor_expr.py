@@ -14,14 +14,8 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.dot_group import dot_group
-from rcompiler.kernelgen.region import (
-    Combination,
-    Generic,
-    element_of,
-    integers,
-    pieces_of,
-    shape_of,
-)
+from rcompiler.kernelgen.pieces import pieces_of
+from rcompiler.kernelgen.region import Combination, Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.running_sums import sums_in_parts
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.value import item_bytes

@@ -10,7 +10,8 @@ from torch_mlir import ir
 from rcompiler.device.matrix_unit import MatrixUnit
 from rcompiler.device.model import Device
 from rcompiler.kernelgen.evaluate import Buffer
-from rcompiler.kernelgen.region import Generic, element_of, pieces_of, shape_of
+from rcompiler.kernelgen.pieces import pieces_of
+from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.simt.boxed import Chunks
 from rcompiler.kernelgen.simt.product import Form, form_of, product_root
 from rcompiler.kernelgen.simt.source import Buffers

@@ -14,7 +14,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
 from rcompiler.device.model import Device
-from rcompiler.kernelgen.region import integers, pad_value, shape_of
+from rcompiler.kernelgen.pieces import pad_value
+from rcompiler.kernelgen.region import integers, shape_of
 from rcompiler.passes.blocking.padding_lanes import scalar_number
 from rcompiler.passes.ir.linalg_form import extent_of
 from rcompiler.passes.ir.tensor_ir import (
