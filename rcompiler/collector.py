@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-_YOUNG = 10_000  # objects between two looks: a megabyte or so
+_YOUNG = 50_000  # objects between two looks: a few megabytes
 
 
 class Collector:

@@ -25,6 +25,8 @@ from rcompiler.workers import Workers, can_help, serve_answers
 # Of the ops of kernels: MLIR imports them at the first op, the other process before somebody waits.
 _DIALECTS = ("arith", "linalg", "llvm", "math", "tensor")
 _WORTH_A_PROCESS = 20  # kernels, of 5 to 100 ms each; a process takes 0.25 s to start
+_OPS = 10  # in the body of such a kernel
+_LONG = 100  # ops of an S1 module that take as long as one more kernel until there are any
 
 
 @dataclass(frozen=True)
@@ -60,8 +62,9 @@ def prepare(module: ir.Module) -> None:
         for block in function.operation.regions[0].blocks
         for inner in block.operations
     ]
-    # about one kernel for each op on tensors of other shapes
-    if _worth_a_process(len({(op.name, *(v.type for v in op.operands)) for op in bodies})):
+    # about one kernel for each op on tensors of other shapes; one for many where there are many
+    kinds = len({(op.name, *(v.type for v in op.operands)) for op in bodies})
+    if _worth_a_process(max(kinds, len(bodies) // _LONG)):
         with suppress(OSError):  # no process can be started: then this one makes all
             _WORKERS.prepare()
 
@@ -84,7 +87,8 @@ class KernelCodes:
 
     def begun(self) -> AbstractContextManager[None]:
         """Inside of the context the other process makes code, if there is enough to make."""
-        if not _worth_a_process(len(self._kernels)):
+        ops = sum(len(kernel.regions[0].blocks[0].operations) for kernel in self._kernels)
+        if not _worth_a_process(max(len(self._kernels), ops // _OPS)):
             return nullcontext()
         stages = self._generator.stages
         texts = [kernel.get_asm(assume_verified=True) for kernel in self._kernels]

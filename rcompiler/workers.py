@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO
 
 _FRAME = struct.Struct("<qq")
-_IDLE_S = 30.0
+_IDLE_S = 60.0
 
 
 def can_help() -> bool:

@@ -13,7 +13,7 @@ where the tiles of other operators do. A sum over two dims that become one may b
 another order; that depends on the operator and the device record alone.
 
 Kept apart: dims that meet a pad, a slice or a stage, that an expression adds or divides, or whose
-index the body asks for.
+index the body asks for. Left alone: operators of several stages, all of whose dims meet one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from torch_mlir import ir
 
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
+from rcompiler.kernelgen.stages import STAGE
 from rcompiler.options import Precision
 from rcompiler.passes import Pass
 from rcompiler.passes.forming.fused_axes import FusedAxes, erase_with_views
@@ -46,6 +47,9 @@ class RTaskFuseAxes(Pass):
         gain = _Gain(find_device(self.device), self.precision)
         known: dict[Hashable, bool] = {}  # whether operators with that body are better fused
         for operator in operators(module):
+            body = operator.regions[0].blocks[0].operations
+            if any(view.operation.name == STAGE for view in body):
+                continue
             key = structure(operator)
             if known.get(key, True):
                 known[key] = _visit(operator, gain if key not in known else None)
