@@ -17,8 +17,9 @@ _SHARE = 96  # a large operator has about this many tasks: enough to balance, fe
 _CUT = 0.01  # every axis that is cut makes dependences more
 _FAST = 3  # decisions besides the efficient one
 # Times the hand-off that an rTask of a faster decision takes at least; of short sums that vectors
-# run along, on a device of so many EUs that some are idle anyway.
-_WORTH, _WORTH_IDLE = 5, 2
+# run along, on a device of so many EUs that some are idle anyway: these are the steps of recurrent
+# networks, of which each waits for the one before.
+_WORTH, _WORTH_IDLE = 5, 1
 
 
 def has_idle_eus(eus: int) -> bool:
@@ -97,7 +98,8 @@ def faster(
     None for an operator that is too short for a second EU as a whole. along: see `worth_ns`.
     """
     hand_off, least = device.costs.hand_off_ns, least_ns(expr, device)
-    if eus == 1 or costs.ns[0] < least:
+    few = 2 * worth_ns(device, eus, along=True) if along and has_idle_eus(eus) else least
+    if eus == 1 or costs.ns[0] < min(few, least):
         return []
     span = spans(costs, device, eus)
     spent = costs.tasks * (costs.ns + hand_off)

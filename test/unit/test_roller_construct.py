@@ -252,21 +252,32 @@ def by_lines(n: int, k: int) -> TensorExpr:
 
 
 def test_a_wide_device_cuts_short_sums_into_whole_sectors():
-    """8 us on one EU of 132: rTasks of two hand-offs or more, which write no sector in common."""
+    """8 us on one EU of 132: rTasks of a hand-off or more, which write no sector in common."""
     device = find_device("cuda:h200")
     whole, *faster = construct(by_lines(1024, 256), device)
     assert whole.tasks == 1 and whole.vector_reduction == 0
     sector = device.memory[1].line // 4
     assert faster and all(d.tile[0] % sector == 0 for d in faster)
-    assert all(d.estimated_ns >= 2 * device.costs.hand_off_ns for d in faster)
-    assert faster[-1].tasks >= 3
+    assert all(d.estimated_ns >= device.costs.hand_off_ns for d in faster)
+    assert faster[-1].tasks >= 6
+
+
+def test_a_sum_of_two_hand_offs_is_worth_two_eus():
+    """Others are not shared by EUs where they take less than the shortest rTask of an operator."""
+    device = find_device("cuda:h200")
+    whole, *faster = construct(by_lines(512, 256), device)
+    assert 2 * device.costs.hand_off_ns < whole.estimated_ns < device.costs.min_task_ns
+    assert faster[-1].tasks == 4
+    # less than two hand-offs
+    [small] = construct(by_lines(128, 256), device)
+    assert small.estimated_ns < 2 * device.costs.hand_off_ns
 
 
 def test_few_eus_hand_on_less():
     """What 8 EUs wait for each other is missing elsewhere."""
     device = find_device("cuda:h200")
     device = replace(device, costs=replace(device.costs, hand_off_ns=100.0))
-    assert [worth_ns(device, eus, along=True) for eus in (8, 9)] == [500.0, 200.0]
+    assert [worth_ns(device, eus, along=True) for eus in (8, 9)] == [500.0, 100.0]
     assert [worth_ns(device, eus, along=False) for eus in (8, 9)] == [500.0, 500.0]
 
 
