@@ -69,6 +69,17 @@ def _loop_problems(op: ir.OpView, axes: int) -> Iterator[str]:
             yield f"expects 'reduction_tile' to have 0 to {axes} loops and at least 1 step"
 
 
+def pinned_problems(op: Any, tensors: int) -> Iterator[str]:
+    """Of the optional attribute `pinned` of an rtask.kernel with so many operands and results."""
+    pinned = op.attributes["pinned"] if "pinned" in op.attributes else None
+    if pinned is None:
+        return
+    if not isinstance(pinned, ir.DenseI64ArrayAttr):
+        yield "expects 'pinned' to be an array<i64>"
+    if list(pinned) != sorted({n for n in pinned if 0 <= n < tensors}):
+        yield f"expects 'pinned' to be rising numbers of its {tensors} tensors, not {list(pinned)}"
+
+
 def access_problems(access: ir.Attribute, rank: int, axes: int) -> Iterator[str]:
     """Is this an access to a tensor of that rank, over a grid of that many axes?"""
     if (

@@ -1,7 +1,7 @@
 """What must hold across the parts of one vdevice.program; each op alone is verified by itself."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from torch_mlir import ir
@@ -44,10 +44,33 @@ _INTEGERS = {
 
 
 @dataclass(frozen=True)
+class _Kernel:
+    """What runs must fit. there: whether it is an rtask.kernel; types: of its operands, then of its
+    results.
+    """
+
+    there: bool
+    tasks: int | None
+    operands: int
+    types: tuple[ir.Type, ...]
+    pinned: tuple[int, ...]
+
+    @staticmethod
+    def of(op: Any) -> "_Kernel":
+        """Of an op of the module, or of none."""
+        if not isinstance(op, rtask.KernelOp):
+            return _Kernel(False, None, 0, (), ())
+        operands, results = rtask.body_types(op)
+        types = (*operands, *results)
+        pinned = rtask.pinned_of(op.operation)
+        return _Kernel(True, integer_or_none(op, "tasks"), len(operands), types, pinned)
+
+
+@dataclass(frozen=True)
 class _Program:
     """The parts of one program, by name; buffers and events with the iteration they are of.
 
-    lists: of EUs or of queues.
+    lists: of EUs or of queues. kernels: those that runs have named so far.
     """
 
     eus: int
@@ -55,6 +78,7 @@ class _Program:
     events: dict[str, tuple[Any, Index]]
     lists: list[Any]
     module: Any  # ir.SymbolTable
+    kernels: dict[str, _Kernel] = field(default_factory=dict)
 
 
 def list_problems(op: Any, unit: str) -> Iterator[str]:
@@ -206,29 +230,34 @@ def _instruction(op: Any, index: Index, eu: Any, parts: _Program) -> Iterator[Pr
 
 def _run(op: Any, index: Index, eu: Any, parts: _Program) -> Iterator[str]:
     name = op.kernel.value
-    kernel: Any = parts.module[name] if name in parts.module else None
-    if not isinstance(kernel, rtask.KernelOp):
+    if name not in parts.kernels:
+        parts.kernels[name] = _Kernel.of(parts.module[name] if name in parts.module else None)
+    kernel = parts.kernels[name]
+    if not kernel.there:
         yield f"refers to @{name}, which is no rtask.kernel of this module"
     last = (
         integer_at(op, "first", index)
         + (eu.last.value - eu.first.value) * op.eu_step.value
         + (op.count.value - 1) * op.stride.value
     )
-    tasks = integer_or_none(kernel, "tasks")
-    if tasks is not None and last >= tasks:
-        yield f"runs task {last} of @{name}, which has {tasks}"
-    operands, results = rtask.body_types(kernel)
+    if kernel.tasks is not None and last >= kernel.tasks:
+        yield f"runs task {last} of @{name}, which has {kernel.tasks}"
+    if kernel.pinned and (op.stride.value != 1 or eu.operation.name == "vdevice.queue"):
+        yield f"expects tasks of @{name} side by side, on a known EU: it has pinned tensors"
     names = [name_at(buffer.value, index) for buffer in op.buffers]
-    if len(names) != len(operands) + len(results):
+    if len(names) != len(kernel.types):
         yield (
-            f"expects {len(operands)} operands and {len(results)} results of @{name}"
-            f" as buffers, not {len(names)}"
+            f"expects {kernel.operands} operands and {len(kernel.types) - kernel.operands} results"
+            f" of @{name} as buffers, not {len(names)}"
         )
-    for position, (buffer, type_) in enumerate(zip(names, operands + results, strict=True)):
+    for position, (buffer, type_) in enumerate(zip(names, kernel.types, strict=True)):
         if buffer not in parts.buffers:
             yield f"refers to @{buffer}, which is no buffer of this program"
         found, _ = parts.buffers[buffer]
         if found.attributes["type"].value != type_:
             yield f"expects @{buffer} to have the type of @{name}'s tensor {position}, {type_}"
-        if position >= len(operands) and found.kind.value in ("input", "constant"):
-            yield f"writes @{buffer}, which is of kind {found.kind.value}"
+        kind = found.kind.value
+        if (kind == "pinned") != (position in kernel.pinned):
+            yield f"expects tensor {position} of @{name} to be pinned where @{buffer} is"
+        if position >= kernel.operands and kind in ("input", "constant"):
+            yield f"writes @{buffer}, which is of kind {kind}"

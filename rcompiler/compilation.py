@@ -52,6 +52,7 @@ from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.schedule.proof import proved_tables
 from rcompiler.passes.schedule.tables import Tables, write_constants
+from rcompiler.passes.vdevice_pin import VdevicePin
 from rcompiler.passes.vdevice_prefetch import VdevicePrefetch
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
@@ -191,6 +192,7 @@ class Compilation:
         record = to_option(self.device)
         self._run(module, str(RammerSchedule(by.policy, by.eus, record, by.kernels)))
         if self.device.kind == "cuda":
+            self._run(module, str(VdevicePin(record, self._options.precision)))
             self._run(module, str(VdevicePrefetch(record)))
         return self.from_schedule(module, constants, by)
 
@@ -281,9 +283,10 @@ class Compilation:
                 KernelEntry(
                     k.name,
                     k.tasks,
-                    tuple(a.bytes for a in (*k.reads, *k.writes)),
+                    k.operand_bytes,
                     len(k.writes),
                     k.workspace,
+                    k.pinned,
                 )
                 for k in kernels
             ),

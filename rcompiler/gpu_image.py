@@ -33,7 +33,7 @@ from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.gpu.fixups import hide
 from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
 from rcompiler.passes.gpu_to_rocdl import GpuToRocdl
-from rcompiler.passes.schedule.program_ir import read_kernels
+from rcompiler.passes.schedule.program_ir import most_pinned, read_kernels
 from rcompiler.passes.vdevice_to_gpu import VdeviceToGpu, vendor_of
 from rcompiler.runtime.gpu.image import GpuImage, boxes_of
 
@@ -76,10 +76,13 @@ class GpuGeneration:
         """precision: how factors of f32 are multiplied."""
         self._device, self._context = device, module.context
         self._names = list(read_kernels(module.operation))
+        self._pinned = most_pinned(module.operation)
         # AMD's code of a kernel says how many registers all that it calls takes
         self._apart = device.kind == "cuda"
         self._lower = (GpuToNvvm if self._apart else GpuToRocdl)(device.level_name)
-        write = VdeviceToGpu(to_option(device), precision=precision, entry=False)
+        write = VdeviceToGpu(
+            to_option(device), precision=precision, entry=False, pinned=self._pinned
+        )
         stages = [("gpu", str(write)), ("llvm", str(self._lower))]
         self._codes = KernelCodes(module, stages, self._made)
         self._parts = PtxParts(device.level_name)
@@ -101,6 +104,7 @@ class GpuGeneration:
         begin(self._lower.name())
         with self._context, ir.Location.unknown(self._context):
             shared = max((shared_bytes(code.attributes) for code in codes), default=0)
+            shared += self._pinned
             boxes = boxes_of(
                 [number, *words]
                 for number, code in enumerate(codes)
@@ -111,6 +115,7 @@ class GpuGeneration:
                 [declaration(name) for name in self._names],
                 threads=THREADS,
                 shared=shared,
+                pinned=self._pinned,
                 boxes=[boxes.get(number, ()) for number in range(len(codes))],
                 vendor=vendor_of(self._device),
             )
@@ -127,7 +132,7 @@ class GpuGeneration:
         needs = BlockNeeds(THREADS, made.registers or 0, shared + made.shared)
         check_resident(self._device, needs, blocks)
         chip = self._device.level_name
-        image = GpuImage(made.text, made.machine, chip, ENTRY, THREADS, shared, boxes)
+        image = GpuImage(made.text, made.machine, chip, ENTRY, THREADS, shared, boxes, self._pinned)
         return GpuCode(image, stages, made)
 
     def _made(self, number: int, code: KernelCode) -> None:

@@ -136,6 +136,7 @@ class _Rebuilt:
             artifact.arena_bytes,
             int(artifact.constants.size),
             dynamic=launch.taken_by > 0,
+            pinned=artifact.image.pinned,
         )
 
     def _queue(self, eu: int, stream: np.ndarray) -> Iterable[Instruction]:
@@ -166,6 +167,7 @@ class _Rebuilt:
             "constant": tables.CONSTANTS,
             "input": tables.EXTERNAL + buffer.index,
             "output": tables.EXTERNAL + inputs + buffer.index,
+            "pinned": tables.PINNED,
         }[buffer.kind]
         return base, buffer.offset
 
@@ -189,9 +191,9 @@ def _kernel(entry: KernelEntry, data: Any) -> Kernel:
         writes=tuple(_access(*fields) for fields in writes),
         estimated_ns=0.0,  # times prove nothing
         in_place=tuple((_int(read), _int(write)) for read, write in pairs),
+        pinned=entry.pinned,
     )
-    sizes = tuple(access.bytes for access in (*kernel.reads, *kernel.writes))
-    if (kernel.tasks, sizes, len(kernel.writes)) != (
+    if (kernel.tasks, kernel.operand_bytes, len(kernel.writes)) != (
         entry.tasks,
         entry.operand_bytes,
         entry.outputs,

@@ -32,6 +32,7 @@ from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask, vdevice
 from rcompiler.dialects.iterations import instances, name_at
 from rcompiler.passes import Pass
+from rcompiler.passes.schedule.attributes import integer, string, symbol, symbols
 from rcompiler.passes.schedule.program_ir import constant_key
 from rcompiler.passes.schedule.schedule_graph import kernel_of
 from rcompiler.roller.roots import is_cold
@@ -77,14 +78,15 @@ class _Program:
     ) -> None:
         self._device = device
         self._room = _SHARE * device.memory[-2].capacity
-        self._kernels = {_name(op): op for op in operations if op.name == "rtask.kernel"}
+        kernels = [op for op in operations if op.name == "rtask.kernel"]
+        self._kernels = {string(op, "sym_name"): op for op in kernels}
         self._plain = {name: kernel_of(op) for name, op in self._kernels.items()}
         self._made: dict[tuple[str, tuple[int, ...]], str] = {}
         body = program.regions[0].blocks[0].operations
         parts = [view.operation for view in body]
         self._lists = [op for op in parts if op.name == "vdevice.eu"]
         self._constants = {
-            _name(op): constant_key(str(op.attributes["value"]))
+            string(op, "sym_name"): constant_key(str(op.attributes["value"]))
             for op in parts
             if op.name == "vdevice.buffer" and "value" in op.attributes
         }
@@ -98,17 +100,17 @@ class _Program:
                 run = view.operation
                 if run.name != "vdevice.run":
                     continue
-                operator = name_at(_operator(run), index)
+                operator = name_at(string(run, "operator"), index)
                 if index:
                     self._looped.add(operator)
-                for buffer in _buffers(run):
+                for buffer in symbols(run, "buffers"):
                     if buffer in self._constants:
                         yield self._constants[buffer], operator
 
     def run(self) -> None:
         found: dict[str, list[_Ask]] = {}
         for ask in self._asks():
-            found.setdefault(_operator(ask.run), []).append(ask)
+            found.setdefault(string(ask.run, "operator"), []).append(ask)
         for operator, asks in found.items():
             # each rTask runs once, so all of an operator are asked for, or none
             wanted = self._wanted(asks[0].run)
@@ -131,20 +133,22 @@ class _Program:
                     here = number + 1
 
     def _insert(self, ask: _Ask, wanted: tuple[int, ...]) -> None:
-        run, buffers, key = ask.run, _buffers(ask.run), (_kernel(ask.run), wanted)
+        run, buffers = ask.run, symbols(ask.run, "buffers")
+        key = symbol(run, "kernel"), wanted
         if key not in self._made:
             self._made[key] = self._build(*key)
         first, count, stride, step = (
-            _integer(run, name) for name in ("first", "count", "stride", "eu_step")
+            integer(run, name) for name in ("first", "count", "stride", "eu_step")
         )
-        operator, own = f"{_operator(run)}.prefetch", [buffers[k] for k in wanted]
+        operator = string(run, "operator") + ".prefetch"
+        own = [buffers[k] for k in wanted]
         with ir.InsertionPoint(ask.before), run.location:
             vdevice.RunOp.build(self._made[key], operator, first, count, stride, step, own)
 
     def _wanted(self, run: ir.Operation) -> tuple[int, ...]:
         """Operands that come from memory, a part for each task, and stay in the cache together."""
-        reads = self._plain[_kernel(run)].reads
-        keys = [self._constants.get(buffer) for buffer in _buffers(run)[: len(reads)]]
+        reads = self._plain[symbol(run, "kernel")].reads
+        keys = [self._constants.get(buffer) for buffer in symbols(run, "buffers")[: len(reads)]]
         found = tuple(
             k
             for k, (key, access) in enumerate(zip(keys, reads, strict=True))
@@ -174,23 +178,3 @@ class _Program:
                 rtask.YieldOp.build(rtask.pack([]))
         self._kernels[made] = new
         return made
-
-
-def _name(op: ir.Operation) -> str:
-    return ir.StringAttr(op.attributes["sym_name"]).value
-
-
-def _kernel(run: ir.Operation) -> str:
-    return ir.FlatSymbolRefAttr(run.attributes["kernel"]).value
-
-
-def _integer(op: ir.Operation, name: str) -> int:
-    return ir.IntegerAttr(op.attributes[name]).value
-
-
-def _operator(run: ir.Operation) -> str:
-    return ir.StringAttr(run.attributes["operator"]).value
-
-
-def _buffers(run: ir.Operation) -> list[str]:
-    return [ir.FlatSymbolRefAttr(b).value for b in ir.ArrayAttr(run.attributes["buffers"])]

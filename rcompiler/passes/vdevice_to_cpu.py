@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
-from rcompiler.dialects.rtask import PREFETCH
+from rcompiler.dialects.rtask import PREFETCH, pinned_of
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.kernel import CpuFeatures, KernelWriter
 from rcompiler.kernelgen.lower import lower_to_llvm
@@ -39,6 +39,8 @@ class VdeviceToCpu(Pass):
             if op.name == "rtask.kernel":
                 if ir.StringAttr(op.attributes["kind"]).value == PREFETCH:
                     raise PassFailure(op, "tasks ask for memory on NVIDIA GPUs only")
+                if pinned_of(op):
+                    raise PassFailure(op, "cores have no memory of their own to pin tensors in")
                 try:
                     text, externals = KernelWriter(op, features.emitter()).write()
                 except CompilerError as error:

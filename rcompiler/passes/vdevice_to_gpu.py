@@ -9,7 +9,8 @@ After:
       gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %epoch: i64) kernel
     }
 The schedule is data (tables made from the same S4 text): the kernel walks it. With entry=false
-there are the functions only, which others call.
+there are the functions only, which others call. The programs say how many bytes of shared memory
+hold pinned boxes; where there are none, `pinned` does.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from rcompiler.kernelgen.simt.units import (
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA, Vendor
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.gpu.nested import functions
-from rcompiler.passes.schedule.program_ir import read_kernels
+from rcompiler.passes.schedule.program_ir import most_pinned, read_kernels
 
 
 @dataclass(frozen=True)
@@ -45,10 +46,13 @@ class VdeviceToGpu(Pass):
     threads: int = THREADS
     precision: str = "f32"
     entry: bool = True
+    pinned: int = 0
 
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
-        features, vendor = features_of(device, self.precision, self.threads), vendor_of(device)
+        pinned = max(self.pinned, most_pinned(module))
+        features = features_of(device, self.precision, self.threads, pinned)
+        vendor = vendor_of(device)
         names = list(read_kernels(module))
         block = module.regions[0].blocks[0]
         texts: dict[str, str] = {}
@@ -67,7 +71,13 @@ class VdeviceToGpu(Pass):
         boxes = [writers[name].boxes if name in writers else [] for name in names]
         if self.entry:
             text = program_text(
-                names, written, threads=self.threads, shared=shared, boxes=boxes, vendor=vendor
+                names,
+                written,
+                threads=self.threads,
+                shared=shared + pinned,
+                pinned=pinned,
+                boxes=boxes,
+                vendor=vendor,
             )
         else:
             text = module_text(written, shared, boxes)
@@ -80,18 +90,23 @@ class VdeviceToGpu(Pass):
             block.append(view.operation)
 
 
-def features_of(device: Device, precision: str, threads: int = THREADS) -> SimtFeatures:
-    """What code for `device` may use; precision: how factors of f32 are multiplied."""
+def features_of(
+    device: Device, precision: str, threads: int = THREADS, pinned: int = 0
+) -> SimtFeatures:
+    """What code for `device` may use; precision: how factors of f32 are multiplied; pinned: bytes
+    of the shared memory that hold pinned boxes.
+    """
     room = fits.block_shared if (fits := device.residency) else device.memory[0].capacity
     return SimtFeatures(
         threads,
-        room,
+        room - pinned,
         device.compute.warp,
         matrix_units(device),
         precision,
         asynchronous=copies_asynchronously(device),
         boxes=multiplies_boxes(device),
         vendor=vendor_of(device),
+        pinned=pinned,
     )
 
 

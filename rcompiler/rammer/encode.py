@@ -2,9 +2,9 @@
 
 [1 RUN, kernel, first, count, stride, n, (base, byte offset) * n] [2 WAIT, event, count]
 [3 SIGNAL, event] [4 BARRIER] [5 REPEAT, count, words, 0, n, (word, step) * n] [0 END]. base: 0 the
-temp arena, 1 the constant arena, 2.. the outer tensors, inputs before outputs. REPEAT stands behind
-the body of a loop, so many words long; from iteration to iteration `step` is added to its word
-number `word`.
+temp arena, 1 the constant arena, 2.. the outer tensors, inputs before outputs, -1 the memory of the
+EU itself. REPEAT stands behind the body of a loop, so many words long; from iteration to iteration
+`step` is added to its word number `word`.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -18,6 +18,7 @@ from rcompiler.rammer.program import Barrier, Buffer, Instruction, Program, Run,
 
 END, RUN, WAIT, SIGNAL, BARRIER, REPEAT = range(6)
 ARENA, CONSTANTS, EXTERNAL = range(3)
+PINNED = -1
 Stream = NDArray[np.int64]
 
 
@@ -103,9 +104,13 @@ def _words(items: Iterable[Item]) -> tuple[list[int], list[int]]:
 
 
 def _address(buffer: Buffer, inputs: int) -> tuple[int, int]:
-    base = {"temp": ARENA, "constant": CONSTANTS, "input": EXTERNAL + buffer.index}.get(
-        buffer.kind, EXTERNAL + inputs + buffer.index
-    )
+    base = {
+        "temp": ARENA,
+        "constant": CONSTANTS,
+        "input": EXTERNAL + buffer.index,
+        "output": EXTERNAL + inputs + buffer.index,
+        "pinned": PINNED,
+    }[buffer.kind]
     return base, buffer.offset
 
 

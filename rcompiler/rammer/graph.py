@@ -11,7 +11,7 @@ from functools import cached_property
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.kernel import Kernel
 
-VALUE_KINDS = ("input", "output", "constant", "temp")
+VALUE_KINDS = ("input", "output", "constant", "temp", "pinned")
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,8 @@ class Kernel:
     reads each element only before it writes that very element (an element-wise body; equal boxes
     are not enough: a transposed square tile has them too). workspace: bytes of the EU's own memory
     in which a task keeps tiles. parts: "compute" and the memory levels that one rTask waits for,
-    with the ns of each alone.
+    with the ns of each alone. pinned: numbers of the reads, then writes, whose boxes lie in the
+    EU's own memory.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Kernel:
     in_place: tuple[tuple[int, int], ...] = ()
     workspace: int = 0
     parts: tuple[tuple[str, float], ...] = ()
+    pinned: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if min(self.grid, default=0) < 0 or not self.estimated_ns >= 0:
@@ -105,6 +107,8 @@ class Kernel:
         for read, write in self.in_place:
             if not (0 <= read < len(self.reads) and 0 <= write < len(self.writes)):
                 raise ScheduleError(f"rKernel {self.name}: no operands for in_place {read, write}")
+        if not all(0 <= number < len(self.accesses) for number in self.pinned):
+            raise ScheduleError(f"rKernel {self.name}: no operands for pinned {self.pinned}")
 
     @property
     def tasks(self) -> int:
@@ -118,10 +122,27 @@ class Kernel:
         """
         return not self.writes
 
+    @property
+    def accesses(self) -> tuple[Access, ...]:
+        """Of the operands, then of the results."""
+        return (*self.reads, *self.writes)
+
+    @cached_property
+    def operand_bytes(self) -> tuple[int, ...]:
+        """Of operands, then results, the bytes behind the address that a task gets: of a pinned one
+        those of its box.
+        """
+        return tuple(
+            access.task_bytes if number in self.pinned else access.bytes
+            for number, access in enumerate(self.accesses)
+        )
+
     @cached_property
     def task_bytes(self) -> int:
-        """Bytes that one rTask touches, each operand for itself; at the edges it may be less."""
-        return sum(access.task_bytes for access in (*self.reads, *self.writes))
+        """Bytes of the memory of all EUs that one rTask touches, each operand for itself; at the
+        edges it may be less.
+        """
+        return sum(a.task_bytes for n, a in enumerate(self.accesses) if n not in self.pinned)
 
     @property
     def work_ns(self) -> float:

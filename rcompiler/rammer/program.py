@@ -15,17 +15,18 @@ from dataclasses import dataclass, field
 
 from rcompiler.errors import ScheduleError
 
-BUFFER_KINDS = ("input", "output", "constant", "temp")
+BUFFER_KINDS = ("input", "output", "constant", "temp", "pinned")
 
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
     """Bytes that runs read and write.
 
-    offset: in the temp arena, in the constant arena, or inside the input or output tensor number
-    `index`. alias_of: name of a buffer of the same program whose bytes this one views on purpose
-    (a reshape, a part of a concatenation); two temp buffers that overlap without that re-use the
-    bytes one after the other. key: content of a constant.
+    offset: in the temp arena, in the constant arena, inside the input or output tensor number
+    `index`, or, of a pinned one, in the own memory of each EU that has a box of it. alias_of: name
+    of a buffer of the same program whose bytes this one views on purpose (a reshape, a part of a
+    concatenation); two temp buffers that overlap without that re-use the bytes one after the other.
+    key: content of a constant.
     """
 
     name: str
@@ -38,7 +39,9 @@ class Buffer:
 
     @property
     def space(self) -> tuple[str, int]:
-        """The memory it lies in: an arena, or one external tensor."""
+        """The memory it lies in: an arena, one external tensor, or all boxes of a pinned one."""
+        if self.kind == "pinned":
+            return (f"pinned {self.name}", -1)
         return (self.kind, self.index if self.kind in ("input", "output") else -1)
 
 
@@ -82,7 +85,8 @@ class Program:
     """One rProgram = one launch on `eus` EUs.
 
     queues: one instruction list per EU; of a dynamic program any number of them, which the EUs take
-    in this order. arena, constants: bytes of the two arenas.
+    in this order. arena, constants: bytes of the two arenas; pinned: bytes of the own memory of
+    each EU that hold pinned boxes.
     """
 
     name: str
@@ -92,6 +96,7 @@ class Program:
     arena: int
     constants: int
     dynamic: bool = False
+    pinned: int = 0
     # Lookup tables, made once.
     buffer: dict[str, Buffer] = field(init=False, repr=False, compare=False, hash=False)
 
@@ -101,7 +106,7 @@ class Program:
             raise ScheduleError(
                 f"{kind} {self.name} is for {self.eus} EUs and has {len(self.queues)} queues"
             )
-        if self.arena < 0 or self.constants < 0:
+        if min(self.arena, self.constants, self.pinned) < 0:
             raise ScheduleError(f"program {self.name}: negative arena size")
         named = {buffer.name: buffer for buffer in self.buffers}
         if len(named) != len(self.buffers):

@@ -13,7 +13,7 @@ from caches `Recall.cache_speed` times.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from copy import copy
 from itertools import zip_longest
 from typing import NamedTuple
@@ -27,7 +27,7 @@ from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Access, Kernel
 from rcompiler.rammer.overlap import shares_of
 from rcompiler.rammer.program import Program, Run
-from rcompiler.roller.cost import EXPOSED, FIT
+from rcompiler.roller.cost import EXPOSED, FIT, side_by_side
 
 CHUNK = 1 << 14  # bytes; also what the code of an rKernel is taken for
 _WRITTEN = 2  # times that a line which is written over crosses the bus: it is read before
@@ -159,7 +159,7 @@ class Recalls:
                 for cache in self._caches.values():
                     if cache is not mine:
                         cache.drop(key)
-        if sum(a.bytes for a in (*kernel.reads, *kernel.writes)) > self._last.capacity * FIT:
+        if sum(a.bytes for a in kernel.accesses) > self._last.capacity * FIT:
             return Demand(0.0, 0.0, 0.0, whole, moved, large=True)
         return Demand(*self._parts(kernel, work, whole, near), moved, large=False)
 
@@ -172,7 +172,7 @@ class Recalls:
         need not come from the last cache.
         """
         parts = {name: ns * work for name, ns in kernel.parts}
-        together = _together(parts.values())
+        together = side_by_side(parts.values())
         shrunk = min(1.0, whole / together) if together else 1.0  # a measured time is none of them
         rest = whole - shrunk * together
         if self._last.name in parts:
@@ -194,19 +194,13 @@ class Recalls:
         """By number of the operand, the chunks of it that a run touches."""
         key = (run.kernel, run.first, run.count, run.stride)
         if key not in self._spans:
-            accesses = (*kernel.reads, *kernel.writes)
+            accesses = {n: a for n, a in enumerate(kernel.accesses) if n not in kernel.pinned}
             self._spans[key] = [
                 (number, (chunk, size, 1 if number < len(kernel.reads) else _WRITTEN))
-                for number, access in enumerate(accesses)
+                for number, access in accesses.items()
                 for chunk, size in _chunks(kernel, access, run)
             ]
         return self._spans[key]
-
-
-def _together(parts: Iterable[float]) -> float:
-    """ns of the parts of an rTask side by side: the slowest hides the others, not perfectly."""
-    times = [*parts]
-    return (1 - EXPOSED) * max(times, default=0.0) + EXPOSED * sum(times)
 
 
 def _chunks(kernel: Kernel, access: Access, run: Run) -> list[tuple[int, int]]:

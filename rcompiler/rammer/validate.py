@@ -6,7 +6,8 @@ in between; writes of common bytes are ordered; buffers lie in their arenas. "Ov
 on the exact boxes of task ranges, so column panels of one buffer do not conflict; "before" is the
 happens-before of `order`. Anything that is unordered and overlaps is reported: the validator is
 sound and, over the boxes that the rKernels declare, exact. What is proved of a dynamic program
-holds for any number of EUs, from one on, whoever takes which queue.
+holds for any number of EUs, from one on, whoever takes which queue. What EUs keep in memory of
+their own is proved in `pinned`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,6 +19,7 @@ from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.order import Order, happens_before
+from rcompiler.rammer.pinned import check_pinned
 from rcompiler.rammer.placement import Placement, derive_graph, describe, home, place_runs
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.regions import Ints, covers, disjoint, intersect_ranges
@@ -79,6 +81,7 @@ def validate(
     for op in graph.operators:
         _check_own_writes(placement, op.name)
     check_reuse(placement)
+    check_pinned(programs, graph.kernel)
     return Certificate(
         len(programs),
         max((program.eus for program in programs), default=1),

@@ -99,6 +99,7 @@ class Artifact:
                 or min(kernel.operand_bytes, default=0) < 0
                 or len(kernel.operand_bytes) > MAX_OPERANDS
                 or not 0 <= kernel.workspace <= MAX_WORKSPACE
+                or not all(0 <= number < len(kernel.operand_bytes) for number in kernel.pinned)
             ):
                 raise ArtifactError(
                     f"artifact: kernel '{kernel.name}' is not in the code or has impossible "
@@ -107,7 +108,8 @@ class Artifact:
         if isinstance(self.image, GpuImage):
             self.image.check_boxes([len(kernel.operand_bytes) for kernel in self.kernels])
         outer, alignment = (self.inputs, self.outputs), self.image.INPUT_ALIGNMENT
-        limits = Limits.of(self.arena_bytes, self.constants.size, *outer, alignment)
+        pinned = self.image.pinned
+        limits = Limits.of(self.arena_bytes, self.constants.size, *outer, alignment, pinned)
         for program in self.programs:
             check_program(program, self.kernels, limits)
 
@@ -165,7 +167,7 @@ class Artifact:
     def _version(self) -> int:
         """Of the format: the least that says it all."""
         if isinstance(self.image, GpuImage):
-            return container.GPU
+            return container.PINNED if self.image.pinned else container.GPU
         dynamic = any(program.taken_by for program in self.programs)
         return container.DYNAMIC if dynamic else container.STATIC
 
@@ -177,6 +179,7 @@ class Artifact:
             "image": self.image.header(),
             "kernels": [
                 [k.name, k.tasks, list(k.operand_bytes), k.outputs, k.workspace]
+                + [list(k.pinned)] * bool(k.pinned)
                 for k in self.kernels
             ],
             "programs": [_encode_program(program) for program in self.programs],
@@ -239,12 +242,7 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
         raise ValueError
     artifact = Artifact(
         image=_decode_image(header["image"], sections["code"].tobytes()),
-        kernels=tuple(
-            KernelEntry(
-                string(name), integer(tasks), integers(sizes), integer(outputs), integer(workspace)
-            )
-            for name, tasks, sizes, outputs, workspace in header["kernels"]
-        ),
+        kernels=tuple(_decode_kernel(*entry) for entry in header["kernels"]),
         programs=tuple(programs),
         inputs=_tensors(header["inputs"]),
         outputs=_tensors(header["outputs"]),
@@ -267,6 +265,19 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
 
 def _decode_image(entry: Any, content: bytes) -> Image | GpuImage:
     return (GpuImage if "chip" in entry else Image).decoded(entry, content)
+
+
+def _decode_kernel(
+    name: Any, tasks: Any, sizes: Any, outputs: Any, workspace: Any, pinned: Any = ()
+) -> KernelEntry:
+    return KernelEntry(
+        string(name),
+        integer(tasks),
+        integers(sizes),
+        integer(outputs),
+        integer(workspace),
+        integers(pinned),
+    )
 
 
 def _decode_program(entry: Any, streams: tuple[np.ndarray, ...]) -> Program:

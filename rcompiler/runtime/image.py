@@ -69,6 +69,7 @@ class Image:
     relatives: tuple[tuple[int, int], ...]
 
     INPUT_ALIGNMENT: ClassVar[int] = 1  # bytes that operands in inputs are a multiple of from there
+    pinned: ClassVar[int] = 0  # bytes that EUs keep in memory of their own: cores have none
 
     def header(self) -> dict[str, object]:
         """All but the content, as JSON data."""

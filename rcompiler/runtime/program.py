@@ -82,6 +82,7 @@ class KernelEntry:
         operand_bytes: bytes that the kernel may touch behind each operand pointer.
         outputs: so many of the last operands are written.
         workspace: bytes of memory of the EU that a task may use, undefined before and after it.
+        pinned: numbers of the operands that lie in memory of the EU which it keeps.
     """
 
     name: str
@@ -89,6 +90,7 @@ class KernelEntry:
     operand_bytes: tuple[int, ...]
     outputs: int
     workspace: int = 0
+    pinned: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,12 +123,13 @@ class Program:
 @dataclass(frozen=True)
 class Limits:
     """What the operands of a RUN are checked against, by base: bytes, may it be written, and what
-    offsets into it must be multiples of.
+    offsets into it must be multiples of. pinned: bytes that each EU keeps in its own memory.
     """
 
     sizes: tuple[int, ...]
     writable: tuple[bool, ...]
     alignments: tuple[int, ...]
+    pinned: int = 0
 
     @staticmethod
     def of(
@@ -135,13 +138,15 @@ class Limits:
         inputs: Sequence[Tensor],
         outputs: Sequence[Tensor],
         input_alignment: int,
+        pinned: int = 0,
     ) -> "Limits":
         """The bases in the order of `runtime.tables`."""
         sizes = (arena, constants, *(t.nbytes for t in (*inputs, *outputs)))
         n, m = len(inputs), len(outputs)
         writable = (True, False, *[False] * n, *[True] * m)
         ours = ALIGNMENT
-        return Limits(sizes, writable, (ours, ours, *[input_alignment] * n, *[ours] * m))
+        alignments = (ours, ours, *[input_alignment] * n, *[ours] * m)
+        return Limits(sizes, writable, alignments, pinned)
 
 
 def check_tensor(tensor: Tensor) -> None:
@@ -257,6 +262,12 @@ def _wrong_run(
         return f"kernel '{kernel.name}' takes {len(kernel.operand_bytes)} operands, not {n}"
     for index, need in enumerate(kernel.operand_bytes):
         base, offset = operands[5 + 2 * index : 7 + 2 * index]
+        if index in kernel.pinned:
+            if base != tables.PINNED or not 0 <= offset <= limits.pinned - need * count:
+                return f"operand {index} leaves the {limits.pinned} bytes of pinned memory"
+            if offset % ALIGNMENT:
+                return f"operand {index} is not {ALIGNMENT}-byte aligned"
+            continue
         if not 0 <= base < len(limits.sizes):
             return f"operand {index} has no base {base}"
         if offset < 0 or offset + need > limits.sizes[base]:

@@ -8,7 +8,8 @@
     END                           last word of a stream
     TAKE    event, queues, table  not in files: run queues until none of so many is left
 
-base: ARENA (temporaries), CONSTANTS, or EXTERNAL + i (inputs, then outputs).
+base: ARENA (temporaries), CONSTANTS, EXTERNAL + i (inputs, then outputs), or PINNED (the memory of
+the EU itself, where it keeps boxes that its rTasks read again and again).
 
 REPEAT stands behind the body of a loop, which are the `words` words in front of it: they are gone
 through `count` times in all, and from time to time `step` is added to the word number `word` of
@@ -28,6 +29,7 @@ from rcompiler.runtime.loops import Item, Line, Loop, executed, parse
 __all__ = ["BARRIER", "END", "REPEAT", "RUN", "SIGNAL", "TAKE", "WAIT", "Stream", "instructions"]
 
 ARENA, CONSTANTS, EXTERNAL = range(3)
+PINNED = -1
 
 Instruction = tuple[int, int, tuple[int, ...]]  # position, opcode, operands
 

@@ -98,7 +98,7 @@ func.func @f() {
 // Kinds are a closed list.
 "vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
 "vdevice.program"() ({
-  // expected-error@+1 {{'vdevice.buffer' op expects 'kind' to be one of input, output, constant, temp, not 'scratch'}}
+  // expected-error@+1 {{'vdevice.buffer' op expects 'kind' to be one of input, output, constant, temp, pinned, not 'scratch'}}
   "vdevice.buffer"() {sym_name = "t", kind = "scratch", offset = 64 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
   "vdevice.eu"() ({
     "vdevice.barrier"() : () -> ()
@@ -1088,3 +1088,122 @@ func.func @f() {
     }) {count = 3 : i64} : () -> ()
   }) {first = 0 : i64, last = 1 : i64} : () -> ()
 }) {sym_name = "p", device = @cpu, arena = 0 : i64, constants = 0 : i64} : () -> ()
+
+// -----
+
+// What a kernel has in the memory of its EU is a pinned buffer,
+"rtask.kernel"() ({
+^bb0(%a: tensor<8xf32>):
+  "rtask.yield"(%a) : (tensor<8xf32>) -> ()
+}) {sym_name = "k", kind = "elementwise", grid = array<i64: 2>, tile = array<i64: 4>, register_tile = array<i64: 4>, vector_dim = 0 : i64, lanes = 4 : i64, tasks = 2 : i64, on_chip_bytes = 32 : i64, registers = 1 : i64, estimated_ns = 3.0 : f64, source = "roller", reads = [[array<i64: 0, 4, 0, 4>]], writes = [[array<i64: 0, 4, 0, 4>]], pinned = array<i64: 1>} : () -> ()
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.buffer"() {sym_name = "x", kind = "input", index = 0 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.buffer"() {sym_name = "t", kind = "temp", offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.eu"() ({
+    // expected-error@+1 {{'vdevice.run' op expects tensor 1 of @k to be pinned where @t is}}
+    "vdevice.run"() {kernel = @k, operator = "o", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@x, @t]} : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 64 : i64, constants = 64 : i64, pinned = 64 : i64} : () -> ()
+
+// -----
+
+// and the other way around.
+"rtask.kernel"() ({
+^bb0(%a: tensor<8xf32>):
+  "rtask.yield"(%a) : (tensor<8xf32>) -> ()
+}) {sym_name = "k", kind = "elementwise", grid = array<i64: 2>, tile = array<i64: 4>, register_tile = array<i64: 4>, vector_dim = 0 : i64, lanes = 4 : i64, tasks = 2 : i64, on_chip_bytes = 32 : i64, registers = 1 : i64, estimated_ns = 3.0 : f64, source = "roller", reads = [[array<i64: 0, 4, 0, 4>]], writes = [[array<i64: 0, 4, 0, 4>]]} : () -> ()
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.buffer"() {sym_name = "x", kind = "input", index = 0 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.buffer"() {sym_name = "t", kind = "pinned", offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.eu"() ({
+    // expected-error@+1 {{'vdevice.run' op expects tensor 1 of @k to be pinned where @t is}}
+    "vdevice.run"() {kernel = @k, operator = "o", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@x, @t]} : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 64 : i64, constants = 64 : i64, pinned = 64 : i64} : () -> ()
+
+// -----
+
+// Pinned boxes are those of tasks side by side,
+"rtask.kernel"() ({
+^bb0(%a: tensor<8xf32>):
+  "rtask.yield"(%a) : (tensor<8xf32>) -> ()
+}) {sym_name = "k", kind = "elementwise", grid = array<i64: 2>, tile = array<i64: 4>, register_tile = array<i64: 4>, vector_dim = 0 : i64, lanes = 4 : i64, tasks = 2 : i64, on_chip_bytes = 32 : i64, registers = 1 : i64, estimated_ns = 3.0 : f64, source = "roller", reads = [[array<i64: 0, 4, 0, 4>]], writes = [[array<i64: 0, 4, 0, 4>]], pinned = array<i64: 1>} : () -> ()
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.buffer"() {sym_name = "x", kind = "input", index = 0 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.buffer"() {sym_name = "t", kind = "pinned", offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.eu"() ({
+    // expected-error@+1 {{'vdevice.run' op expects tasks of @k side by side, on a known EU: it has pinned tensors}}
+    "vdevice.run"() {kernel = @k, operator = "o", first = 0 : i64, count = 1 : i64, stride = 2 : i64, eu_step = 0 : i64, buffers = [@x, @t]} : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 64 : i64, constants = 64 : i64, pinned = 64 : i64} : () -> ()
+
+// -----
+
+// on an EU that the text names.
+"rtask.kernel"() ({
+^bb0(%a: tensor<8xf32>):
+  "rtask.yield"(%a) : (tensor<8xf32>) -> ()
+}) {sym_name = "k", kind = "elementwise", grid = array<i64: 2>, tile = array<i64: 4>, register_tile = array<i64: 4>, vector_dim = 0 : i64, lanes = 4 : i64, tasks = 2 : i64, on_chip_bytes = 32 : i64, registers = 1 : i64, estimated_ns = 3.0 : f64, source = "roller", reads = [[array<i64: 0, 4, 0, 4>]], writes = [[array<i64: 0, 4, 0, 4>]], pinned = array<i64: 1>} : () -> ()
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.buffer"() {sym_name = "x", kind = "input", index = 0 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.buffer"() {sym_name = "t", kind = "pinned", offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.queue"() ({
+    // expected-error@+1 {{'vdevice.run' op expects tasks of @k side by side, on a known EU: it has pinned tensors}}
+    "vdevice.run"() {kernel = @k, operator = "o", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@x, @t]} : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 64 : i64, constants = 64 : i64, pinned = 64 : i64} : () -> ()
+
+// -----
+
+// It is no part of another buffer,
+"rtask.kernel"() ({
+^bb0(%a: tensor<8xf32>):
+  "rtask.yield"(%a) : (tensor<8xf32>) -> ()
+}) {sym_name = "k", kind = "elementwise", grid = array<i64: 2>, tile = array<i64: 4>, register_tile = array<i64: 4>, vector_dim = 0 : i64, lanes = 4 : i64, tasks = 2 : i64, on_chip_bytes = 32 : i64, registers = 1 : i64, estimated_ns = 3.0 : f64, source = "roller", reads = [[array<i64: 0, 4, 0, 4>]], writes = [[array<i64: 0, 4, 0, 4>]], pinned = array<i64: 1>} : () -> ()
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.buffer"() {sym_name = "x", kind = "input", index = 0 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  // expected-error@+1 {{'vdevice.buffer' op expects no 'alias_of': a pinned tensor is no part of another}}
+  "vdevice.buffer"() {sym_name = "t", kind = "pinned", offset = 0 : i64, bytes = 32 : i64, alias_of = @x, type = tensor<8xf32>} : () -> ()
+  "vdevice.eu"() ({
+    "vdevice.run"() {kernel = @k, operator = "o", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@x, @t]} : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 64 : i64, constants = 64 : i64, pinned = 64 : i64} : () -> ()
+
+// -----
+
+// and aligned.
+"rtask.kernel"() ({
+^bb0(%a: tensor<8xf32>):
+  "rtask.yield"(%a) : (tensor<8xf32>) -> ()
+}) {sym_name = "k", kind = "elementwise", grid = array<i64: 2>, tile = array<i64: 4>, register_tile = array<i64: 4>, vector_dim = 0 : i64, lanes = 4 : i64, tasks = 2 : i64, on_chip_bytes = 32 : i64, registers = 1 : i64, estimated_ns = 3.0 : f64, source = "roller", reads = [[array<i64: 0, 4, 0, 4>]], writes = [[array<i64: 0, 4, 0, 4>]], pinned = array<i64: 1>} : () -> ()
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+"vdevice.program"() ({
+  "vdevice.buffer"() {sym_name = "x", kind = "input", index = 0 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  // expected-error@+1 {{'vdevice.buffer' op expects 'offset' to be a multiple of 64, not 32}}
+  "vdevice.buffer"() {sym_name = "t", kind = "pinned", offset = 32 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.eu"() ({
+    "vdevice.run"() {kernel = @k, operator = "o", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@x, @t]} : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 64 : i64, constants = 64 : i64, pinned = 64 : i64} : () -> ()
+
+// -----
+
+// The memory has a size.
+"rtask.kernel"() ({
+^bb0(%a: tensor<8xf32>):
+  "rtask.yield"(%a) : (tensor<8xf32>) -> ()
+}) {sym_name = "k", kind = "elementwise", grid = array<i64: 2>, tile = array<i64: 4>, register_tile = array<i64: 4>, vector_dim = 0 : i64, lanes = 4 : i64, tasks = 2 : i64, on_chip_bytes = 32 : i64, registers = 1 : i64, estimated_ns = 3.0 : f64, source = "roller", reads = [[array<i64: 0, 4, 0, 4>]], writes = [[array<i64: 0, 4, 0, 4>]]} : () -> ()
+"vdevice.device"() {sym_name = "cpu", eus = 2 : i64} : () -> ()
+// expected-error@+1 {{'vdevice.program' op expects 'pinned' of at least 0, not -1}}
+"vdevice.program"() ({
+  "vdevice.buffer"() {sym_name = "x", kind = "input", index = 0 : i64, offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.buffer"() {sym_name = "t", kind = "temp", offset = 0 : i64, bytes = 32 : i64, type = tensor<8xf32>} : () -> ()
+  "vdevice.eu"() ({
+    "vdevice.run"() {kernel = @k, operator = "o", first = 0 : i64, count = 1 : i64, stride = 1 : i64, eu_step = 1 : i64, buffers = [@x, @t]} : () -> ()
+  }) {first = 0 : i64, last = 1 : i64} : () -> ()
+}) {sym_name = "p", device = @cpu, arena = 64 : i64, constants = 64 : i64, pinned = -1 : i64} : () -> ()

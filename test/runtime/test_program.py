@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rcompiler.errors import ArtifactError
 from rcompiler.runtime.artifact import KernelEntry, Program, Tensor
 from rcompiler.runtime.program import Limits, check_program
-from rcompiler.runtime.tables import ARENA, CONSTANTS, EXTERNAL, instructions
+from rcompiler.runtime.tables import ARENA, CONSTANTS, EXTERNAL, PINNED, instructions
 
 IN, OUT = (EXTERNAL, 0), (EXTERNAL + 1, 0)
 
@@ -77,6 +77,38 @@ def test_operands_in_inputs_of_gpus_must_be_aligned(alignment: int, wrong: bool)
         check_program(program, sm.KERNELS, limits)
 
 
+@pytest.mark.parametrize(
+    ("base", "offset", "message"),
+    [
+        (PINNED, 64, None),
+        (PINNED, 128, "leaves the 128 bytes of pinned memory"),
+        (PINNED, -64, "leaves the 128 bytes of pinned memory"),
+        (PINNED, 4, "not 64-byte aligned"),
+        (EXTERNAL, 0, "leaves the 128 bytes of pinned memory"),
+    ],
+)
+def test_pinned_operands_stay_in_their_memory(base: int, offset: int, message: str | None):
+    tensor = Tensor("x", (sm.N,), "float32")
+    limits = Limits.of(0, 0, [tensor], [tensor], 16, pinned=128)
+    kernels = [*sm.KERNELS]
+    kernels[sm.TWICE] = dataclasses.replace(
+        kernels[sm.TWICE], operand_bytes=(64, 4 * sm.N), pinned=(0,)
+    )
+    stream = sm.stream_of(run(count=1, operands=((base, offset), OUT)))
+    program = Program("p", (stream,), (), (("op",),))
+    if message is None:
+        return check_program(program, kernels, limits)
+    with pytest.raises(ArtifactError, match=message):
+        check_program(program, kernels, limits)
+
+
+def test_cores_pin_nothing():
+    kernels = tuple(dataclasses.replace(k, pinned=(0,)) for k in sm.KERNELS)
+    program = sm.artifact([Program("p", (sm.stream_of(run()),), (), (("op",),))])
+    with pytest.raises(ArtifactError, match="leaves the 0 bytes of pinned memory"):
+        dataclasses.replace(program, kernels=kernels).check()
+
+
 def test_unequal_barriers_and_missing_names():
     with pytest.raises(ArtifactError, match=r"its EUs have \[1, 0\] barriers"):
         check(sm.stream_of(("barrier",)), sm.stream_of())
@@ -103,6 +135,7 @@ def test_streams_that_are_none(words: list[int]):
         {"kernels": (KernelEntry("twice", 1, (4,), 2),)},
         {"kernels": (KernelEntry("twice", 1, (4, 4), 1, -64),)},
         {"kernels": (KernelEntry("twice", 1, (4, 4), 1, 1 << 40),)},
+        {"kernels": (KernelEntry("twice", 1, (4, 4), 1, pinned=(2,)),)},
         {"inputs": (Tensor("x", (-1,), "float32"),)},
         {"inputs": (Tensor("x", (1 << 60, 8), "float32"),)},
         {"inputs": (Tensor("x", (1,), "object"),)},

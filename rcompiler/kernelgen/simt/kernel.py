@@ -5,16 +5,17 @@
 
 `words` points to a pair (base, byte offset) for each operand and then for each result, as in the
 stream of the schedule; `bases` to the memories that bases number; `boxes` to the tensor maps of the
-kernel (`tensor_maps`); `workspace` is shared memory for the stages of a task. What earlier tasks
-wrote is there when the function is called; what it writes is there for other threads after the next
-barrier.
+kernel (`tensor_maps`); `workspace` is shared memory for the stages of a task. In front of it is
+what the block keeps from task to task: of a pinned operand or result, the byte offset is where the
+box of the first task lies there. What earlier tasks wrote is there when the function is called;
+what it writes is there for other threads after the next barrier.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
@@ -22,7 +23,7 @@ from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.evaluate import Buffer
 from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.pieces import Piece
-from rcompiler.kernelgen.region import Generic, element_of, shape_of
+from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.simt.clipping import Case, by_extent, cases
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, WHOLE, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
@@ -43,9 +44,10 @@ from rcompiler.runtime.gpu.tensor_maps import Box
 @dataclass(frozen=True)
 class SimtFeatures:
     """What code generation must know: threads of a block, and of a warp; bytes of shared memory
-    that a block may have; element types that the device has matrix units for, and how factors of
-    f32 are multiplied; whether threads copy to shared memory without waiting for it, and whether
-    warpgroups multiply boxes of tensors (TMA and wgmma); whose GPU it is.
+    that a task may have, and of what is `pinned` in front of them; element types that the device
+    has matrix units for, and how factors of f32 are multiplied; whether threads copy to shared
+    memory without waiting for it, and whether warpgroups multiply boxes of tensors (TMA and wgmma);
+    whose GPU it is.
     """
 
     threads: int
@@ -56,6 +58,7 @@ class SimtFeatures:
     asynchronous: bool = False
     boxes: bool = False
     vendor: Vendor = NVIDIA
+    pinned: int = 0
 
     @property
     def multipliers(self) -> Units:
@@ -79,6 +82,7 @@ class SimtKernelWriter(KernelWriter):
         width = _width(kernel, generics, features.warp)
         self._simt = SimtEmitter(features.threads, width, features.warp, features.vendor)
         self._maps: TensorMaps | None = None
+        self._pinned = _pinned_boxes(kernel)
         self._apart: list[Stage] = []  # those that were written since the last barrier
         super().__init__(kernel, self._simt)
         self._simt.pointer("%workspace", SHARED)
@@ -142,8 +146,31 @@ class SimtKernelWriter(KernelWriter):
         first = e.pure(f"arith.cmpi eq, {thread}, {zero} : i64", [thread, zero])
         e.only(first, lambda: super(SimtKernelWriter, self)._in_order(outputs))
 
+    def _tile(self, grid: list[Linear], outputs: list[Buffer]) -> None:
+        """Of pinned tensors the boxes of the run are there, and nothing else."""
+        arguments = list(self._block.arguments)
+        first = self._grid_position(Linear.of("%first")) if self._pinned else []
+        for number, box in self._pinned.items():
+            start = tuple(
+                first[axis] * scale + low if axis >= 0 else Linear() for axis, scale, low in box
+            )
+            if number < len(arguments):
+                whole = self._buffers[arguments[number]]
+                self._buffers[arguments[number]] = replace(whole, origin=start)
+            else:
+                number -= len(arguments)
+                outputs[number] = replace(outputs[number], origin=start)
+        super()._tile(grid, outputs)
+
     def _buffer(self, index: int, value: ir.Value, *, readonly: bool) -> Buffer:
         e = self._e
+        if index in self._pinned:
+            offset = self._word(2 * index + 1, "i64")
+            front = e.index(Linear(-self._features.pinned))
+            place = e.pure(f"arith.addi {offset}, {front} : i64", [offset, front])
+            text = f"llvm.getelementptr %workspace[{place}] : ({SHARED}, i64) -> {SHARED}, i8"
+            own = e.pointer(e.pure(text, [place], "p"), SHARED)
+            return Buffer(own, shape_of(value), element_of(value), readonly=False)
         base = self._word(2 * index, "i64")
         offset = self._word(2 * index + 1, "i64")
         text = f"llvm.getelementptr %bases[{base}] : ({GLOBAL}, i64) -> {GLOBAL}, i64"
@@ -267,6 +294,17 @@ class SimtKernelWriter(KernelWriter):
         e = self._simt
         a, b = e.index(value), e.index(Linear(bound))
         return e.pure(f"arith.cmpi {how}, {a}, {b} : i64", [a, b])
+
+
+def _pinned_boxes(kernel: ir.Operation) -> dict[int, list[tuple[int, int, int]]]:
+    """By pinned operand or result, of the box of a task axis, scale and offset in each dim."""
+    accesses = [
+        *ir.ArrayAttr(kernel.attributes["reads"]),
+        *ir.ArrayAttr(kernel.attributes["writes"]),
+    ]
+    pinned = integers(kernel, "pinned") if "pinned" in kernel.attributes else ()
+    boxes = {n: [ir.DenseI64ArrayAttr(d) for d in ir.ArrayAttr(accesses[n])] for n in pinned}
+    return {n: [(d[0], d[1], d[2]) for d in dims] for n, dims in boxes.items()}
 
 
 def _generics(kernel: ir.Operation) -> list[Generic]:

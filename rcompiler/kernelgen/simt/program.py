@@ -46,18 +46,21 @@ def program_text(
     *,
     threads: int,
     shared: int,
+    pinned: int = 0,
     boxes: Sequence[Sequence[Box]] = (),
     vendor: Vendor = NVIDIA,
 ) -> str:
     """A gpu.module with the persistent kernel.
 
     kernels: names of the device functions, by number in the streams; functions: their texts, or
-    declarations; threads: of a block; shared: bytes of dynamic shared memory of it; boxes: of each
-    kernel, those whose tensor maps it needs; vendor: of the GPU.
+    declarations; threads: of a block; shared: bytes of dynamic shared memory of it, of which the
+    first `pinned` stay from task to task; boxes: of each kernel, those whose tensor maps it needs;
+    vendor: of the GPU.
     """
+    given = "%pairs, %bases, %own_boxes, %first, %count, %stride, %workspace"
     cases = "\n".join(
         f"      case {number} {{\n"
-        f"        func.call @{name}(%pairs, %bases, %own_boxes, %first, %count, %stride, %shared)\n"
+        f"        func.call @{name}({given})\n"
         f"          : {_TYPES} -> ()\n"
         "        scf.yield\n"
         "      }"
@@ -69,6 +72,7 @@ def program_text(
         "SIGNAL_TEXT": SIGNAL_TEXT,
         "MAPS_TEXT": MAPS_TEXT if any(boxes) else "",
         "CASES": cases,
+        "PINNED": pinned,
         "THREADS": threads,
     }
     entry = expanded(_filled(_filled(KERNEL_TEXT, parts), _NUMBERS), vendor)

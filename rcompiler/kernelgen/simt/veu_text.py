@@ -117,6 +117,7 @@ gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>
   %leader = arith.cmpi eq, %thread, %c0 : i64
   %before = arith.subi %epoch, %c1 : i64
   %shared = llvm.mlir.addressof @veu_shared : !llvm.ptr<3>
+  %workspace = llvm.getelementptr %shared[@@PINNED] : (!llvm.ptr<3>) -> !llvm.ptr<3>, i8
   %steps := %control[@@AT_STEPS] : !llvm.ptr<1>
   %own_steps = & %steps[%eu]
   %words := %control[@@AT_WORDS] : !llvm.ptr<1>

@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator, Mapping
 from torch_mlir import ir
 
 from rcompiler.dialects import vdevice
+from rcompiler.dialects.attributes import to_attribute
 from rcompiler.dialects.iterations import Index, instances, integer_at, moving_integer, name_at
+from rcompiler.passes.schedule.attributes import integer, string, symbol, symbols
 from rcompiler.passes.schedule.program_lines import (
     Numbers,
     buffer_line,
@@ -33,9 +35,9 @@ def write_program(program: Program, source: ScheduleGraph, device: str, bound: i
     report.
     """
     op = vdevice.ProgramOp.build(program.name, device, program.arena, program.constants)
-    op.operation.attributes["arena_bound"] = ir.IntegerAttr.get(
-        ir.IntegerType.get_signless(64), bound
-    )
+    op.operation.attributes["arena_bound"] = to_attribute(bound)
+    if program.pinned:
+        op.operation.attributes["pinned"] = to_attribute(program.pinned)
     block = op.body.blocks.append() if not len(op.body.blocks) else op.body.blocks[0]
     loops = may_have_loops(program)
     named = {buffer.name: buffer for buffer in program.buffers}
@@ -131,8 +133,8 @@ def read_kernels(module: ir.Operation) -> dict[str, Kernel]:
 def read_programs(module: ir.Operation) -> list[Program]:
     """The programs in the order in which @main launches them."""
     ops = [v.operation for v in module.regions[0].blocks[0].operations]
-    programs = {_string(o, "sym_name"): o for o in ops if o.name == "vdevice.program"}
-    eus = {_string(o, "sym_name"): _integer(o, "eus") for o in ops if o.name == "vdevice.device"}
+    programs = {string(o, "sym_name"): o for o in ops if o.name == "vdevice.program"}
+    eus = {string(o, "sym_name"): integer(o, "eus") for o in ops if o.name == "vdevice.device"}
     launches = [
         ir.FlatSymbolRefAttr(v.operation.attributes["program"]).value
         for f in ops
@@ -153,35 +155,47 @@ def _read_program(op: ir.Operation, eus: Mapping[str, int]) -> Program:
             buffers.append(_read_buffer(inner.operation, index))
         elif inner.operation.name in ("vdevice.eu", "vdevice.queue"):
             dynamic = inner.operation.name == "vdevice.queue"
-            first, last = (_integer(inner.operation, name) for name in ("first", "last"))
+            first, last = (integer(inner.operation, name) for name in ("first", "last"))
             body = _readers(inner.operation.regions[0].blocks[0])
             for eu in range(first, last + 1):
                 lists[eu] = tuple(_instructions(body, eu - first, ()))
     queues = tuple(lists[eu] for eu in sorted(lists))
     return Program(
-        _string(op, "sym_name"),
+        string(op, "sym_name"),
         eus[ir.FlatSymbolRefAttr(op.attributes["device"]).value] if dynamic else len(queues),
         tuple(buffers),
         queues,
-        _integer(op, "arena"),
-        _integer(op, "constants"),
+        integer(op, "arena"),
+        integer(op, "constants"),
         dynamic,
+        pinned_bytes(op),
     )
 
 
+def pinned_bytes(program: ir.Operation) -> int:
+    """Bytes of each EU's own memory that hold pinned tiles of a vdevice.program."""
+    return integer(program, "pinned") if "pinned" in program.attributes else 0
+
+
+def most_pinned(module: ir.Operation) -> int:
+    """Of all programs of a module: they have one kernel on a GPU."""
+    ops = [v.operation for v in module.regions[0].blocks[0].operations]
+    return max((pinned_bytes(op) for op in ops if op.name == "vdevice.program"), default=0)
+
+
 def _read_buffer(op: ir.Operation, iteration: Index) -> Buffer:
-    kind = _string(op, "kind")
+    kind = string(op, "kind")
     key = ""
     if kind == "constant":
         text = str(op.attributes["value"])
         key = constant_key(text)
     alias = _symbol(op.attributes["alias_of"], iteration) if "alias_of" in op.attributes else None
-    index = _integer(op, "index") if "index" in op.attributes else -1
+    index = integer(op, "index") if "index" in op.attributes else -1
     return Buffer(
-        name_at(_string(op, "sym_name"), iteration),
+        name_at(string(op, "sym_name"), iteration),
         kind,
         integer_at(op, "offset", iteration),
-        _integer(op, "bytes"),
+        integer(op, "bytes"),
         index,
         alias,
         key,
@@ -209,7 +223,7 @@ def _readers(block: ir.Block) -> _Readers:
     for view in block.operations:
         op = view.operation
         if op.name == "vdevice.repeat":
-            found.append((_integer(op, "count"), _readers(op.regions[0].blocks[0])))
+            found.append((integer(op, "count"), _readers(op.regions[0].blocks[0])))
         else:
             found.append(_reader(op))
     return found
@@ -228,11 +242,9 @@ def _instructions(body: _Readers, position: int, iteration: Index) -> Iterator[I
 def _reader(op: ir.Operation) -> _Reader:
     match op.name:
         case "vdevice.run":
-            kernel, operator = _named(op, "kernel"), _string(op, "operator")
-            count, stride, eu_step = (_integer(op, n) for n in ("count", "stride", "eu_step"))
-            buffers = [
-                ir.FlatSymbolRefAttr(b).value for b in ir.ArrayAttr(op.attributes["buffers"])
-            ]
+            kernel, operator = symbol(op, "kernel"), string(op, "operator")
+            count, stride, eu_step = (integer(op, n) for n in ("count", "stride", "eu_step"))
+            buffers = symbols(op, "buffers")
             first = moving_integer(op, "first")
 
             def run(position: int, iteration: Index) -> Run:
@@ -247,26 +259,13 @@ def _reader(op: ir.Operation) -> _Reader:
 
             return run
         case "vdevice.wait":
-            event, signals = _named(op, "event"), moving_integer(op, "count")
+            event, signals = symbol(op, "event"), moving_integer(op, "count")
             return lambda _, iteration: Wait(name_at(event, iteration), signals(iteration))
         case "vdevice.signal":
-            event = _named(op, "event")
+            event = symbol(op, "event")
             return lambda _, iteration: Signal(name_at(event, iteration))
     return lambda _, __: Barrier()
 
 
-def _named(op: ir.Operation, name: str) -> str:
-    """The symbol that an attribute refers to, as it is written."""
-    return ir.FlatSymbolRefAttr(op.attributes[name]).value
-
-
 def _symbol(attribute: ir.Attribute, iteration: Index) -> str:
     return name_at(ir.FlatSymbolRefAttr(attribute).value, iteration)
-
-
-def _string(op: ir.Operation, name: str) -> str:
-    return ir.StringAttr(op.attributes[name]).value
-
-
-def _integer(op: ir.Operation, name: str) -> int:
-    return ir.IntegerAttr(op.attributes[name]).value

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from rcompiler.dialects.rtask import CAST, operator_results
+from rcompiler.dialects.rtask import CAST, operator_results, pinned_of
 from rcompiler.dialects.uses import captures
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.stages import workspace_bytes
@@ -44,6 +44,7 @@ def kernel_of(op: ir.Operation) -> Kernel:
         in_place=tuple(zip(pairs[::2], pairs[1::2], strict=True)),
         workspace=workspace_bytes(op, tuple(ir.DenseI64ArrayAttr(attributes["tile"]))),
         parts=_parts(op),
+        pinned=pinned_of(op),
     )
 
 

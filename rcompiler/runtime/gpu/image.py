@@ -28,7 +28,8 @@ class GpuImage:
         chip: "sm_90a" or "gfx942": what the code may use.
         entry: name of the persistent kernel.
         threads: of a block.
-        shared: bytes of dynamic shared memory of a block.
+        shared: bytes of dynamic shared memory of a block; pinned: so many of the first of them it
+            keeps from rTask to rTask.
         boxes: by the numbers of kernels in the streams, those whose tensor maps they need.
     """
 
@@ -39,6 +40,7 @@ class GpuImage:
     threads: int
     shared: int
     boxes: dict[int, tuple[Box, ...]] = field(default_factory=dict)
+    pinned: int = 0
 
     INPUT_ALIGNMENT: ClassVar[int] = ALIGNMENT
 
@@ -56,6 +58,7 @@ class GpuImage:
             "threads": self.threads,
             "shared": self.shared,
             "boxes": [[k, *box.words()] for k, own in self.boxes.items() for box in own],
+            **({"pinned": self.pinned} if self.pinned else {}),
         }
 
     @staticmethod
@@ -72,6 +75,7 @@ class GpuImage:
             threads=integer(entry["threads"]),
             shared=integer(entry["shared"]),
             boxes=boxes_of(entry["boxes"]),
+            pinned=integer(entry.get("pinned", 0)),
         )
 
     def provides(self, kernel: str) -> bool:
@@ -91,6 +95,7 @@ class GpuImage:
             "an entry that is no name": _ENTRY.fullmatch(self.entry),
             f"blocks of {self.threads} threads": 1 <= self.threads <= MAX_THREADS,
             f"{self.shared} bytes of shared memory": 0 <= self.shared <= MAX_SHARED,
+            f"{self.pinned} pinned bytes in its shared memory": 0 <= self.pinned <= self.shared,
             "too many tensor maps": sum(map(len, self.boxes.values())) <= MAX_BOXES,
         }
         for what, holds in rules.items():
