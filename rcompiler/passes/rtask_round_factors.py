@@ -51,15 +51,22 @@ class RTaskRoundFactors(Pass):
 
     def run(self, module: ir.Operation) -> None:
         element = {"f16": ir.F16Type, "bf16": ir.BF16Type}[self.to].get(module.context)
+        reduces: dict[ir.Attribute, bool] = {}  # by the kinds of loops, of which there are few
         for body in bodies(module):
             for inner in list(body.operations):
-                if inner.operation.name == "linalg.generic":
-                    _round_factors(Generic(inner.operation), element)
+                op = inner.operation
+                if op.name != "linalg.generic":
+                    continue
+                kinds = op.attributes["iterator_types"]
+                if kinds not in reduces:
+                    reduces[kinds] = "reduction" in str(kinds)
+                if reduces[kinds]:
+                    _round_factors(Generic(op), element)
 
 
 def _round_factors(old: Generic, element: ir.Type) -> None:
-    """Replace a product of two factors of f32."""
-    factors = factors_of(old) if old.reduction_dims and is_product(old) else None
+    """Replace a reduction that is a product of two factors of f32."""
+    factors = factors_of(old) if is_product(old) else None
     if factors is None or any(element_of(old.inputs[k]) != "f32" for k in factors):
         return
     with ir.InsertionPoint(old.op), old.op.location:

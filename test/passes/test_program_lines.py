@@ -23,7 +23,7 @@ from rcompiler.rammer.loops import Line
 )
 def test_numbers_of_names(name, numbers):
     template, found = split_name(name)
-    assert found == numbers
+    assert list(found) == numbers
     line = Line((), tuple(numbers))
     assert Numbers(line, [()] * len(numbers)).name(template) == name
 

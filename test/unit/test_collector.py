@@ -18,10 +18,10 @@ def usual():
 def test_the_last_user_restores_the_threshold():
     collector = Collector()
     with collector.seldom():
-        assert gc.get_threshold() == (50_000, 11, 12)
+        assert gc.get_threshold() == (50_000, 11, 1000)
         with collector.seldom():
             pass
-        assert gc.get_threshold() == (50_000, 11, 12)
+        assert gc.get_threshold() == (50_000, 11, 1000)
     assert gc.get_threshold() == (700, 11, 12)
 
 
@@ -31,7 +31,7 @@ def test_users_may_leave_in_any_order():
     first.__enter__()
     second.__enter__()
     first.__exit__(None, None, None)
-    assert gc.get_threshold() == (50_000, 11, 12)
+    assert gc.get_threshold() == (50_000, 11, 1000)
     second.__exit__(None, None, None)
     assert gc.get_threshold() == (700, 11, 12)
 

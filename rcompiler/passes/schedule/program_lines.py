@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 
 from torch_mlir import ir
 
@@ -24,10 +25,11 @@ Template = tuple[str, ...]
 """The text of a name between its numbers, and in front of the first and behind the last."""
 
 
-def split_name(name: str) -> tuple[Template, list[int]]:
-    """The text of a name and its numbers."""
+@lru_cache(maxsize=1 << 16)
+def split_name(name: str) -> tuple[Template, tuple[int, ...]]:
+    """The text of a name and its numbers. Kept, as the runs of all EUs name the same buffers."""
     parts = _NUMBER.split(name)
-    return tuple(parts[::2]), [int(part) for part in parts[1::2]]
+    return tuple(parts[::2]), tuple(int(part) for part in parts[1::2])
 
 
 class Numbers:
@@ -115,7 +117,7 @@ def buffer_line(buffer: Buffer, type_: ir.Type) -> Line:
     if buffer.kind == "constant":
         return Line(("constant", buffer.name), ())
     name, numbers = split_name(buffer.name)
-    alias, more = split_name(buffer.alias_of) if buffer.alias_of is not None else (None, [])
+    alias, more = split_name(buffer.alias_of) if buffer.alias_of is not None else (None, ())
     fixed = ("buffer", buffer.kind, buffer.bytes, buffer.index, str(type_), name, alias)
     return Line(fixed, (buffer.offset, *numbers, *more))
 
