@@ -11,7 +11,7 @@ After:
 memory of its block; @k_pinned is @k that reads it there. It costs one read of the weights, while
 the first EUs begin and the others wait, and each step then takes them from a memory that is an EU's
 own. The proof of a schedule follows the tiles as it follows all values, and EU by EU where they
-lie (`rcompiler.rammer.pinned`).
+lie (`rcompiler.rammer.pinned_boxes`).
 
 Left alone: products that tiles of both factors are shared in (they stream through the same memory);
 tasks that run elsewhere than the others that read a tile; what does not fit beside the workspaces;
@@ -30,19 +30,17 @@ from rcompiler.device.target import find_device
 from rcompiler.dialects import vdevice
 from rcompiler.dialects.attributes import Symbol, to_attribute
 from rcompiler.dialects.rtask import PREFETCH
-from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.region import Generic
-from rcompiler.kernelgen.simt.kernel import SimtKernelWriter
 from rcompiler.kernelgen.simt.product import is_product
 from rcompiler.options import Precision
-from rcompiler.passes import Pass
+from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.schedule.attributes import integer, string
 from rcompiler.passes.schedule.pinned_kernels import PinnedKernels
 from rcompiler.passes.schedule.readers import Group, groups_of
 from rcompiler.passes.schedule.schedule_graph import kernel_of
-from rcompiler.passes.vdevice_to_gpu import features_of
+from rcompiler.passes.vdevice_to_gpu import features_of, function_of
 from rcompiler.rammer.kernel import Access
-from rcompiler.rammer.pinned import may_pin
+from rcompiler.rammer.pinned_boxes import may_pin
 from rcompiler.rammer.pinning import Slot, Tiles, Use, bring_ns, pin, pinned_ns
 
 _LEAST = 1 << 12  # bytes of a tile: of fewer, an instruction costs more than the way to them
@@ -172,11 +170,8 @@ class _Program:
             if self._pinnable[name] or string(op, "kind") == PREFETCH:
                 continue
             try:
-                writer = SimtKernelWriter(op, features)
-                writer.write()
-            except CompilerError:
-                return False
-            if writer.shared > features.shared:
+                function_of(op, features)
+            except PassFailure:
                 return False
         return True
 

@@ -65,7 +65,7 @@ class VdeviceToGpu(Pass):
                 if ir.StringAttr(op.attributes["kind"]).value == PREFETCH:
                     texts[name] = _prefetch(op, device, self.threads)
                     continue
-                texts[name], writers[name] = _function(op, features)
+                texts[name], writers[name] = function_of(op, features)
                 shared = max(shared, writers[name].shared)
         written = [texts[name] for name in names]
         boxes = [writers[name].boxes if name in writers else [] for name in names]
@@ -115,8 +115,11 @@ def vendor_of(device: Device) -> Vendor:
     return AMD if device.kind == "rocm" else NVIDIA
 
 
-def _function(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, SimtKernelWriter]:
-    """The device function of an rKernel, and who wrote it."""
+def function_of(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, SimtKernelWriter]:
+    """The device function of an rKernel, and who wrote it.
+
+    Raises PassFailure where no code can be made of it, or it needs too much shared memory.
+    """
     try:
         writer = SimtKernelWriter(kernel, features)
         text, _ = writer.write()

@@ -7,7 +7,7 @@ on the exact boxes of task ranges, so column panels of one buffer do not conflic
 happens-before of `order`. Anything that is unordered and overlaps is reported: the validator is
 sound and, over the boxes that the rKernels declare, exact. What is proved of a dynamic program
 holds for any number of EUs, from one on, whoever takes which queue. What EUs keep in memory of
-their own is proved in `pinned`.
+their own is proved in `pinned_boxes`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from rcompiler.errors import ScheduleError
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.order import Order, happens_before
-from rcompiler.rammer.pinned import check_pinned
+from rcompiler.rammer.pinned_boxes import check_pinned
 from rcompiler.rammer.placement import Placement, derive_graph, describe, home, place_runs
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.regions import Ints, covers, disjoint, intersect_ranges

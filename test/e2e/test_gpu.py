@@ -6,12 +6,12 @@ import json
 import re
 import subprocess
 import sys
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from gpu_networks import NETWORKS, STATIC, compiled
+from gpu_networks import NETWORKS, STATIC, compiled, on_device
 
 import rcompiler
 from rcompiler.emulator.driver import EmulatedDriver
@@ -29,13 +29,6 @@ from rcompiler.tools._reference import compare, reference
 
 SEEDS = range(5)
 artifacts = cache(lambda name: compiled(NETWORKS[name]()))
-
-
-def on_device(artifact: Artifact, seed: int | None = None, **more) -> GpuExecutable:
-    """seed: of a hostile order of blocks, None: all together."""
-    hostile = {} if seed is None else {"interleave": True, "seed": seed}
-    device = partial(EmulatedDriver, capability=(8, 0), multiprocessors=4, **hostile)
-    return GpuExecutable(artifact, device, **more)
 
 
 @cache

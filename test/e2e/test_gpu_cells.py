@@ -2,22 +2,18 @@
 
 import re
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
 import numpy as np
 import pytest
-from gpu_networks import ARCHITECTURES, compiled
+from gpu_networks import compiled, on_device
 from onnx import ModelProto
 
-from rcompiler.compilation import Compilation
 from rcompiler.device.gpu import GPUS
 from rcompiler.device.model import Costs
-from rcompiler.emulator.driver import EmulatedDriver
 from rcompiler.emulator.faults import EmulationFault
-from rcompiler.options import CompileOptions
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.gpu.executable import GpuExecutable
 from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
 from rcompiler.tools.models.graph import Graph
@@ -50,13 +46,8 @@ def cell(width: int) -> ModelProto:
 
 @cache
 def joined(width: int = WIDTH) -> Artifact:
-    target, _ = ARCHITECTURES["sm_80"]
-    device = replace(GPUS["emulated"], name="dear", costs=DEAR)
-    options = CompileOptions(target)
-    [found] = Compilation(options, device, None).from_onnx(
-        cell(width), None, None, device, [options]
-    )
-    return found
+    dear = replace(GPUS["emulated"], name="dear", costs=DEAR)
+    return compiled(cell(width), ["rammer"], by=dear)["rammer"]
 
 
 @cache
@@ -68,13 +59,6 @@ def expected() -> tuple[dict[str, np.ndarray], bytes]:
     [found], [want] = on_device(artifact)(**feeds), reference(cell(WIDTH), feeds)[1]
     assert compare(found, want).right
     return feeds, found.tobytes()
-
-
-def on_device(artifact: Artifact, seed: int | None = None) -> GpuExecutable:
-    """seed: of a hostile order of blocks, None: all together."""
-    hostile = {} if seed is None else {"interleave": True, "seed": seed}
-    device = partial(EmulatedDriver, capability=(8, 0), multiprocessors=4, **hostile)
-    return GpuExecutable(artifact, device)
 
 
 def kernel(text: str) -> tuple[int, int]:

@@ -2,16 +2,15 @@
 
 import re
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
+import gpu_networks
 import numpy as np
 import pytest
-from gpu_networks import ARCHITECTURES
+from gpu_networks import EMULATED, right_bits
 from onnx import ModelProto
 
-from rcompiler.compilation import Compilation
 from rcompiler.compile import schedule_artifact
-from rcompiler.emulator.driver import EmulatedDriver
 from rcompiler.emulator.faults import EmulationFault
 from rcompiler.errors import ScheduleError
 from rcompiler.model import model_of
@@ -20,13 +19,9 @@ from rcompiler.passes.vdevice_pin import VdevicePin
 from rcompiler.proof import prove
 from rcompiler.runtime import container, tables
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.gpu.executable import GpuExecutable
-from rcompiler.tools._data import random_inputs
-from rcompiler.tools._reference import compare, reference
 from rcompiler.tools.models.graph import Graph
 
 STEPS, WIDTH = 17, 160  # enough steps for what it costs to bring them
-TARGET, FINE = ARCHITECTURES["sm_80"]
 
 
 @cache
@@ -43,19 +38,11 @@ def recurrence() -> ModelProto:
 
 @cache
 def compiled(policy: Policy = "rammer") -> Artifact:
-    options = CompileOptions(TARGET, policy=policy)
-    [found] = Compilation(options, FINE, None).from_onnx(recurrence(), None, None, FINE, [options])
-    return found
+    return gpu_networks.compiled(recurrence(), [policy])[policy]
 
 
 def run(artifact: Artifact, seed: int | None = None) -> bytes:
-    """The bits of the result, which is right; seed: of a hostile order, None: all together."""
-    hostile = {} if seed is None else {"interleave": True, "seed": seed}
-    device = partial(EmulatedDriver, capability=(8, 0), multiprocessors=4, **hostile)
-    feeds = random_inputs(artifact.inputs, 0)
-    [found] = GpuExecutable(artifact, device)(**feeds)
-    assert compare(found, reference(recurrence(), feeds)[1][0]).right
-    return found.tobytes()
+    return right_bits(artifact, recurrence(), seed)
 
 
 def pins(artifact: Artifact) -> dict[str, tuple[int, ...]]:
@@ -67,10 +54,7 @@ def unpinned() -> Artifact:
     """The same schedule, as it was before anything was pinned."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(VdevicePin, "run", lambda *_: None)
-        options = CompileOptions(TARGET, policy="rammer")
-        return Compilation(options, FINE, None).from_onnx(
-            recurrence(), None, None, FINE, [options]
-        )[0]
+        return gpu_networks.compiled(recurrence(), ["rammer"])["rammer"]
 
 
 def test_each_block_brings_its_part_of_the_weights_once():
@@ -151,5 +135,5 @@ def test_a_tile_that_another_block_has_is_refused():
 def test_the_text_says_it_all():
     artifact = compiled()
     text, weights = artifact.stages["vdevice"], model_of(artifact).constants()
-    again = schedule_artifact(text, weights, CompileOptions(TARGET))
+    again = schedule_artifact(text, weights, CompileOptions(EMULATED))
     assert again.certificate == artifact.certificate

@@ -2,25 +2,20 @@
 
 import re
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 
+import gpu_networks
 import pytest
-from gpu_networks import ARCHITECTURES
+from gpu_networks import FINE, right_bits
 from onnx import ModelProto
 
-from rcompiler.compilation import Compilation
 from rcompiler.device.model import Device
-from rcompiler.emulator.driver import EmulatedDriver
-from rcompiler.options import CompileOptions, Policy
+from rcompiler.options import Policy
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.gpu.executable import GpuExecutable
-from rcompiler.tools._data import random_inputs
-from rcompiler.tools._reference import compare, reference
 from rcompiler.tools.models.graph import Graph
 
 LAYERS, WIDTH = 13, 64
-TARGET, FINE = ARCHITECTURES["sm_80"]
 
 
 @cache
@@ -42,20 +37,12 @@ def small_cache() -> Device:
 
 @cache
 def compiled(*, cold: bool, policy: Policy = "rammer") -> Artifact:
-    device = small_cache() if cold else FINE
-    options = CompileOptions(TARGET, policy=policy)
-    [found] = Compilation(options, device, None).from_onnx(layers(), None, None, device, [options])
-    return found
+    by = small_cache() if cold else FINE
+    return gpu_networks.compiled(layers(), [policy], by=by)[policy]
 
 
 def run(artifact: Artifact, seed: int | None = None) -> bytes:
-    """The bits of the result, which is right; seed: of a hostile order, None: all together."""
-    hostile = {} if seed is None else {"interleave": True, "seed": seed}
-    device = partial(EmulatedDriver, capability=(8, 0), multiprocessors=4, **hostile)
-    feeds = random_inputs(artifact.inputs, 0)
-    [found] = GpuExecutable(artifact, device)(**feeds)
-    assert compare(found, reference(layers(), feeds)[1][0]).right
-    return found.tobytes()
+    return right_bits(artifact, layers(), seed)
 
 
 def asking(artifact: Artifact) -> set[int]:

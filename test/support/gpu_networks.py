@@ -2,15 +2,20 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from onnx import ModelProto
 
 from rcompiler.compilation import Compilation
 from rcompiler.device.gpu import GPUS
-from rcompiler.device.model import Costs
+from rcompiler.device.model import Costs, Device
+from rcompiler.emulator.driver import EmulatedDriver
 from rcompiler.gpu_devices import EMULATED
 from rcompiler.options import CompileOptions, Policy, Precision
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.gpu.executable import GpuExecutable
+from rcompiler.tools._data import random_inputs
+from rcompiler.tools._reference import compare, reference
 from rcompiler.tools.models import build
 from rcompiler.tools.models.attention import Heads
 from rcompiler.tools.models.graph import Graph
@@ -98,10 +103,29 @@ def compiled(
     policies: Sequence[Policy] = STATIC,
     chip: str = "sm_80",
     precision: Precision = "f32",
+    by: Device | None = None,
 ) -> dict[Policy, Artifact]:
-    """Scheduled for four EUs of a device on which sharing is cheap, by each policy."""
-    target, device = ARCHITECTURES[chip]
+    """Scheduled for four EUs by each policy; by: the device whose figures decide, None for one on
+    which sharing is cheap.
+    """
+    target, fine = ARCHITECTURES[chip]
+    device = by or fine
     options = CompileOptions(target, precision=precision)
     run = Compilation(options, device, None)
     variants = [replace(options, policy=policy) for policy in policies]
     return dict(zip(policies, run.from_onnx(model, None, None, device, variants), strict=True))
+
+
+def on_device(artifact: Artifact, seed: int | None = None, **more) -> GpuExecutable:
+    """On an emulated device of four EUs; seed: of a hostile order of blocks, None: all together."""
+    hostile = {} if seed is None else {"interleave": True, "seed": seed}
+    device = partial(EmulatedDriver, capability=(8, 0), multiprocessors=4, **hostile)
+    return GpuExecutable(artifact, device, **more)
+
+
+def right_bits(artifact: Artifact, model: ModelProto, seed: int | None = None) -> bytes:
+    """The bits of the one result of a model, which is right; seed: as for `on_device`."""
+    feeds = random_inputs(artifact.inputs, 0)
+    [found] = on_device(artifact, seed)(**feeds)
+    assert compare(found, reference(model, feeds)[1][0]).right
+    return found.tobytes()

@@ -7,7 +7,7 @@ from rammer_cases import rows
 
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
-from rcompiler.rammer.pinned import may_pin
+from rcompiler.rammer.pinned_boxes import may_pin
 from rcompiler.rammer.pinning import Tiles, Use, pin
 from rcompiler.rammer.program import Buffer, Program, Run, Signal, Wait
 from rcompiler.rammer.validate import validate

@@ -58,22 +58,18 @@ class PinnedKernels:
             op.attributes["reason"] = to_attribute(note)
 
     def writing(self, type_: ir.Type, access: Access) -> str:
-        """An rKernel that copies a tensor of that type to where it is pinned, cut like that."""
+        """An rKernel that copies a tensor of that type to where it is pinned, in the boxes of
+        `access`, see `rcompiler.rammer.pinned_boxes.may_pin`.
+        """
         made = "pin_" + _hash(str(type_), access)
         if made in self._kernels:
             return made
-        cut = [
-            d.axis != WHOLE and d.scale < size
-            for d, size in zip(access.dims, access.shape, strict=True)
-        ]
-        extents = [
-            min(d.extent, size) if own else size
-            for d, size, own in zip(access.dims, access.shape, cut, strict=True)
-        ]
+        pairs = [*zip(access.dims, access.shape, strict=True)]
+        extents = [size if d.axis == WHOLE else min(d.extent, size) for d, size in pairs]
         grid = tuple(-(-size // extent) for size, extent in zip(access.shape, extents, strict=True))
         box = [
-            (axis, extent, 0, extent) if own else (WHOLE, 0, 0, 0)
-            for axis, (extent, own) in enumerate(zip(extents, cut, strict=True))
+            (axis, extent, 0, extent) if points > 1 else (WHOLE, 0, 0, 0)
+            for axis, (extent, points) in enumerate(zip(extents, grid, strict=True))
         ]
         rank, warp = len(grid), self._device.compute.warp
         most = [1] * max(rank - 2, 0) + [_LINES, _VECTORS * warp][-rank:]
