@@ -54,6 +54,19 @@ class Prepared(BackendRep):
         self._all = [v.name for v in model.graph.input]
         self._outputs = namedtupledict("Outputs", [v.name for v in model.graph.output])
 
+    @property
+    def baked(self) -> tuple[str, ...]:
+        """Inputs without initializer whose values the compiled models hold as constants.
+
+        Operators ask for them: shapes, axes and counts that decide the shapes of results.
+        """
+        return tuple(self._fixed)
+
+    @property
+    def kept(self) -> tuple[str, ...]:
+        """Inputs that the compiled models still have; with none, all of the model was folded."""
+        return tuple(sorted({t.name for m in self._compiled.values() for t in m.inputs}))
+
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Run once.
 

@@ -10,24 +10,39 @@ import signal
 import tempfile
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from multiprocessing import connection
 from typing import Any
 
 Report = Callable[[str], None]
-Job = Callable[[str, Report], tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a job says of its case. facts: what else is to be known of it, as JSON has it."""
+
+    status: str
+    reason: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+
+Job = Callable[[str, Report], Verdict]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """status: what the job returned, or "crash". subject: the last thing that the job reported."""
+    """A verdict (its status is "crash" where there was none) and the time that it took.
+
+    subject: the last thing that the job reported.
+    """
 
     case: str
     subject: str
     status: str
     reason: str
     seconds: float
+    facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 class _Worker:
@@ -49,7 +64,7 @@ class _Worker:
         with contextlib.suppress(EOFError, KeyboardInterrupt, BrokenPipeError):
             while True:
                 case = pipe.recv()
-                pipe.send(("done", *job(case, lambda subject: pipe.send(("subject", subject)))))
+                pipe.send(("done", job(case, lambda subject: pipe.send(("subject", subject)))))
 
     def give(self, case: str, timeout_s: float) -> None:
         self.case, self.subject = case, ""
@@ -61,20 +76,23 @@ class _Worker:
         """The outcome, or None while the job is running."""
         try:
             while self.pipe.poll():
-                kind, *rest = self.pipe.recv()
+                kind, said = self.pipe.recv()
                 if kind == "done":
-                    return self._outcome(*rest)
-                (self.subject,) = rest
+                    return self._outcome(said)
+                self.subject = said
         except (EOFError, ConnectionResetError):
             self._process.join()
-            return self._outcome("crash", self._cause())
+            return self._outcome(Verdict("crash", self._cause()))
         if time.monotonic() > self.deadline:
             self.close()
-            return self._outcome("crash", "no result in time")
+            return self._outcome(Verdict("crash", "no result in time"))
         return None
 
-    def _outcome(self, status: str, reason: str) -> Outcome:
-        return Outcome(self.case, self.subject, status, reason, time.monotonic() - self._start)
+    def _outcome(self, verdict: Verdict) -> Outcome:
+        seconds = time.monotonic() - self._start
+        return Outcome(
+            self.case, self.subject, verdict.status, verdict.reason, seconds, verdict.facts
+        )
 
     def _cause(self) -> str:
         code = self._process.exitcode or 0
@@ -96,7 +114,7 @@ class _Worker:
 
 
 def run_cases(cases: Iterable[str], job: Job, workers: int, timeout_s: float) -> Iterator[Outcome]:
-    """Outcomes as they come in. job: run in a worker, job(case, report) -> (status, reason)."""
+    """Outcomes as they come in. job: run in a worker, job(case, report) -> verdict."""
     waiting, idle, busy = deque(cases), deque[_Worker](), list[_Worker]()
     try:
         while waiting or busy:

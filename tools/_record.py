@@ -13,6 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from rcompiler.errors import CompilerError
+
 _PACKAGES = (
     *("rcompiler", "numpy", "onnx", "onnxruntime", "openvino", "llvmlite", "torch-mlir"),
     *("cuda-bindings", "torch", "triton"),
@@ -22,6 +24,17 @@ _PACKAGES = (
 def write_record(path: str | Path, figures: Mapping[str, Any]) -> None:
     """Write where and when it was measured, then `figures`, as JSON."""
     Path(path).write_text(json.dumps({**provenance(), **figures}, indent=1) + "\n")
+
+
+def read_record(path: str | Path) -> dict[str, Any]:
+    """The figures that `write_record` wrote. Raises CompilerError for what is no record."""
+    try:
+        found = json.loads(Path(path).read_text())
+    except (OSError, ValueError) as error:
+        raise CompilerError(f"'{path}' cannot be read as a record: {error}") from None
+    if not isinstance(found, dict) or "commit" not in found:
+        raise CompilerError(f"'{path}' is no record: it names no commit")
+    return found
 
 
 def asked(options: argparse.Namespace) -> dict[str, Any]:

@@ -6,6 +6,13 @@
 pass: right; wrong: another result; refused: a CompilerError says why not; crash: anything else (a
 traceback, a signal, no result in time). Every case runs in one of a few worker processes. The table
 groups what does not pass by operator (of the node that is refused, else the last one of the model).
+
+Of the cases that pass, some prove less than others, and are counted apart: those whose operator
+needs the value of an input while it is compiled (the target of a Reshape), and those that have no
+other inputs, so that the compiler folded all of them.
+
+With `--against=RECORD` the outcome of each case is compared with that in the record of an earlier
+run, and a case that is in only one of the two, or has another status, is a failure.
 """
 
 from __future__ import annotations
@@ -18,8 +25,8 @@ import tempfile
 import unittest
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,9 +35,9 @@ from onnx import ModelProto
 from rcompiler.errors import CompilerError
 from rcompiler.host import target_device
 from rcompiler.onnx_backend import Prepared, RCompilerBackend
-from rcompiler.tools._case_pool import Outcome, Report, run_cases
+from rcompiler.tools._case_pool import Outcome, Report, Verdict, run_cases
 from rcompiler.tools._console import Parser, doing, guard, positive, table
-from rcompiler.tools._record import write_record
+from rcompiler.tools._record import read_record, write_record
 
 STATUSES = ("pass", "wrong", "crash", "refused")
 _WIDTH = 100  # of a reason in the table
@@ -51,15 +58,34 @@ def operator_of(model: ModelProto) -> str:
     return f"{nodes[-1].domain}.{nodes[-1].op_type}".lstrip(".")
 
 
+@dataclass
+class Witness:
+    """What is seen of the case at hand: called with its operator when its model is known, before it
+    is compiled, and with what is refused.
+
+    prepared: the case's model, None before it is known.
+    """
+
+    report: Report = lambda _: None
+    prepared: Prepared | None = None
+
+    def facts(self) -> dict[str, Any]:
+        """baked: inputs that became constants; kept: those that are still inputs at run time."""
+        if self.prepared is None:
+            return {}
+        return {"baked": list(self.prepared.baked), "kept": list(self.prepared.kept)}
+
+
 def load_tests(
-    pattern: str = "", observer: Report | None = None, target: str = "cpu"
+    pattern: str = "", witness: Witness | None = None, target: str = "cpu"
 ) -> dict[str, Test]:
     """Test functions by case name: node, simple, converted, operator and light model cases.
 
-    target: to compile for, as for compile_onnx. observer: called with the operator of a case when
-    its model is known, before it is compiled.
+    target: to compile for, as for compile_onnx. witness: told of the model of each case.
     """
     from onnx.backend.test import BackendTest
+
+    seen = witness or Witness()
 
     class Observed(RCompilerBackend):
         @classmethod
@@ -68,9 +94,9 @@ def load_tests(
 
         @classmethod
         def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
-            if observer is not None:
-                observer(operator_of(model))
-            return super().prepare(model, device, target=target, **kwargs)
+            seen.report(operator_of(model))
+            seen.prepared = super().prepare(model, device, target=target, **kwargs)
+            return seen.prepared
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the generators of the cases overflow on purpose
@@ -84,42 +110,67 @@ def load_tests(
     }
 
 
-def run_test(test: Test, observer: Report | None = None) -> tuple[str, str]:
-    """(status, reason) of one case, in this process.
-
-    observer: called with the operator that is refused, where the refusal names one.
-    """
+def run_test(test: Test, witness: Witness | None = None) -> Verdict:
+    """The verdict on one case, in this process; witness: the one that `load_tests` was given."""
+    seen = witness or Witness()
+    seen.prepared = None
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             test(unittest.TestCase())
     except CompilerError as error:
         if error.gap is None:
-            return "refused", str(error)
-        if observer is not None and error.gap.op:
-            observer(error.gap.op)
-        return "refused", error.gap.reason
+            return Verdict("refused", str(error))
+        if error.gap.op:
+            seen.report(error.gap.op)
+        return Verdict("refused", error.gap.reason)
     except unittest.SkipTest as error:
-        return "refused", f"skipped: {error}"
+        return Verdict("refused", f"skipped: {error}")
     except AssertionError as error:
-        return "wrong", str(error)
+        return Verdict("wrong", str(error), seen.facts())
     except Exception as error:  # a bug of ours: counted, and named with where it came from
         frame = error.__traceback__
         while frame is not None and frame.tb_next is not None:
             frame = frame.tb_next
         where = f"{Path(frame.tb_frame.f_code.co_filename).name}:{frame.tb_lineno}" if frame else ""
-        return "crash", f"{type(error).__name__} at {where}: {error}"
-    return "pass", ""
+        return Verdict("crash", f"{type(error).__name__} at {where}: {error}")
+    return Verdict("pass", facts=seen.facts())
+
+
+def kept_as_inputs(outcomes: Iterable[Outcome]) -> dict[str, int]:
+    """How many of the cases that pass prove what: the numbers of cases by what their models run.
+
+    inputs: every input is one at run time; baked: the values of some were needed while compiling;
+    folded: those of all, or the case has no inputs, so that the compiler found the result.
+    """
+    counts = Counter(
+        "folded" if not o.facts["kept"] else "baked" if o.facts["baked"] else "inputs"
+        for o in outcomes
+        if o.status == "pass"
+    )
+    return {kind: counts[kind] for kind in ("inputs", "baked", "folded")}
+
+
+def differences(outcomes: Iterable[Outcome], record: Mapping[str, Any]) -> list[str]:
+    """A line for each case whose status is not the one that `record` has of it."""
+    claimed = {case["case"]: case["status"] for case in record["cases"]}
+    found = {outcome.case: outcome.status for outcome in outcomes}
+    return [
+        f"{case}: {claimed.get(case, 'absent')} in the record, {found.get(case, 'absent')} here"
+        for case in sorted(claimed.keys() | found.keys())
+        if claimed.get(case) != found.get(case)
+    ]
 
 
 def _run(options: argparse.Namespace) -> int:
     target_device(options.target)  # refuse a wrong one here, not in every case
-    current: list[Report] = []
-    tests = load_tests(options.only, lambda operator: current[0](operator), options.target)
+    record = read_record(options.against) if options.against else None
+    witness = Witness()
+    tests = load_tests(options.only, witness, options.target)
 
-    def job(case: str, report: Report) -> tuple[str, str]:
-        current[:] = [report]
-        return run_test(tests[case], report)
+    def job(case: str, report: Report) -> Verdict:
+        witness.report = report
+        return run_test(tests[case], witness)
 
     outcomes = []
     with tempfile.TemporaryDirectory() as folder:
@@ -137,10 +188,14 @@ def _run(options: argparse.Namespace) -> int:
         figures = {
             "target": options.target,
             "counts": {s: counts[s] for s in STATUSES},
+            "passed": kept_as_inputs(outcomes),
             "cases": [asdict(outcome) for outcome in outcomes],
         }
         write_record(options.json, figures)
-    return 1 if counts["wrong"] or counts["crash"] else 0
+    changed = differences(outcomes, record) if record is not None else []
+    for line in changed:
+        print(line)
+    return 1 if counts["wrong"] or counts["crash"] or changed else 0
 
 
 def _print(outcomes: list[Outcome], counts: Counter[str], verbose: bool) -> None:
@@ -153,6 +208,11 @@ def _print(outcomes: list[Outcome], counts: Counter[str], verbose: bool) -> None
         rows = [(*key, count) for key, count in sorted(grouped.items())]
         table(("op", "status", "reason", "count"), rows)
     print(", ".join(f"{status} {counts[status]}" for status in STATUSES), f"of {len(outcomes)}")
+    kinds = kept_as_inputs(outcomes)
+    print(
+        f"of those that pass, {kinds['inputs']} keep all inputs, {kinds['baked']} have some "
+        f"compiled in, and {kinds['folded']} all"
+    )
 
 
 def _brief(reason: str) -> str:
@@ -182,6 +242,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--timeout", type=positive, default=120, metavar="S", help="seconds per case; default: 120"
     )
     parser.add_argument("--json", metavar="FILE", help="write counts and the outcome of each case")
+    parser.add_argument(
+        "--against", metavar="RECORD", help="a record of these cases, which must say the same"
+    )
     parser.add_argument("--verbose", action="store_true", help="print each case that fails in full")
     return parser.parse_args(argv)
 

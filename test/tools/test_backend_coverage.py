@@ -1,5 +1,6 @@
 """How backend_coverage judges a case."""
 
+import json
 import unittest
 
 import pytest
@@ -7,6 +8,7 @@ from onnx import helper
 
 from rcompiler.errors import ShapeError, UnsupportedOp
 from rcompiler.tools import backend_coverage, models
+from rcompiler.tools._case_pool import Verdict
 
 
 def ending_in(error):
@@ -28,11 +30,51 @@ def ending_in(error):
 )
 def test_statuses(error, status, reason):
     found = backend_coverage.run_test(ending_in(error))
-    assert found[0] == status and found[1].startswith(reason)
+    assert found.status == status and found.reason.startswith(reason)
 
 
 def test_nothing_raised_is_a_pass():
-    assert backend_coverage.run_test(lambda _: None) == ("pass", "")
+    assert backend_coverage.run_test(lambda _: None) == Verdict("pass")
+
+
+def cases_of(tmp_path, pattern, *options):
+    file = tmp_path / "record.json"
+    code = backend_coverage.main([f"--only=test_({pattern})_cpu$", f"--json={file}", *options])
+    return code, json.loads(file.read_text())
+
+
+def test_cases_are_counted_apart_by_what_they_prove(tmp_path, capsys):
+    _, record = cases_of(tmp_path, "relu|reshape_extended_dims|constant")
+    facts = {case["case"]: case["facts"] for case in record["cases"]}
+    assert facts["test_relu"] == {"baked": [], "kept": ["x"]}
+    assert facts["test_reshape_extended_dims"]["baked"] == ["shape"]
+    assert facts["test_constant"] == {"baked": [], "kept": []}
+    assert sum(record["passed"].values()) == record["counts"]["pass"] == 3
+    assert "1 keep all inputs" in capsys.readouterr().out
+
+
+def test_another_outcome_than_that_of_the_record_fails(tmp_path, capsys):
+    code, record = cases_of(tmp_path, "relu|abs")
+    assert code == 0
+    old = tmp_path / "old.json"
+    old.write_text(json.dumps(record))
+    assert cases_of(tmp_path, "relu|abs", f"--against={old}")[0] == 0
+    record["cases"][0]["status"] = "refused"
+    record["cases"][1]["case"] = "test_gone"
+    old.write_text(json.dumps(record))
+    assert cases_of(tmp_path, "relu|abs", f"--against={old}")[0] == 1
+    lines = capsys.readouterr().out.splitlines()
+    assert "test_abs: refused in the record, pass here" in lines
+    assert "test_gone: pass in the record, absent here" in lines
+    assert "test_relu: absent in the record, pass here" in lines
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "{}"])
+def test_a_file_that_is_no_record_is_an_error(tmp_path, capsys, text):
+    file = tmp_path / "none.json"
+    file.write_text(text)
+    assert backend_coverage.main(["--only=test_abs_cpu", f"--against={file}"]) == 1
+    assert "record" in capsys.readouterr().err
 
 
 def test_operator_of():

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from rcompiler.tools._case_pool import run_cases
+from rcompiler.tools._case_pool import Verdict, run_cases
 
 
 def job(case, report):
@@ -19,7 +19,7 @@ def job(case, report):
         os._exit(3)
     if kind == "hang":
         time.sleep(60)
-    return "pass", f"{os.getpid()}"
+    return Verdict("pass", f"{os.getpid()}", {"kind": kind})
 
 
 def outcomes(*cases, workers=2, timeout_s=20.0):
@@ -32,7 +32,7 @@ def test_workers_are_kept():
     found = outcomes(*(f"ok{i}" for i in range(20)))
     assert {o.status for o in found.values()} == {"pass"}
     assert len({o.reason for o in found.values()}) <= 2
-    assert found["ok7"].subject == "about ok7"
+    assert found["ok7"].subject == "about ok7" and found["ok7"].facts == {"kind": "ok"}
 
 
 @pytest.mark.parametrize(
