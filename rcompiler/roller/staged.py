@@ -214,11 +214,10 @@ class _StagePlan:
     def tiles(self, tiles: Array) -> Array:
         """Tiles of this stage, int64 [candidates, its parallel axes], from those of the result."""
         expr = self.stage.expr
-        columns = [
-            np.full(len(tiles), expr.axes[p].size) if axis < 0 else tiles[:, axis]
-            for p, axis in zip(expr.parallel, self.stage.axes, strict=True)
-        ]
-        return np.stack(columns, axis=1).reshape(len(tiles), -1)
+        own = np.empty((len(tiles), len(expr.parallel)), np.int64)  # none of a sum over all axes
+        for column, (p, axis) in enumerate(zip(expr.parallel, self.stage.axes, strict=True)):
+            own[:, column] = expr.axes[p].size if axis < 0 else tiles[:, axis]
+        return own
 
     def kept_bytes(self, tiles: Array) -> Array:
         """Bytes of the kept tile, per candidate."""

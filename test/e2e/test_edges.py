@@ -178,3 +178,32 @@ def test_parts_of_a_concatenation_are_written_in_place():
     np.testing.assert_allclose(y, np.exp(np.pad(joined, ((0, 0), (1, 2)))), rtol=1e-6)
     np.testing.assert_allclose(z, np.sqrt(abs(x)), rtol=1e-6)
     assert not [o.name for o in run.report().operators if "Concat" in o.name]
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 3)])
+@pytest.mark.parametrize("also", [False, True], ids=["alone", "read-twice"])
+def test_a_scalar_operator_whose_result_is_spread(shape, also):
+    nodes = [node("Tan", "x", "a"), node("Expand", "a shape", "y")]
+    outputs = {"y": (FLOAT, shape)}
+    if also:
+        nodes.append(node("Floor", "a", "z"))
+        outputs["z"] = (FLOAT, [])
+    x = np.float32(0.7)
+    run = model(nodes, {"x": (FLOAT, [])}, outputs, shape=np.array(shape))
+    y, *rest = run(x)
+    np.testing.assert_allclose(y, np.full(shape, np.tan(x)), rtol=1e-6)
+    assert [z.item() for z in rest] == [0.0] * also
+
+
+@pytest.mark.parametrize("shape", [(12,), (4, 3), (1, 4, 8, 4), (200, 300)])
+def test_the_range_of_all_elements(shape):
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    run = model(
+        [node("ReduceMax", "x", "high", keepdims=0), node("ReduceMin", "x", "low", keepdims=0),
+         node("Sub", "high low", "span"), node("Div", "x span", "y")],
+        {"x": (FLOAT, shape)},
+        {"span": (FLOAT, []), "y": (FLOAT, shape)},
+    )  # fmt: skip
+    span, y = run(x)
+    assert span == x.max() - x.min()
+    np.testing.assert_array_equal(y, x / span)

@@ -112,3 +112,26 @@ def test_depthwise_convolution_has_one_channel_iterator(run):
         for j in range(3)
     )
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceMax", "ReduceLogSumExp", "ArgMax"])
+def test_axes_are_kept_by_one_and_no_other_number(run, op):
+    """As ONNX infers shapes, and onnxruntime computes them."""
+    x = np.ones((2, 3), np.float32)
+    axes = {"axis": 1} if op == "ArgMax" else {}
+    more, fixed = ([], ()) if axes else ([np.array([1])], (1,))
+    shapes = [
+        run(op, x, *more, values=fixed, keepdims=keep, **axes)[0].shape for keep in (1, 0, 32)
+    ]
+    assert shapes == [(2, 1), (2,), (2,)]
+
+
+def test_cropped_rows_are_as_long_as_the_result(run):
+    """1.5 x 17 elements are 25, not 25.5; 1.6 + 3 x 1.4 / 3 is 3, though 0.1 is none of f32."""
+    x = np.arange(17, dtype=np.float32)[None]
+    got = run(
+        "Resize", x, np.float32([0, 0.1, 1, 0.8]), np.float32([1, 1.5]), values=[1, 2],
+        mode="nearest", nearest_mode="ceil", coordinate_transformation_mode="tf_crop_and_resize",
+    )[0]  # fmt: skip
+    places = (16 + 7 * 16 * np.arange(25) / 24) / 10
+    np.testing.assert_array_equal(got[0], np.ceil(places.round(9)))

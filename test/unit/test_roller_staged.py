@@ -143,3 +143,16 @@ def test_register_tiles_stay_where_there_are_enough_of_them():
     stages, last = attention(12, 512, 64)
     sizes = {d.register_tile for d in construct_staged(stages, last, device(4))}
     assert len(sizes) == 1
+
+
+def test_a_stage_may_reduce_all_of_its_axes():
+    """max(x) - min(x): neither has an axis that could be cut."""
+
+    def total(kept: bool, *also: Access) -> TensorExpr:
+        read = Access((12,), 4, (at(0),))
+        return tensor_expr([("k", 12, "reduction")], [read, *also], [Access((), 4, (), kept=kept)])
+
+    stages, last = [StageExpr(total(True), ())], total(False, Access((), 4, (), kept=True))
+    [only] = construct_staged(stages, last, device())
+    assert only.tile == () and only.tasks == 1
+    assert [stage.tile for stage in only.stages] == [()]

@@ -23,6 +23,12 @@ def reduced_axes(ctx: Context, x: Value) -> list[int]:
     return sorted(set(ctx.axes(axes, x.rank)))
 
 
+def keeps_dims(ctx: Context) -> bool:
+    """Whether reduced axes stay, of size 1: where `keepdims` is 1, its default, and no other number
+    (ONNX's shape inference, and onnxruntime)."""
+    return bool(ctx.attr("keepdims", 1) == 1)
+
+
 def total(b: Builder, x: Value, axes: Sequence[int], keepdims: bool = False) -> Value:
     """Sum over axes in the type of ``x``."""
     return b.sum(x, axes, keepdims)
@@ -64,7 +70,7 @@ def with_reduced(
 )
 def _reduce(ctx: Context) -> Value:
     b, x = ctx.b, ctx.input(0)
-    axes, keep = reduced_axes(ctx, x), bool(ctx.attr("keepdims", 1))
+    axes, keep = reduced_axes(ctx, x), keeps_dims(ctx)
     terms: dict[str, Callable[[Body, Scalar], Scalar]] = {
         "ReduceSumSquare": lambda s, a: a * a,
         "ReduceL2": lambda s, a: a * a,
@@ -108,7 +114,7 @@ def _reduce_extreme(ctx: Context) -> Value:
     axes, largest = reduced_axes(ctx, x), ctx.op == "ReduceMax"
     if not axes:
         return x
-    keep = bool(ctx.attr("keepdims", 1))
+    keep = keeps_dims(ctx)
     if x.dtype == "bool":
         fold: Combine = (lambda s, a, acc: acc | a) if largest else (lambda s, a, acc: acc & a)
         return b.reduce(x, axes, not largest, fold, keep)
@@ -124,7 +130,7 @@ def _log_sum_exp(ctx: Context) -> Value:
     """``m + log(sum(exp(x - m)))`` with the maximum m; m is 0 where it is not finite."""
     b, x = ctx.b, ctx.input(0)
     ctx.need_float()
-    axes, keep = reduced_axes(ctx, x), bool(ctx.attr("keepdims", 1))
+    axes, keep = reduced_axes(ctx, x), keeps_dims(ctx)
     if not axes:
         return x
     top = b.elementwise(
@@ -165,7 +171,7 @@ def _arg(ctx: Context) -> Value:
     kinds = "".join("r" if i == axis else "p" for i in range(x.rank))
     write = ", ".join(f"d{i}" for i in keep)
     out = b.generic([(x, ", ".join(dims(x.rank)))], [(best, write), (where, write)], kinds, body)[1]
-    if ctx.attr("keepdims", 1):
+    if keeps_dims(ctx):
         return b.reshape(out, _kept(x, [axis]))
     return out
 

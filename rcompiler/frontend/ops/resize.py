@@ -149,8 +149,9 @@ def _source(ctx: Context, a: Axis, mode: str) -> np.ndarray:
     if mode == "tf_crop_and_resize":
         start, end = a.region
         step = (end - start) * (a.size - 1)
-        inner = np.full(a.out, step / 2) if width == 1 else y * step / (width - 1)
-        return inner + start * (a.size - 1)
+        inner = np.full(a.out, step / 2) if a.out == 1 else y * step / (a.out - 1)
+        # the region is f32: what it misses a whole number by is no part of the coordinate
+        return (inner + start * (a.size - 1)).astype(np.float32).astype(np.float64)
     if mode == "tf_half_pixel_for_nn":
         return (y + 0.5) / a.scale
     if mode == "pytorch_half_pixel" and width == 1:

@@ -259,7 +259,8 @@ class Fusion:
         if self._is_identity(generic, operand):
             return direct or self._reshape_follows(value)
         if self.is_copy(op):
-            keeps_lanes = generic.maps[operand].results[-1] == generic.maps[-1].results[-1]
+            read, written = generic.maps[operand].results, generic.maps[-1].results
+            keeps_lanes = read[-1:] == written[-1:]  # a scalar that is spread has no lanes
             single = _used_once(value) and (direct or self._reshape_follows(value))
             return keeps_lanes and single and (group.rows is None or self._is_contraction(group))
         return direct and self._stitches(group, generic, operand)
