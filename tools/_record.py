@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import hashlib
 import json
 import os
 import platform
@@ -15,6 +16,10 @@ from typing import Any
 
 from rcompiler.errors import CompilerError
 
+SOURCES = Path(__file__).resolve().parent.parent  # of a checkout; where installed, site-packages
+# What a figure depends on: not the tests, the documents, or other figures.
+_PRODUCT = ("rcompiler/", "dialects/", "pipelines/", "tools/")
+_FIGURES = "tools/bench/"
 _PACKAGES = (
     *("rcompiler", "numpy", "onnx", "onnxruntime", "openvino", "llvmlite", "torch-mlir"),
     *("cuda-bindings", "torch", "triton"),
@@ -57,13 +62,46 @@ def unpin_openblas() -> str:
 
 
 def provenance() -> dict[str, Any]:
-    """device, date (UTC, ISO 8601), versions (None: not installed), commit (None: no checkout)."""
+    """device, date (UTC, ISO 8601), versions (None: not installed), commit and sources (their
+    digest; None: no checkout)."""
     return {
         "device": device(),
         "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "versions": {"python": platform.python_version()} | {p: _version(p) for p in _PACKAGES},
-        "commit": commit(Path(__file__).resolve().parent),
+        "commit": commit(SOURCES),
+        "sources": sources_here(SOURCES),
     }
+
+
+def sources_here(checkout: Path) -> str | None:
+    """A digest of the product's sources as they lie in `checkout`; None: it is no checkout."""
+    listed = _git(checkout, "ls-files", "-z", *_PRODUCT)
+    if not listed:
+        return None
+    blobs = {}
+    for path in listed.rstrip("\0").split("\0"):
+        file = checkout / path
+        link = file.is_symlink()
+        data = (
+            os.fsencode(os.readlink(file)) if link else file.read_bytes() if file.exists() else b""
+        )
+        blobs[path] = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
+    return _digest(blobs)
+
+
+def sources_at(checkout: Path, commit: str) -> str | None:
+    """The same digest of the sources at a commit; None where this checkout does not have it."""
+    listed = _git(checkout, "ls-tree", "-r", "-z", commit, "--", *_PRODUCT)
+    if not listed:
+        return None
+    rows = (entry.partition("\t") for entry in listed.rstrip("\0").split("\0"))
+    return _digest({path: about.split()[2] for about, _, path in rows})
+
+
+def _digest(blobs: Mapping[str, str]) -> str:
+    """blobs: git's hash of each file by its path."""
+    lines = [f"{blobs[p]} {p}\n" for p in sorted(blobs) if not p.startswith(_FIGURES)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def device() -> dict[str, Any]:
@@ -81,15 +119,19 @@ def device() -> dict[str, Any]:
 
 def commit(folder: Path) -> str | None:
     """Hash of the checkout around ``folder``, with "-dirty" when files differ from it."""
+    found = _git(folder, "describe", "--always", "--abbrev=40", "--dirty", "--exclude=*")
+    return found.strip() if found else None
+
+
+def _git(folder: Path, *command: str) -> str | None:
+    """What git prints; None where there is no git, or it fails."""
     try:
-        found = subprocess.run(
-            ["git", "-C", str(folder), "describe", "--always", "--abbrev=40", "--dirty",
-             "--exclude=*"],
+        return subprocess.run(
+            ["git", "-C", str(folder), *command],
             capture_output=True, text=True, timeout=10, check=True,
-        )  # fmt: skip
+        ).stdout  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return None
-    return found.stdout.strip()
 
 
 def _version(package: str) -> str | None:

@@ -1,0 +1,118 @@
+"""Make the records of this commit: conformance, latencies and compile times, by one command.
+
+    python -m rcompiler.tools.make_records --machine=zen5-2cpu
+    python -m rcompiler.tools.make_records conformance
+
+A record that was measured on changed sources says nothing of the commit that it names, so a tree
+with changes is refused. Each record keeps a digest of the sources that it was made of, and a test
+compares that with the commit. A record is replaced only when its command has ended well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rcompiler.errors import CompilerError
+from rcompiler.tools._console import Parser, guard, items
+from rcompiler.tools._record import SOURCES, commit
+
+RESULTS = Path(__file__).resolve().parent / "bench" / "results"
+_NETWORKS = (
+    "resnet50,bert_base,mobilenet_v2,squeezenet1_1,shufflenet,densenet121,resnext29,vit_b16,"
+    "gpt2_small,tiny_llama"
+)
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A record: the file, where {machine} stands for whose figures they are, and its command."""
+
+    file: str
+    command: tuple[str, ...]
+
+
+KINDS = {
+    "conformance": Kind("onnx-backend-coverage.json", ("backend_coverage",)),
+    "latency": Kind(
+        "latency-{machine}.json", ("rc_bench", f"--models={_NETWORKS}", "--threads=1,2")
+    ),
+    "compile": Kind("gpu-compile-f32.json", ("gpu_compile_bench", "--precisions=f32")),
+    "operators": Kind("operators-{machine}.json", ("operator_bench",)),
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 all are made, 1 one is not, 2 wrong arguments, 130 interrupted."""
+    options = _options(argv)
+    return guard("make_records", lambda: _run(options))
+
+
+def require_clean(folder: Path) -> None:
+    """Raises CompilerError where `folder` is in no checkout, or in one with changes."""
+    found = commit(folder)
+    if found is None:
+        raise CompilerError(f"'{folder}' is in no git checkout; make records in a clone")
+    if found.endswith("-dirty"):
+        raise CompilerError(
+            f"files in '{folder}' differ from commit {found.removesuffix('-dirty')[:12]}, which "
+            "the records would name; commit the changes first"
+        )
+
+
+def _run(options: argparse.Namespace) -> int:
+    require_clean(SOURCES)
+    for name in options.records:
+        kind = KINDS[name]
+        if "{machine}" in kind.file and not options.machine:
+            raise CompilerError(f"whose figures are those of '{name}'? say --machine=NAME")
+    for name in options.records:
+        _make(KINDS[name], options.machine)
+        # a commit, or a change of the sources, while it was measured
+        require_clean(SOURCES)
+    return 0
+
+
+def _make(kind: Kind, machine: str) -> None:
+    target = RESULTS / kind.file.format(machine=machine)
+    with tempfile.TemporaryDirectory() as folder:
+        made = Path(folder, target.name)
+        module, *given = kind.command
+        command = [sys.executable, "-m", f"rcompiler.tools.{module}", *given, f"--json={made}"]
+        print("$", *command[1:], flush=True)
+        code = subprocess.run(command, check=False).returncode
+        if code:
+            raise CompilerError(f"{module} ended with exit code {code}; {target.name} stays")
+        text = made.read_text()
+    target.write_text(text)
+    print(f"{target.name} is made")
+
+
+def _records(text: str) -> list[str]:
+    for name in (names := items(text)):
+        if name not in KINDS:
+            raise argparse.ArgumentTypeError(f"no record {name!r}; there are: {', '.join(KINDS)}")
+    return names
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser("make_records", "Make the records of this commit.")
+    parser.add_argument(
+        "records",
+        nargs="?",
+        type=_records,
+        default=list(KINDS),
+        metavar="NAMES",
+        help=f"some of {','.join(KINDS)}; default: all",
+    )
+    parser.add_argument("--machine", default="", metavar="NAME", help="in names of latency records")
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
