@@ -6,7 +6,9 @@ element per thread (`translate/`), and a machine runs them (`machine/`): groups 
 share a program counter, cohorts of blocks, and an order of the blocks that may be hostile. While it
 runs it checks what no hardware checks (`checks/`): every access lies in an allocation and is
 aligned, data that are read were written, asynchronous copies are waited for, and accesses of
-different threads to one cell are ordered by barriers, releases and acquires.
+different threads to one cell are ordered by barriers, releases and acquires. Matrix units sum as
+the hardware of the device's compute capability does, as far as that is published
+(`numbers/tensor_core.py`); their bits do not depend on the host.
 
 What a fault is: `faults.py`. What is not modelled: the weak order of one thread's own accesses
 (memory is sequentially consistent, but what is not ordered by synchronisation is a race and so a

@@ -13,6 +13,7 @@ from rcompiler.emulator.machine import schedule
 from rcompiler.emulator.machine.launch import Launch
 from rcompiler.emulator.machine.memory import DeviceMemory
 from rcompiler.emulator.machine.tensor_map import pack
+from rcompiler.emulator.numbers.tensor_core import tensor_core
 from rcompiler.emulator.occupancy import blocks_per_multiprocessor, multiprocessor
 from rcompiler.emulator.ptx.parser import parse
 from rcompiler.emulator.ptx.syntax import Module, Variable
@@ -64,7 +65,7 @@ class EmulatedDriver:
     ) -> None:
         if multiprocessors < 1:
             raise DeviceError(f"a device of {multiprocessors} multiprocessors")
-        self._sm = multiprocessor(capability)
+        self._sm, self._tensor_core = multiprocessor(capability), tensor_core(capability)
         self._capability, self._multiprocessors = capability, multiprocessors
         self._order = random.Random(seed) if interleave else None
         self._checks, self._limits = checks or Checks(), limits or Limits()
@@ -222,6 +223,7 @@ class EmulatedDriver:
             self._checks,
             self._limits,
             self._multiprocessors,
+            self._tensor_core,
             self._clock,
         )
         with np.errstate(all="ignore"):

@@ -9,6 +9,7 @@ from rcompiler.emulator.checks.shadow import Shadow
 from rcompiler.emulator.checks.words import Words
 from rcompiler.emulator.faults import Coordinates, Site
 from rcompiler.emulator.machine.memory import DeviceMemory
+from rcompiler.emulator.numbers.tensor_core import TensorCore
 from rcompiler.emulator.settings import Checks, Limits
 from rcompiler.emulator.translate.kernel import Kernel
 
@@ -41,13 +42,14 @@ class Launch:
         checks: Checks,
         limits: Limits,
         multiprocessors: int,
+        tensor_core: TensorCore,
         clock: int = 0,
     ) -> None:
         self.kernel, self.memory, self.grid, self.block = kernel, memory, grid, block
         self.dynamic_bytes = shared_bytes
         self.shared_bytes = kernel.layout.static_shared + shared_bytes
         self.arguments, self.checks, self.limits = arguments, checks, limits
-        self.multiprocessors = multiprocessors
+        self.multiprocessors, self.tensor_core = multiprocessors, tensor_core
         self.alive = block[0] * block[1] * block[2]
         self.unit = max(WARP, *kernel.together)
         self.threads = -(-self.alive // self.unit) * self.unit

@@ -7,34 +7,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from rcompiler.emulator.numbers import floats
+from rcompiler.emulator.machine import fragments
+from rcompiler.emulator.machine.fragments import WARP
+from rcompiler.emulator.numbers.tensor_core import multiply_add_integers
 
 if TYPE_CHECKING:
     from rcompiler.emulator.machine.cohort import Cohort
 
 Array = npt.NDArray[Any]
-WARP = 32
-_GROUP, _MEMBER = np.arange(WARP) // 4, np.arange(WARP) % 4
-
-
-def elements(bits: Array, type_: str) -> Array:
-    """Registers (..., u4) as their numbers (..., per register), to compute with."""
-    bits = np.ascontiguousarray(bits)
-    match type_:
-        case "f16":
-            return bits.view("f2").reshape(*bits.shape, 2).astype(np.float32)
-        case "bf16":
-            return floats.widen(bits.view("u2").reshape(*bits.shape, 2))
-        case "tf32":
-            return (bits & np.uint32(0xFFFFE000)).view("f4").reshape(*bits.shape, 1)
-    return bits.view("i1" if type_ == "s8" else "u1").reshape(*bits.shape, 4).astype(np.int32)
-
-
-def product(a: Array, b: Array) -> Array:
-    """Of stacks of matrices; f4 for f4, exact for i4 (products of bytes fit f8)."""
-    if a.dtype == np.int32:
-        return np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(np.int64)
-    return np.matmul(a, b)
 
 
 class MatrixUnit:
@@ -94,36 +74,11 @@ class MatrixUnit:
         """mma.sync m16n8k`depth`: a (16, depth) and b (depth, 8) plus c (16, 8), per warp."""
         self.c.warp.check_whole(at, mask)
         self.c.warp.meet(mask)
-        count = self.c.count // WARP
-        per = 32 // (16 if types[0] in ("f16", "bf16") else 32 if types[0] == "tf32" else 8)
-        number = np.int32 if per == 4 else np.float32
-        left = np.zeros((count, 16, depth), number)
-        for k, bits in enumerate(a):
-            values = elements(bits.reshape(count, WARP), types[0])
-            for j in range(per):
-                column = _MEMBER * per + j + 4 * per * (k >> 1)
-                left[:, _GROUP + 8 * (k & 1), column] = values[:, :, j]
-        right = np.zeros((count, depth, 8), number)
-        for k, bits in enumerate(b):
-            values = elements(bits.reshape(count, WARP), types[1])
-            for j in range(per):
-                right[:, _MEMBER * per + j + 4 * per * k, _GROUP] = values[:, :, j]
-        return self._add(product(left, right), c, types[2], count)
-
-    def _add(self, result: Array, c: tuple[Array, ...], type_: str, count: int) -> list[Array]:
-        """Accumulators hold columns 2m and 2m+1 of rows g and g+8."""
-        parts = [
-            result[:, _GROUP + row, 2 * _MEMBER + column].ravel()
-            for row in (0, 8)
-            for column in (0, 1)
-        ]
-        if type_ == "f16":
-            pairs = [np.stack(parts[2 * k : 2 * k + 2], axis=1) for k in range(2)]
-            given = [np.ascontiguousarray(x).view("f2").reshape(-1, 2) for x in c]
-            sums = [(pair + x).astype("f2") for pair, x in zip(pairs, given, strict=True)]
-            return [total.view("u4").ravel() for total in sums]
-        number = "i4" if type_ == "s32" else "f4"
-        return [
-            (part + x.view(number)).astype(number).view("u4")
-            for part, x in zip(parts, c, strict=True)
-        ]
+        left = fragments.left(a, types[0], depth).reshape(-1, 16, depth)
+        right = fragments.right(b, types[1], depth)
+        given = fragments.accumulator(c, types[2]).reshape(-1, 16, 8)
+        if types[2] == "s32":
+            total = multiply_add_integers(left, right, given)
+        else:
+            total = self.c.launch.tensor_core.multiply_add(left, right, given, types[0])
+        return fragments.accumulator_registers(total.reshape(-1, 8), types[2])

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from rcompiler.emulator.machine import fragments
+from rcompiler.emulator.machine.fragments import elements
 from rcompiler.emulator.machine.groups import Groups
-from rcompiler.emulator.machine.matrix import elements, product
 from rcompiler.emulator.machine.tensor_map import swizzled
+from rcompiler.emulator.numbers.tensor_core import multiply_add_integers
 
 if TYPE_CHECKING:
     from rcompiler.emulator.machine.cohort import Cohort
 
 Array = npt.NDArray[Any]
 SIZE = 128
-_LANE = np.arange(SIZE)
-_ROW, _COLUMN = _LANE // 32 * 16 + _LANE % 32 // 4, 2 * (_LANE % 4)
 _SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1, "u8": 1}
 
@@ -115,24 +115,24 @@ class Warpgroups:
                 self._flying.setdefault(register, {})[first] = int(self._groups.current[first])
             lanes = slice(first, first + SIZE)
             if isinstance(left, tuple):
-                a = self._from_registers([x[lanes] for x in left], types[0], shape[1])
+                a = fragments.left([x[lanes] for x in left], types[0], shape[1])
             else:
                 a = self._tile(at, first, int(left[first]), 64, shape[1], types[0], turned[0])
             b = self._tile(at, first, int(right[first]), shape[0], shape[1], types[1], turned[1])
-            value = product(a * signs[0], (b * signs[1]).T)
-            _accumulate(results, lanes, value, types[2], bool(scale[first]))
+            given = fragments.accumulator([x[lanes] for x in into], types[2])
+            if not scale[first]:
+                given = np.zeros_like(given)
+            total = self._multiply_add(a * signs[0], (b * signs[1]).T, given, types[0])
+            for result, bits in zip(
+                results, fragments.accumulator_registers(total, types[2]), strict=True
+            ):
+                result[lanes] = bits
         return results
 
-    def _from_registers(self, registers: list[Array], type_: str, depth: int) -> Array:
-        """As mma.sync has it, 16 rows for each warp."""
-        per = 4 // _BYTES[type_]
-        parts = [elements(bits, type_) for bits in registers]
-        a = np.zeros((64, depth), parts[0].dtype)
-        for k, values in enumerate(parts):
-            for j in range(per):
-                column = _LANE % 4 * per + j + 4 * per * (k >> 1)
-                a[_ROW + 8 * (k & 1), column] = values[:, j]
-        return a
+    def _multiply_add(self, a: Array, b: Array, c: Array, type_: str) -> Array:
+        if c.dtype == np.int32:
+            return multiply_add_integers(a, b, c)
+        return self.c.launch.tensor_core.multiply_add(a, b, c, type_)
 
     def _tile(
         self, at: int, lane: int, descriptor: int, rows: int, depth: int, type_: str, turned: bool
@@ -182,15 +182,3 @@ def _numbers(bits: Array, type_: str) -> Array:
     if type_ in ("s8", "u8"):
         return bits.view("i1" if type_ == "s8" else "u1").astype(np.int32)
     return elements(bits.view("u4"), type_).ravel()
-
-
-def _accumulate(results: list[Array], lanes: slice, value: Array, type_: str, keep: bool) -> None:
-    """Add the product to the lanes' registers, or replace them."""
-    number = {"f32": "f4", "s32": "i4", "f16": "f2"}[type_]
-    per = 4 // np.dtype(number).itemsize
-    for k, register in enumerate(results):
-        for part in range(per):
-            index = k * per + part
-            row, column = _ROW + 8 * (index % 4 // 2), index // 4 * 8 + _COLUMN + index % 2
-            view = register.view(number)[lanes.start * per + part : lanes.stop * per : per]
-            view[:] = value[row, column] + (view if keep else 0)
