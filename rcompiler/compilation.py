@@ -49,6 +49,7 @@ from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
 from rcompiler.passes.rtask_round_factors import RTaskRoundFactors
 from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
 from rcompiler.passes.rtask_split_k import RTaskSplitK
+from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
 from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.schedule.proof import proved_tables
 from rcompiler.passes.schedule.tables import Tables, write_constants
@@ -106,7 +107,8 @@ class Compilation:
             f"{expand}cse,{RTaskBlockChannels(lanes)},"
             f"{RTaskWinograd(record, roots)},{RTaskSinkReshapes()},"
             f"{RTaskPackWeights(lanes, not multiplies_boxes(self.device), gpu)},{expand}"
-            f"{RTaskGroupDots('bf16' not in units)},{RTaskSplitK(record)},cse",
+            f"{RTaskGroupDots('bf16' not in units)},{RTaskSplitK(record)},"
+            f"{RTaskSplitReductions(record)},cse",
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))

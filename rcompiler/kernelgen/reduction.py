@@ -17,7 +17,7 @@ from rcompiler.kernelgen.dot_step import DotStep
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import NeedsScalars
 from rcompiler.kernelgen.extremes import EXTREMES, extreme, extreme_across
-from rcompiler.kernelgen.region import COMBINERS, Generic, element_of
+from rcompiler.kernelgen.region import COMBINERS, Generic, element_of, identity_of
 from rcompiler.kernelgen.value import Val
 
 if TYPE_CHECKING:
@@ -290,7 +290,7 @@ class Reducer:
                 for chain, value in enumerate(carried)
             ]
 
-        neutral = e.constant(COMBINERS[generic.combiner][1], element, lanes)
+        neutral = e.constant(identity_of(generic.combiner, element), element, lanes)
         values = e.loop(Linear(0), Linear(count // chains), 1, [neutral] * chains, body)
         for extra in range(count // chains * chains, count):
             values[0] = step(Linear(span.start + extra * width), values[0])

@@ -14,6 +14,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.body import element_name
 from rcompiler.kernelgen.lazy import lazy
+from rcompiler.kernelgen.value import BITS
 
 CAST = "builtin.unrealized_conversion_cast"
 MATRIX_LIMIT = 64  # elements of a matrix whose products with vectors are straight code
@@ -323,8 +324,8 @@ def _small_matrix(value: ir.Value) -> tuple[tuple[float, ...], ...] | None:
     return tuple(map(tuple, array.tolist())) if np.isfinite(array).all() else None
 
 
-# combining op -> (vector.reduction kind, identity)
-COMBINERS: dict[str, tuple[str, float]] = {
+# combining op -> (vector.reduction kind, identity); None: see `identity_of`
+COMBINERS: dict[str, tuple[str, float | None]] = {
     "arith.addf": ("add", 0.0),
     "arith.mulf": ("mul", 1.0),
     "arith.maximumf": ("maximumf", float("-inf")),
@@ -333,7 +334,20 @@ COMBINERS: dict[str, tuple[str, float]] = {
     "arith.minnumf": ("minnumf", float("inf")),
     "arith.addi": ("add", 0),
     "arith.muli": ("mul", 1),
+    "arith.maxsi": ("maxsi", None),
+    "arith.minsi": ("minsi", None),
+    "arith.maxui": ("maxui", 0),
+    "arith.minui": ("minui", -1),
     "arith.ori": ("or", 0),
     "arith.andi": ("and", -1),
     "arith.xori": ("xor", 0),
 }
+
+
+def identity_of(combiner: str, element: str) -> float:
+    """The number that `combiner` leaves any other number of this element type as it is with."""
+    number = COMBINERS[combiner][1]
+    if number is not None:
+        return number
+    half = 1 << (BITS[element] - 1)
+    return -half if combiner == "arith.maxsi" else half - 1

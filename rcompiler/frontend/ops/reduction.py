@@ -40,10 +40,20 @@ def extreme_start(dtype: str, largest: bool) -> Number:
     return low if largest else high
 
 
+def extreme_over(
+    b: Builder, x: Value, axes: Sequence[int], largest: bool, keepdims: bool = False
+) -> Value:
+    """The largest (smallest) element along axes; a NaN wins, as in numpy."""
+
+    def combine(s: Body, a: Scalar, acc: Scalar) -> Scalar:
+        return s.maximum(acc, a) if largest else s.minimum(acc, a)
+
+    return b.reduce(x, axes, extreme_start(x.dtype, largest), combine, keepdims)
+
+
 def maximum_over(b: Builder, x: Value, axes: Sequence[int], keepdims: bool = False) -> Value:
-    return b.reduce(
-        x, axes, extreme_start(x.dtype, True), lambda s, a, acc: s.maximum(acc, a), keepdims
-    )
+    """The largest element along axes; a NaN wins."""
+    return extreme_over(b, x, axes, True, keepdims)
 
 
 def along(axes: Sequence[int], rank: int) -> str:
@@ -118,11 +128,7 @@ def _reduce_extreme(ctx: Context) -> Value:
     if x.dtype == "bool":
         fold: Combine = (lambda s, a, acc: acc | a) if largest else (lambda s, a, acc: acc & a)
         return b.reduce(x, axes, not largest, fold, keep)
-    start = extreme_start(x.dtype, largest)
-    combine: Combine = (
-        (lambda s, a, acc: s.maximum(acc, a)) if largest else (lambda s, a, acc: s.minimum(acc, a))
-    )
-    return b.reduce(x, axes, start, combine, keep)
+    return extreme_over(b, x, axes, largest, keep)
 
 
 @lowering("ReduceLogSumExp")
@@ -147,30 +153,33 @@ def _kept(x: Value, axes: Sequence[int]) -> list[int]:
 
 @lowering("ArgMax", "ArgMin")
 def _arg(ctx: Context) -> Value:
-    """Position of the extreme: the value and its index are reduced together."""
+    """Position of the extreme: the extreme itself, then the first (last) place that has it.
+
+    Two plain reductions, which vectors run along and which can be split. Equal zeros are one
+    number, and a NaN is the extreme, as in numpy.
+    """
     b, x = ctx.b, ctx.input(0)
     axis = ctx.axis(ctx.attr("axis", 0), x.rank)
     last, largest = bool(ctx.attr("select_last_index", 0)), ctx.op == "ArgMax"
     if x.rank == 0 or x.shape[axis] == 0:
         raise ctx.shape_error("the axis is empty")
-    keep = [i for i in range(x.rank) if i != axis]
-    shape = [x.shape[i] for i in keep]
-    wide = x.dtype
-    best = b.fill(shape, wide, extreme_start(wide, largest))
-    where = b.fill(shape, "int64", -1)
+    n = x.shape[axis]
+    best = extreme_over(b, x, [axis], largest)
+    kind = "int32" if n <= np.iinfo(np.int32).max else "int64"
+    nowhere = -1 if last else n
 
-    def body(s: Body, a: Scalar, top: Scalar, at: Scalar) -> Sequence[Scalar]:
-        better = s.compare("gt" if largest else "lt", a, top) | at.eq(-1)
-        if last:
-            better = better | a.eq(top)
-        if dtypes.is_float(a.dtype):  # the first NaN wins, as in numpy
-            better = (better | s.is_nan(a)) & ~(s.is_nan(top) & at.ne(-1))
-        here = s.cast(s.index(axis), "int64")
-        return s.select(better, a, top), s.select(better, here, at)
+    def body(s: Body, a: Scalar, top: Scalar, at: Scalar) -> Scalar:
+        found = a.eq(top)
+        if dtypes.is_float(a.dtype):
+            found = found | s.is_nan(a)
+        here = s.select(found, s.cast(s.index(axis), kind), nowhere)
+        return s.maximum(at, here) if last else s.minimum(at, here)
 
+    write = along([axis], x.rank)
     kinds = "".join("r" if i == axis else "p" for i in range(x.rank))
-    write = ", ".join(f"d{i}" for i in keep)
-    out = b.generic([(x, ", ".join(dims(x.rank)))], [(best, write), (where, write)], kinds, body)[1]
+    reads = [(x, ", ".join(dims(x.rank))), (best, write)]
+    where = b.generic(reads, [(b.fill(best.shape, kind, nowhere), write)], kinds, body)[0]
+    out = b.cast(where, "int64")
     if keeps_dims(ctx):
         return b.reshape(out, _kept(x, [axis]))
     return out

@@ -10,7 +10,10 @@ from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Number, Scalar
 
-BLOCK = 64  # elements that a prefix sum folds directly, each from the start of its block
+# Elements that a prefix sum folds directly, each from the start of its block. Where vectors run
+# across several sums, every step is one of all elements of a block, so blocks are short.
+BLOCK, BLOCK_ACROSS = 64, 8
+ACROSS = 8  # columns from which on vectors run across them
 RANKED = 128  # longest axis whose order is found by comparing all pairs
 
 Combine = Callable[[Scalar, Scalar], Scalar]
@@ -48,12 +51,13 @@ def prefix(
     each block starts from the prefix of the blocks' totals, so that all of it runs in parallel.
     """
     b, (rows, n, columns) = ctx.b, x.shape
-    if n <= BLOCK:
+    block = BLOCK_ACROSS if columns >= ACROSS else BLOCK
+    if n <= block:
         return _direct(ctx, x, combine, neutral, exclusive, reverse)
-    blocks = -(-n // BLOCK)
-    spare = blocks * BLOCK - n
+    blocks = -(-n // block)
+    spare = blocks * block - n
     padded = b.pad(x, [0, 0, 0], [0, spare, 0], neutral)
-    parts = b.reshape(padded, [rows * blocks, BLOCK, columns])
+    parts = b.reshape(padded, [rows * blocks, block, columns])
     inner = _direct(ctx, parts, combine, neutral, exclusive, reverse)
     totals = b.reduce(parts, [1], neutral, lambda s, a, acc: combine(acc, a))
     before = prefix(
@@ -61,7 +65,7 @@ def prefix(
     )
     out = b.elementwise(
         lambda s, a, c: combine(a, c),
-        b.reshape(inner, [rows, blocks, BLOCK, columns]),
+        b.reshape(inner, [rows, blocks, block, columns]),
         b.reshape(before, [rows, blocks, 1, columns]),
     )
     out = b.reshape(out, padded.shape)

@@ -14,7 +14,7 @@ from torch_mlir import ir
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.reduction import LANE_CHAINS, Reducer
-from rcompiler.kernelgen.region import COMBINERS, Generic, element_of
+from rcompiler.kernelgen.region import Generic, element_of, identity_of
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
 from rcompiler.kernelgen.simt.product import is_product
 from rcompiler.kernelgen.stages import STAGE
@@ -145,7 +145,9 @@ class WarpReducer(Reducer):
                 carried[k::chains] = step(first + k, carried[k::chains])
             return carried
 
-        neutrals = [e.constant(COMBINERS[combiner][1], total.element) for total in totals]
+        neutrals = [
+            e.constant(identity_of(combiner, total.element), total.element) for total in totals
+        ]
         sums = [neutral for neutral in neutrals for _ in range(chains)]
         sums = list(e.loop(Linear(0), Linear(rounds), 1, sums, body)) if rounds else sums
         done = rounds * e.warp * chains

@@ -1,0 +1,111 @@
+"""A reduction in two steps: those of its parts, side by side, and the one of what they give."""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+from torch_mlir.dialects import arith, linalg
+
+from rcompiler.kernelgen.region import Generic, dims_of, element_of, identity_of, shape_of
+from rcompiler.passes.ir.linalg_form import dim_of
+from rcompiler.passes.ir.tensor_ir import affine_map, fill, generic, reshape
+
+
+def can_cut(old: Generic, dim: int) -> bool:
+    """Whether `dim` is a dim of every input that names it, and results have loop dims alone."""
+    if any(dim_of(e) < 0 for e in old.maps[-1].results):
+        return False
+    named = [[dim_of(e) for e in m.results if dim in dims_of(e)] for m in old.maps[:-1]]
+    return all(dims in ([], [dim]) for dims in named) and [dim] in named
+
+
+def reduce_in_parts(old: Generic, dim: int, parts: int) -> None:
+    """Replace `old`, which has a combiner, by reductions of `parts` parts of `dim`, each of which
+    starts from the combiner's identity, and the reduction of what they give.
+    """
+    combiner = old.combiner
+    assert combiner is not None
+    size = old.sizes[dim] // parts
+    iterators = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
+    result = old.op.results[0]
+    with ir.InsertionPoint(old.op), old.op.location:
+        operands = [
+            _in_parts(value, old.maps[k], dim, parts, size) for k, value in enumerate(old.inputs)
+        ]
+        starts = fill(_identity(combiner, result), (parts, *shape_of(result)))
+        maps = [_with_part(map_, dim) for map_ in old.maps[:-1]]
+        maps.append(_shifted(old.maps[-1], [ir.AffineExpr.get_dim(0)]))
+        parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+        partial = generic(operands, [starts], maps, [parallel, *iterators])
+        old.block.append_to(partial.regions[0])
+        _shift_indices(partial.regions[0].blocks[0], dim, size)
+        total = _total(partial.results[0], old.inits[0], combiner)
+    result.replace_all_uses_with(total)
+    old.op.erase()
+
+
+def _identity(combiner: str, result: ir.Value) -> ir.Value:
+    element = ir.RankedTensorType(result.type).element_type
+    number = identity_of(combiner, element_of(result))
+    is_float = isinstance(element, ir.FloatType)
+    value = (
+        ir.FloatAttr.get(element, number) if is_float else ir.IntegerAttr.get(element, int(number))
+    )
+    return arith.ConstantOp(element, value).result
+
+
+def _in_parts(value: ir.Value, map_: ir.AffineMap, dim: int, parts: int, size: int) -> ir.Value:
+    """The operand with its dim that `dim` walks, if there is one, cut in two."""
+    dims = [dim_of(e) for e in map_.results]
+    if dim not in dims:
+        return value
+    shape, at = list(shape_of(value)), dims.index(dim)
+    return reshape(value, [*shape[:at], parts, size, *shape[at + 1 :]])
+
+
+def _with_part(map_: ir.AffineMap, dim: int) -> ir.AffineMap:
+    """The map with dim 0 for the part, in front of where `dim` stands."""
+    dims = [dim_of(e) for e in map_.results]
+    shifted = list(_shifted(map_, []).results)
+    at = dims.index(dim) if dim in dims else 0
+    part = [ir.AffineExpr.get_dim(0)] if dim in dims else []
+    return affine_map(map_.n_dims + 1, [*shifted[:at], *part, *shifted[at:]])
+
+
+def _shifted(map_: ir.AffineMap, front: list[ir.AffineExpr]) -> ir.AffineMap:
+    """The map over dims that are numbered one higher, with more results in front."""
+    dims = [ir.AffineExpr.get_dim(d + 1) for d in range(map_.n_dims)]
+    moved = [e.compose(affine_map(map_.n_dims + 1, dims)) for e in map_.results]
+    return affine_map(map_.n_dims + 1, [*front, *moved])
+
+
+def _shift_indices(block: ir.Block, dim: int, size: int) -> None:
+    """Let a body that asks for its index have the one that it had before the cut."""
+    for op in [v.operation for v in block.operations if v.operation.name == "linalg.index"]:
+        asked = ir.IntegerAttr(op.attributes["dim"]).value
+        with ir.InsertionPoint(op), op.location:
+            inner = linalg.IndexOp(asked + 1)
+            new = inner.result
+            if asked == dim:
+                step = arith.ConstantOp(ir.IndexType.get(), size).result
+                start = arith.MulIOp(linalg.IndexOp(0).result, step).result
+                new = arith.AddIOp(start, new).result
+        op.results[0].replace_all_uses_with(new)
+        op.erase()
+
+
+def _total(parts: ir.Value, start: ir.Value, combiner: str) -> ir.Value:
+    """`start` combined with all parts, one after the other."""
+    rank = len(shape_of(start))
+    element = ir.RankedTensorType(start.type).element_type
+    dims = [ir.AffineExpr.get_dim(d) for d in range(rank + 1)]
+    maps = [affine_map(rank + 1, [dims[rank], *dims[:rank]]), affine_map(rank + 1, dims[:rank])]
+    kinds = ["parallel"] * rank + ["reduction"]
+    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+    op = generic([parts], [start], maps, iterators)
+    block = op.regions[0].blocks.append(element, element)
+    with ir.InsertionPoint(block):
+        new = ir.Operation.create(
+            combiner, results=[element], operands=[block.arguments[1], block.arguments[0]]
+        )
+        linalg.YieldOp([new.results[0]])
+    return op.results[0]

@@ -1,0 +1,147 @@
+"""rtask-split-reductions: long reductions with few results become those of parts, and of these.
+
+Before:
+    %y = linalg.generic {max(acc, x)} ins(%x : tensor<4096x1024xf32>) -> tensor<f32>
+After (8 parts):
+    %c = tensor.collapse_shape %x -> 4194304         %a = tensor.expand_shape %c -> 8x524288
+    %p = linalg.generic {max(acc, x)} ins(%a), with a parallel dim more -> 8
+    %y = linalg.generic {max(acc, p)} ins(%p), over the parts -> tensor<f32>
+As rtask-split-k does of products: Roller's cost model decides (roller/split_k.py) for the device
+record, and both steps go in a fixed order, so bits do not depend on how many EUs a program has.
+Reduced dims that lie beside each other in memory become one dim of what is split, along which
+memory is read in order. A body that asks for the index of a dim that is cut gets the whole one.
+
+Left alone: products, which rtask-split-k splits; sums and products in f16 and bf16, which would be
+rounded once per part; reductions of several results; windows, whose dims are no dims of the tensor;
+dims without a divisor that leaves long parts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import pairwise
+
+from torch_mlir import ir
+
+from rcompiler.device.model import Device
+from rcompiler.device.target import find_device
+from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
+from rcompiler.passes import Pass
+from rcompiler.passes.forming.views import RESHAPES
+from rcompiler.passes.ir.clone import copy_block
+from rcompiler.passes.ir.linalg_expr import expression_of
+from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add, operations
+from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.reduction_parts import can_cut, reduce_in_parts
+from rcompiler.passes.ir.tensor_ir import affine_map, defining, generic, reshape
+from rcompiler.passes.tiling.body_cost import body_cost
+from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.split_k import parts_of
+
+_ROUNDED = ("arith.addf", "arith.mulf")
+
+
+@dataclass(frozen=True)
+class RTaskSplitReductions(Pass):
+    """Cut long reductions with few results into parts that run side by side."""
+
+    device: str = "cpu"
+
+    def run(self, module: ir.Operation) -> None:
+        device = find_device(self.device)
+        known: dict[tuple[TensorExpr, int], int] = {}
+        for body in bodies(module):
+            for view in list(body.operations):
+                if view.operation.name == "linalg.generic":
+                    _visit(Generic(view.operation), device, known)
+
+
+def _visit(old: Generic, device: Device, known: dict[tuple[TensorExpr, int], int]) -> None:
+    """known: parts of reductions."""
+    if not old.reduction_dims or not _is_exact(old) or is_multiply_add(old):
+        return
+    if old.windowed or all(map(is_constant, old.inputs)):
+        return
+    whole = _joined(old)
+    dim = next((d for d in whole.reduction_dims if whole.sizes[d] > 1), None)
+    parts = 1
+    if dim is not None and can_cut(whole, dim):
+        key = expression_of(whole, body_cost(whole)), dim
+        if key not in known:
+            known[key] = parts_of(*key, device)
+        parts = known[key]
+    if dim is not None and parts > 1:
+        if whole is not old:
+            old.op.results[0].replace_all_uses_with(whole.op.results[0])
+            old.op.erase()
+        reduce_in_parts(whole, dim, parts)
+    elif whole is not old:
+        _erase(whole.op)
+
+
+def _is_exact(old: Generic) -> bool:
+    """Whether parts may be combined in another order, and are rounded as often as the whole."""
+    if old.combiner is None:
+        return False
+    return old.combiner not in _ROUNDED or element_of(old.inits[0]) in ("f32", "f64")
+
+
+def _joined(old: Generic) -> Generic:
+    """In front of `old` the same with reduced dims that lie beside each other as one; `old` itself
+    where there are none, or where its body asks for an index.
+    """
+    if any(o.name in ("linalg.index", "tensor.extract") for o in operations(old.op)):
+        return old
+    loops = _groups(old)
+    if len(loops) == len(old.sizes):
+        return old
+    number = {loop: new for new, group in enumerate(loops) for loop in group}
+    dims = [ir.AffineExpr.get_dim(number[loop]) for loop in range(len(old.sizes))]
+    first = {group[0] for group in loops}
+    kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
+    with ir.InsertionPoint(old.op), old.op.location:
+        operands, maps = [], []
+        for value, map_ in zip(old.operands, old.maps, strict=True):
+            rank = len(map_.results)
+            kept = [k for k, e in enumerate(map_.results) if dim_of(e) in first | {-1}]
+            bounds = pairwise([*kept, rank])
+            shape = [math.prod(shape_of(value)[a:b]) for a, b in bounds]
+            operands.append(reshape(value, shape) if len(kept) < rank else value)
+            renamed = [map_.results[k].compose(affine_map(len(loops), dims)) for k in kept]
+            maps.append(affine_map(len(loops), renamed))
+        count = len(old.inputs)
+        made = generic(operands[:count], operands[count:], maps, [kinds[g[0]] for g in loops])
+        copy_block(old.block, made.regions[0], list(old.block.arguments))
+    return Generic(made)
+
+
+def _groups(old: Generic) -> list[list[int]]:
+    """The loops in order, with those of neighbouring reduced dims in one group."""
+    reduced, groups = set(old.reduction_dims), [[0]]
+    for loop in range(1, len(old.sizes)):
+        both = {loop - 1, loop} <= reduced
+        if both and all(_beside(map_, loop) for map_ in old.maps):
+            groups[-1].append(loop)
+        else:
+            groups.append([loop])
+    return groups
+
+
+def _beside(map_: ir.AffineMap, loop: int) -> bool:
+    """Whether a map names neither `loop` nor the loop before it, or both as neighbouring dims."""
+    inside = [d for e in map_.results for d in dims_of(e) if d in (loop - 1, loop)]
+    dims = [dim_of(e) for e in map_.results]
+    named = [k for k, d in enumerate(dims) if d in (loop - 1, loop)]
+    if not inside:
+        return True
+    return [dims[k] for k in named] == inside == [loop - 1, loop] and named[1] == named[0] + 1
+
+
+def _erase(op: ir.Operation) -> None:
+    """Erase an op, and the reshapes that only it read."""
+    views = [defining(value) for value in op.operands]
+    op.erase()
+    for view in views:
+        if view is not None and view.name in RESHAPES and not list(view.results[0].uses):
+            _erase(view)
