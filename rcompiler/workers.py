@@ -20,13 +20,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from rcompiler.device.cgroups import usable_cpus
+
 _FRAME = struct.Struct("<qq")
 _IDLE_S = 60.0
 
 
 def can_help() -> bool:
     """Whether a worker can be started, and has a core beside this process."""
-    return bool(sys.executable) and len(os.sched_getaffinity(0)) > 1
+    return bool(sys.executable) and usable_cpus() > 1
 
 
 class WorkerDied(Exception):

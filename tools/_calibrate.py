@@ -4,12 +4,12 @@ is expected of them is from what they take.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import rcompiler
+from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.model import Device
 from rcompiler.errors import InvalidModel
 from rcompiler.proof import rebuild
@@ -77,7 +77,7 @@ def measure(
     per network. One EU is timed by the clock of its thread, which others disturb least.
     """
     found = {}
-    for eus in dict.fromkeys((1, min(device.eus, len(os.sched_getaffinity(0))))):
+    for eus in dict.fromkeys((1, min(device.eus, usable_cpus()))):
         models = {}
         for name in networks:
             doing(f"{name} on {eus} EUs")

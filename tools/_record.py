@@ -14,6 +14,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import CompilerError
 
 SOURCES = Path(__file__).resolve().parent.parent  # of a checkout; where installed, site-packages
@@ -114,7 +115,7 @@ def device() -> dict[str, Any]:
                 break
     except OSError:
         pass  # not Linux: the platform's own name stays
-    return {"name": name, "cpus": len(os.sched_getaffinity(0)), "system": platform.platform()}
+    return {"name": name, "cpus": usable_cpus(), "system": platform.platform()}
 
 
 def commit(folder: Path) -> str | None:

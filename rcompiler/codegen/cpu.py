@@ -20,6 +20,7 @@ from torch_mlir import ir
 
 from rcompiler.codegen.emit import Emission, Job, toolchain
 from rcompiler.codegen.llvm_ir import llvm_ir
+from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import DeviceError
 
 # LLVM's feature name -> the kernel's flag name in /proc/cpuinfo, where they differ.
@@ -204,7 +205,7 @@ class Objects:
         self._keys: dict[int, str] = {}
         self._known: dict[str, bytes] = {}
         self._missing: dict[str, int] = {}
-        self._emission = Emission(len(os.sched_getaffinity(0)) if jobs is None else jobs)
+        self._emission = Emission(usable_cpus() if jobs is None else jobs)
 
     def __enter__(self) -> "Objects":
         return self

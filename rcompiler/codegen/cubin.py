@@ -10,7 +10,6 @@ caller (C7510).
 
 from __future__ import annotations
 
-import os
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -22,6 +21,7 @@ from rcompiler.codegen.cuda_tools import find_tool, needed_tool, run_tool
 from rcompiler.codegen.ptx import PtxModule
 from rcompiler.codegen.ptx_parts import PtxPart, combined, joined
 from rcompiler.codegen.ptxas import Cubin, assemble, assembler_version
+from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import AssemblyError
 
 _TIMEOUT_S = 300.0
@@ -47,7 +47,7 @@ def assemble_parts(chip: str, parts: Sequence[PtxPart], entry: str) -> Cubin:
     if not find_tool("nvlink") or tuple(map(int, version.split(".")[:2])) < _NEEDS_PTXAS:
         return assemble(PtxModule(chip, joined(parts).encode()))
     texts = [_relocatable(batch) for batch in [*_batches(parts[:-1]), parts[-1:]]]
-    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+    with ThreadPoolExecutor(usable_cpus()) as pool:
         # the last one takes longest
         asked = [pool.submit(_assembled, chip, text) for text in reversed(texts)]
         objects = [one.result() for one in reversed(asked)]

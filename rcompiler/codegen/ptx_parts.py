@@ -9,7 +9,6 @@ Functions of a part are visible, so that another part may call them, until they 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from dataclasses import dataclass
 from rcompiler.codegen.emit import Emission, Job
 from rcompiler.codegen.gpu import without_target
 from rcompiler.codegen.ptx import TRIPLE, features
+from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import CompilerError
 
 # One statement outside of functions each.
@@ -39,7 +39,7 @@ class PtxParts:
     def __init__(self, chip: str) -> None:
         """chip: "sm_90a"."""
         self._chip = chip
-        self._emission = Emission(len(os.sched_getaffinity(0)))
+        self._emission = Emission(usable_cpus())
 
     def __enter__(self) -> PtxParts:
         return self

@@ -11,10 +11,10 @@ and AMD has two multipliers beside two adders (on Intel both share two ports). 2
 flight are those of Skylake-X; all later ones have more.
 """
 
-import os
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rcompiler.device.cgroups import parse_cpus, usable_cpus
 from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
 from rcompiler.errors import DeviceError
 
@@ -102,7 +102,7 @@ def detect_cpu(
     cpuinfo: Path = Path("/proc/cpuinfo"),
     cache_root: Path = Path("/sys/devices/system/cpu/cpu0/cache"),
 ) -> Device:
-    """The host: its features, the cores in the affinity mask and its caches.
+    """The host: its features, the CPUs that this process may use and its caches.
 
     `level` forces a feature level; DeviceError when the host lacks a feature of it. `eus` forces
     the number of cores. Files that cannot be read give the conservative defaults.
@@ -121,7 +121,7 @@ def detect_cpu(
         )
     device = cpu_device(
         level,
-        len(os.sched_getaffinity(0)) if eus is None else eus,
+        usable_cpus() if eus is None else eus,
         caches=host_caches(cache_root),
         features=LEVELS[level] | extra,
         name="cpu",
@@ -170,7 +170,7 @@ def host_caches(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict
             capacity = _bytes((folder / "size").read_text())
             line = int((folder / "coherency_line_size").read_text())
             ways = int((folder / "ways_of_associativity").read_text()) or capacity // line
-            sharers = _count((folder / "shared_cpu_list").read_text())
+            sharers = len(parse_cpus((folder / "shared_cpu_list").read_text()))
         except (OSError, ValueError, ZeroDivisionError):
             continue
         if name in DEFAULT_CACHES and min(capacity, line, ways, sharers) > 0:
@@ -217,12 +217,3 @@ def _bytes(text: str) -> int:
     text = text.strip()
     scale = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:], 1)
     return int(text.rstrip("KMG")) * scale
-
-
-def _count(text: str) -> int:
-    """Processors in a kernel list such as "0-3,8"."""
-    total = 0
-    for part in text.strip().split(","):
-        first, _, last = part.partition("-")
-        total += int(last or first) - int(first) + 1
-    return total

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import math
-import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,6 +12,7 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler.codegen.cpu import ObjectCache, Target
+from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.model import Device
 from rcompiler.errors import DeviceError, WrongKernel
 from rcompiler.kernelgen.kernel import CpuFeatures
@@ -201,7 +201,7 @@ class Profiler:
         assert self.timer is not None
         sets = self._sets(operands)
         unit = Unit(loaded, sets)
-        others = min(eus, len(os.sched_getaffinity(0))) - 1
+        others = min(eus, usable_cpus()) - 1
         if others == 0:
             return self.timer([Run(partial(unit.run, name)) for name in names])
         several = 1 + min(others - 1, _MOST_BYTES // max(1, len(sets) * operands.size))

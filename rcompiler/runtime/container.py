@@ -27,6 +27,7 @@ from typing import BinaryIO, TypeVar
 
 import numpy as np
 
+from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import ArtifactError
 
 MAGIC = b"\x93RCX"
@@ -170,7 +171,7 @@ def _intact(entry: Json, data: np.ndarray, full: bool) -> bool:
         # Imported here: it takes 5 ms, and small models have no large section.
         from concurrent.futures import ThreadPoolExecutor
 
-        with ThreadPoolExecutor(min(4, len(os.sched_getaffinity(0)))) as pool:
+        with ThreadPoolExecutor(min(4, usable_cpus())) as pool:
             if list(pool.map(zlib.crc32, chunks)) != entry.get("crc32"):
                 return False
     return (large and not full) or hashlib.sha256(data.data).hexdigest() == entry.get("sha256")

@@ -1,6 +1,5 @@
 """A loaded model: numpy arrays in, a list of numpy arrays out."""
 
-import os
 import struct
 from collections.abc import Callable
 from functools import partial
@@ -9,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime import tables
 from rcompiler.runtime.arguments import Arrays, Parameter, arrange
@@ -46,9 +46,10 @@ class Executable:
         """Check, load the code, reserve the arena, start the threads.
 
         Args:
-            eus: threads to use; None = one per EU of the artifact, at most one per CPU of this
-                process. Fewer threads than EUs give the same results; more CPUs than EUs are of
-                no use. Asking for more than there are CPUs is possible and slow.
+            eus: threads to use; None = one per EU of the artifact, at most one per CPU that this
+                process may use, by its affinity and its control groups. Fewer threads than EUs
+                give the same results; more CPUs than EUs are of no use. Asking for more than
+                there are CPUs is possible and slow.
             pin: bind each worker to a CPU. The calling thread is never bound.
             wait_limit_s: after so long without progress a launch fails instead of hanging; up to
                 a day.
@@ -169,7 +170,7 @@ class Executable:
 def _threads(artifact: Artifact, asked: int | None) -> int:
     most = max((program.eus for program in artifact.programs), default=1)
     if asked is None:
-        return min(most, len(os.sched_getaffinity(0)))
+        return min(most, usable_cpus())
     if isinstance(asked, bool) or not isinstance(asked, int) or asked < 1:
         raise DeviceError(f"eus={asked!r}: give a whole number from 1 to {most}")
     return min(asked, most)

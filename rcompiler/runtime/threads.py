@@ -17,6 +17,7 @@ from typing import NoReturn
 
 import numpy as np
 
+from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import DeviceError
 from rcompiler.runtime import control as at
 from rcompiler.runtime import tables
@@ -244,7 +245,7 @@ class _Shared:
         workspace = -(-workspace // _PAGE) * _PAGE
         self.workspaces = arena(max(1, threads * workspace), "workspaces of the EUs")
         self.control[at.THREADS] = threads
-        alone = threads <= len(os.sched_getaffinity(0))
+        alone = threads <= usable_cpus()
         self.control[at.SPIN] = (10000 if alone else 50) if waiting.spin is None else waiting.spin
         self.control[at.YIELDS] = waiting.yields
         self.control[at.SLICE] = int(min(waiting.slice_s, 0.9) * 1e9)

@@ -13,6 +13,7 @@ import pytest
 import small_models as sm
 
 from rcompiler.errors import ArtifactError, DeviceError, ShapeError
+from rcompiler.runtime import executable
 from rcompiler.runtime.artifact import Program, Tensor
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.tables import ARENA, CONSTANTS, EXTERNAL
@@ -192,6 +193,14 @@ def test_pinned_threads_give_the_same():
     before = os.sched_getaffinity(0)
     assert np.array_equal(model(X)[0], sm.expected(X))
     assert os.sched_getaffinity(0) == before
+
+
+@pytest.mark.parametrize(("cpus", "eus"), [(1, 1), (2, 2), (64, 2)])
+def test_there_are_no_more_threads_than_usable_cpus(monkeypatch, cpus, eus):
+    monkeypatch.setattr(executable, "usable_cpus", lambda: cpus)
+    model = Executable(sm.artifact([sm.two_steps(2)]))
+    assert model.eus == eus
+    assert np.array_equal(model(X)[0], sm.expected(X))
 
 
 @pytest.mark.parametrize("eus", [0, -1, True, 1.5, "2"])

@@ -63,6 +63,11 @@ def test_detection_reads_features_and_caches(tmp_path):
     assert not device.measured
 
 
+def test_a_machine_has_as_many_eus_as_usable_cpus(tmp_path, monkeypatch):
+    monkeypatch.setattr("rcompiler.device.cpu.usable_cpus", lambda: 1)
+    assert detect_cpu(**host(tmp_path, FULL)).eus == 1
+
+
 def test_levels_can_be_forced_down_but_not_up(tmp_path):
     files = host(tmp_path, ZEN)
     assert detect_cpu(**files).level_name == "v3"
