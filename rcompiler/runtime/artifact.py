@@ -19,10 +19,11 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import ArtifactError
-from rcompiler.runtime import container
+from rcompiler.runtime import code_section, container
+from rcompiler.runtime.code_section import Code
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.image import Image
-from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty
+from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty, room_for
 from rcompiler.runtime.program import (
     MAX_BYTES,
     MAX_OPERANDS,
@@ -140,20 +141,24 @@ class Artifact:
         header = {**header, "certificate": self.certificate, "provenance": dict(self.provenance)}
         for name in self.stages:
             sections[_STAGE + name] = _packed(self.stages, name)
-        container.write(Path(path), header, dict(sorted(sections.items())), self._version())
+        container.write(Path(path), header, dict(sorted(sections.items())))
 
     @staticmethod
-    def load(path: str | Path, *, full: bool = False, mapped: bool = True) -> "Artifact":
+    def load(
+        path: str | Path, *, full: bool = False, mapped: bool = True, sha256: str | None = None
+    ) -> "Artifact":
         """Read a file, check that it is whole and consistent. Nothing of it is executed.
 
         Args:
-            full, mapped: see `container.read`.
+            full, mapped, sha256: see `container.read`.
 
         Raises:
             ArtifactError: naming the file, the reason and what to do.
+            DeviceError: there is not enough memory or address space.
         """
-        header, sections = container.read(Path(path), full, mapped)
-        artifact, claimed = container.decoded(str(path), lambda: _decode(header, sections))
+        with room_for(f"{container.shown(path)}: reading it"):
+            header, sections = container.read(Path(path), full, mapped, sha256)
+            artifact, claimed = container.decoded(str(path), lambda: _decode(header, sections))
         described: Any = header["sections"]
         if claimed != _certificate(artifact._encoded()[0], described):
             raise ArtifactError(f"{path}: the certificate is not of this content; compile again")
@@ -164,35 +169,22 @@ class Artifact:
             raise ArtifactError(f"{path}: {error}") from None
         return artifact
 
-    def _version(self) -> int:
-        """Of the format: the least that says it all."""
-        if isinstance(self.image, GpuImage):
-            return container.PINNED if self.image.pinned else container.GPU
-        dynamic = any(program.taken_by for program in self.programs)
-        return container.DYNAMIC if dynamic else container.STATIC
-
     def _encoded(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and sections that decide the results, as the certificate covers them."""
-        image = self.image
+        proof = dict(self.proof)
+        boxes = proof.pop("kernels", None)
+        code = Code(self.image, self.kernels, self.target, self.cpu_flags, boxes)
         streams = [stream for program in self.programs for stream in program.streams]
         header = {
-            "image": self.image.header(),
-            "kernels": [
-                [k.name, k.tasks, list(k.operand_bytes), k.outputs, k.workspace]
-                + [list(k.pinned)] * bool(k.pinned)
-                for k in self.kernels
-            ],
             "programs": [_encode_program(program) for program in self.programs],
             "inputs": [[t.name, list(t.shape), t.dtype] for t in self.inputs],
             "outputs": [[t.name, list(t.shape), t.dtype] for t in self.outputs],
             "arena_bytes": self.arena_bytes,
-            "target": self.target,
-            "cpu_flags": list(self.cpu_flags),
-            "proof": dict(self.proof),
+            "proof": proof,
         }
         tables = np.concatenate([np.empty(0, "<i8"), *streams]).astype("<i8")
         return header, {
-            "code": np.frombuffer(image.content, np.uint8),
+            "code": code.packed(),
             "tables": tables.view(np.uint8),
             "weights": self.constants,
         }
@@ -240,18 +232,22 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
         programs.append(_decode_program(entry, tuple(streams)))
     if start != len(words):
         raise ValueError
+    code = code_section.unpacked(sections["code"])
+    proof = dict(header["proof"])
+    if proof and code.boxes is not None:
+        proof["kernels"] = code.boxes
     artifact = Artifact(
-        image=_decode_image(header["image"], sections["code"].tobytes()),
-        kernels=tuple(_decode_kernel(*entry) for entry in header["kernels"]),
+        image=code.image,
+        kernels=code.kernels,
         programs=tuple(programs),
         inputs=_tensors(header["inputs"]),
         outputs=_tensors(header["outputs"]),
         arena_bytes=integer(header["arena_bytes"]),
         constants=sections["weights"],
-        target=string(header["target"]),
-        cpu_flags=strings(header["cpu_flags"]),
+        target=code.target,
+        cpu_flags=code.cpu_flags,
         provenance={string(k): string(v) for k, v in header["provenance"].items()},
-        proof=dict(header.get("proof", {})),
+        proof=proof,
         stages=_Texts(
             {
                 name.removeprefix(_STAGE): data
@@ -261,23 +257,6 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
         ),
     )
     return artifact, string(header["certificate"])
-
-
-def _decode_image(entry: Any, content: bytes) -> Image | GpuImage:
-    return (GpuImage if "chip" in entry else Image).decoded(entry, content)
-
-
-def _decode_kernel(
-    name: Any, tasks: Any, sizes: Any, outputs: Any, workspace: Any, pinned: Any = ()
-) -> KernelEntry:
-    return KernelEntry(
-        string(name),
-        integer(tasks),
-        integers(sizes),
-        integer(outputs),
-        integer(workspace),
-        integers(pinned),
-    )
 
 
 def _decode_program(entry: Any, streams: tuple[np.ndarray, ...]) -> Program:

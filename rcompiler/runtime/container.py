@@ -1,23 +1,31 @@
 """The file format of artifacts: a header that says everything, then sections of raw bytes.
 
-    0    magic "\\x93RCX", format version u32, header bytes u64, sha256 of the header; 64 in all
+    0    magic "\\x93RCX", format version u32, header bytes u64, 16 zeros, sha256 of all that and of
+         the header; 64 in all
     64   header: JSON, keys sorted, without spaces
     ..   sections, each at a multiple of 64 bytes, in the order of the header, zeros between
 
-Equal content gives equal bytes: there is no time, path or random number in the file.
+Equal content gives equal bytes: there is no time, path or random number in the file, and no byte
+that is not checked: it is hashed, or it must be zero.
 
 Integrity. Every section has its sha256. Sections of up to 8 MiB (code, tables, texts) are checked
 against it at every load. For the large one, the weights, sha256 would take most of the load time
 (0.27 s for 100 MB on a CPU without SHA instructions), so loading checks CRC-32 sums of 4 MiB chunks
 on several threads instead, and `full=True` checks the sha256 as well. Both find damage. Neither
 is a signature: a file contains machine code, so load only files that you would also execute.
+
+Who must know that it is one certain file passes its sha256 to `read`. The whole file is then read
+into memory, so that nobody can change it afterwards, and hashed.
 """
 
+import errno
 import hashlib
 import json
 import mmap
 import os
+import re
 import secrets
+import stat
 import struct
 import zlib
 from collections.abc import Callable, Iterator, Mapping
@@ -28,32 +36,30 @@ from typing import BinaryIO, TypeVar
 import numpy as np
 
 from rcompiler.device.cgroups import usable_cpus
-from rcompiler.errors import ArtifactError
+from rcompiler.errors import ArtifactError, DeviceError
+from rcompiler.runtime.untrusted import integer
 
 MAGIC = b"\x93RCX"
-# Format versions: what a file needs a reader to know. A file has the least that says it all.
-STATIC = 2
-DYNAMIC = 3  # programs whose streams are queues that EUs take: "taken_by"
-GPU = 4  # code for a GPU
-PINNED = 5  # operands in the memory of EUs: "pinned", and of rKernels which ones
-VERSIONS = (STATIC, DYNAMIC, GPU, PINNED)
-_PREFIX = struct.Struct("<4sIQ32s16x")
+VERSION = 6  # of the format
+_PREFIX = struct.Struct("<4sIQ16x")
+_DIGEST = hashlib.sha256().digest_size
+_START = _PREFIX.size + _DIGEST  # of the header
 _ALIGNMENT = 64
 _STRONG_UP_TO = 8 << 20
 _CHUNK = 4 << 20
 _MAX_HEADER = 1 << 30
+_MOST_SHOWN = 300  # characters of what a caller passed
 
 Json = dict[str, object]
 _T = TypeVar("_T")
 
 
-def write(path: Path, header: Json, sections: Mapping[str, np.ndarray], version: int) -> None:
+def write(path: Path, header: Json, sections: Mapping[str, np.ndarray]) -> None:
     """Write atomically: the file is there completely, or what was there before still is.
 
     Args:
         header: JSON values; the description of the sections is added.
         sections: name -> uint8[size].
-        version: one of VERSIONS.
 
     Raises:
         ArtifactError: the file cannot be written.
@@ -62,9 +68,10 @@ def write(path: Path, header: Json, sections: Mapping[str, np.ndarray], version:
     text = json.dumps(
         {**header, "sections": described}, sort_keys=True, separators=(",", ":"), allow_nan=False
     ).encode()
-    prefix = _PREFIX.pack(MAGIC, version, len(text), hashlib.sha256(text).digest())
+    prefix = _PREFIX.pack(MAGIC, VERSION, len(text))
     with replacing(path) as file:
         file.write(prefix)
+        file.write(hashlib.sha256(prefix + text).digest())
         file.write(text)
         for data in sections.values():
             file.write(bytes(-file.tell() % _ALIGNMENT))
@@ -99,32 +106,84 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         ) from None
 
 
-def read(path: Path, full: bool = False, mapped: bool = True) -> tuple[Json, dict[str, np.ndarray]]:
+def read(
+    path: Path, full: bool = False, mapped: bool = True, sha256: str | None = None
+) -> tuple[Json, dict[str, np.ndarray]]:
     """Map a file and check it: header and, by name, read-only uint8 views of the sections.
 
     Args:
         full: check the sha256 of large sections, too.
         mapped: False reads the file into memory, so that nothing of it is used later.
+        sha256: hex digest that the file must have; implies ``mapped=False``.
 
     Raises:
         ArtifactError: naming the file, the reason and the remedy.
     """
-    data = _bytes(path, mapped)
-    if data.size < _PREFIX.size or bytes(data[:4]) != MAGIC:
+    data = contents(path, mapped and sha256 is None)
+    if sha256 is not None:
+        _check_pin(path, data, sha256)
+    if data.size < _START or bytes(data[:4]) != MAGIC:
         raise _fault(path, "it is no compiled model", "give a file written by save()")
-    _, version, size, digest = _PREFIX.unpack(data[: _PREFIX.size].tobytes())
-    if version not in VERSIONS:
-        known = ", ".join(map(str, VERSIONS))
-        what = f"it has format version {version}, this reads versions {known}"
+    prefix = data[: _PREFIX.size].tobytes()
+    _, version, size = _PREFIX.unpack(prefix)
+    if version != VERSION:
+        what = f"it has format version {version}, this reads version {VERSION}"
         raise _fault(path, what, "compile the model again with this version")
-    text = data[_PREFIX.size : _PREFIX.size + min(size, _MAX_HEADER)].tobytes()
-    if len(text) != size or hashlib.sha256(text).digest() != digest:
+    text = data[_START : _START + min(size, _MAX_HEADER)].tobytes()
+    digest = data[_PREFIX.size : _START].tobytes()
+    if len(text) != size or hashlib.sha256(prefix + text).digest() != digest:
         raise _damaged(path, "the header")
+    if any(prefix[_PREFIX.size - 16 :]):
+        raise _damaged(path, "the zeros before the header")
     header, sections = decoded(str(path), lambda: _sections(json.loads(text), data, size))
     for name, (entry, content) in sections.items():
         if not _intact(entry, content, full):
             raise _damaged(path, f"section '{name}'")
     return header, {name: content for name, (_, content) in sections.items()}
+
+
+def contents(path: Path, mapped: bool = True) -> np.ndarray:
+    """uint8[size] of a plain file, mapped or read into memory. Raises ArtifactError."""
+    try:
+        # Not blocking: opening a FIFO that nobody writes to would wait for ever.
+        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+            status = os.fstat(file.fileno())
+            if stat.S_ISDIR(status.st_mode):
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            if not stat.S_ISREG(status.st_mode):
+                raise _fault(path, "it is no plain file", "give a file written by save()")
+            if not status.st_size or not mapped:
+                return np.frombuffer(file.read(), np.uint8)
+            flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE
+            memory = mmap.mmap(file.fileno(), status.st_size, flags=flags, prot=mmap.PROT_READ)
+            return np.frombuffer(memory, np.uint8)
+    except OSError as error:
+        if error.errno == errno.ENOMEM:
+            raise _no_room(path) from None
+        raise _fault(
+            path, f"it cannot be read ({error.strerror})", "check path and rights"
+        ) from None
+    except ValueError:  # a zero in the path
+        raise _fault(path, "it cannot be read (no such path)", "check the path") from None
+    except MemoryError:
+        raise _no_room(path) from None
+
+
+def _no_room(path: Path) -> DeviceError:
+    return DeviceError(
+        f"{shown(path)}: there is no memory or address space for its bytes; free some, or raise "
+        "the limit of this process (ulimit -v)"
+    )
+
+
+def _check_pin(path: Path, data: np.ndarray, sha256: str) -> None:
+    if not isinstance(sha256, str) or not re.fullmatch(r"[0-9a-fA-F]{64}", sha256):
+        raise ArtifactError(f"sha256={shown(sha256)}: give the 64 hex digits that sha256sum prints")
+    found = hashlib.sha256(data.data).hexdigest()
+    if found != sha256.lower():
+        raise _fault(
+            path, f"its sha256 is {found}, not the one that was asked for", "do not run this file"
+        )
 
 
 def describe(data: np.ndarray) -> Json:
@@ -151,12 +210,13 @@ def _sections(
     header: Json, data: np.ndarray, header_size: int
 ) -> tuple[Json, dict[str, tuple[Json, np.ndarray]]]:
     sections: dict[str, tuple[Json, np.ndarray]] = {}
-    end = _PREFIX.size + header_size
+    end = _START + header_size
     # JSON keys are sorted, so the order of the sections is the order of their names.
     for name, entry in header["sections"].items():  # type: ignore[attr-defined]
         start = -(-end // _ALIGNMENT) * _ALIGNMENT
-        end = start + int(entry["size"])
-        if not start <= end <= data.size:
+        zeros = data[end:start]
+        end = start + integer(entry["size"])
+        if not start <= end <= data.size or zeros.any():
             raise ValueError
         sections[name] = entry, data[start:end]
     if end != data.size:
@@ -166,30 +226,23 @@ def _sections(
 
 def _intact(entry: Json, data: np.ndarray, full: bool) -> bool:
     large = data.size > _STRONG_UP_TO
-    if large:
-        chunks = [data[i : i + _CHUNK].data for i in range(0, data.size, _CHUNK)]
-        # Imported here: it takes 5 ms, and small models have no large section.
-        from concurrent.futures import ThreadPoolExecutor
-
-        with ThreadPoolExecutor(min(4, usable_cpus())) as pool:
-            if list(pool.map(zlib.crc32, chunks)) != entry.get("crc32"):
-                return False
+    if large and _sums([data[i : i + _CHUNK].data for i in range(0, data.size, _CHUNK)]) != (
+        entry.get("crc32")
+    ):
+        return False
     return (large and not full) or hashlib.sha256(data.data).hexdigest() == entry.get("sha256")
 
 
-def _bytes(path: Path, mapped: bool) -> np.ndarray:
+def _sums(chunks: list[memoryview]) -> list[int]:
+    """CRC-32 of each, on several threads where the system gives them."""
+    # Imported here: it takes 5 ms, and small models have no large section.
+    from concurrent.futures import ThreadPoolExecutor
+
     try:
-        with open(path, "rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if not size or not mapped:
-                return np.frombuffer(file.read(), np.uint8)
-            flags = mmap.MAP_PRIVATE | mmap.MAP_POPULATE
-            memory = mmap.mmap(file.fileno(), size, flags=flags, prot=mmap.PROT_READ)
-            return np.frombuffer(memory, np.uint8)
-    except OSError as error:
-        raise _fault(
-            path, f"it cannot be read ({error.strerror})", "check path and rights"
-        ) from None
+        with ThreadPoolExecutor(min(4, usable_cpus())) as pool:
+            return list(pool.map(zlib.crc32, chunks))
+    except RuntimeError:  # no thread can be started
+        return [zlib.crc32(chunk) for chunk in chunks]
 
 
 def _sync_folder(folder: Path) -> None:
@@ -205,4 +258,12 @@ def _damaged(path: Path, part: str) -> ArtifactError:
 
 
 def _fault(path: Path, reason: str, remedy: str) -> ArtifactError:
-    return ArtifactError(f"{path}: {reason}; {remedy}")
+    return ArtifactError(f"{shown(path)}: {reason}; {remedy}")
+
+
+def shown(value: object) -> str:
+    """What a caller passed, for a message: cut off where it is long, whatever it is."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return f"{len(value)} bytes"
+    text = str(value) if isinstance(value, os.PathLike) else repr(value)[: _MOST_SHOWN + 1]
+    return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

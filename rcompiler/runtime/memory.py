@@ -2,9 +2,12 @@
 
 import contextlib
 import ctypes
+import errno
 import math
 import mmap
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -36,6 +39,35 @@ def _ask_for_huge_pages(memory: mmap.mmap) -> None:
     """Fewer misses of the translation buffer (1 % of ResNet-50's time); a wish, not a need."""
     with contextlib.suppress(OSError):  # a kernel without them
         memory.madvise(mmap.MADV_HUGEPAGE)
+
+
+@contextmanager
+def room_for(what: str) -> Iterator[None]:
+    """Memory, address space and threads that the system refuses inside are a DeviceError.
+
+    Python says MemoryError, OSError or RuntimeError, as the place where it ran out will have it.
+    """
+    try:
+        yield
+    except MemoryError:
+        raise _refused(what, "memory or address space", "ulimit -v") from None
+    except OSError as error:
+        if error.errno not in (errno.ENOMEM, errno.EAGAIN):
+            raise
+        raise _refused(what, str(error.strerror).lower(), "ulimit -v, ulimit -u") from None
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):
+            raise
+        raise _refused(
+            what, "another thread", "ulimit -u, ulimit -v, the pids of a container"
+        ) from None
+
+
+def _refused(what: str, thing: str, limits: str) -> DeviceError:
+    return DeviceError(
+        f"{what}: the system refuses {thing}; free some, or raise the limits of this process "
+        f"({limits})"
+    )
 
 
 def require(size: int, what: str) -> None:

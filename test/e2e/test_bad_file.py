@@ -1,7 +1,5 @@
 """Compiled files and folders that are damaged, foreign, full or read-only: a typed error each."""
 
-import hashlib
-import json
 import os
 import signal
 import subprocess
@@ -14,15 +12,14 @@ import numpy as np
 import onnx
 import pytest
 from bad_models import relu
+from recrafted import rewrite, rewrite_facts
 
 import rcompiler
 from rcompiler.codegen.cpu import CacheWarning
 from rcompiler.errors import (
     ArtifactError,
-    CompilerError,
     ScheduleError,
 )
-from rcompiler.runtime import container
 from rcompiler.tools import models
 from rcompiler.tools._data import random_inputs
 
@@ -30,24 +27,6 @@ X = np.linspace(-1, 1, 64 * 32, dtype=np.float32).reshape(64, 32)
 
 
 # -- compiled files -----------------------------------------------------------------------------
-def rewrite(path, change=lambda header: None, words=None):
-    """Change header and tables and make all hashes right again: what a stranger can do."""
-    header, sections = container.read(path)
-    version = int.from_bytes(path.read_bytes()[4:8], "little")
-    sections = {name: np.array(data) for name, data in sections.items()}
-    if words is not None:
-        words(sections["tables"].view("<i8"))
-    header.pop("sections")
-    change(header)
-    facts = {
-        name: container.describe(sections[name])["sha256"] for name in ("code", "tables", "weights")
-    }
-    decisive = {k: v for k, v in header.items() if k not in ("certificate", "provenance")}
-    text = json.dumps([decisive, facts], sort_keys=True, separators=(",", ":"))
-    header["certificate"] = hashlib.sha256(text.encode()).hexdigest()
-    container.write(path, header, dict(sorted(sections.items())), version)
-
-
 def test_truncated_and_damaged_files(saved):
     good = saved.read_bytes()
     for size in (0, 3, 64, 500, len(good) // 2, len(good) - 1):
@@ -59,10 +38,8 @@ def test_truncated_and_damaged_files(saved):
         changed = bytearray(good)
         changed[position] ^= 0x10
         saved.write_bytes(changed)
-        try:
-            assert np.isfinite(rcompiler.load(saved)(X)[0]).all()  # a byte of padding
-        except CompilerError as error:
-            assert "m.rcx: " in str(error)
+        with pytest.raises(ArtifactError, match="m.rcx: "):
+            rcompiler.load(saved)
 
 
 def test_foreign_files(tmp_path):
@@ -98,7 +75,7 @@ def test_a_proof_is_needed(saved):
     with pytest.raises(ArtifactError, match="no proof of its schedule; compile the model again"):
         rcompiler.load(saved)
     rewrite(saved, lambda header: header.pop("proof"))
-    with pytest.raises(ArtifactError, match="no proof|not of this content"):
+    with pytest.raises(ArtifactError, match="the header is damaged"):
         rcompiler.load(saved)
 
 
@@ -165,20 +142,31 @@ def waits_of(stream):
         lambda p: p["buffers"][0].__setitem__(2, 64),
         lambda p: p["buffers"][0].__setitem__(3, -5),
         lambda p: p["buffers"][0].__setitem__(1, "moon"),
-        lambda p: p["kernels"].pop(),
-        lambda p: p["kernels"][0].__setitem__(0, [7, 7]),
-        lambda p: p["kernels"][0][1].pop(),
-        lambda p: p["kernels"][0][2][0].__setitem__(0, [1 << 60, 1 << 60]),
-        lambda p: p["kernels"][0].__setitem__(3, [[0, 99]]),
         lambda p: p["programs"][0]["operands"].clear(),
         lambda p: p["programs"][0]["buffers"].append(1 << 40),
         lambda p: p["programs"].append({}),
         lambda p: p.update(buffers=None),
-        lambda p: p.update(kernels="x"),
     ],
 )
 def test_notes_that_do_not_fit_are_refused(saved, change):
     rewrite(saved, lambda header: change(header["proof"]))
+    with pytest.raises((ArtifactError, ScheduleError), match="m.rcx: "):
+        rcompiler.load(saved)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda f: f["boxes"].pop(),
+        lambda f: f["boxes"][0].__setitem__(0, [7, 7]),
+        lambda f: f["boxes"][0][1].pop(),
+        lambda f: f["boxes"][0][2][0].__setitem__(0, [1 << 60, 1 << 60]),
+        lambda f: f["boxes"][0].__setitem__(3, [[0, 99]]),
+        lambda f: f.update(boxes="x"),
+    ],
+)
+def test_boxes_that_are_not_of_the_kernels_are_refused(saved, change):
+    rewrite_facts(saved, change)
     with pytest.raises((ArtifactError, ScheduleError), match="m.rcx: "):
         rcompiler.load(saved)
 

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import recrafted
 import small_models as sm
 
 from rcompiler.errors import ArtifactError
-from rcompiler.runtime import container
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.program import Tensor, check_tensor
@@ -62,30 +62,38 @@ def test_the_certificate_is_of_what_decides_the_results():
     assert dataclasses.replace(sample(), programs=(sm.two_steps(1),)).certificate != base
 
 
-def test_damage_anywhere_is_found(tmp_path: Path):
+def test_damage_of_any_byte_is_found(tmp_path: Path):
     path = tmp_path / "m.rcx"
     sample().save(path)
     good = path.read_bytes()
-    header, _ = container.read(path)
-    padding = find_padding(good, header)
-    for position in [*range(48), *range(64, len(good), 97), len(good) - 1]:
-        if position in padding:
-            continue
+    for position in [*range(64), *range(64, len(good), 37), *paddings(good)]:
         path.write_bytes(good[:position] + bytes([good[position] ^ 4]) + good[position + 1 :])
         with pytest.raises(ArtifactError, match="m.rcx: "):
             Artifact.load(path)
 
 
-def find_padding(data: bytes, header: dict) -> set[int]:
-    """Bytes between the sections: they carry nothing, so nothing checks them."""
-    used = bytearray(len(data))
+def paddings(data: bytes) -> list[int]:
+    """Bytes between the sections."""
     end = 64 + int.from_bytes(data[8:16], "little")
-    used[:end] = b"\1" * end
-    for entry in header["sections"].values():
+    found: list[int] = []
+    for entry in json.loads(data[64:end])["sections"].values():
         start = -(-end // 64) * 64
+        found += range(end, start)
         end = start + entry["size"]
-        used[start:end] = b"\1" * (end - start)
-    return {i for i, there in enumerate(used) if not there}
+    assert found
+    return found
+
+
+def test_zeros_that_are_none_are_refused_with_right_hashes_too(tmp_path: Path):
+    path = tmp_path / "m.rcx"
+    sample().save(path)
+    good = path.read_bytes()
+    size = int.from_bytes(good[8:16], "little")
+    prefix = good[:20] + b"\1" + good[21:32]
+    digest = hashlib.sha256(prefix + good[64 : 64 + size]).digest()
+    path.write_bytes(prefix + digest + good[64:])
+    with pytest.raises(ArtifactError, match="the zeros before the header"):
+        Artifact.load(path)
 
 
 def test_cut_off_grown_and_foreign_files(tmp_path: Path):
@@ -101,7 +109,7 @@ def test_cut_off_grown_and_foreign_files(tmp_path: Path):
         with pytest.raises(ArtifactError, match="no compiled model|damaged or cut off"):
             Artifact.load(path)
     path.write_bytes(good[:4] + (7).to_bytes(4, "little") + good[8:])
-    with pytest.raises(ArtifactError, match="format version 7, this reads versions 2, 3, 4, 5;"):
+    with pytest.raises(ArtifactError, match="format version 7, this reads version 6;"):
         Artifact.load(path)
 
 
@@ -114,48 +122,72 @@ def test_a_header_that_claims_too_much_reserves_nothing(tmp_path: Path):
         Artifact.load(path)
 
 
-def rewrite(path: Path, change) -> None:
-    """Change the header and hash it again: what a stranger could do."""
-    data = path.read_bytes()
-    size = int.from_bytes(data[8:16], "little")
-    header = json.loads(data[64 : 64 + size])
-    body = data[-(-(64 + size) // 64) * 64 :]
-    changed = change(header)
-    text = changed if isinstance(changed, bytes) else json.dumps(header, sort_keys=True).encode()
-    prefix = container._PREFIX.pack(b"\x93RCX", 1, len(text), hashlib.sha256(text).digest())
-    path.write_bytes(prefix + text + bytes(-(64 + len(text)) % 64) + body)
-
-
 @pytest.mark.parametrize(
     "change",
     [
         lambda h: h.update(arena_bytes="1"),
         lambda h: h.update(arena_bytes=True),
         lambda h: h.update(arena_bytes=-5),
-        lambda h: h.update(arena_bytes=h["arena_bytes"] + 64),
-        lambda h: h.pop("kernels"),
-        lambda h: h.update(kernels=[["twice", 1]]),
+        lambda h: h.update(arena_bytes=1 << 60),
+        lambda h: h.pop("proof"),
         lambda h: h.update(programs=3),
         lambda h: h["programs"][0].update(words=[-1, 5]),
         lambda h: h["programs"][0].update(operators=[[99], []]),
-        lambda h: h["image"].update(text=1 << 70),
-        lambda h: h["image"].update(externals=["system"]),
+        lambda h: h.update(inputs=[["x", [1, None], "float32"]]),
+    ],
+)
+def test_crafted_headers_are_refused_with_our_error(tmp_path: Path, change):
+    path = tmp_path / "m.rcx"
+    sample().save(path)
+    recrafted.rewrite(path, change)
+    with pytest.raises(ArtifactError, match="m.rcx: "):
+        Artifact.load(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda f: f.pop("kernels"),
+        lambda f: f.update(kernels=[["twice", 1]]),
+        lambda f: f["image"].update(text=1 << 70),
+        lambda f: f["image"].update(externals=["system"]),
+        lambda f: f["image"].update(slots=-8),
+        lambda f: f["image"]["symbols"].update(twice=1 << 40),
+        lambda f: f.update(cpu_flags=[1]),
+    ],
+)
+def test_crafted_facts_about_code_are_refused_with_our_error(tmp_path: Path, change):
+    path = tmp_path / "m.rcx"
+    sample().save(path)
+    recrafted.rewrite_facts(path, change)
+    with pytest.raises(ArtifactError, match="m.rcx: "):
+        Artifact.load(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
         lambda h: h["sections"]["weights"].update(size=-1),
         lambda h: h["sections"]["weights"].update(size=1 << 40),
+        lambda h: h["sections"]["weights"].update(size=10**400),
         lambda h: h["sections"].pop("tables"),
-        lambda h: h.update(inputs=[["x", [1, None], "float32"]]),
         lambda h: h.update(certificate="00"),
         lambda h: b"[]",
         lambda h: b"{}",
         lambda h: b"[" * 200_000,
         lambda h: b"\xff\xfe",
         lambda h: b'{"sections": {}, "image": NaN}',
+        lambda h: b"1" * 10_000,
     ],
 )
-def test_crafted_headers_are_refused_with_our_error(tmp_path: Path, change):
+def test_headers_of_any_bytes_are_refused_with_our_error(tmp_path: Path, change):
     path = tmp_path / "m.rcx"
     sample().save(path)
-    rewrite(path, change)
+    data = path.read_bytes()
+    header = json.loads(data[64 : 64 + int.from_bytes(data[8:16], "little")])
+    changed = change(header)
+    text = json.dumps(header, sort_keys=True).encode()
+    recrafted.with_header(path, changed if isinstance(changed, bytes) else text)
     with pytest.raises(ArtifactError, match="m.rcx: "):
         Artifact.load(path)
 
@@ -178,6 +210,11 @@ def test_files_that_cannot_be_read_or_written(tmp_path: Path):
         Artifact.load(tmp_path / "nothing.rcx")
     with pytest.raises(ArtifactError, match="cannot be read .Is a directory"):
         Artifact.load(tmp_path)
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(ArtifactError, match="it is no plain file; give a file written by save"):
+        Artifact.load(tmp_path / "fifo")
+    with pytest.raises(ArtifactError, match="no such path"):
+        Artifact.load("m\0.rcx")
     with pytest.raises(ArtifactError, match="cannot be written"):
         sample().save(tmp_path / "no" / "such" / "m.rcx")
     with pytest.raises(ArtifactError, match="cannot be written"):
