@@ -102,13 +102,13 @@ class Compilation:
             self._run(module, f"cse,{RTaskBatchProducts(record)},{RTaskMergeSiblings(record)}")
         # of results as the model splits them, and as packing does
         expand = f"cse,{RTaskExpandProducts()}," if precision in units else ""
+        group = "" if gpu else f"{RTaskGroupDots()},"
         self._run(
             module,
             f"{expand}cse,{RTaskBlockChannels(lanes)},"
             f"{RTaskWinograd(record, roots)},{RTaskSinkReshapes()},"
             f"{RTaskPackWeights(lanes, not multiplies_boxes(self.device), gpu)},{expand}"
-            f"{RTaskGroupDots('bf16' not in units)},{RTaskSplitK(record)},"
-            f"{RTaskSplitReductions(record)},cse",
+            f"{group}{RTaskSplitK(record)},{RTaskSplitReductions(record)},cse",
         )
         constants = fold_constants(module.operation, constants)
         self._run(module, str(RcLinalgToRtask(self._options.fusion)))
@@ -253,7 +253,7 @@ class Compilation:
             self._texts.add(stage, text)
         if code.made.registers is not None:
             report = report.assembled(code.made.registers, code.made.spilled)
-        self._texts.add(REPORT, report.to_json())
+        self._texts.add(REPORT, report.noted(*code.made.notes).to_json())
         machine = Machine(self._options.target, "gpu", code.image.chip, tools=code.made.tools)
         return self._artifact(code.image, machine, tables, weights, scheduler)
 
@@ -326,5 +326,5 @@ class Compilation:
 
 def _noted(artifact: Artifact, note: str) -> Artifact:
     """The same with a note in its report."""
-    report = replace(Report.from_json(artifact.stages[REPORT]), note=note)
+    report = Report.from_json(artifact.stages[REPORT]).noted(note)
     return replace(artifact, stages={**artifact.stages, REPORT: report.to_json()})

@@ -114,6 +114,11 @@ def compile_onnx(
             f"precision {precision!r} is for the matrix units of GPUs, and target {target!r} is "
             f"{what}; leave it out"
         )
+    if base.kind != "cpu" and tune != "off":
+        raise CompilerError(
+            f"tune={tune!r} runs kernels on the CPU of this machine, and target {target!r} is a "
+            "GPU; leave it out: the figures of its record choose the tiles"
+        )
     chosen = given_device(target, base, device)
     run = Compilation(options, base, progress)
     [artifact] = run.from_onnx(model, shapes, values, chosen, [options])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from textwrap import indent
@@ -12,10 +12,10 @@ from torch_mlir import ir
 
 from rcompiler.codegen.amdgcn import amdgcn, amdgcn_object
 from rcompiler.codegen.cubin import assemble_parts
-from rcompiler.codegen.cuda_tools import find_tool
 from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.codegen.ptx import check
 from rcompiler.codegen.ptx_parts import PtxParts, joined
+from rcompiler.codegen.toolkit import toolkit_for, toolkits
 from rcompiler.device.model import Device
 from rcompiler.device.occupancy import BlockNeeds, co_resident, occupancy
 from rcompiler.device.record import to_option
@@ -45,7 +45,8 @@ _SYMBOL = re.compile(r"^    ((?:llvm\.|func\.)[\w.]+) [^@]*@([\w$.]+)\(")
 class Made:
     """text: assembly; machine: the same as machine code, or nothing. registers of a thread, None
     where nobody has allocated them; shared: bytes of static shared memory; spilled: bytes of a
-    thread by function; tools: versions of programs of others that took part.
+    thread by function; tools: versions of programs of others that took part; notes: what whoever
+    reads the report should know of the code.
     """
 
     text: bytes
@@ -54,6 +55,7 @@ class Made:
     shared: int = 0
     spilled: Mapping[str, int] = field(default_factory=dict)
     tools: Mapping[str, str] = field(default_factory=dict)
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -145,15 +147,19 @@ class GpuGeneration:
         parts = self._parts.all()
         text = joined(parts)
         check(text)
-        code = text.encode()
-        if not machine_code or not find_tool("ptxas"):
+        code, chip = text.encode(), self._device.level_name
+        if not machine_code:
             return Made(code)
+        toolkit = toolkit_for(chip)
+        if toolkit is None:
+            return Made(code, notes=[_ptx_only(chip)])
         begin("ptxas")
-        cubin = assemble_parts(self._device.level_name, parts, ENTRY)
+        cubin = assemble_parts(chip, parts, ENTRY, toolkit)
         kernel = cubin.kernel(ENTRY)
         spilled = {f.name: f.spill_stores for f in cubin.functions}
         tools = {"ptxas": cubin.assembler}
-        return Made(code, cubin.code, kernel.registers, kernel.shared_bytes, spilled, tools)
+        notes = [f"ptxas {cubin.assembler}: {note}" for note in dict.fromkeys(cubin.notes)]
+        return Made(code, cubin.code, kernel.registers, kernel.shared_bytes, spilled, tools, notes)
 
     def _amd(self, main: ir.Module, machine_code: bool, begin: Callable[[str], None]) -> Made:
         begin("amdgcn")
@@ -177,6 +183,13 @@ def needed_boxes(attributes: Mapping[str, str]) -> list[list[int]]:
         return []
     rows = ir.ArrayAttr(ir.Attribute.parse(attributes[BOXES]))
     return [[int(word) for word in ir.DenseI64ArrayAttr(row)][1:] for row in rows]
+
+
+def _ptx_only(chip: str) -> str:
+    """Why there is no machine code."""
+    found = ", ".join(kit.version for kit in toolkits())
+    reason = f"ptxas {found} does not know {chip}" if found else "ptxas is not installed"
+    return f"PTX only, as {reason}: the driver of the GPU compiles it"
 
 
 def define(module: ir.Module, functions: Mapping[str, str]) -> None:

@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 
 from rcompiler.codegen.microbench import measure_host
+from rcompiler.codegen.ptx import check_chip
 from rcompiler.device.cpu import LEVELS
 from rcompiler.device.gpu import GPU_KINDS
 from rcompiler.device.model import Device
@@ -37,6 +38,8 @@ def target_device(target: str) -> Device:
         raise DeviceError(
             f"target {target!r} is a {device.kind} device; code is generated for CPUs and GPUs"
         )
+    if device.kind == "cuda":
+        check_chip(device.level_name)
     return device
 
 

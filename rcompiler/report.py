@@ -51,7 +51,8 @@ class Report:
 
     device: the figures that the estimates follow from, measured or not. registers: of a thread of
     the persistent kernel of a GPU, by the assembler; None where it was not asked. note: why the
-    schedule is another than the options ask for, or nothing.
+    schedule or the code is another than the options ask for, and what the assembler warns of, a
+    line each; or nothing.
     """
 
     device: str
@@ -94,6 +95,10 @@ class Report:
         )
         return replace(self, operators=operators, registers=registers)
 
+    def noted(self, *notes: str) -> Report:
+        """With lines more in its note."""
+        return replace(self, note="\n".join(filter(None, [self.note, *notes])))
+
     def explain(self) -> str:
         """Several lines per operator: which tile won, why, and what came second."""
         return "\n".join("\n  ".join(_story(op)) for op in self.operators)
@@ -121,8 +126,7 @@ class Report:
         )
         if self.registers is not None:
             lines.append(f"machine code: {self.registers} registers of a thread")
-        if self.note:
-            lines.append(f"note: {self.note}")
+        lines += [f"note: {note}" for note in self.note.splitlines()]
         return "\n".join(lines)
 
 

@@ -17,10 +17,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
-from rcompiler.codegen.cuda_tools import find_tool, needed_tool, run_tool
+from rcompiler.codegen.cuda_tools import run_tool
 from rcompiler.codegen.ptx import PtxModule
 from rcompiler.codegen.ptx_parts import PtxPart, combined, joined
-from rcompiler.codegen.ptxas import Cubin, assemble, assembler_version
+from rcompiler.codegen.ptxas import Cubin, assemble
+from rcompiler.codegen.toolkit import Toolkit, needed_toolkit
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import AssemblyError
 
@@ -37,28 +38,30 @@ _HEAD = re.compile(r"^(\.visible \.func [^{;]*?\))\s*\{", re.MULTILINE)
 _REGISTERS = re.compile(r"used (\d+) registers")
 
 
-def assemble_parts(chip: str, parts: Sequence[PtxPart], entry: str) -> Cubin:
+def assemble_parts(
+    chip: str, parts: Sequence[PtxPart], entry: str, toolkit: Toolkit | None = None
+) -> Cubin:
     """parts: of one module; the last one has its kernel, `entry`, and calls the others. Equal parts
-    give equal code.
+    give equal code. toolkit: by default the first installed one that has the architecture.
 
     Raises AssemblyError with what ptxas says, ToolError without ptxas or when it takes too long.
     """
-    version = assembler_version()
-    if not find_tool("nvlink") or tuple(map(int, version.split(".")[:2])) < _NEEDS_PTXAS:
-        return assemble(PtxModule(chip, joined(parts).encode()))
+    kit = toolkit or needed_toolkit(chip)
+    if kit.nvlink is None or kit.release < _NEEDS_PTXAS:
+        return assemble(PtxModule(chip, joined(parts).encode()), toolkit=kit)
     texts = [_relocatable(batch) for batch in [*_batches(parts[:-1]), parts[-1:]]]
     with ThreadPoolExecutor(usable_cpus()) as pool:
         # the last one takes longest
-        asked = [pool.submit(_assembled, chip, text) for text in reversed(texts)]
+        asked = [pool.submit(_assembled, chip, text, kit) for text in reversed(texts)]
         objects = [one.result() for one in reversed(asked)]
-    code, registers = _linked(chip, [one.code for one in objects])
+    code, registers = _linked(chip, [one.code for one in objects], kit.nvlink)
     functions = [
         replace(f, registers=registers) if f.name == entry else f
         for one in objects
         for f in one.functions
     ]
     notes = [note for one in objects for note in one.notes]
-    return Cubin(chip, code, tuple(functions), tuple(notes), version)
+    return Cubin(chip, code, tuple(functions), tuple(notes), kit.version)
 
 
 def _batches(parts: Sequence[PtxPart]) -> Iterator[list[PtxPart]]:
@@ -83,18 +86,18 @@ def _relocatable(parts: Sequence[PtxPart]) -> str:
     return "\n".join([head, whole.shared, *declared, defined])
 
 
-def _assembled(chip: str, text: str) -> Cubin:
-    return assemble(PtxModule(chip, text.encode()), options=["--compile-only"])
+def _assembled(chip: str, text: str, kit: Toolkit) -> Cubin:
+    return assemble(PtxModule(chip, text.encode()), options=["--compile-only"], toolkit=kit)
 
 
-def _linked(chip: str, objects: Sequence[bytes]) -> tuple[bytes, int]:
+def _linked(chip: str, objects: Sequence[bytes], nvlink: Path) -> tuple[bytes, int]:
     """The linked code, and the registers of a thread of its kernel."""
     with tempfile.TemporaryDirectory(prefix="rc-nvlink-") as folder:
         names = [f"part{number}.cubin" for number in range(len(objects))]
         for name, code in zip(names, objects, strict=True):
             Path(folder, name).write_bytes(code)
         target = Path(folder, "module.cubin")
-        command = [str(needed_tool("nvlink")), f"-arch={chip}", "-v", *names, "-o", str(target)]
+        command = [str(nvlink), f"-arch={chip}", "-v", *names, "-o", str(target)]
         done = run_tool(command, _TIMEOUT_S, folder)
         said = done.stdout + done.stderr
         found = _REGISTERS.search(said)

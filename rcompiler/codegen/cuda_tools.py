@@ -23,7 +23,12 @@ _HOMES = ("CUDA_HOME", "CUDA_PATH")
 
 def find_tool(name: str) -> Path | None:
     """Where a program is: on PATH, in its wheel, in the toolkit that CUDA_HOME names; or None."""
-    return next(_places(name), None)
+    return next(iter(tools(name)), None)
+
+
+def tools(name: str) -> list[Path]:
+    """All places where a program is, each once, in that order."""
+    return list(dict.fromkeys(_places(name)))
 
 
 def needed_tool(name: str) -> Path:

@@ -15,10 +15,12 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.codegen.gpu import gpu_code
-from rcompiler.errors import CompilerError
+from rcompiler.device.gpu import GPUS
+from rcompiler.errors import CompilerError, DeviceError
 
 TRIPLE = "nvptx64-nvidia-cuda"
-_ARCHITECTURE = re.compile(r"sm_(\d+)")
+_ARCHITECTURE = re.compile(r"sm_(\d+)[af]?")
+_OLDEST = 70
 _EXTERN = re.compile(r"^\s*\.extern\s+\.func\s+(?:\([^)]*\)\s*)?(\S+)", re.MULTILINE)
 _FUNCTION = re.compile(r"^[\w\s.]*\.func\s+(?:\([^)]*\)\s*)?([\w$]+)", re.MULTILINE)
 # Where a statement begins: inline assembly has several in a line.
@@ -47,6 +49,7 @@ def ptx(module: str | ir.Module | ir.Operation) -> PtxModule:
 
     Raises:
         PipelineError: it is not lowered by gpu-to-nvvm.
+        DeviceError: as `check_chip`.
         CompilerError: LLVM rejects it or ends its process, or the result fails `check`.
     """
     chip, text = gpu_code(module, "nvvm", TRIPLE, features, assembly=True)
@@ -113,11 +116,30 @@ def _allowed(instruction: str) -> bool:
     return head in _ACCESS and (order == "relaxed" or (head, order) == ("ld", "acquire"))
 
 
+def check_chip(chip: str) -> None:
+    """DeviceError for an architecture that blocks cannot wait for one another on: what LLVM makes
+    of it ends its process.
+    """
+    if _number(chip) < _OLDEST:
+        devices = (d for d in GPUS.values() if d.kind == "cuda")
+        known = (d.level_name for d in devices if _number(d.level_name) >= _OLDEST)
+        raise DeviceError(
+            f"no code can be made for {chip}: blocks wait for one another by loads with acquire, "
+            f"which sm_{_OLDEST} and later have; there are {', '.join(dict.fromkeys(known))}"
+        )
+
+
+def _number(chip: str) -> int:
+    match = _ARCHITECTURE.fullmatch(chip)
+    return int(match[1]) if match else 0
+
+
 def features(chip: str) -> str:
-    """The version of PTX: one that the architecture and a driver for CUDA 12 know.
+    """The version of PTX: one that the architecture and a driver for CUDA 12 know. Raises as
+    `check_chip`.
 
     fence.acquire and fence.release need PTX 8.6 (CUDA 12.7); below, LLVM writes fence.acq_rel, and
     that orders more.
     """
-    match = _ARCHITECTURE.match(chip)
-    return "+ptx86" if match and int(match[1]) >= 90 else "+ptx80"
+    check_chip(chip)
+    return "+ptx86" if _number(chip) >= 90 else "+ptx80"

@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rcompiler.codegen.cuda_tools import needed_tool, run_tool
+from rcompiler.codegen.cuda_tools import run_tool
 from rcompiler.codegen.ptx import PtxModule
+from rcompiler.codegen.toolkit import Toolkit, needed_toolkit
 from rcompiler.errors import AssemblyError
 
 _TIMEOUT_S = 300.0
@@ -32,7 +33,6 @@ _COUNTS = {
     "barriers": re.compile(r"used (\d+) barriers"),
     "shared_bytes": re.compile(r"(\d+) bytes smem"),
 }
-_VERSION = re.compile(r"\bV(\d+\.\d+\.\d+)")
 
 
 @dataclass(frozen=True)
@@ -73,32 +73,38 @@ class Cubin:
 
 
 def assemble(
-    module: PtxModule, *, options: Sequence[str] = (), timeout_s: float = _TIMEOUT_S
+    module: PtxModule,
+    *,
+    options: Sequence[str] = (),
+    timeout_s: float = _TIMEOUT_S,
+    toolkit: Toolkit | None = None,
 ) -> Cubin:
     """Assemble for the architecture of the module. Equal modules give equal code.
 
-    options: further ones of ptxas, such as "-maxrregcount=128".
+    options: further ones of ptxas, such as "-maxrregcount=128". toolkit: by default the first
+    installed one that has the architecture.
     Raises AssemblyError with what ptxas says, ToolError without ptxas or after `timeout_s`.
     """
-    program = str(needed_tool("ptxas"))
+    kit = toolkit or needed_toolkit(module.chip)
     with tempfile.TemporaryDirectory(prefix="rc-ptxas-") as folder:
         source, target = Path(folder, "module.ptx"), Path(folder, "module.cubin")
         source.write_bytes(module.text)
-        command = [program, f"-arch={module.chip}", "-v", *options, str(source), "-o", str(target)]
+        command = [
+            str(kit.ptxas),
+            f"-arch={module.chip}",
+            "-v",
+            *options,
+            str(source),
+            "-o",
+            str(target),
+        ]
         done = run_tool(command, timeout_s)
         said = done.stdout + done.stderr
         if done.returncode:
             raise _rejected(module.chip, said, done.returncode)
         code = target.read_bytes()
     functions, notes = tuple(parse_report(said)), tuple(_NOTE.findall(said))
-    return Cubin(module.chip, code, functions, notes, assembler_version())
-
-
-def assembler_version() -> str:
-    """Of ptxas: "13.5.37", or "0" where it does not say. Raises ToolError without ptxas."""
-    said = run_tool([str(needed_tool("ptxas")), "--version"], _TIMEOUT_S).stdout
-    version = _VERSION.search(said)
-    return version[1] if version else "0"
+    return Cubin(module.chip, code, functions, notes, kit.version)
 
 
 def parse_report(text: str) -> Iterator[FunctionReport]:

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.dot_group import DotGroup
 from rcompiler.kernelgen.dot_step import DotStep
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import NeedsScalars
@@ -53,6 +54,10 @@ class Reducer:
     def _e(self) -> Emitter:
         return self._evaluator.emitter
 
+    def _group(self, generic: Generic) -> DotGroup | None:
+        """The dot groups that `generic` is computed by, if it has some."""
+        return self._dots.group(generic)
+
     def reduce(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
     ) -> list[list[Val]]:
@@ -85,7 +90,7 @@ class Reducer:
     ) -> list[list[Val]]:
         e = self._e
         dim = generic.lane_dim
-        if dim is None or self._dots.group(generic) is not None:
+        if dim is None or self._group(generic) is not None:
             return self._register_tile(generic, positions, lanes)
         if not lanes:
             return [[self._along_lanes(generic, p, dim)] for p in positions]
@@ -144,7 +149,7 @@ class Reducer:
                 out[mine] = self._step(generic, dims, values[mine], lanes)
             return out
 
-        group = self._dots.group(generic)
+        group = self._group(generic)
         inside = None if group is None else group.dim
         spans = {d: (Linear(), generic.sizes[d]) for d in generic.reduction_dims if d != inside}
         if part is not None:
@@ -206,7 +211,7 @@ class Reducer:
     ) -> list[Val]:
         """One update of the accumulators of one position."""
         e, evaluator = self._e, self._evaluator
-        group = self._dots.group(generic)
+        group = self._group(generic)
         if group is not None:
             return [self._dots.step(generic, group, dims, values[0], lanes)]
         arguments = [evaluator.operand(generic, k, dims, lanes) for k in range(len(generic.inputs))]

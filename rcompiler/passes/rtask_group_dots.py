@@ -14,6 +14,7 @@ Four steps of i8, or two of bf16, become the new innermost loop g (see kernelgen
 instruction, or a few that take them out of a word. They must follow each other in the activations;
 the weights are constants and are repacked when constants are folded. A depth that is no multiple is
 padded with zeros on both sides: nothing is read outside of a tensor, and the sums stay as they are.
+For CPUs: the threads of a GPU take the steps one by one, its matrix units take bf16 as it is.
 
 Leaves alone: operands that are not constant, windows that are innermost, other element types.
 """
@@ -34,12 +35,7 @@ from rcompiler.passes.ir.tensor_ir import affine_map, generic, pad_high, reshape
 
 @dataclass(frozen=True)
 class RTaskGroupDots(Pass):
-    """Group reduction steps of 8-bit and bf16 products for dot-product instructions.
-
-    bf16: those of bf16, too; matrix units take them as they are.
-    """
-
-    bf16: bool = True
+    """Group reduction steps of 8-bit and bf16 products for the dot products of CPUs."""
 
     def run(self, module: ir.Operation) -> None:
         packed: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
@@ -49,7 +45,7 @@ class RTaskGroupDots(Pass):
             for inner in list(view.operation.regions[0].blocks[0].operations):
                 if inner.operation.name == "linalg.generic":
                     product = _product(Generic(inner.operation))
-                    if product is not None and (self.bf16 or product.element != "bf16"):
+                    if product is not None:
                         _rewrite(product, packed)
 
 

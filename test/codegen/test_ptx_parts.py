@@ -3,6 +3,7 @@
 import re
 import stat
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from rcompiler.codegen import cubin  # noqa: E402
 from rcompiler.codegen.cubin import assemble_parts  # noqa: E402
 from rcompiler.codegen.ptx import check  # noqa: E402
 from rcompiler.codegen.ptx_parts import PtxPart, PtxParts, combined, joined  # noqa: E402
+from rcompiler.codegen.toolkit import needed_toolkit  # noqa: E402
 from rcompiler.errors import AssemblyError, CompilerError  # noqa: E402
 
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n"
@@ -147,23 +149,21 @@ def test_the_kernel_has_the_registers_of_what_it_calls():
 @needs_ptxas
 @pytest.mark.parametrize("lacks", ["nvlink", "a ptxas that knows"])
 def test_without_a_linker_all_is_assembled_together(monkeypatch, lacks: str):
-    if lacks == "nvlink":
-        monkeypatch.setattr(cubin, "find_tool", lambda name: None)
-    else:
-        monkeypatch.setattr(cubin, "assembler_version", lambda: "12.9.86")
-    made = assemble_parts("sm_80", parts(), "start")
+    kit = needed_toolkit("sm_80")
+    kit = replace(kit, nvlink=None) if lacks == "nvlink" else replace(kit, version="12.9.86")
+    made = assemble_parts("sm_80", parts(), "start", kit)
     assert symbols(made.code) == {b"start"}  # and the others as parts of it
     assert {report.name for report in made.functions} == {"one", "two", "start"}
 
 
 @needs_ptxas
-def test_a_linker_that_fails(monkeypatch, tmp_path):
+def test_a_linker_that_fails(tmp_path):
     broken = tmp_path / "nvlink"
     broken.write_text("#!/bin/sh\necho nvlink fatal: no luck >&2\nexit 3\n")
     broken.chmod(broken.stat().st_mode | stat.S_IXUSR)
-    monkeypatch.setattr(cubin, "needed_tool", lambda name: broken)
+    kit = replace(needed_toolkit("sm_80"), nvlink=broken)
     with pytest.raises(AssemblyError, match="nvlink for sm_80 ended with status 3.*no luck"):
-        assemble_parts("sm_80", parts(), "start")
+        assemble_parts("sm_80", parts(), "start", kit)
 
 
 @needs_ptxas

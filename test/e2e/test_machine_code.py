@@ -1,5 +1,6 @@
 """Machine code of GPUs ahead of time: in the artifact, in the report, and whether blocks fit."""
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -9,6 +10,7 @@ from onnx import helper
 
 import rcompiler
 from rcompiler import gpu_image
+from rcompiler.codegen import toolkit
 from rcompiler.codegen.cuda_tools import find_tool
 from rcompiler.device.occupancy import BlockNeeds
 from rcompiler.device.target import find_device
@@ -47,14 +49,46 @@ def test_the_artifact_carries_machine_code(proto, tmp_path):
 def test_machine_code_is_left_out(proto, monkeypatch):
     emulated = rcompiler.compile_onnx(proto, target="cuda:emulated")
     unwanted = rcompiler.compile_onnx(proto, target="cuda:h200", machine_code=False)
-    monkeypatch.setattr(gpu_image, "find_tool", lambda name: None)
+    monkeypatch.setattr(toolkit, "tools", lambda name: [])
     absent = rcompiler.compile_onnx(proto, target="cuda:h200")
     for model in (emulated, unwanted, absent):
         assert model.artifact.image.cubin == b"" and model.artifact.image.ptx
         assert "ptxas" not in model.artifact.provenance
         assert model.report().registers is None
+    assert emulated.report().note == unwanted.report().note == ""
+    assert "note: PTX only, as ptxas is not installed: the driver" in str(absent.report())
     with pytest.raises(CompilerError, match="machine_code=1: give True or False"):
         rcompiler.compile_onnx(proto, target="cuda:h200", machine_code=1)
+
+
+@needs_ptxas
+def test_an_architecture_that_ptxas_does_not_know_gets_ptx(proto, monkeypatch):
+    known = toolkit.Toolkit.assembles
+    monkeypatch.setattr(  # of CUDA 12 and before it knows sm_70, of CUDA 13 it does not
+        toolkit.Toolkit, "assembles", lambda kit, chip: chip != "sm_70" and known(kit, chip)
+    )
+    model = rcompiler.compile_onnx(proto, target="cuda:v100")
+    assert b".target sm_70" in model.artifact.image.ptx and not model.artifact.image.cubin
+    assert re.search(r"note: PTX only, as ptxas 1[\d., ]* does not know sm_70", str(model.report()))
+
+
+@needs_ptxas
+def test_an_architecture_that_nobody_knows_is_said_not_to_be_known():
+    assert toolkit.toolkit_for("sm_12") is None
+    assert toolkit.toolkit_for("sm_90a") is not None
+
+
+@pytest.mark.parametrize("target", ["cuda:k80", "cuda:sm_37"])
+def test_an_architecture_without_acquire_is_refused(proto, target):
+    message = "no code can be made for sm_37: .* sm_70 and later have; .* sm_70, sm_80, sm_90a"
+    with pytest.raises(DeviceError, match=message):
+        rcompiler.compile_onnx(proto, target=target)
+
+
+@pytest.mark.parametrize("target", ["cuda:h200", "cuda:emulated", "rocm:gfx942"])
+def test_kernels_of_gpus_are_not_tuned_on_this_machine(proto, target):
+    with pytest.raises(CompilerError, match=f"tune='kernels' runs .* target '{target}' is a GPU"):
+        rcompiler.compile_onnx(proto, target=target, tune="kernels")
 
 
 @needs_ptxas

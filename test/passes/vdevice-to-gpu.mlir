@@ -560,3 +560,38 @@
     order = array<i64: 0, 1>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]],
     register_tile = array<i64: 4, 32>, registers = 4 : i64, source = "test", sym_name = "k_odd", tasks = 1 : i64,
     tile = array<i64: 32, 32>, vector_dim = 1 : i64, writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+#left = affine_map<(d0, d1, d2, d3) -> (d0, d2, d3)>
+#right = affine_map<(d0, d1, d2, d3) -> (d2, d1, d3)>
+#out = affine_map<(d0, d1, d2, d3) -> (d0, d1)>
+
+// Four bytes lie as one instruction of a CPU multiplies them together. Threads multiply them one by one: no
+// instruction of a CPU gets into the code.
+// CHECK-LABEL: func.func private @k_bytes(
+// CHECK-NOT:   llvm.call_intrinsic
+// CHECK:       llvm.load {{.*}} -> i8
+// CHECK-NOT:   vector<
+// CHECK:       arith.extsi {{.*}} : i8 to i32
+// CHECK:       arith.muli {{.*}} : i32
+// CHECK-NOT:   llvm.call_intrinsic
+// CHECK:       gpu.func @veu
+"rtask.kernel"() ({
+^bb0(%x: tensor<6x8x4xi8>, %w: tensor<8x16x4xi8>):
+  %zero = arith.constant 0 : i32
+  %e = tensor.empty() : tensor<6x16xi32>
+  %f = linalg.fill ins(%zero : i32) outs(%e : tensor<6x16xi32>) -> tensor<6x16xi32>
+  %y = linalg.generic {indexing_maps = [#left, #right, #out], iterator_types = ["parallel", "parallel", "reduction", "reduction"]} ins(%x, %w : tensor<6x8x4xi8>, tensor<8x16x4xi8>) outs(%f : tensor<6x16xi32>) {
+  ^bb0(%a: i8, %b: i8, %acc: i32):
+    %u = arith.extsi %a : i8 to i32
+    %v = arith.extsi %b : i8 to i32
+    %m = arith.muli %u, %v : i32
+    %s = arith.addi %acc, %m : i32
+    linalg.yield %s : i32
+  } -> tensor<6x16xi32>
+  "rtask.yield"(%y) : (tensor<6x16xi32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1, 1>, kind = "contraction", lanes = 32 : i64, on_chip_bytes = 96 : i64,
+    order = array<i64: 0, 1>, reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 16>, registers = 1 : i64,
+    source = "test", sym_name = "k_bytes", tasks = 1 : i64, tile = array<i64: 6, 16>, vector_dim = 1 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.dot_group import dot_group
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.running_sums import ops_below, reduces
 from rcompiler.kernelgen.simt.operand import Operand
@@ -156,7 +155,7 @@ def is_product(root: Generic) -> bool:
     if root.outputs != 1 or len(long) < 2 or steps < LEAST_STEPS:  # which costs least to find out
         return False
     factors = factors_of(root)
-    if factors is None or dot_group(root) is not None:
+    if factors is None:
         return False
     if element_of(root.inits[0]) not in ("f16", "bf16", "f32", "f64"):
         return False

@@ -12,6 +12,7 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.dot_group import DotGroup
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.reduction import LANE_CHAINS, Reducer
 from rcompiler.kernelgen.region import Generic, element_of, identity_of
@@ -56,6 +57,10 @@ class WarpReducer(Reducer):
     def __init__(self, evaluator: Evaluator, emitter: SimtEmitter) -> None:
         super().__init__(evaluator)
         self._simt = emitter
+
+    def _group(self, generic: Generic) -> DotGroup | None:
+        """None: groups are for the vectors of CPUs. A thread takes their steps one by one."""
+        return None
 
     def _compute(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
