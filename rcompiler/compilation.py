@@ -15,7 +15,7 @@ from torch_mlir import ir
 
 from rcompiler import dialects, kernel_code
 from rcompiler.codegen import emit, veu
-from rcompiler.codegen.cpu import ObjectCache, Objects, Target
+from rcompiler.codegen.cpu import LLVM_LEVELS, ObjectCache, Objects, Target
 from rcompiler.codegen.link import link
 from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.collector import COLLECTOR
@@ -69,9 +69,6 @@ from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import arena, require
 from rcompiler.stage_texts import StageTexts
 from rcompiler.steps import Progress, Steps
-
-# LLVM's name of each feature level; None is the host itself, with all that it has beyond the level.
-_LEVELS = {"x86-64": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"}
 
 
 class Compilation:
@@ -310,7 +307,7 @@ class Compilation:
     def _target(self) -> Target:
         if self._options.target == "cpu":
             return Target.named("host")
-        return Target.named(_LEVELS[self._base.level_name])
+        return Target.named(LLVM_LEVELS[self._base.level_name])
 
     def _run(self, module: ir.Module, pipeline: str) -> None:
         """Run passes of a stage; its result is verified when its text is kept."""

@@ -151,7 +151,7 @@ def compile_policies(
     )
     variants = [replace(options, **by._asdict()) for by in schedulers]
     base = target_device(options.target)
-    chosen = device or given_device(target, base, None)
+    chosen = device if base.kind != "cpu" and device else given_device(target, base, device)
     artifacts = Compilation(options, base, None).from_onnx(model, None, None, chosen, variants)
     return dict(zip(schedulers, map(model_of, artifacts), strict=True))
 

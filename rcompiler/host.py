@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rcompiler.codegen.microbench import measure_host
 from rcompiler.codegen.ptx import check_chip
-from rcompiler.device.cpu import LEVELS
+from rcompiler.device.cpu import LEVELS, narrowed
 from rcompiler.device.gpu import GPU_KINDS
 from rcompiler.device.model import Device
 from rcompiler.device.record import builtin_device, builtin_names, load_device
@@ -49,8 +49,9 @@ def given_device(
     """The device whose figures are chosen by the caller, $RC_DEVICE or the target; None: by nobody.
 
     device: a record, its path, or the name of one that comes with the compiler. base:
-    `target_device(target)`. Raises DeviceError for a record that cannot be read, or that needs
-    what the target does not have.
+    `target_device(target)`. Of a record of a CPU with more features than the target has, what does
+    not depend on them decides: see `device.cpu.narrowed`. Raises DeviceError for a record that
+    cannot be read, or is none of a CPU.
     """
     if device is None:
         if not is_host(target):
@@ -72,13 +73,8 @@ def given_device(
         )
     if found.kind != "cpu":
         raise DeviceError(f"{where}a {found.kind} device; target {target!r} is a CPU")
-    missing = sorted((found.features | LEVELS.get(found.level_name, frozenset())) - base.features)
-    if missing:
-        raise DeviceError(
-            f"{where}the record is for a CPU with {', '.join(missing)}, which target {target!r} "
-            "does not have; measure this machine with rc-tune --device, or choose another target"
-        )
-    return found
+    needed = found.features | LEVELS.get(found.level_name, frozenset())
+    return found if needed <= base.features else narrowed(found, base)
 
 
 def measured_device(base: Device, cache: Path | None) -> Device:

@@ -1,4 +1,5 @@
-"""Options of a compilation, and every environment variable that the compiler reads."""
+"""Options of a compilation, and every environment variable that the compiler reads but
+$RC_HOST_LEVEL, which says what this machine counts as (`device.host_flags`)."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ import os
 import tempfile
 import warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from torch_mlir import ir
 from rcompiler.codegen.emit import Emission, Job, toolchain
 from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.device.cgroups import usable_cpus
+from rcompiler.device.host_flags import LEVEL_FLAGS, capped_level
 from rcompiler.errors import DeviceError
 
 # LLVM's feature name -> the kernel's flag name in /proc/cpuinfo, where they differ.
@@ -53,10 +54,9 @@ _CPUINFO = {
         ).split()
     },
 }
-_V2 = "cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3".split()
-_V3 = [*_V2, *"abm avx avx2 bmi1 bmi2 f16c fma movbe xsave".split()]
-_V4 = [*_V3, *"avx512f avx512bw avx512cd avx512dq avx512vl".split()]
-_LEVELS = {"x86-64": ["sse", "sse2"], "x86-64-v3": _V3, "x86-64-v4": _V4}
+# LLVM's name of each feature level of devices
+LLVM_LEVELS = {"x86-64": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"}
+_LEVELS = {name: LEVEL_FLAGS[level] for level, name in LLVM_LEVELS.items()}
 
 
 class CacheWarning(UserWarning):
@@ -81,11 +81,13 @@ class Target:
 
     @staticmethod
     def named(name: str) -> "Target":
-        """The target called `name`; "host" is the machine this runs on.
+        """The target called `name`; "host" is the machine this runs on, up to $RC_HOST_LEVEL.
 
         Raises:
             DeviceError: no target has this name.
         """
+        if name == "host" and (level := capped_level()) is not None:
+            return replace(Target.named(LLVM_LEVELS[level]), name=name)
         if name == "host":
             features = dict(llvm.get_host_cpu_features())
             on = sorted(_CPUINFO[f] for f, there in features.items() if there and f in _CPUINFO)

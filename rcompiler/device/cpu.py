@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rcompiler.device.cgroups import parse_cpus, usable_cpus
+from rcompiler.device.host_flags import CPUINFO, host_flags
 from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
 from rcompiler.errors import DeviceError
 
@@ -99,7 +100,7 @@ def detect_cpu(
     level: str | None = None,
     eus: int | None = None,
     *,
-    cpuinfo: Path = Path("/proc/cpuinfo"),
+    cpuinfo: Path = CPUINFO,
     cache_root: Path = Path("/sys/devices/system/cpu/cpu0/cache"),
 ) -> Device:
     """The host: its features, the CPUs that this process may use and its caches.
@@ -129,21 +130,15 @@ def detect_cpu(
     return device
 
 
-def host_features(cpuinfo: Path = Path("/proc/cpuinfo")) -> frozenset[str]:
-    """Instruction-set features of the first processor listed, in LLVM's spelling."""
-    try:
-        lines = cpuinfo.read_text(errors="replace").splitlines()
-    except OSError:
-        return frozenset()
-    for line in lines:
-        key, _, value = line.partition(":")
-        if key.strip() == "flags":
-            names = {_KERNEL_NAMES.get(flag, flag) for flag in value.split()}
-            return frozenset(names & (V4 | EXTRA))
-    return frozenset()
+def host_features(cpuinfo: Path = CPUINFO) -> frozenset[str]:
+    """Instruction-set features of the first processor listed, in LLVM's spelling, up to
+    $RC_HOST_LEVEL. Raises DeviceError for one that is no level.
+    """
+    names = {_KERNEL_NAMES.get(flag, flag) for flag in host_flags(cpuinfo)}
+    return frozenset(names & (V4 | EXTRA))
 
 
-def host_name(cpuinfo: Path = Path("/proc/cpuinfo")) -> str:
+def host_name(cpuinfo: Path = CPUINFO) -> str:
     """Maker, family, model, stepping and name of the first processor listed; "unknown CPU"."""
     try:
         lines = cpuinfo.read_text(errors="replace").partition("\n\n")[0].splitlines()
@@ -176,6 +171,25 @@ def host_caches(root: Path = Path("/sys/devices/system/cpu/cpu0/cache")) -> dict
         if name in DEFAULT_CACHES and min(capacity, line, ways, sharers) > 0:
             caches[name] = Cache(capacity, ways, line, sharers)
     return caches
+
+
+def narrowed(record: Device, target: Device) -> Device:
+    """The CPU of a record, programmed with the features that it shares with `target` only.
+
+    Its cores, clock, caches and costs are those of the record; vector registers are those of the
+    target's level. Peaks that were measured with other instructions are left out, for estimates.
+    """
+    own, fewer = record.compute, target.compute
+    compute = replace(
+        own, vector_bytes=fewer.vector_bytes, registers=fewer.registers, peaks=(), matrix=()
+    )
+    return replace(
+        record,
+        name=f"{record.name} as {target.level_name}",
+        compute=compute,
+        level_name=target.level_name,
+        features=LEVELS[target.level_name] | (record.features & target.features),
+    )
 
 
 def with_figures(

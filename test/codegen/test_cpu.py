@@ -3,13 +3,15 @@
 import subprocess
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from rcompiler.codegen.cpu import CacheWarning, ObjectCache, Target, compile_object, compile_objects
 from rcompiler.codegen.relocatable import parse
-from rcompiler.errors import CompilerError, DeviceError
+from rcompiler.errors import ArtifactError, CompilerError, DeviceError
+from rcompiler.runtime.cpuinfo import require_flags
 
 SOURCE = """module {{ llvm.func @{name}(%o: !llvm.ptr, %f: i64, %n: i64, %s: i64) {{
   %p = llvm.load %o : !llvm.ptr -> !llvm.ptr
@@ -45,6 +47,18 @@ def test_vector_levels_differ_and_name_what_they_need():
 def test_what_the_host_target_needs_this_machine_has():
     flags = next(li for li in Path("/proc/cpuinfo").read_text().splitlines() if "flags" in li)
     assert set(Target.named("host").required) <= set(flags.split())
+
+
+def test_a_capped_host_is_a_level(monkeypatch):
+    flags = next(li for li in Path("/proc/cpuinfo").read_text().splitlines() if "flags" in li)
+    if not {"avx2", "fma"} <= set(flags.split()):
+        pytest.skip("this machine has no more than the cap")
+    monkeypatch.setenv("RC_HOST_LEVEL", "v3")
+    level, host = Target.named("x86-64-v3"), Target.named("host")
+    assert replace(level, name="host") == host
+    monkeypatch.setenv("RC_HOST_LEVEL", "x86-64")
+    with pytest.raises(ArtifactError, match="lacks .*avx2"):
+        require_flags("host", host.required)
 
 
 def test_unknown_target():

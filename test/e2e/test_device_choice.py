@@ -6,16 +6,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from levels import LOWER
 
 import rcompiler
 from rcompiler import host
-from rcompiler.device.cpu import cpu_device, detect_cpu
+from rcompiler.device.cpu import LEVELS, cpu_device, detect_cpu
+from rcompiler.device.host_flags import host_flags
 from rcompiler.device.measure import VERSION
 from rcompiler.device.model import Measurement
 from rcompiler.device.record import builtin_device, from_json, save_device
 from rcompiler.device.store import fingerprint, record_path
 from rcompiler.errors import DeviceError
 from rcompiler.tools import models
+from rcompiler.tools._reference import reference
 
 PROTO = models.build("two_branch", rows=64, width=32)
 X = np.ones((64, 32), np.float32)
@@ -127,17 +130,37 @@ def test_every_feature_level_is_measured_for_itself(measuring, tmp_path):
         ({"device": "nowhere.json"}, "nowhere.json: cannot read"),
         ({"device": ""}, "give a device record"),
         ({"device": 7}, "give a device record"),
-        ({"device": cpu_device("v4"), "target": "cpu:x86-64"}, "avx512f.*'cpu:x86-64'.*rc-tune"),
-        (
-            {"device": replace(cpu_device("v4"), features=frozenset()), "target": "cpu:x86-64"},
-            "avx512f",
-        ),
         ({"device": replace(cpu_device("v3"), kind="cuda")}, "a cuda device"),
     ],
 )
 def test_records_that_do_not_fit(options, message):
     with pytest.raises(DeviceError, match=message):
         compiled(cache=False, **options)
+
+
+@pytest.mark.parametrize("target", ["cpu", *LOWER])
+@pytest.mark.parametrize("name", ["epyc-9555", "zen5-2"])
+def test_a_record_decides_on_every_cpu(name, target):
+    """Those that come with the compiler are of CPUs with AVX-512; code is for what is here."""
+    record, base = builtin_device(name), host.target_device(target)
+    model = compiled(cache=False, target=target, device=name)
+    chosen = from_json(model.artifact.provenance["device"])
+    assert chosen.memory == record.memory and chosen.costs == record.costs
+    assert chosen.compute.ghz == record.compute.ghz
+    assert chosen.features <= base.features | LEVELS[base.level_name]
+    assert chosen.lanes(4) == base.lanes(4) and chosen.level_name == base.level_name
+    assert set(model.artifact.cpu_flags) <= host_flags()
+    expected = reference(PROTO, {"input": X})[1][0]
+    np.testing.assert_allclose(model(X)[0], expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_record_of_a_cpu_with_more_features_keeps_what_does_not_need_them():
+    record = builtin_device("zen5-2")
+    found = host.given_device("cpu", cpu_device("v3"), record)
+    assert (found.name, found.level_name) == ("zen5-2 as v3", "v3")
+    assert found.dots == frozenset() and found.compute.peaks == ()
+    vnni = LEVELS["v3"] | {"avxvnni"}
+    assert host.given_device("cpu", cpu_device("v3", features=vnni), record).dots == {"i8"}
 
 
 def test_a_wrong_environment_is_named(monkeypatch):

@@ -17,8 +17,9 @@ from rcompiler.errors import ArtifactError, InvalidModel, ScheduleError
 from rcompiler.frontend import import_onnx
 from rcompiler.tools import models, rc_compile, rc_opt
 
-ROWS, WIDTH = 64, 48  # wider than what rtask-merge-siblings merges
+ROWS, WIDTH = 96, 64  # more than what is merged, or stays on chip from one to the other
 RIGHT, LEFT = "right_MatMul", "left_MatMul"
+TARGET, RECORD = "cpu:x86-64", "zen5-2"  # what decides the text: the same on every machine
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +30,9 @@ def cache(tmp_path_factory):
 @pytest.fixture(scope="module")
 def model(cache):
     proto = models.build("two_branch", rows=ROWS, width=WIDTH)
-    return rcompiler.compile_onnx(proto, eus=2, cache=cache)
+    model = rcompiler.compile_onnx(proto, target=TARGET, device=RECORD, eus=2, cache=cache)
+    assert set(edit.runs(model.stage("vdevice"))) == {RIGHT, LEFT}
+    return model
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +44,7 @@ def x():
 def compile_text(model, cache):
     def compile_text(text, constants=None):
         constants = model.constants() if constants is None else constants
-        return rcompiler.compile_schedule(text, constants, cache=cache)
+        return rcompiler.compile_schedule(text, constants, target=TARGET, cache=cache)
 
     return compile_text
 
@@ -85,7 +88,7 @@ def test_the_tool_stores_the_weights_beside_the_schedule(tmp_path, monkeypatch, 
     model.save("a.rcx")
     assert rc_compile.main(["a.rcx", "--emit=vdevice", "-o", "s.mlir"]) == 0
     assert set(np.load("s.npz").files) == set(model.constants())
-    assert rc_compile.main(["s.mlir", "-o", "b.rcx"]) == 0
+    assert rc_compile.main(["s.mlir", f"--target={TARGET}", "-o", "b.rcx"]) == 0
     assert rcompiler.load("b.rcx").artifact.certificate == model.artifact.certificate
 
 
@@ -277,7 +280,9 @@ def test_a_child_that_prints_a_lot_does_not_hang(model, tmp_path, monkeypatch):
     signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(120)
     try:
-        made = rcompiler.compile_schedule(model.stage("vdevice"), model.constants(), cache=False)
+        made = rcompiler.compile_schedule(
+            model.stage("vdevice"), model.constants(), target=TARGET, cache=False
+        )
     finally:
         signal.alarm(0)
     assert made.artifact.certificate == model.artifact.certificate

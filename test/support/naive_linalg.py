@@ -114,6 +114,10 @@ def _lower(text: str) -> str:
 def _compile(text: str, level: int):
     import llvmlite.binding as llvm
 
+    from rcompiler.codegen.cpu import Target
+
+    host = Target.named("host")
+
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     for library in ("libm.so.6", "libgcc_s.so.1"):
@@ -121,8 +125,8 @@ def _compile(text: str, level: int):
     module = llvm.parse_assembly(text)
     module.verify()
     machine = llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        cpu=host.cpu,
+        features=host.features,
         opt=1,
         jit=True,  # at 0, half conversions become calls that nothing provides
     )

@@ -14,6 +14,7 @@ from rcompiler.device.cpu import (
     host_name,
 )
 from rcompiler.device.gpu import GPUS, gpu_device
+from rcompiler.device.host_flags import host_flags
 from rcompiler.device.measure import VERSION, figures
 from rcompiler.device.model import ComputeUnit, Measurement, MemoryLevel
 from rcompiler.device.record import (
@@ -29,6 +30,8 @@ from rcompiler.device.target import find_device, is_host
 from rcompiler.errors import DeviceError
 
 ZEN = "fpu sse sse2 avx avx2 bmi1 bmi2 f16c fma abm movbe"
+ALL = ZEN + " cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3 xsave"
+ALL += " avx512f avx512bw avx512cd avx512dq avx512vl avx512_vnni"
 FULL = ZEN + " avx512f avx512dq avx512cd avx512bw avx512vl avx512_vnni avx512_bf16"
 
 
@@ -82,6 +85,29 @@ def test_levels_can_be_forced_down_but_not_up(tmp_path):
 def test_a_forced_level_is_no_more_than_its_features(tmp_path):
     """Code is generated for the level alone."""
     assert detect_cpu("v4", **host(tmp_path, FULL)).features == LEVELS["v4"]
+
+
+@pytest.mark.parametrize(
+    ("cap", "level"), [("v4", "v4"), ("v3", "v3"), ("x86-64", "x86-64"), ("", "v4")]
+)
+def test_the_host_counts_as_no_more_than_its_cap(tmp_path, monkeypatch, cap, level):
+    files = host(tmp_path, ALL)
+    monkeypatch.setenv("RC_HOST_LEVEL", cap)
+    assert detect_cpu(**files).level_name == level
+    assert ("avx512_vnni" in host_flags(files["cpuinfo"])) == (not cap)
+    assert detect_cpu(**files).features == LEVELS[level] | (set() if cap else {"avx512vnni"})
+
+
+def test_a_cap_above_the_host_changes_nothing(tmp_path, monkeypatch):
+    files = host(tmp_path, ZEN + " avx_vnni")
+    monkeypatch.setenv("RC_HOST_LEVEL", "v4")
+    assert detect_cpu(**files).features == LEVELS["v3"] | {"avxvnni"}
+
+
+def test_a_cap_that_is_no_level_is_named(monkeypatch):
+    monkeypatch.setenv("RC_HOST_LEVEL", "avx2")
+    with pytest.raises(DeviceError, match="RC_HOST_LEVEL is 'avx2': give one of v4, v3, x86-64"):
+        detect_cpu()
 
 
 def test_unreadable_hosts_get_the_defaults(tmp_path):

@@ -1,0 +1,59 @@
+"""What the processor of this machine can do, and how much of it counts.
+
+$RC_HOST_LEVEL caps the host: with `RC_HOST_LEVEL=v3` a machine that has more is taken for one of
+exactly x86-64-v3 by all that asks for the host: devices, code for it, micro-benchmarks, and loading
+of artifacts. So a machine with AVX-512 builds and tests what one without it would; a machine that
+has less than the level is not changed.
+
+Source: feature levels from the x86-64 psABI §3.1.1, as /proc/cpuinfo spells them.
+"""
+
+import os
+from pathlib import Path
+
+from rcompiler.errors import DeviceError
+
+CPUINFO = Path("/proc/cpuinfo")
+_V1 = frozenset({"sse", "sse2"})
+_V2 = _V1 | frozenset("cx16 lahf_lm popcnt pni sse4_1 sse4_2 ssse3".split())
+_V3 = _V2 | frozenset("abm avx avx2 bmi1 bmi2 f16c fma movbe xsave".split())
+_V4 = _V3 | frozenset("avx512f avx512bw avx512cd avx512dq avx512vl".split())
+# the highest first
+LEVEL_FLAGS = {"v4": _V4, "v3": _V3, "x86-64": _V1}
+
+
+def host_cap() -> str | None:
+    """The level that $RC_HOST_LEVEL names; None where it is not set. Raises DeviceError."""
+    level = os.environ.get("RC_HOST_LEVEL") or None
+    if level is not None and level not in LEVEL_FLAGS:
+        raise DeviceError(
+            f"$RC_HOST_LEVEL is {level!r}: give one of {', '.join(LEVEL_FLAGS)}, or unset it"
+        )
+    return level
+
+
+def capped_level(cpuinfo: Path = CPUINFO) -> str | None:
+    """The level that the host is cut down to; None where it counts as it is. Raises DeviceError."""
+    level = host_cap()
+    return level if level is not None and LEVEL_FLAGS[level] <= _listed(cpuinfo) else None
+
+
+def host_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
+    """The `flags` of the first processor listed, up to the cap; empty when they cannot be read.
+
+    Raises DeviceError for a cap that is no level.
+    """
+    level = capped_level(cpuinfo)
+    return _listed(cpuinfo) if level is None else LEVEL_FLAGS[level]
+
+
+def _listed(cpuinfo: Path) -> frozenset[str]:
+    try:
+        lines = cpuinfo.read_text(errors="replace").splitlines()
+    except OSError:
+        return frozenset()
+    for line in lines:
+        key, _, value = line.partition(":")
+        if key.strip() == "flags":
+            return frozenset(value.split())
+    return frozenset()
