@@ -44,7 +44,7 @@ from rcompiler.kernelgen.region import Generic, element_of, shape_of, yielded
 from rcompiler.options import Precision
 from rcompiler.passes import Pass
 from rcompiler.passes.forming.stitching import OperatorTree
-from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.operators import bodies, with_own_scalars
 from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.ir.tensor_ir import defining
 from rcompiler.passes.roller_tile import Body, body_of
@@ -67,7 +67,7 @@ class RTaskStitch(Pass):
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
         for body in bodies(module):
-            _Stitcher(body, device, self.precision).run()
+            _Stitcher(with_own_scalars(body), device, self.precision).run()
 
 
 @dataclass(frozen=True)

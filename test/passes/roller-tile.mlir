@@ -197,3 +197,38 @@ func.func @transform(%m: tensor<4x8x16xf32>) -> tensor<15x16xf32> {
   }) {kind = "transform", rtask.root = "because", sym_name = "out"} : () -> tensor<15x16xf32>
   return %r : tensor<15x16xf32>
 }
+
+// -----
+// MLIR's canonicalize moves scalars out of rOperators: they go back, and tell operators apart that are else equal.
+// CHECK:       "rtask.kernel"()
+// CHECK:       arith.constant 3.000000e+00 : f32
+// CHECK:       sym_name = "[[THRICE:k_[0-9a-f]+]]"
+// CHECK:       arith.constant 2.000000e+00 : f32
+// CHECK:       sym_name = "[[TWICE:k_[0-9a-f]+]]"
+// CHECK-LABEL: func.func @scalars_outside
+// CHECK-NEXT:  "rtask.operator"
+// CHECK:       }) {kernels = [@[[TWICE]]
+// CHECK:       }) {kernels = [@[[THRICE]]
+func.func @scalars_outside(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %two = arith.constant 2.0 : f32
+  %three = arith.constant 3.0 : f32
+  %a = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %m = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %o: f32):
+      %t = arith.mulf %l, %two : f32
+      linalg.yield %t : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%m) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "twice"} : () -> tensor<64xf32>
+  %b = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<64xf32>
+    %m = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<64xf32>) outs(%e : tensor<64xf32>) {
+    ^bb0(%l: f32, %o: f32):
+      %t = arith.mulf %l, %three : f32
+      linalg.yield %t : f32
+    } -> tensor<64xf32>
+    "rtask.yield"(%m) : (tensor<64xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "thrice"} : () -> tensor<64xf32>
+  return %a, %b : tensor<64xf32>, tensor<64xf32>
+}
