@@ -1,0 +1,9 @@
+"""A fuzzer of the compiler: random valid ONNX graphs, judged beside two references and f64.
+
+    python test/fuzz --seconds=180 --new-seeds            # random seeds, which it prints
+    python test/fuzz --cases=1000 --targets=cuda          # seeds 0 .. 999, on emulated GPUs
+    python test/fuzz --seed=4711                          # one case again, in this process
+
+A case is made of its seed alone. `ops/` says how each operator may be used, one small generator per
+operator; `maker` composes them to graphs; `judge` says what became of one; `reduce` makes it small.
+"""

@@ -1,0 +1,99 @@
+"""Which operators there are, by the frontend itself, and the generator of each."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING
+
+import onnx
+
+from rcompiler.frontend import control, dtypes, interpret, registry  # noqa: F401
+
+if TYPE_CHECKING:
+    from .maker import Maker
+
+Key = tuple[str, str]  # operator and domain
+NEWEST = onnx.defs.onnx_opset_version()
+PREVIEW = {"ai.onnx.preview.training": 1, "ai.onnx.preview": 1, "ai.onnx.ml": 5}
+
+
+@dataclass(frozen=True)
+class Generator:
+    """How to add one node (or a few) of an operator to a graph.
+
+    write: adds them, or raises `maker.Reject`. opsets: the versions of the domain whose form of the
+    operator it writes.
+    """
+
+    write: Callable[[Maker, str], None]
+    domain: str
+    opsets: range
+
+
+_TABLE: dict[Key, Generator] = {}
+
+
+def generator(
+    *ops: str, domain: str = "", opsets: range | None = None
+) -> Callable[[Callable[[Maker, str], None]], Callable[[Maker, str], None]]:
+    """Register ``fn(maker, op)`` for operators. opsets: 21 and later where none are given."""
+
+    def register(fn: Callable[[Maker, str], None]) -> Callable[[Maker, str], None]:
+        for op in ops:
+            if (op, domain) in _TABLE:
+                raise ValueError(f"{op}: two generators")
+            _TABLE[op, domain] = Generator(fn, domain, opsets or range(21, NEWEST + 1))
+        return fn
+
+    return register
+
+
+@cache
+def generators() -> dict[Key, Generator]:
+    """All that the modules in ``ops/`` register."""
+    from . import ops
+
+    for module in sorted(m.name for m in pkgutil.iter_modules(ops.__path__)):
+        importlib.import_module(f"{ops.__name__}.{module}")
+    return dict(sorted(_TABLE.items()))
+
+
+@cache
+def supported() -> frozenset[Key]:
+    """Every operator that the frontend translates: with a lowering or a handler of its own, or by
+    the body that the standard gives it."""
+    own = {*registry.names(), *((op, "") for op in control._TABLE)}
+    bodies = {
+        (schema.name, schema.domain)
+        for schema in onnx.defs.get_all_schemas()
+        if schema.has_function or schema.has_context_dependent_function
+    }
+    return frozenset(own | bodies)
+
+
+def schema_of(op: str, domain: str, opset: int) -> onnx.defs.OpSchema:
+    """The operator's schema in a version of its domain."""
+    return onnx.defs.get_schema(op, PREVIEW.get(domain, opset), domain)
+
+
+@cache
+def types_of(op: str, domain: str, opset: int, parameter: str) -> tuple[str, ...]:
+    """Element types that the standard allows for a type parameter, strings and complex left out."""
+    for constraint in schema_of(op, domain, opset).type_constraints:
+        if constraint.type_param_str == parameter:
+            names = [t[7:-1] for t in constraint.allowed_type_strs if t.startswith("tensor(")]
+            found = [_NAMES.get(name, name) for name in names]
+            return tuple(name for name in found if dtypes.is_supported(name))
+    raise ValueError(f"{op} has no type parameter {parameter}")
+
+
+_NAMES = {
+    "float": "float32", "double": "float64", "float8e4m3fn": "float8_e4m3fn",
+    "float8e4m3fnuz": "float8_e4m3fnuz", "float8e5m2": "float8_e5m2",
+    "float8e5m2fnuz": "float8_e5m2fnuz", "float8e8m0": "float8_e8m0fnu",
+    "float4e2m1": "float4_e2m1fn",
+}  # fmt: skip

@@ -1,0 +1,212 @@
+"""Operators that onnx.reference lacks, or knows in part only, by the letter of the standard."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, NodeProto, helper
+
+Attributes = Mapping[str, Any]
+Definition = Callable[..., Sequence[Any]]
+TABLE: dict[str, Definition] = {}
+
+
+def define(*ops: str) -> Callable[[Definition], Definition]:
+    """Register ``fn(attributes, *inputs)``, which returns the results."""
+
+    def register(fn: Definition) -> Definition:
+        TABLE.update(dict.fromkeys(ops, fn))
+        return fn
+
+    return register
+
+
+def find(node: NodeProto) -> Definition | None:
+    return TABLE.get(node.op_type) if not node.domain else None
+
+
+def attributes_of(node: NodeProto) -> dict[str, Any]:
+    found = {}
+    for item in node.attribute:
+        value = item.g if item.HasField("g") else helper.get_attribute_value(item)
+        found[item.name] = value.decode() if isinstance(value, bytes) else value
+    return found
+
+
+def _axes(rank: int) -> tuple[int, ...]:
+    return tuple(range(2, rank))
+
+
+def _channels(v: np.ndarray, rank: int) -> np.ndarray:
+    return v.reshape(-1, *[1] * (rank - 2))
+
+
+@define("GlobalLpPool")
+def _global_lp(a: Attributes, x: np.ndarray) -> Sequence[Any]:
+    p = a.get("p", 2)
+    return [(abs(x) ** p).sum(axis=_axes(x.ndim), keepdims=True) ** (1 / p)]
+
+
+@define("Upsample")
+def _upsample(a: Attributes, x: np.ndarray, scales: np.ndarray) -> Sequence[Any]:
+    """Of mode nearest."""
+    for axis, scale in enumerate(scales):
+        places = np.arange(int(x.shape[axis] * scale)) // scale
+        x = np.take(x, places.astype(np.int64), axis=axis)
+    return [x]
+
+
+@define("GlobalMaxPool")
+def _global_max(a: Attributes, x: np.ndarray) -> Sequence[Any]:
+    return [x.max(axis=_axes(x.ndim), keepdims=True)]
+
+
+@define("LpNormalization")
+def _lp_normalization(a: Attributes, x: np.ndarray) -> Sequence[Any]:
+    p, axis = a.get("p", 2), a.get("axis", -1)
+    norm = (abs(x) ** p).sum(axis=axis, keepdims=True) ** (1 / p)
+    return [np.divide(x, norm, out=np.zeros_like(x), where=norm != 0)]
+
+
+@define("Erf")
+def _erf(a: Attributes, x: np.ndarray) -> Sequence[Any]:
+    """In f64: the reference rounds to f32."""
+    return [np.array([math.erf(v) for v in x.reshape(-1)]).reshape(x.shape)]
+
+
+@define("LRN")
+def _lrn(a: Attributes, x: np.ndarray) -> Sequence[Any]:
+    size, squares = a["size"], np.zeros_like(x)
+    for c in range(x.shape[1]):
+        low, high = max(0, c - (size - 1) // 2), min(x.shape[1], c + math.ceil((size - 1) / 2) + 1)
+        squares[:, c] = (x[:, low:high] ** 2).sum(axis=1)
+    base = a.get("bias", 1.0) + a.get("alpha", 1e-4) / size * squares
+    return [x / base ** a.get("beta", 0.75)]
+
+
+@define("GroupNormalization")
+def _group(a: Attributes, x: np.ndarray, scale: np.ndarray, bias: np.ndarray) -> Sequence[Any]:
+    parts = x.reshape(x.shape[0], a["num_groups"], -1)
+    mean, variance = parts.mean(axis=2, keepdims=True), parts.var(axis=2, keepdims=True)
+    y = ((parts - mean) / np.sqrt(variance + a.get("epsilon", 1e-5))).reshape(x.shape)
+    return [y * _channels(scale, x.ndim) + _channels(bias, x.ndim)]
+
+
+@define("MeanVarianceNormalization")
+def _mean_variance(a: Attributes, x: np.ndarray) -> Sequence[Any]:
+    axes = tuple(a.get("axes", (0, 2, 3)))
+    deviation = np.sqrt(x.var(axis=axes, keepdims=True))
+    return [(x - x.mean(axis=axes, keepdims=True)) / (deviation + 1e-9)]
+
+
+@define("GatherElements")
+def _gather_elements(a: Attributes, x: np.ndarray, at: np.ndarray) -> Sequence[Any]:
+    axis = a.get("axis", 0) % x.ndim
+    rest = tuple(slice(None) if i == axis else slice(n) for i, n in enumerate(at.shape))
+    return [np.take_along_axis(x[rest], np.where(at < 0, at + x.shape[axis], at), axis)]
+
+
+@define("Scatter")
+def _scatter(a: Attributes, x: np.ndarray, at: np.ndarray, new: np.ndarray) -> Sequence[Any]:
+    axis, out = a.get("axis", 0) % x.ndim, x.copy()
+    for where in np.ndindex(*at.shape):
+        place = list(where)
+        place[axis] = at[where]
+        out[tuple(place)] = new[where]
+    return [out]
+
+
+@define("MaxRoiPool")
+def _max_roi(a: Attributes, x: np.ndarray, rois: np.ndarray) -> Sequence[Any]:
+    (height, width), scale = a["pooled_shape"], a.get("spatial_scale", 1.0)
+    out = np.zeros((rois.shape[0], x.shape[1], height, width))
+    for r, (batch, *corners) in enumerate(rois):
+        x1, y1, x2, y2 = (int(np.floor(c * scale + 0.5)) for c in corners)
+        step = max(y2 - y1 + 1, 1) / height, max(x2 - x1 + 1, 1) / width
+        for i, j in np.ndindex(height, width):
+            rows = _bin(i, step[0], y1, x.shape[2])
+            columns = _bin(j, step[1], x1, x.shape[3])
+            part = x[int(batch), :, rows, columns]
+            out[r, :, i, j] = part.max(axis=(1, 2)) if part.size else 0
+    return [out]
+
+
+def _bin(i: int, step: float, start: int, size: int) -> slice:
+    low, high = math.floor(i * step) + start, math.ceil((i + 1) * step) + start
+    return slice(min(max(low, 0), size), min(max(high, 0), size))
+
+
+@define("ConvTranspose")
+def _conv_transpose(
+    a: Attributes, x: np.ndarray, w: np.ndarray, bias: np.ndarray | None = None
+) -> Sequence[Any]:
+    rank, groups = x.ndim - 2, a.get("group", 1)
+    strides, dilations = a.get("strides", [1] * rank), a.get("dilations", [1] * rank)
+    extra, kernel = a.get("output_padding", [0] * rank), w.shape[2:]
+    full = [(d - 1) * s + (k - 1) * g + 1 for d, s, k, g in
+            zip(x.shape[2:], strides, kernel, dilations, strict=True)]  # fmt: skip
+    pads, auto = list(a.get("pads", [0] * 2 * rank)), a.get("auto_pad", "NOTSET")
+    if auto.startswith("SAME"):
+        cut = [f + e - d * s for f, e, d, s in
+               zip(full, extra, x.shape[2:], strides, strict=True)]  # fmt: skip
+        small, large = [c // 2 for c in cut], [c - c // 2 for c in cut]
+        pads = small + large if auto == "SAME_UPPER" else large + small
+    wide = [f + e + max(0, -pads[i]) + max(0, -pads[rank + i])
+            for i, (f, e) in enumerate(zip(full, extra, strict=True))]  # fmt: skip
+    each, out = w.shape[1], np.zeros((x.shape[0], groups * w.shape[1], *wide))
+    parts = x.reshape(x.shape[0], groups, -1, *x.shape[2:])
+    weights = w.reshape(groups, -1, *w.shape[1:])
+    for tap in itertools.product(*(range(k) for k in kernel)):
+        product = np.einsum("ngc...,gco->ngo...", parts, weights[(..., *tap)])
+        where = tuple(
+            slice(t * g + max(0, -p), t * g + max(0, -p) + (d - 1) * s + 1, s)
+            for t, g, p, d, s in zip(
+                tap, dilations, pads[:rank], x.shape[2:], strides, strict=True
+            )
+        )
+        out[(slice(None), slice(None), *where)] += product.reshape(
+            x.shape[0], groups * each, *x.shape[2:]
+        )
+    kept = tuple(
+        slice(max(p, 0), n - max(q, 0))
+        for p, q, n in zip(pads[:rank], pads[rank:], wide, strict=True)
+    )
+    out = out[(slice(None), slice(None), *kept)]
+    return [out if bias is None else out + _channels(bias, x.ndim)]
+
+
+Body = Callable[[GraphProto, Mapping[str, Any]], list[Any]]
+
+
+def scan(attributes: Attributes, inputs: Sequence[np.ndarray], run: Body) -> list[Any]:
+    """Scan over any axes. run: evaluates the body for values of its inputs."""
+    body, count = attributes["body"], attributes["num_scan_inputs"]
+    states, xs = list(inputs[: len(inputs) - count]), inputs[len(inputs) - count :]
+    outs = len(body.output) - len(states)
+    axes = attributes.get("scan_input_axes", [0] * count)
+    backward = attributes.get("scan_input_directions", [0] * count)
+    shown: list[list[Any]] = [[] for _ in range(outs)]
+    steps = xs[0].shape[axes[0]]
+    for step in range(steps):
+        items = [np.take(x, steps - 1 - step if b else step, axis=axis)
+                 for x, axis, b in zip(xs, axes, backward, strict=True)]  # fmt: skip
+        names = [v.name for v in body.input]
+        results = run(body, dict(zip(names, [*states, *items], strict=True)))
+        states = results[: len(states)]
+        for column, item in zip(shown, results[len(states) :], strict=True):
+            column.append(item)
+    order = attributes.get("scan_output_directions", [0] * outs)
+    places = attributes.get("scan_output_axes", [0] * outs)
+    return states + [
+        np.stack(column[::-1] if b else column, axis=axis)
+        for column, axis, b in zip(shown, places, order, strict=True)
+    ]
+
+
+@define("Optional", "OptionalGetElement")
+def _optional(a: Attributes, x: Any) -> Sequence[Any]:
+    return [x]

@@ -1,0 +1,334 @@
+"""What a graph means, in f64: by onnx.reference, node by node, with rounding errors drawn at random.
+
+Floats are f64 throughout, whatever their type; integers, booleans and 8-bit floats are what they
+are. A run with `Noise` moves operands and results of everything that rounds by as much as rounding
+in the value's own type may (Parker's Monte Carlo arithmetic): what differs between such runs cannot
+be told from rounding, however ill conditioned, and a result that jumps is not decided at all.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from rcompiler.frontend import dtypes
+from rcompiler.frontend.load import node_reads as reads
+from rcompiler.frontend.randomness import DRAWS
+
+from . import catalog, definitions, recurrences  # noqa: F401
+
+# 2^-p of the significand's p bits.
+EPSILON = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
+_TINY = {"float64": 2.0**-1000, "float32": 2.0**-120, "float16": 2.0**-22, "bfloat16": 2.0**-120}
+# Results are operands, or exact: nothing rounds.
+EXACT = frozenset(
+    "Abs And ArgMax ArgMin ArrayFeatureExtractor Binarizer BitCast BitShift BitwiseAnd BitwiseNot "
+    "BitwiseOr BitwiseXor Cast CastLike Ceil CenterCropPad Clip Compress Concat "
+    "ConcatFromSequence Constant ConstantOfShape DepthToSpace Dropout Equal Expand EyeLike Flatten "
+    "Floor Gather GatherElements GatherND GlobalMaxPool Greater GreaterOrEqual Hardmax Identity "
+    "IsInf IsNaN LabelEncoder Less LessOrEqual Max MaxPool MaxRoiPool MaxUnpool Min Neg NonZero "
+    "Not OneHot Optional OptionalGetElement OptionalHasElement Or Pad ReduceMax ReduceMin Relu "
+    "Reshape ReverseSequence Round Scatter SequenceAt SequenceConstruct SequenceEmpty "
+    "SequenceErase SequenceInsert SequenceLength Shape Sign Size Slice SpaceToDepth Split "
+    "SplitToSequence Squeeze TensorScatter Tile TopK Transpose Trilu Unique Unsqueeze Where Xor "
+    "ThresholdedRelu".split()
+)
+_PRODUCTS = frozenset(
+    "MatMul Gemm Conv ConvTranspose Einsum LSTM GRU RNN Attention DFT STFT".split()
+)
+# Their errors are as large as those of their largest results: what they add up is larger, or they
+# compute with tables of sines, positions and weights.
+_ABSOLUTE = frozenset(
+    "AffineGrid BlackmanWindow DFT DeformConv GridSample HammingWindow HannWindow LogSoftmax "
+    "MelWeightMatrix Resize RoiAlign STFT".split()
+)
+# Attributes that hold an element type.
+_TYPES = {"to", "dtype", "output_dtype", "output_datatype", "stash_type", "precision",
+          "softmax_precision"}  # fmt: skip
+_FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
+_BITS = {"BitCast"}  # their results are made of the bits of their operands
+
+
+class Unjudged(Exception):
+    """The reference cannot evaluate a node, or not every time alike."""
+
+
+@dataclass(frozen=True)
+class Noise:
+    """Rounding errors to draw. products: the relative error of factors of f32 in matrix units;
+    convolutions: how many times more a convolution rounds, for its algorithm."""
+
+    seed: int
+    products: float = EPSILON["float32"]
+    convolutions: float = 1.0
+
+
+def evaluate(
+    model: ModelProto, feeds: Mapping[str, np.ndarray], noise: Noise | None = None
+) -> dict[str, Any]:
+    """All values of the graph by name. Raises Unjudged."""
+    kinds = value_types(model)
+    arrays = {name: wide(array) for name, array in feeds.items()}
+    arrays |= {t.name: wide(onnx.numpy_helper.to_array(t)) for t in model.graph.initializer}
+    opsets = {o.domain: o.version for o in model.opset_import}
+    rounding = _Rounding(noise, kinds, model) if noise is not None else None
+    for node in model.graph.node:
+        moved = arrays if rounding is None else rounding.operands(node, arrays)
+        results = apply(node, moved, opsets, kinds)
+        for name, array in zip(node.output, results, strict=False):
+            if name:
+                arrays[name] = array if rounding is None else rounding.result(node, name, array)
+    return arrays
+
+
+def value_types(model: ModelProto) -> dict[str, str]:
+    """Element types by name, of all values that the model declares."""
+    graph = model.graph
+    infos = (*graph.input, *graph.output, *graph.value_info)
+    found = {v.name: dtypes.from_onnx(v.type.tensor_type.elem_type) for v in infos}
+    return found | {t.name: dtypes.from_onnx(t.data_type) for t in graph.initializer}
+
+
+def drawn(model: ModelProto) -> set[str]:
+    """Names of values that random numbers reach."""
+    found: set[str] = set()
+    for node in model.graph.node:
+        tainted = found.intersection(reads(node)) and node.op_type not in ("Shape", "Size")
+        if node.op_type in DRAWS or tainted:
+            found.update(node.output)
+    return found
+
+
+def wide(array: Any) -> Any:
+    """Floats as f64; small ones and all else as they are."""
+    if isinstance(array, list):
+        return [wide(item) for item in array]
+    if isinstance(array, np.ndarray | np.generic):
+        array = np.asarray(array)
+        return array.astype(np.float64) if dtypes.is_float(array.dtype.name) else array
+    return array
+
+
+def apply(
+    node: NodeProto,
+    arrays: Mapping[str, Any],
+    opsets: Mapping[str, int],
+    kinds: Mapping[str, str] | None = None,
+) -> list[Any]:
+    """The results of one node, floats in f64. kinds: the types of operands that are read by bits.
+
+    Raises Unjudged.
+    """
+    needed = {name: arrays[name] for name in reads(node) if name in arrays}
+    if node.op_type in _BITS:
+        types = kinds or {}
+        needed = {
+            n: a.astype(dtypes.numpy_dtype(types.get(n, a.dtype.name))) for n, a in needed.items()
+        }
+    else:
+        node = promoted(node)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            results = iter(_run(node, needed, opsets))
+    except Exception as error:  # the reference's implementations raise whatever they trip over
+        raise Unjudged(f"{node.op_type} cannot be evaluated: {error}") from error
+    return [wide(next(results)) if name else None for name in node.output]
+
+
+def _run(node: NodeProto, needed: Mapping[str, Any], opsets: Mapping[str, int]) -> Sequence[Any]:
+    """The results that are wanted, in order."""
+    operands = [needed[name] if name else None for name in node.input]
+    attributes = definitions.attributes_of(node)
+    own = definitions.find(node)
+    if own is not None:
+        every = own(attributes, *operands)
+        return [made for made, name in zip(every, node.output, strict=False) if name]
+    if node.op_type == "Scan":
+
+        def body(graph: GraphProto, bound: Mapping[str, Any]) -> list[Any]:
+            return ReferenceEvaluator(_model(graph, opsets)).run(None, dict(bound))
+
+        return definitions.scan(attributes, operands, body)
+    if node.op_type == "Multinomial":  # only its shape and type can be judged
+        size = (operands[0].shape[0], attributes.get("sample_size", 1))
+        return [np.zeros(size, dtypes.numpy_dtype(dtypes.from_onnx(attributes.get("dtype", 6))))]
+    return _runner(node, needed, opsets).run(None, dict(needed))
+
+
+def _runner(
+    node: NodeProto, needed: Iterable[str], opsets: Mapping[str, int]
+) -> ReferenceEvaluator:
+    graph = helper.make_graph(
+        [node],
+        "node",
+        [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in needed],
+        [
+            helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None)
+            for name in node.output
+            if name
+        ],
+    )
+    return ReferenceEvaluator(_model(graph, opsets))
+
+
+def _model(graph: GraphProto, opsets: Mapping[str, int]) -> ModelProto:
+    imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
+    return helper.make_model(graph, opset_imports=imports)
+
+
+def promoted(node: NodeProto) -> NodeProto:
+    """The same node on f64, with its subgraphs."""
+    out = NodeProto()
+    out.CopyFrom(node)
+    for attribute in out.attribute:
+        if attribute.name in _TYPES and attribute.i in _FLOATS:
+            attribute.i = TensorProto.DOUBLE
+        if attribute.type == AttributeProto.TENSOR and attribute.t.data_type in _FLOATS:
+            array = wide(onnx.numpy_helper.to_array(attribute.t))
+            attribute.t.CopyFrom(onnx.numpy_helper.from_array(array, attribute.t.name))
+        if attribute.type == AttributeProto.GRAPH:
+            _promote_graph(attribute.g)
+    return out
+
+
+def _promote_graph(graph: GraphProto) -> None:
+    nodes = [promoted(node) for node in graph.node]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    for tensor in graph.initializer:
+        if tensor.data_type in _FLOATS:
+            array = wide(onnx.numpy_helper.to_array(tensor))
+            tensor.CopyFrom(onnx.numpy_helper.from_array(array, tensor.name))
+
+
+def result_types(
+    node: NodeProto, operands: Mapping[str, Any], opsets: Mapping[str, int]
+) -> dict[str, str]:
+    """Element types of a node's results, by ONNX's inference; of a float that it does not know,
+    that of the first float operand. operands: `maker.Value`s by name."""
+    inferred = dict(_inside(node)) or _inferred(node, operands, opsets)
+    for value in operands.values():
+        if dtypes.is_float(value.dtype):
+            for name in node.output:
+                inferred.setdefault(name, value.dtype)
+            break
+    return inferred
+
+
+def _inside(node: NodeProto) -> Iterator[tuple[str, str]]:
+    """Of control flow: what its subgraph declares."""
+    first = {"If": ("then_branch", 0), "Loop": ("body", 1), "Scan": ("body", 0)}
+    if node.op_type not in first:
+        return
+    which, skip = first[node.op_type]
+    body = next(a.g for a in node.attribute if a.name == which)
+    for name, info in zip(node.output, body.output[skip:], strict=True):
+        yield name, dtypes.from_onnx(info.type.tensor_type.elem_type)
+
+
+def _inferred(
+    node: NodeProto, operands: Mapping[str, Any], opsets: Mapping[str, int]
+) -> dict[str, str]:
+    types = {
+        name: helper.make_tensor_type_proto(dtypes.to_onnx(v.dtype), v.shape)
+        for name, v in operands.items()
+        if v.dtype in dtypes._TO_ONNX
+    }
+    schema = catalog.schema_of(node.op_type, node.domain, opsets[""])
+    imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
+    try:
+        found = onnx.shape_inference.infer_node_outputs(
+            schema, node, types, opset_imports=imports, ir_version=10
+        )
+    except Exception:  # C++ inference raises several kinds
+        return {}
+    return {
+        name: dtypes.from_onnx(kind.tensor_type.elem_type)
+        for name, kind in found.items()
+        if kind.HasField("tensor_type") and kind.tensor_type.elem_type
+    }
+
+
+class _Rounding:
+    """Draws the rounding errors of one run."""
+
+    def __init__(self, noise: Noise, kinds: Mapping[str, str], model: ModelProto) -> None:
+        self._noise, self._kinds = noise, kinds
+        self._random = np.random.default_rng(noise.seed)
+        self._opsets = {o.domain: o.version for o in model.opset_import}
+        self._sizes = {}
+        for info in (*model.graph.input, *model.graph.output, *model.graph.value_info):
+            dims = [max(d.dim_value, 1) for d in info.type.tensor_type.shape.dim]
+            self._sizes[info.name] = int(np.prod(dims, dtype=np.int64))
+        self._sizes |= {t.name: int(np.prod(t.dims)) for t in model.graph.initializer}
+
+    def operands(self, node: NodeProto, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+        if node.op_type in EXACT:
+            return arrays
+        unit = self._unit(node)
+        return {
+            **arrays,
+            **{n: self._moved(n, arrays[n], unit) for n in reads(node) if n in arrays},
+        }
+
+    def result(self, node: NodeProto, name: str, array: Any) -> Any:
+        if node.op_type in EXACT and node.op_type not in ("Cast", "CastLike"):
+            return array
+        unit = self._unit(node)
+        moved = self._moved(name, array, unit)
+        if node.op_type in _ABSOLUTE and isinstance(array, np.ndarray) and array.dtype == np.float64:
+            largest = abs(array).max(initial=1.0)
+            moved = moved + unit * largest * self._random.uniform(-1, 1, array.shape)
+        return moved
+
+    def _unit(self, node: NodeProto) -> float:
+        """The relative error of an operand: that of the coarsest type in it, as often as a sum over
+        its largest operand may round."""
+        names = [n for n in (*reads(node), *node.output) if n in self._kinds]
+        units = [_unit_of(self._kinds[n]) for n in names]
+        kinds = {self._kinds[n] for n in names}
+        if _has_single(node, self._opsets) or kinds & {"int8", "uint8"}:
+            units.append(_unit_of("float32"))
+        unit = max(units, default=0.0)
+        if node.op_type in _PRODUCTS and "float32" in kinds:
+            unit = max(unit, 3 * self._noise.products)
+        if node.op_type in ("Conv", "ConvTranspose"):
+            unit *= self._noise.convolutions
+        longest = max((self._sizes.get(n, 1) for n in node.input), default=1)
+        whole = any(self._sizes.get(n, 1) != longest for n in node.output if n)
+        return unit * float(np.sqrt(longest)) if whole else unit
+
+    def _moved(self, name: str, array: Any, unit: float) -> Any:
+        if not isinstance(array, np.ndarray) or array.dtype != np.float64:
+            return array
+        kind = self._kinds.get(name, "float32")
+        error = self._random.uniform(-1, 1, array.shape)
+        return array * (1 + unit * error) + (array != 0) * error * _TINY.get(kind, 0.0)
+
+
+def _has_single(node: NodeProto, opsets: Mapping[str, int]) -> bool:
+    """Whether numbers of f32 go into every result: an attribute, or a constant of its body."""
+    if node.op_type in _ABSOLUTE:
+        return True
+    schema = catalog.schema_of(node.op_type, node.domain, opsets[""])
+    numbers = any(a.type == onnx.defs.OpSchema.AttrType.FLOAT for a in schema.attributes.values())
+    return numbers or "stash_type" in schema.attributes or schema.has_function
+
+
+def _unit_of(kind: str) -> float:
+    """Elementary functions of f32 and f64 are some units in the last place off, those of 16-bit
+    floats are computed in f32."""
+    factor = 1.0 if kind in ("float16", "bfloat16") else 3.0
+    return EPSILON.get(kind, 0.0) * factor
+
+
+__all__ = ["DRAWS", "EPSILON", "Noise", "Unjudged", "apply", "drawn", "evaluate", "reads",
+           "result_types", "value_types", "wide"]  # fmt: skip

@@ -1,0 +1,203 @@
+"""What became of a case.
+
+A result is wrong where it is further from the f64 evaluation than rounding in the model's types
+moves that one, and both other implementations, where they can run the model, are not: where they
+disagree with each other as well, the standard does not say what is right ("disputed").
+"""
+
+from __future__ import annotations
+
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import rcompiler
+from rcompiler.errors import CompilerError, UnsupportedOp
+from rcompiler.frontend import dtypes
+
+from . import evaluate, references
+from .evaluate import EPSILON, Noise, Unjudged
+from .graphs import Case
+
+# Good ends, and ends that say nothing of the compiler; every other is a finding.
+GOOD = ("ok", "undecided", "disputed", "no graph", "reference crash")
+RUNS = 5  # with rounding errors
+SAFETY = 6.0
+_MATRIX_UNITS = {"tf32": 2.0**-11, "f16": 2.0**-11, "bf16": 2.0**-8}
+_WINOGRAD = {"winograd2": 8.0, "winograd4": 64.0}
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """status: ok, wrong, internal (an error that is none of ours), untyped (one of ours that names
+    a defect), refused (a valid graph), skipped (an optional pass was left out), crash, hang, or one
+    of GOOD. What tells two findings apart is in `key`."""
+
+    status: str
+    reason: str = ""
+    key: str = ""
+
+    @property
+    def good(self) -> bool:
+        return self.status in GOOD
+
+
+Compile = Callable[..., Any]
+
+
+def judge(
+    case: Case, report: Report = lambda stage: None, compile: Compile = rcompiler.compile_onnx
+) -> Outcome:
+    """Compile, run and compare. report: told which part begins, for who sees only the crash."""
+    report("compile")
+    try:
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            model = compile(case.model, **case.options)
+            report("run")
+            results = model(**case.feeds) if case.feeds else model()
+    except UnsupportedOp as error:
+        gap = error.gap
+        return Outcome("refused", str(error), f"{gap.op}: {gap.reason}" if gap else str(error)[:80])
+    except CompilerError as error:
+        status = "untyped" if "defect" in str(error) else "refused"
+        return Outcome(status, f"{type(error).__name__}: {error}", _key(error))
+    except MemoryError as error:
+        return Outcome("internal", f"MemoryError: {error}", "MemoryError")
+    except Exception as error:  # whatever a defect of the compiler raises
+        return Outcome("internal", "".join(traceback.format_exception(error)[-6:]), _key(error))
+    left_out = [str(w.message) for w in caught if _names_a_pass(w)]
+    if left_out:
+        return Outcome("skipped", left_out[0], left_out[0][:60])
+    report("judge")
+    names = [v.name for v in case.model.graph.output]
+    return compared(case, dict(zip(names, map(np.asarray, results), strict=True)), report)
+
+
+def _key(error: BaseException) -> str:
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if "rcompiler" in f.filename]
+    where = f" at {Path(frames[-1].filename).name}:{frames[-1].name}" if frames else ""
+    return f"{type(error).__name__}{where}"
+
+
+def _names_a_pass(warning: warnings.WarningMessage) -> bool:
+    return "rcompiler" in warning.category.__module__
+
+
+def noise_of(options: Mapping[str, Any], seed: int) -> Noise:
+    """Rounding errors of run ``seed``, for how the options compute products."""
+    unit = _MATRIX_UNITS.get(options.get("precision", "f32"), EPSILON["float32"])
+    return Noise(seed, unit, _WINOGRAD.get(options.get("roots", "auto"), 64.0))
+
+
+def compared(case: Case, ours: Mapping[str, np.ndarray], report: Report) -> Outcome:
+    """The judgement of results by name."""
+    try:
+        right = evaluate.evaluate(case.model, case.feeds)
+        others = [
+            evaluate.evaluate(case.model, case.feeds, noise_of(case.options, seed))
+            for seed in range(RUNS)
+        ]
+    except Unjudged as error:
+        return Outcome("undecided", str(error))
+    kinds, drawn = evaluate.value_types(case.model), evaluate.drawn(case.model)
+    wrong = {}
+    for name, result in ours.items():
+        moved = [other[name] for other in others]
+        if why := _difference(result, right[name], moved, kinds[name], name in drawn):
+            wrong[name] = why
+    if not wrong:
+        return Outcome("ok")
+    report("onnxruntime")
+    ort = references.by_onnxruntime(case.model, case.feeds)
+    report("judge")
+    name, why = next(iter(wrong.items()))
+    if ort is None:
+        return Outcome("wrong", f"{name}: {why}; onnxruntime cannot run it", _maker(case, name))
+    apart = [
+        n for n in wrong
+        if _difference(ort[n], right[n], [o[n] for o in others], kinds[n], n in drawn)
+    ]  # fmt: skip
+    if len(apart) == len(wrong):
+        typed = references.by_onnx(case.model, case.feeds)
+        agree = typed is not None and all(_same(ours[n], typed[n]) for n in wrong)
+        nearer = all(_distance(ours[n], right[n]) <= 2 * _distance(ort[n], right[n]) for n in wrong)
+        if nearer or agree:
+            return Outcome("disputed", f"{name}: {why}; onnxruntime is as far", _maker(case, name))
+    name = next((n for n in wrong if n not in apart), name)
+    return Outcome("wrong", f"{name}: {wrong[name]}", _maker(case, name))
+
+
+def _maker(case: Case, name: str) -> str:
+    return next((n.op_type for n in case.model.graph.node if name in n.output), "input")
+
+
+def _difference(
+    ours: np.ndarray, right: Any, moved: list[Any], kind: str, drawn: bool
+) -> str | None:
+    """What is wrong with a result; None if nothing is."""
+    want = np.asarray(right)
+    if ours.shape != want.shape:
+        return f"shape {list(ours.shape)}, expected {list(want.shape)}"
+    if ours.dtype.name != kind:
+        return f"type {ours.dtype.name}, expected {kind}"
+    if drawn or not ours.size:
+        return None
+    if any(np.shape(m) != want.shape for m in moved):
+        return None  # a matter of rounding
+    if not dtypes.is_float(kind):
+        decided = np.logical_and.reduce([_equal(np.asarray(m), want) for m in moved])
+        return _first(ours, want, decided & ~_equal(ours, want))
+    got = ours.astype(np.float64)
+    spread = np.max([abs(np.asarray(m) - want) for m in moved], axis=0)
+    limit = SAFETY * spread + 2 * EPSILON[kind] * abs(want) + _smallest(kind)
+    with np.errstate(invalid="ignore"):
+        bad = ~(abs(got - want) <= limit) & ~_equal(got, want)
+    return _first(ours, want, bad, limit)
+
+
+def _smallest(kind: str) -> float:
+    """Below it numbers may be flushed to zero."""
+    return {"float16": 2.0**-24, "float64": 2.0**-1021}.get(kind, 2.0**-125)
+
+
+def _equal(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    if a.dtype.kind == "V" or a.dtype.name in dtypes.SMALL_FLOATS or a.dtype.kind in "fV":
+        a, b = a.astype(np.float64), b.astype(np.float64)
+        return (a == b) | (np.isnan(a) & np.isnan(b))
+    return a == b
+
+
+def _first(
+    ours: np.ndarray, want: np.ndarray, bad: np.ndarray, limit: np.ndarray | None = None
+) -> str | None:
+    if not bad.any():
+        return None
+    where = tuple(int(i) for i in np.argwhere(bad)[0])
+    allowed = "" if limit is None else f", allowed {limit[where]:.3g}"
+    return (
+        f"{int(bad.sum())} of {bad.size} elements, at {list(where)} {ours[where]} instead of "
+        f"{want[where]}{allowed}"
+    )
+
+
+def _distance(a: np.ndarray, right: np.ndarray) -> float:
+    if a.shape != right.shape:
+        return float("inf")
+    with np.errstate(invalid="ignore", over="ignore"):
+        error = abs(a.astype(np.float64) - right.astype(np.float64))
+    return float(np.nan_to_num(error, nan=np.inf).max(initial=0.0))
+
+
+def _same(a: np.ndarray, b: np.ndarray) -> bool:
+    if a.shape != b.shape:
+        return False
+    unit = EPSILON.get(a.dtype.name, 0.0)
+    return bool(np.allclose(a.astype(np.float64), b.astype(np.float64), 64 * unit, 64 * unit,
+                            equal_nan=True))  # fmt: skip

@@ -1,0 +1,1 @@
+"""How each operator may be used: one small generator per operator, one file per family."""

@@ -1,0 +1,162 @@
+"""Reading and writing at computed positions; order."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fuzz.catalog import generator
+from fuzz.maker import FLOATS, INTS, NUMBERS, Maker, Value
+from fuzz.ops.movement import EVERY, anything
+
+
+def positions(g: Maker, shape: tuple[int, ...], size: int, kinds: tuple[str, ...] = ()) -> Value:
+    """Positions in an axis of ``size``; negative ones count from its end."""
+    low = -size if g.chance(0.4) else 0
+    return g.value(kinds or ("int64", "int32"), shape=shape, low=low, high=size - 1)
+
+
+def distinct(g: Maker, shape: tuple[int, ...], size: int, axis: int) -> Value:
+    """Positions that differ along an axis: no two writes meet."""
+    rest = [d for i, d in enumerate(shape) if i != axis]
+    rows = [g.numbers.permutation(size)[: shape[axis]] for _ in range(int(np.prod(rest)))]
+    array = np.moveaxis(np.array(rows).reshape(*rest, shape[axis]), -1, axis)
+    return g.fixed(array) if g.chance(0.4) else g._input(array, "int64")
+
+
+@generator("Gather")
+def gather(g: Maker, op: str) -> None:
+    x = anything(g, op, rank=(1, 4), empty=False)
+    axis = g.int(-x.rank, x.rank - 1)
+    at = positions(g, g.shape(0, 2), x.shape[axis])
+    g.node(op, [x, at], axis=axis)
+
+
+@generator("GatherElements")
+def gather_elements(g: Maker, op: str) -> None:
+    x = anything(g, op, rank=(1, 3), empty=False)
+    axis = g.int(0, x.rank - 1)
+    shape = [g.int(1, d) for d in x.shape]
+    shape[axis] = g.int(1, 6)
+    at = positions(g, tuple(shape), x.shape[axis])
+    g.node(op, [x, at], axis=axis - x.rank if g.chance(0.3) else axis)
+
+
+def _coordinates(g: Maker, extents: tuple[int, ...], lead: tuple[int, ...]) -> np.ndarray:
+    return np.stack([g.numbers.integers(0, e, lead) for e in extents], -1)
+
+
+@generator("GatherND")
+def gather_nd(g: Maker, op: str) -> None:
+    x = anything(g, op, rank=(1, 4), empty=False)
+    batch = g.int(0, min(x.rank - 1, 2)) if g.chance(0.4) else 0
+    count = g.int(1, x.rank - batch)
+    lead = (*x.shape[:batch], *g.shape(0, 2, empty=False)) if batch else g.shape(0, 2, empty=False)
+    array = _coordinates(g, x.shape[batch : batch + count], lead)
+    at = g.fixed(array) if g.chance(0.4) else g._input(array, "int64")
+    g.node(op, [x, at], batch_dims=batch or None)
+
+
+_REDUCTIONS = (None, "none", "add", "mul", "max", "min")
+
+
+@generator("ScatterElements")
+def scatter_elements(g: Maker, op: str) -> None:
+    reduction = g.pick(_REDUCTIONS)
+    plain = reduction in (None, "none")
+    types = [t for t in g.types(op) if t in (EVERY if plain else (*FLOATS, *INTS))]
+    x = g.value(types, rank=(1, 3), empty=False)
+    axis = g.int(0, x.rank - 1)
+    shape = tuple(g.int(1, d) for d in x.shape)
+    at = distinct(g, shape, x.shape[axis], axis) if plain else positions(g, shape, x.shape[axis])
+    updates = g.value([x.dtype], shape=shape)
+    g.node(op, [x, at, updates], axis=axis - x.rank if g.chance(0.3) else axis,
+           reduction=reduction)  # fmt: skip
+
+
+@generator("Scatter", opsets=range(9, 11))
+def scatter(g: Maker, op: str) -> None:
+    x = g.value(["float32", "int64"], rank=(1, 3), empty=False)
+    axis = g.int(0, x.rank - 1)
+    shape = tuple(g.int(1, d) for d in x.shape)
+    updates = g.value([x.dtype], shape=shape)
+    g.node(op, [x, distinct(g, shape, x.shape[axis], axis), updates], axis=axis)
+
+
+@generator("ScatterND")
+def scatter_nd(g: Maker, op: str) -> None:
+    reduction = g.pick(_REDUCTIONS)
+    plain = reduction in (None, "none")
+    types = [t for t in g.types(op) if t in (EVERY if plain else (*FLOATS, *INTS))]
+    x = g.value(types, rank=(1, 3), empty=False)
+    count = g.int(1, x.rank)
+    room = int(np.prod(x.shape[:count]))
+    rows = g.int(1, min(room, 6))
+    flat = g.numbers.permutation(room)[:rows] if plain else g.numbers.integers(0, room, rows)
+    array = np.stack(np.unravel_index(flat, x.shape[:count]), -1)
+    at = g.fixed(array) if g.chance(0.4) else g._input(array, "int64")
+    updates = g.value([x.dtype], shape=(rows, *x.shape[count:]))
+    g.node(op, [x, at, updates], reduction=reduction)
+
+
+@generator("TensorScatter", opsets=range(24, 29))
+def tensor_scatter(g: Maker, op: str) -> None:
+    x = anything(g, op, rank=(2, 4), empty=False)
+    axis = g.int(1, x.rank - 1)
+    shape = list(x.shape)
+    shape[axis] = g.int(1, x.shape[axis])
+    update = g.value([x.dtype], shape=shape)
+    mode = g.pick([None, "linear", "circular"])
+    last = x.shape[axis] - (1 if mode == "circular" else shape[axis])
+    at = None
+    if g.chance(0.8):
+        at = g.value(["int64"], shape=(x.shape[0],), low=0, high=last)
+    g.node(op, [x, update, at], axis=axis - x.rank if g.chance(0.5) else axis, mode=mode)
+
+
+@generator("OneHot")
+def one_hot(g: Maker, op: str) -> None:
+    depth = g.int(1, 6)
+    kinds = [t for t in g.types(op, "T1") if t in ("int64", "int32", "float32")]
+    at = g.value([k for k in kinds if k != "float32"], (0, 3), low=-depth, high=depth - 1)
+    values = g.value([t for t in g.types(op, "T3") if t in EVERY], shape=(2,))
+    axis = g.int(-at.rank - 1, at.rank) if g.chance(0.6) else None
+    g.node(op, [at, g.fixed(np.array(depth)), values], axis=axis)
+
+
+@generator("Compress")
+def compress(g: Maker, op: str) -> None:
+    x = anything(g, op, rank=(1, 3), empty=False)
+    axis = g.int(-x.rank, x.rank - 1) if g.chance(0.7) else None
+    size = x.array.size if axis is None else x.shape[axis]
+    kept = g.numbers.random(g.int(1, min(size, 9))) < 0.6
+    g.node(op, [x, g.fixed(kept, "bool")], axis=axis)
+
+
+@generator("NonZero")
+def non_zero(g: Maker, op: str) -> None:
+    kinds = [t for t in g.types(op) if t in EVERY]
+    g.node(op, [g.value(kinds, (1, 3), constant=True)])
+
+
+@generator("Unique")
+def unique(g: Maker, op: str) -> None:
+    dtype = g.dtype([t for t in g.types(op) if t in NUMBERS and t not in ("bfloat16",)])
+    x = g.fixed(g.numbers.integers(0, 4, g.shape(1, 2, empty=False)), dtype)
+    axis = g.int(0, x.rank - 1) if g.chance(0.4) else None
+    g.node(op, [x], g.int(1, 4), axis=axis, sorted=g.pick([None, 0, 1]))
+
+
+@generator("TopK")
+def top_k(g: Maker, op: str) -> None:
+    x = g.value([t for t in g.types(op, "T") if t in NUMBERS], rank=(1, 4), empty=False)
+    axis = g.int(-x.rank, x.rank - 1)
+    k = g.fixed(np.array([g.int(1, x.shape[axis])], np.int64))
+    g.node(op, [x, k], 2, axis=axis, largest=g.pick([None, 0, 1]))
+
+
+@generator("ArrayFeatureExtractor", domain="ai.onnx.ml")
+def feature(g: Maker, op: str) -> None:
+    types = [t for t in g.types(op, "T", "ai.onnx.ml") if t in NUMBERS]
+    x = g.value(types, rank=(2, 3), empty=False)
+    at = g.value(["int64"], shape=(g.int(1, 4),), low=0, high=x.shape[-1] - 1)
+    g.node(op, [x, at], domain="ai.onnx.ml")

@@ -1,0 +1,157 @@
+"""Quantised tensors, and products of them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fuzz.catalog import generator
+from fuzz.maker import Maker, Reject, Value
+from fuzz.ops.products import window
+from rcompiler.frontend import dtypes
+
+BYTES = ("uint8", "int8")
+
+
+def zero_point(g: Maker, dtype: str, shape: tuple[int, ...] = ()) -> Value:
+    """Of a quantised tensor; mostly a constant."""
+    if not dtypes.is_integer(dtype):
+        return g.leaf(dtype, shape, 0, 0, constant=True)  # of floats it has no other value
+    low, high = dtypes.limits(dtype)
+    middle = (low + high + 1) // 2
+    return g.leaf(dtype, shape, max(middle - 9, low), middle + 9, constant=g.chance(0.8))
+
+
+def scale(g: Maker, shape: tuple[int, ...] = (), dtype: str = "float32") -> Value:
+    return g.leaf(dtype, shape, 0.01, 0.2, constant=g.chance(0.8))
+
+
+def bytes_of(g: Maker, dtype: str, shape: tuple[int, ...], constant: bool | None = None) -> Value:
+    """Integers over the whole range of their type."""
+    low, high = dtypes.limits(dtype)
+    return g.leaf(dtype, shape, low, high, constant)
+
+
+def _laid_out(g: Maker, x: Value) -> tuple[tuple[int, ...], dict[str, int]]:
+    """(shape of scales, attributes): per tensor, per axis, or per block."""
+    if not x.rank or g.chance(0.5):
+        return (), {}
+    axis = g.int(0, x.rank - 1)
+    given = axis - x.rank if g.chance(0.3) else axis
+    if g.chance(0.7):
+        return (x.shape[axis],), {"axis": given}
+    block = g.int(1, x.shape[axis])
+    shape = list(x.shape)
+    shape[axis] = -(-shape[axis] // block)
+    if x.rank < 2 or shape[axis] * block != x.shape[axis]:
+        raise Reject
+    return tuple(shape), {"axis": given, "block_size": block}
+
+
+@generator("QuantizeLinear")
+def quantize(g: Maker, op: str) -> None:
+    x = g.value([t for t in g.types(op, "T1") if dtypes.is_float(t)], empty=False)
+    shape, found = _laid_out(g, x)
+    results = g.types(op, "T3" if g.opset >= 23 else "T2")
+    to = g.dtype([t for t in results if g.chance(0.1) or t in BYTES])
+    kind = x.dtype
+    zero: Value | None = None
+    if g.chance(0.8) or to != "uint8":
+        zero = zero_point(g, to, shape)
+    g.node(op, [x, scale(g, shape, kind), zero], **found)
+
+
+@generator("DequantizeLinear")
+def dequantize(g: Maker, op: str) -> None:
+    types = [t for t in g.types(op, "T1") if g.chance(0.5) or t in BYTES]
+    x = g.value(types, empty=False)
+    shape, found = _laid_out(g, x)
+    zero = zero_point(g, x.dtype, shape) if g.chance(0.7) and x.dtype != "int32" else None
+    kind = g.dtype([t for t in g.types(op, "T2") if dtypes.is_float(t)])
+    g.node(op, [x, scale(g, shape, kind), zero], **found)
+
+
+@generator("DynamicQuantizeLinear")
+def dynamic(g: Maker, op: str) -> None:
+    q, step, zero = g.node(op, [g.value(["float32"], empty=False)], 3)
+    if g.chance(0.6):
+        g.node("DequantizeLinear", [q, step, zero])
+
+
+@generator("MatMulInteger")
+def matmul_integer(g: Maker, op: str) -> None:
+    m, k, n = g.int(1, 6), g.pick([1, 3, 4, 8, 17, 32]), g.pick([1, 2, 5, 16])
+    lead = g.shape(0, 2, empty=False)
+    a = bytes_of(g, g.pick(BYTES), (*lead, m, k), g.pick([False, False, None]))
+    b = bytes_of(g, g.pick(BYTES), (k, n), g.pick([True, True, None]))
+    first = zero_point(g, a.dtype) if g.chance(0.6) else None
+    second = zero_point(g, b.dtype, g.pick([(), (n,)])) if g.chance(0.5) else None
+    g.node(op, [a, b, first, second])
+
+
+@generator("QLinearMatMul")
+def qlinear_matmul(g: Maker, op: str) -> None:
+    m, k, n = g.int(1, 6), g.pick([1, 3, 4, 8, 17, 32]), g.pick([1, 2, 5, 16])
+    a = bytes_of(g, g.pick(BYTES), (m, k), False)
+    b = bytes_of(g, g.pick(BYTES), (k, n), g.pick([True, True, None]))
+    per = g.pick([(), (n,)])
+    to = g.pick(BYTES)
+    g.node(op, [a, scale(g), zero_point(g, a.dtype), b, scale(g, per), zero_point(g, b.dtype, per),
+                g.leaf("float32", (), 0.5, 3), zero_point(g, to)])  # fmt: skip
+
+
+def _images(g: Maker) -> tuple[Value, Value, dict[str, object]]:
+    extents, kernel, found = window(g, g.pick([1, 2, 2]), 4)
+    groups, each, out = g.pick([1, 1, 2]), g.pick([1, 3, 4]), g.pick([1, 2, 8])
+    x = bytes_of(g, g.pick(BYTES), (g.int(1, 2), groups * each, *extents), False)
+    w = bytes_of(g, g.pick(BYTES), (groups * out, each, *kernel), g.pick([True, True, None]))
+    return x, w, {"group": groups, **found}
+
+
+@generator("ConvInteger")
+def conv_integer(g: Maker, op: str) -> None:
+    x, w, found = _images(g)
+    first = zero_point(g, x.dtype) if g.chance(0.6) else None
+    second = zero_point(g, w.dtype) if first is not None and g.chance(0.5) else None
+    g.node(op, [x, w, first, second], **found)
+
+
+@generator("QLinearConv")
+def qlinear_conv(g: Maker, op: str) -> None:
+    x, w, found = _images(g)
+    per = g.pick([(), (w.shape[0],)])
+    zero = zero_point(g, w.dtype, per)
+    bias = g.leaf("int32", (w.shape[0],), -500, 500, True) if g.chance(0.5) else None
+    g.node(op, [x, scale(g), zero_point(g, x.dtype), w, scale(g, per), zero,
+                g.leaf("float32", (), 0.5, 3), zero_point(g, g.pick(BYTES)), bias],
+           **found)  # fmt: skip
+
+
+def between(g: Maker, x: Value) -> Value:
+    """``x`` quantised and dequantised, as exporters write it."""
+    dtype = g.pick(BYTES)
+    step, zero = scale(g), g.fixed(np.array(128 if dtype == "uint8" else 0), dtype)
+    (q,) = g.node("QuantizeLinear", [x, step, zero])
+    return g.node("DequantizeLinear", [q, step, zero])[0]
+
+
+def weights(g: Maker, shape: tuple[int, ...], axis: int) -> Value:
+    """Constant int8 weights, dequantised; of one scale or of one per column."""
+    q = bytes_of(g, "int8", shape, True)
+    per = (shape[axis],) if g.chance(0.6) else ()
+    zero = g.fixed(np.zeros(per, np.int8), "int8") if g.chance(0.7) else None
+    step = g.leaf("float32", per, 0.01, 0.1, True)
+    return g.node("DequantizeLinear", [q, step, zero], axis=axis if per else None)[0]
+
+
+def dequantised_product(g: Maker) -> None:
+    """A product or convolution between QuantizeLinear and DequantizeLinear."""
+    if g.chance(0.5):
+        x = g.value(["float32"], rank=2, empty=False)
+        made = g.node("MatMul", [between(g, x), weights(g, (x.shape[1], g.pick([1, 4, 16])), 1)])
+    else:
+        extents, kernel, found = window(g, 2, 4)
+        x = g.value(["float32"], shape=(1, g.pick([1, 3, 4]), *extents))
+        w = weights(g, (g.pick([1, 4, 8]), x.shape[1], *kernel), 0)
+        made = g.node("Conv", [between(g, x), w], **found)
+    if g.chance(0.7):
+        between(g, made[0])
