@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
+import itertools
 import multiprocessing
 import os
 import signal
@@ -15,6 +16,7 @@ from dataclasses import dataclass, field
 from multiprocessing import connection
 from typing import Any
 
+LATE = "no result in time"  # the reason of a crash that is a hang
 Report = Callable[[str], None]
 
 
@@ -85,7 +87,7 @@ class _Worker:
             return self._outcome(Verdict("crash", self._cause()))
         if time.monotonic() > self.deadline:
             self.close()
-            return self._outcome(Verdict("crash", "no result in time"))
+            return self._outcome(Verdict("crash", LATE))
         return None
 
     def _outcome(self, verdict: Verdict) -> Outcome:
@@ -115,13 +117,15 @@ class _Worker:
 
 def run_cases(cases: Iterable[str], job: Job, workers: int, timeout_s: float) -> Iterator[Outcome]:
     """Outcomes as they come in. job: run in a worker, job(case, report) -> verdict."""
-    waiting, idle, busy = deque(cases), deque[_Worker](), list[_Worker]()
+    waiting, idle, busy = iter(cases), deque[_Worker](), list[_Worker]()
     try:
-        while waiting or busy:
-            while waiting and len(busy) < workers:
+        while True:
+            for case in itertools.islice(waiting, workers - len(busy)):
                 worker = idle.popleft() if idle else _Worker(job)
-                worker.give(waiting.popleft(), timeout_s)
+                worker.give(case, timeout_s)
                 busy.append(worker)
+            if not busy:
+                return
             left = min(worker.deadline for worker in busy) - time.monotonic()
             connection.wait([worker.pipe for worker in busy], max(0.0, left) + 0.01)
             for worker in list(busy):

@@ -164,9 +164,7 @@ def _conv_transpose(
         product = np.einsum("ngc...,gco->ngo...", parts, weights[(..., *tap)])
         where = tuple(
             slice(t * g + max(0, -p), t * g + max(0, -p) + (d - 1) * s + 1, s)
-            for t, g, p, d, s in zip(
-                tap, dilations, pads[:rank], x.shape[2:], strides, strict=True
-            )
+            for t, g, p, d, s in zip(tap, dilations, pads[:rank], x.shape[2:], strides, strict=True)
         )
         out[(slice(None), slice(None), *where)] += product.reshape(
             x.shape[0], groups * each, *x.shape[2:]

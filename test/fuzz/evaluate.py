@@ -1,4 +1,4 @@
-"""What a graph means, in f64: by onnx.reference, node by node, with rounding errors drawn at random.
+"""What a graph means in f64: by onnx.reference, node by node, and rounding errors drawn at random.
 
 Floats are f64 throughout, whatever their type; integers, booleans and 8-bit floats are what they
 are. A run with `Noise` moves operands and results of everything that rounds by as much as rounding
@@ -284,7 +284,11 @@ class _Rounding:
             return array
         unit = self._unit(node)
         moved = self._moved(name, array, unit)
-        if node.op_type in _ABSOLUTE and isinstance(array, np.ndarray) and array.dtype == np.float64:
+        if (
+            node.op_type in _ABSOLUTE
+            and isinstance(array, np.ndarray)
+            and array.dtype == np.float64
+        ):
             largest = abs(array).max(initial=1.0)
             moved = moved + unit * largest * self._random.uniform(-1, 1, array.shape)
         return moved

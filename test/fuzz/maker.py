@@ -169,7 +169,7 @@ class Maker:
             self.nodes.append(node)
         else:
             self.constants[name] = tensor
-        wide = array.astype(np.float64) if dtypes.is_float(dtype) else typed
+        wide = typed.astype(np.float64) if dtypes.is_float(dtype) else typed
         self.values[name] = Value(name, dtype, wide, True)
         return self.values[name]
 
@@ -189,8 +189,7 @@ class Maker:
         """A tensor of one of the types: one that there is, or a new one.
 
         shape, or else rank: what it has to be. low, high: between which its numbers have to be.
-        where: what else holds; of a new one it is checked, too. constant: whether it has to be (not)
-        known to the compiler.
+        where: what else holds; of a new one it is checked, too. constant: whether it is one.
         """
         lowest, highest = (rank, rank) if isinstance(rank, int) else rank
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import numpy_helper
 
 from fuzz.catalog import generator
 from fuzz.maker import FLOATS, Maker
-from onnx import numpy_helper
 from rcompiler.frontend import dtypes
 
 ML, TRAINING = "ai.onnx.ml", "ai.onnx.preview.training"

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from onnx import numpy_helper
 
 from fuzz.catalog import generator
 from fuzz.maker import NUMBERS, Maker, Reject, Value
-from onnx import numpy_helper
 from rcompiler.frontend import dtypes
 
 EVERY = (*NUMBERS, "bool")

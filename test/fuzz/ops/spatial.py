@@ -62,7 +62,9 @@ def upsample(g: Maker, op: str) -> None:
 @generator("GridSample")
 def grid_sample(g: Maker, op: str) -> None:
     rank = g.pick([2, 2, 3])
-    mode = g.pick([None, "linear", "nearest", "cubic"] if rank == 2 else [None, "linear", "nearest"])
+    mode = g.pick(
+        [None, "linear", "nearest", "cubic"] if rank == 2 else [None, "linear", "nearest"]
+    )
     x = g.value([t for t in g.types(op, "T1") if t in FLOATS],
                 shape=(g.int(1, 2), g.int(1, 2), *(g.int(2, 5) for _ in range(rank))))  # fmt: skip
     kind = x.dtype if x.dtype in g.types(op, "T2") else "float32"

@@ -1,0 +1,177 @@
+"""The command: cases of many seeds in worker processes, counted, and the findings made small."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import onnx
+
+from rcompiler.tools._case_pool import LATE, Outcome, Verdict, run_cases
+from rcompiler.tools._console import Parser, doing, guard, items, positive
+
+from . import graphs, judge, kinds
+from .judge import Report
+from .reduce import reduced
+
+MEMORY = 12 << 30  # bytes of address space of a worker
+_CORPUS = Path("build/fuzz")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 nothing found, 1 findings, 2 wrong arguments."""
+    # Tiles do not depend on who measured what where.
+    os.environ.setdefault("RC_DEVICE", "default")
+    options = _options(argv)
+    if options.seed is not None:
+        return guard("fuzz", lambda: _one(options))
+    return guard("fuzz", lambda: _many(options))
+
+
+def _seeds(options: argparse.Namespace) -> Iterator[str]:
+    """Kind and seed of each case, until there are enough or the time is over."""
+    first = int.from_bytes(os.urandom(4)) if options.new_seeds else options.first
+    print(f"seeds from {first} on, of {', '.join(options.kinds)}", flush=True)
+    end = time.monotonic() + options.seconds
+    for i in range(options.cases):
+        if time.monotonic() > end:
+            return
+        yield f"{options.kinds[i % len(options.kinds)]}:{first + i}"
+
+
+def _many(options: argparse.Namespace) -> int:
+    counts: Counter[str] = Counter()
+    spent: Counter[str] = Counter()
+    findings: dict[tuple[str, str], list[Outcome]] = {}
+    begun = time.monotonic()
+
+    def job(case: str, report: Report) -> Verdict:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        return _judged(case, options.targets, report)
+
+    for outcome in run_cases(_seeds(options), job, options.workers, options.timeout):
+        status, key = _classified(outcome)
+        counts[status] += 1
+        spent[outcome.case.split(":")[0]] += outcome.seconds
+        if status not in judge.GOOD:
+            findings.setdefault((status, key), []).append(outcome)
+        elif options.verbose and status != "ok":
+            print(f"{outcome.case} {status}: {outcome.reason[-300:]}")
+        done = sum(counts.values())
+        doing(f"{done} cases, {sum(map(len, findings.values()))} findings")
+    seconds = time.monotonic() - begun
+    total = sum(counts.values())
+    print(", ".join(f"{n} {status}" for status, n in counts.most_common()), f"of {total}")
+    print(f"{seconds:.0f} s, {total / max(seconds, 1e-9):.2f} cases/s;",
+          ", ".join(f"{kind} {s:.0f} s" for kind, s in spent.most_common()))  # fmt: skip
+    for (status, key), outcomes in sorted(findings.items(), key=lambda f: -len(f[1])):
+        _tell(status, key, outcomes, options)
+    return 1 if findings else 0
+
+
+def _judged(case: str, targets: Sequence[str], report: Report) -> Verdict:
+    """Of a case by its name, in this process."""
+    kind, seed = case.split(":")
+    return _verdict(kinds.KINDS[kind](int(seed), targets, report))
+
+
+def _verdict(found: judge.Outcome) -> Verdict:
+    return Verdict(found.status, found.reason, {"key": found.key})
+
+
+def _classified(outcome: Outcome) -> tuple[str, str]:
+    """(status, key); of a crash also what was at work when the process ended."""
+    if outcome.status == "crash":
+        if outcome.subject in ("generate", "onnxruntime", "judge"):
+            return "reference crash", outcome.subject
+        if outcome.reason == LATE:
+            return "hang", outcome.subject
+        return "crash", f"{outcome.subject}: {outcome.reason[:80]}"
+    return outcome.status, str(outcome.facts["key"])
+
+
+def _tell(status: str, key: str, outcomes: list[Outcome], options: argparse.Namespace) -> None:
+    first = min(outcomes, key=lambda o: len(o.reason))
+    print(f"\n{status.upper()} {key} ({len(outcomes)} times)")
+    kind, seed = first.case.split(":")
+    targets = f" --targets={','.join(options.targets)}" if options.targets != graphs.TARGETS else ""
+    print(f"  python test/fuzz --kinds={kind} --seed={seed}{targets}")
+    print("  also", " ".join(o.case for o in outcomes[:8]))
+    print("  " + first.reason[-1500:].replace("\n", "\n  "))
+
+
+def _one(options: argparse.Namespace) -> int:
+    """One case here, made small in processes of its own where something is found."""
+    (kind,) = options.kinds if len(options.kinds) == 1 else ("graph",)
+    if kind != "graph":
+        found = kinds.KINDS[kind](options.seed, options.targets, lambda stage: None)
+        print(f"{found.status}: {found.key}\n{found.reason}")
+        return 0 if found.good else 1
+    case = graphs.case_of(options.seed, options.targets)
+    print(graphs.described(case.options))
+    print(onnx.printer.to_text(case.model))
+    judged = _apart(case, options.timeout)
+    print(f"{judged.status}: {judged.key}\n{judged.reason}")
+    if judged.good:
+        return 0
+    small, outcome = reduced(case, lambda c: _apart(c, options.timeout))
+    _CORPUS.mkdir(parents=True, exist_ok=True)
+    file = _CORPUS / f"seed{options.seed}.onnx"
+    onnx.save(small.model, file)
+    print(f"\nreduced, in {file}: {outcome.status}: {outcome.reason[-600:]}")
+    print(f"rcompiler.compile_onnx('{file}', {graphs.described(small.options)})")
+    print(onnx.printer.to_text(small.model))
+    for name, array in small.feeds.items():
+        print(f"{name} = {array.tolist() if array.size < 40 else array.shape}")
+    return 1
+
+
+def _apart(case: graphs.Case, timeout_s: float) -> judge.Outcome:
+    """Judged in a process of its own, which may crash."""
+
+    def job(_: str, report: Report) -> Verdict:
+        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+        return _verdict(judge.judge(case, report))
+
+    (outcome,) = run_cases(["graph:0"], job, 1, timeout_s)
+    status, key = _classified(outcome)
+    return judge.Outcome(status, outcome.reason, key)
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser("fuzz", "Random valid graphs through the compiler, judged.")
+    parser.add_argument("--seed", type=int, help="this case only, and make it small")
+    parser.add_argument("--new-seeds", action="store_true", help="from a random seed on")
+    parser.add_argument("--first", type=int, default=0, metavar="N", help="first seed; default: 0")
+    parser.add_argument("--cases", type=positive, default=1 << 40, metavar="N", help="how many")
+    parser.add_argument("--seconds", type=positive, default=1 << 40, metavar="S", help="how long")
+    parser.add_argument("--targets", type=_targets, default=graphs.TARGETS, metavar="NAMES",
+                        help=f"of {', '.join(graphs.TARGETS)}")  # fmt: skip
+    parser.add_argument("--kinds", type=items, default=["graph"], metavar="NAMES",
+                        help=f"of {', '.join(kinds.KINDS)}; default: graph")  # fmt: skip
+    parser.add_argument("--workers", type=positive, default=2, metavar="N", help="default: 2")
+    parser.add_argument("--timeout", type=positive, default=60, metavar="S", help="of a case")
+    parser.add_argument("--verbose", action="store_true", help="what nothing can be said of, too")
+    options = parser.parse_args(argv)
+    unknown = [k for k in options.kinds if k not in kinds.KINDS]
+    if unknown:
+        parser.error(f"--kinds: no {unknown[0]}")
+    if options.seed is None and options.cases == options.seconds == 1 << 40:
+        parser.error("give --seed, --cases or --seconds")
+    return options
+
+
+def _targets(text: str) -> tuple[str, ...]:
+    """Targets that begin with one of the names."""
+    found = tuple(t for t in graphs.TARGETS for name in items(text) if t.startswith(name))
+    if not found:
+        raise argparse.ArgumentTypeError(f"no target is called {text!r}")
+    return found
+
+
+__all__ = ["main"]

@@ -1,0 +1,194 @@
+"""The fuzzer itself: it covers what is supported, sees what is wrong, and makes findings small."""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import rcompiler  # noqa: E402
+from fuzz import catalog, evaluate, graphs, judge, reduce, runner  # noqa: E402
+from fuzz.maker import Maker, Reject  # noqa: E402
+
+CPU = ("cpu",)
+
+
+def test_every_supported_operator_has_a_generator():
+    assert set(catalog.generators()) == set(catalog.supported())
+
+
+def made_by(key: tuple[str, str], tries: int = 40) -> Maker:
+    """A graph that begins with the operator."""
+    known = catalog.generators()[key]
+    opset = next((o for o in (22, 24, 26, 28) if o in known.opsets), max(known.opsets))
+    for seed in range(tries):
+        maker = Maker(seed, opset)
+        if graphs.add(maker, key):
+            return maker
+    raise AssertionError(f"{key} finds no place")
+
+
+@pytest.mark.parametrize("key", catalog.generators(), ids=lambda key: key[0])
+def test_the_generator_writes_its_operator(key):
+    """Into a model that the checker accepts, which is evaluated again to the same numbers."""
+    import onnx
+
+    maker = made_by(key)
+    assert key in {(n.op_type, n.domain) for n in maker.nodes}
+    model = maker.model()
+    onnx.checker.check_model(model)
+    values = evaluate.evaluate(model, maker.inputs)
+    for name, value in maker.values.items():
+        if name in values and isinstance(value.array, np.ndarray) and not value.drawn:
+            np.testing.assert_array_equal(values[name], value.array)
+
+
+def case_with(op: str, targets=CPU) -> graphs.Case:
+    """The first case whose graph has the operator."""
+    for seed in range(2000):
+        try:
+            case = graphs.case_of(seed, targets)
+        except Reject:
+            continue
+        if any(n.op_type == op for n in case.model.graph.node):
+            return replace(case, options={"target": "cpu"})
+    raise AssertionError(op)
+
+
+def test_a_case_is_made_of_its_seed():
+    first, second = graphs.case_of(3), graphs.case_of(3)
+    assert first.model.SerializeToString() == second.model.SerializeToString()
+    assert first.options == second.options
+    assert {n: a.tobytes() for n, a in first.feeds.items()} == {
+        n: a.tobytes() for n, a in second.feeds.items()
+    }
+
+
+class Faulty:
+    """A compiler that is wrong about one operator: what its results are multiplied with."""
+
+    def __init__(self, op: str, factor: float) -> None:
+        self.op, self.factor = op, factor
+
+    def __call__(self, model, **options):
+        nodes, extra = [], []
+        for node in model.graph.node:
+            copy = type(node)()
+            copy.CopyFrom(node)
+            if node.op_type == self.op:
+                right = copy.output[0]
+                copy.output[0] = f"{right}_right"
+                nodes.append(copy)
+                extra.append(f"{right}_factor")
+                nodes.append(helper.make_node("Mul", [copy.output[0], extra[-1]], [right]))
+            else:
+                nodes.append(copy)
+        changed = type(model)()
+        changed.CopyFrom(model)
+        del changed.graph.node[:]
+        changed.graph.node.extend(nodes)
+        factor = np.float32(self.factor)
+        changed.graph.initializer.extend(
+            helper.make_tensor(name, 1, [], [factor]) for name in extra
+        )
+        return rcompiler.compile_onnx(changed, **options)
+
+
+def wrong_case() -> graphs.Case:
+    """A case whose Sigmoid is of f32 and reaches a result."""
+    for seed in range(3000):
+        try:
+            case = graphs.case_of(seed, CPU)
+        except Reject:
+            continue
+        kinds = evaluate.value_types(case.model)
+        nodes = [n for n in case.model.graph.node if n.op_type == "Sigmoid"]
+        results = {v.name for v in case.model.graph.output}
+        if nodes and len(case.model.graph.node) > 4:
+            name = nodes[0].output[0]
+            sizes = [d.dim_value for v in case.model.graph.output if v.name == name
+                     for d in v.type.tensor_type.shape.dim]  # fmt: skip
+            if name in results and kinds[name] == "float32" and np.prod(sizes) > 3:
+                return replace(case, options={"target": "cpu", "eus": 2, "policy": "list"})
+    raise AssertionError
+
+
+def test_a_seeded_fault_is_seen_and_made_small():
+    case, faulty = wrong_case(), Faulty("Sigmoid", 1 + 1e-4)
+    assert judge.judge(case).status == "ok"
+    found = judge.judge(case, compile=faulty)
+    assert (found.status, found.key) == ("wrong", "Sigmoid")
+    small, outcome = reduce.reduced(case, lambda c: judge.judge(c, compile=faulty))
+    assert outcome.status == "wrong" and outcome.key == "Sigmoid"
+    assert [n.op_type for n in small.model.graph.node] == ["Sigmoid"]
+    assert small.options == {"target": "cpu"}
+    assert sum(a.size for a in small.feeds.values()) < sum(a.size for a in case.feeds.values())
+
+
+def test_rounding_is_no_fault():
+    """A few units in the last place are within what f32 may round."""
+    assert judge.judge(wrong_case(), compile=Faulty("Sigmoid", 1 + 2**-23)).status == "ok"
+
+
+@pytest.mark.parametrize(
+    "spoil, word",
+    [
+        (lambda y: y[..., :-1], "shape"),
+        (lambda y: y.astype(np.float64), "type"),
+        (lambda y: np.where(np.arange(y.size).reshape(y.shape) == 1, np.nan, y), "nan"),
+        (lambda y: -y, "elements"),
+    ],
+)
+def test_wrong_shapes_types_and_numbers_are_seen(spoil, word):
+    case = wrong_case()
+    names = [v.name for v in case.model.graph.output]
+    right = dict(zip(names, rcompiler.compile_onnx(case.model)(**case.feeds), strict=True))
+    assert judge.compared(case, right, lambda stage: None).status == "ok"
+    (node,) = [n for n in case.model.graph.node if n.op_type == "Sigmoid"][:1]
+    right[node.output[0]] = spoil(right[node.output[0]])
+    found = judge.compared(case, right, lambda stage: None)
+    assert found.status == "wrong" and word in found.reason
+
+
+@pytest.mark.parametrize(
+    "error, status",
+    [
+        (ValueError("inside"), "internal"),
+        (rcompiler.errors.UnsupportedOp("no such type"), "refused"),
+        (rcompiler.errors.CompilerError("this is a defect of the compiler"), "untyped"),
+        (rcompiler.errors.ShapeError("does not fit"), "refused"),
+    ],
+)
+def test_errors_are_told_apart(error, status):
+    def fails(model, **options):
+        raise error
+
+    assert judge.judge(case_with("Relu"), compile=fails).status == status
+
+
+def test_crashes_and_hangs_are_outcomes(monkeypatch, tmp_path, capsys):
+    """Of a worker that dies, and of one that does not answer; all others are judged."""
+    import os
+    import time
+
+    def kind(seed, targets, report):
+        report("compile")
+        if seed == 1:
+            os.abort()
+        if seed == 2:
+            time.sleep(60)
+        return judge.Outcome("ok")
+
+    monkeypatch.setitem(runner.kinds.KINDS, "graph", kind)
+    code = runner.main(["--cases=4", "--first=0", "--timeout=2", "--workers=1"])
+    out = capsys.readouterr().out
+    assert code == 1 and "2 ok" in out and "CRASH compile: SIGABRT" in out and "HANG compile" in out
+
+
+def test_a_short_run_finds_nothing(capsys):
+    assert runner.main(["--cases=12", "--first=40", "--targets=cpu", "--workers=1"]) == 0
+    assert "of 12" in capsys.readouterr().out
