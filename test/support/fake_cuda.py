@@ -98,6 +98,9 @@ class FakeCuda(ModuleType):
     def _cuInit(self, flags):
         assert flags == 0
 
+    def _cuDriverGetVersion(self):
+        return 13000
+
     def _cuGetErrorString(self, status):
         return f"said of {status.name}".encode()
 

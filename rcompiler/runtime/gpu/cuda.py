@@ -20,14 +20,14 @@ from rcompiler.errors import DeviceError
 from rcompiler.runtime.gpu import cuda_failures
 from rcompiler.runtime.gpu.cuda_arguments import PackedArguments
 from rcompiler.runtime.gpu.cuda_graph import CudaGraph
+from rcompiler.runtime.gpu.cuda_tensor_map import tensor_map
 from rcompiler.runtime.gpu.driver import Argument, Bytes, KernelLimits, TensorTile
 from rcompiler.runtime.gpu.staging import Staging, host_bytes
 
 _LOG_BYTES = 1 << 14
+_OLDEST = 12000  # the release of CUDA whose driver has all functions that are called here
 _STAGING_BYTES = 8 << 20
 _UNASKED_SHARED = 48 << 10  # bytes of dynamic shared memory that need no attribute
-_ELEMENTS = {1: "UINT8", 2: "UINT16", 4: "UINT32", 8: "UINT64"}
-_SWIZZLES = {0: "NONE", 32: "32B", 64: "64B", 128: "128B"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,31 +192,8 @@ class CudaDriver:
             return int(self._ask(what, ask(function.handle, threads, shared_bytes)))
 
     def tensor_map(self, tile: TensorTile) -> bytes:
-        api, rank = self._api, len(tile.dims)
-        if tile.element_bytes not in _ELEMENTS or tile.swizzle not in _SWIZZLES:
-            raise DeviceError(
-                f"no tensor map of elements of {tile.element_bytes} bytes, swizzled by "
-                f"{tile.swizzle}; give 1, 2, 4 or 8 bytes and {sorted(_SWIZZLES)}"
-            )
-        words, halves = api.cuuint64_t, api.cuuint32_t
-        element = f"CU_TENSOR_MAP_DATA_TYPE_{_ELEMENTS[tile.element_bytes]}"
-        swizzle = f"CU_TENSOR_MAP_SWIZZLE_{_SWIZZLES[tile.swizzle]}"
         with self._current("describe a tensor"):
-            found = api.cuTensorMapEncodeTiled(
-                getattr(api.CUtensorMapDataType, element),
-                rank,
-                tile.address,
-                [words(size) for size in tile.dims],
-                [words(stride) for stride in tile.strides],
-                [halves(size) for size in tile.box],
-                [halves(1)] * rank,
-                api.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-                getattr(api.CUtensorMapSwizzle, swizzle),
-                api.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                api.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-            )
-            made = self._ask("describe a tensor", found)
-        return ctypes.string_at(int(made.getPtr()), 128)
+            return tensor_map(self._api, self._ask, tile)
 
     # -- launches
 
@@ -367,4 +344,9 @@ def _bindings() -> Any:
         raise cuda_failures.no_driver(error) from None
     if _name(status) != "CUDA_SUCCESS":
         raise _failure(driver, "start the CUDA driver", status)
+    status, version = driver.cuDriverGetVersion()
+    if _name(status) != "CUDA_SUCCESS":
+        raise _failure(driver, "ask the CUDA driver for its version", status)
+    if version < _OLDEST:
+        raise cuda_failures.old_driver(version, _OLDEST)
     return driver

@@ -89,3 +89,12 @@ def no_driver(error: Exception) -> DeviceError:
         f"this machine has no usable NVIDIA driver ({reason}); run on a machine that has a GPU, "
         "or compile the model for cuda:emulated"
     )
+
+
+def old_driver(version: int, needed: int) -> DeviceError:
+    """versions: of the release of CUDA that a driver is of: 12040 is 12.4."""
+    have, need = (f"{v // 1000}.{v % 1000 // 10}" for v in (version, needed))
+    return DeviceError(
+        f"the NVIDIA driver of this machine is of CUDA {have}, and one of CUDA {need} or later is "
+        f"needed; {_UPDATE}"
+    )

@@ -19,7 +19,8 @@ from rcompiler.runtime.gpu.dlpack import ForeignArray
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.gpu.launches import launches
-from rcompiler.runtime.gpu.resident import Resident, load_kernel
+from rcompiler.runtime.gpu.loading import load_kernel
+from rcompiler.runtime.gpu.resident import Resident
 from rcompiler.runtime.memory import Results
 
 Arguments = Sequence[object] | Mapping[str, object]

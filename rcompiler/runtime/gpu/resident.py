@@ -20,31 +20,6 @@ from rcompiler.runtime.gpu.memory import WORD, OwnedMemory
 from rcompiler.runtime.gpu.tensor_maps import MapTable
 
 
-def load_kernel(driver: Driver, image: GpuImage, blocks: int) -> Any:
-    """The kernel on the device, which can run so many blocks of it at the same time.
-
-    Raises DeviceError where it cannot.
-    """
-    have = driver.capability
-    if have < image.capability or (image.exact and have != image.capability):
-        raise DeviceError(
-            f"the code is for {image.chip} and {driver.name} has compute capability "
-            f"{have[0]}.{have[1]}; compile the model for this device"
-        )
-    # Machine code runs on its own generation only, and the emulated device reads none.
-    ready = driver.real and image.cubin and have[0] == image.capability[0]
-    function = driver.function(driver.load(image.cubin if ready else image.ptx), image.entry)
-    room = driver.multiprocessors * driver.occupancy(function, image.threads, image.shared)
-    if room < blocks:
-        remedy = f"compile the model with eus={room} or policy='wave'"
-        raise DeviceError(
-            f"the schedule needs {blocks} blocks at the same time, and {driver.name} runs {room} "
-            f"blocks of {image.threads} threads and {image.shared} bytes of shared memory; "
-            f"{remedy if room else 'compile the model for this device'}"
-        )
-    return function
-
-
 class Bases(NamedTuple):
     """Where the tables of one set of inputs and outputs lie: addresses of memories, tensor maps."""
 
