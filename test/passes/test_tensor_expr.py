@@ -33,3 +33,29 @@ def test_operations_are_counted_in_slots_of_arithmetic(op, ops, epilogue):
     with operators_of(of_one_node(op, **attributes), cpu_device("v4")) as module:
         [expr] = [body.expression() for body in distinct_bodies(module.operation)]
     assert (expr.ops, expr.epilogue_ops) == (ops, epilogue)
+
+
+def residual_block(rows: int, columns: int) -> onnx.ModelProto:
+    """s = x + y, and its layer normalisation times a matrix, plus s: layers of transformers."""
+    shape = (rows, columns)
+    x, y, z = (helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in "xyz")
+    scale = helper.make_tensor_value_info("scale", TensorProto.FLOAT, (columns,))
+    weights = helper.make_tensor_value_info("w", TensorProto.FLOAT, (columns, columns))
+    nodes = [
+        helper.make_node("Add", ["x", "y"], ["s"]),
+        helper.make_node("LayerNormalization", ["s", "scale"], ["n"]),
+        helper.make_node("MatMul", ["n", "w"], ["m"]),
+        helper.make_node("Add", ["m", "s"], ["z"]),
+    ]
+    graph = helper.make_graph(nodes, "g", [x, y, scale, weights], [z])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+
+
+def test_a_sum_beside_its_normalisation_is_computed_row_by_row():
+    with operators_of(residual_block(49, 768), cpu_device("v4")) as module:
+        bodies = (body.expression() for body in distinct_bodies(module.operation))
+        [expr] = [expr for expr in bodies if len(expr.outputs) == 2]
+    kinds = [(axis.size, axis.kind) for axis in expr.axes]
+    assert kinds == [(49, "parallel"), (768, "reduction")]  # the rows are cut, no row is
+    # sum, two sums over the row, difference and square, difference and quotient, scale
+    assert 2 * 7 <= expr.ops <= 2 * 12

@@ -20,6 +20,7 @@ from rcompiler.kernelgen.running_sums import sums_in_parts
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import VIEWS, view_coordinates
+from rcompiler.passes.tiling.arithmetic import Arithmetic, Part, arithmetic
 from rcompiler.passes.tiling.body_cost import body_cost
 from rcompiler.roller import expr as roller
 from rcompiler.roller.index import Atom
@@ -41,7 +42,8 @@ class Traced:
     """What `trace` found. Axis symbols are "a0", "a1", ...; `atoms` explains quotient and remainder
     symbols. `stages`: the coordinates at which each one is read. `dot`: element type of the dot
     groups, if there are any; `words`: their steps by the arguments that are read in groups, at the
-    first step. `products`: sums of products, and the coordinates of their results.
+    first step. `work`: the arithmetic of all bodies. `products`: sums of products, and the
+    coordinates of their results.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -51,8 +53,7 @@ class Traced:
     stages: dict[ir.Operation, list[tuple[Linear, ...]]] = field(default_factory=dict)
     columns: set[int] = field(default_factory=set)
     periods: dict[int, int] = field(default_factory=dict)
-    pointwise_ops: float = 0.0
-    reduced_ops: float = 0.0
+    work: list[Part] = field(default_factory=list)
     has_reduction: bool = False
     is_product: bool = False
     dot: str = ""
@@ -91,22 +92,26 @@ class Tracer:
         found, shape = self._found, shape_of(core_of(self._results[0])[0])
         for size in shape:
             self._new_axis(size, "parallel")
-        self._find_columns(
-            core_of(self._results[0])[0], [axis(d) for d in range(len(shape))], set()
-        )
+        results = [(core, self._places(core)) for core, _ in map(core_of, self._results)]
+        for result, at in results:
+            self._find_columns(result, at, set())
         for d in found.columns:
             found.kinds[d] = "reduction"
-        for result in (core_of(r)[0] for r in self._results):
-            own = shape_of(result)
-            same = [d < len(shape) and own[d] == shape[d] for d in range(len(own))]
-            at = [
-                axis(d) if s else axis(self._new_axis(own[d], "reduction"))
-                for d, s in enumerate(same)
-            ]
+        for result, at in results:
             self._read(result, at)
         for k in range(len(self._arguments)):
             found.reads.setdefault(k, Read(None))
         return found
+
+    def _places(self, result: ir.Value) -> list[Linear]:
+        """The coordinates of a result: a dim that the first result does not have is an axis that a
+        task covers whole.
+        """
+        first = shape_of(core_of(self._results[0])[0])
+        return [
+            axis(d) if first[d : d + 1] == (size,) else axis(self._new_axis(size, "reduction"))
+            for d, size in enumerate(shape_of(result))
+        ]
 
     def _new_axis(self, size: int, kind: str) -> int:
         self._found.sizes.append(size)
@@ -231,11 +236,7 @@ class Tracer:
             found.is_product = found.is_product or generic.product is not None
             if generic.product is not None:
                 found.products.setdefault(generic.op, at)
-            found.reduced_ops += cost
-        elif self._axes_of(dims) & found.columns:  # of every element of a row
-            found.reduced_ops += cost
-        else:
-            found.pointwise_ops += cost
+        found.work.append(Part(cost, frozenset(self._axes_of(dims))))
         for k, operand in enumerate(generic.op.operands):
             if k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]:
                 self._read(operand, [e(dims, self._split) for e in generic.expressions[k]])
@@ -296,9 +297,10 @@ def tensor_expr(
     leaves: Sequence[ir.Value], results: Sequence[ir.Value], kind: str | None, traced: Traced
 ) -> roller.TensorExpr:
     """The Roller expression of results that were traced to `leaves`."""
-    axes = _axes(results, traced)
+    counted = arithmetic(traced.sizes, traced.kinds, traced.work)
+    axes = _axes(results, traced, counted)
     inputs = [
-        _access(value, traced.reads[k].at, traced, traced.words.get(k, 1))
+        _access(value, traced.reads[k].at, traced, counted, traced.words.get(k, 1))
         for k, value in enumerate(leaves)
     ]
     cores = [core_of(r)[0] for r in results]
@@ -306,7 +308,7 @@ def tensor_expr(
         roller.Access(
             shape_of(r),
             item_bytes(element_of(r)),
-            tuple(_index(axis(d), traced) for d in range(len(shape_of(r)))),
+            tuple(_index(axis(d), traced, counted) for d in range(len(shape_of(r)))),
         )
         if shape_of(r) == shape_of(cores[0])
         else roller.Access(shape_of(r), item_bytes(element_of(r)), None)
@@ -317,8 +319,8 @@ def tensor_expr(
         inputs=inputs,
         outputs=outputs,
         kind=kind,
-        ops=traced.reduced_ops if traced.has_reduction else max(traced.pointwise_ops, 1.0),
-        epilogue_ops=traced.pointwise_ops if traced.has_reduction else 0.0,
+        ops=counted.ops if traced.has_reduction else max(counted.epilogue_ops, 1.0),
+        epilogue_ops=counted.epilogue_ops if traced.has_reduction else 0.0,
         # products of narrow elements are summed in f32 or i32
         compute_bytes=max(
             4 if traced.is_product else 1, *(a.itemsize for a in (*inputs, *outputs))
@@ -330,14 +332,14 @@ def tensor_expr(
     )
 
 
-def _axes(results: Sequence[ir.Value], traced: Traced) -> list[roller.Axis]:
+def _axes(results: Sequence[ir.Value], traced: Traced, counted: Arithmetic) -> list[roller.Axis]:
     """Tasks cut the padded tensors, so that one of them writes each element of the padding too. A
     dim that other results do not have is not cut.
     """
     shapes = [shape_of(r) for r in results]
     first, core = shapes[0], shape_of(core_of(results[0])[0])
     axes = []
-    for d, (size, kind) in enumerate(zip(traced.sizes, traced.kinds, strict=True)):
+    for d, (size, kind) in enumerate(zip(counted.sizes, traced.kinds, strict=True)):
         cut = kind == "parallel" and d < len(first)
         padding = first[d] - core[d] if cut else 0
         uncut = cut and any(d >= len(s) or s[d] != first[d] for s in shapes)
@@ -352,22 +354,29 @@ def _sweeps(results: Sequence[ir.Value]) -> int:
 
 
 def _access(
-    value: ir.Value, at: tuple[Linear, ...] | None, traced: Traced, steps: int
+    value: ir.Value,
+    at: tuple[Linear, ...] | None,
+    traced: Traced,
+    counted: Arithmetic,
+    steps: int,
 ) -> roller.Access:
     """An argument of elements, or of words of `steps` of them."""
     shape, size = shape_of(value), item_bytes(element_of(value)) * steps
     if steps > 1:
         shape, at = shape[:-1], None if at is None else at[:-1]
-    return roller.Access(shape, size, None if at is None else tuple(_index(c, traced) for c in at))
+    if at is None:
+        return roller.Access(shape, size, None)
+    return roller.Access(shape, size, tuple(_index(c, traced, counted) for c in at))
 
 
-def _index(value: Linear, traced: Traced) -> roller.Index:
+def _index(value: Linear, traced: Traced, counted: Arithmetic) -> roller.Index:
     terms: list[tuple[int, Atom]] = []
     for symbol, coefficient in value.terms:
         if symbol in traced.atoms:
             kind, inner, divisor = traced.atoms[symbol]
             make = roller.floordiv if kind == "floordiv" else roller.mod
-            terms.append((coefficient, make(_index(inner, traced), divisor)))
+            terms.append((coefficient, make(_index(inner, traced, counted), divisor)))
         else:
-            terms.append((coefficient, int(symbol[1:])))
+            own = int(symbol[1:])
+            terms.append((coefficient, counted.shared.get(own, own)))
     return roller.index(*terms, constant=value.constant)
