@@ -23,16 +23,15 @@ from rcompiler.device.model import Device
 from rcompiler.device.record import to_option
 from rcompiler.errors import ScheduleError, TooManyBlocks
 from rcompiler.explain import make_report
-from rcompiler.frontend import import_onnx
+from rcompiler.frontend import Imported, import_onnx
 from rcompiler.gpu_devices import is_emulated
 from rcompiler.gpu_image import GpuGeneration
 from rcompiler.host import measured_device
 from rcompiler.kernel_code import KernelCode, KernelCodes, gathered
 from rcompiler.kernelgen.simt.units import matrix_units, multiplies_boxes
 from rcompiler.model import REPORT
-from rcompiler.options import (
-    CompileOptions,
-)
+from rcompiler.optional_passes import OptionalPasses
+from rcompiler.options import CompileOptions
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.constants.deferred import Constant
 from rcompiler.passes.constants.fold import fold_constants
@@ -79,6 +78,7 @@ class Compilation:
         self._options = options
         self._base = target
         self.device = target
+        self.optional = OptionalPasses(options.cache)
         self._texts = StageTexts()
 
     def to_rtask(
@@ -128,16 +128,25 @@ class Compilation:
         """The model by each of `schedulers`, which differ in policy and kernels only; device: None
         for what is measured here."""
         emit.prepare()  # a process that runs LLVM, so that it is there when code is generated
-        with self.steps.boundary(), self._texts.blamed(), COLLECTOR.seldom():
+        with self.steps.boundary(), COLLECTOR.seldom():
             self.steps.begin("import")
             imported = import_onnx(model, shapes, values)
             self.steps.begin("device")
             self.device = device or measured_device(self._base, self._options.cache)
-            with dialects.load(ir.Context()) as context, ir.Location.unknown():
-                context.enable_multithreading(False)
-                module = imported.parse(context)
-                kernel_code.prepare(module)
-                return self.from_linalg(module, imported.constants, schedulers)
+            return self.optional.compiled(lambda: self._from_import(imported, schedulers))
+
+    def _from_import(
+        self, imported: Imported, schedulers: Sequence[CompileOptions]
+    ) -> list[Artifact]:
+        """One attempt, with the optional passes that are not left out."""
+        self._texts = StageTexts()
+        with self._texts.blamed(), dialects.load(ir.Context()) as context, ir.Location.unknown():
+            context.enable_multithreading(False)
+            module = imported.parse(context)
+            kernel_code.prepare(module)
+            found = self.from_linalg(module, imported.constants, schedulers)
+        notes = [str(each) for each in self.optional.notes]
+        return [_noted(each, *notes) if notes else each for each in found]
 
     def from_linalg(
         self,
@@ -299,7 +308,13 @@ class Compilation:
             constants=weights,
             target=machine.name,
             cpu_flags=machine.flags,
-            provenance=provenance(scheduler, machine, self.device, stages["vdevice"]),
+            provenance=provenance(
+                scheduler,
+                machine,
+                self.device,
+                stages["vdevice"],
+                [each.name for each in self.optional.notes],
+            ),
             proof=describe(tables.programs, kernels),
             stages=stages,
         )
@@ -318,10 +333,10 @@ class Compilation:
     ) -> Callable[[ir.Module], None]:
         """A pipeline that can run on several modules, as the step that begins now."""
         self.steps.begin(text.partition("{")[0])
-        return runner(text, context, verify=verify)
+        return runner(text, context, verify=verify, watch=self.optional)
 
 
-def _noted(artifact: Artifact, note: str) -> Artifact:
-    """The same with a note in its report."""
-    report = Report.from_json(artifact.stages[REPORT]).noted(note)
+def _noted(artifact: Artifact, *notes: str) -> Artifact:
+    """The same with notes in its report."""
+    report = Report.from_json(artifact.stages[REPORT]).noted(*notes)
     return replace(artifact, stages={**artifact.stages, REPORT: report.to_json()})

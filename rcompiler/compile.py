@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -93,7 +93,9 @@ def compile_onnx(
     default one, False for none. progress: called with (stage, seconds since the start) when a stage
     begins: import, device, the passes, object, link.
 
-    Raises CompilerError kinds: InvalidModel, UnsupportedOp, ShapeError, DeviceError, ScheduleError.
+    Where an optional pass (`passes.OptionalPass`) fails, the model is compiled without it, and an
+    OptionalPassWarning names it. Raises CompilerError kinds: InvalidModel, UnsupportedOp,
+    ShapeError, DeviceError, ScheduleError.
     """
     if not deterministic:
         raise CompilerError(
@@ -122,6 +124,7 @@ def compile_onnx(
     chosen = given_device(target, base, device)
     run = Compilation(options, base, progress)
     [artifact] = run.from_onnx(model, shapes, values, chosen, [options])
+    run.optional.warn(stacklevel=2)
     return model_of(artifact)
 
 
@@ -152,7 +155,9 @@ def compile_policies(
     variants = [replace(options, **by._asdict()) for by in schedulers]
     base = target_device(options.target)
     chosen = device if base.kind != "cpu" and device else given_device(target, base, device)
-    artifacts = Compilation(options, base, None).from_onnx(model, None, None, chosen, variants)
+    run = Compilation(options, base, None)
+    artifacts = run.from_onnx(model, None, None, chosen, variants)
+    run.optional.warn(stacklevel=2)
     return dict(zip(schedulers, map(model_of, artifacts), strict=True))
 
 
@@ -169,12 +174,20 @@ def operators_of(
     The module lives inside of the context. Raises as `compile_onnx`.
     """
     run = Compilation(CompileOptions(roots=roots), device, None)
-    with dialects.load(ir.Context()) as context, ir.Location.unknown():
-        with run.steps.boundary():
+    with ExitStack() as held:
+
+        def attempt() -> ir.Module:
+            context = held.enter_context(dialects.load(ir.Context()))
+            held.enter_context(ir.Location.unknown())
             context.enable_multithreading(False)
-            imported = import_onnx(model, shapes)
             module = imported.parse(context)
             run.to_rtask(module, imported.constants)
+            return module
+
+        with run.steps.boundary():
+            imported = import_onnx(model, shapes)
+            module = run.optional.compiled(attempt)
+        run.optional.warn(stacklevel=3)
         yield module
 
 

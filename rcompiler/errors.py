@@ -101,5 +101,11 @@ class WrongKernel(CompilerError):
     """Generated code that does not compute its operator: a defect of the compiler."""
 
 
+class OptionalPassWarning(UserWarning):
+    """A pass that only makes programs faster failed, and the model was compiled without it: a
+    defect of the compiler.
+    """
+
+
 class ArtifactError(CompilerError):
     """A compiled file that cannot be loaded: damaged, of another version or another machine."""

@@ -1,7 +1,7 @@
 """What an artifact says of how it was made: options, processor, device record, versions."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
 
@@ -28,14 +28,22 @@ class Machine:
 
 
 def provenance(
-    options: CompileOptions, machine: Machine, device: Device, schedule: str
+    options: CompileOptions,
+    machine: Machine,
+    device: Device,
+    schedule: str,
+    left_out: Sequence[str] = (),
 ) -> dict[str, str]:
-    """Equal for equal code: neither a date nor a machine's name is in it. schedule: the S4 text."""
+    """Equal for equal code: neither a date nor a machine's name is in it. schedule: the S4 text.
+    left_out: names of optional passes that failed.
+    """
     found = {"policy": options.policy, "target": options.target}
     names = ("kernels", "roller_policy", "tune", "roots")
     found |= {name: getattr(options, name) for name in names}
     found[machine.kind] = machine.model
     found |= machine.tools
+    if left_out:
+        found["passes left out"] = ", ".join(left_out)
     if machine.features:
         found["features"] = machine.features
     # as it decided: without the date of the measurement, which decides nothing

@@ -12,7 +12,7 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from rcompiler.tools import _reproducer
+from rcompiler.passes import _reproducer
 from rcompiler.tools._job import Job, chunks
 
 # -P: the folder of the caller is no place to import from.

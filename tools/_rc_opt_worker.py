@@ -11,9 +11,8 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.errors import CompilerError
-from rcompiler.passes import find, names
+from rcompiler.passes import _reproducer, find, names
 from rcompiler.passes._pipeline_text import build
-from rcompiler.tools import _reproducer
 from rcompiler.tools._diagnostics import Diagnostics
 from rcompiler.tools._job import Chunk, Job, chunks
 

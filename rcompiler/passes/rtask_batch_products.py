@@ -31,7 +31,7 @@ from torch_mlir.dialects import arith
 
 from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import shape_of
-from rcompiler.passes import Pass
+from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.clone import copy_block
 from rcompiler.passes.ir.linalg_form import dim_of
 from rcompiler.passes.ir.operators import bodies
@@ -51,7 +51,7 @@ from rcompiler.passes.products.stack_rows import stack_rows
 
 
 @dataclass(frozen=True)
-class RTaskBatchProducts(Pass):
+class RTaskBatchProducts(OptionalPass):
     """Multiply all rows at once that meet the same constant weights."""
 
     device: str = "cpu"

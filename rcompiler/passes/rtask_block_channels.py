@@ -27,7 +27,7 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.pieces import pad_value
 from rcompiler.kernelgen.region import Generic, integers
-from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.blocking.block_convolution import block_convolution
 from rcompiler.passes.blocking.blocked import Blocked, Layouts
 from rcompiler.passes.blocking.channel_rules import Rules
@@ -45,7 +45,7 @@ from rcompiler.passes.ir.tensor_ir import (
 
 
 @dataclass(frozen=True)
-class RTaskBlockChannels(Pass):
+class RTaskBlockChannels(OptionalPass):
     """Keep activations blocked by channels (NCHWc) between convolutions."""
 
     lanes: int = 16

@@ -29,7 +29,7 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.stages import STAGE
-from rcompiler.passes import Pass
+from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.linalg_form import dim_of, is_multiply_add
 from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.ir.tensor_ir import affine_map, defining, empty, generic
@@ -39,7 +39,7 @@ _SUM = ("arith.addf",)
 
 
 @dataclass(frozen=True)
-class RTaskDeferNormalisation(Pass):
+class RTaskDeferNormalisation(OptionalPass):
     """Divide a softmax's weighted sums instead of its weights."""
 
     def run(self, module: ir.Operation) -> None:

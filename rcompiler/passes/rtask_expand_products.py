@@ -27,7 +27,7 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, shape_of
 from rcompiler.kernelgen.simt.product import is_product
-from rcompiler.passes import Pass
+from rcompiler.passes import OptionalPass
 from rcompiler.passes.constants.body import copied_argument
 from rcompiler.passes.ir.linalg_form import dim_of
 from rcompiler.passes.ir.operators import bodies
@@ -36,7 +36,7 @@ from rcompiler.passes.ir.tensor_ir import affine_map, defining, erase_dead, fill
 
 
 @dataclass(frozen=True)
-class RTaskExpandProducts(Pass):
+class RTaskExpandProducts(OptionalPass):
     """Give products a loop for each part of a result that is split and transposed."""
 
     def run(self, module: ir.Operation) -> None:

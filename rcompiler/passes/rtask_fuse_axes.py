@@ -27,7 +27,7 @@ from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.options import Precision
-from rcompiler.passes import Pass
+from rcompiler.passes import OptionalPass
 from rcompiler.passes.forming.fused_axes import FusedAxes, erase_with_views
 from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.ir.structure import structure
@@ -37,7 +37,7 @@ _LEAST_GAIN = 1.05  # estimated
 
 
 @dataclass(frozen=True)
-class RTaskFuseAxes(Pass):
+class RTaskFuseAxes(OptionalPass):
     """Make one dim of neighbouring dims that an rOperator always walks together."""
 
     device: str = "cpu"

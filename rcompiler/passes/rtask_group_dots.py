@@ -28,13 +28,13 @@ from torch_mlir import ir
 from rcompiler.device.model import DOT_STEPS
 from rcompiler.kernelgen.dot_group import SUMS
 from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
-from rcompiler.passes import Pass
+from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add
 from rcompiler.passes.ir.tensor_ir import affine_map, generic, pad_high, reshape, transpose
 
 
 @dataclass(frozen=True)
-class RTaskGroupDots(Pass):
+class RTaskGroupDots(OptionalPass):
     """Group reduction steps of 8-bit and bf16 products for the dot products of CPUs."""
 
     def run(self, module: ir.Operation) -> None:

@@ -37,7 +37,7 @@ from torch_mlir import ir
 
 from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import Generic, shape_of
-from rcompiler.passes import Pass
+from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.linalg_form import alike, is_constant
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import erase_dead, fill, generic
@@ -54,7 +54,7 @@ from rcompiler.passes.products.sink_slices import (
 
 
 @dataclass(frozen=True)
-class RTaskMergeSiblings(Pass):
+class RTaskMergeSiblings(OptionalPass):
     """Merge narrow products of one tensor with constant weights."""
 
     device: str = "cpu"

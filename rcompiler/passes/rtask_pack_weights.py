@@ -31,7 +31,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
-from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add
 from rcompiler.passes.ir.tensor_ir import (
     affine_map,
@@ -53,7 +53,7 @@ _LONG_LINE = 4  # vectors of a column that lanes share in
 
 
 @dataclass(frozen=True)
-class RTaskPackWeights(Pass):
+class RTaskPackWeights(OptionalPass):
     """Store the constant right-hand side of a product in panels of columns.
 
     halves: that of f16 and bf16, too; boxes of a tensor (TMA) take its rows as they are. lines: one

@@ -21,14 +21,14 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import Generic, integers, shape_of
-from rcompiler.passes import Pass
+from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.split_dims import groups_of, is_elementwise, split_elementwise
 from rcompiler.passes.ir.tensor_ir import defining, erase_dead, reshape, type_like
 
 
 @dataclass(frozen=True)
-class RTaskSinkReshapes(Pass):
+class RTaskSinkReshapes(OptionalPass):
     """Move reshapes of contractions behind their epilogues."""
 
     def run(self, module: ir.Operation) -> None:

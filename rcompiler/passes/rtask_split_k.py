@@ -24,7 +24,7 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import Generic, element_of
-from rcompiler.passes import Pass
+from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.linalg_expr import expression_of
 from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add
 from rcompiler.passes.ir.operators import bodies
@@ -36,7 +36,7 @@ _SUMS = ("f32", "f64", "i32", "i64")
 
 
 @dataclass(frozen=True)
-class RTaskSplitK(Pass):
+class RTaskSplitK(OptionalPass):
     """Cut long sums with few results into parts that run side by side."""
 
     device: str = "cpu"

@@ -27,7 +27,7 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
-from rcompiler.passes import Pass
+from rcompiler.passes import OptionalPass
 from rcompiler.passes.forming.views import RESHAPES
 from rcompiler.passes.ir.clone import copy_block
 from rcompiler.passes.ir.linalg_expr import expression_of
@@ -43,7 +43,7 @@ _ROUNDED = ("arith.addf", "arith.mulf")
 
 
 @dataclass(frozen=True)
-class RTaskSplitReductions(Pass):
+class RTaskSplitReductions(OptionalPass):
     """Cut long reductions with few results into parts that run side by side."""
 
     device: str = "cpu"

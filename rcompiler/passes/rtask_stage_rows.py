@@ -28,13 +28,13 @@ from torch_mlir import ir
 from rcompiler.dialects import rtask
 from rcompiler.kernelgen.region import Generic, dims_of
 from rcompiler.kernelgen.stages import STAGE
-from rcompiler.passes import Pass
+from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.roller_tile import body_of
 
 
 @dataclass(frozen=True)
-class RTaskStageRows(Pass):
+class RTaskStageRows(OptionalPass):
     """Make what the elements of a row share a stage of its own."""
 
     def run(self, module: ir.Operation) -> None:

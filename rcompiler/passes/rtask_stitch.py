@@ -42,7 +42,7 @@ from rcompiler.device.target import find_device
 from rcompiler.dialects.uses import captures
 from rcompiler.kernelgen.region import Generic, element_of, shape_of, yielded
 from rcompiler.options import Precision
-from rcompiler.passes import Pass
+from rcompiler.passes import OptionalPass
 from rcompiler.passes.forming.stitching import OperatorTree
 from rcompiler.passes.ir.operators import bodies, with_own_scalars
 from rcompiler.passes.ir.structure import structure
@@ -58,7 +58,7 @@ _KINDS = ("contraction", "convolution", "reduction", "pooling")
 
 
 @dataclass(frozen=True)
-class RTaskStitch(Pass):
+class RTaskStitch(OptionalPass):
     """Connect rOperators whose tiles can stay on chip from one to the next."""
 
     device: str = "cpu"

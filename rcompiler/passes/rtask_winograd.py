@@ -30,7 +30,7 @@ from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.options import Roots
-from rcompiler.passes import Pass
+from rcompiler.passes import OptionalPass
 from rcompiler.passes.constants.fold import MOST_BYTES
 from rcompiler.passes.ir.linalg_form import Windows, extent_of, is_constant
 from rcompiler.passes.ir.operators import bodies
@@ -52,7 +52,7 @@ _GROWTH = max(filtering_of(root).products for root in ROOTS if root != DIRECT) *
 
 
 @dataclass(frozen=True)
-class RTaskWinograd(Pass):
+class RTaskWinograd(OptionalPass):
     """Compute 3x3 convolutions by Winograd's minimal filtering where that is faster."""
 
     device: str = "cpu"

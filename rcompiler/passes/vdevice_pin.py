@@ -33,7 +33,7 @@ from rcompiler.dialects.rtask import PREFETCH
 from rcompiler.kernelgen.region import Generic
 from rcompiler.kernelgen.simt.product import is_product
 from rcompiler.options import Precision
-from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.schedule.attributes import integer, string
 from rcompiler.passes.schedule.pinned_kernels import PinnedKernels
 from rcompiler.passes.schedule.readers import Group, groups_of
@@ -54,7 +54,7 @@ _Key = tuple[str, Access]
 
 
 @dataclass(frozen=True)
-class VdevicePin(Pass):
+class VdevicePin(OptionalPass):
     """Keep tiles of weights that EUs read again and again in their own memory."""
 
     device: str = "h200"

@@ -31,7 +31,7 @@ from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask, vdevice
 from rcompiler.dialects.iterations import instances, name_at
-from rcompiler.passes import Pass
+from rcompiler.passes import OptionalPass
 from rcompiler.passes.schedule.attributes import integer, string, symbol, symbols
 from rcompiler.passes.schedule.program_ir import constant_key
 from rcompiler.passes.schedule.schedule_graph import kernel_of
@@ -56,7 +56,7 @@ class _Ask:
 
 
 @dataclass(frozen=True)
-class VdevicePrefetch(Pass):
+class VdevicePrefetch(OptionalPass):
     """Ask for the weights of each EU's next task before it waits for the task at hand."""
 
     device: str = "h200"

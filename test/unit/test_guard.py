@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from rcompiler.errors import CompilerError
-from rcompiler.tools import _guard, _reproducer, rc_opt
+from rcompiler.passes import _reproducer
+from rcompiler.tools import _guard, rc_opt
 from rcompiler.tools._job import Chunk, chunks
 
 WORKER = """
