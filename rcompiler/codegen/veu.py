@@ -12,7 +12,8 @@ An inference is one foreign call of `veu_launch`, whatever the number of operato
 
 Events, barriers and launches are counters that only grow: a wait for the n-th signal of launch e
 waits for (e - 1) * signals_per_launch + n, so nothing is cleared between inferences. A waiter
-spins, then yields, then sleeps in a futex; a signal enters the kernel only if somebody sleeps.
+spins, then sleeps in a futex (see `codegen.waits`); a signal enters the kernel only if somebody
+sleeps.
 
 TAKE calls what stands in a queue that nobody has taken, which is a number from a counter; END comes
 back to it, until the numbers are higher than the queues. Each launch counts up by as many as there
@@ -74,6 +75,7 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %preturn = llvm.alloca %c1 x i64 : (i64) -> !llvm.ptr
   %nowhere = llvm.mlir.constant(-1 : i64) : i64
   llvm.store %nowhere, %preturn : i64, !llvm.ptr
+  llvm.call @veu_here(%unit) : (!llvm.ptr) -> ()
   llvm.br ^next(%c0, %progress : i64, i64)
 
 ^next(%pos: i64, %made: i64):
@@ -243,6 +245,7 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
 ^end:
   %last = llvm.add %made, %c2 : i64
   llvm.store %last, %pprogress atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.call @veu_away(%unit) : (!llvm.ptr) -> ()
   llvm.return
 }
 
@@ -293,6 +296,8 @@ llvm.func @veu_launch(%ctl: !llvm.ptr, %bases: !llvm.ptr) -> i64 {
   %unit = llvm.getelementptr %unit0[%extra] : (!llvm.ptr, i64) -> !llvm.ptr, i64
   %back = llvm.call @veu_wait(%ctl, %unit, %c0, %pdone, %target, %workers)
     : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64) -> i1
+  // What the caller does next it does on this CPU, as the workers that wait for it shall know.
+  llvm.call @veu_here(%unit0) : (!llvm.ptr) -> ()
   %pabort = @@ABORT
   %a = llvm.load %pabort atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
   %calm = llvm.icmp "eq" %a, %c0 : i64

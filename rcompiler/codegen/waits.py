@@ -1,11 +1,19 @@
 """Counters that threads wait for, in the llvm dialect: add, spin, yield, sleep, give up.
 
+Spinning is right while the EU that is waited for runs on a CPU of its own. It is the worst that a
+waiter can do on a CPU that both share: the other one cannot run until the spinner has used up its
+turn. So an EU notes which CPU it works on, and a waiter that spins looks, after LOOK pauses and
+then whenever their number has doubled, whether another one works, by its own note, on the very
+CPU that the waiter is running on. Such an EU was interrupted: the waiter sleeps at once, and so
+leaves the CPU to it.
+
 Part of the module of `codegen.veu`, which replaces the `@@NAME` by the numbers of
 `runtime.control`.
 """
 
 TEXT = """
 llvm.func @sched_yield() -> i32
+llvm.func @sched_getcpu() -> i32
 llvm.func @syscall(i64, ...) -> i64
 llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
 
@@ -46,30 +54,90 @@ llvm.func internal @veu_sleep(%p: !llvm.ptr, %seen: i64, %timeout: !llvm.ptr) {
   llvm.return
 }
 
+// Note that an EU works, and on which CPU.
+llvm.func internal @veu_here(%unit: !llvm.ptr) {
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %r = llvm.call @sched_getcpu() : () -> i32
+  %cpu = llvm.sext %r : i32 to i64
+  %now = llvm.add %cpu, %c1 : i64
+  %pcpu = llvm.getelementptr %unit[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
+  %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %same = llvm.icmp "eq" %noted, %now : i64
+  llvm.cond_br %same, ^done, ^note
+^note:
+  llvm.store %now, %pcpu atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.br ^done
+^done:
+  llvm.return
+}
+
+// Note that an EU has nothing to do for now.
+llvm.func internal @veu_away(%unit: !llvm.ptr) {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %pcpu = llvm.getelementptr %unit[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %c0, %pcpu atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.return
+}
+
+// Whether an EU that works does so on the CPU that the caller, who waits, is running on.
+llvm.func internal @veu_shared(%ctl: !llvm.ptr) -> i1 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %yes = llvm.mlir.constant(true) : i1
+  %no = llvm.mlir.constant(false) : i1
+  %words = llvm.mlir.constant(@@UNIT_WORDS : i64) : i64
+  %pn = @@THREADS
+  %n = llvm.load %pn : !llvm.ptr -> i64
+  %pu = @@UNITS
+  %units = llvm.load %pu : !llvm.ptr -> !llvm.ptr
+  %r = llvm.call @sched_getcpu() : () -> i32
+  %cpu = llvm.sext %r : i32 to i64
+  %mine = llvm.add %cpu, %c1 : i64
+  %known = llvm.icmp "sgt" %mine, %c0 : i64
+  llvm.cond_br %known, ^loop(%c0 : i64), ^done(%no : i1)
+^loop(%i: i64):
+  %more = llvm.icmp "slt" %i, %n : i64
+  llvm.cond_br %more, ^body, ^done(%no : i1)
+^body:
+  %w = llvm.mul %i, %words : i64
+  %u = llvm.getelementptr %units[%w] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %pcpu = llvm.getelementptr %u[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
+  %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %same = llvm.icmp "eq" %noted, %mine : i64
+  %i1 = llvm.add %i, %c1 : i64
+  llvm.cond_br %same, ^done(%yes : i1), ^loop(%i1 : i64)
+^done(%found: i1):
+  llvm.return %found : i1
+}
+
 // Spin, then yield. True when the counter reached %target meanwhile.
 llvm.func internal @veu_spin(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) -> i1 {
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %yes = llvm.mlir.constant(true) : i1
   %no = llvm.mlir.constant(false) : i1
-  %v0 = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
-  %ok0 = llvm.icmp "sge" %v0, %target : i64
-  llvm.cond_br %ok0, ^reached, ^start
-^start:
+  %first = llvm.mlir.constant(@@LOOK : i64) : i64
   %pspin = @@SPIN
   %spin = llvm.load %pspin : !llvm.ptr -> i64
   %pyield = @@YIELDS
   %yields = llvm.load %pyield : !llvm.ptr -> i64
-  llvm.br ^spin(%c0 : i64)
-^spin(%i: i64):
+  llvm.br ^spin(%c0, %first : i64, i64)
+^spin(%i: i64, %look: i64):
   %more = llvm.icmp "slt" %i, %spin : i64
   llvm.cond_br %more, ^pause, ^yield(%c0 : i64)
 ^pause:
   llvm.call_intrinsic "llvm.x86.sse2.pause"() : () -> ()
   %v = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
   %ok = llvm.icmp "sge" %v, %target : i64
+  llvm.cond_br %ok, ^reached, ^due
+^due:
   %i1 = llvm.add %i, %c1 : i64
-  llvm.cond_br %ok, ^reached, ^spin(%i1 : i64)
+  %time = llvm.icmp "eq" %i1, %look : i64
+  llvm.cond_br %time, ^look, ^spin(%i1, %look : i64, i64)
+^look:
+  %twice = llvm.shl %look, %c1 : i64
+  %shared = llvm.call @veu_shared(%ctl) : (!llvm.ptr) -> i1
+  llvm.cond_br %shared, ^late, ^spin(%i1, %twice : i64, i64)
 ^yield(%j: i64):
   %more2 = llvm.icmp "slt" %j, %yields : i64
   llvm.cond_br %more2, ^give, ^late
@@ -90,6 +158,10 @@ llvm.func internal @veu_park(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) {
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %cm1 = llvm.mlir.constant(-1 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
+  %v0 = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %ok0 = llvm.icmp "sge" %v0, %target : i64
+  llvm.cond_br %ok0, ^done, ^spin
+^spin:
   %ok = llvm.call @veu_spin(%ctl, %p, %target) : (!llvm.ptr, !llvm.ptr, i64) -> i1
   llvm.cond_br %ok, ^done, ^register
 ^register:
@@ -159,15 +231,21 @@ llvm.func internal @veu_progress(%ctl: !llvm.ptr) -> i64 {
 // doubled, so that the EU with the real cause gives up first.
 llvm.func internal @veu_wait(%ctl: !llvm.ptr, %unit: !llvm.ptr, %eu: i64, %p: !llvm.ptr,
                              %target: i64, %what: i64) -> i1 {
-  %ok = llvm.call @veu_spin(%ctl, %p, %target) : (!llvm.ptr, !llvm.ptr, i64) -> i1
-  llvm.cond_br %ok, ^reached, ^slow
+  %yes = llvm.mlir.constant(true) : i1
+  %v = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %ok = llvm.icmp "sge" %v, %target : i64
+  llvm.cond_br %ok, ^here(%yes : i1), ^spin
+^spin:
+  llvm.call @veu_away(%unit) : (!llvm.ptr) -> ()
+  %soon = llvm.call @veu_spin(%ctl, %p, %target) : (!llvm.ptr, !llvm.ptr, i64) -> i1
+  llvm.cond_br %soon, ^here(%yes : i1), ^slow
 ^slow:
   %r = llvm.call @veu_wait_asleep(%ctl, %unit, %eu, %p, %target, %what)
     : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64) -> i1
-  llvm.return %r : i1
-^reached:
-  %yes = llvm.mlir.constant(true) : i1
-  llvm.return %yes : i1
+  llvm.br ^here(%r : i1)
+^here(%came: i1):
+  llvm.call @veu_here(%unit) : (!llvm.ptr) -> ()
+  llvm.return %came : i1
 }
 llvm.func internal @veu_wait_asleep(%ctl: !llvm.ptr, %unit: !llvm.ptr, %eu: i64, %p: !llvm.ptr,
                                     %target: i64, %what: i64) -> i1 {

@@ -32,6 +32,8 @@ WORKSPACE = THREADS + 15  # bytes of one workspace
 BASES = THREADS + 13  # address of the base addresses of this launch, set by the launch
 WORDS = THREADS + 2 * LINE
 
+LOOK = 64  # pauses after which a waiter first looks whether it is in another EU's way
+
 # EU block: one per thread, written by that thread only.
 UNIT_WORDS = 2 * LINE
 POSITION = 0  # word of the stream that is being executed
@@ -42,6 +44,7 @@ EXPECTED = 4
 ACTUAL = 5
 STAMPS = 6  # address of two words for each RUN of the stream: ns at its start and end, if timed
 PLACES = 7  # 0, or address of a word for each RUN: where in the stream it stands, if timed
+CPU = LINE  # 1 + the CPU that it works on; 0: it waits, or it cannot be known. A line of its own
 ON_BARRIER = -1
 ON_WORKERS = -2
 

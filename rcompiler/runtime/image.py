@@ -38,7 +38,7 @@ _MATH = (
 EXTERNALS: Mapping[str, str] = {
     **{name + suffix: "libm.so.6" for name in _MATH for suffix in ("", "f")},
     **dict.fromkeys(("memcpy", "memmove", "memset", "memcmp", "bcmp"), "libc.so.6"),
-    **dict.fromkeys(("sched_yield", "syscall", "clock_gettime"), "libc.so.6"),
+    **dict.fromkeys(("sched_getcpu", "sched_yield", "syscall", "clock_gettime"), "libc.so.6"),
     **dict.fromkeys(("__divti3", "__modti3", "__udivti3", "__umodti3"), "libgcc_s.so.1"),
     **dict.fromkeys(("__powisf2", "__powidf2"), "libgcc_s.so.1"),
 }

@@ -43,13 +43,16 @@ class Waiting:
     """How threads wait.
 
     Attributes:
-        spin: pauses before the first yield; None = 10000 when every thread has a CPU, else 50.
+        spin: pauses before the first yield; None = 10000 when every thread can have a CPU, else
+            50. A waiter whose CPU another EU needs stops earlier (see `codegen.waits`).
             Measured, 2 CPUs: ShuffleNet, whose threads wait for 10 us now and then, takes 1.65 ms
             with 500 and 1.46 ms with 2000 and more; the slowest tenth of the runs of ResNet-50
             takes 31 ms with 500 and 20 ms with 10000, as a thread that sleeps is late by more
             than it waited for. 4 threads of 2 CPUs meet in 3 us with 50, 6.6 us with 150 and
             13 us with 500.
-        yields: `sched_yield` calls before sleeping.
+        yields: `sched_yield` calls before sleeping; None = 0 when every thread can have a CPU,
+            else 8. A yield gives the rest of a turn to whatever else is running: it is right
+            among the threads of a team that share CPUs, and costs milliseconds beside others.
         slice_s: a sleeper looks around this often.
         limit_s: after so long without any progress a wait has failed; 30 times that while an EU
             is inside a kernel.
@@ -58,7 +61,7 @@ class Waiting:
     """
 
     spin: int | None = None
-    yields: int = 8
+    yields: int | None = None
     slice_s: float = 0.05
     limit_s: float = 20.0
 
@@ -246,8 +249,9 @@ class _Shared:
         self.workspaces = arena(max(1, threads * workspace), "workspaces of the EUs")
         self.control[at.THREADS] = threads
         alone = threads <= usable_cpus()
-        self.control[at.SPIN] = (10000 if alone else 50) if waiting.spin is None else waiting.spin
-        self.control[at.YIELDS] = waiting.yields
+        spin, yields = (10000, 0) if alone else (50, 8)
+        self.control[at.SPIN] = spin if waiting.spin is None else waiting.spin
+        self.control[at.YIELDS] = yields if waiting.yields is None else waiting.yields
         self.control[at.SLICE] = int(min(waiting.slice_s, 0.9) * 1e9)
         self.control[at.LIMIT] = int(waiting.limit_s * 1e9)
         self.control[at.BUSY_LIMIT] = int(waiting.limit_s * _BUSY_FACTOR * 1e9)
