@@ -11,11 +11,16 @@ class Checks:
 
     races: shared and global ones, asynchronous copies and products that are used too early, `.nc`
     loads of what is written, missing proxy fences; a launch takes two to four times as long.
-    uninitialised: reads of memory that nobody wrote.
+    uninitialised: reads of memory that nobody wrote. published_mbarriers: copy engines count on
+    mbarriers at the scope of the cluster (PTX manual, "cp.async.bulk": their complete-tx is a
+    release at cluster scope), so the initialisation must have been published at that scope, by
+    fence.mbarrier_init or a wider release fence. CUTLASS does so always; Triton leaves it out
+    where a block is a cluster, and relies on the barriers of the block: switch it off there.
     """
 
     races: bool = True
     uninitialised: bool = True
+    published_mbarriers: bool = True
 
 
 @dataclass(frozen=True)

@@ -113,6 +113,7 @@ def test_copying_over_what_others_read():
 INIT = """
 mov.u32 %r10, bar;
 @%first mbarrier.init.shared.b64 [%r10], {count};
+@%first fence.mbarrier_init.release.cluster;
 bar.sync 0;
 """
 TRY = """
@@ -251,6 +252,7 @@ def test_boxes_of_tensors(swizzle, corner):
     tensor = np.arange(1, 16 * 80 + 1, dtype=np.uint16).reshape(16, 80)
     body = f"""
     mov.u64 %rd2, map;
+    cvta.param.u64 %rd2, %rd2;
     mov.u32 %r11, {corner[0]};
     mov.u32 %r12, {corner[1]};
     """ + BULK.format(bytes=width * height * 2, copy=TILE, after="")  # fmt: skip
@@ -286,6 +288,7 @@ def test_swizzle_patterns():
 def test_boxes_back():
     body = """
     mov.u64 %rd2, map;
+    cvta.param.u64 %rd2, %rd2;
     mad.lo.u32 %r1, %tid, 4, %s;
     st.shared.u32 [%r1], %tid;
     fence.proxy.async.shared::cta;

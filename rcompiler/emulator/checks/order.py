@@ -36,11 +36,14 @@ class Order:
         self._fenced: dict[int, int] = {}  # lane -> the moment of its last fence for all
         self._seen: dict[int, Ints] = {}  # lane -> what it may take by a fence
 
-    def fence(self, mask: Array, acquire: bool, release: bool, cta: bool) -> None:
-        if not self.c.launch.checks.races:
+    def fence(self, mask: Array, acquire: bool, release: bool, scope: str) -> None:
+        c, cta = self.c, scope in ("cta", "cluster")  # a cluster is one block
+        if not c.launch.checks.races:
             return
         lanes = np.flatnonzero(mask)
-        self.c.launch.now += 1
+        c.launch.now += 1
+        if release and scope != "cta":
+            c.launch.proxies.publish_mbarriers(c.threads_of(lanes), c.launch.now)
         if acquire:
             for lane in lanes.tolist():
                 seen = self._seen.pop(lane, None)
@@ -48,13 +51,6 @@ class Order:
                     self.c.clocks.take(np.array([lane]), seen)
         if release:
             self._release(lanes, cta)
-
-    def proxy_fence(self, mask: Array) -> None:
-        """What the lanes know of becomes visible to asynchronous engines."""
-        c = self.c
-        if c.launch.checks.races:
-            c.launch.now += 1
-            c.launch.fenced[c.threads_of(np.flatnonzero(mask))] = c.launch.now
 
     def _release(self, lanes: Array, cta: bool) -> None:
         c = self.c

@@ -128,8 +128,8 @@ class Shadow:
         written = written[~c.launch.kernel.bulk[at]]
         if not len(written):
             return None
-        writer, fenced = self._writer[cells[written]] - 1, c.launch.fenced
-        last = np.maximum(fenced[writer], fenced[c.threads_of(lanes[written])])
+        space, writer = "shared" if self.private else "global", self._writer[cells[written]] - 1
+        last = c.launch.proxies.fenced(space, writer, c.threads_of(lanes[written]))
         bare = written[self._wrote[cells[written]] > last]
         if not len(bare):
             return None
@@ -146,6 +146,10 @@ class Shadow:
     def same_instruction(self, c: Cohort, lanes: Array, cells: Array) -> Array:
         """Places whose cell another thread wrote by the same instruction as its last writer."""
         return self._writer[cells] != c.threads_of(lanes) + 1
+
+    def last_writes(self, cells: Array) -> tuple[Array, Array]:
+        """Threads that last wrote cells, -1 where nobody did in this launch, and when."""
+        return self._writer[cells].astype(np.int64) - 1, self._wrote[cells]
 
     # -- checks
 

@@ -17,6 +17,7 @@ from rcompiler.emulator.machine.groups import Groups
 from rcompiler.emulator.machine.tensor_map import swizzled, unpack
 from rcompiler.emulator.translate.layout import GLOBAL, PARAM
 from rcompiler.runtime.gpu.driver import TensorTile
+from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES
 
 if TYPE_CHECKING:
     from rcompiler.emulator.machine.cohort import Cohort
@@ -98,15 +99,18 @@ class BulkCopies:
         return count
 
     def _tile(self, at: int, lane: int, address: int, rank: int) -> TensorTile:
+        """The map at an address: a parameter of the kernel, or in constant or global memory."""
         c, data = self.c, b""
         if address >> 44 == PARAM >> 44:
             start = address - PARAM
-            data = c.launch.arguments[start : start + 128]
+            data = c.launch.arguments[start : start + MAP_BYTES]
         else:
             found = c.launch.memory.find(address)
             if found is not None:
                 start = address - GLOBAL
-                data = c.launch.memory.bytes[start : start + 128].tobytes()
+                data = c.launch.memory.bytes[start : start + MAP_BYTES].tobytes()
+                if not found.constant:
+                    c.proxies.check_map(at, lane, address)
         tile = unpack(data)
         if tile is None or len(tile.dims) != rank:
             raise c.fault("out-of-bounds", at, lane, "no tensor map of that rank", address=address)
@@ -151,7 +155,9 @@ class BulkCopies:
     ) -> None:  # fmt: skip
         c = self.c
         shared, globe = c.memory.spaces["shared"], c.memory.spaces["global"]
-        counter = c.counters.find(at, lane, barrier & ((1 << 44) - 1))
+        offset = barrier & ((1 << 44) - 1)
+        counter = c.counters.find(at, lane, offset)
+        c.proxies.check_published(at, lane, counter, offset)
         lanes, first = np.full(len(shared_at), lane), lane // 32 * 32
         # What the engine writes counts as written by the first lane of the issuing warp.
         writers = np.full(len(shared_at), first)

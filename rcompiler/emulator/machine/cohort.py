@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from rcompiler.emulator.checks.clocks import Clocks
 from rcompiler.emulator.checks.order import Order
+from rcompiler.emulator.checks.proxies import ProxyFences
 from rcompiler.emulator.faults import EmulationFault, Site
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.atomics import Atomics
@@ -46,7 +47,7 @@ class Cohort:
         self.live = self.lanes % self.threads < launch.alive
         self.carry = np.zeros(self.count, bool)
         self.clocks = Clocks(numbers, self.threads, launch.blocks)
-        self.order = Order(self)
+        self.order, self.proxies = Order(self), ProxyFences(self)
         self.memory, self.atomics = MemoryUnit(self), Atomics(self)
         self.barriers, self.warp, self.matrix = Barriers(self), Warps(self), MatrixUnit(self)
         self.counters, self.copies, self.bulk = Counters(self), Copies(self), BulkCopies(self)

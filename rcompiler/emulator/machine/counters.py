@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from rcompiler.emulator.checks.clocks import Ints
+from rcompiler.emulator.checks.clocks import WARP, Ints
 
 if TYPE_CHECKING:
     from rcompiler.emulator.machine.cohort import Cohort
@@ -56,6 +56,7 @@ class Counters:
                 raise self.c.fault(
                     "barrier-misuse", at, lane, f"an mbarrier for {arrivals} arrivals"
                 )
+            self._claim(at, lane, key[1])
             self.c.launch.now += 1
             made = Counter(arrivals, arrivals, made=self.c.launch.now, made_at=at)
             made.creator = int(self.c.threads_of(np.array([lane]))[0])
@@ -64,6 +65,7 @@ class Counters:
     def remove(self, at: int, mask: Array, address: Array) -> None:
         for lane, key in self._keys(at, mask, address):
             self.find(at, lane, key[1])
+            self._claim(at, lane, key[1])
             del self._counters[key]
 
     def expect(self, at: int, mask: Array, address: Array, count: Array) -> None:
@@ -75,13 +77,14 @@ class Counters:
     ) -> Array:
         """The phases at which the lanes arrive."""
         tokens = np.zeros(self.c.count, np.uint64)
-        self._publish(at, mask, address)
-        for lane, key in self._keys(at, mask, address):
-            counter = self.find(at, lane, key[1])
-            tokens[lane] = counter.phase
-            if expects is not None:
-                counter.bytes += int(expects[lane])
-            self._count(at, lane, counter, 1 if count is None else int(count[lane]))
+        for key, lanes in self._by_warp(at, mask, address):
+            self._publish(at, key, lanes)
+            for lane in lanes:
+                counter = self.find(at, lane, key[1])
+                tokens[lane] = counter.phase
+                if expects is not None:
+                    counter.bytes += int(expects[lane])
+                self._count(at, lane, counter, 1 if count is None else int(count[lane]))
         return tokens
 
     def test(self, at: int, mask: Array, address: Array, phase: Array, parity: bool) -> Array:
@@ -176,13 +179,25 @@ class Counters:
 
             def arrive(here: Array = here, counter: Counter = counter) -> None:
                 done(here)
-                self._publish(at, here, address)
-                for lane in np.flatnonzero(here).tolist():
-                    self._count(at, lane, counter, 1)
+                for key, group in self._by_warp(at, here, address):
+                    self._publish(at, key, group)
+                    for lane in group:
+                        self._count(at, lane, counter, 1)
 
             counter.later.append(arrive)
 
     # -- parts of them
+
+    def _claim(self, at: int, lane: int, offset: int) -> None:
+        """The memory of an mbarrier becomes one, or no one any more: who used it must be done."""
+        c, shared = self.c, self.c.memory.spaces["shared"]
+        if shared.shadow is None:
+            return
+        lanes = np.array([lane])
+        places = shared.place(c, at, lanes, np.array([offset], np.uint64), 8)
+        c.launch.now += 1
+        of, cells = shared.cells(lanes, places, 8)
+        shared.report(c, at, of, cells, shared.shadow.write(c, at, of, cells), "an mbarrier")
 
     def _keys(self, at: int, mask: Array, address: Array) -> list[tuple[int, tuple[int, int]]]:
         c = self.c
@@ -195,18 +210,23 @@ class Counters:
             for lane, offset in zip(lanes.tolist(), offsets.tolist(), strict=True)
         ]
 
-    def _publish(self, at: int, mask: Array, address: Array) -> None:
-        """What arriving lanes have done becomes known to those who wait."""
+    def _by_warp(
+        self, at: int, mask: Array, address: Array
+    ) -> list[tuple[tuple[int, int], list[int]]]:
+        """Lanes that arrive at one mbarrier, warp by warp: a phase may end between two of them."""
+        groups: dict[tuple[tuple[int, int], int], list[int]] = {}
+        for lane, key in self._keys(at, mask, address):
+            groups.setdefault((key, lane // WARP), []).append(lane)
+        return [(key, lanes) for (key, _), lanes in groups.items()]
+
+    def _publish(self, at: int, key: tuple[int, int], lanes: list[int]) -> None:
+        """What arriving lanes of a warp have done becomes known to those who wait."""
         c = self.c
         if not c.launch.checks.races:
             return
         c.launch.now += 1
-        groups: dict[tuple[int, int], list[int]] = {}
-        for lane, key in self._keys(at, mask, address):
-            groups.setdefault(key, []).append(lane)
-        for key, lanes in groups.items():
-            known = c.clocks.vector(np.array(lanes), c.live, c.launch.now)
-            self._join(self.find(at, lanes[0], key[1]), known)
+        known = c.clocks.vector(np.array(lanes), c.live, c.launch.now)
+        self._join(self.find(at, lanes[0], key[1]), known)
 
     def _join(self, counter: Counter, known: Ints | None) -> None:
         if known is not None:

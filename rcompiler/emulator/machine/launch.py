@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from rcompiler.emulator.checks.clocks import WARP
+from rcompiler.emulator.checks.proxies import Proxies
 from rcompiler.emulator.checks.shadow import Shadow
 from rcompiler.emulator.checks.words import Words
 from rcompiler.emulator.faults import Coordinates, Site
@@ -28,7 +27,7 @@ class Launch:
     rounded up to whole units. shared_bytes: of a block, the static ones included. now: the moment
     of the access at hand. progress: grows whenever something happens that a spinning thread could
     notice. idle: rounds since then in which all only spun. clock: ns. words: what releases left
-    there. fenced: by thread, the moment of its last proxy fence.
+    there. proxies: which fences threads have made between what accesses memory in other ways.
     """
 
     def __init__(
@@ -57,7 +56,7 @@ class Launch:
         self.now = self.progress = self.steps = self.idle = 0
         self.clock = clock
         self.words = Words()
-        self.fenced = np.zeros(self.blocks * self.threads if checks.races else 0, np.int32)
+        self.proxies = Proxies(self.blocks * self.threads if checks.races else 0)
         self.shadow: Shadow | None = None
         if checks.races:
             self.shadow = Shadow(-(-memory.end // kernel.unit), private=False)

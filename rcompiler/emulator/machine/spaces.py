@@ -136,7 +136,9 @@ class Space:
             kind, detail = "nc-load", f"{verb} of memory that is read by .nc and written"
         elif race.unfenced:
             kind = "missing-proxy-fence"
-            detail = f"{verb} of {self.name} memory that was stored to without fence.proxy.async"
+            detail = (
+                f"{verb} of {self.name} memory that was stored to without fence.proxy.async for it"
+            )
         elif race.pending:
             kind = "late-async-copy"
             detail = f"{verb} of {self.name} memory that an asynchronous copy is still filling"

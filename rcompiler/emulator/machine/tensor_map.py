@@ -9,10 +9,10 @@ import numpy.typing as npt
 
 from rcompiler.errors import DeviceError
 from rcompiler.runtime.gpu.driver import TensorTile
+from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES
 
 _HEAD = struct.Struct("<8sQIII")
 _MAGIC = b"rc-tmap1"
-_SIZE = 128
 # Address bits 4.. are exclusive-ored with bits 7.. by the pattern's size in bytes.
 _SWIZZLES = {0: 0, 32: 1, 64: 3, 128: 7}
 
@@ -32,12 +32,12 @@ def pack(tile: TensorTile) -> bytes:
         raise DeviceError(f"{tile}: the rows of a box are longer than its swizzle")
     head = _HEAD.pack(_MAGIC, tile.address, tile.element_bytes, rank, tile.swizzle)
     return (head + struct.pack(f"<{rank}I{rank - 1}Q{rank}I", *tile.dims, *tile.strides, *tile.box)
-            ).ljust(_SIZE, b"\0")  # fmt: skip
+            ).ljust(MAP_BYTES, b"\0")  # fmt: skip
 
 
 def unpack(data: bytes) -> TensorTile | None:
     """The tile that a descriptor describes; None of other bytes."""
-    if len(data) < _SIZE or not data.startswith(_MAGIC):
+    if len(data) < MAP_BYTES or not data.startswith(_MAGIC):
         return None
     _, address, element, rank, swizzle = _HEAD.unpack_from(data)
     values = struct.unpack_from(f"<{rank}I{rank - 1}Q{rank}I", data, _HEAD.size)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from rcompiler.emulator.checks.products import SIZE, RegisterFences
 from rcompiler.emulator.machine import fragments
 from rcompiler.emulator.machine.fragments import elements
 from rcompiler.emulator.machine.groups import Groups
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from rcompiler.emulator.machine.cohort import Cohort
 
 Array = npt.NDArray[Any]
-SIZE = 128
 _SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1, "u8": 1}
 
@@ -43,6 +43,14 @@ class Warpgroups:
         self._groups = Groups(cohort.count)
         self._reading: list[_Reading] = []
         self._flying: dict[int, dict[int, int]] = {}  # register -> first lane -> group
+        launch = cohort.launch
+        watched = launch.checks.races and launch.unit == SIZE
+        registers = len(launch.kernel.layout.registers)
+        self._fences = RegisterFences(cohort.count, registers) if watched else None
+
+    def fence(self, mask: Array) -> None:
+        if self._fences is not None:
+            self._fences.fence(mask)
 
     def commit(self, mask: Array) -> None:
         self._groups.commit(mask)
@@ -76,6 +84,8 @@ class Warpgroups:
 
     def use(self, at: int, mask: Array, read: tuple[int, ...], written: tuple[int, ...]) -> None:
         """Another instruction uses registers: it must not read what is still being filled."""
+        if self._fences is not None:
+            self._fences.use(mask, read + written)
         if not self._flying:
             return
         for register in read:
@@ -88,29 +98,39 @@ class Warpgroups:
                         "use of a register that an asynchronous product is still filling",
                     )
         for register in written:
-            users = self._flying.get(register, {})
-            for first in [lane for lane in users if mask[lane : lane + SIZE].all()]:
-                del users[first]
+            self._forget(mask, register)
 
     def move(self, mask: Array, into: int, source: int) -> None:
         """A copy of such a register is one, too: the assembler keeps both in one place."""
+        if self._fences is not None:
+            self._fences.move(mask, into, source)
         users = {f: g for f, g in self._flying.get(source, {}).items() if mask[f]}
         if users:
             self._flying.setdefault(into, {}).update(users)
         elif self._flying.get(into):
-            self.use(0, mask, (), (into,))
+            self._forget(mask, into)
+
+    def _forget(self, mask: Array, register: int) -> None:
+        """A register is written: what filled it fills another one now."""
+        users = self._flying.get(register, {})
+        for first in [lane for lane in users if mask[lane : lane + SIZE].all()]:
+            del users[first]
 
     def multiply(
         self, at: int, mask: Array, shape: tuple[int, int], types: tuple[str, str, str],
         into: tuple[Array, ...], left: Any, right: Array, scale: Any, signs: tuple[int, int],
-        turned: tuple[bool, bool], registers: tuple[int, ...],
+        turned: tuple[bool, bool], registers: tuple[int, ...], factors: tuple[int, ...],
     ) -> list[Array]:  # fmt: skip
-        """D (64, n) = A (64, k) @ B (k, n) + scale * D; shape: n, k. turned: A, B stored so."""
+        """D (64, n) = A (64, k) @ B (k, n) + scale * D; shape: n, k. turned: A, B stored so.
+
+        registers: of D. factors: of A, if it is in registers.
+        """
         c = self.c
         c.warp.check_whole(at, mask, SIZE)
         results = [np.array(x) for x in into]
         scale = c.wide(scale)
         for first in np.flatnonzero(mask)[::SIZE].tolist():
+            self._check_fenced(at, first, registers, factors, shape)
             for register in registers:
                 self._flying.setdefault(register, {})[first] = int(self._groups.current[first])
             lanes = slice(first, first + SIZE)
@@ -128,6 +148,14 @@ class Warpgroups:
             ):
                 result[lanes] = bits
         return results
+
+    def _check_fenced(
+        self, at: int, first: int, sums: tuple[int, ...], factors: tuple[int, ...],
+        shape: tuple[int, int],
+    ) -> None:  # fmt: skip
+        lacks = self._fences.multiply(first, sums, factors, shape) if self._fences else ""
+        if lacks:
+            raise self.c.fault("missing-wgmma-fence", at, first, f"{lacks}, without wgmma.fence")
 
     def _multiply_add(self, a: Array, b: Array, c: Array, type_: str) -> Array:
         if c.dtype == np.int32:

@@ -25,22 +25,19 @@ def _is_copy(instruction: Instruction) -> bool:
 
 
 def accumulators(function: Function) -> frozenset[int]:
-    """Results of wgmma and copies of them."""
+    """Results of wgmma, its factors in registers, and what is copied to or from one of these."""
     found: set[int] = set()
     for instruction in function.instructions:
         if instruction.name == "wgmma" and "mma_async" in instruction.modifiers:
             found |= set(_registers(instruction.operands[:1]))
-    while found:
-        more = {
-            index
-            for instruction in function.instructions
-            if _is_copy(instruction) and not found.isdisjoint(_registers(instruction.operands[1:]))
-            for index in _registers(instruction.operands[:1])
-        }
-        if more <= found:
-            break
-        found |= more
-    return frozenset(found)
+            if isinstance(instruction.operands[1], Vector):
+                found |= set(_registers(instruction.operands[1:2]))
+    copies = [set(_registers(i.operands)) for i in function.instructions if _is_copy(i)]
+    while True:
+        joined = [pair for pair in copies if not found.isdisjoint(pair) and not pair <= found]
+        if not joined:
+            return frozenset(found)
+        found.update(*joined)
 
 
 def watch(e: Emitter, instruction: Instruction, watched: frozenset[int]) -> None:

@@ -14,6 +14,7 @@ from rcompiler.emulator.ptx.syntax import (
 from rcompiler.emulator.translate.emitter import Emitter
 from rcompiler.emulator.translate.form import Form
 from rcompiler.emulator.translate.layout import callee_name
+from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES
 
 
 def _rest(e: Emitter, ins: Instruction) -> None:
@@ -132,18 +133,43 @@ def _reducing_barrier(e: Emitter, ins: Instruction, form: Form) -> None:
 
 def fence(e: Emitter, ins: Instruction, form: Form) -> None:
     if form.flag("proxy"):
-        if form.flag("async"):
-            e.line(f"S.order.proxy_fence({e.mask})")
-        return  # other proxies are not modelled
-    if form.choice("mbarrier_init", "proxy::async"):
-        return
+        return _proxy_fence(e, ins, form)
+    if form.flag("mbarrier_init"):
+        form.flag("release")
+        form.flag("cluster")
+        form.end()
+        return e.line(f"S.proxies.publish_mbarriers({e.mask})")
     order = form.choice("acq_rel", "sc", "acquire", "release", default="acq_rel")
     scope = form.choice("cta", "cluster", "gpu", "gl", "sys")
     form.end()
     if not scope:
         raise form.refuse("a fence without a scope")
     acquire, release = order != "release", order != "acquire"
-    e.line(f"S.order.fence({e.mask}, {acquire}, {release}, {scope in ('cta', 'cluster')})")
+    e.line(f"S.order.fence({e.mask}, {acquire}, {release}, {e.constant(scope)})")
+
+
+def _proxy_fence(e: Emitter, ins: Instruction, form: Form) -> None:
+    if form.flag("alias"):
+        return form.end()  # two addresses of one place do not exist here
+    if form.flag("async"):
+        space = form.choice("global", "shared::cta", "shared::cluster")
+        form.end()
+        spaces = (space.partition("::")[0],) if space else ("global", "shared")
+        return e.line(f"S.proxies.fence({e.mask}, {e.constant(spaces)})")
+    if not form.flag("tensormap::generic"):
+        raise form.refuse("an unknown proxy")
+    order, scope = form.choice("acquire", "release"), form.choice("cta", "cluster", "gpu", "sys")
+    form.end()
+    if not order or not scope:
+        raise form.refuse("a fence without an order or a scope")
+    if order == "release":
+        form.operands(0)
+        return e.line(f"S.proxies.release_maps({e.mask}, {e.constant(scope)})")
+    form.operands(2)
+    address, size = ins.operands
+    if e.number(size) != MAP_BYTES:
+        raise form.refuse(f"a tensor map has {MAP_BYTES} bytes")
+    e.line(f"S.proxies.acquire_map({e.at}, {e.mask}, {e.address(address)}, {e.constant(scope)})")
 
 
 def sleep(e: Emitter, ins: Instruction, form: Form) -> None:

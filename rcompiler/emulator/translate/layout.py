@@ -75,7 +75,7 @@ class Layout:
             case "local":
                 return self.local[variable]
             case "param":
-                return PARAM + self.arguments[variable]
+                return self.arguments[variable]
             case _:
                 return self._addresses[variable.name]
 

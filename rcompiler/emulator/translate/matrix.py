@@ -89,7 +89,9 @@ def warpgroup(e: Emitter, ins: Instruction, form: Form) -> None:
         e.line(f"S.warpgroup.commit({e.mask})")
     elif kind == "wait_group":
         e.line(f"S.warpgroup.wait({e.mask}, {e.number(ins.operands[0])})")
-    elif kind != "fence":
+    elif kind == "fence":
+        e.line(f"S.warpgroup.fence({e.mask})")
+    else:
         raise form.refuse("unknown form")
 
 
@@ -116,6 +118,11 @@ def _asynchronous(e: Emitter, ins: Instruction, form: Form) -> None:
     if len(results_in) != results:
         raise form.refuse("results must be registers of 32 bits")
     registers = tuple(e.base + register.index for register in results_in)
+    factors = tuple(
+        e.base + item.index
+        for item in (e.items(left) if in_registers else ())
+        if isinstance(item, Register)
+    )
     # Behind the signs of A and B come their transpositions, of 16-bit types; A's in memory only.
     transposed = flags[2:] if INPUTS[a] == 16 else []
     left_turned = bool(transposed[0]) if len(transposed) == 2 and not in_registers else False
@@ -124,7 +131,7 @@ def _asynchronous(e: Emitter, ins: Instruction, form: Form) -> None:
     e.line(
         f"v = S.warpgroup.multiply({e.at}, {e.mask}, ({columns}, {depth}), ('{a}', '{b}', '{c}'), "
         f"{_list(e, into)}, {given}, {e.wide(right, 'b64')}, {e.wide(scale, 'pred')}, "
-        f"{signs}, ({left_turned}, {right_turned}), {registers})"
+        f"{signs}, ({left_turned}, {right_turned}), {registers}, {factors})"
     )
     _assign(e, into)
 

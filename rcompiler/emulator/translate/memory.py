@@ -6,7 +6,7 @@ from rcompiler.emulator.ptx.syntax import Address, Instruction, Operand, Registe
 from rcompiler.emulator.ptx.types import DTYPES, size_of
 from rcompiler.emulator.translate.emitter import Emitter
 from rcompiler.emulator.translate.form import Form
-from rcompiler.emulator.translate.layout import LOCAL, SHARED
+from rcompiler.emulator.translate.layout import LOCAL, PARAM, SHARED
 
 SCOPES = ("cta", "cluster", "gpu", "sys")
 _SPACES = {
@@ -144,7 +144,7 @@ def convert_address(e: Emitter, ins: Instruction, form: Form) -> None:
     form.end()
     form.operands(2)
     value = e.value(ins.operands[1], "u64")
-    window = {"shared": SHARED, "local": LOCAL}.get(space)
+    window = {"shared": SHARED, "local": LOCAL, "param": PARAM}.get(space)
     if space == "generic":
         raise form.refuse("an address conversion without a space")
     if window is None:
