@@ -7,6 +7,7 @@ import onnx
 import pytest
 
 import rcompiler
+from rcompiler.passes.roller_tile import RollerTile
 from rcompiler.tools import models, rc_bench, rc_compile, rc_run
 
 
@@ -91,6 +92,27 @@ def test_check_lists_gaps(tool, unheard):
         (last, ("unheard: cannot be compiled, 2 parts",)),
     ]:
         assert all(word in line for word in words), line
+
+
+def test_check_says_what_compiling_says(tool, monkeypatch):
+    """Also where all nodes are translated, and something fails after that."""
+
+    def fail(self, module):
+        raise IndexError("seeded")
+
+    monkeypatch.setattr(RollerTile, "run", fail)
+    code, out, err = tool(rc_compile.main, "two_branch", "--check")
+    assert (code, err) == (1, "") and out.count("\n") == 1
+    assert "two_branch: all nodes are translated, but it cannot be compiled: roller-tile: " in out
+    assert tool(rc_compile.main, "two_branch")[0] == 1
+    monkeypatch.undo()
+    for option in ("--eus=100000", "--precision=f16", "--target=cuda:k9"):
+        checked, compiled = (
+            tool(rc_compile.main, "two_branch", option, *c) for c in (["--check"], [])
+        )
+        assert checked[0] == compiled[0] == 1, option
+        assert compiled[2].split("error: ")[1].strip() in checked[1]
+    assert tool(rc_compile.main, "two_branch", "--check", "--target=cuda:sm_80")[0] == 0
 
 
 @pytest.mark.parametrize(
