@@ -243,7 +243,12 @@ def _add_bias(
 
 
 def _functions(ctx: Context) -> list[Function]:
-    """The activations of all directions, with their clip and parameters."""
+    """The activations of all directions, with their clip and parameters.
+
+    `clip` bounds what gates are computed of. The standard has it bound "the input of activations",
+    of which an LSTM has one more, that of the cell on its way to the hidden state. onnxruntime,
+    for which models with `clip` are exported, leaves the cell as it is, and so do we.
+    """
     directions = 2 if ctx.attr("direction", "forward") == "bidirectional" else 1
     names = ctx.attr("activations") or DEFAULTS[ctx.op] * directions
     if len(names) != directions * len(DEFAULTS[ctx.op]):
@@ -251,7 +256,7 @@ def _functions(ctx: Context) -> list[Function]:
     alphas, betas = iter(ctx.attr("activation_alpha", [])), iter(ctx.attr("activation_beta", []))
     clip = ctx.attr("clip", 0.0)
     out: list[Function] = []
-    for name in names:
+    for index, name in enumerate(names):
         # Values are consumed by those activations that have a parameter, in their order.
         alpha, beta = PARAMETERS.get(name.lower(), (None, None))
         alpha = None if alpha is None else next(alphas, alpha)
@@ -259,7 +264,8 @@ def _functions(ctx: Context) -> list[Function]:
         fn = _function(name.lower(), alpha or 0.0, beta or 0.0)
         if fn is None:
             raise ctx.shape_error(f"the activation '{name}' is unknown")
-        out.append(_clipped(fn, clip) if clip else fn)
+        of_gate = index % len(DEFAULTS[ctx.op]) < 2  # the third is the LSTM's, of its cell
+        out.append(_clipped(fn, clip) if clip and of_gate else fn)
     return out
 
 

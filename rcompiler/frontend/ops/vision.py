@@ -109,14 +109,19 @@ def _reflect(s: Body, x: Scalar, low: float, high: float) -> Scalar:
 
 
 def _taps_of(s: Body, g: Scalar, size: int, mode: str, padding: str, corners: bool) -> list[Tap]:
-    """Positions and weights along one axis for a coordinate in [-1, 1]."""
+    """Positions and weights along one axis for a coordinate in [-1, 1].
+
+    With padding "border" the standard moves a coordinate to the border before it looks around it;
+    PyTorch, which the operator comes from, and onnxruntime move each place that is read. It is the
+    same but for cubic interpolation, where we do as they do, since models are exported from there.
+    """
     x = (g + 1.0) * (0.5 * (size - 1)) if corners else ((g + 1.0) * float(size) - 1.0) * 0.5
     low, high = (0.0, size - 1.0) if corners else (-0.5, size - 0.5)
     if mode == "nearest":
         x = s.roundeven(x)
     if padding == "reflection":
         x = _reflect(s, x, low, high)
-    elif padding == "border":
+    elif padding == "border" and mode != "cubic":
         x = s.select((x < low) | (x > high), s.clamp(x, 0.0, size - 1.0), x)
     # Far outside, and NaN: every tap is outside all the same.
     x = s.select(x > -4.0, x, -4.0)

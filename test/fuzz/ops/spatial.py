@@ -69,8 +69,11 @@ def grid_sample(g: Maker, op: str) -> None:
                 shape=(g.int(1, 2), g.int(1, 2), *(g.int(2, 5) for _ in range(rank))))  # fmt: skip
     kind = x.dtype if x.dtype in g.types(op, "T2") else "float32"
     grid = g.leaf(kind, (x.shape[0], *(g.int(1, 4) for _ in range(rank)), rank), -1.3, 1.3)
+    paddings = [None, "zeros", "border", "reflection"]
+    if mode == "cubic":
+        paddings.remove("border")  # onnx.reference goes by the letter there, which exporters do not
     g.node(op, [x, grid], mode=mode, align_corners=g.pick([None, 0, 1]),
-           padding_mode=g.pick([None, "zeros", "border", "reflection"]))  # fmt: skip
+           padding_mode=g.pick(paddings))  # fmt: skip
 
 
 def _regions(g: Maker, dtype: str, count: int, height: int, width: int) -> np.ndarray:
