@@ -10,7 +10,7 @@ import json
 import os
 import tempfile
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
@@ -24,17 +24,14 @@ from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.host_flags import LEVEL_FLAGS, capped_level
 from rcompiler.errors import DeviceError
 
-# LLVM's feature name -> the kernel's flag name in /proc/cpuinfo, where they differ.
+# What the host target may use of a CPU: LLVM's feature name -> the kernel's flag in /proc/cpuinfo.
+# An artifact needs what it may use, and nothing else: LLVM is told that the CPU lacks all the rest
+# (sha, vaes, gfni and the like), which would be of no use to networks.
 _CPUINFO = {
     "sse3": "pni",
     "sse4.1": "sse4_1",
     "sse4.2": "sse4_2",
     "lzcnt": "abm",
-    "sahf": "lahf_lm",
-    "rdrnd": "rdrand",
-    "prfchw": "3dnowprefetch",
-    "sha": "sha_ni",
-    "pclmul": "pclmulqdq",
     "bmi": "bmi1",
     "avx512bitalg": "avx512_bitalg",
     "avx512vbmi2": "avx512_vbmi2",
@@ -43,17 +40,16 @@ _CPUINFO = {
     "avx512fp16": "avx512_fp16",
     "avx512vpopcntdq": "avx512_vpopcntdq",
     "avxvnni": "avx_vnni",
-    "amx-tile": "amx_tile",
-    "amx-int8": "amx_int8",
-    "amx-bf16": "amx_bf16",
     **{
         same: same
         for same in (
-            "sse sse2 ssse3 fma avx avx2 f16c bmi2 movbe popcnt aes xsave adx cx16 "
-            "avx512f avx512bw avx512cd avx512dq avx512vl avx512vbmi avx512ifma gfni vaes vpclmulqdq"
+            "sse sse2 ssse3 fma avx avx2 f16c bmi2 movbe popcnt "
+            "avx512f avx512bw avx512cd avx512dq avx512vl avx512vbmi avx512ifma"
         ).split()
     },
 }
+# Every CPU that runs 64-bit code has these; no flag needs to say so.
+_BASELINE = frozenset({"64bit", "cmov", "cx8", "fxsr", "mmx", "x87"})
 # LLVM's name of each feature level of devices
 LLVM_LEVELS = {"x86-64": "x86-64", "v3": "x86-64-v3", "v4": "x86-64-v4"}
 _LEVELS = {name: LEVEL_FLAGS[level] for level, name in LLVM_LEVELS.items()}
@@ -89,15 +85,19 @@ class Target:
         if name == "host" and (level := capped_level()) is not None:
             return replace(Target.named(LLVM_LEVELS[level]), name=name)
         if name == "host":
-            features = dict(llvm.get_host_cpu_features())
-            on = sorted(_CPUINFO[f] for f, there in features.items() if there and f in _CPUINFO)
-            text = ",".join(f"{'+' if features[f] else '-'}{f}" for f in sorted(features))
-            return Target(name, llvm.get_host_cpu_name(), text, tuple(on))
+            return _host_target(llvm.get_host_cpu_name(), llvm.get_host_cpu_features())
         if name not in _LEVELS:
             raise DeviceError(
                 f"no code generation target '{name}'; there are: host, {', '.join(_LEVELS)}"
             )
         return Target(name, name, "", tuple(sorted(_LEVELS[name])))
+
+
+def _host_target(cpu: str, found: Mapping[str, bool]) -> Target:
+    """found: LLVM's features of the CPU, those it lacks too."""
+    used = {f for f, there in found.items() if there and (f in _CPUINFO or f in _BASELINE)}
+    text = ",".join(f"{'+' if f in used else '-'}{f}" for f in sorted(found))
+    return Target("host", cpu, text, tuple(sorted(_CPUINFO[f] for f in used - _BASELINE)))
 
 
 @dataclass

@@ -1,5 +1,6 @@
 """codegen/cpu.py: targets, worker processes, the object cache and its failures."""
 
+import re
 import subprocess
 import sys
 import warnings
@@ -8,7 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from rcompiler.codegen.cpu import CacheWarning, ObjectCache, Target, compile_object, compile_objects
+from rcompiler.codegen.cpu import (
+    CacheWarning,
+    ObjectCache,
+    Target,
+    _host_target,
+    compile_object,
+    compile_objects,
+)
 from rcompiler.codegen.relocatable import parse
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError
 from rcompiler.runtime.cpuinfo import require_flags
@@ -47,6 +55,35 @@ def test_vector_levels_differ_and_name_what_they_need():
 def test_what_the_host_target_needs_this_machine_has():
     flags = next(li for li in Path("/proc/cpuinfo").read_text().splitlines() if "flags" in li)
     assert set(Target.named("host").required) <= set(flags.split())
+
+
+def test_the_host_target_needs_all_that_its_code_may_use_and_nothing_else():
+    """Features that are of no use to us are taken from LLVM, too."""
+    names = "64bit sse2 avx2 avx512vnni sha vaes gfni crc32 avx512vp2intersect".split()
+    target = _host_target("znver5", {**dict.fromkeys(names, True), "fma": False})
+    assert target.required == ("avx2", "avx512_vnni", "sse2")
+    assert target.features == (
+        "+64bit,+avx2,+avx512vnni,-avx512vp2intersect,-crc32,-fma,-gfni,-sha,+sse2,-vaes"
+    )
+
+
+def test_code_for_the_host_has_no_instruction_that_it_does_not_ask_for():
+    """Shifts of bytes are one instruction where LLVM may use GFNI; the CPU has it by its name."""
+    text = """module { llvm.func @f(%p: !llvm.ptr) {
+      %s = llvm.mlir.constant(dense<3> : vector<16xi8>) : vector<16xi8>
+      %v = llvm.load %p : !llvm.ptr -> vector<16xi8>
+      %w = llvm.lshr %v, %s : vector<16xi8>
+      llvm.store %w, %p : vector<16xi8>, !llvm.ptr
+      llvm.return } }"""
+    affine = re.compile(rb"\xc4..\xce", re.DOTALL)  # vgf2p8affineqb
+    found = dict.fromkeys(("64bit", "sse2", "avx", "avx2", "gfni"), True)
+    features = _host_target("alderlake", found).features
+    free, bound = (
+        compile_objects([text], Target("host", "alderlake", given, ()), jobs=1)[0]
+        for given in ("", features)
+    )
+    assert affine.search(free)
+    assert not affine.search(bound)
 
 
 def test_a_capped_host_is_a_level(monkeypatch):
