@@ -1,0 +1,139 @@
+"""Write a network in 8 bits, as onnxruntime's tools do.
+
+    python -m rcompiler.tools.quantise resnet50.onnx -o int8.onnx             # QDQ, calibrated
+    python -m rcompiler.tools.quantise bert_base.onnx -o int8.onnx --dynamic  # as it runs
+
+Calibrated are scales and zero points of activations, by random inputs; dynamic ones are computed in
+the network, from the values that it has there. Static shapes are needed for the first.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+
+from rcompiler.errors import CompilerError, InvalidModel, ToolError
+from rcompiler.tools._data import random_inputs
+
+SAMPLES = 4  # inputs that it is calibrated by
+
+
+class _Input(NamedTuple):
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def calibrated(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The network with QuantizeLinear and DequantizeLinear around what is computed in 8 bits, its
+    weights by channel.
+
+    Raises ToolError without onnxruntime, InvalidModel for inputs of no static shape.
+    """
+    tools, inputs = _tools(), _inputs(model)
+
+    class Samples(tools.CalibrationDataReader):  # type: ignore[name-defined]  # not typed
+        """Random inputs, the same in every run."""
+
+        def __init__(self) -> None:
+            self._left = [random_inputs(inputs, seed) for seed in range(SAMPLES)]
+
+        def get_next(self) -> dict[str, np.ndarray] | None:
+            return self._left.pop() if self._left else None
+
+    def write(source: Path, target: Path) -> None:
+        folded = source.with_name("folded.onnx")  # normalisations, into the weights before them
+        tools.quant_pre_process(source, folded, skip_symbolic_shape=True)
+        tools.quantize_static(
+            folded,
+            target,
+            Samples(),
+            quant_format=tools.QuantFormat.QDQ,
+            per_channel=True,
+            activation_type=tools.QuantType.QUInt8,
+            weight_type=tools.QuantType.QInt8,
+        )
+
+    return _written(model, write)
+
+
+def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
+    """The network with weights of 8 bits, and activations that are quantised while it runs.
+
+    Raises ToolError without onnxruntime.
+    """
+    tools = _tools()
+
+    def write(source: Path, target: Path) -> None:
+        tools.quantize_dynamic(source, target, weight_type=tools.QuantType.QInt8)
+
+    return _written(model, write)
+
+
+def main(argv: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m rcompiler.tools.quantise",
+        description="Write a network in 8 bits, as onnxruntime's tools do.",
+    )
+    parser.add_argument("model", type=Path, help="an ONNX file")
+    parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
+    parser.add_argument(
+        "--dynamic", action="store_true", help="quantise activations while the network runs"
+    )
+    given = parser.parse_args(argv)
+    try:
+        quantise = dynamic if given.dynamic else calibrated
+        onnx.save(quantise(onnx.load(given.model)), given.output)
+    except (CompilerError, OSError) as error:
+        print(f"quantise: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _tools() -> Any:
+    try:
+        from onnxruntime import quantization
+    except ImportError as error:
+        raise ToolError(
+            f"onnxruntime, which quantises, cannot be imported ({error}); install it with "
+            "'pip install onnxruntime'"
+        ) from None
+    return quantization
+
+
+def _inputs(model: onnx.ModelProto) -> list[_Input]:
+    """Those that are no weights."""
+    weights = {weight.name for weight in model.graph.initializer}
+    found = []
+    for value in model.graph.input:
+        tensor = value.type.tensor_type
+        shape = tuple(dim.dim_value for dim in tensor.shape.dim)
+        if value.name in weights:
+            continue
+        if 0 in shape:
+            raise InvalidModel(
+                f"input '{value.name}' has no static shape; write the network with one, or "
+                "quantise it with --dynamic"
+            )
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        found.append(_Input(value.name, shape, dtype.name))
+    return found
+
+
+def _written(model: onnx.ModelProto, write: Callable[[Path, Path], None]) -> onnx.ModelProto:
+    with tempfile.TemporaryDirectory(prefix="rc-quantise-") as folder:
+        source, target = Path(folder, "f32.onnx"), Path(folder, "int8.onnx")
+        onnx.save(model, source)
+        write(source, target)
+        return onnx.load(target)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
