@@ -17,7 +17,7 @@ from rcompiler.model import GpuModel
 from rcompiler.tools import _measure
 from rcompiler.tools._baselines import BASELINES, Bound, Feeds
 from rcompiler.tools._data import random_inputs
-from rcompiler.tools._reference import compare
+from rcompiler.tools._judge import Judge
 from rcompiler.tools._sources import Source, resolve
 
 FASTEST = "fastest"  # in place of the name of a baseline: the fastest of those measured
@@ -114,7 +114,8 @@ def _measure_case(case: Case, source: Source, options: argparse.Namespace) -> No
     if source.proto is not None:
         names = [tensor.name for tensor in model.outputs]
         beside = _baselines(case, source.proto, feeds, options.baseline)
-        engines |= _agreeing(case, binding.outputs, names, beside)
+        judge = Judge(source.proto, feeds, options.tolerance)
+        engines |= _agreeing(case, judge, binding.outputs, names, beside)
     block_s = options.seconds / options.rounds
     times = _measure.interleaved(engines, options.rounds, block_s, options.clock)
     case.load = os.getloadavg()[0]
@@ -138,7 +139,11 @@ def _baselines(
 
 
 def _agreeing(
-    case: Case, ours: Sequence[np.ndarray], names: Sequence[str], beside: dict[str, Bound]
+    case: Case,
+    judge: Judge,
+    ours: Sequence[np.ndarray],
+    names: Sequence[str],
+    beside: dict[str, Bound],
 ) -> dict[str, _measure.Engine]:
     """The engines whose results are ours. A fast wrong answer is not measured.
 
@@ -148,7 +153,7 @@ def _agreeing(
     engines: dict[str, _measure.Engine] = {}
     for name, bound in beside.items():
         try:
-            difference = _difference(ours, bound.outputs, names, name)
+            difference = _difference(judge, ours, bound.outputs, names, name)
         except CompilerError as error:
             if not engines:
                 raise
@@ -161,12 +166,16 @@ def _agreeing(
 
 
 def _difference(
-    ours: Sequence[np.ndarray], theirs: list[np.ndarray], names: Sequence[str], engine: str
+    judge: Judge,
+    ours: Sequence[np.ndarray],
+    theirs: list[np.ndarray],
+    names: Sequence[str],
+    engine: str,
 ) -> float:
     """The largest difference of all outputs. Raises CompilerError when it is not allowed."""
     largest = 0.0
     for name, actual, expected in zip(names, ours, theirs, strict=True):
-        found = compare(actual, expected)
+        found = judge(name, actual, expected)
         if not found.right:
             raise CompilerError(
                 f"output '{name}' differs from {engine} by {found.absolute:.3g} at "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,16 @@ ENGINES = ("auto", "onnxruntime", "onnx")
 # Allowed error by type, as a multiple of the root mean square of the expected output: about
 # eps * sqrt(operations on the longest path) of networks with a hundred layers.
 _TOLERANCE = {"float64": 1e-9, "float32": 1e-4, "float16": 1e-2, "bfloat16": 6e-2}
+# Of values that were rounded to such a type on the way: two steps of it, where the range that its
+# numbers spread over is eight times the root mean square.
+_ROUNDED = {
+    **_TOLERANCE,
+    **dict.fromkeys(("int8", "uint8"), 16 / 255),
+    **dict.fromkeys(("int16", "uint16"), 16 / 65535),
+    **dict.fromkeys(("int4", "uint4"), 16 / 15),
+    **dict.fromkeys(("float8_e4m3fn", "float8_e4m3fnuz"), 0.25),
+    **dict.fromkeys(("float8_e5m2", "float8_e5m2fnuz"), 0.5),
+}
 
 
 @dataclass(frozen=True)
@@ -97,12 +107,18 @@ def _run(runner: Any, feeds: Mapping[str, np.ndarray], engine: str) -> list[np.n
         raise CompilerError(f"{engine} cannot run the model: {error}") from None
 
 
-def compare(actual: np.ndarray, expected: np.ndarray, tolerance: float | None = None) -> Difference:
+def compare(
+    actual: np.ndarray,
+    expected: np.ndarray,
+    tolerance: float | None = None,
+    rounded: Collection[str] = (),
+) -> Difference:
     """Compare one output with its reference.
 
     Floats may differ by ``tolerance`` times the root mean square of the finite expected values,
-    by default after the dtype; everything else is exact. NaN and infinities must agree.
-    Raises CompilerError when shape or dtype differ.
+    by default after the dtype and the types that values were ``rounded`` to on the way. Values of
+    a quantised type that is among those may differ by one; everything else is exact. NaN and
+    infinities must agree. Raises CompilerError when shape or dtype differ.
     """
     if actual.shape != expected.shape or actual.dtype != expected.dtype:
         raise CompilerError(
@@ -113,14 +129,22 @@ def compare(actual: np.ndarray, expected: np.ndarray, tolerance: float | None = 
         return Difference(0.0, 0.0, ())
     want = expected.astype(np.float64)
     want = np.where(np.isfinite(want), want, 0.0)
-    share = _TOLERANCE.get(actual.dtype.name, 0.0) if tolerance is None else tolerance
+    share = _share(actual.dtype.name, rounded) if tolerance is None else tolerance
     limit = share * float(np.sqrt(np.mean(want * want)))
+    if "int" in actual.dtype.name and actual.dtype.name in rounded:
+        limit = max(limit, 1.0)  # a tie, or nearly one
     error = _errors(actual, expected)
     worst = int(np.argmax(error))
     largest = float(error.reshape(-1)[worst])
     excess = largest / limit if limit else (np.inf if largest else 0.0)
     where = tuple(int(i) for i in np.unravel_index(worst, actual.shape))
     return Difference(largest, float(excess), where)
+
+
+def _share(dtype: str, rounded: Collection[str]) -> float:
+    if dtype not in _TOLERANCE:
+        return 0.0
+    return max(_TOLERANCE[dtype], *(_ROUNDED.get(kind, 0.0) for kind in rounded), 0.0)
 
 
 def check_equal(outputs: Mapping[str, Sequence[np.ndarray]]) -> None:

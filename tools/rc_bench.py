@@ -166,6 +166,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     )  # fmt: skip
     timing_options(parser, "engine, model and number of threads", 20, 2.0)
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the input data")
+    parser.add_argument("--tolerance", type=float, metavar="X", help="as for rc-run --verify")
     parser.add_argument("--target", metavar="NAME", help="cpu (default) or another device")
     parser.add_argument("--device", metavar="FILE", help="device record, as for rc-compile")
     parser.add_argument("--tune", metavar="WHAT", help="off or kernels, as for rc-compile")

@@ -2,6 +2,7 @@
 
 rc-run model.rcx x.npy --save=y.npz
 rc-run model.onnx --verify                    compare with the ONNX reference
+rc-run model.onnx --debug=nodes               and every value between: which node is wrong first
 rc-run model.rcx --profile=times.json         when each rTask ran, for rc-viz --measured
 rc-run model.rcx --needs                      what a device must have to run it
 """
@@ -12,6 +13,8 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +23,10 @@ import numpy as np
 from rcompiler.errors import CompilerError
 from rcompiler.model import GpuModel, Model
 from rcompiler.runtime.gpu.image import GpuImage
-from rcompiler.tools._console import Parser, complain, guard, table
+from rcompiler.tools._console import Parser, complain, guard, report, table
 from rcompiler.tools._data import parse_ranges, random_inputs, read_inputs, save_outputs
-from rcompiler.tools._reference import ENGINES, compare, reference
+from rcompiler.tools._judge import Judge
+from rcompiler.tools._reference import ENGINES, reference
 from rcompiler.tools._sources import Source, add_compile_options, resolve
 
 _PROFILED = 15  # launches: long enough to meet a quiet moment, and to know which is the usual one
@@ -36,6 +40,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     source = resolve(options.model)
+    if options.debug:
+        return _debug(options, source)
     oracle = _oracle(options, source) if options.verify else None
     model = source.executable(options)
     if options.needs:
@@ -107,6 +113,31 @@ def _profile(path: Path, model: Any, feeds: dict[str, np.ndarray]) -> None:
     print(f"{path}: {max(usual['end_ns'], default=0) / 1e6:.3f} ms, the median of {_PROFILED} runs")
 
 
+def _debug(options: argparse.Namespace, source: Source) -> int:
+    from rcompiler.tools._debug_nodes import debug_nodes
+
+    if source.proto is None:
+        raise CompilerError(
+            f"{source.path}: --debug=nodes compiles a model with all its values as results; name "
+            "the ONNX file"
+        )
+    return report("rc-run", debug_nodes(source.proto, partial(_results, options, source), options))
+
+
+def _results(
+    options: argparse.Namespace, source: Source, proto: Any, feeds: dict[str, np.ndarray] | None
+) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """Inputs (those given, else random ones) and results by name of a variant of the model."""
+    model = replace(source, proto=proto).executable(options)
+    if feeds is None and options.inputs:
+        feeds = read_inputs(options.inputs, model.inputs)
+    elif feeds is None:
+        feeds = random_inputs(model.inputs, options.seed, parse_ranges(options.range))
+    outputs = model(**feeds)
+    model.close()
+    return feeds, {t.name: y for t, y in zip(model.outputs, outputs, strict=True)}
+
+
 def _oracle(options: argparse.Namespace, source: Source) -> Any:
     """The ONNX model to verify against."""
     if options.onnx:
@@ -125,9 +156,10 @@ def _verify(
     outputs: dict[str, np.ndarray],
 ) -> int:
     engine, expected = reference(oracle, feeds, options.reference)
+    judge = Judge(oracle, feeds, options.tolerance)
     wrong = []
     for (name, actual), want in zip(outputs.items(), expected, strict=True):
-        found = compare(actual, want, options.tolerance)
+        found = judge(name, actual, want)
         print(
             f"{name}: largest error {found.absolute:.3g}, {found.relative_to_limit:.3f} of what "
             f"is allowed, against {engine}"
@@ -175,6 +207,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--needs", action="store_true", help="print what a device must have, and stop"
     )
+    parser.add_argument(
+        "--debug", choices=("nodes",), help="compare every value, name the first node that is wrong"
+    )
     parser.add_argument("--verify", action="store_true", help="compare with a reference")
     parser.add_argument(
         "--reference", choices=ENGINES, default="auto", help="what computes the reference"
@@ -184,7 +219,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "--tolerance",
         type=float,
         metavar="X",
-        help="allowed error over root mean square of the output; float32: 1e-4",
+        help="allowed error over root mean square of a value; by default after its type and what "
+        "the model rounds on the way: float32 1e-4, float16 1e-2, int8 6e-2",
     )
     add_compile_options(parser)
     return parser.parse_args(argv)
