@@ -26,8 +26,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes.gpu.division import divide_exactly
 from rcompiler.passes.gpu.lowering import NVVM, gpu_modules, lower
-from rcompiler.passes.gpu.math_ops import nvidia
+from rcompiler.passes.gpu.math_ops import lower_math, nvidia
 from rcompiler.passes.gpu.nested import functions, nested
 
 _CHIP = re.compile(r"sm_(\d{2,3})(a?)")
@@ -65,7 +66,9 @@ class GpuToNvvm(Pass):
         architecture, own = int(match[1]), bool(match[2])
         for gpu_module in gpu_modules(module):
             regulated = self._check(gpu_module, architecture, own)
-            lower(gpu_module, NVVM, nvidia(architecture), ("llvm", "nvvm"), "nvvm.kernel")
+            lower_math(gpu_module, nvidia(architecture))
+            divide_exactly(gpu_module)
+            lower(gpu_module, NVVM, ("llvm", "nvvm"), "nvvm.kernel")
             if regulated is not None:
                 _keep_one_block(gpu_module, regulated)
             target = f'[#nvvm.target<O = 3, chip = "{self.chip}">]'

@@ -18,7 +18,7 @@ from torch_mlir import ir
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.gpu.fixups import Requests
 from rcompiler.passes.gpu.lowering import gpu_modules, lower, rocdl
-from rcompiler.passes.gpu.math_ops import AMD
+from rcompiler.passes.gpu.math_ops import AMD, lower_math
 from rcompiler.passes.gpu.nested import nested
 
 _CHIP = re.compile(r"gfx[0-9a-f]{3,4}")
@@ -41,6 +41,7 @@ class GpuToRocdl(Pass):
             for op in nested(gpu_module):
                 if op.name.partition(".")[0] in ("nvgpu", "nvvm"):
                     raise PassFailure(op, f"'{op.name}' exists on NVIDIA GPUs only")
-            lower(gpu_module, rocdl(self.chip), AMD, ("llvm", "rocdl"), "rocdl.kernel")
+            lower_math(gpu_module, AMD)
+            lower(gpu_module, rocdl(self.chip), ("llvm", "rocdl"), "rocdl.kernel")
             target = f'[#rocdl.target<O = 3, chip = "{self.chip}">]'
             gpu_module.attributes["targets"] = ir.Attribute.parse(target)

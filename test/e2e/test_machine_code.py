@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import onnx
+import onnx.numpy_helper
 import pytest
 from onnx import helper
 
@@ -89,6 +90,25 @@ def test_an_architecture_without_acquire_is_refused(proto, target):
 def test_kernels_of_gpus_are_not_tuned_on_this_machine(proto, target):
     with pytest.raises(CompilerError, match=f"tune='kernels' runs .* target '{target}' is a GPU"):
         rcompiler.compile_onnx(proto, target=target, tune="kernels")
+
+
+@needs_ptxas
+def test_products_in_front_of_divisions_are_not_serialised():
+    """ptxas waits for each wgmma of a function that calls, as its own division does (C7509)."""
+    tensor, half = helper.make_tensor_value_info, onnx.TensorProto.FLOAT16
+    weights = np.random.default_rng(0).standard_normal((128, 128)).astype(np.float16)
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["m"]),
+        helper.make_node("Div", ["m", "by"], ["q"]),
+        helper.make_node("Erf", ["q"], ["y"]),
+    ]
+    sides = [[tensor("x", half, [128, 128]), tensor("by", half, [128, 1])]]
+    sides += [[tensor("y", half, [128, 128])]]
+    constants = [onnx.numpy_helper.from_array(weights, "w")]
+    graph = helper.make_graph(nodes, "g", *sides, constants)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    report = rcompiler.compile_onnx(model, target="cuda:h200").report()
+    assert "wgmma" in str(report) and report.note == ""
 
 
 @needs_ptxas

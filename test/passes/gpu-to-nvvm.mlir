@@ -128,7 +128,11 @@ gpu.module @math {
     %c0 = arith.constant 0 : index
     %x = memref.load %p[%c0] : memref<4xf32>
     // CHECK: llvm.call_intrinsic "llvm.sqrt.f32"
-    // CHECK-NEXT: llvm.fdiv
+    // CHECK-NEXT: %[[WIDE:.*]] = llvm.fpext %{{.*}} : f32 to f64
+    // CHECK:      %[[R:.*]] = llvm.call_intrinsic "llvm.nvvm.rcp.approx.ftz.d"(%[[WIDE]])
+    // CHECK-COUNT-4: llvm.call_intrinsic "llvm.fma.f64"
+    // CHECK:      llvm.fcmp "one"
+    // CHECK:      llvm.fptrunc {{.*}} : f64 to f32
     %0 = math.rsqrt %x : f32
     // CHECK: llvm.call @__rc_exp(
     %1 = math.exp %0 : f32

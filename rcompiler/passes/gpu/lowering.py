@@ -10,7 +10,6 @@ from torch_mlir.passmanager import PassManager
 from rcompiler.passes import PassFailure
 from rcompiler.passes.gpu import fixups
 from rcompiler.passes.gpu.guard import REMEDY, refuse_leftovers
-from rcompiler.passes.gpu.math_ops import Approximations, lower_math
 
 # Bare pointers: a kernel's argument is what the runtime passes, and strides are constants.
 _CONVERSION = "index-bitwidth=64 use-bare-ptr-memref-call-conv=true"
@@ -41,16 +40,14 @@ def gpu_modules(module: ir.Operation) -> list[ir.Operation]:
 def lower(
     gpu_module: ir.Operation,
     pipeline: str,
-    approximations: Approximations,
     dialects: tuple[str, ...],
     kernel: str,
 ) -> None:
-    """Lower a gpu.module to the llvm dialect, in place.
+    """Lower a gpu.module, of which `lower_math` has been asked, to the llvm dialect, in place.
 
     dialects: what it may be made of then, the GPU's own dialect last; kernel: the attribute that
     marks kernels. Raises PassFailure at the operation that cannot be lowered.
     """
-    lower_math(gpu_module, approximations)
     requests = fixups.Requests.of(gpu_module)
     manager = PassManager.parse(f"gpu.module({pipeline})", gpu_module.context)
     _run(manager, gpu_module, dialects[-1])

@@ -19,6 +19,14 @@ from torch_mlir import ir
 from rcompiler.passes import PassFailure
 from rcompiler.passes.gpu.elementary import available, device_function, symbol
 from rcompiler.passes.gpu.nested import nested
+from rcompiler.passes.gpu.scalars import (
+    arith,
+    constant,
+    each_lane,
+    in_f32,
+    intrinsic,
+    is_vector,
+)
 
 # Exact on every type; llvm.intr operations would be legalised away, calls of intrinsics are not.
 _EXACT = {
@@ -105,14 +113,14 @@ class _Rewrite:
         op = self._op
         with op.location, ir.InsertionPoint(op):
             kind = op.results[0].type
-            element = ir.VectorType(kind).element_type if _is_vector(kind) else kind
+            element = ir.VectorType(kind).element_type if is_vector(kind) else kind
             base = {"exp": "exp2", "log": "log2"}.get(self._name, self._name)
             fast = base in self._fast and not isinstance(element, ir.F64Type)
             if op.name in _EXACT and not fast:
                 result = self._exact(kind, element)
             else:
                 function = self._approximated if fast else self._computed(element)
-                result = _each_lane(list(op.operands), kind, lambda v: _in_f32(v, function))
+                result = each_lane(list(op.operands), kind, lambda v: in_f32(v, function))
         op.results[0].replace_all_uses_with(result)
         op.erase()
 
@@ -121,15 +129,15 @@ class _Rewrite:
 
         def call(values: Sequence[ir.Value]) -> ir.Value:
             of = values[0].type
-            operands = [*values, _constant(False)] if name in _FLAGGED else list(values)
-            lanes = f"v{ir.VectorType(of).shape[0]}" if _is_vector(of) else ""
-            return _intrinsic(f"llvm.{name}.{lanes}{element}", operands, of)
+            operands = [*values, constant(False)] if name in _FLAGGED else list(values)
+            lanes = f"v{ir.VectorType(of).shape[0]}" if is_vector(of) else ""
+            return intrinsic(f"llvm.{name}.{lanes}{element}", operands, of)
 
         if isinstance(element, ir.IndexType):
             raise self._refused(element)
         operands = list(self._op.operands)
-        if _is_vector(kind) and ir.VectorType(kind).rank != 1:  # LLVM has no others
-            return _each_lane(operands, kind, call)
+        if is_vector(kind) and ir.VectorType(kind).rank != 1:  # LLVM has no others
+            return each_lane(operands, kind, call)
         return call(operands)
 
     def _computed(self, element: ir.Type) -> Callable[[Sequence[ir.Value]], ir.Value]:
@@ -153,12 +161,12 @@ class _Rewrite:
     def _approximated(self, values: Sequence[ir.Value]) -> ir.Value:
         f32, name = ir.F32Type.get(), self._name
         if name == "exp":
-            values = [_arith("mulf", values[0], _constant(1 / math.log(2)))]
+            values = [arith("mulf", values[0], constant(1 / math.log(2)))]
             name = "exp2"
         if name == "log":
-            root = _intrinsic(self._fast["log2"], values, f32, fast=True)
-            return _arith("mulf", root, _constant(math.log(2)))
-        return _intrinsic(self._fast[name], values, f32, fast=True)
+            root = intrinsic(self._fast["log2"], values, f32, fast=True)
+            return arith("mulf", root, constant(math.log(2)))
+        return intrinsic(self._fast[name], values, f32, fast=True)
 
     def _refused(self, element: ir.Type) -> PassFailure:
         return PassFailure(
@@ -173,80 +181,10 @@ def _approximate(flags: str) -> bool:
     return "afn" in names or "fast" in names
 
 
-def _is_vector(kind: ir.Type) -> bool:
-    return isinstance(kind, ir.VectorType)
-
-
-def _each_lane(
-    operands: Sequence[ir.Value], kind: ir.Type, scalar: Callable[[Sequence[ir.Value]], ir.Value]
-) -> ir.Value:
-    """A function of scalars on the lanes of vectors; on the scalars themselves."""
-    if not _is_vector(kind):
-        return scalar(operands)
-    vector = ir.VectorType(kind)
-    lanes = math.prod(vector.shape)
-    split = [
-        ir.Operation.create(
-            "vector.to_elements", results=[vector.element_type] * lanes, operands=[value]
-        ).results
-        for value in operands
-    ]
-    results = [scalar([lane[k] for lane in split]) for k in range(lanes)]
-    made = ir.Operation.create("vector.from_elements", results=[kind], operands=results)
-    return made.results[0]
-
-
-def _in_f32(
-    values: Sequence[ir.Value], function: Callable[[Sequence[ir.Value]], ir.Value]
-) -> ir.Value:
-    """A function of f32 on shorter types."""
-    kind, f32 = values[0].type, ir.F32Type.get()
-    if not isinstance(kind, ir.F16Type | ir.BF16Type):
-        return function(values)
-    wide = [_cast("extf", value, f32) for value in values]
-    return _cast("truncf", function(wide), kind)
-
-
 def _reciprocal_root(values: Sequence[ir.Value]) -> ir.Value:
     kind = values[0].type
-    root = _intrinsic(f"llvm.sqrt.{kind}", values, kind)
+    root = intrinsic(f"llvm.sqrt.{kind}", values, kind)
     one = ir.Operation.create(
         "arith.constant", results=[kind], attributes={"value": ir.FloatAttr.get(kind, 1.0)}
     )
-    return _arith("divf", one.results[0], root)
-
-
-def _intrinsic(
-    name: str, operands: Sequence[ir.Value], kind: ir.Type, *, fast: bool = False
-) -> ir.Value:
-    attributes: dict[str, ir.Attribute] = {
-        "intrin": ir.StringAttr.get(name),
-        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
-        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([len(operands), 0]),
-    }
-    if fast:
-        attributes["fastmathFlags"] = ir.Attribute.parse("#llvm.fastmath<afn>")
-    made = ir.Operation.create(
-        "llvm.call_intrinsic", results=[kind], operands=list(operands), attributes=attributes
-    )
-    return made.results[0]
-
-
-def _constant(value: float | bool) -> ir.Value:
-    """An i1 or f32."""
-    if isinstance(value, bool):
-        kind: ir.Type = ir.IntegerType.get_signless(1)
-        attribute: ir.Attribute = ir.IntegerAttr.get(kind, int(value))
-    else:
-        kind = ir.F32Type.get()
-        attribute = ir.FloatAttr.get(kind, value)
-    made = ir.Operation.create("arith.constant", results=[kind], attributes={"value": attribute})
-    return made.results[0]
-
-
-def _arith(name: str, a: ir.Value, b: ir.Value) -> ir.Value:
-    return ir.Operation.create(f"arith.{name}", results=[a.type], operands=[a, b]).results[0]
-
-
-def _cast(name: str, value: ir.Value, kind: ir.Type) -> ir.Value:
-    return ir.Operation.create(f"arith.{name}", results=[kind], operands=[value]).results[0]
+    return arith("divf", one.results[0], root)
