@@ -1,6 +1,7 @@
 """rc-bench: latency of compiled models, with other engines beside them in the same run.
 
     rc-bench --models=resnet50,model.onnx --threads=1,2 --baseline=onnxruntime,openvino
+    rc-bench --models=shufflenet --threads=2 --beside=0,1,2      on a machine that others use, too
 
 All engines take turns in short rounds, with equal numbers of threads and with inputs and outputs
 bound to memory, so none allocates. Results are compared before. Ratios say how many times faster
@@ -48,6 +49,8 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
 
     options.baseline = installed(options.baseline)
     check_writable(options.json)
+    if options.beside:
+        return _run_beside(options, openblas)
     cases: list[Case] = []
     for name in options.models:
         for threads in options.threads:
@@ -65,6 +68,24 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
         write_record(options.json, figures)
     failed = (case for case in cases if case.error)
     return report("rc-bench", (f"{c.model}, {c.threads} threads: {c.error}" for c in failed))
+
+
+def _run_beside(options: argparse.Namespace, openblas: str) -> int:
+    from rcompiler.tools._baselines import BASELINES
+    from rcompiler.tools._beside import print_cells, run_cells
+
+    cells = run_cells(options)
+    print_cells(cells, options.baseline)
+    if options.json:
+        figures = {
+            "openblas_coretype": openblas,
+            "options": asked(options),
+            "baselines": {name: BASELINES[name].settings for name in options.baseline},
+            "results": [cell.record() for cell in cells],
+        }
+        write_record(options.json, figures)
+    failed = (cell for cell in cells if cell.error)
+    return report("rc-bench", (f"{c.model}, {c.busy} busy: {c.error}" for c in failed))
 
 
 def _print(cases: list[Case], baselines: list[str]) -> None:
@@ -143,6 +164,13 @@ def _positives(text: str) -> list[int]:
     return [positive(item) for item in items(text)]
 
 
+def _counts(text: str) -> list[int]:
+    """An argparse type: a list of numbers of processes."""
+    if not all(item.isdecimal() for item in items(text)):
+        raise argparse.ArgumentTypeError(f"{text!r} is no list of numbers of processes")
+    return [int(item) for item in items(text)]
+
+
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(
         "rc-bench", "Latency of models, with other engines beside them in the same run."
@@ -158,6 +186,11 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--baseline", type=_baselines, metavar="LIST",
         help="what to measure beside: onnxruntime, openvino, or none; default: both, as installed",
+    )  # fmt: skip
+    parser.add_argument(
+        "--beside", type=_counts, metavar="LIST",
+        help="numbers of busy processes, such as 0,1,2: each engine alone in a process of its own, "
+        "p50 and p99 beside as many programs that never wait",
     )  # fmt: skip
     parser.add_argument(
         "--clock", choices=("wall", "cpu"), default="wall",

@@ -1,0 +1,88 @@
+"""rc-bench --beside: engines in processes of their own, beside busy ones."""
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from rcompiler.errors import CompilerError
+from rcompiler.tools import rc_bench
+from rcompiler.tools._beside import Cell, _busy
+from rcompiler.tools._beside_engine import OURS, Engine, Loaded
+from rcompiler.tools._reference import has
+
+
+@pytest.fixture
+def path(tmp_path):
+    kind = TensorProto.FLOAT
+    graph = helper.make_graph(
+        [helper.make_node("Gemm", ["x", "w"], ["m"]), helper.make_node("Relu", ["m"], ["y"])],
+        "g",
+        [helper.make_tensor_value_info("x", kind, [4, 16])],
+        [helper.make_tensor_value_info("y", kind, [4, 16])],
+        [numpy_helper.from_array(np.eye(16, dtype=np.float32), "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    file = tmp_path / "small.onnx"
+    file.write_bytes(model.SerializeToString())
+    return file
+
+
+def test_a_table_and_a_record(path, tmp_path, capsys):
+    record = tmp_path / "r.json"
+    arguments = [f"--models={path}", "--threads=2", "--beside=0,1", "--rounds=2", "--seconds=0.02"]
+    assert rc_bench.main([*arguments, f"--json={record}"]) == 0
+    said = capsys.readouterr().out
+    assert [line.split()[:3] for line in said.splitlines()[1:3]] == [
+        ["small", "2", "0"],
+        ["small", "2", "1"],
+    ]
+    found = json.loads(record.read_text())
+    assert [cell["busy"] for cell in found["results"]] == [0, 1]
+    engines = {OURS} | {name for name in ("onnxruntime", "openvino") if has(name)}
+    for cell in found["results"]:
+        assert set(cell["latency_ms"]) | set(cell["unmeasured"]) == engines
+        for figures in cell["latency_ms"].values():
+            assert 0 < figures["p50"] <= figures["p99"] and figures["calls"] >= 2
+
+
+def test_compiled_files_are_refused(tmp_path, capsys):
+    assert rc_bench.main([f"--models={tmp_path / 'm.rcx'}", "--beside=0", "--baseline=none"]) == 1
+    assert "other engines need the ONNX model" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["-1", "a", "1,x", ""])
+def test_impossible_numbers_of_processes(text, capsys):
+    with pytest.raises(SystemExit) as caught:
+        rc_bench.main([f"--beside={text}"])
+    assert caught.value.code == 2
+    assert "--beside" in capsys.readouterr().err
+
+
+def test_an_engine_that_cannot_load_says_so(tmp_path):
+    np.savez(tmp_path / "inputs.npz", x=np.ones(1, np.float32))
+    engine = Engine(Loaded(OURS, str(tmp_path), 1))
+    try:
+        with pytest.raises(CompilerError, match=r"model\.rcx"):
+            engine.outputs()
+    finally:
+        engine.close()
+
+
+def test_busy_processes_run_for_the_context_alone():
+    children = Path(f"/proc/self/task/{os.getpid()}/children")
+    before = set(children.read_text().split())
+    with _busy(2):
+        assert len(set(children.read_text().split()) - before) == 2
+    assert set(children.read_text().split()) <= before
+
+
+def test_ratios_are_over_the_faster_baseline():
+    cell = Cell("m", 2, 1)
+    assert cell.ratio("p50") is None
+    times = {OURS: (3.0, 6.0), "a": (2.0, 12.0), "b": (4.0, 8.0)}
+    cell.latency_ms = {name: {"p50": p50, "p99": p99} for name, (p50, p99) in times.items()}
+    assert (cell.ratio("p50"), cell.ratio("p99")) == (1.5, 0.75)
