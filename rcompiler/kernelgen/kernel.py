@@ -17,6 +17,7 @@ from torch_mlir import ir
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+from rcompiler.kernelgen.independent import independent_dim
 from rcompiler.kernelgen.pieces import Piece, pieces_of
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.running_sums import sums_in_parts
@@ -58,6 +59,7 @@ class KernelWriter:
         self._tiling = Tiling.of(kernel)
         self._e = emitter
         self._results = yielded(self._block)
+        self._apart_along = independent_dim(self._results) if self._sequential else None
         self._buffers: dict[ir.Value, Buffer] = {}
         self._stages = stages_of(kernel, self._tiling.tile)
         self._walked = walked_dims(kernel)
@@ -84,7 +86,7 @@ class KernelWriter:
 
         e.define("%count_end")
         e.line("%count_end = arith.addi %count, %zero : i64")
-        if self._sequential:
+        if self._sequential and self._apart_along is None:
             self._in_order(outputs)
         elif all(g == 1 for g in tiling.grid):
             self._tile([Linear()] * len(tiling.grid), outputs)
@@ -116,6 +118,15 @@ class KernelWriter:
         """The body of a sequential task."""
         SequentialWriter(self._e, self._evaluator, outputs).write(self._results)
 
+    def _slabs(self, dim: int, start: Linear, end: Linear, outputs: list[Buffer]) -> None:
+        """Iterations `start` to `end` of a loop whose iterations have slabs of their own."""
+
+        def slab(at: Linear, _: list) -> None:
+            writer = SequentialWriter(self._e, self._evaluator, outputs)
+            writer.write_slab(self._results, dim, at)
+
+        self._e.loop(start, end, 1, [], slab)
+
     def _buffer(self, index: int, value: ir.Value, *, readonly: bool) -> Buffer:
         e = self._e
         slot = e.pure(
@@ -140,9 +151,19 @@ class KernelWriter:
     # -- the tile of one task ----------------------------------------------------------------------
     def _tile(self, grid: list[Linear], outputs: list[Buffer]) -> None:
         """Split dims whose last tile is partial and that need a static extent, then write every
-        piece.
+        piece; of a loop with iterations apart, the slabs of the tile.
         """
-        self._partial(0, grid, [], outputs)
+        dim = self._apart_along
+        if dim is None:
+            self._partial(0, grid, [], outputs)
+            return
+        size, tile = outputs[0].shape[dim], self._tiling.tile[dim]
+        start = grid[dim] * min(tile, size)
+        end = start + min(tile, size)
+        if size % tile:
+            limit, bound = self._e.index(end), self._e.index(Linear(size))
+            end = Linear.of(self._e.pure(f"arith.minsi {limit}, {bound} : i64", [limit, bound]))
+        self._slabs(dim, start, end, outputs)
 
     def _partial(
         self, dim: int, grid: list[Linear], ranges: list[Range], outputs: list[Buffer]

@@ -1,9 +1,9 @@
 """Bodies that are one scf.for over tensors (scatter, sort, scans): run in order, updating the
-result in place.
+result in place; or some of its iterations, where each has its own slab of the results.
 
-The loop's initial tensors are copied to the results first. Each `tensor.insert` then writes the
-result buffer, so an older version of a tensor must not be read after it was updated: such a body is
-refused, never miscompiled.
+The loop's initial tensors, but for empty ones, are copied to the results first. Each
+`tensor.insert` then writes the result buffer, so an older version of a tensor must not be read
+after it was updated: such a body is refused, never miscompiled.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import for_each
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+from rcompiler.kernelgen.independent import loop_of
 from rcompiler.kernelgen.value import Val
 
 
@@ -31,31 +32,61 @@ class SequentialWriter:
 
     def write(self, results: list[ir.Value]) -> None:
         """All results; each is a result of one and the same top-level loop."""
-        loops = {r.owner.operation if not isinstance(r.owner, ir.Block) else None for r in results}
-        loop = next(iter(loops))
-        if len(loops) != 1 or loop is None or loop.name != "scf.for":
+        loop = self._bound(results)
+        for init, output in self._copied(loop):
+            self._copy(init, output, list(output.shape), [Linear()] * len(output.shape))
+        self._loop(loop, top=True)
+
+    def write_slab(self, results: list[ir.Value], dim: int, at: Linear) -> None:
+        """Iteration `at` of the loop, with its slab along `dim` of all results; see
+        `independent_dim`.
+        """
+        loop = self._bound(results)
+        for init, output in self._copied(loop):
+            shape, start = list(output.shape), [Linear()] * len(output.shape)
+            shape[dim], start[dim] = 1, at
+            self._copy(init, output, shape, start)
+        block = loop.regions[0].blocks[0]
+        self._scalars[block.arguments[0]] = Val(self._e.index(at), "i64", 0, at)
+        self._check_yield(loop, list(block.arguments)[1:], self._block(block))
+
+    def _bound(self, results: list[ir.Value]) -> ir.Operation:
+        """The loop, with its tensors bound to the outputs."""
+        loop = loop_of(results)
+        if loop is None:
             raise CompilerError(
                 "a sequential rTask body must be one scf.for whose results it yields"
             )
-        inits = list(loop.operands)[3:]
         place = {list(loop.results).index(r): k for k, r in enumerate(results)}
-        for k, init in enumerate(inits):
+        for k, init in enumerate(list(loop.operands)[3:]):
             if not _is_tensor(init):
                 continue
             if k not in place:
                 raise CompilerError(
                     f"{loop.location}: a sequential loop carries a tensor that is not a result"
                 )
-            self._copy(init, self._outputs[place[k]])
             self._tensors[loop.regions[0].blocks[0].arguments[k + 1]] = self._outputs[place[k]]
-        self._loop(loop, top=True)
+        return loop
 
-    def _copy(self, init: ir.Value, output: Buffer) -> None:
+    def _copied(self, loop: ir.Operation) -> list[tuple[ir.Value, Buffer]]:
+        """The initial tensors that have elements, with what they are copied to."""
+        arguments = list(loop.regions[0].blocks[0].arguments)[1:]
+        pairs = zip(list(loop.operands)[3:], arguments, strict=True)
+        return [
+            (init, self._tensors[argument])
+            for init, argument in pairs
+            if _is_tensor(init) and not _is_empty(init)
+        ]
+
+    def _copy(self, init: ir.Value, output: Buffer, shape: list[int], start: list[Linear]) -> None:
+        """The box of this shape from `start` on."""
+
         def element(at: list[Linear], lanes: int) -> None:
-            value = self._e.splat(self._evaluator.read(init, at, lanes), lanes)
-            self._e.store(value, output.pointer, output.offset(at).without(LANE))
+            where = [a + b for a, b in zip(at, start, strict=True)]
+            value = self._e.splat(self._evaluator.read(init, where, lanes), lanes)
+            self._e.store(value, output.pointer, output.offset(where).without(LANE))
 
-        for_each(self._e, output.shape, element)
+        for_each(self._e, shape, element)
 
     # -- control flow ------------------------------------------------------------------------------
     def _loop(self, op: ir.Operation, *, top: bool = False) -> None:
@@ -185,6 +216,11 @@ class SequentialWriter:
         if tensor in self._tensors:
             return self._evaluator.load(self._tensor(tensor), where, 0)
         return self._evaluator.read(tensor, where, 0)
+
+
+def _is_empty(value: ir.Value) -> bool:
+    """Whether a tensor has no elements yet: the loop writes all of them."""
+    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "tensor.empty"
 
 
 def _is_tensor(value: ir.Value) -> bool:

@@ -159,8 +159,8 @@ class RTaskPackWeights(OptionalPass):
             result = [dim_of(e) for e in old.maps[2].results]
             if -1 in dims + outer + result or not result or len(set(dims)) != len(dims):
                 continue
-            column = result[-1]
-            if column not in dims or column in outer:
+            column, summed = result[-1], [d for d in dims if d in old.reduction_dims]
+            if column not in dims or column in outer or not summed:
                 continue
             value = old.inputs[weights]
             columns = shape_of(value)[dims.index(column)]
@@ -168,7 +168,7 @@ class RTaskPackWeights(OptionalPass):
                 continue
             rows = math.prod(old.sizes[d] for d in result if d not in dims)
             few = dims[-1] == column and columns <= _FEW_VECTORS * self.lanes
-            length = old.sizes[max(d for d in dims if d in old.reduction_dims)]
+            length = old.sizes[max(summed)]
             lines = self.lines and rows == 1 and length >= _LONG_LINE * self.lanes
             if lines or panels:
                 yield _Candidate(weights, rows, few, columns % self.lanes == 0, lines)

@@ -43,8 +43,9 @@ def construct(expr: TensorExpr, device: Device, eus: int | None = None) -> list[
     """Decisions for `expr` on `device`: the efficient one first, then ever faster ones.
 
     eus: how many EUs the operator may get; by default all, and 8 on smaller devices, so that these
-    have equal kernels. Deterministic; never empty. A sequential expression is one task of scalar
-    code.
+    have equal kernels. Deterministic; never empty. A sequential expression is scalar code, in tasks
+    of whole slabs of its results where it is a loop whose iterations have nothing to do with each
+    other.
     """
     return [decision for decision, _ in paced(expr, device, eus_of(device, eus))]
 
@@ -196,8 +197,10 @@ def task_tiles(
     anywhere, the others wholly or not at all.
     """
     sizes = expr.extents
-    if expr.kind == "sequential" or not sizes:
+    if not sizes:
         return np.array([sizes], np.int64)
+    if expr.kind == "sequential":
+        return _slabs(expr, device)
     if expr.unit is not None:
         return unit_tiles(expr, device, register)
     units = list(register.sizes)
@@ -223,6 +226,13 @@ def task_tiles(
     tiles = np.array(list(product(*choices)), np.int64)
     tasks = (-(-np.array(sizes, np.int64) // tiles)).prod(axis=1)
     return tiles[tasks <= max(_TASKS, 4 * device.eus)]
+
+
+def _slabs(expr: TensorExpr, device: Device) -> Array:
+    """Task tiles of a loop: some of its iterations, where they share out an axis of the results."""
+    axes = [expr.axes[p] for p in expr.parallel]
+    choices = [splits(a.extent, 1, _PARTS) if a.divisible(1) else (a.extent,) for a in axes]
+    return np.array(list(product(*choices)), np.int64)
 
 
 def _contiguous(expr: TensorExpr) -> int | None:

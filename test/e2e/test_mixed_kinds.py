@@ -76,9 +76,10 @@ def test_sequential_operators_are_scheduled_among_tiled_ones(eus, monkeypatch):
         y, at = found(x)
         found.close()
         operators = operators_of(found)
-        assert {tasks for kind, tasks in operators.values() if kind == "sequential"} == {1}
-        assert sum(kind == "sequential" for kind, _ in operators.values()) >= 2
+        loops = [tasks for kind, tasks in operators.values() if kind == "sequential"]
+        assert len(loops) >= 2
         if eus > 1:
+            assert max(loops) > 1  # rows apart
             assert max(tasks for kind, tasks in operators.values() if kind == "contraction") > 1
         if policy == "base":
             assert len(found.artifact.programs) == len(operators)

@@ -135,3 +135,17 @@ func.func @short_column(%x: tensor<1x63xf32>) -> tensor<1x48xf32> {
   } -> tensor<1x48xf32>
   return %y : tensor<1x48xf32>
 }
+
+// No operand of what compares all pairs of a row is weights: the one with the columns is not summed over.
+// CHECK-LABEL: func.func @all_pairs
+// CHECK:         ins(%arg0, %arg0 : tensor<2x64xi32>, tensor<2x64xi32>)
+func.func @all_pairs(%x: tensor<2x64xi32>, %f: tensor<2x64xi32>) -> tensor<2x64xi32> {
+  %y = linalg.generic {indexing_maps = [affine_map<(r, i, j) -> (r, i)>, affine_map<(r, i, j) -> (r, j)>, affine_map<(r, i, j) -> (r, i)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %x : tensor<2x64xi32>, tensor<2x64xi32>) outs(%f : tensor<2x64xi32>) {
+  ^bb0(%a: i32, %b: i32, %acc: i32):
+    %c = arith.cmpi slt, %b, %a : i32
+    %n = arith.extui %c : i1 to i32
+    %s = arith.addi %acc, %n : i32
+    linalg.yield %s : i32
+  } -> tensor<2x64xi32>
+  return %y : tensor<2x64xi32>
+}

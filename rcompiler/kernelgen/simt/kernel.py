@@ -24,6 +24,7 @@ from rcompiler.kernelgen.evaluate import Buffer
 from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.pieces import Piece
 from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
+from rcompiler.kernelgen.sequential import SequentialWriter
 from rcompiler.kernelgen.simt.clipping import Case, by_extent, cases
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, WHOLE, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
@@ -145,6 +146,16 @@ class SimtKernelWriter(KernelWriter):
         thread, zero = e.thread, e.index(Linear())
         first = e.pure(f"arith.cmpi eq, {thread}, {zero} : i64", [thread, zero])
         e.only(first, lambda: super(SimtKernelWriter, self)._in_order(outputs))
+
+    def _slabs(self, dim: int, start: Linear, end: Linear, outputs: list[Buffer]) -> None:
+        """Each thread does some."""
+        e = self._simt
+
+        def slab(at: Linear, _: list) -> None:
+            writer = SequentialWriter(e, self._evaluator, outputs)
+            writer.write_slab(self._results, dim, at)
+
+        e.loop(start + Linear.of(e.thread), end, self._features.threads, [], slab)
 
     def _tile(self, grid: list[Linear], outputs: list[Buffer]) -> None:
         """Of pinned tensors the boxes of the run are there, and nothing else."""

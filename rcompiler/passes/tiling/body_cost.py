@@ -1,5 +1,7 @@
 """What the arithmetic of a linalg body costs, in operations per evaluation."""
 
+from torch_mlir import ir
+
 from rcompiler.kernelgen.region import Generic
 
 # What an operation on vectors takes, in slots of an addition, of which there are two per cycle.
@@ -22,6 +24,7 @@ SINGLE = frozenset(
     f"math.{name}"
     for name in ("absf", "absi", "ceil", "copysign", "floor", "fma", "round", "roundeven", "trunc")
 )
+_MOVES = ("tensor.extract", "tensor.insert")
 LIBRARY_CALL = 230  # any other math op: one libm call for each of 16 lanes
 
 
@@ -31,11 +34,49 @@ def body_cost(generic: Generic) -> float:
     """
     if generic.product is not None:
         return 2.0
-    slots = 0.0
-    for view in generic.block.operations:
-        name = view.operation.name
-        if name.startswith("math."):
-            slots += 1 if name in SINGLE else COSTLY.get(name, LIBRARY_CALL)
-        elif name.startswith("arith.") and name != "arith.constant":
-            slots += COSTLY.get(name, 1)
-    return 2 * slots
+    return 2 * sum(_slots(view.operation.name) for view in generic.block.operations)
+
+
+def _slots(name: str) -> float:
+    """Of one op; none of those that are neither arith nor math."""
+    if name.startswith("math."):
+        return 1 if name in SINGLE else COSTLY.get(name, LIBRARY_CALL)
+    arithmetic = name.startswith("arith.") and name != "arith.constant"
+    return COSTLY.get(name, 1) if arithmetic else 0
+
+
+def loop_cost(op: ir.Operation) -> float:
+    """Operations of all steps of an scf.for with what is in it, one element after the other: also
+    those that move elements. Of an scf.if, those of both sides.
+    """
+    inside = 0.0
+    for region in op.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                inner = view.operation
+                if inner.name in ("scf.for", "scf.if"):
+                    inside += loop_cost(inner)
+                else:
+                    inside += 2 * (inner.name in _MOVES or _slots(inner.name))
+    return inside * (_steps(op) if op.name == "scf.for" else 1)
+
+
+def _steps(loop: ir.Operation) -> float:
+    """Of one run of an scf.for; half of the most where a bound is known at run time only."""
+    low, high, step = (_numbers(v) for v in list(loop.operands)[:3])
+    most = max(max(high, default=1) - min(low, default=0), 0) / max(*step, 1)
+    return most if len(low) == len(high) == 1 else most / 2
+
+
+def _numbers(value: ir.Value) -> list[int]:
+    """The constants that an index is chosen from or bounded by."""
+    owner = value.owner
+    if isinstance(owner, ir.Block):
+        return []
+    op = owner.operation
+    if op.name == "arith.constant":
+        return [ir.IntegerAttr(op.attributes["value"]).value]
+    if op.name not in ("arith.select", "arith.minsi", "arith.maxsi"):
+        return []
+    own = list(op.operands)[1:] if op.name == "arith.select" else list(op.operands)
+    return [number for v in own for number in _numbers(v)]

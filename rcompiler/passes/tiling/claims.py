@@ -46,6 +46,9 @@ def check_kernel(op: ir.Operation) -> None:
         if grid[dim] == 1 and tile[dim] < size:
             raise _wrong(name, "tile", tile, f"{size} in dim {dim}, which is not cut into a grid")
     traced = Tracer(list(block.arguments), results).trace()
+    for dim in sorted(traced.uncut):
+        if grid[dim] > 1:
+            raise _wrong(name, "grid", grid, f"1 in dim {dim}, which a loop goes over in order")
     low = core_of(results[0])[1]
     reads = [
         read_box(v, traced.reads[k], tile, grid, traced, low) for k, v in enumerate(block.arguments)

@@ -7,6 +7,7 @@ reduction axis too: a task covers it whole.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -14,6 +15,7 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.dot_group import dot_group
+from rcompiler.kernelgen.independent import independent_dim
 from rcompiler.kernelgen.pieces import pieces_of
 from rcompiler.kernelgen.region import Combination, Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.running_sums import sums_in_parts
@@ -21,7 +23,7 @@ from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import VIEWS, view_coordinates
 from rcompiler.passes.tiling.arithmetic import Arithmetic, Part, arithmetic
-from rcompiler.passes.tiling.body_cost import body_cost
+from rcompiler.passes.tiling.body_cost import body_cost, loop_cost
 from rcompiler.roller import expr as roller
 from rcompiler.roller.index import Atom
 from rcompiler.roller.linear_map import plan
@@ -43,7 +45,7 @@ class Traced:
     symbols. `stages`: the coordinates at which each one is read. `dot`: element type of the dot
     groups, if there are any; `words`: their steps by the arguments that are read in groups, at the
     first step. `work`: the arithmetic of all bodies. `products`: sums of products, and the
-    coordinates of their results.
+    coordinates of their results. `uncut`: result dims that a loop goes over in order.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -52,6 +54,7 @@ class Traced:
     atoms: dict[str, tuple[str, Linear, int]] = field(default_factory=dict)
     stages: dict[ir.Operation, list[tuple[Linear, ...]]] = field(default_factory=dict)
     columns: set[int] = field(default_factory=set)
+    uncut: set[int] = field(default_factory=set)
     periods: dict[int, int] = field(default_factory=dict)
     work: list[Part] = field(default_factory=list)
     has_reduction: bool = False
@@ -199,8 +202,18 @@ class Tracer:
             for operand, where in self._parts(op, at):
                 self._read(operand, where)
         elif op.name.startswith("scf."):
-            for k in range(len(self._arguments)):
-                self._found.reads[k] = Read(None)
+            self._read_loop(op)
+
+    def _read_loop(self, loop: ir.Operation) -> None:
+        """A loop over tensors, which reads its operands anywhere."""
+        found, shape = self._found, shape_of(self._results[0])
+        apart = independent_dim(self._results)
+        found.uncut = {d for d in range(len(shape)) if d != apart}
+        cost = loop_cost(loop) / max(math.prod(shape), 1)
+        if not found.work:  # once, not for each result
+            found.work.append(Part(cost, frozenset(range(len(shape)))))
+        for k in range(len(self._arguments)):
+            found.reads[k] = Read(None)
 
     def _parts(self, op: ir.Operation, at: list[Linear]) -> list[tuple[ir.Value, list[Linear]]]:
         if op.name == "tensor.pad":
@@ -342,7 +355,7 @@ def _axes(results: Sequence[ir.Value], traced: Traced, counted: Arithmetic) -> l
     for d, (size, kind) in enumerate(zip(counted.sizes, traced.kinds, strict=True)):
         cut = kind == "parallel" and d < len(first)
         padding = first[d] - core[d] if cut else 0
-        uncut = cut and any(d >= len(s) or s[d] != first[d] for s in shapes)
+        uncut = d in traced.uncut or cut and any(d >= len(s) or s[d] != first[d] for s in shapes)
         axes.append(roller.Axis(f"a{d}", size, kind, padding, uncut))
     return axes
 

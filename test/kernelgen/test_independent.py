@@ -1,0 +1,87 @@
+"""Which loops over tensors have iterations with slabs of their own, and what may cut them."""
+
+import pytest
+from torch_mlir import ir
+
+from rcompiler import dialects
+from rcompiler.errors import InvalidModel
+from rcompiler.kernelgen.independent import independent_dim
+from rcompiler.kernelgen.region import yielded
+from rcompiler.passes.tiling.claims import check_kernel
+
+ROWS = """
+  %a2 = scf.for %j = %c0 to %c4 step %c1 iter_args(%b = %a) -> (tensor<8x4xf32>) {
+    %v = tensor.extract %x[%i, %j] : tensor<8x4xf32>
+    %u = tensor.extract %b[%i, %j] : tensor<8x4xf32>
+    %s = arith.addf %v, %u : f32
+    %t = tensor.insert %s into %b[%i, %j] : tensor<8x4xf32>
+    scf.yield %t : tensor<8x4xf32>
+  }"""
+COLUMNS = ROWS.replace("[%i, %j]", "[%j, %i]")
+ONE_BEFORE = """
+  %k = arith.muli %i, %c0 : index
+  %v = tensor.extract %a[%k, %c1] : tensor<8x4xf32>
+  %a2 = tensor.insert %v into %a[%i, %c1] : tensor<8x4xf32>"""
+OTHER_ROWS_READ = """
+  %k = arith.muli %i, %c0 : index
+  %v = tensor.extract %x[%k, %c1] : tensor<8x4xf32>
+  %a2 = tensor.insert %v into %a[%i, %c1] : tensor<8x4xf32>"""
+NESTED_BEFORE = ROWS.replace("tensor.extract %b[%i, %j]", "tensor.extract %b[%j, %j]")
+
+
+def kernel(body, count=8, grid=(2, 1), tile=(4, 4)):
+    grid, tile = (", ".join(map(str, one)) for one in (grid, tile))
+    boxes = "[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]"
+    return f"""
+"rtask.kernel"() ({{
+^bb0(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>):
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c4 = arith.constant 4 : index
+  %n = arith.constant {count} : index
+  %r = scf.for %i = %c0 to %n step %c1 iter_args(%a = %y) -> (tensor<8x4xf32>) {{{body}
+    scf.yield %a2 : tensor<8x4xf32>
+  }}
+  "rtask.yield"(%r) : (tensor<8x4xf32>) -> ()
+}}) {{estimated_ns = 3.0 : f64, grid = array<i64: {grid}>, kind = "sequential", lanes = 1 : i64,
+    on_chip_bytes = 8 : i64, order = array<i64: 0, 1>, reads = [{boxes}, {boxes}],
+    register_tile = array<i64: 1, 1>, registers = 1 : i64, source = "test", sym_name = "k",
+    tasks = 2 : i64, tile = array<i64: {tile}>, vector_dim = -1 : i64,
+    writes = [[array<i64: 0, 4, 0, 4>, array<i64: -1, 0, 0, 0>]]}} : () -> ()
+"""
+
+
+@pytest.fixture
+def parsed():
+    with dialects.load(ir.Context()), ir.Location.unknown():
+
+        def parse(text):
+            module = ir.Module.parse(text)
+            op = module.body.operations[0].operation
+            keep.append(module)
+            return op
+
+        keep: list = []
+        yield parse
+
+
+@pytest.mark.parametrize(
+    ("body", "count", "dim"),
+    [
+        (ROWS, 8, 0),
+        (OTHER_ROWS_READ, 8, 0),
+        (COLUMNS, 8, None),  # of which there are four
+        (ROWS, 7, None),  # a row is left over
+        (ONE_BEFORE, 8, None),
+        (NESTED_BEFORE, 8, None),
+    ],
+)
+def test_iterations_with_slabs_of_their_own(parsed, body, count, dim):
+    op = parsed(kernel(body, count))
+    assert independent_dim(yielded(op.regions[0].blocks[0])) == dim
+
+
+def test_a_text_may_cut_only_iterations_that_are_apart(parsed):
+    check_kernel(parsed(kernel(ROWS)))
+    with pytest.raises(InvalidModel, match="which a loop goes over in order"):
+        check_kernel(parsed(kernel(NESTED_BEFORE)))
