@@ -60,6 +60,7 @@ from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
 from rcompiler.profiler.tuner import kernel_tuner
 from rcompiler.proof import describe
 from rcompiler.provenance import Machine, provenance
+from rcompiler.rammer.certificate import certificate
 from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
 from rcompiler.runtime.gpu.image import GpuImage
@@ -285,6 +286,7 @@ class Compilation:
         scheduler: CompileOptions,
     ) -> Artifact:
         kernels, stages = tables.kernels.values(), self._texts.all()
+        witness = certificate(tables.programs)
         return Artifact(
             image=image,
             kernels=tuple(
@@ -315,7 +317,8 @@ class Compilation:
                 stages["vdevice"],
                 [each.name for each in self.optional.notes],
             ),
-            proof=describe(tables.programs, kernels),
+            proof=describe(tables.programs, kernels, witness.lines),
+            clocks=witness.clocks,
             stages=stages,
         )
 

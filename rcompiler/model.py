@@ -1,6 +1,6 @@
 """A model that runs, explains itself and can be saved: what compile_onnx and load return.
 
-Loading imports numpy, the runtime and the validator; the compiler only when `stage("asm")` asks.
+Loading imports numpy, the runtime and the checker; the compiler only when `stage("asm")` asks.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from rcompiler.certified import prove
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError, ScheduleError
 from rcompiler.gpu_devices import open_device
-from rcompiler.proof import prove
 from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.executable import Executable
@@ -104,9 +104,9 @@ class CompiledModel(Explained, Executable):
         """eus, options: as for `Executable`.
 
         Raises:
-            ArtifactError, ScheduleError, DeviceError: see `proof.prove` and `Executable`.
+            ArtifactError, ScheduleError, DeviceError: see `certified.prove` and `Executable`.
         """
-        super().__init__(artifact, eus, validate=_proved, **options)
+        super().__init__(artifact, eus, validate=prove, **options)
 
 
 class GpuModel(Explained, GpuExecutable):
@@ -116,10 +116,10 @@ class GpuModel(Explained, GpuExecutable):
         """device: number of the GPU; options: as for `GpuExecutable`.
 
         Raises:
-            ArtifactError, ScheduleError: see `proof.prove` and `GpuExecutable`.
+            ArtifactError, ScheduleError: see `certified.prove` and `GpuExecutable`.
         """
         super().__init__(
-            artifact, partial(open_device, artifact, device), validate=_proved, **options
+            artifact, partial(open_device, artifact, device), validate=prove, **options
         )
 
 
@@ -166,7 +166,3 @@ def load(path: str | Path, eus: int | None = None, *, full: bool = False, **opti
         raise ScheduleError(f"{path}: {error}", error.rule) from None
     except ArtifactError as error:
         raise ArtifactError(f"{path}: {error}") from None
-
-
-def _proved(artifact: Artifact) -> None:
-    prove(artifact)

@@ -1,9 +1,9 @@
-"""The proof of a compiled file: no race, no deadlock, before any of its code is loaded.
+"""The notes beside the streams of a compiled file, and the programs that they stand for.
 
-The streams of an artifact are numbers. `describe` notes beside them what the validator needs and
-the numbers do not say: the boxes that each rTask reads and writes, names, views and contents of the
-buffers. `prove` rebuilds the programs from the streams - what will run, not what is said of it -
-checks that the notes fit them byte for byte, and validates them. Needs numpy only.
+The streams of an artifact are numbers. `describe` notes beside them what the checker needs and the
+numbers do not say: the boxes that each rTask reads and writes, names, views and contents of the
+buffers. `rebuild` makes the programs of them again - what will run, not what is said of it - and
+checks that the notes fit them byte for byte. Needs numpy only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,6 @@ from rcompiler.rammer.program import (
     Signal,
     Wait,
 )
-from rcompiler.rammer.validate import Certificate, validate
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.program import KernelEntry
@@ -35,16 +34,22 @@ Json = dict[str, Any]
 _MOST = 1 << 46  # of any number in the notes: sums and products of a few stay exact in int64
 
 
-def describe(programs: Sequence[Program], kernels: Iterable[Kernel]) -> Json:
-    """What `prove` needs beside the streams, as JSON; kernels in the order of their numbers."""
+def describe(
+    programs: Sequence[Program], kernels: Iterable[Kernel], lines: Sequence[Sequence[int]]
+) -> Json:
+    """What is needed beside the streams, as JSON; kernels in the order of their numbers.
+
+    lines: of the queues of each dynamic program, see `rammer.certificate`.
+    """
     numbers: dict[Buffer, int] = {}
     launches = []
-    for program in programs:
+    for program, mine in zip(programs, lines, strict=True):
         for buffer in program.buffers:
             numbers.setdefault(buffer, len(numbers))
         runs = [step for queue in program.queues for step in queue if isinstance(step, Run)]
         launches.append(
             {
+                **({"lines": list(mine)} if mine else {}),
                 "buffers": [numbers[buffer] for buffer in program.buffers],
                 "operands": {
                     run.operator: [numbers[program.buffer[name]] for name in run.buffers]
@@ -67,22 +72,6 @@ def describe(programs: Sequence[Program], kernels: Iterable[Kernel]) -> Json:
         ],
         "programs": launches,
     }
-
-
-def prove(artifact: Artifact) -> Certificate:
-    """Prove that the programs of an artifact may run.
-
-    Raises:
-        ArtifactError: there is no proof, or its notes are not of these programs.
-        ScheduleError: the schedule has a race or a deadlock, or leaves a result unwritten.
-    """
-    programs, kernels = rebuild(artifact)
-    return validate(
-        programs,
-        kernels=kernels,
-        inputs=[tensor.nbytes for tensor in artifact.inputs],
-        outputs=[tensor.nbytes for tensor in artifact.outputs],
-    )
 
 
 def rebuild(artifact: Artifact) -> tuple[list[Program], list[Kernel]]:
@@ -228,4 +217,4 @@ def _unfit(what: str) -> ArtifactError:
     )
 
 
-__all__ = ["describe", "prove", "rebuild"]
+__all__ = ["describe", "rebuild"]

@@ -6,6 +6,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 
+from rcompiler.certified import prove
 from rcompiler.compile import operators_of
 from rcompiler.device.model import Device
 from rcompiler.device.record import from_json, to_option
@@ -18,7 +19,7 @@ from rcompiler.options import CompileOptions, default_cache
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile
 from rcompiler.passes.schedule.tables import read_tables
-from rcompiler.proof import prove, rebuild
+from rcompiler.proof import rebuild
 from rcompiler.rammer.program import Program, Wait
 from rcompiler.rammer.schedule import policies
 from rcompiler.report import Report

@@ -34,6 +34,9 @@ class Order:
     instruction in that EU's sequence over all programs; turn: (n,) their place in one possible
     execution; row: (n,) row of `clocks` (rows, eus) that holds the run's clock. queue: (n,) of a
     dynamic program the number of the run's queue, whose EU is a line (see `lines`); else -1.
+    passed: (4, m) program, EU, place and row of clocks behind it, of each wait and each EU at a
+    barrier, in the order of that execution; those that meet have one row. bases: (programs,) row of
+    the clocks when a program starts.
     """
 
     eus: int
@@ -46,6 +49,8 @@ class Order:
     clocks: NDArray[np.int32]
     waits: int
     queue: Ints
+    passed: Ints
+    bases: Ints
 
     def clock(self, which: Ints) -> NDArray[np.int32]:
         """(n, eus): clocks of runs; a run's own EU counts all instructions before it."""
@@ -227,12 +232,18 @@ def happens_before(programs: Sequence[Program]) -> Order:
     tables: list[NDArray[np.int32]] = []
     runs: list[Run] = []
     columns: list[Ints] = []  # (5, n): program, EU, place, row, queue
+    passed: list[tuple[int, int, int, int]] = []
+    bases: list[int] = []
     rows = waits = 0
     for number, program in enumerate(programs):
         execution = _Execution(program, base.tolist(), rows)
         execution.execute()
         table = np.zeros((execution.rows - rows, eus), np.int32)
         table[0] = base
+        bases.append(rows)
+        for sync in execution.trace:
+            for one in sync.meets or (sync,) * (sync.after >= 0):
+                passed.append((number, one.eu, one.place, sync.after))
         shifted = [_shifted(sync, rows) for sync in execution.trace]
         _clocks(shifted, execution.signals, table)
         waits += sum(s.after >= 0 for s in execution.trace)
@@ -254,6 +265,8 @@ def happens_before(programs: Sequence[Program]) -> Order:
         np.concatenate(tables) if tables else np.zeros((0, eus), np.int32),
         waits,
         placed[4],
+        np.array(passed, np.int64).reshape(-1, 4).T,
+        np.array(bases, np.int64),
     )
 
 

@@ -41,6 +41,7 @@ __all__ = ["Artifact", "KernelEntry", "Program", "Tensor"]
 
 _STAGE = "stage:"
 _MAX_STAGE = 1 << 30
+_DECISIVE = ("clocks", "code", "tables", "weights")  # sections
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +57,8 @@ class Artifact:
         constants: uint8[bytes], packed weights.
         target, cpu_flags: what the code was compiled for, and what it needs of /proc/cpuinfo.
         provenance: where it comes from: versions, policy, hash of the model. No times, no paths.
-        proof: what the validator needs beside the streams, as JSON data; {} for none.
+        proof: what the checker needs beside the streams, as JSON data; {} for none.
+        clocks: its certificate of the order, see `rammer.certificate`.
         stages: texts by name: the compilation stages, and the report as JSON.
     """
 
@@ -71,6 +73,7 @@ class Artifact:
     cpu_flags: tuple[str, ...]
     provenance: Mapping[str, str] = field(default_factory=dict)
     proof: Mapping[str, Any] = field(default_factory=dict)
+    clocks: bytes = b""
     stages: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -184,6 +187,7 @@ class Artifact:
         }
         tables = np.concatenate([np.empty(0, "<i8"), *streams]).astype("<i8")
         return header, {
+            "clocks": np.frombuffer(self.clocks, np.uint8),
             "code": code.packed(),
             "tables": tables.view(np.uint8),
             "weights": self.constants,
@@ -197,7 +201,7 @@ def _packed(texts: Mapping[str, str], name: str) -> np.ndarray:
 
 
 def _certificate(header: Mapping[str, Any], described: Mapping[str, Any]) -> str:
-    facts = {name: described[name]["sha256"] for name in ("code", "tables", "weights")}
+    facts = {name: described[name]["sha256"] for name in _DECISIVE}
     text = json.dumps([header, facts], sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -248,6 +252,7 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
         cpu_flags=code.cpu_flags,
         provenance={string(k): string(v) for k, v in header["provenance"].items()},
         proof=proof,
+        clocks=sections["clocks"].tobytes(),
         stages=_Texts(
             {
                 name.removeprefix(_STAGE): data

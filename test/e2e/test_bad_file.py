@@ -108,7 +108,8 @@ def test_edited_tables_that_race_are_refused(tmp_path, policy):
     with pytest.raises((ScheduleError, ArtifactError)) as caught:
         rcompiler.load(path)
     assert "chain.rcx: " in str(caught.value)
-    assert isinstance(caught.value, ScheduleError) and caught.value.rule in ("race", "deadlock")
+    # the certificate of the old waits says what nobody knows now, or the signals come too late
+    assert "nobody knows" in str(caught.value) or caught.value.rule in ("race", "deadlock")
 
 
 def test_who_takes_the_queues_is_part_of_the_proof(tmp_path):
@@ -122,7 +123,8 @@ def test_who_takes_the_queues_is_part_of_the_proof(tmp_path):
     rewrite(path, lambda header: header["programs"][0].update(taken_by=1))
     assert rcompiler.load(path)(**x)[0].tobytes() == expected
     rewrite(path, lambda header: header["programs"][0].pop("taken_by"))
-    assert rcompiler.load(path).artifact.programs[0].eus > 2
+    with pytest.raises(ArtifactError, match="the certificate is not of this schedule"):
+        rcompiler.load(path)
     rcompiler.compile_onnx(proto, eus=2).save(path)
     rewrite(path, lambda header: header["programs"][0].update(taken_by=2))
     with pytest.raises(ArtifactError, match="queue 0, word .* come before it"):
@@ -143,7 +145,7 @@ def waits_of(stream):
         lambda p: p["buffers"][0].__setitem__(3, -5),
         lambda p: p["buffers"][0].__setitem__(1, "moon"),
         lambda p: p["programs"][0]["operands"].clear(),
-        lambda p: p["programs"][0]["buffers"].append(1 << 40),
+        lambda p: p["programs"][0].update(lines=["x"]),
         lambda p: p["programs"].append({}),
         lambda p: p.update(buffers=None),
     ],

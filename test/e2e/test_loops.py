@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import rcompiler
+from rcompiler.certified import prove
 from rcompiler.errors import ScheduleError
 from rcompiler.model import CompiledModel
-from rcompiler.proof import prove, rebuild
+from rcompiler.proof import rebuild
 from rcompiler.runtime import tables
 from rcompiler.tools import models
 from rcompiler.tools._data import random_inputs

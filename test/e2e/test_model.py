@@ -16,7 +16,7 @@ from rcompiler.tools import models
 from rcompiler.tools._data import random_inputs
 
 # Packages of ours that running a saved model may import.
-NEEDED = {"device", "errors", "gpu_devices", "model", "proof", "rammer", "report", "runtime"}
+NEEDED = {"device", "errors", "gpu_devices", "model", "certified", "checker", "report", "runtime"}
 STAGES = ("linalg", "rtask", "rkernel", "vdevice", "llvm", "asm")
 
 

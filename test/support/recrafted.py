@@ -14,7 +14,7 @@ import numpy as np
 from rcompiler.runtime import container
 
 Change = Callable[[Any], Any]
-_DECISIVE = ("code", "tables", "weights")
+_DECISIVE = ("clocks", "code", "tables", "weights")
 
 
 def split(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

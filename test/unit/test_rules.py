@@ -1,0 +1,260 @@
+"""Every rule of the validator and of the checker is needed: a case that only this rule refuses.
+
+Each case is refused, with its law; with its rule disabled it is let through, so that a rule that is
+lost, or sees nothing any more, fails the test that has its name.
+"""
+
+import sys
+import zlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from rammer_cases import chain, hand_made, kernel
+
+from rcompiler.checker import Refused, check
+from rcompiler.checker import order as checker_order
+from rcompiler.errors import ScheduleError
+from rcompiler.rammer import placement, signature, validate
+from rcompiler.rammer.encode import encode
+from rcompiler.rammer.graph import Graph, Value
+from rcompiler.rammer.kernel import Access, DimAccess, Kernel
+from rcompiler.rammer.program import Buffer
+from rcompiler.tools._corruptions import facts_of
+
+checker = sys.modules["rcompiler.checker.check"]  # the function has the name of its module
+OWN = checker._Check
+SERIAL = [[("o0", 0, 4), ("+", "e")], [("-", "e", 1), ("o1", 0, 4)]]
+
+
+def two_steps() -> Graph:
+    k = kernel("k", (4, 4), (4, 1), "w")
+    return chain([k, k], [[-1], [0]])
+
+
+def three_steps() -> Graph:
+    k = kernel("k", (4, 4), (4, 1), "t")
+    return chain([k, k, k], [[-1], [0], [1]])
+
+
+def overlapping_writes() -> Graph:
+    """Both tasks of the operator write all of its result."""
+    whole = Access.whole((4,), 4)
+    k = Kernel("k", (2,), (whole,), (whole,), 1.0)
+    return chain([k], [[-1]])
+
+
+def moved(program, **offsets):
+    buffers = tuple(replace(b, offset=offsets.get(b.name, b.offset)) for b in program.buffers)
+    return replace(program, buffers=buffers, arena=4096)
+
+
+def case(name: str):
+    """(programs, graph) of a schedule that breaks one law."""
+    graph = two_steps()
+    if name == "own-writes":
+        graph = overlapping_writes()
+        return [hand_made(graph, [("o0", 0, 1)], [("o0", 1, 1)])], graph
+    if name == "reads":
+        return [hand_made(graph, [("o0", 0, 4)], [("o1", 0, 4)])], graph
+    if name == "tasks":
+        return [hand_made(graph, [("o0", 0, 4), ("o0", 1, 1), ("o1", 0, 4)])], graph
+    if name == "reuse":
+        graph = three_steps()
+        run = [("o0", 0, 4), ("+", "a"), ("-", "b", 1), ("o2", 0, 4)]
+        other = [("-", "a", 1), ("o1", 0, 4), ("+", "b")]
+        return [moved(hand_made(graph, run, other), v0=0, v1=0)], graph
+    if name == "uncovered":
+        half = Access((4,), 4, (DimAccess(0, 1, 0, 1),))
+        k = Kernel("k", (2,), (Access.whole((4,), 4),), (half,), 1.0)
+        graph = chain([k], [[-1]])
+        return [hand_made(graph, [("o0", 0, 2)])], graph
+    raise KeyError(name)
+
+
+# -- the validator ------------------------------------------------------------------------------
+VALIDATOR = {
+    "own-writes": (validate, "_check_own_writes", "race"),
+    "reads": (validate, "_check_reads", "race"),
+    "tasks": (placement, "_check_tasks", "task"),
+    "reuse": (validate, "check_reuse", "clobber"),
+    "uncovered": (validate, "covers", "task"),
+}
+
+
+@pytest.mark.parametrize("name", VALIDATOR)
+def test_the_validator_needs_its_rule(name, monkeypatch):
+    programs, graph = case(name)
+    module, attribute, law = VALIDATOR[name]
+    with pytest.raises(ScheduleError) as caught:
+        validate.validate(programs, graph)
+    assert caught.value.rule == law
+    monkeypatch.setattr(module, attribute, lambda *_, **__: True)
+    validate.validate(programs, graph)
+
+
+def test_the_validator_needs_the_sizes_of_the_signature(monkeypatch):
+    graph = two_steps()
+    programs = [hand_made(graph, *SERIAL)]
+    sizes = {"inputs": [64], "outputs": [128]}
+    with pytest.raises(ScheduleError, match="no operator writes byte 64"):
+        validate.validate(programs, graph, **sizes)
+    monkeypatch.setattr(validate, "check_signature", lambda *_: None)
+    validate.validate(programs, graph, **sizes)
+    assert signature.check_signature is not validate.check_signature
+
+
+def test_the_validator_needs_the_place_of_outputs(monkeypatch):
+    graph = two_steps()
+    values = tuple(replace(v, kind="temp", index=-1) if v.name == "v1" else v for v in graph.values)
+    lost = replace(graph, values=(*values, Value("y", 64, "output", index=0)))
+    programs = [hand_made(lost, *SERIAL)]
+    with pytest.raises(ScheduleError, match="output y is not written"):
+        validate.validate(programs, lost)
+    monkeypatch.setattr(validate, "_check_outputs", lambda *_: None)
+    validate.validate(programs, lost)
+
+
+def test_the_validator_needs_the_memory_of_the_device(monkeypatch):
+    graph = two_steps()
+    programs = [hand_made(graph, *SERIAL)]
+    with pytest.raises(ScheduleError, match="the device has 1"):
+        validate.validate(programs, graph, max_eus=1)
+    monkeypatch.setattr(validate, "_check_programs", lambda *_: None)
+    validate.validate(programs, graph, max_eus=1)
+
+
+def test_the_validator_needs_the_buffers_of_the_values(monkeypatch):
+    graph = two_steps()
+    [program] = [hand_made(graph, *SERIAL)]
+    small = tuple(replace(b, bytes=60) if b.name == "v0" else b for b in program.buffers)
+    programs = [replace(program, buffers=small)]
+    with pytest.raises(ScheduleError, match="its buffer v0 60"):
+        validate.validate(programs, graph)
+
+    def placed(program, graph, op, buffers, homes, place):
+        for name in buffers:
+            buffer = program.buffer[name]
+            place.setdefault(graph.root(name)[0], (buffer.space, buffer.offset))
+
+    monkeypatch.setattr(placement, "_check_buffers", placed)
+    validate.validate(programs, graph)
+
+
+# -- the checker --------------------------------------------------------------------------------
+def certified(facts, table):
+    steps = np.diff(table.T.astype("<i4"), axis=1, prepend=np.int32(0)).astype("<i4")
+    return replace(facts, clocks=zlib.compress(steps.tobytes()))
+
+
+def facts_case(name: str):
+    """Facts that break one law."""
+    if name in VALIDATOR:
+        return facts_of(*case(name))
+    graph = two_steps()
+    facts = facts_of([hand_made(graph, *SERIAL)], graph)
+    if name == "clocks":
+        return certified(facts_case("reads"), np.array([[0, 1, 0], [0, 1, 0]]))
+    if name == "turns":  # o0 waits for what only comes after o1, which waits for o0
+        one = [("-", "f", 1), ("o0", 0, 4), ("+", "e")]
+        stuck = facts_streams(graph, one, [("-", "e", 1), ("o1", 0, 4), ("+", "f")])
+        return certified(stuck, np.array([[0, 1, 0], [0, 2, 1]]))
+    if name == "operands":
+        streams = [stream.copy() for stream in facts.launches[0].streams]
+        streams[0][9] += 64  # the result of o0
+        return replace(facts, launches=[replace(facts.launches[0], streams=streams)])
+    if name == "buffers":
+        return replace(facts, arena=32)
+    if name == "values":  # o1 reads what nobody writes
+        program = hand_made(graph, *SERIAL)
+        u = Buffer("u", "temp", 2048, 64)
+        queues = tuple(
+            tuple(replace(s, buffers=("u", "v1")) if getattr(s, "operator", "") == "o1" else s
+                  for s in q) for q in program.queues
+        )  # fmt: skip
+        program = replace(program, buffers=(*program.buffers, u), queues=queues, arena=4096)
+        return facts_of([program], graph)
+    if name == "complete":
+        return replace(facts, outputs=[128])
+    if name == "constants":
+        two = [["c", "constant", 0, 64, -1, None, "a"], ["d", "constant", 32, 64, -1, None, "b"]]
+        return replace(facts, buffers=[*facts.buffers, *two], constants=128)
+    if name == "kernels":
+        tasks, sizes, results, pinned = facts.sizes[0]
+        return replace(facts, sizes=[(tasks, [*sizes[:-1], sizes[-1] + 4], results, pinned)])
+    if name == "pinned":
+        return replace(facts, sizes=[(*facts.sizes[0][:3], (0,))])
+    raise KeyError(name)
+
+
+def facts_streams(graph, *queues):
+    """Facts of queues for which there may be no certificate: with the one of other queues."""
+    program = hand_made(graph, *queues)
+    bare = [[step for step in q if isinstance(step, tuple) and step[0][0] == "o"] for q in queues]
+    good = facts_of([hand_made(graph, *bare)], graph)
+    numbers = {k.name: n for n, k in enumerate(graph.kernels)}
+    launch = replace(good.launches[0], streams=encode(program, numbers, 1))
+    return replace(good, launches=[launch])
+
+
+# rule -> (where it is, its name, the laws that it says)
+CHECKER = {
+    "own-writes": (OWN, "_own_writes", "race"),
+    "reads": (OWN, "_reads", "race"),
+    "tasks": (OWN, "_tasks", "task"),
+    "reuse": (OWN, "_reuse", "clobber"),
+    "uncovered": (sys.modules["rcompiler.checker.boxes"].Access, "covered", "task"),
+    "clocks": (checker_order.Order, "_check_clocks", "clocks"),
+    "turns": (checker_order.Order, "_check_turns", "deadlock"),
+    "operands": (OWN, "_operands", "buffer"),
+    "buffers": (OWN, "_buffers", "buffer"),
+    "values": (OWN, "_values", "task"),
+    "complete": (OWN, "_complete", "task"),
+    "constants": (OWN, "_constants", "buffer"),
+    "kernels": (OWN, "_kernels", "notes"),
+    "pinned": (checker, "check_pinned", "buffer"),
+}
+# What a rule leaves behind for those after it, where it is disabled by letting it say nothing.
+_SILENT = ("tasks", "operands", "buffers", "values", "kernels", "turns")
+
+
+@pytest.mark.parametrize("name", CHECKER)
+def test_the_checker_needs_its_rule(name, monkeypatch):
+    facts = facts_case(name)
+    place, attribute, law = CHECKER[name]
+    with pytest.raises(Refused) as caught:
+        check(facts)
+    assert caught.value.rule == law, str(caught.value)
+    if name in _SILENT:
+        _silence(monkeypatch, place, attribute)
+    else:
+        monkeypatch.setattr(place, attribute, lambda *_, **__: True)
+    check(facts)
+
+
+def _silence(monkeypatch, place, attribute):
+    """Run a rule, but let none of its refusals out: `refuse` does nothing inside of it."""
+    module = sys.modules[place.__module__]
+    rule, real = getattr(place, attribute), module.refuse
+
+    def quiet(self):
+        module.refuse = lambda *_: None
+        try:
+            rule(self)
+        finally:
+            module.refuse = real
+
+    monkeypatch.setattr(place, attribute, quiet)
+
+
+def test_every_method_of_the_checker_that_refuses_has_a_case():
+    rules = {name for name in vars(OWN) if name.startswith("_") and not name.startswith("__")}
+    helpers = {"_runs", "_in_place", "_successors"}
+    tested = {attribute for place, attribute, _ in CHECKER.values() if place is OWN}
+    assert rules - helpers == tested
+
+
+def test_right_schedules_are_accepted():
+    graph = two_steps()
+    for queues in (SERIAL, [[("o0", 0, 2), "|", ("o1", 0, 4)], [("o0", 2, 2), "|"]]):
+        check(facts_of([hand_made(graph, *queues)], graph))
