@@ -1,21 +1,29 @@
 """Writing at computed positions: ScatterElements (Scatter) and ScatterND, with reductions.
 
 Positions known while compiling become a gather, which runs in parallel: a constant says for every
-element of the result which update it takes, if any. Otherwise a sequential loop writes one update
-after the other.
+element of the result which update it takes, if any. So do a few updates of long slices, of which
+every slice looks for its last one. Otherwise a loop writes one update after the other. Updates
+leave some coordinates as they are: the outermost loop goes over one of these, so that its
+iterations have slabs of the result for themselves and run in parallel.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from rcompiler.frontend import dtypes
-from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend.builder import Builder, Value, dims
 from rcompiler.frontend.ops.gather import positions
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar
+
+_BLOCK = 16  # neighbours that stay in one slab
+# Updates for each element of a slice that are few: that each slice asks them all takes less than
+# copying it.
+_FEW = 4
 
 Combine = Callable[[Body, Scalar, Scalar], Scalar]
 
@@ -46,20 +54,25 @@ def nested(
     shape: Sequence[int],
     into: Value,
     body: Callable[[Body, list[Scalar], Value], Value],
+    first: int = 0,
 ) -> Value:
-    """Run ``body(s, coordinates, tensor)`` for all coordinates of ``shape`` in row-major order."""
+    """Run ``body(s, coordinates, tensor)`` for all coordinates of ``shape``: those of dim ``first``
+    one after the other, and for each of them the rest in row-major order.
+    """
+    shape = list(shape) or [1]
+    order = [first, *(d for d in range(len(shape)) if d != first)]
 
-    def level(s: Body, rest: Sequence[int], at: list[Scalar], tensor: Value) -> Value:
+    def level(s: Body, rest: Sequence[int], at: dict[int, Scalar], tensor: Value) -> Value:
         if not rest:
-            return body(s, at, tensor)
-        if rest[0] == 1:
-            return level(s, rest[1:], [*at, s.const(0, "index")], tensor)
-        out = s.for_(0, rest[0], [tensor], lambda i, t: [level(s, rest[1:], [*at, i], t)])[0]
+            return body(s, [at[d] for d in range(len(shape))], tensor)
+        d, size = rest[0], shape[rest[0]]
+        if size == 1:
+            return level(s, rest[1:], {**at, d: s.const(0, "index")}, tensor)
+        out = s.for_(0, size, [tensor], lambda i, t: [level(s, rest[1:], {**at, d: i}, t)])[0]
         assert isinstance(out, Value)
         return out
 
-    shape = list(shape) or [1]
-    return ctx.b.loop(shape[0], [into], lambda s, i, t: [level(s, shape[1:], [i], t)])[0]
+    return ctx.b.loop(shape[first], [into], lambda s, i, t: [level(s, order[1:], {first: i}, t)])[0]
 
 
 def _write(
@@ -70,9 +83,7 @@ def _write(
     new: Scalar,
     combine: Combine | None,
 ) -> Value:
-    """The tensor with one update applied, unless its position is outside."""
-    if inside is not None:
-        where = [s.select(inside, i, 0) for i in where]
+    """The tensor with one update applied, unless its position is outside: then `where` is any."""
     if combine is not None or inside is not None:
         old = s.extract(tensor, where)
         new = new if combine is None else combine(s, old, new)
@@ -81,10 +92,28 @@ def _write(
 
 
 def _bounded(s: Body, position: Scalar, extent: int) -> tuple[Scalar, Scalar]:
-    """A run-time position counted from the start, and whether it lies inside."""
+    """A run-time position counted from the start, 0 if it lies outside, and whether it does not."""
     at = s.cast(position, "index")
     at = s.select(at < 0, at + extent, at)
-    return at, (at >= 0) & (at < extent)
+    inside = (at >= 0) & (at < extent)
+    return s.select(inside, at, 0), inside
+
+
+def _slab_dim(sizes: Sequence[int], dims: Sequence[int]) -> int | None:
+    """Which of ``dims`` the slabs lie along that updates stay in: the longest; the last of all dims
+    only where there is no other, and in whole blocks. None: there is none.
+    """
+    outer = [d for d in dims if d < len(sizes) - 1 and sizes[d] > 1]
+    if outer:
+        return max(outer, key=sizes.__getitem__)
+    columns = sizes[-1] if len(sizes) - 1 in dims else 0
+    return len(sizes) - 1 if columns > _BLOCK and columns % _BLOCK == 0 else None
+
+
+def _in_blocks(b: Builder, value: Value) -> Value:
+    """Blocks of the last dim as a dim of their own in front of it."""
+    *outer, columns = value.shape
+    return b.reshape(value, [*outer, columns // _BLOCK, _BLOCK])
 
 
 @lowering("ScatterElements", "Scatter")
@@ -107,13 +136,18 @@ def _scatter_elements(ctx: Context) -> Value:
         flat = np.ravel_multi_index([g.reshape(-1) for g in grid], x.shape)
         return _from_constant(ctx, x, updates, flat, x.rank)
 
+    whole = [d for d, n in enumerate(x.shape) if d != axis and at.shape[d] == n]
+    first, shape = _slab_dim(x.shape, whole), x.shape
+    if first == x.rank - 1:
+        x, at, updates = (_in_blocks(ctx.b, v) for v in (x, at, updates))
+
     def body(s: Body, where: list[Scalar], tensor: Value) -> Value:
         position, new = s.extract(at, where), s.extract(updates, where)
         target, inside = _bounded(s, position, x.shape[axis])
         where = [target if i == axis else w for i, w in enumerate(where)]
         return _write(s, tensor, where, None if at.const is not None else inside, new, combine)
 
-    return nested(ctx, at.shape, x, body)
+    return ctx.b.reshape(nested(ctx, at.shape, x, body, first or 0), shape)
 
 
 @lowering("ScatterND")
@@ -134,7 +168,12 @@ def _scatter_nd(ctx: Context) -> Value:
             [c.reshape(-1) for c in np.moveaxis(at.const, -1, 0)], x.shape[:count]
         )
         return _from_constant(ctx, x, updates, rows, count)
-    lead = at.rank - 1
+    if combine is None and math.prod(at.shape[:-1]) <= _FEW * math.prod(x.shape[count:]):
+        return _replaced(ctx.b, x, updates, _last_updates(ctx.b, at, x.shape[:count]))
+    lead, shape = at.rank - 1, x.shape
+    first = _slab_dim(updates.shape, range(lead, updates.rank))
+    if first == updates.rank - 1:
+        x, updates = _in_blocks(ctx.b, x), _in_blocks(ctx.b, updates)
 
     def body(s: Body, where: list[Scalar], tensor: Value) -> Value:
         inside, target = s.const(True, "bool"), []
@@ -153,7 +192,31 @@ def _scatter_nd(ctx: Context) -> Value:
             combine,
         )
 
-    return nested(ctx, updates.shape, x, body)
+    return ctx.b.reshape(nested(ctx, updates.shape, x, body, first or 0), shape)
+
+
+def _last_updates(b: Builder, at: Value, shape: Sequence[int]) -> Value:
+    """int32 ``shape``: the number of the last update of each row, -1 for none; positions outside
+    name no row. Every row asks all updates.
+    """
+    count, rows = len(shape), math.prod(at.shape[:-1])
+    flat = b.reshape(at, [rows, count])
+
+    def target(s: Body) -> Scalar:
+        inside, row = s.const(True, "bool"), s.const(0, "index")
+        for d, extent in enumerate(shape):
+            coordinate, good = _bounded(s, s.extract(flat, [s.index(0), d]), extent)
+            inside, row = inside & good, row * extent + coordinate
+        return s.select(inside, s.cast(row, "int64"), -1)
+
+    def last(s: Body, row: Scalar, _: Scalar, found: Scalar) -> Scalar:
+        mine = row.eq(s.cast(s.index(0), "int64"))
+        return s.maximum(found, s.select(mine, s.cast(s.index(1), "int32"), -1))
+
+    size = [math.prod(shape)]
+    reads = [(b.tabulate([rows], "int64", target), "d1"), (b.empty(size, "int32"), "d0")]
+    found = b.generic(reads, [(b.fill(size, "int32", -1), "d0")], "pr", last)[0]
+    return b.reshape(found, shape)
 
 
 def _from_constant(ctx: Context, x: Value, updates: Value, rows: np.ndarray, count: int) -> Value:
@@ -162,15 +225,20 @@ def _from_constant(ctx: Context, x: Value, updates: Value, rows: np.ndarray, cou
     ``rows[i]``: flat position that row ``i`` of the updates goes to; the last one wins.
     """
     b = ctx.b
-    source = np.full(int(np.prod(x.shape[:count])), -1, np.int64)
+    source = np.full(math.prod(x.shape[:count]), -1, np.int64)
     source[rows] = np.arange(rows.size)
     box = _box(source.reshape(x.shape[:count]))
     if box is not None:
         starts, sizes = box
         part = b.reshape(updates, [*sizes, *x.shape[count:]])
         return b.insert_slice(part, x, starts + [0] * (x.rank - count))
-    flat = b.reshape(updates, [rows.size, *x.shape[count:]])
-    taken = b.constant(source.reshape(x.shape[:count]))
+    return _replaced(b, x, updates, b.constant(source.reshape(x.shape[:count])))
+
+
+def _replaced(b: Builder, x: Value, updates: Value, taken: Value) -> Value:
+    """``x`` with the row of the updates that ``taken`` names for each of its rows, -1 for none."""
+    count = taken.rank
+    flat = b.reshape(updates, [updates.size // math.prod(x.shape[count:]), *x.shape[count:]])
 
     def body(s: Body, old: Scalar, row: Scalar) -> Scalar:
         rest = [s.index(i) for i in range(count, x.rank)]
