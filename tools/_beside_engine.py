@@ -87,9 +87,18 @@ def _answer(question: bytes) -> tuple[int, bytes]:
 @cache
 def _bound(loaded: Loaded) -> Bound:
     """Imports one engine: this process is to have the threads of no other."""
+    return _bind(loaded, _feeds(loaded.folder))
+
+
+@cache
+def _feeds(folder: str) -> dict[str, np.ndarray]:
+    """The inputs; kept, as engines read them where they lie."""
+    with np.load(Path(folder) / "inputs.npz") as arrays:
+        return dict(arrays)
+
+
+def _bind(loaded: Loaded, feeds: dict[str, np.ndarray]) -> Bound:
     folder = Path(loaded.folder)
-    with np.load(folder / "inputs.npz") as arrays:
-        feeds = dict(arrays)
     if loaded.engine == OURS:
         import rcompiler
 

@@ -17,7 +17,8 @@ from rcompiler.runtime.binding import Binding
 from rcompiler.runtime.cpuinfo import require_flags
 from rcompiler.runtime.image import Image, LoadedImage
 from rcompiler.runtime.memory import Results, address, arena
-from rcompiler.runtime.schedule import combine
+from rcompiler.runtime.pace import keep_pace
+from rcompiler.runtime.schedule import Schedule, combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
 
 
@@ -49,7 +50,8 @@ class Executable:
             eus: threads to use; None = one per EU of the artifact, at most one per CPU that this
                 process may use, by its affinity and its control groups. Fewer threads than EUs
                 give the same results; more CPUs than EUs are of no use. Asking for more than
-                there are CPUs is possible and slow.
+                there are CPUs is possible and slow. Beside other programs a launch may run on
+                the calling thread alone, where that is faster.
             pin: bind each worker to a CPU. The calling thread is never bound.
             wait_limit_s: after so long without progress a launch fails instead of hanging; up to
                 a day.
@@ -86,10 +88,18 @@ class Executable:
             struct.Struct(f"{bases}Q").pack, *(address(own[base]) for base in sorted(own))
         )
         code = LoadedImage(artifact.image)
-        schedule = combine(artifact.programs, min(self.eus, _busy(artifact)))
-        self._launcher = Launcher(
-            partial(Team, code, artifact.kernels, schedule, waiting, pin, timed)
-        )
+        threads = min(self.eus, _busy(artifact))
+        schedule = combine(artifact.programs, threads)
+
+        def make(schedule: Schedule) -> Team:
+            return Team(code, artifact.kernels, schedule, waiting, pin, timed)
+
+        def make_paced() -> Team:
+            return keep_pace(make(schedule), lambda: make(combine(artifact.programs, 1)))
+
+        # Times are asked of the schedule that was asked for.
+        paced = threads > 1 and not timed
+        self._launcher = Launcher(make_paced if paced else partial(make, schedule))
 
     def __call__(self, *args: object, **kwargs: object) -> list[np.ndarray]:
         """Run one inference.
