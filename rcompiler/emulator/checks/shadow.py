@@ -207,7 +207,8 @@ class Shadow:
             return None
         places = places[late]
         thread, when = row.thread[cells[places]], when[late]
-        right = thread == c.threads_of(lanes[places]) + 1
+        # A thread may write what it has read itself, but not what an engine still reads for it.
+        right = (thread == c.threads_of(lanes[places]) + 1) & (when != NEVER_DONE)
         right |= c.clocks.covers(lanes[places], row.warps[cells[places]], when, block)
         wrong = np.flatnonzero(~right)
         if not len(wrong):
@@ -273,7 +274,8 @@ class Shadow:
             alone[rest] = c.clocks.covers(lanes[rest], row.warps[cells[rest]], before[rest])
             threads = np.where(alone, threads, _MANY)
             warps = np.where(alone, bits, row.warps[cells] | bits)
-        row.time[cells], row.thread[cells], row.at[cells] = when, threads, at
+        row.time[cells] = np.where(before == NEVER_DONE, before, when)
+        row.thread[cells], row.at[cells] = threads, at
         row.warps[cells] = warps
         shared = row.thread[cells] != threads  # several lanes of this instruction read the cell
         if shared.any():
