@@ -143,7 +143,7 @@ FILLED = np.arange(64, dtype=np.uint32)
 @pytest.mark.parametrize(
     "fence",
     ["fence.mbarrier_init.release.cluster;", "fence.acq_rel.cluster;", "fence.release.gpu;",
-     "fence.sc.sys;", "membar.gl;"],
+     "fence.sc.sys;", "membar.gl;", "barrier.cluster.arrive;\nbarrier.cluster.wait;"],
 )  # fmt: skip
 @pytest.mark.parametrize("place", ["own", "behind"])
 def test_mbarriers_are_published_to_the_cluster(fence, place):
@@ -188,6 +188,49 @@ def test_mbarriers_lie_where_nobody_reads():
             "@%first st.shared.u64 [%r10], 0;\nbar.sync 0;\n" + body.format(barrier=barrier)
         )
         check(text, kind, ZEROS, ZEROS, want=ZEROS)
+
+
+CLUSTER = """
+mad.lo.u32 %r1, %tid, 4, %s;
+st.shared.u32 [%r1], %tid;
+barrier.cluster.arrive{order}.aligned;
+{wait}
+xor.b32 %r2, %tid, 33;
+mad.lo.u32 %r1, %r2, 4, %s;
+ld.shared.u32 %r3, [%r1];
+add.u64 %at, %out, %at;
+st.global.u32 [%at], %r3;
+{end}
+"""
+WAIT_ALL = "barrier.cluster.wait.aligned;"
+
+
+@pytest.mark.parametrize(
+    ("order", "wait", "end", "kind"),
+    [
+        ("", WAIT_ALL, "", None),
+        (".release", "barrier.cluster.wait.acquire.aligned;", "", None),
+        (".relaxed", WAIT_ALL, "", "shared-race"),
+        ("", "", WAIT_ALL, "shared-race"),
+        ("", WAIT_ALL, WAIT_ALL, "barrier-misuse"),
+        ("", "barrier.cluster.arrive;", "", "barrier-misuse"),
+    ],
+)
+def test_barriers_of_the_cluster(order, wait, end, kind):
+    """A cluster is one block here."""
+    text = module(CLUSTER.format(order=order, wait=wait, end=end))
+    check(text, kind, ZEROS, ZEROS, want=np.arange(64) ^ 33)
+
+
+def test_barriers_of_the_cluster_that_not_all_reach():
+    body = """
+    setp.lt.u32 %p, %tid, 32;
+    @%p bra END;
+    barrier.cluster.arrive.aligned;
+    barrier.cluster.wait.aligned;
+    END:
+    """
+    check(module(body), "barrier-deadlock", ZEROS, ZEROS)
 
 
 # -- tensor maps

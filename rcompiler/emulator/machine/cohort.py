@@ -16,6 +16,7 @@ from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.atomics import Atomics
 from rcompiler.emulator.machine.barriers import Barriers
 from rcompiler.emulator.machine.bulk import BulkCopies
+from rcompiler.emulator.machine.cluster_barrier import ClusterBarriers
 from rcompiler.emulator.machine.copies import Copies
 from rcompiler.emulator.machine.counters import Counters
 from rcompiler.emulator.machine.launch import Launch
@@ -49,7 +50,8 @@ class Cohort:
         self.clocks = Clocks(numbers, self.threads, launch.blocks)
         self.order, self.proxies = Order(self), ProxyFences(self)
         self.memory, self.atomics = MemoryUnit(self), Atomics(self)
-        self.barriers, self.warp, self.matrix = Barriers(self), Warps(self), MatrixUnit(self)
+        self.barriers, self.cluster = Barriers(self), ClusterBarriers(self)
+        self.warp, self.matrix = Warps(self), MatrixUnit(self)
         self.counters, self.copies, self.bulk = Counters(self), Copies(self), BulkCopies(self)
         self.warpgroup = Warpgroups(self)
         layout = launch.kernel.layout
@@ -87,6 +89,7 @@ class Cohort:
         if self._asleep:
             return ASLEEP
         self.barriers.check_all_left()
+        self.cluster.check_all_left()
         return DONE
 
     def _next(self) -> tuple[int, Array, bool]:

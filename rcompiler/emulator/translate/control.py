@@ -101,6 +101,8 @@ def barrier(e: Emitter, ins: Instruction, form: Form) -> None:
         form.flag("sync")
         form.end()
         return e.line(f"S.warp.sync({e.at}, {e.mask}, {e.wide(ins.operands[0], 'u32')})")
+    if form.flag("cluster"):
+        return _cluster_barrier(e, ins, form)
     kind = form.choice("sync", "arrive", "red")
     form.flag("aligned")
     if kind == "red":
@@ -111,6 +113,21 @@ def barrier(e: Emitter, ins: Instruction, form: Form) -> None:
     values = [e.wide(operand, "u32") for operand in ins.operands]
     count = values[1] if len(values) > 1 else "None"
     e.line(f"S.barriers.{kind}({e.at}, {e.following}, {e.mask}, {values[0]}, {count})")
+    _rest(e, ins)
+
+
+def _cluster_barrier(e: Emitter, ins: Instruction, form: Form) -> None:
+    kind, order = form.choice("arrive", "wait"), form.choice("release", "relaxed", "acquire")
+    form.flag("aligned")
+    form.end()
+    form.operands(0)
+    if kind == "arrive" and order != "acquire":
+        e.line(f"S.cluster.arrive({e.at}, {e.mask}, {order != 'relaxed'})")
+        e.line(f"S.go({e.following}, {e.mask})")
+    elif kind == "wait" and order in ("", "acquire"):
+        e.line(f"S.cluster.wait({e.at}, {e.following}, {e.mask})")
+    else:
+        raise form.refuse("unknown form")
     _rest(e, ins)
 
 
