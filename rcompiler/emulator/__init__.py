@@ -12,9 +12,9 @@ the hardware of the device's compute capability does, as far as that is publishe
 
 What a fault is: `faults.py`. What is not modelled: the weak order of one thread's own accesses
 (memory is sequentially consistent, but what is not ordered by synchronisation is a race and so a
-fault), clusters, timing. Of fences between proxies (`checks/proxies.py`) two things: engines may
-write over what threads have accessed without one, and one that the reading thread makes counts also
-in front of the barrier that brings it behind the writer.
+fault), clusters of several blocks, timing. Of fences between proxies (`checks/proxies.py`) two
+things: engines may write over what threads have read without one, and one that is made for an
+engine counts also in front of the barrier that brings its thread behind the writer.
 
 PTX in an artifact is a stranger's data: names and numbers of its text never reach the generated
 code, which is made of register numbers, pooled constants and fixed fragments alone.

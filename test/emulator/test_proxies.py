@@ -97,6 +97,13 @@ def test_proxy_fences_are_of_a_space(name, body, space, missing, place):
     check(module(body.format(**fences)), kind, ZEROS, ZEROS, want=np.arange(64))
 
 
+@pytest.mark.parametrize("fence", ["fence.proxy.async;", "fence.proxy.async.shared::cta;", ""])
+def test_engines_write_over_what_threads_have_stored(fence):
+    over = f"mad.lo.u32 %r1, %tid, 4, %s;\nst.shared.u32 [%r1], 7;\n{fence}\n"
+    body = over + FROM_GLOBAL.format(fence="fence.proxy.async.global;", late="")
+    check(module(body), None if fence else "missing-proxy-fence", ZEROS, ZEROS, want=np.arange(64))
+
+
 @pytest.mark.parametrize("body", [FROM_GLOBAL, FROM_SHARED])
 @pytest.mark.parametrize("fence", ["", "fence.proxy.alias;", "fence.acq_rel.sys;"])
 def test_other_fences_are_none_between_proxies(body, fence):

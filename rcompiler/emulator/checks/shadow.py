@@ -81,15 +81,18 @@ class Shadow:
         return None
 
     def write(
-        self, c: Cohort, at: int, lanes: Array, cells: Array, pending: bool = False
-    ) -> Race | None:
-        """pending: by an asynchronous copy that begins now."""
+        self, c: Cohort, at: int, lanes: Array, cells: Array, pending: bool = False,
+        engine: bool = False,
+    ) -> Race | None:  # fmt: skip
+        """pending: by an asynchronous copy that begins now. engine: that needs proxy fences."""
         if len(self._read_only) and self._read_only[cells].any():
             place = int(np.flatnonzero(self._read_only[cells])[0])
             return Race(place, int(c.threads_of(lanes[place])), at, read_only=True)
         race = self._after_writers(c, lanes, cells, False) or self._after_readers(c, lanes, cells)
         if race is None and self._atomic is not None:
             race = self._atomic._after_writers(c, lanes, cells, False)
+        if race is None and engine:
+            race = self._behind_fences(c, lanes, cells)
         if race is None:
             self._record_write(c, at, lanes, cells, NEVER_DONE if pending else c.launch.now)
         return race

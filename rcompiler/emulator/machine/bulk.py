@@ -165,7 +165,7 @@ class BulkCopies:
         targets = shared.cells(lanes, shared_at, width)
         sources = globe.cells(lanes[inside], global_at[inside], width)
         if shared.shadow is not None and globe.shadow is not None:
-            race = shared.shadow.write(c, at, *targets, pending=True)
+            race = shared.shadow.write(c, at, *targets, pending=True, engine=True)
             shared.report(c, at, *targets, race, "a bulk copy")
             race = globe.shadow.begin_read(c, at, *sources, engine=True)
             globe.report(c, at, *sources, race, "a bulk copy")
@@ -198,7 +198,7 @@ class BulkCopies:
         if shared.shadow is not None and globe.shadow is not None:
             race = shared.shadow.begin_read(c, at, *sources, engine=True)
             shared.report(c, at, *sources, race, "a bulk copy")
-            race = globe.shadow.write(c, at, *targets, pending=True)
+            race = globe.shadow.write(c, at, *targets, pending=True, engine=True)
             globe.report(c, at, *targets, race, "a bulk copy")
         shared.check_written(c, at, lanes, shared_at, width)
 
