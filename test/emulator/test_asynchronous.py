@@ -158,6 +158,30 @@ def test_mbarriers_order_threads():
     fault_of(module(often), zeros, zeros, threads=64, kinds={"barrier-misuse"})
 
 
+def test_a_phase_knows_of_those_that_ended_it():
+    """The third warp arrives, too, but the phase does not need it."""
+    body = """
+    mad.lo.u32 %r1, %tid, 4, %s;
+    and.b32 %r3, %tid, 31;
+    setp.eq.u32 %p, %r3, 0;
+    setp.ge.u32 %q, %tid, 96;
+    @%q bra WAIT;
+    st.shared.u32 [%r1], %tid;
+    bar.warp.sync 0xffffffff;
+    @%p mbarrier.arrive.shared.b64 _, [%r10];
+    bra END;
+    """ + TRY.format(label="WAIT", parity=0) + """
+    ld.shared.u32 %r2, [%r1+-128];
+    END:
+    """  # fmt: skip
+    zeros = np.zeros(32, np.uint32)
+    for mode in MODES:
+        run(module(INIT.format(count=3) + body), zeros, zeros, threads=128,
+            driver=EmulatedDriver(**mode))  # fmt: skip
+    fault_of(module(INIT.format(count=2) + body), zeros, zeros, threads=128,
+             kinds={"shared-race", "uninitialised-read"})  # fmt: skip
+
+
 def test_copies_that_arrive_at_mbarriers():
     body = INIT.format(count=64) + COPY.format(
         copy="cp.async.cg.shared.global [%r1], [%rd0], 16;",
@@ -237,6 +261,25 @@ def test_bulk_copies_back():
     tile = body.format(**{**right, "wait": ""}).replace("st.shared.u32 [%s], 7;", "")
     out = run(module(tile), zeros, zeros, threads=64)[1]
     assert out.tolist() == list(range(64))  # the end of the kernel waits
+
+
+def test_a_thread_may_not_write_what_an_engine_reads_for_it():
+    body = """
+    mad.lo.u32 %r1, %tid, 4, %s;
+    st.shared.u32 [%r1], %tid;
+    fence.proxy.async;
+    bar.sync 0;
+    @!%first bra END;
+    cp.async.bulk.global.shared::cta.bulk_group [%out], [%s], 256;
+    cp.async.bulk.commit_group;
+    {wait}
+    st.shared.u32 [%s], 7;
+    END:
+    """
+    zeros = np.zeros(64, np.uint32)
+    wait = "cp.async.bulk.wait_group.read 0;"
+    run(module(body.format(wait=wait)), zeros, zeros, threads=64)
+    fault_of(module(body.format(wait="")), zeros, zeros, threads=64, kinds={"shared-race"})
 
 
 TILE = ("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
