@@ -107,5 +107,9 @@ class OptionalPassWarning(UserWarning):
     """
 
 
+class CacheError(CompilerError):
+    """A cache that somebody else may have written."""
+
+
 class ArtifactError(CompilerError):
     """A compiled file that cannot be loaded: damaged, of another version or another machine."""

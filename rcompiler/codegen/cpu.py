@@ -7,8 +7,6 @@ obj = compile_object(module, target, cache=ObjectCache(Path("cache")))
 
 import hashlib
 import json
-import os
-import tempfile
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -22,7 +20,8 @@ from rcompiler.codegen.emit import Emission, Job, toolchain
 from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.host_flags import LEVEL_FLAGS, capped_level
-from rcompiler.errors import DeviceError
+from rcompiler.errors import CacheError, DeviceError
+from rcompiler.private_folder import PrivateFolder
 
 # What the host target may use of a CPU: LLVM's feature name -> the kernel's flag in /proc/cpuinfo.
 # An artifact needs what it may use, and nothing else: LLVM is told that the CPU lacks all the rest
@@ -102,10 +101,10 @@ def _host_target(cpu: str, found: Mapping[str, bool]) -> Target:
 
 @dataclass
 class ObjectCache:
-    """A folder of objects by key. Entries carry their sha256 and are written by renaming.
+    """A folder of objects by key. Entries carry the sha256 of key and object.
 
-    A folder that cannot be read or written costs one `CacheWarning` and the time to compile: it is
-    left alone from then on.
+    A folder that cannot be read or written, or that others may write to, costs one `CacheWarning`
+    and the time to compile: it is left alone from then on.
     """
 
     folder: Path
@@ -113,37 +112,32 @@ class ObjectCache:
 
     def get(self, key: str) -> bytes | None:
         """The object stored under `key`, or None; a damaged entry is reported and dropped."""
-        path = self.folder / f"{key}.o"
+        name = f"{key}.o"
         if not self.usable:
             return None
         try:
-            entry = path.read_bytes()
+            with PrivateFolder(self.folder) as folder:
+                entry = folder.read(name)
         except FileNotFoundError:
             return None
-        except OSError as error:
-            self._give_up(f"cannot be read ({error.strerror})")
+        except (CacheError, OSError) as error:
+            self._give_up(_reason(error, "read"))
             return None
         digest, code = entry[:32], entry[32:]
-        if hashlib.sha256(code).digest() == digest:
+        if _digest(key, code) == digest:
             return code
-        self._warn(f"entry {path.name} is damaged and is built again")
+        self._warn(f"entry {name} is damaged and is built again")
         return None
 
     def put(self, key: str, code: bytes) -> None:
         """Store an object; failure is only a warning."""
         if not self.usable:
             return
-        temporary = None
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
-            with os.fdopen(handle, "wb") as file:
-                file.write(hashlib.sha256(code).digest() + code)
-            os.replace(temporary, self.folder / f"{key}.o")
-        except OSError as error:
-            self._give_up(f"cannot be written ({error.strerror}); objects are not kept")
-            if temporary is not None:
-                Path(temporary).unlink(missing_ok=True)
+            with PrivateFolder(self.folder) as folder:
+                folder.write(f"{key}.o", _digest(key, code) + code)
+        except (CacheError, OSError) as error:
+            self._give_up(_reason(error, "written"))
 
     def _give_up(self, what: str) -> None:
         self.usable = False
@@ -151,6 +145,16 @@ class ObjectCache:
 
     def _warn(self, what: str) -> None:
         warnings.warn(f"object cache {self.folder}: {what}", CacheWarning, stacklevel=4)
+
+
+def _digest(key: str, code: bytes) -> bytes:
+    """Of an entry: an object of another key in its place is found out."""
+    return hashlib.sha256(key.encode() + b"\0" + code).digest()
+
+
+def _reason(error: Exception, use: str) -> str:
+    words = error.strerror if isinstance(error, OSError) else str(error)
+    return f"cannot be {use} ({words}); objects are not kept"
 
 
 def compile_object(

@@ -11,15 +11,16 @@ import os
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from rcompiler.device.cpu import host_name
 from rcompiler.device.measure import VERSION
 from rcompiler.device.model import Device
-from rcompiler.device.record import load_device, to_json
+from rcompiler.device.record import from_json, to_json
 from rcompiler.errors import DeviceError
+from rcompiler.private_folder import PrivateFolder
 
 _PATIENCE_S = 5.0  # for a process that measures right now
 
@@ -44,10 +45,17 @@ def record_path(device: Device, folder: Path) -> Path:
 
 
 def find_record(device: Device, folder: Path) -> Device | None:
-    """The stored record of this machine with as many EUs as `device`; None without a valid one."""
+    """The stored record of this machine with as many EUs as `device`; None without a valid one.
+
+    Raises CacheError for a folder that others may write to.
+    """
+    path = record_path(device, folder)
+    if not folder.is_dir():
+        return None
     try:
-        found = load_device(record_path(device, folder))
-    except DeviceError:
+        with PrivateFolder(folder) as own:
+            found = from_json(own.read(path.name).decode(), str(path))
+    except (DeviceError, OSError, UnicodeDecodeError):
         return None
     noted = found.measurement
     valid = (
@@ -60,18 +68,10 @@ def find_record(device: Device, folder: Path) -> Device | None:
 
 
 def store_record(device: Device, folder: Path) -> Path:
-    """Write the record of this machine, by renaming. Raises OSError."""
-    folder.mkdir(parents=True, exist_ok=True)
+    """Write the record of this machine, by renaming. Raises OSError, CacheError."""
     path = record_path(device, folder)
-    handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(to_json(device))
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
+    with PrivateFolder(folder) as own:
+        own.write(path.name, to_json(device).encode())
     return path
 
 
@@ -99,7 +99,7 @@ def recorded(device: Device, folder: Path, measure: Callable[[Device], Device]) 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder; go on without it where locks do not work or never come free."""
-    folder.mkdir(parents=True, exist_ok=True)
+    PrivateFolder(folder).close()
     handle = os.open(folder, os.O_RDONLY)
     try:
         end = time.monotonic() + _PATIENCE_S

@@ -20,7 +20,8 @@ from typing import Any
 
 import rcompiler
 from rcompiler.codegen.emit import toolchain
-from rcompiler.errors import ArtifactError
+from rcompiler.errors import ArtifactError, CacheError
+from rcompiler.private_folder import PrivateFolder
 from rcompiler.profiler.records import (
     KINDS,
     Measurement,
@@ -191,9 +192,9 @@ class ProfileIndex:
         if self._path is None:
             return opened(":memory:")
         try:
-            self._path.parent.mkdir(parents=True, exist_ok=True)
-            return opened(self._path)
-        except (OSError, sqlite3.OperationalError, NewerLayout) as error:
+            with PrivateFolder(self._path.parent) as folder:
+                return opened(folder.checked(self._path.name))
+        except (OSError, CacheError, sqlite3.OperationalError, NewerLayout) as error:
             return self._in_memory(error)
         except sqlite3.DatabaseError as error:
             return self._anew(error)

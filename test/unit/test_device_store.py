@@ -119,7 +119,7 @@ def test_a_record_in_a_folder_that_takes_no_files_is_used(tmp_path, monkeypatch)
 
 
 def test_a_disk_that_fills_up_meanwhile(tmp_path, monkeypatch):
-    def full(*_):
+    def full(*_, **__):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(store.os, "replace", full)
