@@ -17,9 +17,11 @@ from rcompiler.errors import ArtifactError, CompilerError, DeviceError, Schedule
 from rcompiler.gpu_devices import open_device
 from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.container import shown
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.gpu.executable import GpuExecutable
 from rcompiler.runtime.gpu.image import GpuImage
+from rcompiler.runtime.memory import room_for
 
 STAGES = ("linalg", "rtask", "rkernel", "vdevice", "gpu", "llvm", "asm")
 REPORT = "report"  # kept beside the stage texts
@@ -124,6 +126,7 @@ class GpuModel(Explained, GpuExecutable):
 
 
 Model = CompiledModel | GpuModel
+Key = str | os.PathLike[str] | bytes
 
 
 def model_of(artifact: Artifact, eus: int | None = None, **options: Any) -> Model:
@@ -144,25 +147,48 @@ def model_of(artifact: Artifact, eus: int | None = None, **options: Any) -> Mode
     return model
 
 
-def load(path: str | Path, eus: int | None = None, *, full: bool = False, **options: Any) -> Model:
-    """Load a saved model, prove its schedule and make it ready to run.
+def load(
+    path: str | Path,
+    eus: int | None = None,
+    *,
+    full: bool = False,
+    sha256: str | None = None,
+    key: Key | None = None,
+    **options: Any,
+) -> Model:
+    """Load a saved model, check the proof of its schedule and make it ready to run.
 
     Args:
         path: an `.rcx` file.
         eus, options: as for `Executable`; for a GPU `device` (its number) and as for
             `GpuExecutable`.
         full: check the sha256 of large weights, too, which takes as long as reading them.
+        sha256: load the file only if this (64 hex digits) is its digest.
+        key: a public Ed25519 key (PEM; a path, or bytes): load the file only if `path`.sig is its
+            signature, see `signature.sign`.
 
     Raises:
-        ArtifactError: the file is no compiled model, is damaged, or breaks a law of schedules.
-        DeviceError: this machine cannot run it.
+        ArtifactError: the file is no compiled model, is damaged, is not the one that was asked
+            for, or breaks a law of schedules.
+        DeviceError: this machine cannot run it, or gives it no memory or threads.
+        ToolError: `key` needs the package cryptography.
     """
     if not isinstance(path, str | os.PathLike):
-        raise ArtifactError(f"load: {path!r} is not a path; give that of an .rcx file")
-    artifact = Artifact.load(Path(path), full=full)
+        raise ArtifactError(f"load: {shown(path)} is not a path; give that of an .rcx file")
+    if key is not None:
+        from rcompiler.signature import signed_digest
+
+        digest = signed_digest(Path(path), key)
+        if sha256 is not None and str(sha256).lower() != digest:
+            raise ArtifactError(f"{shown(path)}: its sha256 is {digest}; do not run this file")
+        sha256 = digest
+    artifact = Artifact.load(Path(path), full=full, sha256=sha256)
     try:
-        return model_of(artifact, eus, **options)
-    except ScheduleError as error:
-        raise ScheduleError(f"{path}: {error}", error.rule) from None
-    except ArtifactError as error:
-        raise ArtifactError(f"{path}: {error}") from None
+        with room_for("loading the model"):
+            return model_of(artifact, eus, **options)
+    except CompilerError as error:
+        if type(error) is ScheduleError:
+            raise ScheduleError(f"{path}: {error}", error.rule) from None
+        if type(error) is ArtifactError:
+            raise ArtifactError(f"{path}: {error}") from None
+        raise
