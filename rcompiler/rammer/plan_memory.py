@@ -21,6 +21,7 @@ from rcompiler.rammer.layout import (
     plain_layout,
     temp_roots,
 )
+from rcompiler.rammer.live_bytes import live_bytes, live_values
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.packing import Packing
 from rcompiler.rammer.placement import Placement, place_runs
@@ -60,16 +61,15 @@ def plan_memory(graph: Graph, programs: Sequence[Program]) -> Planned:
 
 
 def plan_within(graph: Graph, programs: Sequence[Program], most: float) -> Planned | None:
-    """The same; None if no plan can make do with `most` bytes, which is known before one is made.
-
-    A plan that is made may take more.
+    """The same; None if the values in use at once take more than `most` bytes, which is known
+    before a plan is made. A plan that is made may take more.
     """
     order = happens_before(programs)
     placement = place_runs(programs, graph, order)
     use = lives(placement, [r for r in temp_roots(graph) if r in placement.place])
     blocks, merged = _blocks(placement, use)
     packing = Packing(placement, use, blocks)
-    bound = _live_bound(placement, packing)
+    bound = live_values(placement, packing)
     if bound > most:
         return None
     block = dict(zip(use.names, packing.block.tolist(), strict=True))
@@ -84,6 +84,8 @@ def plan_within(graph: Graph, programs: Sequence[Program], most: float) -> Plann
         offset.setdefault(root, 0)  # no run touches it
         peak = max(peak, aligned(offset[root] + graph.value[root].bytes))
     layout = Layout({**external_layout(graph), **constant, **offset}, peak, constants)
+    if peak < bound:  # values share bytes part by part
+        bound = live_bytes(placement, packing)
     plain = plain_layout(graph).arena
     return place_programs(graph, layout, programs), MemoryPlan(
         peak, bound, plain, merged, constants
@@ -125,14 +127,3 @@ def _may_overwrite(
         return False
     others = [placement.row[reader] for reader, _ in graph.readers[source] if reader != op.name]
     return bool((placement.times.ends[others] <= use.starts[ids[1]]).all())
-
-
-def _live_bound(placement: Placement, packing: Packing) -> int:
-    """Most bytes live at once in the execution that `Order.turn` tells."""
-    order = placement.order
-    first = np.full(packing.n, len(order.runs), np.int64)
-    np.minimum.at(first, packing.block, packing.use.first)
-    change = np.zeros(len(order.runs) + 2, np.int64)
-    np.add.at(change, first, packing.bytes)
-    np.add.at(change, packing.last + 1, -packing.bytes)
-    return int(np.cumsum(change).max(initial=0))

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from rcompiler.device.model import Costs
+from rcompiler.rammer.bounds import longest_path
 from rcompiler.rammer.contention import SharedLevel
 from rcompiler.rammer.cost import run_ns, size_of, task_ns
 from rcompiler.rammer.graph import Graph
@@ -58,7 +59,7 @@ def simulate(
         busy,
         now - launch - busy,
         sum(each[name] * k.tasks for name, k in chosen.items()) / eus,
-        _longest_path(graph, each),
+        longest_path(graph, each, chosen),
         _touched(chosen) / shared if shared and recalls is None else 0.0,
         tuple(spans),
         tuple(gaps),
@@ -239,20 +240,3 @@ def _least(spans: Iterable[Span]) -> dict[str, float]:
         ns = (span.end - span.start) / max(span.count, 1)
         found[span.operator] = min(ns, found.get(span.operator, ns))
     return found
-
-
-def _longest_path(graph: Graph, each: dict[str, float]) -> float:
-    """each: ns of one rTask of an operator; those without one have none to run."""
-    ends: dict[str, float] = {}
-    stack = [op.name for op in reversed(graph.operators)]
-    while stack:
-        name = stack[-1]
-        before = graph.predecessors[name]
-        open_ones = [b for b in before if b not in ends]
-        if open_ones and name not in ends:
-            stack += open_ones
-            continue
-        stack.pop()
-        own = each.get(name, 0.0)
-        ends[name] = own + max((ends[b] for b in before), default=0.0)
-    return max(ends.values(), default=0.0)

@@ -55,9 +55,9 @@ class Timeline:
 
     makespan_ns: all launches. busy_ns, idle_ns: (eus,) time in runs, and the rest without launches.
     work_bound_ns: all rTasks spread evenly; path_bound_ns: one rTask of each operator along the
-    longest chain; bandwidth_bound_ns: all bytes that rTasks touch through the shared level, 0 if
-    none is given. No schedule with these rKernels is shorter than any of them. takers: per program
-    the EU that runs each queue.
+    longest chain of those that wait for each other; bandwidth_bound_ns: all bytes that rTasks touch
+    through the shared level, 0 if none is given. No schedule with these rKernels is shorter than
+    any of them. takers: per program the EU that runs each queue.
     """
 
     makespan_ns: float

@@ -7,6 +7,7 @@ has nothing to wait for. Register tiles and tasks that are cut off at the end of
 what they are. All candidates of one operator are evaluated at once, as numpy arrays.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -53,6 +54,22 @@ class Parts:
     possible: Array
 
 
+def peak_ns(expr: TensorExpr, device: Device) -> float:
+    """ns of the whole operator on one EU that does nothing but its arithmetic, all of it at the
+    highest rate there is: no estimate is below.
+    """
+    compute = device.compute
+    ports = 2.0 * device.lanes(expr.compute_bytes) * compute.fma_ports * compute.ghz
+    rate = max(compute.peak(expr.compute_bytes), ports)
+    if expr.dot:
+        rate *= max(1.0, device.dot_speed(expr.dot))
+    points = [max(1, expr.axes[p].size) for p in expr.parallel]
+    if expr.unit is None:
+        return expr.flops(points) / rate
+    sums = expr.flops(points) - math.prod(points) * expr.epilogue_ops
+    return sums / max(dict(compute.matrix)[expr.unit.unit.element], rate)
+
+
 def task_costs(
     model: RegisterModel,
     register: RegisterTile,
@@ -63,6 +80,7 @@ def task_costs(
     """Costs of the rTask tiles `tiles` (int64, [candidates, parallel axes])."""
     expr, line = model.expr, model.device.memory[0].line
     tasks = (-(-np.array(expr.extents, np.int64) // tiles)).prod(axis=1)
+    least = peak_ns(expr, model.device) / tasks
     passes = register_tiles(model, register, tiles) / tasks
     nest = Nest(expr, line, register, tiles, order)
     fill = passes * register.fill / model.device.compute.ghz
@@ -76,7 +94,7 @@ def task_costs(
         ns, times, apart = (np.where(chosen, new, old) for new, old in together)
     uneven = unevenness(expr, tiles)
     limit = (times + apart).argmax(axis=0)
-    return TaskCosts(ns, tasks, limit, names, times, apart, uneven, chosen)
+    return TaskCosts(np.maximum(ns, least), tasks, limit, names, times, apart, uneven, chosen)
 
 
 def unevenness(expr: TensorExpr, tiles: Array) -> Array:

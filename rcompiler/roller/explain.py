@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rcompiler.device.model import Device
-from rcompiler.roller.cost import TaskCosts
+from rcompiler.roller.cost import TaskCosts, peak_ns
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.matrix_unit import UnitProduct
 from rcompiler.roller.register import RegisterModel, RegisterTile
@@ -66,11 +66,12 @@ class Explanation:
     """Why a tiling was chosen.
 
     `limit`: the slowest part of an rTask, "compute" or the memory level that it waits for.
-    `parts_ns`: how long each part of one rTask takes alone. `saturation`: operations of an rTask in
-    its time, as a share of the execution unit's peak. `registers`: what the register tile needs,
-    of so many. `loads`: vector loads per multiply-add. `note`: what else there is to say. `unit`:
-    the matrix unit that computes the sums; then `registers` are those of the sums of a thread,
-    `loads` are elements from shared memory, and the peak is the unit's.
+    `parts_ns`: how long each part of one rTask takes alone. `saturation`: the time of the rTasks at
+    the execution unit's peak, as a share of the time that they take. `registers`: those the
+    register tile takes, of so many; what it needs beyond these is spilled, which `note` says.
+    `loads`: vector loads per multiply-add. `note`: what else there is to say. `unit`: the matrix
+    unit that computes the sums; then `registers` are those of the sums of a thread, `loads` are
+    elements from shared memory, and the peak is the unit's.
     """
 
     limit: str
@@ -94,18 +95,18 @@ def explain(
 ) -> Explanation:
     """What the cost model knows of the rTask `tile`, which has that number in `costs`."""
     expr, device = model.expr, model.device
-    ns = max(float(costs.ns[number] * costs.uneven[number]), 1e-9)
-    peak = device.compute.peak(expr.compute_bytes)
+    ns = max(float(costs.ns[number] * costs.tasks[number]), 1e-9)
     times = costs.times[:, number]
     found = Explanation(
         limit=costs.parts[int(costs.limit[number])],
         parts_ns=tuple((p, round(float(t), 1)) for p, t in zip(costs.parts, times, strict=True)),
-        saturation=round(expr.flops(tile) / ns / peak, 4),
+        saturation=round(peak_ns(expr, device) / ns, 4),
         registers=(register.registers, device.vector_registers),
         loads=round(register.loads / register.macs, 3),
         alignment=_alignment(model, register, tile),
+        note=f"{register.spills} registers are spilled" if register.spills else "",
     )
-    return found if expr.unit is None else _on_unit(found, expr, expr.unit, device, tile, ns)
+    return found if expr.unit is None else _on_unit(found, expr, expr.unit, device, tile)
 
 
 def _on_unit(
@@ -114,17 +115,14 @@ def _on_unit(
     unit: UnitProduct,
     device: Device,
     tile: Sequence[int],
-    ns: float,
 ) -> Explanation:
-    """The explanation with the figures of the unit; ns: of a whole rTask."""
+    """The explanation with the figures of the unit."""
     work, cover = work_of_tasks(expr, unit, tile), cover_of(expr, unit, tile)
     sums = math.ceil(cover.sums / unit.threads)
-    peak = dict(device.compute.matrix)[unit.unit.element]
     waste = work.padded / max(work.useful, 1) - 1
     rows, columns = cover.covered
     return replace(
         found,
-        saturation=round(expr.flops(tile) / ns / peak, 4),
         registers=(sums, device.vector_registers),
         loads=round(work.shared / max(work.useful, 1), 3),
         alignment=replace(found.alignment, accumulators=sums, waste=round(waste, 4)),

@@ -35,6 +35,7 @@ class RegisterTile:
     `loads` and `macs` are vector instructions per reduction step. `fill`: of the cycles, those of
     panels that the first level does not keep. `part`: steps of the outermost reduction axis whose
     operands fit that level together; 0: no need for parts. `part_cycles`: `cycles`, part by part.
+    `spills`: values beyond the `registers` there are, which wait in the first level.
     """
 
     sizes: tuple[int, ...]
@@ -47,6 +48,7 @@ class RegisterTile:
     fill: float = 0.0
     part: int = 0
     part_cycles: float = 0.0
+    spills: int = 0
 
 
 class RegisterModel:
@@ -70,8 +72,7 @@ class RegisterModel:
     def candidates(self) -> list[RegisterTile]:
         """All register tiles that fit, best first (cycles for the whole operator, then size)."""
         tiles = [self.tile(sizes) for sizes in self.space.sizes()]
-        limit = self.device.vector_registers
-        fitting = [t for t in tiles if t.registers <= limit] or [self.tile(self.space.smallest())]
+        fitting = [t for t in tiles if not t.spills] or [self.tile(self.space.smallest())]
         return sorted(fitting, key=lambda t: (self.total(t), t.accumulators, t.sizes))
 
     def total(self, tile: RegisterTile) -> float:
@@ -132,7 +133,9 @@ class RegisterModel:
         one = self._full(sizes, self._one_step())
         loads = sum(self._instructions(access, whole) for access in self.space.streams) / block
         macs = accumulators * self._operations
-        work = self._work(accumulators, macs + self._shuffles(one), loads, partial)
+        needed = accumulators * partial + self._held(one)
+        spills = max(0, needed - self.device.vector_registers)
+        work = self._work(accumulators, macs + self._shuffles(one), loads + spills, partial)
         times = [*bounds(work, self.device.compute)]
         times.append(_THRASH * self._line_cycles(self._evicted(sizes, one) / block))
         far = self._streamed(whole, block) / self.device.memory[0].line
@@ -143,13 +146,14 @@ class RegisterModel:
             sizes=sizes,
             unroll=unroll,
             accumulators=accumulators * partial,
-            registers=accumulators * partial + self._held(one),
+            registers=needed - spills,
             loads=loads,
             macs=macs,
             cycles=blend(*times, fill) + tail,
             fill=fill,
             part=part,
             part_cycles=part_cycles,
+            spills=spills,
         )
 
     def _work(self, accumulators: int, arithmetic: float, loads: float, partial: int) -> Work:

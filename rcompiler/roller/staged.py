@@ -21,7 +21,7 @@ from rcompiler.roller.construct import (
     smaller_registers,
     task_tiles,
 )
-from rcompiler.roller.cost import TaskCosts, spans
+from rcompiler.roller.cost import TaskCosts, peak_ns, spans
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.nest import Array
@@ -180,13 +180,12 @@ def _explained(
 ) -> Decision:
     """The decision with an explanation that counts the stages too."""
     assert made.explanation is not None
-    operations = last.flops(made.tile)
+    least = peak_ns(last, device) / made.tasks
     for plan, stage in zip(plans, made.stages, strict=True):
-        operations += plan.stage.expr.flops(stage.tile)
-    peak = device.compute.peak(last.compute_bytes)
+        least += peak_ns(plan.stage.expr, device) / stage.tasks
     explanation = replace(
         made.explanation,
-        saturation=round(operations / max(made.estimated_ns, 1e-9) / peak, 4),
+        saturation=round(least / max(made.estimated_ns, 1e-9), 4),
         note=f"after {len(plans)} stage(s), which stay on chip",
     )
     return replace(made, explanation=explanation)

@@ -14,7 +14,7 @@ from itertools import product
 import numpy as np
 
 from rcompiler.device.model import Device
-from rcompiler.roller.cost import FIT, Parts, TaskCosts, blended, task_costs, unevenness
+from rcompiler.roller.cost import FIT, Parts, TaskCosts, blended, peak_ns, task_costs, unevenness
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.matrix_unit import LINES, Cover, UnitProduct, Work, box_of, work_of
 from rcompiler.roller.nest import Array, Nest
@@ -113,7 +113,7 @@ def unit_costs(
         names.append(outer.name)
     alone = np.stack([np.broadcast_to(t, tasks.shape) for t in times])
     apart = np.zeros_like(alone)
-    ns = blended(alone, apart, device)
+    ns = np.maximum(blended(alone, apart, device), peak_ns(expr, device) / tasks)
     none = np.zeros(len(tiles), bool)
     uneven = unevenness(expr, tiles)
     return TaskCosts(ns, tasks, alone.argmax(axis=0), tuple(names), alone, apart, uneven, none)

@@ -99,7 +99,7 @@ def _head(view: View) -> dict[str, Any]:
         "makespan": line.makespan_ns,
         "work": line.work_bound_ns,
         "longest": line.path_bound_ns,
-        "bandwidth": view.bandwidth_bound_ns,
+        "bandwidth": line.bandwidth_bound_ns,
         "utilisation": view.utilisation,
         "tasks": view.tasks,
         "arena": view.arena,

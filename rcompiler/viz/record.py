@@ -41,7 +41,7 @@ def record(view: View) -> str:
         "bounds_ns": {
             "work": line.work_bound_ns,
             "path": line.path_bound_ns,
-            "bandwidth": view.bandwidth_bound_ns,
+            "bandwidth": line.bandwidth_bound_ns,
         },
         "utilisation": view.utilisation,
         "rtasks": view.tasks,

@@ -45,9 +45,8 @@ class View:
 
     device, made_for: names, see `Plan`. programs: names of the launches; dynamic: of each, whether
     its queues are taken, so that the EU of a task is an estimate. operators: by name. path: tasks
-    of the critical path, first to last. bandwidth_bound_ns: all bytes that tasks touch through the
-    level that all EUs share. arena: bytes; lifetimes: of the values in it. measured: when the tasks
-    did run, if known.
+    of the critical path, first to last. arena: bytes; lifetimes: of the values in it. measured:
+    when the tasks did run, if known.
     """
 
     name: str
@@ -59,7 +58,6 @@ class View:
     dynamic: tuple[bool, ...]
     operators: dict[str, OperatorReport]
     timeline: Timeline
-    bandwidth_bound_ns: float
     path: tuple[int, ...]
     syncs: Syncs
     arena: int
@@ -95,9 +93,7 @@ def collect(plan: Plan, contention: bool = False) -> View:
     for op in graph.operators:
         if op.name not in operators or operators[op.name].kernel != op.kernels[0]:
             raise _unfit(f"it does not tell of operator {op.name}")
-    shared = plan.device.shared_bandwidth
     timeline = expected(plan.programs, graph, plan.device, contention=contention)
-    touched = [graph.kernel[op.kernels[0]] for op in graph.operators]
     return View(
         name=plan.name,
         policy=plan.policy,
@@ -108,7 +104,6 @@ def collect(plan: Plan, contention: bool = False) -> View:
         dynamic=tuple(program.dynamic for program in plan.programs),
         operators={op.name: operators[op.name] for op in graph.operators},
         timeline=timeline,
-        bandwidth_bound_ns=sum(k.task_bytes * k.tasks for k in touched) / shared if shared else 0.0,
         path=tuple(timeline.critical_numbers()),
         syncs=synchronisation(plan.programs, timeline),
         arena=max((program.arena for program in plan.programs), default=0),

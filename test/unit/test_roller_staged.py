@@ -111,9 +111,9 @@ def test_the_explanation_counts_all_stages():
     first, *_ = construct_staged(stages, last, device())
     why = first.explanation
     assert why.note == "after 1 stage(s), which stay on chip" and why.runner_up.by == "EU time"
-    rows = first.tile[0] * first.tile[1]
-    operations = 2 * 2 * rows * 256 * 64
-    assert why.saturation == pytest.approx(operations / first.estimated_ns / 192, abs=1e-3)
+    operations = 2 * 2 * 12 * 256 * 256 * 64
+    spent = first.tasks * first.estimated_ns
+    assert why.saturation == pytest.approx(operations / spent / 192, abs=1e-3)
     own = first.stages[0].explanation
     assert dict(why.parts_ns)["compute"] > dict(own.parts_ns)["compute"]
 

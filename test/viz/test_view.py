@@ -30,8 +30,14 @@ def test_tasks_and_the_critical_path(view):
     assert (view.tasks, view.eus, view.programs) == (4, 2, ("p",))
     assert view.timeline.work_bound_ns == pytest.approx(3500)
     assert view.timeline.path_bound_ns == pytest.approx(5000)
+    assert view.timeline.bandwidth_bound_ns == 0  # nothing waits for the shared level
+
+
+def test_bandwidth_bounds_what_it_slows_down(plan):
+    view = collect(plan(), contention=True)
     # 64 bytes each: three tasks of one operand, one of two, and a result each
-    assert view.bandwidth_bound_ns == pytest.approx(9 * 64 / 2155)
+    assert view.timeline.bandwidth_bound_ns == pytest.approx(9 * 64 / 2155)
+    assert view.timeline.bandwidth_bound_ns <= view.timeline.makespan_ns
 
 
 def test_who_waits_for_whom(view):
