@@ -75,6 +75,10 @@ class PostMortem:
         """That an EU waits for `missing` others at a barrier."""
         return f"{self._where(eu)} {missing} more EU(s) at a barrier"
 
+    def at_boxes(self, eu: int) -> str:
+        """That an EU waits inside of an rTask for boxes of tensors that it has asked for."""
+        return f"{self._where(eu)} a box of a tensor that it has asked for, in its rTask"
+
     def _where(self, eu: int) -> str:
         piece, (position, turns) = self.place(eu)
         queue = f" in queue {piece.queue}" if piece.queue >= 0 else ""

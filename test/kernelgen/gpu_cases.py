@@ -34,8 +34,8 @@ gpu.module @test {{
     %left = arith.subi %tasks, %block : i64
     %count = arith.ceildivsi %left, %blocks : i64
     %room = llvm.mlir.addressof @room : !llvm.ptr<3>
-    func.call @k(%words, %bases, %bases, %block, %count, %blocks, %room)  // no boxes
-      : (!llvm.ptr<1>, !llvm.ptr<1>, !llvm.ptr<1>, i64, i64, i64, !llvm.ptr<3>) -> ()
+    func.call @k(%words, %bases, %bases, %block, %count, %blocks, %room, %bases)  // no boxes
+      : (!llvm.ptr<1>, !llvm.ptr<1>, !llvm.ptr<1>, i64, i64, i64, !llvm.ptr<3>, !llvm.ptr<1>) -> ()
     gpu.return
   }}
 }}"""

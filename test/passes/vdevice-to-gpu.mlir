@@ -19,7 +19,7 @@
 // ALONE-NOT:   @give_up
 // ALONE-NOT:   @veu(
 // CHECK:       gpu.module @rcompiler attributes {rcompiler.shared = 0 : i64}
-// CHECK-LABEL: func.func private @k_abs(%arg0: !llvm.ptr<1>, %arg1: !llvm.ptr<1>, %arg2: !llvm.ptr<1>, %arg3: i64, %arg4: i64, %arg5: i64, %arg6: !llvm.ptr<3>) attributes {no_inline}
+// CHECK-LABEL: func.func private @k_abs(%arg0: !llvm.ptr<1>, %arg1: !llvm.ptr<1>, %arg2: !llvm.ptr<1>, %arg3: i64, %arg4: i64, %arg5: i64, %arg6: !llvm.ptr<3>, %arg7: !llvm.ptr<1>) attributes {no_inline}
 // CHECK:       %[[X:.*]] = gpu.thread_id x
 // CHECK:       %[[WORD:.*]] = arith.index_cast %[[X]] : index to i32
 // CHECK:       %[[LOW:.*]] = arith.andi %[[WORD]], %c255_i32
@@ -494,9 +494,14 @@
 // CHECK-COUNT-4: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c32768_i32
 // CHECK:       }
 // CHECK:       %[[SUMS:.*]] = scf.for %[[PART:.*]] = %{{.*}} to %c4_i64 {{.*}} -> (!llvm.struct<({{.*}})>)
-// CHECK:         scf.while
-// CHECK:           nvvm.mbarrier.try_wait
-// CHECK:         llvm.intr.trap
+// CHECK:         nvvm.mbarrier.try_wait
+// CHECK:         scf.if
+// CHECK:           nvvm.read.ptx.sreg.globaltimer
+// CHECK:           scf.while
+// CHECK:             nvvm.mbarrier.try_wait
+// CHECK:             nvvm.read.ptx.sreg.globaltimer
+// CHECK:             llvm.cmpxchg
+// CHECK:             llvm.intr.trap
 // CHECK:         nvvm.wgmma.fence.aligned
 // CHECK-COUNT-4: nvvm.wgmma.mma_async {{.*}} <m = 64, n = 128, k = 16>, D[<f32>, <one>], A[<f16>, <one>, <row>], B[<f16>, <one>, <row>]
 // CHECK-NEXT:    nvvm.wgmma.commit.group.sync.aligned

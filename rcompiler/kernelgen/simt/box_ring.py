@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.simt.box_wait import WAIT_TEXT
 from rcompiler.kernelgen.simt.boxed import ADDRESS, ITEM, Boxed
 from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.operand import unfold
+from rcompiler.kernelgen.simt.program import written
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
 from rcompiler.kernelgen.simt.warpgroup import address
 from rcompiler.kernelgen.value import Val
 
 _COUNTER = 8  # bytes
 _WORD = 8
-_TRIES = 1 << 24  # to wait for a counter; each try takes a while by itself
 # The sums after a part whose first byte is at an address, an i32.
 Multiply = Callable[[list[Val], str], list[Val]]
 
@@ -166,32 +167,12 @@ class BoxRing:
         return e.pure(f"arith.trunci {number} : i64 to i32", [number])
 
     def _wait(self, slot: Linear, which: int, parity: str) -> None:
-        """Until a counter has ended its phase. A copy that never ends is no schedule's fault, and
-        may not hang the device: the block traps.
-        """
+        """Until a counter has ended its phase."""
         e = self._e
-        counter = self._counter(slot, which)
-        zero, one, most = (e.constant(n, "i32").name for n in (0, 1, _TRIES))
-        i, yes, ready, few, late, again, tried, over = (e.fresh("b") for _ in range(8))
-        for text in (
-            f"{tried} = scf.while ({i} = {zero}) : (i32) -> i32 {{",
-            f"  {ready} = nvvm.mbarrier.try_wait {counter}, {parity} : {SHARED}, i32 -> i1",
-            f"  {yes} = arith.constant true",
-            f"  {few} = arith.cmpi slt, {i}, {most} : i32",
-            f"  {late} = arith.xori {ready}, {yes} : i1",
-            f"  {again} = arith.andi {late}, {few} : i1",
-            f"  scf.condition({again}) {i} : i32",
-            "} do {",
-            f"^bb0({i}_now: i32):",
-            f"  {i}_next = arith.addi {i}_now, {one} : i32",
-            f"  scf.yield {i}_next : i32",
-            "}",
-            f"{over} = arith.cmpi sge, {tried}, {most} : i32",
-            f"scf.if {over} {{",
-            '  "llvm.intr.trap"() : () -> ()',
-            "}",
-        ):
-            e.line(text)
+        names = {"COUNTER": self._counter(slot, which), "PARITY": parity}
+        names |= {name: e.fresh("b") for name in ("READY", "YES", "LATE")}
+        for line in written(WAIT_TEXT, names, e.vendor).strip().splitlines():
+            e.line(line)
 
     def _next(self, starts: Sequence[Linear], part: Linear, parts: int, first: str) -> None:
         """Give back the buffer of the part before, and ask for what comes into it."""

@@ -43,7 +43,7 @@ class SimtEmitter(Emitter):
         self.threads, self.shared = threads, 0
         self.taken: int | None = None
         self.sharing = 0
-        self._vendor = vendor
+        self.vendor = vendor
         self._varying: set[str] = set()
         self._accesses: dict[str, int] = {}
         index = self.pure("gpu.thread_id x", [], "t")
@@ -91,7 +91,7 @@ class SimtEmitter(Emitter):
         """
         before = self.thread, self.group, self.lane_number
         name = self.define(self.fresh("t"))
-        self.line(f"{name} = {self._vendor.copy.format(self._thread)}")
+        self.line(f"{name} = {self.vendor.copy.format(self._thread)}")
         self._varying.add(name)
         self.thread = self._widened(name, self.threads)
         self.ranges[self.thread] = self.threads
@@ -322,9 +322,9 @@ class SimtEmitter(Emitter):
         """
         threads = -(-self.sharing * self.width // self.warp) * self.warp
         barriers = [line for line in lines if line.strip() == _BARRIER]
-        if not barriers or not self._vendor.meeting or not 0 < threads < self.threads:
+        if not barriers or not self.vendor.meeting or not 0 < threads < self.threads:
             return [*lines]
-        meeting = self._vendor.meeting.format("%meeting", "%meeting_threads")
+        meeting = self.vendor.meeting.format("%meeting", "%meeting_threads")
         return [
             "%meeting = arith.constant 1 : i32",  # number 0 is that of the block
             f"%meeting_threads = arith.constant {threads} : i32",

@@ -1,11 +1,13 @@
 """One rKernel as a device function that all threads of a block call together.
 
     func.func private @k(%words: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>,
-                         %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr<3>)
+                         %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr<3>,
+                         %control: !llvm.ptr<1>)
 
 `words` points to a pair (base, byte offset) for each operand and then for each result, as in the
 stream of the schedule; `bases` to the memories that bases number; `boxes` to the tensor maps of the
-kernel (`tensor_maps`); `workspace` is shared memory for the stages of a task. In front of it is
+kernel (`tensor_maps`); `workspace` is shared memory for the stages of a task; `control`
+are the words of `runtime.gpu.control`, for a wait that takes too long. In front of the workspace is
 what the block keeps from task to task: of a pinned operand or result, the byte offset is where the
 box of the first task lies there. What earlier tasks wrote is there when the function is called;
 what it writes is there for other threads after the next barrier.
@@ -72,7 +74,7 @@ class SimtKernelWriter(KernelWriter):
 
     SIGNATURE = (
         f"%words: {GLOBAL}, %bases: {GLOBAL}, %boxes: {GLOBAL}, %first: i64, %count: i64, "
-        f"%stride: i64, %workspace: {SHARED}"
+        f"%stride: i64, %workspace: {SHARED}, %control: {GLOBAL}"
     )
     VISIBILITY = "private "
 

@@ -37,7 +37,7 @@ ENTRY = "veu"
 SHARED_BYTES = "rcompiler.shared"  # attribute of the module: bytes of dynamic shared memory
 BOXES = "rcompiler.boxes"  # attribute of the module: (kernel, words of a box) for each tensor map
 _SHARED = "veu_shared"
-_TYPES = f"({GLOBAL}, {GLOBAL}, {GLOBAL}, i64, i64, i64, {SHARED})"
+_TYPES = f"({GLOBAL}, {GLOBAL}, {GLOBAL}, i64, i64, i64, {SHARED}, {GLOBAL})"
 
 
 def program_text(
@@ -57,7 +57,7 @@ def program_text(
     first `pinned` stay from task to task; boxes: of each kernel, those whose tensor maps it needs;
     vendor: of the GPU.
     """
-    given = "%pairs, %bases, %own_boxes, %first, %count, %stride, %workspace"
+    given = "%pairs, %bases, %own_boxes, %first, %count, %stride, %workspace, %control"
     cases = "\n".join(
         f"      case {number} {{\n"
         f"        func.call @{name}({given})\n"
@@ -75,7 +75,7 @@ def program_text(
         "PINNED": pinned,
         "THREADS": threads,
     }
-    entry = expanded(_filled(_filled(KERNEL_TEXT, parts), _NUMBERS), vendor)
+    entry = written(KERNEL_TEXT, parts, vendor)
     return module_text([*functions, entry], shared, boxes)
 
 
@@ -97,6 +97,11 @@ def module_text(functions: Sequence[str], shared: int, boxes: Sequence[Sequence[
     )
     head = f"gpu.module @rcompiler attributes {{{', '.join(attributes)}}} {{"
     return "\n".join([head, memory, *functions, "}"])
+
+
+def written(text: str, names: Mapping[str, object], vendor: Vendor = NVIDIA) -> str:
+    """A text with names of its own, and all others, filled in: as `expanded`."""
+    return expanded(_filled(_filled(text, names), _NUMBERS), vendor)
 
 
 def expanded(text: str, vendor: Vendor = NVIDIA) -> str:
@@ -121,6 +126,7 @@ _NUMBERS = {
     "OP_REPEAT": REPEAT,
     "OP_END": END,
     "LINE": at.LINE,
+    "ON_BOXES": at.ON_BOXES,
     "MAP_BYTES": MAP_BYTES,
 }
 

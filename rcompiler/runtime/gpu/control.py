@@ -25,8 +25,9 @@ SIZE = len(FIELDS)
 # count of each counter.
 REPORT_FIELDS = ("EU", "EVENT", "TARGET", "BEFORE", "STEPS")
 REPORT_EU = 1  # which one waited
-REPORT_EVENT = 2  # what it waited for, or ON_ALL
+REPORT_EVENT = 2  # what it waited for, or ON_ALL, or ON_BOXES
 REPORT_TARGET = 3  # the count that it waited for, over all launches
 REPORT_BEFORE = 4  # launches before this one
 REPORT_STEPS = 5
 ON_ALL = -1
+ON_BOXES = -2  # inside of an rTask, for boxes of tensors; of STEPS only its own are written then

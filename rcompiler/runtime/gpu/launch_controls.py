@@ -16,6 +16,8 @@ from rcompiler.runtime.gpu.memory import WORD, OwnedMemory, behind_one_another
 from rcompiler.runtime.post_mortem import PostMortem, after_steps
 from rcompiler.runtime.schedule import Schedule
 
+_REPORT = "report it with the model"
+
 
 class LaunchControls:
     """The control words of each launch: it has streams, counters and a report of its own.
@@ -54,7 +56,9 @@ class LaunchControls:
         return sum(self._sizes) * WORD
 
     def failure(self, driver: Driver) -> str:
-        """Who waited for whom, as the kernel of a launch wrote it down; "" if none has."""
+        """Who waited for whom, as the kernel of a launch wrote it down, and what to do about it;
+        "" if none has.
+        """
         reports = driver.mapped(self._reports, self._report_bytes).view(np.int64)
         ends = accumulate(self._sizes)
         for launch, size, end in zip(self._launches, self._sizes, ends, strict=True):
@@ -69,11 +73,13 @@ def _post_mortem(schedule: Schedule, report: np.ndarray) -> str:
     counts = report[at.REPORT_STEPS + eus :].tolist()
     place = partial(after_steps, schedule, steps)
     found = PostMortem(schedule, place, counts, int(report[at.REPORT_BEFORE]))
+    eu, event = int(report[at.REPORT_EU]), int(report[at.REPORT_EVENT])
+    if event == at.ON_BOXES:
+        return f"{found.at_boxes(eu)}: a defect of the compiler or of the device; {_REPORT}"
     waits = found.waits()
-    if int(report[at.REPORT_EVENT]) == at.ON_ALL:
-        missing = int(report[at.REPORT_TARGET]) - counts[-1]
-        waits.append(found.at_barrier(int(report[at.REPORT_EU]), missing))
-    return "; ".join(waits[:4])
+    if event == at.ON_ALL:
+        waits.append(found.at_barrier(eu, int(report[at.REPORT_TARGET]) - counts[-1]))
+    return f"{'; '.join(waits[:4])}; this is a defect of the schedule: compile again"
 
 
 def _meetings(schedule: Schedule) -> int:

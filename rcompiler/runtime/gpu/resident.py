@@ -130,8 +130,7 @@ class Resident:
             if not waits:
                 raise
             raise DeviceError(
-                f"the schedule stopped: a wait took longer than {self._limit_s:g} s; {waits}; this "
-                "is a defect of the schedule: compile again"
+                f"the schedule stopped: a wait took longer than {self._limit_s:g} s; {waits}"
             ) from error
 
 
