@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from rcompiler.errors import CompilerError, DeviceError, InvalidModel
+from rcompiler.errors import CompilerError, InvalidModel
+from rcompiler.runtime.memory import refusal
 
 Progress = Callable[[str, float], None]
 
@@ -34,15 +35,13 @@ class Steps:
             yield
         except CompilerError:
             raise
-        except MemoryError:
-            raise DeviceError(
-                f"{self._step}: not enough memory on this machine; use a smaller model"
-            ) from None
         except RecursionError:
             raise InvalidModel(
                 f"{self._step}: the model is nested too deeply; flatten it"
             ) from None
         except Exception as error:
+            if (refused := refusal(self._step, error)) is not None:
+                raise refused from None
             raise CompilerError(
                 f"{self._step}: {type(error).__name__}: {error}; this is a defect of the compiler, "
                 "report it with the model"

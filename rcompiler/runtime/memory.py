@@ -43,27 +43,28 @@ def _ask_for_huge_pages(memory: mmap.mmap) -> None:
 
 @contextmanager
 def room_for(what: str) -> Iterator[None]:
-    """Memory, address space and threads that the system refuses inside are a DeviceError.
+    """Memory, address space and threads that the system refuses inside are a DeviceError."""
+    try:
+        yield
+    except (MemoryError, OSError, RuntimeError) as error:
+        if (found := refusal(what, error)) is not None:
+            raise found from None
+        raise
+
+
+def refusal(what: str, error: Exception) -> DeviceError | None:
+    """What the user is told of an error, if the system has refused a resource; else None.
 
     Python says MemoryError, OSError or RuntimeError, as the place where it ran out will have it.
     """
-    try:
-        yield
-    except MemoryError:
-        raise _refused(what, "memory or address space", "ulimit -v") from None
-    except OSError as error:
-        if error.errno not in (errno.ENOMEM, errno.EAGAIN):
-            raise
-        raise _refused(what, str(error.strerror).lower(), "ulimit -v, ulimit -u") from None
-    except RuntimeError as error:
-        if "can't start new thread" not in str(error):
-            raise
-        raise _refused(
-            what, "another thread", "ulimit -u, ulimit -v, the pids of a container"
-        ) from None
-
-
-def _refused(what: str, thing: str, limits: str) -> DeviceError:
+    if isinstance(error, MemoryError):
+        thing, limits = "memory or address space", "ulimit -v"
+    elif isinstance(error, OSError) and error.errno in (errno.ENOMEM, errno.EAGAIN):
+        thing, limits = "memory or another process", "ulimit -v, ulimit -u, those of a container"
+    elif isinstance(error, RuntimeError) and "can't start new thread" in str(error):
+        thing, limits = "another thread", "ulimit -u, ulimit -v, those of a container"
+    else:
+        return None
     return DeviceError(
         f"{what}: the system refuses {thing}; free some, or raise the limits of this process "
         f"({limits})"
