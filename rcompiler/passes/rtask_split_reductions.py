@@ -13,7 +13,7 @@ memory is read in order. A body that asks for the index of a dim that is cut get
 
 Left alone: products, which rtask-split-k splits; sums and products in f16 and bf16, which would be
 rounded once per part; reductions of several results; windows, whose dims are no dims of the tensor;
-dims without a divisor that leaves long parts.
+empty tensors; dims without a divisor that leaves long parts.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _visit(old: Generic, device: Device, known: dict[tuple[TensorExpr, int], int
     """known: parts of reductions."""
     if not old.reduction_dims or not _is_exact(old) or is_multiply_add(old):
         return
-    if old.windowed or all(map(is_constant, old.inputs)):
+    if old.windowed or 0 in old.sizes or all(map(is_constant, old.inputs)):
         return
     whole = _joined(old)
     dim = next((d for d in whole.reduction_dims if whole.sizes[d] > 1), None)

@@ -82,3 +82,17 @@ func.func @left_alone(%s: tensor<64x32xf32>, %h: tensor<1048576xf16>, %r: tensor
   } -> tensor<f32>
   return %0, %1, %2, %3 : tensor<f32>, tensor<f16>, tensor<65536xf32>, tensor<f32>
 }
+
+// -----
+
+// Left alone: the sum of nothing, whose dims have no shape to be joined in.
+// CHECK-LABEL: func.func @empty(
+// CHECK-NOT:     tensor.collapse_shape
+func.func @empty(%x: tensor<4x0x1x5xf32>, %i: tensor<f32>) -> tensor<f32> {
+  %0 = linalg.generic {indexing_maps = [affine_map<(a, b, c, d) -> (a, b, c, d)>, affine_map<(a, b, c, d) -> ()>], iterator_types = ["reduction", "reduction", "reduction", "reduction"]} ins(%x : tensor<4x0x1x5xf32>) outs(%i : tensor<f32>) {
+  ^bb0(%v: f32, %acc: f32):
+    %t = arith.addf %acc, %v : f32
+    linalg.yield %t : f32
+  } -> tensor<f32>
+  return %0 : tensor<f32>
+}
