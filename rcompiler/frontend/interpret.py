@@ -207,11 +207,11 @@ class Interpreter:
                 if arrays is not None and self._agree(node, arrays, results):
                     return self._folded(node, arrays, results)
             return results
-        if known and inputs and fold.is_tiny(node.op_type, inputs):
+        body = functions.body_of(node, version, inputs)
+        if body is None and known and inputs and fold.is_tiny(node.op_type, inputs):
             arrays = fold.evaluate(node, inputs, frame.opsets)
             if arrays is not None:
                 return self._folded(node, arrays)
-        body = functions.body_of(node, version, inputs)
         if body is None:
             raise refusal(node, name, inputs, "the operator is not translated", remedy(node))
         return self.function(body, node, inputs, name, frame, version)

@@ -136,8 +136,15 @@ class LayoutOps(Core):
                 for start, size, step in zip(starts, sizes, steps, strict=True)
             )
             return self.constant(value.array[np.ix_(*index)], value.dtype)
-        if any(step < 0 for step in steps):
-            read = [f"d{i} * {steps[i]} + {starts[i]}" for i in range(value.rank)]
+        steps = [1 if size == 1 else step for step, size in zip(steps, sizes, strict=True)]
+        backward = [i for i, step in enumerate(steps) if step < 0]
+        if backward:
+            # A copy reads whole axes forward, so the others are cut first.
+            whole = [(0, d, 1) if i in backward else box for i, (d, *box) in
+                     enumerate(zip(value.shape, starts, sizes, steps, strict=True))]  # fmt: skip
+            value = self.slice(value, *map(list, zip(*whole, strict=True)))
+            read = [f"d{i} * {steps[i]} + {starts[i]}" if i in backward else f"d{i}"
+                    for i in range(value.rank)]  # fmt: skip
             return self._copy(value, ", ".join(read), sizes)
         kind = dtypes.tensor_type(tuple(sizes), value.dtype)
         return self.value(

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
 from naive_linalg import Runner
 
+from rcompiler.errors import ShapeError
 from rcompiler.frontend import import_onnx
 from rcompiler.frontend.dtypes import numpy_dtype
 
@@ -135,3 +136,32 @@ def test_cropped_rows_are_as_long_as_the_result(run):
     )[0]  # fmt: skip
     places = (16 + 7 * 16 * np.arange(25) / 24) / 10
     np.testing.assert_array_equal(got[0], np.ceil(places.round(9)))
+
+
+def test_slices_backward_along_some_axes_only(run):
+    """The others are cut: their extents are not those of the operand."""
+    x = np.arange(7 * 6 * 5, dtype=np.float32).reshape(7, 6, 5)
+    bounds = [np.array(v, np.int64) for v in ([1, 5, 2], [6, 0, -9], [0, 1, 2], [2, -2, -1])]
+    got, _ = run("Slice", x, *bounds, values=(1, 2, 3, 4))
+    np.testing.assert_array_equal(got, x[1:6:2, 5:0:-2, 2::-1])
+
+
+def test_padding_beyond_any_memory_is_refused_at_once(run):
+    pads = np.array([0, 1 << 40], np.int64)
+    for mode in ("constant", "edge", "reflect", "wrap"):
+        with pytest.raises(ShapeError, match="larger than"):
+            run("Pad", np.ones(3, np.float32), pads, values=(1,), mode=mode)
+
+
+@pytest.mark.parametrize("corners", [0, 1])
+@pytest.mark.parametrize("size", [(2, 3, 1, 3), (1, 1, 4, 2), (2, 1, 1, 3, 2)])
+def test_affine_grids(run, size, corners):
+    rank = len(size) - 2
+    theta = np.linspace(-1, 2, size[0] * rank * (rank + 1), dtype=np.float32)
+    theta = theta.reshape(size[0], rank, rank + 1)
+    got, _ = run("AffineGrid", theta, np.array(size, np.int64), values=(1,), align_corners=corners)
+    places = [np.linspace(-1, 1, n) if corners else (2 * np.arange(n) + 1) / n - 1
+              for n in size[2:]]  # fmt: skip
+    grid = np.stack([*np.meshgrid(*places, indexing="ij")][::-1] + [np.ones(size[2:])], -1)
+    want = np.einsum("nij,...j->n...i", theta, grid)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)

@@ -125,6 +125,7 @@ def _resampled(ctx: Context, x: Value, plan: list[Axis], mode: str, nearest: str
         raise ctx.shape_error("an empty tensor cannot be enlarged")
     if 0 in shape:
         return ctx.b.empty(shape, x.dtype)
+    ctx.check_size(shape, x.dtype)
     if kind == "nearest":
         return _nearest(ctx, x, plan, mode, nearest, shape)
     wide = x.dtype if x.dtype in ("float32", "float64") else "float32"

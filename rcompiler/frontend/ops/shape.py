@@ -185,6 +185,7 @@ def _pad(ctx: Context) -> Value:
         low[axis], high[axis] = pads[i], pads[len(axes) + i]
     if any(d + a + b < 0 for d, a, b in zip(x.shape, low, high, strict=True)):
         raise ctx.shape_error(f"pads {pads} remove more than there is")
+    ctx.check_size([d + a + b for d, a, b in zip(x.shape, low, high, strict=True)], x.dtype)
     if mode == "constant":
         return _pad_constant(ctx, x, low, high)
     if mode not in ("reflect", "edge", "wrap"):

@@ -1,9 +1,11 @@
-"""DepthToSpace, SpaceToDepth, Col2Im and GridSample."""
+"""DepthToSpace, SpaceToDepth, Col2Im, AffineGrid and GridSample."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+
+import numpy as np
 
 from rcompiler.frontend.builder import Value, dims
 from rcompiler.frontend.registry import Context, lowering
@@ -75,6 +77,39 @@ def _col2im(ctx: Context) -> Value:
         "p" * (2 + rank) + "r" * rank,
         body,
     )[0]
+
+
+@lowering("AffineGrid")
+def _affine_grid(ctx: Context) -> Value:
+    """Points [n, spatial..., rank] where maps theta [n, rank, rank + 1] put those of a regular grid
+    over [-1, 1]; of a point the last axis comes first.
+
+    The standard's function body divides by zero where an axis has one point at its corners: it is
+    at -1, as in onnx.reference and onnxruntime.
+    """
+    ctx.need_float()
+    b, theta = ctx.b, ctx.input(0)
+    size = [int(d) for d in ctx.const(1, "it decides the result's shape")]
+    rank = len(size) - 2
+    if rank not in (2, 3) or min(size) < 1 or theta.shape != (size[0], rank, rank + 1):
+        raise ctx.shape_error("theta is [n, 2, 3] for size [n, c, h, w], or [n, 3, 4] with a depth")
+    ctx.check_size([size[0], *size[2:], rank], theta.dtype)
+    wide = "float64" if theta.dtype == "float64" else "float32"
+    corners = bool(ctx.attr("align_corners", 0))
+    points = [
+        np.linspace(-1, 1, n) if corners else (2 * np.arange(n) + 1) / n - 1 for n in size[2:]
+    ]
+    reads = [(theta, f"d0, d{rank + 1}, {j}") for j in range(rank + 1)]
+    reads += [(b.constant(p, wide), f"d{1 + i}") for i, p in enumerate(points)]
+
+    def body(s: Body, *args: Scalar) -> Scalar:
+        factors, places = args[: rank + 1], args[rank + 1 :]
+        total = s.cast(factors[rank], wide)
+        for factor, place in zip(factors, reversed(places), strict=False):
+            total = total + s.cast(factor, wide) * place
+        return s.cast(total, theta.dtype)
+
+    return b.tabulate([size[0], *size[2:], rank], theta.dtype, body, *reads)
 
 
 # -- GridSample ----------------------------------------------------------------------------------

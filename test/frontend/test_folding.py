@@ -1,0 +1,74 @@
+"""Constants that are computed while compiling: as exactly as they would be at run time."""
+
+import math
+
+import numpy as np
+import pytest
+from onnx import helper, numpy_helper
+
+import rcompiler
+
+
+def constant(op, *arrays, opset=22, count=1, **attributes):
+    """The results of a node on constants, by a model without inputs."""
+    given = [numpy_helper.from_array(a, f"i{i}") for i, a in enumerate(arrays)]
+    kind = helper.np_dtype_to_tensor_dtype(arrays[0].dtype)
+    names = [f"y{i}" for i in range(count)]
+    graph = helper.make_graph(
+        [helper.make_node(op, [t.name for t in given], names, **attributes)],
+        "g",
+        [],
+        [helper.make_tensor_value_info(n, kind, None) for n in names],
+        given,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=10)
+    return rcompiler.compile_onnx(model, cache=False)()
+
+
+@pytest.mark.parametrize("op", ["Erf", "Gelu"])
+def test_functions_of_f64_are_of_f64(op):
+    x = np.array([0.2413116554603949, -0.7639528, 1.5])
+    erf = np.array([math.erf(v) for v in (x if op == "Erf" else x / math.sqrt(2))])
+    right = erf if op == "Erf" else x * (1 + erf) / 2
+    np.testing.assert_allclose(constant(op, x)[0], right, rtol=1e-14)
+
+
+def test_recurrences_have_their_own_activations():
+    """h = z(...): with Relu for Tanh the state of one step is the sum, where that is positive."""
+    x, w, r = np.ones((1, 1, 2), np.float32), np.ones((1, 1, 2), np.float32), np.zeros((1, 1, 1))
+    y, h = constant("RNN", x, w, r.astype(np.float32), count=2, hidden_size=1,
+                    activations=["Relu"])  # fmt: skip
+    assert y.reshape(()) == h.reshape(()) == 2
+
+
+def test_lp_normalisation_takes_absolute_values():
+    x = np.float32([[1, -3], [2, 2]])
+    (y,) = constant("LpNormalization", x, p=1)
+    np.testing.assert_allclose(y, [[0.25, -0.75], [0.5, 0.5]], rtol=1e-6)
+
+
+def test_a_loss_of_f16_does_not_underflow():
+    scores = np.float16([[20, -10, 0]])
+    y = constant("SoftmaxCrossEntropyLoss", scores, np.array([1]))[0]
+    assert y == 30
+
+
+def test_shapes_that_are_computed_are_known():
+    """Of a TopK, a Gather and a product: the length of a result."""
+    sizes = np.array([3, 7, 5], np.int64)
+    nodes = [
+        helper.make_node("TopK", ["sizes", "one"], ["largest", "at"]),
+        helper.make_node("Gather", ["sizes", "at"], ["again"]),
+        helper.make_node("Expand", ["x", "again"], ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", 1, [1])],
+        [helper.make_tensor_value_info("y", 1, None)],
+        [numpy_helper.from_array(sizes, "sizes"),
+         numpy_helper.from_array(np.array([1], np.int64), "one")],
+    )  # fmt: skip
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    (y,) = rcompiler.compile_onnx(model, cache=False)(np.float32([2]))
+    assert y.tolist() == [2.0] * 7
