@@ -208,3 +208,49 @@ def scan(attributes: Attributes, inputs: Sequence[np.ndarray], run: Body) -> lis
 @define("Optional", "OptionalGetElement")
 def _optional(a: Attributes, x: Any) -> Sequence[Any]:
     return [x]
+
+
+def loop(attributes: Attributes, inputs: Sequence[Any], run: Body) -> list[Any]:
+    """Loop. run: evaluates the body for values of its inputs."""
+    body, (count, going, *states) = attributes["body"], inputs
+    names = [v.name for v in body.input]
+    shown: list[list[Any]] = [[] for _ in body.output[1 + len(states) :]]
+    going, step = going is None or bool(going), 0
+    while going and (count is None or step < count):
+        bound = dict(zip(names, [np.array(step), np.array(True), *states], strict=True))
+        going, *results = run(body, bound)
+        states, step = results[: len(states)], step + 1
+        for column, item in zip(shown, results[len(states) :], strict=True):
+            column.append(item)
+    return states + [np.stack(column) for column in shown]
+
+
+@define("LpPool")
+def _lp_pool(a: Attributes, x: np.ndarray) -> Sequence[Any]:
+    """Windows that reach over the end with ceil_mode see zeros there."""
+    rank, p, kernel = x.ndim - 2, a.get("p", 2), a["kernel_shape"]
+    strides, dilations = a.get("strides", [1] * rank), a.get("dilations", [1] * rank)
+    pads, auto = list(a.get("pads", [0] * 2 * rank)), a.get("auto_pad", "NOTSET")
+    sizes = []
+    for i, (size, k) in enumerate(zip(x.shape[2:], kernel, strict=True)):
+        reach = (k - 1) * dilations[i] + 1
+        if auto.startswith("SAME"):
+            count = -(-size // strides[i])
+            total = max((count - 1) * strides[i] + reach - size, 0)
+            low = total // 2 if auto == "SAME_UPPER" else total - total // 2
+            pads[i], pads[rank + i] = low, total - low
+        room = size + pads[i] + pads[rank + i] - reach
+        count = (-(-room // strides[i]) if a.get("ceil_mode") else room // strides[i]) + 1
+        if a.get("ceil_mode") and (count - 1) * strides[i] >= size + pads[i]:
+            count -= 1
+        sizes.append(count)
+    wide = [(0, 0), (0, 0), *((pads[i], pads[rank + i] + 2 * kernel[i] * dilations[i])
+                              for i in range(rank))]  # fmt: skip
+    powers, total = np.pad(abs(x) ** p, wide), 0.0
+    for tap in itertools.product(*(range(k) for k in kernel)):
+        where = tuple(
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, n, s in zip(tap, dilations, sizes, strides, strict=True)
+        )
+        total = total + powers[(slice(None), slice(None), *where)]
+    return [total ** (1 / p)]

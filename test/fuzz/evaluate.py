@@ -47,6 +47,7 @@ _PRODUCTS = frozenset(
 # compute with tables of sines, positions and weights.
 _ABSOLUTE = frozenset(
     "AffineGrid BlackmanWindow DFT DeformConv GridSample HammingWindow HannWindow LogSoftmax "
+    "SoftmaxCrossEntropyLoss "
     "MelWeightMatrix Resize RoiAlign STFT".split()
 )
 # Attributes that hold an element type.
@@ -63,9 +64,11 @@ class Unjudged(Exception):
 @dataclass(frozen=True)
 class Noise:
     """Rounding errors to draw. products: the relative error of factors of f32 in matrix units;
-    convolutions: how many times more a convolution rounds, for its algorithm."""
+    convolutions: how many times more a convolution rounds, for its algorithm; times: how many times
+    more everything does."""
 
     seed: int
+    times: float = 1.0
     products: float = EPSILON["float32"]
     convolutions: float = 1.0
 
@@ -80,8 +83,8 @@ def evaluate(
     opsets = {o.domain: o.version for o in model.opset_import}
     rounding = _Rounding(noise, kinds, model) if noise is not None else None
     for node in model.graph.node:
-        moved = arrays if rounding is None else rounding.operands(node, arrays)
-        results = apply(node, moved, opsets, kinds)
+        asked, moved = (node, arrays) if rounding is None else rounding.operands(node, arrays)
+        results = apply(asked, moved, opsets, kinds)
         for name, array in zip(node.output, results, strict=False):
             if name:
                 arrays[name] = array if rounding is None else rounding.result(node, name, array)
@@ -151,12 +154,14 @@ def _run(node: NodeProto, needed: Mapping[str, Any], opsets: Mapping[str, int]) 
     if own is not None:
         every = own(attributes, *operands)
         return [made for made, name in zip(every, node.output, strict=False) if name]
+
+    def body(graph: GraphProto, bound: Mapping[str, Any]) -> list[Any]:
+        return ReferenceEvaluator(_model(graph, opsets)).run(None, dict(bound))
+
     if node.op_type == "Scan":
-
-        def body(graph: GraphProto, bound: Mapping[str, Any]) -> list[Any]:
-            return ReferenceEvaluator(_model(graph, opsets)).run(None, dict(bound))
-
         return definitions.scan(attributes, operands, body)
+    if node.op_type == "Loop":
+        return definitions.loop(attributes, operands, lambda g, b: body(g, {**needed, **b}))
     if node.op_type == "Multinomial":  # only its shape and type can be judged
         size = (operands[0].shape[0], attributes.get("sample_size", 1))
         return [np.zeros(size, dtypes.numpy_dtype(dtypes.from_onnx(attributes.get("dtype", 6))))]
@@ -270,14 +275,20 @@ class _Rounding:
             self._sizes[info.name] = int(np.prod(dims, dtype=np.int64))
         self._sizes |= {t.name: int(np.prod(t.dims)) for t in model.graph.initializer}
 
-    def operands(self, node: NodeProto, arrays: Mapping[str, Any]) -> Mapping[str, Any]:
+    def operands(
+        self, node: NodeProto, arrays: Mapping[str, Any]
+    ) -> tuple[NodeProto, Mapping[str, Any]]:
         if node.op_type in EXACT:
-            return arrays
+            return node, arrays
         unit = self._unit(node)
-        return {
-            **arrays,
-            **{n: self._moved(n, arrays[n], unit) for n in reads(node) if n in arrays},
-        }
+        moved = {n: self._moved(n, arrays[n], unit) for n in set(reads(node)) if n in arrays}
+        for i, name in enumerate(node.input):
+            if name and name in node.input[:i]:  # the same operand again does not round alike
+                copy = NodeProto()
+                copy.CopyFrom(node)
+                copy.input[i] = f"{name}@{i}"
+                node, moved[copy.input[i]] = copy, self._moved(name, arrays[name], unit)
+        return node, {**arrays, **moved}
 
     def result(self, node: NodeProto, name: str, array: Any) -> Any:
         if node.op_type in EXACT and node.op_type not in ("Cast", "CastLike"):
@@ -301,7 +312,7 @@ class _Rounding:
         kinds = {self._kinds[n] for n in names}
         if _has_single(node, self._opsets) or kinds & {"int8", "uint8"}:
             units.append(_unit_of("float32"))
-        unit = max(units, default=0.0)
+        unit = max(units, default=0.0) * self._noise.times
         if node.op_type in _PRODUCTS and "float32" in kinds:
             unit = max(unit, 3 * self._noise.products)
         if node.op_type in ("Conv", "ConvTranspose"):
@@ -324,7 +335,8 @@ def _has_single(node: NodeProto, opsets: Mapping[str, int]) -> bool:
         return True
     schema = catalog.schema_of(node.op_type, node.domain, opsets[""])
     numbers = any(a.type == onnx.defs.OpSchema.AttrType.FLOAT for a in schema.attributes.values())
-    return numbers or "stash_type" in schema.attributes or schema.has_function
+    body = schema.has_function or schema.has_context_dependent_function
+    return numbers or body or "stash_type" in schema.attributes
 
 
 def _unit_of(kind: str) -> float:

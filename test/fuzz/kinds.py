@@ -1,12 +1,15 @@
-"""What can be made of a seed: graphs, and later mutations; each gives an outcome."""
+"""What can be made of a seed: a graph, or mutants of one; each gives an outcome."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from . import graphs, judge
+from . import graphs, judge, mutate_models, mutate_schedules
 from .judge import Outcome, Report
 from .maker import Reject
+from .mutate_models import models
+from .mutate_passes import passes
+from .mutate_schedules import schedules
 
 Kind = Callable[[int, Sequence[str], Report], Outcome]
 
@@ -21,4 +24,11 @@ def graph(seed: int, targets: Sequence[str], report: Report) -> Outcome:
     return judge.judge(case, report)
 
 
-KINDS: dict[str, Kind] = {"graph": graph}
+KINDS: dict[str, Kind] = {
+    "graph": graph,
+    "passes": passes,
+    "schedules": schedules,
+    "models": models,
+}
+# How many things of a kind a seed tries.
+SIZES = {"schedules": mutate_schedules.MUTANTS, "models": mutate_models.MUTANTS}

@@ -24,7 +24,7 @@ _CORPUS = Path("build/fuzz")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 nothing found, 1 findings, 2 wrong arguments."""
+    """Exit code: 0 nothing found but refusals, which are counted, 1 findings, 2 wrong arguments."""
     # Tiles do not depend on who measured what where.
     os.environ.setdefault("RC_DEVICE", "default")
     options = _options(argv)
@@ -47,6 +47,7 @@ def _seeds(options: argparse.Namespace) -> Iterator[str]:
 def _many(options: argparse.Namespace) -> int:
     counts: Counter[str] = Counter()
     spent: Counter[str] = Counter()
+    tried: Counter[str] = Counter()
     findings: dict[tuple[str, str], list[Outcome]] = {}
     begun = time.monotonic()
 
@@ -57,21 +58,23 @@ def _many(options: argparse.Namespace) -> int:
     for outcome in run_cases(_seeds(options), job, options.workers, options.timeout):
         status, key = _classified(outcome)
         counts[status] += 1
-        spent[outcome.case.split(":")[0]] += outcome.seconds
+        kind = outcome.case.partition(":")[0]
+        spent[kind] += outcome.seconds
         if status not in judge.GOOD:
             findings.setdefault((status, key), []).append(outcome)
         elif options.verbose and status != "ok":
             print(f"{outcome.case} {status}: {outcome.reason[-300:]}")
         done = sum(counts.values())
         doing(f"{done} cases, {sum(map(len, findings.values()))} findings")
+        tried[kind] += kinds.SIZES.get(kind, 1)
     seconds = time.monotonic() - begun
     total = sum(counts.values())
     print(", ".join(f"{n} {status}" for status, n in counts.most_common()), f"of {total}")
-    print(f"{seconds:.0f} s, {total / max(seconds, 1e-9):.2f} cases/s;",
-          ", ".join(f"{kind} {s:.0f} s" for kind, s in spent.most_common()))  # fmt: skip
+    shares = ", ".join(f"{tried[kind]} {kind} in {s:.0f} s" for kind, s in spent.most_common())
+    print(f"{seconds:.0f} s, {total / max(seconds, 1e-9):.2f} cases/s; {shares}")
     for (status, key), outcomes in sorted(findings.items(), key=lambda f: -len(f[1])):
         _tell(status, key, outcomes, options)
-    return 1 if findings else 0
+    return 1 if any(status != "refused" for status, _ in findings) else 0
 
 
 def _judged(case: str, targets: Sequence[str], report: Report) -> Verdict:
@@ -87,7 +90,9 @@ def _verdict(found: judge.Outcome) -> Verdict:
 def _classified(outcome: Outcome) -> tuple[str, str]:
     """(status, key); of a crash also what was at work when the process ended."""
     if outcome.status == "crash":
-        if outcome.subject in ("generate", "onnxruntime", "judge"):
+        if outcome.subject in ("generate", "judge"):
+            return "harness", f"{outcome.subject}: {outcome.reason[:80]}"  # a defect of the fuzzer
+        if outcome.subject == "onnxruntime":
             return "reference crash", outcome.subject
         if outcome.reason == LATE:
             return "hang", outcome.subject
@@ -119,7 +124,10 @@ def _one(options: argparse.Namespace) -> int:
     print(f"{judged.status}: {judged.key}\n{judged.reason}")
     if judged.good:
         return 0
-    small, outcome = reduced(case, lambda c: _apart(c, options.timeout))
+    ended = judged.status in ("crash", "hang")  # else a process for each try is waste
+    small, outcome = reduced(
+        case, lambda c: _apart(c, options.timeout) if ended else judge.judge(c)
+    )
     _CORPUS.mkdir(parents=True, exist_ok=True)
     file = _CORPUS / f"seed{options.seed}.onnx"
     onnx.save(small.model, file)

@@ -1,0 +1,109 @@
+"""The text of a schedule with an instruction moved, dropped or changed: refused, or as right."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from rcompiler.compile import compile_onnx, schedule_artifact
+from rcompiler.errors import CompilerError
+from rcompiler.model import model_of
+from rcompiler.options import CompileOptions, checked_cache
+
+from . import graphs
+from .judge import Outcome, Report, key_of
+from .maker import Reject
+
+MUTANTS = 8
+_INSTRUCTION = re.compile(r"\s*vdevice\.(run|wait|signal|barrier|reset)\b")
+
+
+def schedules(seed: int, targets: Sequence[str], report: Report) -> Outcome:
+    """A case compiled, and mutants of its schedule compiled from their text alone."""
+    report("generate")
+    try:
+        case = graphs.case_of(seed, targets)
+        case = replace(case, options={**case.options, "policy": _policy(seed)})
+        report("judge")  # what the compiler makes of graphs is judged elsewhere
+        model = compile_onnx(case.model, **case.options)
+        right = [np.asarray(y).tobytes() for y in model(**case.feeds)]
+    except (Reject, CompilerError):
+        return Outcome("no graph")
+    text, constants, chosen = model.stage("vdevice"), model.constants(), random.Random(seed)
+    options = CompileOptions(
+        case.options["target"],
+        cache=checked_cache(None),
+        precision=case.options.get("precision", "f32"),
+    )
+    for _ in range(MUTANTS):
+        what, mutant = mutated(text, chosen)
+        report("compile")
+        try:
+            made = model_of(schedule_artifact(mutant, constants, options))
+            report("run")
+            found = [np.asarray(y).tobytes() for y in made(**case.feeds)]
+        except CompilerError:
+            continue
+        except Exception as error:  # whatever a defect raises
+            return Outcome("internal", f"{what}: {type(error).__name__}: {error}", key_of(error))
+        if found != right:
+            return Outcome("wrong", f"accepted, and other bits: {what}", what.partition(":")[0])
+    return Outcome("ok")
+
+
+def _policy(seed: int) -> str:
+    return ("rammer", "list", "merge", "bsp", "wave")[seed % 5]
+
+
+def mutated(text: str, chosen: random.Random) -> tuple[str, str]:
+    """(what was done, the text): one or two changes of instructions, offsets or thresholds."""
+    lines, done = text.split("\n"), []
+    for _ in range(chosen.choice([1, 1, 2])):
+        change = chosen.choice([_swap, _drop, _repeat, _number, _number])
+        done.append(change(lines, chosen))
+    return "; ".join(done), "\n".join(lines)
+
+
+def _places(lines: list[str]) -> list[int]:
+    return [i for i, line in enumerate(lines) if _INSTRUCTION.match(line)]
+
+
+def _swap(lines: list[str], chosen: random.Random) -> str:
+    places = _places(lines)
+    if len(places) < 2:
+        return "nothing"
+    i, j = chosen.sample(places, 2)
+    lines[i], lines[j] = lines[j], lines[i]
+    return f"swap: {lines[j].strip()} with {lines[i].strip()}"
+
+
+def _drop(lines: list[str], chosen: random.Random) -> str:
+    places = _places(lines)
+    return f"drop: {lines.pop(chosen.choice(places)).strip()}" if places else "nothing"
+
+
+def _repeat(lines: list[str], chosen: random.Random) -> str:
+    places = _places(lines)
+    if not places:
+        return "nothing"
+    i = chosen.choice(places)
+    lines.insert(i, lines[i])
+    return f"repeat: {lines[i].strip()}"
+
+
+def _number(lines: list[str], chosen: random.Random) -> str:
+    """A number of any line of the program: an offset, a size, a threshold, a task."""
+    places = [i for i, line in enumerate(lines) if "vdevice." in line and re.search(r"\d", line)]
+    if not places:
+        return "nothing"
+    i = chosen.choice(places)
+    found = chosen.choice(list(re.finditer(r"\d+", lines[i])))
+    number = int(found[0])
+    other = chosen.choice([number + 1, max(number - 1, 0), number + 64, number * 2, 0])
+    old = lines[i].strip()
+    lines[i] = lines[i][: found.start()] + str(other) + lines[i][found.end() :]
+    return f"number: {old} -> {lines[i].strip()}"
