@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from . import graphs, judge, mutate_models, mutate_schedules
+from . import graphs, judge, mutate_artifacts, mutate_models, mutate_schedules
 from .judge import Outcome, Report
 from .maker import Reject
+from .mutate_artifacts import artifacts
 from .mutate_models import models
 from .mutate_passes import passes
 from .mutate_schedules import schedules
@@ -29,6 +30,13 @@ KINDS: dict[str, Kind] = {
     "passes": passes,
     "schedules": schedules,
     "models": models,
+    "artifacts": artifacts,
 }
 # How many things of a kind a seed tries.
-SIZES = {"schedules": mutate_schedules.MUTANTS, "models": mutate_models.MUTANTS}
+SIZES = {
+    "schedules": mutate_schedules.MUTANTS,
+    "models": mutate_models.MUTANTS,
+    "artifacts": mutate_artifacts.MUTANTS,
+}
+# How often each is tried where all are.
+SHARES = {"graph": 12, "passes": 2, "schedules": 1, "models": 1, "artifacts": 1}

@@ -36,12 +36,14 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _seeds(options: argparse.Namespace) -> Iterator[str]:
     """Kind and seed of each case, until there are enough or the time is over."""
     first = int.from_bytes(os.urandom(4)) if options.new_seeds else options.first
-    print(f"seeds from {first} on, of {', '.join(options.kinds)}", flush=True)
+    asked = options.kinds or kinds.SHARES
+    turns = [kind for kind in asked for _ in range(kinds.SHARES[kind] if not options.kinds else 1)]
+    print(f"seeds from {first} on, of {', '.join(asked)}", flush=True)
     end = time.monotonic() + options.seconds
     for i in range(options.cases):
         if time.monotonic() > end:
             return
-        yield f"{options.kinds[i % len(options.kinds)]}:{first + i}"
+        yield f"{turns[i % len(turns)]}:{first + i}"
 
 
 def _many(options: argparse.Namespace) -> int:
@@ -160,8 +162,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=positive, default=1 << 40, metavar="S", help="how long")
     parser.add_argument("--targets", type=_targets, default=graphs.TARGETS, metavar="NAMES",
                         help=f"of {', '.join(graphs.TARGETS)}")  # fmt: skip
-    parser.add_argument("--kinds", type=items, default=["graph"], metavar="NAMES",
-                        help=f"of {', '.join(kinds.KINDS)}; default: graph")  # fmt: skip
+    parser.add_argument("--kinds", type=items, default=[], metavar="NAMES",
+                        help=f"of {', '.join(kinds.KINDS)}; default: all")  # fmt: skip
     parser.add_argument("--workers", type=positive, default=2, metavar="N", help="default: 2")
     parser.add_argument("--timeout", type=positive, default=60, metavar="S", help="of a case")
     parser.add_argument("--verbose", action="store_true", help="what nothing can be said of, too")

@@ -184,11 +184,70 @@ def test_crashes_and_hangs_are_outcomes(monkeypatch, tmp_path, capsys):
         return judge.Outcome("ok")
 
     monkeypatch.setitem(runner.kinds.KINDS, "graph", kind)
-    code = runner.main(["--cases=4", "--first=0", "--timeout=2", "--workers=1"])
+    code = runner.main(["--cases=4", "--kinds=graph", "--timeout=2", "--workers=1"])
     out = capsys.readouterr().out
     assert code == 1 and "2 ok" in out and "CRASH compile: SIGABRT" in out and "HANG compile" in out
 
 
 def test_a_short_run_finds_nothing(capsys):
-    assert runner.main(["--cases=12", "--first=40", "--targets=cpu", "--workers=1"]) == 0
+    given = ["--kinds=graph", "--cases=12", "--first=40", "--targets=cpu", "--workers=1"]
+    assert runner.main(given) == 0
     assert "of 12" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["passes", "schedules"])
+def test_mutants_are_judged(kind):
+    """Of a graph whose schedule has several instructions to change."""
+    found = runner.kinds.KINDS[kind](5, CPU, lambda stage: None)
+    assert found.status == "ok"
+
+
+def test_passes_are_left_out_and_exchanged():
+    from fuzz import mutate_passes
+
+    with mutate_passes.shuffled(3) as told:
+        rcompiler.compile_onnx(wrong_case().model, cache=False)
+    assert any(each.startswith("without ") for each in told)
+    assert any(" before " in each for each in told)
+
+
+def test_a_schedule_that_computes_something_else_is_seen(monkeypatch):
+    """Accepted, and of another program: here always of one that is wrong about its numbers."""
+    from fuzz import mutate_schedules
+
+    class Other:
+        def __call__(self, **feeds):
+            return [np.float32(1)]
+
+    monkeypatch.setattr(mutate_schedules, "schedule_artifact", lambda *given: None)
+    monkeypatch.setattr(mutate_schedules, "model_of", lambda artifact: Other())
+    found = mutate_schedules.schedules(5, CPU, lambda stage: None)
+    assert found.status == "wrong" and "accepted" in found.reason
+
+
+def test_changes_of_a_schedule_are_small():
+    """Lines that stay are those that were there; what was done is told."""
+    import random
+
+    from fuzz import mutate_schedules
+
+    text = rcompiler.compile_onnx(wrong_case().model, eus=2, cache=False).stage("vdevice")
+    for seed in range(40):
+        what, mutant = mutate_schedules.mutated(text, random.Random(seed))
+        assert what and abs(len(mutant.split("\n")) - len(text.split("\n"))) <= 2
+        different = set(mutant.split("\n")) ^ set(text.split("\n"))
+        assert len(different) <= 4
+
+
+def test_files_with_other_bytes_are_refused_or_read():
+    assert runner.kinds.KINDS["models"](5, CPU, lambda stage: None).status == "ok"
+
+
+def test_errors_of_the_importer_are_seen(monkeypatch):
+    from fuzz import mutate_models
+
+    def fails(data):
+        raise KeyError("inside")
+
+    monkeypatch.setattr(mutate_models, "import_onnx", fails)
+    assert mutate_models.models(5, CPU, lambda stage: None).status == "internal"
