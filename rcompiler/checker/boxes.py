@@ -26,7 +26,7 @@ class Access:
         self.bytes = prod(self.shape.tolist()) * self.itemsize
         part = np.where(axis < 0, self.shape, np.minimum(self.dims[:, 3], self.shape))
         self.task_bytes = prod(part.tolist()) * self.itemsize
-        moves = axis[(axis >= 0) & (self.grid[axis] > 1)] if len(axis) else axis
+        moves = axis[(axis >= 0) & self._many(axis)]
         gaps = (self.dims[:, 1] > self.dims[:, 3]) & (axis >= 0)
         # a box of the grid is a box of the tensor: no gaps, no diagonal
         self.regular = (

@@ -2,6 +2,7 @@
 
 import pytest
 
+from rcompiler.checker.boxes import Access
 from rcompiler.tools.corrupt_certificates import ACCEPTED, UNCHANGED, UNSAFE, try_program
 
 
@@ -15,3 +16,10 @@ def test_nothing_unsafe_is_accepted(first):
         assert not any(verdict == UNSAFE for _, verdict in counts)
         spoilt += sum(counts.values()) - 1
     assert spoilt > 200
+
+
+def test_a_kernel_of_one_task_has_no_grid():
+    """As of a sum of everything: its operands are read whole."""
+    operand = Access([], [[1], 4, [[-1, 0, 0, 0]]])
+    assert operand.regular and operand.disjoint and operand.covered()
+    assert operand.task_bytes == operand.bytes == 4
