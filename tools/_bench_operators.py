@@ -22,12 +22,14 @@ the core are joined to one row per token.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 from onnx import ModelProto
 
+from rcompiler.tools._bench_ordering import Case, cases, elements_of
+from rcompiler.tools._data import Range
 from rcompiler.tools.models.attention import Heads
 from rcompiler.tools.models.graph import Graph
 
@@ -52,6 +54,7 @@ class Operator:
     flops: int
     nbytes: int
     build: Callable[[Seed], Models]
+    ranges: Mapping[str, Range] = field(default_factory=dict)
 
     def models(self, seed: Seed = 0) -> Models:
         """The models to measure."""
@@ -118,6 +121,26 @@ def operators() -> Iterator[Operator]:
         yield _attention_block(Heads(1, tokens, 12, 64))
     for k, n in [(768, 768), (768, 3072), (1024, 1000), (4096, 4096)]:
         yield product("gemv", 1, n, k)
+    yield from ordering_operators()
+
+
+def ordering_operators() -> Iterator[Operator]:
+    """Reductions, sorts, prefix sums, scatters, determinants."""
+    for case in cases():
+        kind, name, _, _, _, indices = case
+        ranges = {index: bounds for index, (_, bounds) in indices.items()}
+        yield Operator(
+            kind, name, 0, 4 * elements_of(case), partial(_ordering_models, case), ranges
+        )
+
+
+def _ordering_models(case: Case, seed: Seed) -> Models:
+    _, _, shape, result, build, indices = case
+    g = Graph("ordering", seed)
+    x = g.input("x", shape)
+    for index, (of, _) in indices.items():
+        g.input(index, of, "int64")
+    return {ALONE: g.model(y=(build(g, x), result))}
 
 
 def product(kind: str, m: int, n: int, k: int, *, relu: bool = False) -> Operator:

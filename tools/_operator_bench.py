@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +18,7 @@ from rcompiler.host import target_device
 from rcompiler.tools import _measure
 from rcompiler.tools._baselines import BASELINES
 from rcompiler.tools._bench_operators import Operator
-from rcompiler.tools._data import random_inputs
+from rcompiler.tools._data import Range, random_inputs
 from rcompiler.tools._operator_figures import COPY, OURS, PEAK, THEIRS, Figure, figure
 from rcompiler.tools._reference import compare
 
@@ -67,7 +68,7 @@ class Bench:
         return found
 
     def _measure(self, operator: Operator) -> Figure:
-        pairs = {name: self._pair(model) for name, model in operator.models().items()}
+        pairs = {name: self._pair(m, operator.ranges) for name, m in operator.models().items()}
         half = np.ones((2, operator.nbytes // 8), np.float32)
         engines: dict[str, _measure.Engine] = {
             PEAK: self._peak,
@@ -82,10 +83,10 @@ class Bench:
         by_engine = {e: {m: times[f"{e} {m}"] for m in pairs} for e in (OURS, THEIRS)}
         return figure(operator, by_engine, peak, self._peak_flops, times[COPY])
 
-    def _pair(self, model: ModelProto) -> _Pair:
+    def _pair(self, model: ModelProto, ranges: Mapping[str, Range]) -> _Pair:
         """Raises CompilerError where an engine cannot run a model, or results differ."""
         compiled: Any = rcompiler.compile_onnx(model, target=self._target, eus=1)
-        feeds = random_inputs(compiled.inputs)
+        feeds = random_inputs(compiled.inputs, ranges=ranges)
         binding = compiled.bind(feeds)
         binding()
         bound = BASELINES["onnxruntime"].bind(model, 1, feeds)
