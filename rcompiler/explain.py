@@ -11,6 +11,7 @@ from torch_mlir import ir
 from rcompiler.device.measure import summary
 from rcompiler.device.model import Device
 from rcompiler.dialects.attributes import to_python
+from rcompiler.one_eu import with_reasons
 from rcompiler.passes.schedule.tables import Tables
 from rcompiler.rammer.expected import expected
 from rcompiler.rammer.placement import derive_graph
@@ -37,7 +38,7 @@ def make_report(module: ir.Operation, tables: Tables, device: Device) -> Report:
     timeline = expected(tables.programs, graph, device)
     return Report(
         device=summary(device),
-        operators=tuple(seen.values()),
+        operators=with_reasons(seen, tables.programs, device.costs),
         eus=tables.eus,
         launches=len(tables.programs),
         makespan_ns=float(timeline.makespan_ns),

@@ -18,7 +18,7 @@ class OperatorReport:
     source: who chose the tile: "roller" or "osdi22" (the policies), "measured", or as the schedule
     says. explanation: a `roller.explain.Explanation` as plain data (see `is_explanation`), or empty
     for a schedule written by hand. spilled_bytes: of a thread of a GPU, by the assembler; None
-    where it was not asked.
+    where it was not asked. one_eu: why it runs on one EU only of several; "" if it does not.
     """
 
     name: str
@@ -33,6 +33,7 @@ class OperatorReport:
     source: str
     explanation: dict[str, Any]
     spilled_bytes: int | None = None
+    one_eu: str = ""
 
     @property
     def task_ns(self) -> float:
@@ -170,6 +171,8 @@ def _has_form(found: Any, form: Any) -> bool:
 def _story(op: OperatorReport) -> list[str]:
     """The lines about one operator."""
     each = f"{op.tasks} tasks of {op.estimated_ns / max(op.tasks, 1) / 1e3:.1f} us"
+    if op.one_eu:
+        each += f", on one EU: {op.one_eu}"
     if op.measured_ns:
         each += f", measured {op.measured_ns / max(op.tasks, 1) / 1e3:.1f} us"
     tile, registers = _sizes(op.tile), _sizes(op.register_tile)

@@ -84,11 +84,15 @@ def _check_compilation(options: argparse.Namespace, source: Source) -> int:
     assert source.proto is not None
     chosen = argparse.Namespace(**{**vars(options), "tune": None})
     try:
-        source.executable(chosen, **_more(options))
+        model = source.executable(chosen, **_more(options))
     except CompilerError as error:
         print(f"{source.name}: all nodes are translated, but it cannot be compiled: {error}")
         return 1
     print(f"{source.name}: all {len(source.proto.graph.node)} nodes can be compiled")
+    alone = [op for op in model.report().operators if op.one_eu]
+    if alone:
+        print(f"{source.name}: on one EU only: {len(alone)} of its operators")
+        table(("operator", "kind", "reason"), [(op.name, op.kind, op.one_eu) for op in alone])
     return 0
 
 

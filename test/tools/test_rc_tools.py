@@ -80,7 +80,7 @@ def test_explanations_in_words_and_as_data(tool, tmp_path):
 
 
 def test_check_lists_gaps(tool, unheard):
-    assert tool(rc_compile.main, "two_branch", "--check")[:2] == (
+    assert tool(rc_compile.main, "two_branch", "--check", "--eus=1")[:2] == (
         0, "two_branch: all 5 nodes can be compiled\n",
     )  # fmt: skip
     code, out, err = tool(rc_compile.main, unheard, "--check")
@@ -92,6 +92,14 @@ def test_check_lists_gaps(tool, unheard):
         (last, ("unheard: cannot be compiled, 2 parts",)),
     ]:
         assert all(word in line for word in words), line
+
+
+def test_check_names_what_runs_on_one_eu(tool):
+    code, out, _ = tool(rc_compile.main, "two_branch", "--check", "--eus=2")
+    verdict, count, header, *rows = out.splitlines()
+    assert code == 0 and verdict.endswith("can be compiled") and "on one EU only" in count
+    assert header.split() == ["operator", "kind", "reason"]
+    assert rows and all("worth placing" in row or "together" in row for row in rows)
 
 
 def test_check_says_what_compiling_says(tool, monkeypatch):
