@@ -134,7 +134,9 @@ class Compilation:
             imported = import_onnx(model, shapes, values)
             self.steps.begin("device")
             self.device = device or measured_device(self._base, self._options.cache)
-            return self.optional.compiled(lambda: self._from_import(imported, schedulers))
+            found = self.optional.compiled(lambda: self._from_import(imported, schedulers))
+        self.optional.warn(stacklevel=3)  # of the function that users call
+        return found
 
     def _from_import(
         self, imported: Imported, schedulers: Sequence[CompileOptions]

@@ -124,7 +124,6 @@ def compile_onnx(
     chosen = given_device(target, base, device)
     run = Compilation(options, base, progress)
     [artifact] = run.from_onnx(model, shapes, values, chosen, [options])
-    run.optional.warn(stacklevel=2)
     return model_of(artifact)
 
 
@@ -155,9 +154,7 @@ def compile_policies(
     variants = [replace(options, **by._asdict()) for by in schedulers]
     base = target_device(options.target)
     chosen = device if base.kind != "cpu" and device else given_device(target, base, device)
-    run = Compilation(options, base, None)
-    artifacts = run.from_onnx(model, None, None, chosen, variants)
-    run.optional.warn(stacklevel=2)
+    artifacts = Compilation(options, base, None).from_onnx(model, None, None, chosen, variants)
     return dict(zip(schedulers, map(model_of, artifacts), strict=True))
 
 

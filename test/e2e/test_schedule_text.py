@@ -56,12 +56,13 @@ def ordered(model):
     return edit.with_lists(model.stage("vdevice"), lists, ["ready"])
 
 
-def test_every_stage_by_the_names_of_its_passes(tmp_path, x, cache):
+@pytest.mark.parametrize("form", ["rc-linalg-to-rtask", "rtask-form,func.func(canonicalize,cse)"])
+def test_every_stage_by_the_names_of_its_passes(tmp_path, x, cache, form):
     proto = models.build("two_branch", rows=ROWS, width=WIDTH)
     imported = import_onnx(proto, None)
     (tmp_path / "s1.mlir").write_text(imported.module_text)
     steps = [
-        ("rc-linalg-to-rtask", "rtask.operator"),
+        (form, "rtask.operator"),
         ("roller-tile", '"rtask.kernel"'),
         ("rammer-schedule{eus=2}", '"vdevice.program"'),
     ]

@@ -12,6 +12,17 @@ gpu.module @a {
 
 // -----
 
+gpu.module @warps {
+  gpu.func @f() kernel {
+    %all = arith.constant -1 : i32
+    // expected-error@+1 {{'nvvm.bar.warp.sync' exists on NVIDIA GPUs only}}
+    nvvm.bar.warp.sync %all : i32
+    gpu.return
+  }
+}
+
+// -----
+
 // expected-error@+1 {{@f has TMA descriptors, which exist on NVIDIA GPUs only}}
 gpu.module @b {
   gpu.func @f(%descriptor: !llvm.ptr {rcompiler.tma}) kernel { gpu.return }
