@@ -1,0 +1,61 @@
+"""What checking the certificate of compiled files takes, beside the rest of loading them.
+
+    python -m rcompiler.tools.check_times *.rcx
+
+CPU seconds, the best of several rounds. "too long" marks files whose check takes more than a tenth
+of the rest of the load and 50 ms.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import rcompiler
+from rcompiler.certified import prove
+from rcompiler.runtime.artifact import Artifact
+from rcompiler.tools._console import Parser, guard, table
+
+_ROUNDS = 5
+_FREE_S, _SHARE = 0.05, 0.1
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 success, 1 a file is refused, 2 wrong arguments, 130 interrupted."""
+    parser = Parser("check_times", "Time the check of certificates.")
+    parser.add_argument("files", nargs="+", metavar="FILE", help=".rcx files")
+    options = parser.parse_args(argv)
+    return guard("check_times", lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
+    rows = []
+    for path in map(Path, options.files):
+        checked, loaded = times(path)
+        slow = checked > _FREE_S + _SHARE * (loaded - checked)
+        rows.append((path.name, f"{loaded:.3f}", f"{checked:.3f}", "too long" if slow else ""))
+    table(("file", "load s", "of it check s", ""), rows)
+    return 0
+
+
+def times(path: Path) -> tuple[float, float]:
+    """CPU seconds of the check, and of loading the file with it."""
+    artifact = Artifact.load(path)
+    checked = loaded = float("inf")
+    for _ in range(_ROUNDS):
+        gc.collect()
+        start = time.process_time()
+        prove(artifact)
+        middle = time.process_time()
+        rcompiler.load(path).close()
+        checked = min(checked, middle - start)
+        loaded = min(loaded, time.process_time() - middle)
+    return checked, loaded
+
+
+if __name__ == "__main__":
+    sys.exit(main())
