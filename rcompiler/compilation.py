@@ -62,7 +62,7 @@ from rcompiler.proof import describe
 from rcompiler.provenance import Machine, provenance
 from rcompiler.rammer.certificate import certificate
 from rcompiler.report import Report
-from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
+from rcompiler.runtime.artifact import Artifact, IndexRange, KernelEntry, Program, Tensor
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.gpu.launches import independent
 from rcompiler.runtime.image import Image
@@ -148,6 +148,8 @@ class Compilation:
             module = imported.parse(context)
             kernel_code.prepare(module)
             found = self.from_linalg(module, imported.constants, schedulers)
+        ranges = tuple(IndexRange(name, *found) for name, found in imported.ranges.items())
+        found = [replace(each, ranges=ranges) for each in found]
         notes = [str(each) for each in self.optional.notes]
         return [_noted(each, *notes) if notes else each for each in found]
 

@@ -59,6 +59,10 @@ class ShapeError(CompilerError):
     """A shape that is unknown, or does not fit: of a model or of an argument of a call."""
 
 
+class RangeError(CompilerError):
+    """An argument of a call has an index that is outside of what it leads into."""
+
+
 class DeviceError(CompilerError):
     """A device that is unknown or absent, or that a program does not fit on."""
 

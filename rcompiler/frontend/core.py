@@ -19,6 +19,10 @@ INLINE_ELEMENTS = 64  # larger constants live beside the module
 NAME = re.compile(r"%[A-Za-z][\w.]*")
 
 
+# Elements are indices from the first to the last number, of the node that is named.
+Range = tuple[int, int, str]
+
+
 class Value:
     """A tensor: SSA name, static shape, element type; ``const`` when known while compiling.
 
@@ -110,6 +114,7 @@ class Core:
         self._stems: dict[str, int] = {}
         self._locations: dict[str, int] = {}
         self.arguments: list[tuple[Value, str]] = []
+        self.ranges: dict[str, Range] = {}  # of graph inputs
         self._depends: dict[str, frozenset[str]] = {}
 
     # -- recording --------------------------------------------------------------------------
@@ -150,6 +155,24 @@ class Core:
         self._depends[value.name] = value.inputs
         self.arguments.append((value, name))
         return value
+
+    def expect(self, value: Value, first: int, last: int, reader: str) -> None:
+        """Note that elements of ``value`` lie in a range, by what ``reader`` does with them.
+
+        Only where they are those of a graph input: that is what a caller can mend.
+        """
+        while True:
+            if value.base is not None:
+                value = value.base
+            elif value.permuted is not None:
+                value, _ = value.permuted
+            else:
+                break
+        for argument, name in self.arguments:
+            if argument is value:
+                low, high, whose = self.ranges.get(name, (first, last, reader))
+                whose = reader if first > low or last < high else whose
+                self.ranges[name] = max(first, low), min(last, high), whose
 
     # -- constants --------------------------------------------------------------------------
     def constant(self, array: np.ndarray | Number, dtype: str | None = None) -> Value:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -15,6 +15,7 @@ from rcompiler.errors import Gap, ShapeError, UnsupportedOp
 from . import load, nodes, registry, signature
 from .builder import Value
 from .control import Unknown
+from .core import Range
 from .interpret import Frame, Interpreter
 
 if TYPE_CHECKING:
@@ -34,12 +35,14 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Imported:
-    """S1 of a model: text, the constants it refers to by key, and its signature."""
+    """S1 of a model: text, the constants it refers to by key, its signature, and what is expected
+    of the values of its inputs."""
 
     module_text: str
     constants: dict[str, np.ndarray]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
+    ranges: Mapping[str, Range] = field(default_factory=dict)
 
     def parse(self, context: ir.Context | None = None) -> ir.Module:
         """The verified module. A new context keeps resource keys as they are: a context that has
@@ -70,6 +73,7 @@ def import_onnx(
         b.constants,
         tuple(TensorSpec(name, shape, dtype) for shape, dtype, name in inputs),
         tuple(TensorSpec(name, v.shape, v.dtype) for name, v in results),
+        b.ranges,
     )
 
 

@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from rcompiler.errors import ShapeError
+from rcompiler.errors import RangeError, ShapeError
 from rcompiler.runtime.memory import address
-from rcompiler.runtime.program import Tensor
+from rcompiler.runtime.program import IndexRange, Tensor
 
 Arrays = Sequence[np.ndarray] | Mapping[str, np.ndarray]
 
@@ -56,10 +56,12 @@ class Parameter:
         tensor, shape, dtype: what is declared; dtype as numpy has it.
         filled: (256,) each byte with the bits above a number of less than 8 bits as kernels expect
             them, which numpy lets be anything; None for all other types.
+        indices: what elements are indices of, or None.
     """
 
-    def __init__(self, tensor: Tensor, kind: str) -> None:
+    def __init__(self, tensor: Tensor, kind: str, indices: IndexRange | None = None) -> None:
         """kind: "input" or "output", for messages."""
+        self.indices = indices
         self.tensor, self.shape, self.dtype = tensor, tensor.shape, tensor.numpy_dtype()
         self._what = f"{kind} '{tensor.name}'"
         self._misaligned = self.dtype.alignment - 1
@@ -70,12 +72,14 @@ class Parameter:
 
         Raises:
             ShapeError: another shape or dtype.
+            RangeError: see `check_range`.
         """
         if (
             type(value) is _Array
             and value.dtype is self.dtype
             and value.shape == self.shape
             and self.filled is None
+            and self.indices is None
         ):
             try:  # refuses what is not C-contiguous, too
                 start = _address_of(_window(value))  # type: ignore[arg-type]
@@ -89,6 +93,7 @@ class Parameter:
         except (TypeError, ValueError) as error:  # such as lists of different lengths
             raise ShapeError(f"{self._what} is not an array: {error}") from None
         self._check(array)
+        self.check_range(array)
         if not (array.flags.c_contiguous and array.flags.aligned):
             array = np.array(array, order="C", copy=True)
         if self.filled is not None:
@@ -122,6 +127,18 @@ class Parameter:
             raise ShapeError(f"{self._what} {wrong}; bind an array that bind() has made")
         return value
 
+    def check_range(self, array: np.ndarray) -> None:
+        """Raises RangeError for an index that leads out of its tensor."""
+        if self.indices is None or not array.size:
+            return
+        low, high = int(array.min()), int(array.max())
+        if low < self.indices.first or high > self.indices.last:
+            wrong = low if low < self.indices.first else high
+            raise RangeError(
+                f"{self._what} has the index {wrong}; {self.indices.reader} reads from "
+                f"{self.indices.first} to {self.indices.last}"
+            )
+
     def _check(self, array: np.ndarray) -> None:
         if array.shape != self.shape:
             raise ShapeError(
@@ -133,6 +150,12 @@ class Parameter:
                 f"{self._what} is {array.dtype}, the model wants {self.dtype}; "
                 f"convert it with .astype('{self.dtype}')"
             )
+
+
+def parameters(inputs: Sequence[Tensor], ranges: Sequence[IndexRange]) -> list[Parameter]:
+    """Those of the inputs of a model, in order."""
+    by_name = {each.input: each for each in ranges}
+    return [Parameter(tensor, "input", by_name.get(tensor.name)) for tensor in inputs]
 
 
 def _filled(dtype: np.dtype) -> np.ndarray | None:

@@ -28,6 +28,7 @@ from rcompiler.runtime.program import (
     MAX_BYTES,
     MAX_OPERANDS,
     MAX_WORKSPACE,
+    IndexRange,
     KernelEntry,
     Limits,
     Program,
@@ -60,6 +61,7 @@ class Artifact:
         proof: what the checker needs beside the streams, as JSON data; {} for none.
         clocks: its certificate of the order, see `rammer.certificate`.
         stages: texts by name: the compilation stages, and the report as JSON.
+        ranges: of inputs whose elements are indices.
     """
 
     image: Image | GpuImage
@@ -75,6 +77,7 @@ class Artifact:
     proof: Mapping[str, Any] = field(default_factory=dict)
     clocks: bytes = b""
     stages: Mapping[str, str] = field(default_factory=dict)
+    ranges: tuple[IndexRange, ...] = ()
 
     def __post_init__(self) -> None:
         constants = self.constants
@@ -96,6 +99,10 @@ class Artifact:
             raise ArtifactError(f"artifact: impossible arena of {self.arena_bytes} bytes")
         for tensor in (*self.inputs, *self.outputs):
             check_tensor(tensor)
+        integers = {t.name for t in self.inputs if t.dtype in ("int32", "int64")}
+        for each in self.ranges:
+            if each.input not in integers:
+                raise ArtifactError(f"artifact: '{each.input}' is no input with indices")
         for kernel in self.kernels:
             if (
                 not self.image.provides(kernel.name)
@@ -185,6 +192,8 @@ class Artifact:
             "arena_bytes": self.arena_bytes,
             "proof": proof,
         }
+        if self.ranges:
+            header["ranges"] = [[r.input, r.first, r.last, r.reader] for r in self.ranges]
         tables = np.concatenate([np.empty(0, "<i8"), *streams]).astype("<i8")
         return header, {
             "clocks": np.frombuffer(self.clocks, np.uint8),
@@ -247,6 +256,10 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
         inputs=_tensors(header["inputs"]),
         outputs=_tensors(header["outputs"]),
         arena_bytes=integer(header["arena_bytes"]),
+        ranges=tuple(
+            IndexRange(string(name), integer(first), integer(last), string(reader))
+            for name, first, last, reader in header.get("ranges", [])
+        ),
         constants=sections["weights"],
         target=code.target,
         cpu_flags=code.cpu_flags,

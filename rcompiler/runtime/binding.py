@@ -21,7 +21,16 @@ class Binding:
         outputs: arrays in the order of the model; each call overwrites them.
     """
 
-    __slots__ = ("__weakref__", "_bases", "_narrow", "_owner", "_run", "inputs", "outputs")
+    __slots__ = (
+        "__weakref__",
+        "_bases",
+        "_indices",
+        "_narrow",
+        "_owner",
+        "_run",
+        "inputs",
+        "outputs",
+    )
 
     def __init__(
         self,
@@ -51,13 +60,18 @@ class Binding:
                 self._narrow.append((parameter.filled, *raw))
         self._bases = table(*(address(array) for array in (*read, *self.outputs)))
         self._owner, self._run = owner, run
+        pairs = zip(inputs, self.inputs, strict=True)
+        self._indices = [(p.check_range, array) for p, array in pairs if p.indices is not None]
 
     def __call__(self) -> None:
         """Run one inference: reads `inputs`, writes `outputs`.
 
         Raises:
             DeviceError: the model is closed, or the schedule stopped (see `Waiting.limit_s`).
+            RangeError: an index in an input is outside of what it leads into.
         """
+        for check, array in self._indices:
+            check(array)
         if self._narrow:
             for filled, raw, read in self._narrow:
                 np.take(filled, raw, out=read, mode="clip")  # the other modes use a buffer

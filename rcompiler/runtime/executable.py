@@ -11,7 +11,7 @@ import numpy as np
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime import tables
-from rcompiler.runtime.arguments import Arrays, Parameter, arrange
+from rcompiler.runtime.arguments import Arrays, Parameter, arrange, parameters
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.binding import Binding
 from rcompiler.runtime.cpuinfo import require_flags
@@ -78,7 +78,7 @@ class Executable:
         self.inputs, self.outputs = artifact.inputs, artifact.outputs
         self.eus = _threads(artifact, eus)
         self._arena = arena(artifact.arena_bytes, "temporary tensors of the model")
-        self._parameters = [Parameter(tensor, "input") for tensor in self.inputs]
+        self._parameters = parameters(artifact.inputs, artifact.ranges)
         self._takes = list(enumerate(parameter.take for parameter in self._parameters))
         self._outputs = [Parameter(tensor, "output") for tensor in self.outputs]
         self._makes = [Results(p.shape, p.dtype).new for p in self._outputs]
@@ -112,6 +112,7 @@ class Executable:
 
         Raises:
             ShapeError: an argument is missing, unknown, twice there, or of another shape or dtype.
+            RangeError: an index in it is outside of what it leads into.
             DeviceError: the model is closed, or the schedule stopped (see `Waiting.limit_s`).
         """
         # Loops, as a comprehension is one more call; arrays are kept because some are copies.

@@ -73,6 +73,16 @@ class Tensor:
 
 
 @dataclass(frozen=True)
+class IndexRange:
+    """All elements of an input lie in [first, last]: they are indices of node `reader`."""
+
+    input: str
+    first: int
+    last: int
+    reader: str
+
+
+@dataclass(frozen=True)
 class KernelEntry:
     """A kernel of the image.
 

@@ -1,7 +1,8 @@
 """Reading at computed positions: the gathers, OneHot, Compress, NonZero, Unique, Trilu and others.
 
-A position known while compiling is checked; one known at run time counts from the end when
-negative and is clamped to the tensor otherwise (the standard calls it an error).
+A position known while compiling is checked, and so are those that callers give, by the runtime
+(`Builder.expect`). One that a model computes counts from the end when negative and is clamped to
+the tensor otherwise (the standard calls it an error).
 """
 
 from __future__ import annotations
@@ -25,7 +26,11 @@ def positions(ctx: Context, index: int, extents: Sequence[int]) -> Value:
     value = ctx.input(index)
     if value.dtype not in ("int32", "int64"):
         raise ctx.shape_error(f"indices are int32 or int64, not {value.dtype}")
-    if value.const is None or not value.size:
+    if not value.size:
+        return value
+    if value.const is None:
+        if len(set(extents)) == 1:
+            ctx.b.expect(value, -extents[0], extents[0] - 1, f"{ctx.op} '{ctx.name}'")
         return value
     size = np.asarray(extents, np.int64) if len(extents) > 1 else np.int64(extents[0])
     array = value.const.astype(np.int64)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import ArtifactError, DeviceError, ShapeError
-from rcompiler.runtime.arguments import Parameter, arrange
+from rcompiler.runtime.arguments import Parameter, arrange, parameters
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.gpu.arrays import DeviceArray, on_device, raw
 from rcompiler.runtime.gpu.binding import GpuBinding
@@ -97,7 +97,7 @@ class GpuExecutable:
         self.inputs, self.outputs = artifact.inputs, artifact.outputs
         self.eus = max((program.eus for program in artifact.programs), default=1)
         self._image, self._limit_s = artifact.image, wait_limit_s
-        self._parameters = [Parameter(tensor, "input") for tensor in self.inputs]
+        self._parameters = parameters(artifact.inputs, artifact.ranges)
         self._results = [Parameter(tensor, "output") for tensor in self.outputs]
         self._new = [Results(p.shape, p.dtype) for p in self._results]
         self._launches = launches(artifact.programs, self.eus)
