@@ -3,11 +3,10 @@
 import gc
 import importlib.util
 import re
-import sys
 
 import numpy as np
 import pytest
-from fake_cuda import FakeCuda, installed
+from fake_cuda import FakeCuda, hide, installed
 
 from rcompiler.errors import DeviceError
 from rcompiler.runtime.gpu.cuda import CudaDriver
@@ -180,8 +179,7 @@ def test_absent_devices(cuda):
 
 
 def test_without_a_package(monkeypatch):
-    for name in ("cuda", "cuda.bindings", "cuda.bindings.driver"):
-        monkeypatch.setitem(sys.modules, name, None)
+    hide(monkeypatch)
     with pytest.raises(DeviceError, match=r"cuda-bindings .* 'pip install rcompiler\[cuda\]'"):
         CudaDriver()
 

@@ -4,13 +4,12 @@ by itself and behind the CUDA driver.
 
 import ctypes
 import gc
-import sys
 from types import SimpleNamespace
 
 import numpy as np
 import onnx
 import pytest
-from fake_cuda import installed
+from fake_cuda import hide, installed
 from onnx import helper
 
 import rcompiler
@@ -186,7 +185,7 @@ def test_closed_models_refuse_and_arrays_stay(model):
 
 def test_wrong_arguments_need_no_device(artifact, monkeypatch):
     monkeypatch.setattr(gpu_devices, "EMULATED", "none")
-    monkeypatch.setitem(sys.modules, "cuda", None)
+    hide(monkeypatch)
     model = GpuModel(artifact)
     with pytest.raises(ShapeError, match="input 'x' has shape"):
         model(X[:2])

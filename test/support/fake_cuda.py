@@ -42,6 +42,12 @@ def _values(kernel, address):
     return [ctypes.string_at(at, p.size) for at, p in zip(places, params, strict=True)]
 
 
+def hide(monkeypatch):
+    """Let the package be absent, also where something has imported it already."""
+    for name in ("cuda", "cuda.bindings", "cuda.bindings.driver"):
+        monkeypatch.setitem(sys.modules, name, None)
+
+
 def installed(monkeypatch, **options):
     """A FakeCuda that `import cuda.bindings.driver` finds."""
     fake, package = FakeCuda(**options), ModuleType("cuda.bindings")
