@@ -101,7 +101,11 @@ def _number(lines: list[str], chosen: random.Random) -> str:
     if not places:
         return "nothing"
     i = chosen.choice(places)
-    found = chosen.choice(list(re.finditer(r"\d+", lines[i])))
+    program = lines[i].partition("value = ")[0]  # weights are what they are
+    numbers = list(re.finditer(r"\d+", program))
+    if not numbers:
+        return "nothing"
+    found = chosen.choice(numbers)
     number = int(found[0])
     other = chosen.choice([number + 1, max(number - 1, 0), number + 64, number * 2, 0])
     old = lines[i].strip()
