@@ -47,13 +47,16 @@ MAPS = "fence.proxy.tensormap::generic.acquire.sys"
 # Of these products.
 BOXES = {
     "fence.mbarrier_init.release.cluster",
-    "fence.proxy.async",
+    "fence.proxy.async.global",
+    "fence.proxy.async.shared::cta",
     "mbarrier.arrive.expect_tx.shared.b64",
     "mbarrier.init.shared.b64",
     "mbarrier.inval.shared.b64",
     "mbarrier.try_wait.parity.shared.b64",
     "trap",
 }
+# Of the end of a wait for a box that never comes: the report.
+REPORTED = {"atom.relaxed.gpu.global.cas.b64", "atom.global.or.b64"}
 GIVEN_BACK = "mbarrier.arrive.shared.b64"  # a buffer: where there are more parts than buffers
 PLAIN = re.compile(r"(ld|st)\.(global|shared|param)(\.v[248])?\.[bfsu]\d+")
 
@@ -132,8 +135,9 @@ def test_rkernels_synchronise_the_threads_of_their_block_only(name, chip, precis
         counted = forms(found, kernel)
         text, threads = said(gpu, kernel), found.functions[ENTRY].threads
         if "wgmma" in text:
-            there = {word: counted.pop(word, 0) for word in (*BOXES, GIVEN_BACK)}
-            assert min(there[word] for word in BOXES) > 0
+            wanted = BOXES | REPORTED | {f"{FENCES[chip]}.sys"}
+            there = {word: counted.pop(word, 0) for word in (*wanted, GIVEN_BACK)}
+            assert min(there[word] for word in wanted) > 0
             assert (there[GIVEN_BACK] > 0) == ("nvvm.mbarrier.arrive %" in text)
         assert {word for word in counted if not is_barrier(word, threads)} == set()
         # loops may be unrolled, and the ways of a branch share what all of them begin with

@@ -483,14 +483,14 @@
 // CHECK-LABEL: func.func private @k_boxes({{.*}} attributes {no_inline}
 // What others have written to shared memory is done, the counters are made, and one thread asks for the first parts: of
 // four buffers.
-// CHECK:       nvvm.fence.proxy {kind = #nvvm.proxy_kind<async>}
+// CHECK:       nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.shared>, space = #nvvm.shared_space<cta>}
 // CHECK-NEXT:  gpu.barrier
 // CHECK:       scf.if %[[FIRST:.*]] {
 // CHECK-COUNT-8: nvvm.mbarrier.init
 // CHECK:         nvvm.fence.mbarrier.init
 // CHECK:       gpu.barrier
 // CHECK:       scf.if %[[FIRST]] {
-// CHECK-NEXT:    nvvm.fence.proxy {kind = #nvvm.proxy_kind<async>}
+// CHECK-NEXT:    nvvm.fence.proxy {kind = #nvvm.proxy_kind<async.global>}
 // CHECK-COUNT-4: nvvm.mbarrier.arrive.expect_tx %{{.*}}, %c32768_i32
 // CHECK:       }
 // CHECK:       %[[SUMS:.*]] = scf.for %[[PART:.*]] = %{{.*}} to %c4_i64 {{.*}} -> (!llvm.struct<({{.*}})>)

@@ -22,6 +22,7 @@ from rcompiler.kernelgen.value import Val
 
 _COUNTER = 8  # bytes
 _WORD = 8
+_PROXY = "#nvvm.proxy_kind"
 # The sums after a part whose first byte is at an address, an i32.
 Multiply = Callable[[list[Val], str], list[Val]]
 
@@ -62,14 +63,15 @@ class BoxRing:
         """
         e = self._e
         first = self._is_first()
-        self._fence()
+        self._fence_shared()
         e.barrier()  # who still reads what was in the workspace before
         self._fill()
         e.only(first, self._create)
         e.barrier()
 
         def ask_first() -> None:
-            self._fence()  # boxes read what other threads have stored to global memory
+            # boxes read what other threads have stored to global memory
+            e.line(f"nvvm.fence.proxy {{kind = {_PROXY}<async.global>}}")
             for part in range(min(self._slots, parts)):
                 self._ask(starts, Linear(part), Linear(part))
 
@@ -122,11 +124,14 @@ class BoxRing:
                         e.loop(Linear.of(e.thread), Linear(words), e.threads, [], store)
                     at += side.bytes
         if any(side.filled > side.positions for side in self._sides):
-            self._fence()
+            self._fence_shared()
 
-    def _fence(self) -> None:
-        """Orders ordinary accesses with those of copies and products."""
-        self._e.line("nvvm.fence.proxy {kind = #nvvm.proxy_kind<async>}")
+    def _fence_shared(self) -> None:
+        """Orders ordinary accesses to shared memory with those of copies and products. A fence of
+        all memory waits for stores to global memory as well.
+        """
+        kind = f"{_PROXY}<async.shared>"
+        self._e.line(f"nvvm.fence.proxy {{kind = {kind}, space = #nvvm.shared_space<cta>}}")
 
     def _is_first(self) -> str:
         e = self._e
@@ -143,7 +148,7 @@ class BoxRing:
                 counter = self._counter(Linear(slot), which)
                 e.line(f"nvvm.mbarrier.init {counter}, {number} : {SHARED}, i32")
         e.line("nvvm.fence.mbarrier.init")
-        self._fence()
+        self._fence_shared()
 
     def _remove(self) -> None:
         for slot in range(self._slots):
