@@ -281,10 +281,7 @@ class _Check:
         earlier, later = np.unique(pairs, axis=0).T if len(pairs) else pairs.T
         everything = np.argsort(uses.root, kind="stable")
         pair, one = _matches(uses.root[everything], earlier)
-        one, later = everything[one], later[pair]
-        writes = everything[uses.writes[everything]]
-        pair, two = _matches(uses.root[writes], later)
-        one, two = one[pair], writes[two]
+        one, two = everything[one], later[pair]
         common = (uses.low[one] < uses.high[two]) & (uses.low[two] < uses.high[one])
         for k in np.flatnonzero(common & (uses.owner[one] == uses.owner[two])).tolist():
             common[k] = not self._in_place(int(one[k]), int(two[k]))
@@ -300,7 +297,7 @@ class _Check:
         return left.key == right.key and bool((left.dims == right.dims).all()) and right.disjoint
 
     def _successors(self) -> Iterator[tuple[int, int]]:
-        """Values of the arena and those that take over some of their bytes next.
+        """Values of the arena and the writes of others that take over some of their bytes next.
 
         In the order of their first writes. Whoever comes after a value on some bytes comes there
         after all that came before it, so neighbours are enough.
@@ -313,19 +310,19 @@ class _Check:
         busy = np.flatnonzero(uses.sizes)
         first = np.zeros(len(uses.sizes), np.int64)
         first[busy] = np.minimum.reduceat(rank, uses.begin[busy]) if len(busy) else 0
-        writes = np.flatnonzero(uses.writes)
-        begins = np.full(len(self.root), len(rank))
-        np.minimum.at(begins, uses.root[writes], first[uses.owner[writes]])
-        spans = self.spans[:, self.kind[self.spans[0]] == _TEMP]
-        spans = spans[:, np.lexsort((spans[1], begins[spans[0]]))]
+        some = uses.writes & (self.kind[uses.root] == _TEMP) & (uses.low < uses.high)
+        writes = np.flatnonzero(some)
+        writes = writes[np.argsort(first[uses.owner[writes]], kind="stable")]
         held: list[tuple[int, int, int]] = []  # bytes and the value that has them: sorted, disjoint
-        for root, low, high in spans.T.tolist():
+        columns = (writes, uses.root[writes], uses.low[writes], uses.high[writes])
+        for use, root, low, high in zip(*(column.tolist() for column in columns), strict=True):
             at = max(bisect_left(held, (low, 0, 0)) - 1, 0)
             if at < len(held) and held[at][1] <= low:
                 at += 1
             end = at
             while end < len(held) and held[end][0] < high:
-                yield held[end][2], root
+                if held[end][2] != root:
+                    yield held[end][2], use
                 end += 1
             left = [(held[at][0], low, held[at][2])] if at < end and held[at][0] < low else []
             right = [(high, *held[end - 1][1:])] if at < end and held[end - 1][1] > high else []
