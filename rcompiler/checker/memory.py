@@ -51,7 +51,7 @@ class Uses:
     def late(self, one: Ints, two: Ints) -> tuple[Ints, Ints]:
         """Of pairs of uses those where not all of the first operator is over before the second."""
         late = np.zeros(len(one), bool)
-        step = max(1, _AT_ONCE // self.order.lines)
+        step = max(1, _AT_ONCE // max(1, self.order.lines))
         for low in range(0, len(one), step):
             part = slice(low, low + step)
             ends, starts = self.ends[self.owner[one[part]]], self.starts[self.owner[two[part]]]

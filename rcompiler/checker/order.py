@@ -79,13 +79,13 @@ class Order:
                 base[x] += int(sizes[len(line)])
                 line.append(x)
                 program.append(number)
-        self.lines, self.program = len(base), np.array(program)
-        self._bases = np.array([b + [0] * (self.lines - len(b)) for b in bases]).reshape(
-            -1, self.lines
+        self.lines, self.program = len(base), np.array(program, np.int64)
+        self._bases = np.array([b + [0] * (self.lines - len(b)) for b in bases], np.int64).reshape(
+            len(bases), self.lines
         )
-        first = np.array(start)  # place of the first instruction of each thread
+        first = np.array(start, np.int64)  # place of the first instruction of each thread
         thread = self._steps.thread
-        self.line = np.array(line)[thread] if len(thread) else thread
+        self.line = np.array(line, np.int64)[thread] if len(thread) else thread
         begins = np.cumsum(sizes) - sizes
         self.place = first[thread] + np.arange(len(thread)) - begins[thread]
         # what must be over before a thread goes on with its line: the runs there
@@ -127,7 +127,7 @@ class Order:
         last = self._signal[self._from[self._waited[needs]] + self._count[needs] - 1]
         if (self.turn[self.segment[last]] >= self.turn[self.segment[waits[needs]]]).any():
             refuse("deadlock", "the signals of a wait come too late")
-        dynamic = np.array([bool(launch.taken_by) for launch in self._launches])
+        dynamic = np.array([bool(launch.taken_by) for launch in self._launches], bool)
         if dynamic[self.program[self._steps.thread[barriers]]].any():
             refuse("deadlock", "EUs that take queues meet in no barrier")
         if dynamic[self.program[self._steps.thread[last]]].any():
@@ -174,7 +174,7 @@ class Order:
         keys = np.stack([program, number])[:, sort]
         new = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
         sizes = np.diff(np.append(new, len(sort)))
-        eus = np.array([len(launch.streams) for launch in self._launches])
+        eus = np.array([len(launch.streams) for launch in self._launches], np.int64)
         if (sizes != eus[keys[0, new]]).any():
             refuse("deadlock", "not all EUs meet at a barrier")
         segment = self.segment[barriers[sort]]

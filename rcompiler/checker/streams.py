@@ -18,7 +18,7 @@ class Steps:
     """
 
     def __init__(self, streams: Sequence[Ints]) -> None:
-        parts, places, at = [], [], 0
+        parts, places, at = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], 0
         for stream in streams:
             words, starts = _unrolled(np.asarray(stream, np.int64))
             parts.append(words)
@@ -29,7 +29,7 @@ class Steps:
         self.words = np.concatenate(parts)
         self.at = np.concatenate(places)
         self.opcode = self.words[self.at]
-        self.thread = np.repeat(np.arange(len(streams)), [len(p) for p in places])
+        self.thread = np.repeat(np.arange(len(streams)), [len(p) for p in places[1:]])
 
     def word(self, number: int, which: Ints) -> Ints:
         """The n-th word behind the opcode of some instructions."""
