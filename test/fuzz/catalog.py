@@ -91,6 +91,21 @@ def types_of(op: str, domain: str, opset: int, parameter: str) -> tuple[str, ...
     raise ValueError(f"{op} has no type parameter {parameter}")
 
 
+@cache
+def input_types(op: str, domain: str, opset: int) -> tuple[str, ...]:
+    """Element types that the standard allows for one input or another of an operator."""
+    schema = schema_of(op, domain, opset)
+    parameters = {c.type_param_str for c in schema.type_constraints}
+    found: dict[str, None] = {}
+    for formal in schema.inputs:
+        if formal.type_str in parameters:
+            found |= dict.fromkeys(types_of(op, domain, opset, formal.type_str))
+        elif formal.type_str.startswith("tensor("):
+            name = formal.type_str[7:-1]
+            found[_NAMES.get(name, name)] = None
+    return tuple(name for name in found if dtypes.is_supported(name))
+
+
 _NAMES = {
     "float": "float32", "double": "float64", "float8e4m3fn": "float8_e4m3fn",
     "float8e4m3fnuz": "float8_e4m3fnuz", "float8e5m2": "float8_e5m2",

@@ -11,6 +11,7 @@ from .mutate_artifacts import artifacts
 from .mutate_models import models
 from .mutate_passes import passes
 from .mutate_schedules import schedules
+from .sweep import sweep
 
 Kind = Callable[[int, Sequence[str], Report], Outcome]
 
@@ -31,6 +32,7 @@ KINDS: dict[str, Kind] = {
     "schedules": schedules,
     "models": models,
     "artifacts": artifacts,
+    "sweep": sweep,
 }
 # How many things of a kind a seed tries.
 SIZES = {

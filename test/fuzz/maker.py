@@ -59,10 +59,14 @@ class Value:
 
 @dataclass
 class Maker:
-    """One graph while it is made. All choices come from the seed."""
+    """One graph while it is made. All choices come from the seed.
+
+    liked: the type of tensors wherever an operator allows it; "": of models, more often.
+    """
 
     seed: int
     opset: int = 0
+    liked: str = ""
     nodes: list[NodeProto] = field(default_factory=list)
     values: dict[str, Value] = field(default_factory=dict)
     inputs: dict[str, np.ndarray] = field(default_factory=dict)
@@ -95,6 +99,8 @@ class Maker:
         """One of the types, those of models more often."""
         if not types:
             raise Reject
+        if self.liked in types:
+            return self.liked
         return self.random.choices(types, [_WEIGHT.get(t, 1) for t in types])[0]
 
     def types(self, op: str, parameter: str = "T", domain: str = "") -> tuple[str, ...]:

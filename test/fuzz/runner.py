@@ -15,7 +15,7 @@ import onnx
 from rcompiler.tools._case_pool import LATE, Outcome, Verdict, run_cases
 from rcompiler.tools._console import Parser, doing, guard, items, positive
 
-from . import graphs, judge, kinds
+from . import graphs, judge, kinds, sweep
 from .judge import Report
 from .reduce import reduced
 
@@ -36,11 +36,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _seeds(options: argparse.Namespace) -> Iterator[str]:
     """Kind and seed of each case, until there are enough or the time is over."""
     first = int.from_bytes(os.urandom(4)) if options.new_seeds else options.first
-    asked = options.kinds or kinds.SHARES
+    asked = options.kinds or list(kinds.SHARES)
     turns = [kind for kind in asked for _ in range(kinds.SHARES[kind] if not options.kinds else 1)]
     print(f"seeds from {first} on, of {', '.join(asked)}", flush=True)
     end = time.monotonic() + options.seconds
-    for i in range(options.cases):
+    cases = min(options.cases, sweep.size()) if asked == ["sweep"] else options.cases
+    for i in range(cases):
         if time.monotonic() > end:
             return
         yield f"{turns[i % len(turns)]}:{first + i}"
@@ -171,7 +172,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     unknown = [k for k in options.kinds if k not in kinds.KINDS]
     if unknown:
         parser.error(f"--kinds: no {unknown[0]}")
-    if options.seed is None and options.cases == options.seconds == 1 << 40:
+    bounded = options.kinds == ["sweep"] or options.cases < 1 << 40 or options.seconds < 1 << 40
+    if options.seed is None and not bounded:
         parser.error("give --seed, --cases or --seconds")
     return options
 

@@ -11,8 +11,9 @@ from onnx import helper
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import rcompiler  # noqa: E402
-from fuzz import catalog, evaluate, graphs, judge, reduce, runner  # noqa: E402
+from fuzz import catalog, evaluate, graphs, judge, reduce, runner, sweep  # noqa: E402
 from fuzz.maker import Maker, Reject  # noqa: E402
+from rcompiler.frontend import dtypes  # noqa: E402
 
 CPU = ("cpu",)
 
@@ -251,3 +252,19 @@ def test_errors_of_the_importer_are_seen(monkeypatch):
 
     monkeypatch.setattr(mutate_models, "import_onnx", fails)
     assert mutate_models.models(5, CPU, lambda stage: None).status == "internal"
+
+
+def test_the_sweep_reaches_operators_with_each_type():
+    assert {("Add", ""), ("LSTM", ""), ("QLinearConv", "")} <= {key for key, _ in sweep.pairs()}
+    for dtype in ("float32", "float16", "bfloat16", "float64", "int8", "uint64"):
+        case = sweep.case_of(("Add", ""), dtype, "cpu")
+        assert "Add" in {n.op_type for n in case.model.graph.node}
+        assert dtype in {dtypes.name_of(array) for array in case.feeds.values()}
+
+
+def test_the_sweep_takes_each_target_once():
+    cases = range(4 * len(sweep.TARGETS))
+    assert sweep.TARGETS[-1] == "cuda:emulated" and len(set(sweep.TARGETS)) == len(sweep.TARGETS)
+    outcomes = [sweep.sweep(n, ("none",), lambda stage: None) for n in cases]
+    assert {o.status for o in outcomes} == {"no graph"}
+    assert sweep.sweep(0, ("cpu",), lambda stage: None).status == "ok"

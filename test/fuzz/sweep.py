@@ -1,0 +1,72 @@
+"""Every operator with every type that its inputs may have: a graph of the operator alone.
+
+What chance reaches late, as types are drawn like those of models, is here reached in each run: for
+each level of features that this CPU has, and once for the emulated GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from rcompiler.device.cpu import LEVELS, best_level, host_features
+
+from . import catalog, judge
+from .catalog import Key
+from .graphs import Case, add
+from .judge import Outcome, Report
+from .maker import Maker, Reject
+
+_NAMES = list(LEVELS)  # the highest first
+TARGETS = (
+    *(f"cpu:{level}" for level in _NAMES[_NAMES.index(best_level(host_features())) :]),
+    "cuda:emulated",
+)
+_TRIES = 60  # of seeds, until an input at run time has the type
+
+
+@cache
+def pairs() -> tuple[tuple[Key, str], ...]:
+    """Operators with each type that the standard allows for one of their inputs."""
+    return tuple(
+        (key, dtype)
+        for key, made in catalog.generators().items()
+        for dtype in catalog.input_types(*key, _opset(made.opsets))
+    )
+
+
+def case_of(key: Key, dtype: str, target: str) -> Case:
+    """The operator with a run-time input of the type. Raises Reject where its generator, which
+    says what it is defined for, never makes one."""
+    for seed in range(_TRIES):
+        maker = Maker(seed, _opset(catalog.generators()[key].opsets), liked=dtype)
+        if not add(maker, key):
+            continue
+        model = maker.model()
+        if any(maker.values[v.name].dtype == dtype for v in model.graph.input):
+            return Case(model, maker.inputs, {"target": target}, key[0])
+    raise Reject
+
+
+def size() -> int:
+    """How many cases there are."""
+    return len(pairs()) * len(TARGETS)
+
+
+def sweep(number: int, targets: Sequence[str], report: Report) -> Outcome:
+    """The case of that number: pairs in their order, each for all targets that begin with one of
+    `targets`."""
+    report("generate")
+    (key, dtype), target = pairs()[number // len(TARGETS)], TARGETS[number % len(TARGETS)]
+    if not target.startswith(tuple(targets)):
+        return Outcome("no graph")
+    try:
+        case = case_of(key, dtype, target)
+    except Reject:
+        return Outcome("no graph")
+    return judge.judge(case, report)
+
+
+def _opset(known: range) -> int:
+    """The version of most models, where the operator's form is one of it."""
+    return 22 if 22 in known else max(known)
