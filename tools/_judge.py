@@ -3,7 +3,7 @@
 An output may differ by the tolerance of its type, or of the coarsest type that the model rounds
 values to on the way: a quantised network in float32 is as exact as its int8 values. Where that is
 not enough, the model is computed in float64: we may be four times as far from that as the
-reference is.
+reference is. A reference that is far from it itself excuses nothing: it is wrong, not rounded.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from rcompiler.tools._reference import Difference, compare
 
 # The largest of many errors, in sums that add up in another order.
 _TIMES = 4.0
+# Of the size of the values (root mean square): what no rounding of a type that is in use makes.
+_WRONG = 0.5
 _ROUNDING = ("float16", "bfloat16", "float8", "float4")
 _QUANTISING = {"QuantizeLinear", "DynamicQuantizeLinear", "QLinearConv", "QLinearMatMul"}
 
@@ -59,7 +61,8 @@ def _arbitrated(
     """`found`, or how far we are from the truth beside how far the reference is."""
     ours, theirs = (compare(a.astype(np.float64), truth.astype(np.float64))
                     for a in (actual, expected))  # fmt: skip
-    if not theirs.absolute or not np.isfinite(theirs.absolute):
+    size = float(np.sqrt(np.mean(np.square(truth, dtype=np.float64)))) if truth.size else 0.0
+    if not 0.0 < theirs.absolute <= _WRONG * size:
         return found
     excess = ours.absolute / (_TIMES * theirs.absolute)
     return min(found, Difference(ours.absolute, excess, ours.where), key=_excess)
