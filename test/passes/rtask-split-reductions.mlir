@@ -96,3 +96,24 @@ func.func @empty(%x: tensor<4x0x1x5xf32>, %i: tensor<f32>) -> tensor<f32> {
   } -> tensor<f32>
   return %0 : tensor<f32>
 }
+
+// -----
+
+// A window over what the body picks itself: a tensor without elements tells its sizes, and no view of that is made.
+// CHECK-LABEL: func.func @picked(
+// CHECK-NOT:     tensor.expand_shape
+// CHECK:         %[[WINDOW:.*]] = tensor.empty() : tensor<[[N:[0-9]+]]x[[K:[0-9]+]]x8xf32>
+// CHECK-NOT:     tensor.expand_shape
+// CHECK:         linalg.generic {{.*}} ins(%[[WINDOW]] : tensor<[[N]]x[[K]]x8xf32>)
+func.func @picked(%x: tensor<1048576x8xf32>, %start: tensor<8xf32>) -> tensor<8xf32> {
+  %window = tensor.empty() : tensor<1048576x8xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(a, b) -> (a, b)>, affine_map<(a, b) -> (b)>], iterator_types = ["reduction", "parallel"]} ins(%window : tensor<1048576x8xf32>) outs(%start : tensor<8xf32>) {
+  ^bb0(%v: f32, %acc: f32):
+    %i = linalg.index 0 : index
+    %j = linalg.index 1 : index
+    %p = tensor.extract %x[%i, %j] : tensor<1048576x8xf32>
+    %t = arith.maximumf %acc, %p : f32
+    linalg.yield %t : f32
+  } -> tensor<8xf32>
+  return %y : tensor<8xf32>
+}

@@ -108,7 +108,9 @@ def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
 def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
     """The same elements in row-major order (no data moves); reshapes of reshapes become one.
 
-    Needs rank >= 1 on both sides and no empty dim.
+    What has no elements yet, a tensor.empty that only tells the sizes of loops, is made anew in the
+    shape: a view of it would be one of memory that nothing has. Needs rank >= 1 on both sides and
+    no empty dim.
     """
     shape = tuple(shape)
     if shape_of(value) == shape:  # also a scalar
@@ -119,6 +121,8 @@ def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:
         op = defining(value)
     if shape_of(value) == shape:
         return value
+    if op is not None and op.name == "tensor.empty":
+        return tensor.empty(shape, type_like(value, shape).element_type)
     groups = reassociation(shape_of(value), shape)
     middle = [math.prod(shape[j] for j in b) for _, b in groups]
     if len(middle) != len(shape_of(value)):
