@@ -52,6 +52,13 @@ def test_integer_division_never_traps(run):
     assert run("Mod", a, b, fmod=1)[0].tolist()[:3] == [1, -1, 0]
 
 
+def test_small_sigmoids_of_f16_are_not_lost(run):
+    """exp(13) is more than f16 holds, and 1 / exp(13) is a number of f16."""
+    x = np.array([-13, -16.5, -20, 0, 20], np.float16)
+    right = (1 / (1 + np.exp(-x.astype(np.float64)))).astype(np.float16)
+    assert run("Sigmoid", x)[0].tolist() == right.tolist()
+
+
 def test_integer_powers(run):
     base = np.array([2, -3, -1, 1, 0, 2], np.int64)
     power = np.array([10, 3, -5, -9, 0, -1], np.int64)

@@ -38,7 +38,9 @@ for _op, _name in {
 
 
 def sigmoid(s: Body, x: Scalar) -> Scalar:
-    """``1 / (1 + exp(-x))``."""
+    """``1 / (1 + exp(-x))``; of f16 in f32, as exp(-x) leaves f16 where the result does not."""
+    if x.dtype == "float16":
+        return s.cast(sigmoid(s, s.cast(x, "float32")), "float16")
     return 1.0 / (s.exp(-x) + 1.0)
 
 
