@@ -102,7 +102,7 @@ def _number(lines: list[str], chosen: random.Random) -> str:
         return "nothing"
     i = chosen.choice(places)
     program = lines[i].partition("value = ")[0]  # weights are what they are
-    numbers = list(re.finditer(r"\d+", program))
+    numbers = [n for n in re.finditer(r"\d+", program) if not _means(program, n.start())]
     if not numbers:
         return "nothing"
     found = chosen.choice(numbers)
@@ -111,3 +111,10 @@ def _number(lines: list[str], chosen: random.Random) -> str:
     old = lines[i].strip()
     lines[i] = lines[i][: found.start()] + str(other) + lines[i][found.end() :]
     return f"number: {old} -> {lines[i].strip()}"
+
+
+def _means(line: str, at: int) -> bool:
+    """Whether the number at a column tells which part of which tensor of the caller a buffer is: a
+    program of another one that fits is another program, and as legal."""
+    external = re.search(r'kind = "(input|output)"', line) is not None
+    return external and re.search(r"\b(index|offset) = $", line[:at]) is not None

@@ -1,5 +1,6 @@
 """The fuzzer itself: it covers what is supported, sees what is wrong, and makes findings small."""
 
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -238,6 +239,26 @@ def test_changes_of_a_schedule_are_small():
         assert what and abs(len(mutant.split("\n")) - len(text.split("\n"))) <= 2
         different = set(mutant.split("\n")) ^ set(text.split("\n"))
         assert len(different) <= 4
+
+
+def test_changes_of_a_schedule_leave_the_signature_alone():
+    """Which tensor of the caller a buffer is, another of its size being as legal."""
+    import random
+
+    from fuzz import mutate_schedules
+
+    lines = [
+        f'"vdevice.buffer"() {{bytes = 16 : i64, index = {index} : i64, kind = "{kind}", '
+        f'offset = 0 : i64, sym_name = "b{index}", type = tensor<4xf32>}} : () -> ()'
+        for kind in ("input", "output")
+        for index in range(2)
+    ]
+    kept, changed = re.compile(r"(?:index|offset) = \d+"), 0
+    for seed in range(100):
+        mutant = mutate_schedules.mutated("\n".join(lines), random.Random(seed))[1].split("\n")
+        assert [kept.findall(line) for line in mutant] == [kept.findall(line) for line in lines]
+        changed += mutant != lines
+    assert changed
 
 
 def test_files_with_other_bytes_are_refused_or_read():
