@@ -59,6 +59,14 @@ def test_small_sigmoids_of_f16_are_not_lost(run):
     assert run("Sigmoid", x)[0].tolist() == right.tolist()
 
 
+@pytest.mark.parametrize("op", ["Elu", "Selu", "Celu"])
+def test_small_exponentials_less_one_keep_the_digits_of_f16(run, op):
+    x = -np.logspace(-4, 0, 50).astype(np.float16)
+    factor = 1.6732632 * 1.050701 if op == "Selu" else 1.0
+    right = np.expm1(x.astype(np.float64)) * factor
+    np.testing.assert_allclose(run(op, x)[0].astype(np.float64), right, rtol=3e-3)
+
+
 def test_integer_powers(run):
     base = np.array([2, -3, -1, 1, 0, 2], np.int64)
     power = np.array([10, 3, -5, -9, 0, -1], np.int64)

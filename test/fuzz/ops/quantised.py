@@ -118,7 +118,8 @@ def conv_integer(g: Maker, op: str) -> None:
 @generator("QLinearConv")
 def qlinear_conv(g: Maker, op: str) -> None:
     x, w, found = _images(g)
-    per = g.pick([(), (w.shape[0],)])
+    # onnx.reference takes scales and zero points of channels for those of images of two dims
+    per = g.pick([(), (w.shape[0],)]) if w.rank == 4 else ()
     zero = zero_point(g, w.dtype, per)
     bias = g.leaf("int32", (w.shape[0],), -500, 500, True) if g.chance(0.5) else None
     g.node(op, [x, scale(g), zero_point(g, x.dtype), w, scale(g, per), zero,
