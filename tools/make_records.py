@@ -20,7 +20,7 @@ from pathlib import Path
 
 from rcompiler.errors import CompilerError
 from rcompiler.tools._console import Parser, guard, items
-from rcompiler.tools._record import SOURCES, commit
+from rcompiler.tools._record import SOURCES, commit, sources_here
 
 RESULTS = Path(__file__).resolve().parent / "bench" / "results"
 _NETWORKS = (
@@ -71,26 +71,33 @@ def _run(options: argparse.Namespace) -> int:
         kind = KINDS[name]
         if "{machine}" in kind.file and not options.machine:
             raise CompilerError(f"whose figures are those of '{name}'? say --machine=NAME")
-    for name in options.records:
-        _make(KINDS[name], options.machine)
-        # a commit, or a change of the sources, while it was measured
-        require_clean(SOURCES)
+    sources = sources_here(SOURCES)
+    made: dict[Path, str] = {}
+    try:
+        for name in options.records:
+            kind = KINDS[name]
+            text = _measured(kind)
+            if sources_here(SOURCES) != sources:
+                raise CompilerError(f"sources changed while '{name}' was measured; make it again")
+            made[RESULTS / kind.file.format(machine=options.machine)] = text
+    finally:  # all at the end: a record that is written is a change of the tree
+        for path, text in made.items():
+            path.write_text(text)
+            print(f"{path.name} is made")
     return 0
 
 
-def _make(kind: Kind, machine: str) -> None:
-    target = RESULTS / kind.file.format(machine=machine)
+def _measured(kind: Kind) -> str:
+    """The text of a record. Raises CompilerError where its command fails."""
     with tempfile.TemporaryDirectory() as folder:
-        made = Path(folder, target.name)
+        file = Path(folder, "record.json")
         module, *given = kind.command
-        command = [sys.executable, "-m", f"rcompiler.tools.{module}", *given, f"--json={made}"]
+        command = [sys.executable, "-m", f"rcompiler.tools.{module}", *given, f"--json={file}"]
         print("$", *command[1:], flush=True)
         code = subprocess.run(command, check=False).returncode
         if code:
-            raise CompilerError(f"{module} ended with exit code {code}; {target.name} stays")
-        text = made.read_text()
-    target.write_text(text)
-    print(f"{target.name} is made")
+            raise CompilerError(f"{module} ended with exit code {code}; its record stays as it is")
+        return file.read_text()
 
 
 def _records(text: str) -> list[str]:

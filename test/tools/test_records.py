@@ -1,11 +1,14 @@
 """The records in the repository: of which commit they are, and that they add up."""
 
+import json
 import subprocess
 
 import pytest
 
 from rcompiler.errors import CompilerError
 from rcompiler.tools import _record, make_records
+from rcompiler.tools._case_pool import Outcome
+from rcompiler.tools.backend_coverage import kept_as_inputs
 
 CHECKOUT = _record.SOURCES
 RECORDS = sorted(make_records.RESULTS.glob("*.json"))
@@ -59,15 +62,31 @@ def test_no_checkout_has_no_sources_and_is_refused(tmp_path):
         make_records.require_clean(tmp_path)
 
 
-def test_a_record_stays_when_its_command_fails(tmp_path, monkeypatch, capsys):
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """A folder for records in the place of the real one, in a tree that counts as clean."""
     monkeypatch.setattr(make_records, "RESULTS", tmp_path)
     monkeypatch.setattr(make_records, "require_clean", lambda _: None)
-    kind = make_records.Kind("r.json", ("backend_coverage", "--target=cpu:v9"))
-    monkeypatch.setattr(make_records, "KINDS", {"broken": kind})
-    (tmp_path / "r.json").write_text("old")
-    assert make_records.main(["broken"]) == 1
-    assert "ended with exit code 1; r.json stays" in capsys.readouterr().err
-    assert (tmp_path / "r.json").read_text() == "old"
+    good = make_records.Kind("good.json", ("backend_coverage", "--only=test_abs_cpu"))
+    bad = make_records.Kind("bad.json", ("backend_coverage", "--target=cpu:v9"))
+    monkeypatch.setattr(make_records, "KINDS", {"good": good, "bad": bad})
+    return tmp_path
+
+
+def test_a_record_stays_when_its_command_fails(results, capsys):
+    (results / "bad.json").write_text("old")
+    assert make_records.main(["good,bad"]) == 1
+    assert "ended with exit code 1; its record stays" in capsys.readouterr().err
+    assert (results / "bad.json").read_text() == "old"
+    assert json.loads((results / "good.json").read_text())["counts"]["pass"] == 1
+
+
+def test_sources_that_change_meanwhile_make_no_record(results, monkeypatch, capsys):
+    seen = iter("12")
+    monkeypatch.setattr(make_records, "sources_here", lambda _: next(seen))
+    assert make_records.main(["good"]) == 1
+    assert "sources changed while 'good' was measured" in capsys.readouterr().err
+    assert not list(results.iterdir())
 
 
 def test_latency_needs_the_name_of_the_machine(monkeypatch, capsys):
@@ -84,3 +103,12 @@ def test_a_record_names_a_commit_and_was_made_of_its_sources(path):
     there = _record.sources_at(CHECKOUT, commit)
     if there is not None and "sources" in record:
         assert record["sources"] == there
+
+
+def test_the_conformance_record_adds_up():
+    record = json.loads((make_records.RESULTS / "onnx-backend-coverage.json").read_text())
+    outcomes = [Outcome(**case) for case in record["cases"]]
+    assert record["sources"]
+    assert record["passed"] == kept_as_inputs(outcomes)
+    for status, count in record["counts"].items():
+        assert count == sum(outcome.status == status for outcome in outcomes)
