@@ -225,14 +225,24 @@ def loop(attributes: Attributes, inputs: Sequence[Any], run: Body) -> list[Any]:
     return states + [np.stack(column) for column in shown]
 
 
-@define("LpPool")
-def _lp_pool(a: Attributes, x: np.ndarray) -> Sequence[Any]:
-    """Windows that reach over the end with ceil_mode see zeros there."""
-    rank, p, kernel = x.ndim - 2, a.get("p", 2), a["kernel_shape"]
+@define("Unique")
+def _unique(a: Attributes, x: np.ndarray) -> Sequence[Any]:
+    """The reference takes the unsorted ones along the first axis, whatever the attribute says."""
+    axis = a.get("axis")
+    y, first, inverse, counts = np.unique(x, True, True, True, axis=axis)
+    order = np.arange(first.size) if a.get("sorted", 1) else np.argsort(first)
+    y = np.take(y, order, axis=0 if axis is None else axis)
+    inverse = np.argsort(order)[inverse.reshape(-1)]
+    return [y, *(n.astype(np.int64) for n in (first[order], inverse, counts[order]))]
+
+
+def _windows(a: Attributes, extents: Sequence[int]) -> tuple[list[int], list[int]]:
+    """(pads, windows per dimension) of a pooling."""
+    rank, kernel = len(extents), a["kernel_shape"]
     strides, dilations = a.get("strides", [1] * rank), a.get("dilations", [1] * rank)
     pads, auto = list(a.get("pads", [0] * 2 * rank)), a.get("auto_pad", "NOTSET")
     sizes = []
-    for i, (size, k) in enumerate(zip(x.shape[2:], kernel, strict=True)):
+    for i, (size, k) in enumerate(zip(extents, kernel, strict=True)):
         reach = (k - 1) * dilations[i] + 1
         if auto.startswith("SAME"):
             count = -(-size // strides[i])
@@ -244,13 +254,48 @@ def _lp_pool(a: Attributes, x: np.ndarray) -> Sequence[Any]:
         if a.get("ceil_mode") and (count - 1) * strides[i] >= size + pads[i]:
             count -= 1
         sizes.append(count)
+    return pads, sizes
+
+
+def _taps(a: Attributes, x: np.ndarray, fill: Any) -> np.ndarray:
+    """[taps, n, c, windows...]: what each window holds at each of its places, the last dimension
+    varying fastest; `fill` outside, where windows reach over the end with ceil_mode as well."""
+    rank, kernel = x.ndim - 2, a["kernel_shape"]
+    strides, dilations = a.get("strides", [1] * rank), a.get("dilations", [1] * rank)
+    pads, sizes = _windows(a, x.shape[2:])
     wide = [(0, 0), (0, 0), *((pads[i], pads[rank + i] + 2 * kernel[i] * dilations[i])
                               for i in range(rank))]  # fmt: skip
-    powers, total = np.pad(abs(x) ** p, wide), 0.0
+    padded, found = np.pad(x, wide, constant_values=fill), []
     for tap in itertools.product(*(range(k) for k in kernel)):
         where = tuple(
             slice(t * d, t * d + (n - 1) * s + 1, s)
             for t, d, n, s in zip(tap, dilations, sizes, strides, strict=True)
         )
-        total = total + powers[(slice(None), slice(None), *where)]
-    return [total ** (1 / p)]
+        found.append(padded[(slice(None), slice(None), *where)])
+    return np.stack(found)
+
+
+@define("LpPool")
+def _lp_pool(a: Attributes, x: np.ndarray) -> Sequence[Any]:
+    """Windows that reach over the end with ceil_mode see zeros there."""
+    p = a.get("p", 2)
+    return [_taps(a, abs(x) ** p, 0).sum(axis=0) ** (1 / p)]
+
+
+@define("MaxPool")
+def _max_pool(a: Attributes, x: np.ndarray) -> Sequence[Any]:
+    """Of equal elements the first. Where nothing is strided or dilated, the reference reads the
+    pads as (begin, end) of each dimension in turn and takes places in the result for places in
+    the input."""
+    least = -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min
+    y = _taps(a, x, least).max(axis=0)
+    order = range(2, x.ndim) if not a.get("storage_order", 0) else range(x.ndim - 1, 1, -1)
+    places, step = np.zeros(x.shape, np.int64), 1
+    for axis in (*reversed(order), 1, 0):
+        sizes = [-1 if i == axis else 1 for i in range(x.ndim)]
+        places = places + step * np.arange(x.shape[axis]).reshape(sizes)
+        step *= x.shape[axis]
+    # Padding is at -1, and never the largest: every window has an element.
+    at = _taps(a, places, -1)
+    largest = np.where(at < 0, False, _taps(a, x, least) == y)
+    return [y, np.take_along_axis(at, largest.argmax(axis=0)[None], axis=0)[0]]

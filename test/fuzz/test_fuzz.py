@@ -12,7 +12,7 @@ from onnx import helper
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 import rcompiler  # noqa: E402
-from fuzz import catalog, evaluate, graphs, judge, reduce, runner, sweep  # noqa: E402
+from fuzz import catalog, evaluate, graphs, judge, reduce, references, runner, sweep  # noqa: E402
 from fuzz.maker import Maker, Reject  # noqa: E402
 from rcompiler.frontend import dtypes  # noqa: E402
 
@@ -47,6 +47,56 @@ def test_the_generator_writes_its_operator(key):
     for name, value in maker.values.items():
         if name in values and isinstance(value.array, np.ndarray) and not value.drawn:
             np.testing.assert_array_equal(values[name], value.array)
+
+
+def defined(op: str, operand, outputs: int, **attributes):
+    names = [f"y{i}" for i in range(outputs)]
+    node = helper.make_node(op, ["x"], names, **attributes)
+    return evaluate.apply(node, {"x": operand}, {"": 22})
+
+
+def test_pads_of_a_max_pool_are_all_beginnings_then_all_ends():
+    """As onnxruntime has it; storage_order counts columns first."""
+    x = np.random.default_rng(1).permutation(48).astype(np.float64).reshape(1, 4, 2, 6)
+    for order in (0, 1):
+        given = dict(kernel_shape=[2, 3], pads=[1, 1, 1, 0], ceil_mode=1, storage_order=order)
+        ours = defined("MaxPool", x, 2, **given)
+        model = model_of_one("MaxPool", x, 2, **given)
+        right = references.by_onnxruntime(model, {"x": x})
+        assert ours[0].shape == (1, 4, 3, 5)
+        for mine, name in zip(ours, ("y0", "y1"), strict=True):
+            np.testing.assert_array_equal(mine, right[name])
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_unsorted_unique_elements_are_taken_along_their_axis(axis):
+    """As onnxruntime has it; also where only the elements are wanted."""
+    x = np.array([[3.0, 1, 3, 0], [2, 1, 2, 0], [3, 1, 3, 0]])
+    given = {"sorted": 0} if axis is None else {"sorted": 0, "axis": axis}
+    for outputs in (1, 4):
+        right = references.by_onnxruntime(model_of_one("Unique", x, outputs, **given), {"x": x})
+        ours = defined("Unique", x, outputs, **given)
+        for i, mine in enumerate(ours):
+            np.testing.assert_array_equal(mine, right[f"y{i}"])
+
+
+def model_of_one(op: str, operand, outputs: int, **attributes):
+    """Of one node on f64, whose later results are int64."""
+    names = [f"y{i}" for i in range(outputs)]
+    infos = [helper.make_tensor_value_info(n, 7 if i else 11, None) for i, n in enumerate(names)]
+    x = helper.make_tensor_value_info("x", 11, operand.shape)
+    graph = helper.make_graph([helper.make_node(op, ["x"], names, **attributes)], op, [x], infos)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+
+
+@pytest.mark.parametrize("op", ["Optional", "OptionalGetElement", "OptionalHasElement"])
+def test_optionals_hold_what_the_standard_allows(op):
+    """It has none of bfloat16."""
+    write = catalog.generators()[op, ""].write
+    for seed in range(60):
+        maker = Maker(seed, 22)
+        write(maker, op)
+        assert "bfloat16" not in {v.dtype for v in maker.values.values()}
 
 
 def case_with(op: str, targets=CPU) -> graphs.Case:

@@ -139,7 +139,9 @@ def mapped(g: Maker, op: str) -> None:
 
 @generator("Optional", "OptionalGetElement", "OptionalHasElement")
 def optional(g: Maker, op: str) -> None:
-    x = g.value(NUMBER)
+    """The standard has no optional of bfloat16."""
+    allowed = g.types("Optional", "V")
+    x = g.value([t for t in NUMBER if t in allowed])
     held = x if op != "Optional" and g.chance(0.4) else g.node("Optional", [x])[0]
     if op == "OptionalHasElement":
         g.node(op, [held])
