@@ -27,6 +27,8 @@ _NETWORKS = (
     "resnet50,bert_base,mobilenet_v2,squeezenet1_1,shufflenet,densenet121,resnext29,vit_b16,"
     "gpt2_small,tiny_llama"
 )
+# Short and long kernels, many signals and few: what other programs disturb most and least.
+_BESIDE = "deepspeech2_gru,shufflenet,mobilenet_v3,seq2seq,tiny_llama,resnet50"
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,10 @@ KINDS = {
     "conformance": Kind("onnx-backend-coverage.json", ("backend_coverage",)),
     "latency": Kind(
         "latency-{machine}.json", ("rc_bench", f"--models={_NETWORKS}", "--threads=1,2")
+    ),
+    "beside": Kind(
+        "latency-beside-{machine}.json",
+        ("rc_bench", f"--models={_BESIDE}", "--threads=2", "--beside=0,1,2", "--seconds=10"),
     ),
     "compile": Kind("gpu-compile-f32.json", ("gpu_compile_bench", "--precisions=f32")),
     "operators": Kind("operators-{machine}.json", ("operator_bench",)),

@@ -52,6 +52,7 @@ def test_deterministic_by_seed(name):
     [  # parameters without running statistics as published, in thousands
         ("inception_v3", 23835, 94),
         ("mobilenet_v2", 3505, 52),
+        ("mobilenet_v3", 5483, 62),
         ("nasnet_mobile", 5290, 356),
         ("resnet50", 25557, 53),
         ("resnext29", 34427, 31),
