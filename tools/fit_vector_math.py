@@ -48,6 +48,11 @@ def _log_remainder(x: np.ndarray) -> np.ndarray:
     return np.where(np.abs(x) < 0.02, series, (np.log1p(safe) - safe + safe * safe / 2) / safe**3)
 
 
+def _exp_remainder(x: np.ndarray) -> np.ndarray:
+    """(e^x - 1 - x) / x^2, by its series: all |x| are below 1/2."""
+    return sum(x**k / math.factorial(k + 2) for k in range(14))
+
+
 def _exp2_slope(x: np.ndarray) -> np.ndarray:
     """(2^x - 1) / x for x >= 0, continued to 0."""
     safe = np.maximum(x, 1e-12)
@@ -64,6 +69,8 @@ def coefficients() -> dict[str, tuple[float, ...]]:
         "EXP": fit(np.exp, -half, half, 6, lambda x: np.exp(-x)),
         # 1 at 0: powers of integers are exact
         "EXP2": (1.0, *fit(_exp2_slope, 0.0, 1.0, 4, lambda x: np.exp2(-x) * (x + 1e-4))),
+        # beside x, which has no error
+        "EXPM1": fit(_exp_remainder, -half, half, 4, lambda x: x**2 / np.abs(np.expm1(x))),
         "TANH": fit(tanh_x, 0.0, 0.56**2, 5, lambda u: 1 / tanh_x(u)),
         "ERF_SMALL": fit(erf_x, 0.0, 1.0, 6, lambda u: 1 / erf_x(u)),
         # absolute errors: what is subtracted from 1

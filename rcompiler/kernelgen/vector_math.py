@@ -1,4 +1,4 @@
-"""exp, tanh, erf and log on f32 vectors: own polynomials within 3 ulp, written with arith and
+"""exp, exp - 1, tanh, erf and log on f32 vectors: own polynomials within 3 ulp, written with arith and
 vector.fma.
 
 MLIR's LLVM lowering turns vector `math.exp` into scalar libm calls (10 to 37 times slower). The
@@ -17,6 +17,7 @@ from rcompiler.kernelgen.vector_math_coefficients import (
     ERF_SMALL,
     EXP,
     EXP2,
+    EXPM1,
     LOG,
     POWER,
     TANH,
@@ -43,6 +44,7 @@ class VectorMath:
             "erf": self.erf,
             "log": self.log,
             "exp2": self.exp2,
+            "expm1": self.expm1,
         }
         return table[function](x) if function in table else None
 
@@ -150,11 +152,37 @@ class VectorMath:
     # -- functions
     def exp(self, x: Val) -> Val:
         """e^x; overflows to inf, underflows gradually to 0, NaN stays NaN."""
-        clamped = self._clamp(x, -104.0, 89.0)
-        n = self._nearest(self._binary("mulf", clamped, self._c(1 / math.log(2), x)))
-        r = self._fma(n, self._c(-0.693359375, x), clamped)
-        r = self._fma(n, self._c(2.12194440e-4, x), r)
+        n, r = self._reduced(self._clamp(x, -104.0, 89.0))
         return self._scaled(self._horner(r, EXP), n)
+
+    def _reduced(self, x: Val) -> tuple[Val, Val]:
+        """n and r with x = n ln2 + r, n whole, |r| <= ln2/2."""
+        n = self._nearest(self._binary("mulf", x, self._c(1 / math.log(2), x)))
+        r = self._fma(n, self._c(-0.693359375, x), x)
+        return n, self._fma(n, self._c(2.12194440e-4, x), r)
+
+    def expm1(self, x: Val) -> Val:
+        """e^x - 1 as 2 (h (e^r - 1) + (h - 1/2)), h = 2^(n-1), which no x in reach makes infinite;
+        where n is 0 that is e^r - 1, of which nothing cancels. It has the sign of x.
+        """
+        n, r = self._reduced(self._clamp(x, -18.0, 89.0))
+        square = self._binary("mulf", r, r)
+        grown = self._fma(square, self._horner(r, EXPM1), r)
+        half = self._half_power(n)
+        rest = self._binary("subf", half, self._c(0.5, x))
+        result = self._fma(half, grown, rest)
+        return self._copysign(self._binary("addf", result, result), x)
+
+    def _half_power(self, n: Val) -> Val:
+        """2^(n - 1) for integral n in [-125, 128]."""
+        if self._scales(n):
+            return self._scalef(self._c(0.5, n), n)
+        e, kind = self._e, self._integers(n)
+        i = e.op(f"arith.fptosi {n.name} : {n.type} to {kind}", [n], "i32")
+        bias, places = e.constant(126, "i32", n.lanes), e.constant(23, "i32", n.lanes)
+        biased = e.op(f"arith.addi {i.name}, {bias.name} : {kind}", [i, bias], "i32")
+        bits = e.op(f"arith.shli {biased.name}, {places.name} : {kind}", [biased, places], "i32")
+        return e.op(f"arith.bitcast {bits.name} : {kind} to {n.type}", [bits], "f32")
 
     def exp2(self, x: Val) -> Val:
         """2^x as 2^(x - n) * 2^n, n the integer below x. AVX-512 takes both from x, whatever it is,

@@ -60,11 +60,14 @@ def test_small_sigmoids_of_f16_are_not_lost(run):
 
 
 @pytest.mark.parametrize("op", ["Elu", "Selu", "Celu"])
-def test_small_exponentials_less_one_keep_the_digits_of_f16(run, op):
-    x = -np.logspace(-4, 0, 50).astype(np.float16)
-    factor = 1.6732632 * 1.050701 if op == "Selu" else 1.0
+@pytest.mark.parametrize(
+    ("dtype", "accuracy"), [("float16", 3e-3), ("float32", 1e-6), ("float64", 2e-15)]
+)
+def test_small_exponentials_less_one_keep_their_digits(run, op, dtype, accuracy):
+    x = -np.logspace(-4, 0, 50).astype(dtype)
+    factor = 1.67326319217681884765625 * 1.05070102214813232421875 if op == "Selu" else 1.0
     right = np.expm1(x.astype(np.float64)) * factor
-    np.testing.assert_allclose(run(op, x)[0].astype(np.float64), right, rtol=3e-3)
+    np.testing.assert_allclose(run(op, x)[0].astype(np.float64), right, rtol=accuracy)
 
 
 def test_integer_powers(run):

@@ -33,11 +33,12 @@ def ulps(found: np.ndarray, exact: np.ndarray) -> float:
 RANGES = {
     "exp": [(-87.0, 88.7), (-1e-3, 1e-3)],
     "exp2": [(-125.0, 127.9)],
+    "expm1": [(-20.0, 88.7), (-1.0, 1.0), (-1e-3, 1e-3), (1e-37, 1e-6)],
     "tanh": [(-10.0, 10.0), (-0.6, 0.6), (-1e-4, 1e-4)],
     "erf": [(-4.5, 4.5), (-1.1, 1.1), (-1e-4, 1e-4)],
     "log": [(1e-30, 1e-3), (0.5, 2.0), (0.99, 1.01), (2.0, 3e38)],
 }
-EXACT = {name: getattr(np, name) for name in ("exp", "exp2", "tanh", "log")}
+EXACT = {name: getattr(np, name) for name in ("exp", "exp2", "expm1", "tanh", "log")}
 EXACT["erf"] = np.vectorize(math.erf)
 
 
@@ -71,7 +72,7 @@ def test_exp_underflows_gradually():
 
 def test_no_call_rounds_where_no_instruction_does():
     x = np.linspace(-3, 3, 64).astype(np.float32)
-    for function in ("exp", "exp2", "tanh", "erf"):
+    for function in ("exp", "exp2", "expm1", "tanh", "erf"):
         body = elementwise(f"%y = math.{function} %x0 : f32", [x], "float32", ["%a0"])
         tile = Tile(x.shape, register_tile=[16], vector_dim=0, lanes=4)
         shape = [(x.shape, "float32")]
@@ -81,9 +82,10 @@ def test_no_call_rounds_where_no_instruction_does():
 @pytest.mark.skipif(not HAS_SCALEF, reason="this host has no AVX-512")
 @pytest.mark.parametrize("lanes", [16, 8, 4])
 def test_one_instruction_for_powers_of_two_changes_no_bit_of_exp(lanes: int):
-    plain = run("exp", POWERS, CpuFeatures(lanes, HAS_FMA))
-    found = run("exp", POWERS, CpuFeatures(lanes, HAS_FMA, has_scalef=True))
-    np.testing.assert_array_equal(found.view(np.int32), plain.view(np.int32))
+    for function in ("exp", "expm1"):
+        plain = run(function, POWERS, CpuFeatures(lanes, HAS_FMA))
+        found = run(function, POWERS, CpuFeatures(lanes, HAS_FMA, has_scalef=True))
+        np.testing.assert_array_equal(found.view(np.int32), plain.view(np.int32))
 
 
 @pytest.mark.skipif(not HAS_SCALEF, reason="this host has no AVX-512")

@@ -31,12 +31,11 @@ UNARY = {
     "asinh": np.arcsinh,
     "acosh": np.arccosh,
     "atanh": np.arctanh,
-    "expm1": np.expm1,
     "log1p": np.log1p,
     "log2": np.log2,
     "log10": np.log10,
 }
-AS_ON_CPUS = {"exp": np.exp, "exp2": np.exp2, "log": np.log, "tanh": np.tanh}
+AS_ON_CPUS = {"exp": np.exp, "exp2": np.exp2, "expm1": np.expm1, "log": np.log, "tanh": np.tanh}
 BINARY = {"powf": np.power, "remf": np.fmod}
 ENDS = np.array(
     [0, -0.0, math.inf, -math.inf, math.nan, 1, -1, 2, -2, 0.5, -0.5, 3, 1e-45, -1e-45, 3.4e38],

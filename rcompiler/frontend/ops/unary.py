@@ -44,13 +44,6 @@ def sigmoid(s: Body, x: Scalar) -> Scalar:
     return 1.0 / (s.exp(-x) + 1.0)
 
 
-def exp_less_one(s: Body, x: Scalar) -> Scalar:
-    """``exp(x) - 1``; of f16 in f32, as the difference has few digits of f16 left near 0."""
-    if x.dtype == "float16":
-        return s.cast(exp_less_one(s, s.cast(x, "float32")), "float16")
-    return s.exp(x) - 1.0
-
-
 def softplus(s: Body, x: Scalar) -> Scalar:
     """``log(1 + exp(x))`` without overflow."""
     return s.maximum(x, 0.0) + s.log1p(s.exp(-s.abs(x)))
@@ -120,9 +113,9 @@ def activation(name: str, attr: Callable[[str, Any], Any]) -> Activation | None:
     gamma = attr("gamma", 1.05070102214813232421875)
     beta, bias, lambd = attr("beta", 0.5), attr("bias", 0.0), attr("lambd", 0.5)
     table: dict[str, Activation] = {
-        "Elu": lambda s, x: s.select(x > 0, x, exp_less_one(s, x) * alpha),
-        "Selu": lambda s, x: s.select(x > 0, x, exp_less_one(s, x) * alpha) * gamma,
-        "Celu": lambda s, x: s.maximum(x, 0.0) + s.minimum(exp_less_one(s, x / alpha) * alpha, 0.0),
+        "Elu": lambda s, x: s.select(x > 0, x, s.expm1(x) * alpha),
+        "Selu": lambda s, x: s.select(x > 0, x, s.expm1(x) * alpha) * gamma,
+        "Celu": lambda s, x: s.maximum(x, 0.0) + s.minimum(s.expm1(x / alpha) * alpha, 0.0),
         "LeakyRelu": lambda s, x: s.select(x >= 0, x, x * alpha),
         "ThresholdedRelu": lambda s, x: s.select(x > alpha, x, 0.0),
         "HardSigmoid": lambda s, x: s.clamp(x * alpha + beta, 0.0, 1.0),

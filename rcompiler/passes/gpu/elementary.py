@@ -1,6 +1,6 @@
 """Elementary functions of f32 scalars as functions of the device: no GPU brings a math library.
 
-exp, exp2, log, tanh and erf are those of CPU kernels, written by the same emitter; the others are
+exp, exp2, expm1, log, tanh and erf are those of CPU kernels, written by the same emitter; the others are
 computed in f64 (`doubles`). All of them are made of operations that round as IEEE 754 demands, so
 that every device gives the same bits.
 """
@@ -15,7 +15,7 @@ from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.vector_math import VectorMath
 from rcompiler.passes.gpu.doubles import LOG2E, Doubles
 
-_AS_ON_CPUS = ("exp", "exp2", "log", "tanh", "erf")
+_AS_ON_CPUS = ("exp", "exp2", "expm1", "log", "tanh", "erf")
 # One step of a remainder: quotients below this are exact to one in f64.
 _REMAINDER_BITS = 28
 
@@ -169,12 +169,11 @@ _FUNCTIONS: dict[str, Callable[..., Val]] = {
     "asinh": _asinh,
     "acosh": _acosh,
     "atanh": _atanh,
-    "expm1": Doubles.expm1,
     "log1p": Doubles.log1p,
     "log2": lambda d, x: d.mul(d.log(x), d.c(LOG2E)),
     "log10": lambda d, x: d.mul(d.log(x), d.c(1 / math.log(10))),
     "powf": _powf,
     "remf": _remf,
 }
-_ODD = ("sin", "tan", "asin", "atan", "sinh", "asinh", "atanh", "expm1", "log1p")
+_ODD = ("sin", "tan", "asin", "atan", "sinh", "asinh", "atanh", "log1p")
 _BINARY = ("powf", "remf")

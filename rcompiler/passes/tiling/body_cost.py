@@ -10,6 +10,7 @@ from rcompiler.kernelgen.region import Generic
 COSTLY = {
     "math.exp": 12,
     "math.exp2": 10,
+    "math.expm1": 16,
     "math.tanh": 21,
     "math.erf": 27,
     "math.log": 35,
