@@ -48,7 +48,7 @@ def asked(options: argparse.Namespace) -> dict[str, Any]:
     they say nothing of the measurement, and only about one machine.
     """
     given = {name: value for name, value in vars(options).items() if value not in (None, [])}
-    for path in ("json", "folder"):
+    for path in ("json", "folder", "python"):
         given.pop(path, None)
     return given
 

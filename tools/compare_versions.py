@@ -1,0 +1,194 @@
+"""Latencies of two versions of this package, in one run: what a change gained or lost.
+
+    git worktree add build/before COMMIT && python -m venv build/before/venv
+    build/before/venv/bin/pip install build/before
+    python -m rcompiler.tools.compare_versions build/before/venv/bin/python resnet50 model.onnx
+
+Each version compiles each model and runs it in a process of its own; they take turns in short
+rounds. The ratio is before / now, the median over the rounds of the ratio of medians: above 1 the
+version that runs this command is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import Any, NamedTuple
+
+import numpy as np
+import onnx
+
+from rcompiler.errors import CompilerError
+from rcompiler.tools._console import (
+    Parser,
+    check_writable,
+    doing,
+    guard,
+    positive,
+    table,
+    timing_options,
+)
+from rcompiler.tools._data import random_inputs, save_outputs
+from rcompiler.tools._record import asked, commit, write_record
+from rcompiler.tools._sources import resolve
+
+# Of the public interface only what versions have in common; -I: not the version of this folder.
+_CHILD = """
+import sys, time
+import numpy as np
+import rcompiler
+path, inputs, eus = sys.argv[1], np.load(sys.argv[2]), int(sys.argv[3])
+binding = rcompiler.compile_onnx(path, eus=eus).bind(dict(inputs))
+binding()
+np.savez(sys.argv[4], *[np.asarray(y) for y in binding.outputs])
+print("ready", rcompiler.__file__, flush=True)
+now = time.perf_counter_ns
+for line in sys.stdin:
+    found, end = [], now() + int(float(line) * 1e9)
+    while not found or now() < end:
+        start = now()
+        binding()
+        found.append(now() - start)
+    print(int(np.median(found)), flush=True)
+"""
+
+
+class _Version:
+    """A process of one version that has compiled one model."""
+
+    def __init__(self, python: str, folder: Path, name: str, eus: int) -> None:
+        self._name, self._outputs = name, folder / f"{name}.npz"
+        files = [folder / "model.onnx", folder / "inputs.npz", eus, self._outputs]
+        self._process = subprocess.Popen(
+            [python, "-I", "-c", _CHILD, *map(str, files)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def __enter__(self) -> _Version:
+        file = self._answer().removeprefix("ready ")
+        self.commit = commit(Path(file).parent)  # None: installed from no checkout
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        at: TracebackType | None,
+    ) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def outputs(self) -> list[np.ndarray]:
+        """Of one inference."""
+        with np.load(self._outputs) as arrays:
+            return [arrays[name] for name in arrays.files]
+
+    def median(self, seconds: float) -> float:
+        """Of the calls of this many seconds, in ms. Raises CompilerError."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{seconds}\n")
+        self._process.stdin.flush()
+        return int(self._answer()) / 1e6
+
+    def _answer(self) -> str:
+        """The next line. Raises CompilerError where the process has ended."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().strip()
+        if not line:
+            self._process.kill()
+            words = self._process.communicate()[1].strip().splitlines() or ["it says nothing"]
+            raise CompilerError(f"the version '{self._name}' cannot run the model: {words[-1]}")
+        return line
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Exit code: 0 success, 1 a version failed, 2 wrong arguments, 130 interrupted."""
+    options = _options(argv)
+    return guard("compare_versions", lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
+    check_writable(options.json)
+    results = [_compared(name, options) for name in options.models]
+    rows = [
+        (r["model"], f"{r['before_ms']:.3g}", f"{r['now_ms']:.3g}", f"{r['ratio']:.3f}", r["bits"])
+        for r in results
+    ]
+    table(("model", "before ms", "now ms", "before / now", "results"), rows)
+    mean = statistics.geometric_mean(r["ratio"] for r in results)
+    print(f"{mean:.3f} times as fast as before (geometric mean of {len(results)})")
+    if options.json:
+        write_record(options.json, {"options": asked(options), "results": results, "mean": mean})
+    return 0
+
+
+def _compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    source = resolve(name)
+    if source.proto is None:
+        raise CompilerError(f"{source.path}: give the ONNX model; each version compiles it")
+    doing(source.name)
+    with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
+        folder = Path(place)
+        onnx.save(source.proto, folder / "model.onnx")
+        save_outputs(folder / "inputs.npz", _feeds(source.proto))
+        before = stack.enter_context(_Version(options.python, folder, "before", options.eus))
+        now = stack.enter_context(_Version(sys.executable, folder, "now", options.eus))
+        same = all(
+            a.dtype == b.dtype and np.array_equal(a, b, equal_nan=a.dtype.kind == "f")
+            for a, b in zip(before.outputs(), now.outputs(), strict=True)
+        )
+        pairs, order = [], [before, now]
+        for _ in range(options.rounds):
+            found = {version: version.median(options.seconds / options.rounds) for version in order}
+            pairs.append((found[before], found[now]))
+            order.reverse()
+    return {
+        "model": source.name,
+        "before": before.commit,
+        "before_ms": statistics.median(b for b, _ in pairs),
+        "now_ms": statistics.median(n for _, n in pairs),
+        "ratio": statistics.median(b / n for b, n in pairs),
+        "bits": "equal bits" if same else "other bits",
+    }
+
+
+class _Input(NamedTuple):
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+def _feeds(proto: onnx.ModelProto) -> dict[str, np.ndarray]:
+    """Random inputs of a model of static shapes."""
+    weights = {weight.name for weight in proto.graph.initializer}
+    inputs = []
+    for value in proto.graph.input:
+        if value.name not in weights:
+            tensor = value.type.tensor_type
+            shape = tuple(dim.dim_value for dim in tensor.shape.dim)
+            dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+            inputs.append(_Input(value.name, shape, dtype))
+    return random_inputs(inputs)
+
+
+def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+    parser = Parser("compare_versions", "Measure two versions of this package side by side.")
+    parser.add_argument("python", help="the interpreter that the other version is installed for")
+    parser.add_argument("models", nargs="+", metavar="MODEL", help="ONNX files or built-in models")
+    parser.add_argument("--eus", type=positive, default=2, metavar="N", help="default: 2")
+    timing_options(parser, "version and model", 20, 4.0)
+    return parser.parse_args(argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
