@@ -50,7 +50,7 @@ def _log_remainder(x: np.ndarray) -> np.ndarray:
 
 def _exp_remainder(x: np.ndarray) -> np.ndarray:
     """(e^x - 1 - x) / x^2, by its series: all |x| are below 1/2."""
-    return sum(x**k / math.factorial(k + 2) for k in range(14))
+    return np.sum([x**k / math.factorial(k + 2) for k in range(14)], axis=0)
 
 
 def _exp2_slope(x: np.ndarray) -> np.ndarray:

@@ -1,5 +1,5 @@
-"""exp, exp - 1, tanh, erf and log on f32 vectors: own polynomials within 3 ulp, written with arith and
-vector.fma.
+"""exp, exp - 1, tanh, erf and log on f32 vectors: own polynomials within 3 ulp, written with arith
+and vector.fma.
 
 MLIR's LLVM lowering turns vector `math.exp` into scalar libm calls (10 to 37 times slower). The
 coefficients are weighted minimax fits; `tools/fit_vector_math.py` computes them again and measures

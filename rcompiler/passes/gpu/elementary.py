@@ -1,8 +1,8 @@
 """Elementary functions of f32 scalars as functions of the device: no GPU brings a math library.
 
-exp, exp2, expm1, log, tanh and erf are those of CPU kernels, written by the same emitter; the others are
-computed in f64 (`doubles`). All of them are made of operations that round as IEEE 754 demands, so
-that every device gives the same bits.
+exp, exp2, expm1, log, tanh and erf are those of CPU kernels, written by the same emitter; the
+others are computed in f64 (`doubles`). All of them are made of operations that round as IEEE 754
+demands, so that every device gives the same bits.
 """
 
 from __future__ import annotations
