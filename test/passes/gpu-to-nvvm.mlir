@@ -134,13 +134,13 @@ gpu.module @math {
     // CHECK:      llvm.fcmp "one"
     // CHECK:      llvm.fptrunc {{.*}} : f64 to f32
     %0 = math.rsqrt %x : f32
-    // CHECK: llvm.call @__rc_exp(
+    // CHECK: llvm.call @__rc_exp_f32(
     %1 = math.exp %0 : f32
-    // CHECK: llvm.call @__rc_remf(
+    // CHECK: llvm.call @__rc_remf_f32(
     %2 = arith.remf %1, %x : f32
     memref.store %2, %p[%c0] : memref<4xf32>
     %y = vector.load %h[%c0] : memref<4xbf16>, vector<2xbf16>
-    // CHECK-COUNT-2: llvm.call @__rc_tanh({{.*}}) : (f32) -> f32
+    // CHECK-COUNT-2: llvm.call @__rc_tanh_f32({{.*}}) : (f32) -> f32
     // CHECK: llvm.fptrunc
     %3 = math.tanh %y : vector<2xbf16>
     vector.store %3, %h[%c0] : memref<4xbf16>, vector<2xbf16>
@@ -159,16 +159,16 @@ gpu.module @math {
     // CHECK: llvm.call_intrinsic "llvm.nvvm.lg2.approx.f"
     // CHECK-NEXT: llvm.fmul
     %2 = math.log %1 fastmath<fast> : f32
-    // CHECK: llvm.call @__rc_erf(
+    // CHECK: llvm.call @__rc_erf_f32(
     %3 = math.erf %2 fastmath<afn> : f32
     memref.store %3, %p[%c0] : memref<4xf32>
     gpu.return
   }
 
   // Once each, always inlined.
-  // CHECK: llvm.func internal @__rc_exp({{.*}}always_inline
-  // CHECK: llvm.func internal @__rc_remf({{.*}}always_inline
-  // CHECK: llvm.func internal @__rc_tanh({{.*}}always_inline
-  // CHECK: llvm.func internal @__rc_erf({{.*}}always_inline
+  // CHECK: llvm.func internal @__rc_exp_f32({{.*}}always_inline
+  // CHECK: llvm.func internal @__rc_remf_f32({{.*}}always_inline
+  // CHECK: llvm.func internal @__rc_tanh_f32({{.*}}always_inline
+  // CHECK: llvm.func internal @__rc_erf_f32({{.*}}always_inline
   // CHECK-NOT: __nv_
 }

@@ -18,14 +18,14 @@ gpu.module @kernels {
     %t = gpu.thread_id x
     %x = memref.load %p[%t] : memref<64xf32>
     %y = func.call @called(%x) : (f32) -> f32
-    // CHECK: llvm.call @__rc_exp(
+    // CHECK: llvm.call @__rc_exp_f32(
     %z = math.exp %y : f32
     // CHECK: llvm.call_intrinsic "llvm.exp2.f32"({{.*}}) {fastmathFlags = #llvm.fastmath<afn>}
     %a = math.exp %z fastmath<afn> : f32
     // CHECK: llvm.call_intrinsic "llvm.amdgcn.rsq.f32"
     %b = math.rsqrt %a fastmath<afn> : f32
     // There is no instruction for it.
-    // CHECK: llvm.call @__rc_tanh(
+    // CHECK: llvm.call @__rc_tanh_f32(
     %c = math.tanh %b fastmath<afn> : f32
     memref.store %c, %s[%t] : memref<64xf32, #gpu.address_space<workgroup>>
     // CHECK: rocdl.{{.*}}barrier

@@ -46,25 +46,25 @@ ENDS = np.array(
 class Function:
     """A device function as a loop over arrays."""
 
-    def __init__(self, name: str, arguments: int) -> None:
+    def __init__(self, name: str, arguments: int, element: str = "f32") -> None:
         loads = "\n".join(
-            f"%g{k} = llvm.getelementptr %p{k}[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32\n"
-            f"%v{k} = llvm.load %g{k} : !llvm.ptr -> f32"
+            f"%g{k} = llvm.getelementptr %p{k}[%i] : (!llvm.ptr, i64) -> !llvm.ptr, {element}\n"
+            f"%v{k} = llvm.load %g{k} : !llvm.ptr -> {element}"
             for k in range(arguments)
         )
         pointers = ", ".join(f"%p{k}: !llvm.ptr" for k in range(arguments + 1))
         values = ", ".join(f"%v{k}" for k in range(arguments))
-        types = ", ".join(["f32"] * arguments)
+        types = ", ".join([element] * arguments)
         text = f"""
-        {device_function(name)}
+        {device_function(name, element)}
         func.func @loop({pointers}, %n: i64) {{
           %c0 = arith.constant 0 : i64
           %c1 = arith.constant 1 : i64
           scf.for %i = %c0 to %n step %c1 : i64 {{
             {loads}
-            %r = func.call @{symbol(name)}({values}) : ({types}) -> f32
-            %o = llvm.getelementptr %p{arguments}[%i] : (!llvm.ptr, i64) -> !llvm.ptr, f32
-            llvm.store %r, %o : f32, !llvm.ptr
+            %r = func.call @{symbol(name, element)}({values}) : ({types}) -> {element}
+            %o = llvm.getelementptr %p{arguments}[%i] : (!llvm.ptr, i64) -> !llvm.ptr, {element}
+            llvm.store %r, %o : {element}, !llvm.ptr
           }}
           return
         }}"""
@@ -82,17 +82,17 @@ class Function:
 
 
 def check(found: np.ndarray, exact: np.ndarray, ulps: float) -> None:
-    """`exact` in more than f32; NaN, infinities and signs of zeros must agree."""
+    """`exact` in more digits than it has; NaN, infinities and signs of zeros must agree."""
     with np.errstate(over="ignore"):
-        rounded = exact.astype(np.float32)
+        rounded = exact.astype(found.dtype)
     assert (np.isnan(found) == np.isnan(rounded)).all()
     infinite = np.isinf(rounded)
     assert (found[infinite] == rounded[infinite]).all()
     zero = rounded == 0
     assert (np.signbit(found[zero]) == np.signbit(rounded[zero])).all()
     fine = np.isfinite(rounded)
-    error = np.abs(found[fine].astype(np.float64) - exact[fine].astype(np.float64))
-    assert (error <= ulps * np.spacing(np.abs(rounded[fine])).astype(np.float64)).all()
+    error = np.abs(found[fine].astype(np.longdouble) - exact[fine].astype(np.longdouble))
+    assert (error <= ulps * np.spacing(np.abs(rounded[fine])).astype(np.longdouble)).all()
 
 
 def any_bits(count: int, seed: int) -> np.ndarray:
@@ -148,3 +148,54 @@ def test_of_two_arguments(name):
             np.testing.assert_array_equal(found, np.fmod(x, y))
     else:
         check(found, exactly(np.power, x, y), 0.500001)
+
+
+MORE_ENDS = np.array(
+    [5e-324, -5e-324, 1e-310, 1.7e308, -1.7e308, 709.7, 710.2, -708.5, -745.0, 20, -20]
+)
+WIDE_ENDS = np.concatenate([ENDS.astype(np.float64), MORE_ENDS])
+
+
+def any_wide(count: int, seed: int) -> np.ndarray:
+    generator = np.random.default_rng(seed)
+    return generator.integers(0, 2**64, count, dtype=np.uint64).view(np.float64)
+
+
+@pytest.mark.parametrize("name", {**UNARY, **AS_ON_CPUS})
+def test_of_f64_within_4_ulp(name):
+    near = [np.linspace(-b, b, 20_001) for b in (1e-3, 1.0, 1.5, 10.0, 100.0, 1e5)]
+    x = np.concatenate([any_wide(100_000, 0), *near, WIDE_ENDS])
+    check(Function(name, 1, "f64")(x), exactly({**UNARY, **AS_ON_CPUS}[name], x), 4)
+
+
+def test_erf_of_f64():
+    x = np.concatenate([np.linspace(-7, 7, 40_001), WIDE_ENDS])
+    check(Function("erf", 1, "f64")(x), np.array([math.erf(v) for v in x]), 3)
+
+
+def test_sines_of_any_f64():
+    generator = np.random.default_rng(4)
+    large = np.ldexp(generator.uniform(1, 2, 50_000), generator.integers(20, 1023, 50_000))
+    edge = 2.0**28
+    x = np.concatenate([large, -large, [edge, np.nextafter(edge, 0), 6381956970095103 * 2.0**797]])
+    for name in ("sin", "cos"):
+        exact = np.array([getattr(math, name)(v) for v in x])
+        check(Function(name, 1, "f64")(x), exact, 8)
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_of_two_arguments_of_f64(name):
+    generator = np.random.default_rng(5)
+    parts = [
+        (any_wide(100_000, 6), any_wide(100_000, 7)),
+        (generator.uniform(0, 20, 100_000), generator.uniform(-200, 200, 100_000)),
+        (generator.uniform(0.9, 1.1, 100_000), generator.uniform(-5000, 5000, 100_000)),
+        (np.repeat(WIDE_ENDS, WIDE_ENDS.size), np.tile(WIDE_ENDS, WIDE_ENDS.size)),
+    ]
+    x, y = (np.concatenate(side) for side in zip(*parts, strict=True))
+    found = Function(name, 2, "f64")(x, y)
+    if name == "remf":
+        with np.errstate(invalid="ignore"):
+            np.testing.assert_array_equal(found, np.fmod(x, y))
+    else:
+        check(found, exactly(np.power, x, y), 6)

@@ -14,9 +14,9 @@ from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.value import Val
 
 LN2, LOG2E = math.log(2), 1 / math.log(2)
-_LN2_LOW = 2.3190468138462996e-17  # ln 2 - LN2
-_HALF_PI_LOW = 6.123233995736766e-17  # pi/2 - its f64
-_ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # of sqrt(1/2)
+LN2_LOW = 2.3190468138462996e-17  # ln 2 - LN2
+HALF_PI_LOW = 6.123233995736766e-17  # pi/2 - its f64
+ROOT_HALF_BITS = 0x3FE6A09E667F3BCD  # of sqrt(1/2)
 _TERMS_EXP = 11  # |r| <= ln2/2: r^12/12! < 2^-46
 _TERMS_LOG = 9  # |s| <= 0.172: s^18/19 < 2^-49
 _TERMS_SIN = 7  # |r| <= pi/4: r^16/16! < 2^-49
@@ -108,7 +108,7 @@ class Doubles:
         low = self.op("arith.maximumf", x, self.c(-700.0))
         x = self.op("arith.minimumf", low, self.c(700.0))
         n = self.op("math.roundeven", self.mul(x, self.c(LOG2E)))
-        r = self.fma(n, self.c(-_LN2_LOW), self.fma(n, self.c(-LN2), x))
+        r = self.fma(n, self.c(-LN2_LOW), self.fma(n, self.c(-LN2), x))
         series = [Fraction(1, math.factorial(k)) for k in range(1, _TERMS_EXP + 1)]
         biased = self.op("arith.addi", self.cast("fptosi", n, "i64"), self.i(1023))
         power = self.cast("bitcast", self.op("arith.shli", biased, self.i(52)), "f64")
@@ -125,7 +125,7 @@ class Doubles:
     def log(self, x: Val) -> Val:
         """x is no denormal number of f64: none that comes from f32 is."""
         bits = self.cast("bitcast", x, "i64")
-        above = self.op("arith.subi", bits, self.i(_ROOT_HALF_BITS))
+        above = self.op("arith.subi", bits, self.i(ROOT_HALF_BITS))
         k = self.op("arith.shrsi", above, self.i(52))
         mantissa = self.op("arith.subi", bits, self.op("arith.shli", k, self.i(52)))
         m = self.cast("bitcast", mantissa, "f64")  # in [sqrt(1/2), sqrt(2))
@@ -137,6 +137,22 @@ class Doubles:
         result = self.select(self.compare("olt", x, zero), self.c(math.nan), result)
         ends = self.compare("ueq", x, infinity)  # NaN too
         return self.select(ends, x, result)
+
+    def power(self, a: Val, y: Val) -> Val:
+        """a^y of a that is not below 0; 1^infinity is 1, but 0 infinity is NaN."""
+        level = self.compare("oeq", a, self.c(1.0))
+        return self.exp(self.select(level, self.c(0.0), self.mul(y, self.log(a))))
+
+    def exponent(self, x: Val) -> Val:
+        """Of 2 in x, which is not below 0, and some more."""
+        return self.op("arith.shrui", self.cast("bitcast", x, "i64"), self.i(52))
+
+    def raised(self, x: Val, places: Val) -> Val:
+        """x 2^places, places not below 0."""
+        step = self.op("arith.shli", places, self.i(52))
+        return self.cast(
+            "bitcast", self.op("arith.addi", self.cast("bitcast", x, "i64"), step), "f64"
+        )
 
     def log1p(self, x: Val) -> Val:
         """log(u) with what rounding took from u = 1 + x."""
@@ -151,7 +167,10 @@ class Doubles:
         z = self.mul(r, r)
         sines = [Fraction((-1) ** k, math.factorial(2 * k + 1)) for k in range(_TERMS_SIN + 1)]
         cosines = [Fraction((-1) ** k, math.factorial(2 * k)) for k in range(_TERMS_SIN + 1)]
-        sine, cosine = self.mul(r, self.horner(z, sines)), self.horner(z, cosines)
+        return self._turned(quadrant, self.mul(r, self.horner(z, sines)), self.horner(z, cosines))
+
+    def _turned(self, quadrant: Val, sine: Val, cosine: Val) -> tuple[Val, Val]:
+        """Sine and cosine of an angle by so many quarter turns larger."""
         odd = self._bit(quadrant, 1)
         s, c = self.select(odd, cosine, sine), self.select(odd, sine, cosine)
         s = self.select(self._bit(quadrant, 2), self.neg(s), s)
@@ -172,7 +191,7 @@ class Doubles:
     def _reduced_small(self, x: Val) -> tuple[Val, Val]:
         k = self.op("math.roundeven", self.mul(x, self.c(2 / math.pi)))
         r = self.fma(k, self.c(-math.pi / 2), x)
-        return self.cast("fptosi", k, "i64"), self.fma(k, self.c(-_HALF_PI_LOW), r)
+        return self.cast("fptosi", k, "i64"), self.fma(k, self.c(-HALF_PI_LOW), r)
 
     def _reduced_large(self, x: Val) -> tuple[Val, Val]:
         """After Payne and Hanek: an integer of 24 bits times those 96 bits of 2/pi that matter,
@@ -217,9 +236,9 @@ class Doubles:
             found.append(self.op("arith.shrui", shifted, self.i(32)))
         return found
 
-    def atan(self, x: Val) -> Val:
-        """atan a = pi/2 + atan(-1/a) = pi/4 + atan((a - 1) / (a + 1)), whichever argument is
-        small.
+    def _inclination(self, x: Val) -> tuple[Val, Val, Val]:
+        """atan a = pi/2 + atan(-1/a) = pi/4 + atan((a - 1) / (a + 1)), whichever argument is small:
+        whether it is the first, or one of both, and the argument.
         """
         a, one = self.abs(x), self.c(1.0)
         steep = self.compare("ogt", a, self.c(1 + math.sqrt(2)))
@@ -227,6 +246,10 @@ class Doubles:
         above = self.select(middle, self.sub(a, one), a)
         below = self.select(middle, self.add(a, one), one)
         t = self.div(self.select(steep, self.c(-1.0), above), self.select(steep, a, below))
+        return steep, middle, t
+
+    def atan(self, x: Val) -> Val:
+        steep, middle, t = self._inclination(x)
         start = self.select(middle, self.c(math.pi / 4), self.c(0.0))
         start = self.select(steep, self.c(math.pi / 2), start)
         series = [Fraction((-1) ** j, 2 * j + 1) for j in range(_TERMS_ATAN)]

@@ -1,57 +1,61 @@
-"""Elementary functions of f32 scalars as functions of the device: no GPU brings a math library.
+"""Elementary functions of scalars as functions of the device: no GPU brings a math library.
 
-exp, exp2, expm1, log, tanh and erf are those of CPU kernels, written by the same emitter; the
-others are computed in f64 (`doubles`). All of them are made of operations that round as IEEE 754
-demands, so that every device gives the same bits.
+Of f32, exp, exp2, expm1, log, tanh and erf are those of CPU kernels, written by the same emitter;
+the others are computed in f64 (`doubles`). Those of f64 are in `full_doubles`. All are made of
+operations that round as IEEE 754 demands, so that every device gives the same bits.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.vector_math import VectorMath
 from rcompiler.passes.gpu.doubles import LOG2E, Doubles
+from rcompiler.passes.gpu.full_doubles import FullDoubles
 
 _AS_ON_CPUS = ("exp", "exp2", "expm1", "log", "tanh", "erf")
 # One step of a remainder: quotients below this are exact to one in f64.
 _REMAINDER_BITS = 28
 
 
-def symbol(name: str) -> str:
-    """The name of the device function."""
-    return f"__rc_{name}"
+def symbol(name: str, element: str) -> str:
+    """The name of the device function of f32 or f64."""
+    return f"__rc_{name}_{element}"
 
 
 def available(name: str) -> bool:
-    """Whether there is a device function of this name."""
+    """Whether there are device functions of this name."""
     return name in _AS_ON_CPUS or name in _FUNCTIONS
 
 
-def device_function(name: str) -> str:
-    """The function as a func.func of f32 that is always inlined."""
+def device_function(name: str, element: str) -> str:
+    """The function as a func.func of f32 or f64 that is always inlined."""
     emitter = Emitter(1, has_fma=True)
-    operands = [Val(f"%x{k}", "f32") for k in range(2 if name in _BINARY else 1)]
-    result = (
-        VectorMath(emitter).apply(name, operands[0])
-        if name in _AS_ON_CPUS
-        else _in_f64(name, emitter, operands)
-    )
-    assert result is not None
+    operands = [Val(f"%x{k}", element) for k in range(2 if name in _BINARY else 1)]
+    if element == "f64":
+        result = _of_f64(name, FullDoubles(emitter), operands, {**_FUNCTIONS, **_FULL})
+    elif name in _AS_ON_CPUS:
+        found = VectorMath(emitter).apply(name, operands[0])
+        assert found is not None
+        result = found
+    else:
+        d = Doubles(emitter)
+        wide = [d.cast("extf", v, "f64") for v in operands]
+        result = d.cast("truncf", _of_f64(name, d, wide, _FUNCTIONS), element)
     arguments = ", ".join(f"{v.name}: {v.type}" for v in operands)
-    head = f"func.func private @{symbol(name)}({arguments}) -> f32 attributes {{always_inline}} {{"
-    return "\n".join([head, *emitter.text(), f"return {result.name} : f32", "}"])
+    named = f"{symbol(name, element)}({arguments})"
+    head = f"func.func private @{named} -> {element} attributes {{always_inline}} {{"
+    return "\n".join([head, *emitter.text(), f"return {result.name} : {element}", "}"])
 
 
-def _in_f64(name: str, emitter: Emitter, operands: list[Val]) -> Val:
-    d = Doubles(emitter)
-    wide = [d.cast("extf", v, "f64") for v in operands]
-    result = _FUNCTIONS[name](d, *wide)
+def _of_f64(name: str, d: Doubles, operands: list[Val], functions: Mapping[str, Function]) -> Val:
+    result = functions[name](d, *operands)
     if name in _ODD:  # keeps the sign of zero
-        result = d.select(d.compare("oeq", wide[0], d.c(0.0)), wide[0], result)
-    return d.cast("truncf", result, "f32")
+        result = d.select(d.compare("oeq", operands[0], d.c(0.0)), operands[0], result)
+    return result
 
 
 def _tan(d: Doubles, x: Val) -> Val:
@@ -104,9 +108,7 @@ def _powf(d: Doubles, x: Val, y: Val) -> Val:
     """As C99 defines it, also at the ends."""
     zero, one, infinity = d.c(0.0), d.c(1.0), d.c(math.inf)
     a = d.abs(x)
-    # (+-1)^(+-infinity) is 1, but 0 * infinity is NaN
-    level = d.op("arith.andi", d.compare("oeq", a, one), d.compare("ord", y, y))
-    power = d.exp(d.select(level, zero, d.mul(y, d.log(a))))
+    power = d.select(d.compare("ord", y, y), d.power(a, y), y)
     whole = d.compare("oeq", d.truncated(y), y)
     half = d.mul(y, d.c(0.5))
     odd = d.op("arith.andi", whole, d.compare("one", d.truncated(half), half))
@@ -121,13 +123,10 @@ def _powf(d: Doubles, x: Val, y: Val) -> Val:
 def _remf(d: Doubles, x: Val, y: Val) -> Val:
     """x - trunc(x / y) y, exactly: a few bits of the quotient at a time."""
     a, b = d.abs(x), d.abs(y)
-    exponents = [d.op("arith.shrui", d.cast("bitcast", v, "i64"), d.i(52)) for v in (a, b)]
-    apart = d.op("arith.maxsi", d.op("arith.subi", *exponents), d.i(0))
-    steps = d.op("arith.divui", apart, d.i(_REMAINDER_BITS))
-    raised = d.op("arith.shli", d.op("arith.muli", steps, d.i(_REMAINDER_BITS)), d.i(52))
-    first = d.op("arith.addi", d.cast("bitcast", b, "i64"), raised)
-    last = d.op("arith.addi", steps, d.i(1))
-    r = _remainder_steps(d, last, a, d.cast("bitcast", first, "f64"))
+    apart = d.op("arith.subi", d.exponent(a), d.exponent(b))
+    steps = d.op("arith.divui", d.op("arith.maxsi", apart, d.i(0)), d.i(_REMAINDER_BITS))
+    first = d.raised(b, d.op("arith.muli", steps, d.i(_REMAINDER_BITS)))
+    r = _remainder_steps(d, d.op("arith.addi", steps, d.i(1)), a, first)
     result = d.select(d.compare("oeq", b, d.c(math.inf)), x, d.copysign(r, x))
     defined = d.op("arith.andi", d.compare("olt", a, d.c(math.inf)), d.compare("ogt", b, d.c(0.0)))
     return d.select(defined, result, d.c(math.nan))
@@ -157,23 +156,29 @@ def _remainder_steps(d: Doubles, steps: Val, value: Val, divisor: Val) -> Val:
     return Val(e.define(f"{name}#0"), "f64")
 
 
-_FUNCTIONS: dict[str, Callable[..., Val]] = {
+Function = Callable[..., Val]
+_FUNCTIONS: dict[str, Function] = {
     "sin": lambda d, x: d.sine_cosine(x)[0],
     "cos": lambda d, x: d.sine_cosine(x)[1],
     "tan": _tan,
     "asin": _asin,
     "acos": _acos,
-    "atan": Doubles.atan,
+    "atan": lambda d, x: d.atan(x),
     "sinh": _sinh,
     "cosh": _cosh,
     "asinh": _asinh,
     "acosh": _acosh,
     "atanh": _atanh,
-    "log1p": Doubles.log1p,
+    "log1p": lambda d, x: d.log1p(x),
     "log2": lambda d, x: d.mul(d.log(x), d.c(LOG2E)),
     "log10": lambda d, x: d.mul(d.log(x), d.c(1 / math.log(10))),
     "powf": _powf,
     "remf": _remf,
 }
-_ODD = ("sin", "tan", "asin", "atan", "sinh", "asinh", "atanh", "log1p")
+# What f64 needs a formula of its own for, or has from CPUs in f32.
+_FULL: dict[str, Function] = {
+    name: getattr(FullDoubles, name)
+    for name in "exp exp2 expm1 tanh sinh cosh erf log log2 asinh acosh atanh".split()
+}
+_ODD = ("sin", "tan", "asin", "atan", "sinh", "asinh", "atanh", "expm1", "log1p")
 _BINARY = ("powf", "remf")

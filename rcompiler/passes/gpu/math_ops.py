@@ -74,12 +74,12 @@ def lower_math(gpu_module: ir.Operation, approximations: Approximations) -> None
 
     Raises PassFailure for an operation or type without an expansion.
     """
-    functions: dict[str, None] = {}
+    functions: dict[tuple[str, str], None] = {}
     for op in _found(gpu_module):
         _Rewrite(op, approximations, functions).run()
     if not functions:
         return
-    text = "\n".join(map(device_function, functions))
+    text = "\n".join(device_function(*function) for function in functions)
     written = ir.Module.parse(text, gpu_module.context)
     block = gpu_module.regions[0].blocks[0]
     for view in list(written.body.operations):
@@ -100,9 +100,12 @@ class _Rewrite:
     """One operation and what stands for it."""
 
     def __init__(
-        self, op: ir.Operation, approximations: Approximations, functions: dict[str, None]
+        self,
+        op: ir.Operation,
+        approximations: Approximations,
+        functions: dict[tuple[str, str], None],
     ) -> None:
-        """functions: gets the names of the device functions that are called."""
+        """functions: gets names and types of the device functions that are called."""
         self._op, self._functions = op, functions
         self._name = op.name.partition(".")[2]
         self._fast = {}
@@ -141,18 +144,18 @@ class _Rewrite:
         return call(operands)
 
     def _computed(self, element: ir.Type) -> Callable[[Sequence[ir.Value]], ir.Value]:
-        """By IEEE operations, on f32."""
+        """By IEEE operations, on f64, or else on f32."""
         if self._name == "rsqrt":
             return _reciprocal_root
-        if not available(self._name) or isinstance(element, ir.F64Type):
+        if not available(self._name):
             raise self._refused(element)
-        self._functions.setdefault(self._name)
-        f32 = ir.F32Type.get()
-        callee = ir.FlatSymbolRefAttr.get(symbol(self._name))
+        kind = element if isinstance(element, ir.F64Type) else ir.F32Type.get()
+        self._functions.setdefault((self._name, str(kind)))
+        callee = ir.FlatSymbolRefAttr.get(symbol(self._name, str(kind)))
 
         def call(values: Sequence[ir.Value]) -> ir.Value:
             made = ir.Operation.create(
-                "func.call", results=[f32], operands=list(values), attributes={"callee": callee}
+                "func.call", results=[kind], operands=list(values), attributes={"callee": callee}
             )
             return made.results[0]
 
