@@ -165,10 +165,12 @@ def _difference(
         decided = np.logical_and.reduce([_equal(np.asarray(m), want) for m in moved])
         return _first(ours, want, decided & ~_equal(ours, want))
     got = ours.astype(np.float64)
-    spread = np.max([abs(np.asarray(m) - want) for m in moved], axis=0)
-    limit = SAFETY * spread + 2 * EPSILON[kind] * abs(want) + _smallest(kind)
+    # Where rounding leaves the domain of a function, as below 0 a root's, nothing can be said.
+    decided = np.logical_and.reduce([np.isnan(m) == np.isnan(want) for m in moved])
     with np.errstate(invalid="ignore"):
-        bad = ~(abs(got - want) <= limit) & ~_equal(got, want)
+        spread = np.max([abs(np.asarray(m) - want) for m in moved], axis=0)
+        limit = SAFETY * spread + 2 * EPSILON[kind] * abs(want) + _smallest(kind)
+        bad = decided & ~(abs(got - want) <= limit) & ~_equal(got, want)
     return _first(ours, want, bad, limit)
 
 

@@ -186,6 +186,14 @@ def test_rounding_is_no_fault():
     assert judge.judge(wrong_case(), compile=Faulty("Sigmoid", 1 + 2**-23)).status == "ok"
 
 
+def test_nothing_is_decided_where_rounding_leaves_a_domain():
+    """The root of what is 0 but for rounding; every other element is judged."""
+    right, moved = np.array([0.0, 1.0]), [np.array([np.nan, 1.0]), np.array([1e-9, 1.0])]
+    for ours, good in (([np.nan, 1.0], True), ([0.0, np.nan], False), ([0.0, 1.1], False)):
+        found = judge._difference(np.array(ours), right, moved, "float64", False)
+        assert (found is None) == good
+
+
 @pytest.mark.parametrize(
     "spoil, word",
     [
