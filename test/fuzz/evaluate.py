@@ -218,7 +218,10 @@ def result_types(
     node: NodeProto, operands: Mapping[str, Any], opsets: Mapping[str, int]
 ) -> dict[str, str]:
     """Element types of a node's results, by ONNX's inference; of a float that it does not know,
-    that of the first float operand. operands: `maker.Value`s by name."""
+    that of the first float operand. operands: `maker.Value`s by name.
+
+    Raises Unjudged: the inference refuses the node, which is not valid then.
+    """
     inferred = dict(_inside(node)) or _inferred(node, operands, opsets)
     for value in operands.values():
         if dtypes.is_float(value.dtype):
@@ -242,10 +245,11 @@ def _inside(node: NodeProto) -> Iterator[tuple[str, str]]:
 def _inferred(
     node: NodeProto, operands: Mapping[str, Any], opsets: Mapping[str, int]
 ) -> dict[str, str]:
+    if not all(v.dtype in dtypes._TO_ONNX for v in operands.values()):
+        return {}  # sequences and optionals: who writes the node says what comes out
     types = {
         name: helper.make_tensor_type_proto(dtypes.to_onnx(v.dtype), v.shape)
         for name, v in operands.items()
-        if v.dtype in dtypes._TO_ONNX
     }
     schema = catalog.schema_of(node.op_type, node.domain, opsets[""])
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
@@ -253,8 +257,8 @@ def _inferred(
         found = onnx.shape_inference.infer_node_outputs(
             schema, node, types, opset_imports=imports, ir_version=10
         )
-    except Exception:  # C++ inference raises several kinds
-        return {}
+    except Exception as error:  # C++ inference raises several kinds
+        raise Unjudged(f"{node.op_type} is not valid: {error}") from error
     return {
         name: dtypes.from_onnx(kind.tensor_type.elem_type)
         for name, kind in found.items()

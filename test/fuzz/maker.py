@@ -269,9 +269,9 @@ class Maker:
     def _evaluated(
         self, node: NodeProto, operands: dict[str, Value], kind: str | None
     ) -> list[Value]:
-        kinds = evaluate.result_types(node, operands, self.opsets())
         arrays = {name: value.array for name, value in self.values.items()}
         try:
+            kinds = evaluate.result_types(node, operands, self.opsets())
             results = evaluate.apply(node, arrays, self.opsets())
         except evaluate.Unjudged as error:
             raise Reject from error

@@ -89,8 +89,20 @@ def model_of_one(op: str, operand, outputs: int, **attributes):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
 
 
-@pytest.mark.parametrize("op", ["Optional", "OptionalGetElement", "OptionalHasElement"])
-def test_optionals_hold_what_the_standard_allows(op):
+def test_a_node_that_inference_refuses_finds_no_place():
+    """And no type is guessed for its results."""
+    maker = Maker(0, 22)
+    a, b = (maker.leaf("float32", shape, constant=False) for shape in ((2, 3), (4, 3)))
+    with pytest.raises(Reject):
+        maker.node("Max", [a, b])
+    assert not maker.nodes
+
+
+@pytest.mark.parametrize(
+    "op",
+    ["Optional", "OptionalGetElement", "OptionalHasElement", "SequenceEmpty", "SequenceMap"],
+)
+def test_sequences_and_optionals_hold_what_the_standard_allows(op):
     """It has none of bfloat16."""
     write = catalog.generators()[op, ""].write
     for seed in range(60):

@@ -76,9 +76,15 @@ def scan(g: Maker, op: str) -> None:
            scan_output_directions=g.pick([None, [0], [1]]))  # fmt: skip
 
 
+def _items(g: Maker) -> list[str]:
+    """Types of tensors in sequences."""
+    allowed = g.types("SequenceConstruct", "T")
+    return [t for t in NUMBER if t in allowed]
+
+
 def _sequence(g: Maker, least: int = 1) -> tuple[Value, list[Value]]:
-    """A sequence of tensors of one type and shape, and they."""
-    x = g.value(NUMBER, rank=(1, 3), empty=False)
+    """A sequence of tensors of one type and shape, and they. The standard has none of bfloat16."""
+    x = g.value(_items(g), rank=(1, 3), empty=False)
     items = [x, *(g.like(x) for _ in range(g.int(least - 1, 2)))]
     return g.node("SequenceConstruct", items)[0], items
 
@@ -109,7 +115,7 @@ def accessed(g: Maker, op: str) -> None:
 
 @generator("SequenceEmpty")
 def empty(g: Maker, op: str) -> None:
-    x = g.value(NUMBER, rank=(1, 3), empty=False)
+    x = g.value(_items(g), rank=(1, 3), empty=False)
     (sequence,) = g.node(op, [], dtype=dtypes.to_onnx(x.dtype))
     (sequence,) = g.node("SequenceInsert", [sequence, x])
     g.node("SequenceAt", [sequence, g.fixed(np.array(0))], kind=x.dtype)

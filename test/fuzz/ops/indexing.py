@@ -117,7 +117,8 @@ def tensor_scatter(g: Maker, op: str) -> None:
 def one_hot(g: Maker, op: str) -> None:
     depth = g.int(1, 6)
     kinds = [t for t in g.types(op, "T1") if t in ("int64", "int32", "float32")]
-    at = g.value([k for k in kinds if k != "float32"], (0, 3), low=-depth, high=depth - 1)
+    # ONNX's inference refuses indices of rank 0
+    at = g.value([k for k in kinds if k != "float32"], (1, 3), low=-depth, high=depth - 1)
     values = g.value([t for t in g.types(op, "T3") if t in EVERY], shape=(2,))
     axis = g.int(-at.rank - 1, at.rank) if g.chance(0.6) else None
     g.node(op, [at, g.fixed(np.array(depth)), values], axis=axis)
