@@ -1,29 +1,28 @@
 """The rules, one after the other: what must hold of a file that may run."""
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 
 from rcompiler.checker.boxes import Access
 from rcompiler.checker.facts import MOST, Facts, Ints, ramp, refuse, whole
-from rcompiler.checker.memory import Uses
+from rcompiler.checker.memory import Uses, matches
 from rcompiler.checker.order import Order
 from rcompiler.checker.pinned import check_pinned
+from rcompiler.checker.reuse import check_reuse
 from rcompiler.checker.streams import RUN, Steps
 
 _KINDS = ("temp", "constant", "input", "output", "pinned")
 _TEMP, _CONSTANT, _INPUT, _OUTPUT = range(4)
-_MOST_PAIRS = 1 << 26
 _PINNED = -1  # base of operands in the memory of the EU
 
 
 def check(facts: Facts) -> None:
     """Raises Refused for a file of which it is not certain that it may run."""
-    _Check(facts).all()
+    Check(facts).all()
 
 
-class _Check:
+class Check:
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
 
@@ -42,7 +41,7 @@ class _Check:
         self._complete()
         self._reads()
         self._own_writes()
-        self._reuse()
+        check_reuse(self)
         check_pinned(self)
 
     def _kernels(self) -> None:
@@ -84,6 +83,7 @@ class _Check:
         if len(place) != len(names) or not set(kinds) <= set(_KINDS):
             refuse("notes", "two buffers have one name, or one is of no kind")
         self.low, self.kind = offset, np.array([_KINDS.index(kind) for kind in kinds], np.int64)
+        self.temp = self.kind == _TEMP
         inner = (self.kind != _INPUT) & (self.kind != _OUTPUT)
         index = np.where(inner, 0, index)
         begins = np.array([0, 1, 2, 2 + len(facts.inputs), _PINNED])
@@ -262,7 +262,7 @@ class _Check:
         uses = self.uses
         reads, writes = (np.flatnonzero(uses.writes == w) for w in (False, True))
         reads = reads[np.argsort(uses.root[reads], kind="stable")]
-        one, two = _matches(uses.root[reads], uses.root[writes])
+        one, two = matches(uses.root[reads], uses.root[writes])
         one, two = writes[one], reads[two]
         common = (uses.low[one] < uses.high[two]) & (uses.low[two] < uses.high[one])
         uses.check(one[common], two[common], "race")
@@ -273,69 +273,6 @@ class _Check:
         apart = np.array([access.disjoint for access in self.uses.accesses], bool)
         some = writes[~apart[self.uses.access[writes]]]
         self.uses.check(some, some, "race", either=True)
-
-    def _reuse(self) -> None:
-        """Who writes over a value comes after all that use it."""
-        uses = self.uses
-        pairs = np.array([*self._successors()], np.int64).reshape(-1, 2)
-        earlier, later = np.unique(pairs, axis=0).T if len(pairs) else pairs.T
-        everything = np.argsort(uses.root, kind="stable")
-        pair, one = _matches(uses.root[everything], earlier)
-        one, two = everything[one], later[pair]
-        common = (uses.low[one] < uses.high[two]) & (uses.low[two] < uses.high[one])
-        for k in np.flatnonzero(common & (uses.owner[one] == uses.owner[two])).tolist():
-            common[k] = not self._in_place(int(one[k]), int(two[k]))
-        uses.check(one[common], two[common], "clobber")
-
-    def _in_place(self, x: int, y: int) -> bool:
-        """Whether an operator writes each element where, and after, it read that very element."""
-        uses = self.uses
-        pair = int(uses.number[x]), int(uses.number[y])
-        if uses.low[x] != uses.low[y] or pair not in self.in_place[uses.kernel[x]]:
-            return False
-        left, right = (uses.accesses[uses.access[u]] for u in (x, y))
-        return left.key == right.key and bool((left.dims == right.dims).all()) and right.disjoint
-
-    def _successors(self) -> Iterator[tuple[int, int]]:
-        """Values of the arena and the writes of others that take over some of their bytes next.
-
-        In the order of their first writes. Whoever comes after a value on some bytes comes there
-        after all that came before it, so neighbours are enough.
-        """
-        order, uses = self.order, self.uses
-        turn, place = order.turn[order.segment[uses.run]], order.place[uses.run]
-        rank = np.empty(len(uses.run), np.int64)
-        launch = order.program[self.steps.thread[uses.run]]
-        rank[np.lexsort((place, turn, launch))] = np.arange(len(uses.run))
-        busy = np.flatnonzero(uses.sizes)
-        first = np.zeros(len(uses.sizes), np.int64)
-        first[busy] = np.minimum.reduceat(rank, uses.begin[busy]) if len(busy) else 0
-        some = uses.writes & (self.kind[uses.root] == _TEMP) & (uses.low < uses.high)
-        writes = np.flatnonzero(some)
-        writes = writes[np.argsort(first[uses.owner[writes]], kind="stable")]
-        held: list[tuple[int, int, int]] = []  # bytes and the value that has them: sorted, disjoint
-        columns = (writes, uses.root[writes], uses.low[writes], uses.high[writes])
-        for use, root, low, high in zip(*(column.tolist() for column in columns), strict=True):
-            at = max(bisect_left(held, (low, 0, 0)) - 1, 0)
-            if at < len(held) and held[at][1] <= low:
-                at += 1
-            end = at
-            while end < len(held) and held[end][0] < high:
-                if held[end][2] != root:
-                    yield held[end][2], use
-                end += 1
-            left = [(held[at][0], low, held[at][2])] if at < end and held[at][0] < low else []
-            right = [(high, *held[end - 1][1:])] if at < end and held[end - 1][1] > high else []
-            held[at:end] = [*left, (low, high, root), *right]
-
-
-def _matches(keys: Ints, wanted: Ints) -> tuple[Ints, Ints]:
-    """(number of the wanted one, place in the sorted keys) of all that are equal."""
-    begin = np.searchsorted(keys, wanted)
-    sizes = np.searchsorted(keys, wanted, side="right") - begin
-    if int(sizes.sum()) > _MOST_PAIRS:
-        refuse("race", "too many accesses of the same bytes")
-    return np.repeat(np.arange(len(wanted)), sizes), np.repeat(begin, sizes) + ramp(sizes)
 
 
 def _bounded(numbers: Sequence[int]) -> Ints:

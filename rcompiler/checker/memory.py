@@ -1,6 +1,7 @@
 """Pairs of accesses that touch common bytes, held against the order."""
 
 from collections.abc import Sequence
+from typing import NoReturn
 
 import numpy as np
 
@@ -8,7 +9,8 @@ from rcompiler.checker.boxes import Access
 from rcompiler.checker.facts import Ints, ramp, refuse
 from rcompiler.checker.order import Order
 
-_MOST_PAIRS = 1 << 27
+MOST_PAIRS = 1 << 27
+_MOST_MATCHES = 1 << 26
 _AT_ONCE = 1 << 20
 
 
@@ -44,6 +46,10 @@ class Uses:
         self.ends = np.zeros((operators, order.lines), np.int32)
         here = (self.operator, order.line[self.run])
         np.maximum.at(self.ends, here, (order.place[self.run] + 1).astype(np.int32))
+        # place of each run in one execution
+        turn, program = order.turn[order.segment[self.run]], order.thread_program(self.run)
+        self.rank = np.empty(len(self.run), np.int64)
+        self.rank[np.lexsort((order.place[self.run], turn, program))] = np.arange(len(self.run))
         shapes: dict[object, int] = {}
         keys = [shapes.setdefault(a.key, len(shapes)) for a in accesses]
         self._shape = np.array(keys, np.int64)[self.access]
@@ -58,15 +64,18 @@ class Uses:
             late[part] = (ends > starts).any(axis=1)
         return one[late], two[late]
 
-    def check(self, one: Ints, two: Ints, rule: str, either: bool = False) -> None:
-        """Of pairs of uses, runs that touch common bytes: the first is over before the second.
+    def clashes(
+        self, one: Ints, two: Ints, rule: str, either: bool = False
+    ) -> list[tuple[int, int]]:
+        """Of pairs of uses those with runs that touch common bytes, where the first is not known
+        to be over before the second.
 
-        either: one of them is over before the other; then the uses of a pair are the same.
+        either: or the second before the first; then the uses of a pair are the same.
         """
         if not either:
             one, two = self.late(one, two)
         n, m = self.sizes[self.owner[one]], self.sizes[self.owner[two]]
-        if int((n * m).sum()) > _MOST_PAIRS:
+        if int((n * m).sum()) > MOST_PAIRS:
             refuse(rule, "too many runs to compare")
         pair = np.repeat(np.arange(len(one)), n * m)
         number = ramp(n * m)
@@ -76,15 +85,16 @@ class Uses:
         if either:
             bad &= (a < b) & ~self.order.before(self.run[b], self.run[a])
         pair, i, j = pair[bad], i[bad], j[bad]
-        if len(pair):
-            self._apart(one[pair], i, two[pair], j, rule)
+        return self._meet(one[pair], i, two[pair], j, rule) if len(pair) else []
 
-    def _apart(self, one: Ints, i: Ints, two: Ints, j: Ints, rule: str) -> None:
-        """Run i of a use and run j of another one touch different bytes; all are sorted by pair."""
+    def _meet(self, one: Ints, i: Ints, two: Ints, j: Ints, rule: str) -> list[tuple[int, int]]:
+        """Pairs of uses where run i of one and run j of the other touch common bytes; all are
+        sorted by pair.
+        """
         self._make(np.unique(np.concatenate([one, two])))
         (a, p), (b, q) = self._pieces(one, i), self._pieces(two, j)
         sizes = p * q
-        if int(sizes.sum()) > _MOST_PAIRS:
+        if int(sizes.sum()) > MOST_PAIRS:
             refuse(rule, "too many boxes to compare")
         pair, number = np.repeat(np.arange(len(one)), sizes), ramp(sizes)
         x, y = a[pair] + number // np.maximum(q[pair], 1), b[pair] + number % np.maximum(q[pair], 1)
@@ -95,8 +105,7 @@ class Uses:
         same = (self._shape[u] == self._shape[v]) & (self.low[u] == self.low[v])
         p, q = self._box[x[same]], self._box[y[same]]
         meet = ((p[:, :, 0] < q[:, :, 1]) & (q[:, :, 0] < p[:, :, 1])).all(axis=1)
-        if meet.any():
-            self._refuse(rule, int(u[same][meet][0]), int(v[same][meet][0]))
+        found = set(zip(u[same][meet].tolist(), v[same][meet].tolist(), strict=True))
         known: dict[tuple[int, int], Ints] = {}
         for k in np.flatnonzero(~same).tolist():
             sides = ((int(u[k]), int(x[k])), (int(v[k]), int(y[k])))
@@ -106,9 +115,16 @@ class Uses:
             left, right = (known[side] for side in sides)
             after = np.searchsorted(left[:, 1], right[:, 0], side="right")
             if (np.searchsorted(left[:, 0], right[:, 1]) > after).any():
-                self._refuse(rule, int(u[k]), int(v[k]))
+                found.add((int(u[k]), int(v[k])))
+        return sorted(found)
 
-    def _refuse(self, rule: str, one: int, two: int) -> None:
+    def check(self, one: Ints, two: Ints, rule: str, either: bool = False) -> None:
+        """No pairs of uses clash."""
+        for pair in self.clashes(one, two, rule, either):
+            self.refuse(rule, *pair)
+
+    def refuse(self, rule: str, one: int, two: int) -> NoReturn:
+        """Raises Refused for a pair of uses."""
         (a, x), (b, y) = (
             (self.names[0][self.owner[use]], self.names[1][self.root[use]]) for use in (one, two)
         )
@@ -117,6 +133,24 @@ class Uses:
             f"operator '{a}' is not known to be over with '{x}' before operator '{b}' uses the "
             f"same bytes as '{y}': a signal and a wait are missing",
         )
+
+    def tasks_on(self, some: Ints, low: int, high: int) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+        """(use, run, number of the task in it, first byte, end) of all that these uses do there."""
+        found = [np.zeros((5, 0), np.int64)]
+        for use in some.tolist():
+            owner, access = self.owner[use], self.accesses[self.access[use]]
+            first, count, stride = self.tasks[self.begin[owner] :][: self.sizes[owner]].T
+            if int(count.sum()) > MOST_PAIRS:
+                refuse("clobber", "too many tasks on the same bytes")
+            run, number = np.repeat(np.arange(len(first)), count), ramp(count)
+            ones = np.ones(len(run), np.int64)
+            task, boxes = access.ranges(first[run] + stride[run] * number, ones, ones)
+            box, spans = access.spans(boxes)
+            task, spans = task[box], np.clip(spans + self.low[use], low, high)
+            columns = (np.full(len(task), use), self.begin[owner] + run[task], number[task])
+            found.append(np.stack([*columns, *spans.T])[:, spans[:, 0] < spans[:, 1]])
+        use, run, number, begin, end = np.concatenate(found, axis=1)
+        return use, run, number, begin, end
 
     def _make(self, uses: Ints) -> None:
         """Boxes of all runs of some uses: tables of pieces, and where those of a run begin."""
@@ -150,3 +184,12 @@ class Uses:
         access = self.accesses[self.access[use]]
         box = self._box[piece : piece + 1, : len(access.shape)]
         return access.spans(box)[1] + self.low[use]
+
+
+def matches(keys: Ints, wanted: Ints) -> tuple[Ints, Ints]:
+    """(number of the wanted one, place in the sorted keys) of all that are equal."""
+    begin = np.searchsorted(keys, wanted)
+    sizes = np.searchsorted(keys, wanted, side="right") - begin
+    if int(sizes.sum()) > _MOST_MATCHES:
+        refuse("race", "too many accesses of the same bytes")
+    return np.repeat(np.arange(len(wanted)), sizes), np.repeat(begin, sizes) + ramp(sizes)

@@ -51,6 +51,10 @@ class Order:
         known = self.clocks[self.segment[two], line]
         return np.where(line == self.line[two], self.place[two], known) > self.place[one]
 
+    def thread_program(self, which: Ints) -> Ints:
+        """Number of the launch of instructions."""
+        return self.program[self._steps.thread[which]]
+
     def clock(self, which: Ints) -> np.ndarray:
         """(n, lines): what is over when these instructions start."""
         found = self.clocks[self.segment[which]]

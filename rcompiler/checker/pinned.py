@@ -9,10 +9,10 @@ from rcompiler.checker.boxes import Access
 from rcompiler.checker.facts import refuse
 
 if TYPE_CHECKING:
-    from rcompiler.checker.check import _Check
+    from rcompiler.checker.check import Check
 
 
-def check_pinned(found: "_Check") -> None:
+def check_pinned(found: "Check") -> None:
     """EU by EU, in the order of the program: a box lies inside of the memory and has its bytes for
     itself, and a run reads the very box that was pinned there.
     """
@@ -29,7 +29,7 @@ def check_pinned(found: "_Check") -> None:
         for own, accesses in zip(pinned, found.accesses, strict=True)
     ]
     held: dict[int, dict[int, tuple[int, int, int, int]]] = {}
-    launches = found.order.program[found.steps.thread[found.run]]
+    launches = found.order.thread_program(found.run)
     taken = np.array([bool(launch.taken_by) for launch in facts.launches], bool)
     first, count, stride = found.tasks.T
     if (taken[launches[some]] | ((count > 1) & (stride != 1))[some]).any():
@@ -65,7 +65,7 @@ def check_pinned(found: "_Check") -> None:
             here[value] = (*box, low, end)
 
 
-def _numbers(found: "_Check") -> list[tuple[int, int]]:
+def _numbers(found: "Check") -> list[tuple[int, int]]:
     """Kernel and number of each operand of the kernels."""
     return [(k, i) for k, own in enumerate(found.accesses) for i in range(len(own))]
 

@@ -23,3 +23,11 @@ def test_a_kernel_of_one_task_has_no_grid():
     operand = Access([], [[1], 4, [[-1, 0, 0, 0]]])
     assert operand.regular and operand.disjoint and operand.covered()
     assert operand.task_bytes == operand.bytes == 4
+
+
+@pytest.mark.parametrize("number", [401, 664, 847, 1405])
+def test_values_may_take_turns_task_by_task(number):
+    """Two values share bytes, and their operators are at work at the same time, on others."""
+    counts, _, wrong = try_program(number)
+    assert wrong == []
+    assert counts[UNCHANGED, ACCEPTED] == 1
