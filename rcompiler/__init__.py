@@ -12,14 +12,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rcompiler.compile import compile_onnx, compile_schedule
+    from rcompiler.compile import compile_onnx
     from rcompiler.errors import CompilerError
+    from rcompiler.isolate import compile_schedule
     from rcompiler.model import load
 
 _HOME = {
     "CompilerError": "rcompiler.errors",
     "compile_onnx": "rcompiler.compile",
-    "compile_schedule": "rcompiler.compile",
+    "compile_schedule": "rcompiler.isolate",
     "load": "rcompiler.model",
 }
 
@@ -27,6 +28,10 @@ __all__ = ["CompilerError", "compile_onnx", "compile_schedule", "load"]
 
 
 def __getattr__(name: str) -> Any:
+    if name == "compile_onnx":
+        isolate = import_module("rcompiler.isolate")
+        if isolate.space_is_scarce():  # also loading the compiler could end this process
+            return isolate.compile_onnx
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'rcompiler' has no attribute {name!r}")

@@ -14,14 +14,13 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from rcompiler import dialects
+from rcompiler import dialects, isolate
 from rcompiler.codegen import emit
 from rcompiler.compilation import Compilation
 from rcompiler.device.model import Device
 from rcompiler.errors import CompilerError, InvalidModel
 from rcompiler.frontend import import_onnx
 from rcompiler.host import given_device, target_device
-from rcompiler.isolate import isolated
 from rcompiler.model import Model, model_of
 from rcompiler.options import (
     CompileOptions,
@@ -93,10 +92,15 @@ def compile_onnx(
     default one, False for none. progress: called with (stage, seconds since the start) when a stage
     begins: import, device, the passes, object, link.
 
-    Where an optional pass (`passes.OptionalPass`) fails, the model is compiled without it, and an
+    Where a limit of the process leaves little address space, the work is done in a process of its
+    own, since libraries that are refused memory end theirs. Where an optional pass
+    (`passes.OptionalPass`) fails, the model is compiled without it, and an
     OptionalPassWarning names it. Raises CompilerError kinds: InvalidModel, UnsupportedOp,
     ShapeError, DeviceError, ScheduleError.
     """
+    given = dict(locals())
+    if isolate.space_is_scarce():
+        return isolate.compile_onnx(**given)
     if not deterministic:
         raise CompilerError(
             "deterministic=False has no meaning here: every program is deterministic"
@@ -188,40 +192,13 @@ def operators_of(
         yield module
 
 
-def compile_schedule(
-    text: str,
-    constants: Mapping[str, np.ndarray] | None = None,
-    *,
-    target: str = "cpu",
-    precision: Precision = "f32",
-    machine_code: bool = True,
-    cache: str | os.PathLike[str] | bool | None = None,
-    progress: Progress | None = None,
-) -> Model:
-    """Compile an S4 module (the text of stage "vdevice", possibly edited) with the constants it
-    names.
-
-    constants: arrays by key, as CompiledModel.constants() returns them; only their bytes count.
-    precision, machine_code: as for `compile_onnx`. The work is done in a process of its own: text
-    written by hand can make MLIR abort.
-
-    Raises InvalidModel for text that is not S4, ScheduleError for a schedule that is not proved
-    right.
-    """
-    options = CompileOptions(
-        target, cache=checked_cache(cache), precision=precision, machine_code=machine_code
-    )
-    target_device(target)
-    return model_of(isolated(text, constants or {}, options, progress))
-
-
 def schedule_artifact(
     text: str,
     constants: Mapping[str, np.ndarray],
     options: CompileOptions,
     progress: Progress | None = None,
 ) -> Artifact:
-    """What compile_schedule does, in this process."""
+    """What isolate.compile_schedule does, in this process."""
     run = Compilation(options, target_device(options.target), progress)
     emit.prepare()
     with run.steps.boundary(), dialects.load(ir.Context()) as context, ir.Location.unknown():
@@ -238,7 +215,6 @@ def schedule_artifact(
 __all__ = [
     "compile_onnx",
     "compile_policies",
-    "compile_schedule",
     "operators_of",
     "schedule_artifact",
 ]

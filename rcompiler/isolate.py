@@ -1,61 +1,105 @@
-"""Compile a schedule in a process of its own: whatever hand-written text does to MLIR, we live.
+"""Compile in a process of its own: whatever happens to MLIR and LLVM there, we live.
 
-The parent writes text and weights to a folder, the child answers with an artifact in it, or with
-the kind and text of the error. Steps come back as lines while it works.
+So are compiled schedules, which may be text written by hand, and models where a limit leaves little
+address space: libraries that are refused memory end their process.
+The parent writes a request to a folder, the child answers with an artifact in it, or with the kind
+and text of the error. Steps come back as lines while it works.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
 from rcompiler import errors
 from rcompiler.errors import CompilerError, InvalidModel, ScheduleError
-from rcompiler.options import CompileOptions, Precision
+from rcompiler.model import Model, model_of
+from rcompiler.options import CompileOptions, Precision, checked_cache
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.memory import (
+    address_space_left,
+    address_space_limit,
+    too_little_space,
+)
 
 Progress = Callable[[str, float], None]
-_TEXT, _WEIGHTS, _MODEL, _ERROR = "schedule.mlir", "weights.npz", "model.rcx", "error.json"
+_REQUEST, _MODEL = "request.pickle", "model.rcx"
+_ERROR, _WARNINGS = "error.json", "warnings.json"
+# Bytes of address space below which a model is compiled apart: where there is more, what runs out
+# first is the machine's memory.
+_AMPLE = 6 << 30
+_NEARLY = 0.75  # of the limit: a step that failed there may have failed for want of more
 
 
-def isolated(
-    text: str,
-    constants: Mapping[str, np.ndarray],
-    options: CompileOptions,
-    progress: Progress | None,
-) -> Artifact:
-    """The artifact of an S4 text. Errors as for `compile.schedule_artifact`.
+_compiles_apart = False  # this process is the child
 
-    Raises also InvalidModel when the text ended the process that compiled it.
+
+def space_is_scarce() -> bool:
+    """Whether compiling in this process could exhaust the address space that a limit leaves it; not
+    asked of the child, which may."""
+    left = address_space_left()
+    return left is not None and left < _AMPLE and not _compiles_apart
+
+
+def compile_onnx(model: Any, **options: Any) -> Model:
+    """As `compile.compile_onnx`, in a process of its own; this one loads no compiler.
+
+    Raises also DeviceError: the process needed more address space than its limit.
     """
-    with tempfile.TemporaryDirectory(prefix="rc-schedule-") as name:
+    progress = options.pop("progress", None)
+    if hasattr(model, "SerializeToString"):  # onnx.ModelProto
+        model = model.SerializeToString()
+    return model_of(_answered(("onnx", model, options), progress))
+
+
+def compile_schedule(
+    text: str,
+    constants: Mapping[str, np.ndarray] | None = None,
+    *,
+    target: str = "cpu",
+    precision: Precision = "f32",
+    machine_code: bool = True,
+    cache: str | os.PathLike[str] | bool | None = None,
+    progress: Progress | None = None,
+) -> Model:
+    """Compile an S4 module (the text of stage "vdevice", possibly edited) with the constants it
+    names.
+
+    constants: arrays by key, as CompiledModel.constants() returns them; only their bytes count.
+    precision, machine_code: as for `compile_onnx`. The work is done in a process of its own: text
+    written by hand can make MLIR abort.
+
+    Raises InvalidModel for text that is not S4, ScheduleError for a schedule that is not proved
+    right.
+    """
+    options = CompileOptions(
+        target, cache=checked_cache(cache), precision=precision, machine_code=machine_code
+    )
+    arrays = {key: np.asarray(array) for key, array in (constants or {}).items()}
+    return model_of(_answered(("schedule", text, arrays, options), progress))
+
+
+def _answered(request: tuple[Any, ...], progress: Progress | None) -> Artifact:
+    with tempfile.TemporaryDirectory(prefix="rc-compile-") as name:
         folder = Path(name)
-        (folder / _TEXT).write_text(text)
-        arrays: dict[str, Any] = {k: np.asarray(v) for k, v in constants.items()}
-        np.savez(folder / _WEIGHTS, **arrays)
+        with (folder / _REQUEST).open("wb") as file:
+            pickle.dump(request, file)
         home = str(Path(__file__).parents[1])
         paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
         child = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "rcompiler.isolate",
-                name,
-                options.target,
-                str(options.cache or ""),
-                options.precision,
-                "machine" if options.machine_code else "",
-            ],
+            [sys.executable, "-P", "-m", "rcompiler.isolate", name],
             stdout=subprocess.PIPE,
             # What MLIR says about bad text comes back as the error. (A pipe that nobody reads
             # would stop the child once it is full.)
@@ -69,10 +113,19 @@ def isolated(
                 step, _, seconds = line.strip().rpartition(" ")
                 if progress is not None:
                     progress(step, float(seconds))
+        _warn_again(folder)
         if child.returncode == 0:
             # Not mapped: the file goes when this returns, and would keep its blocks on the disk.
             return Artifact.load(folder / _MODEL, mapped=False)
         raise _failure(folder, child.returncode)
+
+
+def _warn_again(folder: Path) -> None:
+    """What the child warned of. A kind that this process has not loaded becomes a UserWarning."""
+    if (folder / _WARNINGS).exists():
+        for module, kind, text in json.loads((folder / _WARNINGS).read_text()):
+            category = getattr(sys.modules.get(module), kind, UserWarning)
+            warnings.warn(text, category, stacklevel=4)  # of the function that users call
 
 
 def _failure(folder: Path, status: int) -> CompilerError:
@@ -80,10 +133,15 @@ def _failure(folder: Path, status: int) -> CompilerError:
         error = json.loads((folder / _ERROR).read_text())
     except (OSError, ValueError):
         what = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
+        if space_is_scarce():
+            return too_little_space(f"the compiler's process ended ({what})")
         return InvalidModel(
             f"the schedule is not valid: compiling it ended the compiler's process ({what}); "
             "undo the last change of the text, and look at it with rc-opt"
         )
+    limit = address_space_limit()
+    if limit is not None and error["peak"] > _NEARLY * limit and error["kind"] != "DeviceError":
+        return too_little_space(error["message"])
     kind = getattr(errors, error["kind"], CompilerError)
     if kind is ScheduleError:
         return ScheduleError(error["message"], error["rule"])
@@ -92,34 +150,71 @@ def _failure(folder: Path, status: int) -> CompilerError:
 
 
 def main() -> int:
-    """The child: folder, target, cache folder, precision, and whether machine code is wanted."""
-    folder, (target, cache, precision, machine) = Path(sys.argv[1]), sys.argv[2:]
+    """The child, with the name of the folder."""
+    global _compiles_apart
+    _compiles_apart = True
+    folder = Path(sys.argv[1])
     steps = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)  # whatever MLIR prints must not get between the steps
 
     def progress(step: str, seconds: float) -> None:
         print(step, seconds, file=steps, flush=True)
 
-    from rcompiler.compile import schedule_artifact
-
+    with (folder / _REQUEST).open("rb") as file:
+        kind, *request = pickle.load(file)
     try:
-        with np.load(folder / _WEIGHTS, allow_pickle=False) as weights:
-            constants = {name: weights[name] for name in weights.files}
-        options = CompileOptions(
-            target,
-            cache=Path(cache) if cache else None,
-            precision=cast(Precision, precision),
-            machine_code=bool(machine),
-        )
-        artifact = schedule_artifact((folder / _TEXT).read_text(), constants, options, progress)
-        artifact.save(folder / _MODEL)
+        with _recorded(folder / _WARNINGS):
+            make: Callable[..., Model | Artifact] = _of_onnx if kind == "onnx" else _of_schedule
+            make(*request, progress=progress).save(folder / _MODEL)
     except CompilerError as error:
         kind = next(k for k in type(error).__mro__ if k.__module__ == errors.__name__)
-        report = {"kind": kind.__name__, "message": str(error), "rule": getattr(error, "rule", "")}
+        report = {
+            "kind": kind.__name__,
+            "message": str(error),
+            "rule": getattr(error, "rule", ""),
+            "peak": _peak_address_space(),
+        }
         (folder / _ERROR).write_text(json.dumps(report))
         return 1
     return 0
 
 
+def _of_onnx(model: Any, options: Mapping[str, Any], progress: Progress) -> Model:
+    import rcompiler
+
+    return rcompiler.compile_onnx(model, **options, progress=progress)
+
+
+def _of_schedule(
+    text: str, constants: Mapping[str, np.ndarray], options: CompileOptions, progress: Progress
+) -> Artifact:
+    from rcompiler.compile import schedule_artifact
+
+    return schedule_artifact(text, constants, options, progress)
+
+
+@contextmanager
+def _recorded(path: Path) -> Iterator[None]:
+    """Write what is warned of inside to a file, as module and name of the kind, and text."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        finally:
+            told = [(w.category.__module__, w.category.__name__, str(w.message)) for w in caught]
+            path.write_text(json.dumps(told))
+
+
+def _peak_address_space() -> int:
+    """Bytes; 0 where the system does not say."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmPeak")), 0)
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    from rcompiler.isolate import main as child  # of the module that the compiler imports, too
+
+    sys.exit(child())

@@ -21,6 +21,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from rcompiler.errors import CompilerError
+from rcompiler.runtime.memory import address_space_limit, too_little_space
 from rcompiler.workers import Worker, WorkerDied, Workers, serve_answers
 
 TRIPLE = "x86_64-unknown-linux-gnu"
@@ -173,6 +174,8 @@ def _ask(worker: Worker, job: Job) -> bytes:
     try:
         status, reply = worker.ask(json.dumps(asdict(job)).encode())
     except WorkerDied as died:
+        if address_space_limit() is not None:
+            raise too_little_space(f"code generation: LLVM ended{died.words}") from None
         raise CompilerError(
             f"code generation: LLVM ended with status {died.status} on a module of "
             f"{len(job.text)} characters for {job.cpu}{died.words}; this is a defect of the "

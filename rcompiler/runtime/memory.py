@@ -6,8 +6,10 @@ import errno
 import math
 import mmap
 import os
+import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -68,6 +70,33 @@ def refusal(what: str, error: Exception) -> DeviceError | None:
     return DeviceError(
         f"{what}: the system refuses {thing}; free some, or raise the limits of this process "
         f"({limits})"
+    )
+
+
+def address_space_limit() -> int | None:
+    """Bytes of address space that this process and those it starts may have; None: any number."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def address_space_left() -> int | None:
+    """Bytes of address space that a limit leaves to this process; None: there is no limit."""
+    limit = address_space_limit()
+    if limit is None:
+        return None
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+    except OSError:  # a system that does not say
+        pages = 0
+    return max(0, limit - pages * resource.getpagesize())
+
+
+def too_little_space(what: str) -> DeviceError:
+    """What the user is told when a process that compiles has most likely met the limit."""
+    limit = (address_space_limit() or 0) >> 20
+    return DeviceError(
+        f"{what}; the address space of a process is limited to {limit} MB, which is likely too "
+        "little to compile the model: raise the limit (ulimit -v), or compile on another machine"
     )
 
 
