@@ -207,3 +207,16 @@ def test_the_range_of_all_elements(shape):
     span, y = run(x)
     assert span == x.max() - x.min()
     np.testing.assert_array_equal(y, x / span)
+
+
+def test_a_constant_that_is_the_matrix_of_one_product_and_the_data_of_another():
+    """Both Gemms are small products of constants; the first is read from either side."""
+    left, right = np.array([[1.0, 2, -3], [4, 5, -6]]), np.array([[1.5, 2, 3]])
+    run = model(
+        [node("Gemm", "a b c", "p", transB=1), node("Gemm", "p p x", "y", transA=1)],
+        {"x": (TensorProto.DOUBLE, [1, 1])},
+        {"y": (TensorProto.DOUBLE, [1, 1])},
+        a=left, b=right, c=np.array([[0.5], [-2]]),
+    )  # fmt: skip
+    product = left @ right.T + [[0.5], [-2]]
+    np.testing.assert_allclose(run(np.array([[7.0]]))[0], product.T @ product + 7)
