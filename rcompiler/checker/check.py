@@ -12,6 +12,7 @@ from rcompiler.checker.pinned import check_pinned
 from rcompiler.checker.reuse import check_reuse
 from rcompiler.checker.streams import RUN, Steps
 
+_DEEPEST = 64  # views of views
 _KINDS = ("temp", "constant", "input", "output", "pinned")
 _TEMP, _CONSTANT, _INPUT, _OUTPUT = range(4)
 _PINNED = -1  # base of operands in the memory of the EU
@@ -105,10 +106,10 @@ class Check:
         if not (inside & (self.base == self.base[above])).all():
             refuse("buffer", "a buffer does not lie in what it views")
         self.root = above
-        while not (self.root[self.root] == self.root).all():
-            before, self.root = self.root, self.root[self.root]
-            if (self.root == before).all() or (above[self.root] == above).all():
-                refuse("buffer", "buffers view one another")
+        for _ in names[:_DEEPEST]:
+            self.root = above[self.root]
+        if (above[self.root] != self.root).any():
+            refuse("buffer", "buffers view one another")
 
     def _constants(self) -> None:
         """Different constants have different bytes."""
@@ -124,31 +125,26 @@ class Check:
 
     def _runs(self) -> None:
         """The operators of the runs, each with one kernel and the same operands everywhere."""
-        steps = self.steps
-        self.names: dict[str, int] = {}
-        self.operands: list[list[int]] = []
-        numbers: list[int] = []
-        thread = 0
-        self.run = np.flatnonzero(steps.opcode == RUN)
-        have = np.bincount(steps.thread[self.run], minlength=int(steps.thread.max(initial=0)) + 1)
-        for launch in self.facts.launches:
-            for name, buffers in launch.operands.items():
-                number = self.names.setdefault(name, len(self.names))
-                buffers = [whole(b) for b in buffers]
-                if not all(0 <= b < len(self.root) for b in buffers):
-                    refuse("notes", f"operator '{name}' has an operand that is no buffer")
-                if number == len(self.operands):
-                    self.operands.append(buffers)
-                elif self.operands[number] != buffers:
+        steps, launches = self.steps, self.facts.launches
+        operands: dict[str, Sequence[int]] = {}
+        for launch in launches:
+            for name, own in launch.operands.items():
+                if operands.setdefault(name, own) != own:
                     refuse("notes", f"operator '{name}' has other operands in other programs")
-            for names in launch.operators:
-                if len(names) != (have[thread] if thread < len(have) else 0):
-                    refuse("notes", "the names of operators do not match the runs")
-                thread += 1
-                for name in names:
-                    if name not in launch.operands:
-                        refuse("notes", f"operator '{name}' has no operands")
-                    numbers.append(self.names[name])
+        self.names = {name: number for number, name in enumerate(operands)}
+        self.operands = np.array([len(own) for own in operands.values()], np.int64)
+        self.buffer = np.array([whole(b) for own in operands.values() for b in own], np.int64)
+        if ((self.buffer < 0) | (self.buffer >= len(self.root))).any():
+            refuse("notes", "an operator has an operand that is no buffer")
+        self.run = np.flatnonzero(steps.opcode == RUN)
+        named = [names for launch in launches for names in launch.operators]
+        streams = sum(len(launch.streams) for launch in launches)
+        have = np.bincount(steps.thread[self.run], minlength=streams)
+        if [len(names) for names in named] != have.tolist():
+            refuse("notes", "the names of operators do not match the runs")
+        numbers = [self.names.get(name, -1) for names in named for name in names]
+        if min(numbers, default=0) < 0:
+            refuse("notes", "an operator has no operands")
         self.operator = np.array(numbers, np.int64)
         kernel = steps.word(1, self.run)
         if ((kernel < 0) | (kernel >= len(self.accesses))).any():
@@ -169,29 +165,18 @@ class Check:
         last = first + (np.minimum(count, most + 1) - 1) * np.minimum(stride, most + 1)
         if ((first < 0) | (count < 1) | (stride < 1) | (first >= most) | (last >= most)).any():
             refuse("task", "a run is of tasks that are not there")
-        sort = np.lexsort((first, self.operator))
-        operator, first, count = self.operator[sort], first[sort], count[sort]
-        new = np.append(True, operator[1:] != operator[:-1])[: len(operator)]
-        begins = np.where(new, 0, np.roll(first + count, 1))
-        ends = np.append(new[1:], True)[: len(operator)]
-        odd = (first != begins) | (ends & (first + count != most[sort])) | (
-            (stride[sort] != 1) & (count > 1)
-        )  # fmt: skip
-        for number in np.unique(operator[odd]).tolist():
-            mine = sort[operator == number]
-            first, count, stride = self.tasks[mine].T
-            all_tasks = int(total[self.kernel[number]])
-            if int(count.sum()) != all_tasks:
-                refuse("task", f"operator {number} does not run each of its tasks once")
-            ran = np.repeat(first, count) + ramp(count) * np.repeat(stride, count)
-            if (np.bincount(ran, minlength=all_tasks) != 1).any():
-                refuse("task", f"operator {number} does not run each of its tasks once")
+        # all tasks of all operators, one behind the other
+        total = total[self.kernel]
+        ran = ramp(count)
+        ran = np.repeat(first, count) + ran * np.repeat(stride, count)
+        ran += np.repeat((np.cumsum(total) - total)[self.operator], count)
+        if len(ran) != total.sum() or (np.bincount(ran) != 1).any():
+            refuse("task", "an operator does not run each of its tasks once")
 
     def _operands(self) -> None:
         """Runs are on the buffers that the notes name."""
         steps = self.steps
-        sizes = np.array([len(buffers) for buffers in self.operands], np.int64)
-        self.buffer = np.array([b for own in self.operands for b in own], np.int64)
+        sizes = self.operands
         words = np.stack([self.base[self.buffer], self.low[self.buffer]], axis=1).ravel()
         begin = 2 * (np.cumsum(sizes) - sizes)
         n = steps.word(5, self.run)
@@ -204,7 +189,7 @@ class Check:
 
     def _values(self) -> None:
         """Uses, of the sizes that the kernels expect; what is written may be, and only once."""
-        sizes = np.array([len(buffers) for buffers in self.operands], np.int64)
+        sizes = self.operands
         counts = np.array([len(own) for own in self.accesses], np.int64)
         if (sizes != counts[self.kernel]).any():
             refuse("buffer", "an operator has other operands than its kernel")
@@ -221,7 +206,7 @@ class Check:
         low = self.low[buffer]
         columns = operator, kernel, number, access, self.root[buffer], low, low + self.size[buffer]
         self.uses = Uses(
-            *(self.order, flat, (*columns, writes), self.run, self.operator, self.tasks),
+            *(self.order, flat, (*columns, writes), (self.run, self.operator, self.tasks)),
             (list(self.names), [buffer[0] for buffer in self.facts.buffers]),
         )
         # all values one behind the other
@@ -231,13 +216,10 @@ class Check:
         some = some[np.argsort(low[some], kind="stable")]
         if (low[some[1:]] < high[some[:-1]]).any():
             refuse("task", "a byte is the result of two operators")
-        joins = (low[some[1:]] == high[some[:-1]]) & (
-            self.uses.root[some[1:]] == self.uses.root[some[:-1]]
-        )
-        first, last = (
-            some[np.append(True, ~joins)[: len(some)]],
-            some[np.append(~joins, True)[: len(some)]],
-        )
+        values = self.uses.root[some]
+        apart = (low[some[1:]] > high[some[:-1]]) | (values[1:] != values[:-1])
+        begins, ends = np.append(True, apart), np.append(apart, True)
+        first, last = some[begins[: len(some)]], some[ends[: len(some)]]
         reads = np.flatnonzero(~writes & ~fixed & (low < high))
         at = np.searchsorted(low[first], low[reads], side="right") - 1
         if (at < 0).any() or (high[reads] > high[last][at]).any():

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
 MOST = 1 << 46  # of any number in the notes: sums and products of a few stay exact in int64
+_MOST_AT_ONCE = 1 << 25
 
 
 class Refused(Exception):
@@ -69,4 +70,6 @@ def whole(value: Any) -> int:
 
 def ramp(sizes: Ints) -> Ints:
     """0, 1, .. of each of n groups of these sizes."""
-    return np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    if (total := int(sizes.sum())) > _MOST_AT_ONCE:
+        refuse("notes", "the schedule is too large to be checked")
+    return np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -63,14 +63,15 @@ class Order:
 
     def _threads(self) -> None:
         """Number lines and places."""
-        sizes = np.bincount(
-            self._steps.thread, minlength=sum(len(x.streams) for x in self._launches)
-        )
-        line: list[int] = []
-        start: list[int] = []
-        program: list[int] = []
-        base: list[int] = []
-        bases = []
+        thread, runs = self._steps.thread, self._steps.opcode == RUN
+        sizes = np.bincount(thread, minlength=sum(len(x.streams) for x in self._launches))
+        place = np.arange(len(thread)) - (np.cumsum(sizes) - sizes)[thread]
+        last = np.zeros(len(sizes), np.int64)  # end of the last run of each thread
+        np.maximum.at(last, thread[runs], place[runs] + 1)
+        base: list[int] = []  # instructions of each line so far
+        bases: list[list[int]] = []
+        # line, first place, and what must be over before it goes on with its line: the runs there
+        rows: list[tuple[int, int, int, int]] = []
         for number, launch in enumerate(self._launches):
             queues = len(launch.streams)
             lines = list(launch.lines) if launch.taken_by else list(range(queues))
@@ -78,28 +79,18 @@ class Order:
                 refuse("notes", f"program '{launch.name}': its queues are not in lines")
             base += [0] * (max(lines, default=-1) + 1 - len(base))
             bases.append(list(base))
+            reached = list(base)
             for x in lines:
-                start.append(base[x])
-                base[x] += int(sizes[len(line)])
-                line.append(x)
-                program.append(number)
-        self.lines, self.program = len(base), np.array(program, np.int64)
-        self._bases = np.array([b + [0] * (self.lines - len(b)) for b in bases], np.int64).reshape(
-            len(bases), self.lines
-        )
-        first = np.array(start, np.int64)  # place of the first instruction of each thread
-        thread = self._steps.thread
-        self.line = np.array(line, np.int64)[thread] if len(thread) else thread
-        begins = np.cumsum(sizes) - sizes
-        self.place = first[thread] + np.arange(len(thread)) - begins[thread]
-        # what must be over before a thread goes on with its line: the runs there
-        runs = self._steps.opcode == RUN
-        last = np.zeros(len(line), np.int64)
-        np.maximum.at(last, thread[runs], self.place[runs] + 1)
-        self._needs, reached = self._bases[self.program, line], [0] * self.lines
-        for number, x in enumerate(line):
-            self._needs[number] = max(self._needs[number], reached[x])
-            reached[x] = max(reached[x], int(last[number]))
+                queue = len(rows)
+                rows.append((number, x, base[x], reached[x]))
+                if last[queue]:
+                    reached[x] = base[x] + int(last[queue])
+                base[x] += int(sizes[queue])
+        self.lines = len(base)
+        self.program, line, first, self._needs = np.array(rows, np.int64).reshape(-1, 4).T
+        padded = [own + [0] * (self.lines - len(own)) for own in bases]
+        self._bases = np.array(padded, np.int64).reshape(len(bases), self.lines)
+        self.line, self.place = line[thread], first[thread] + place
 
     def _signals(self) -> None:
         """Signals and waits by event, events numbered through all launches."""
@@ -107,14 +98,12 @@ class Order:
         self._all = [np.flatnonzero(steps.opcode == code) for code in (SIGNAL, WAIT, BARRIER)]
         signals, waits, _ = self._all
         both = np.concatenate([signals, waits])
-        names = np.stack([self.program[steps.thread[both]], steps.word(1, both)])
-        _, event = np.unique(names, axis=1, return_inverse=True)
-        event = event.reshape(-1)
+        names, event = np.unique(steps.word(1, both), return_inverse=True)
+        event = event.reshape(-1) + len(names) * self.program[steps.thread[both]]
         sort = np.lexsort((self.turn[self.segment[signals]], event[: len(signals)]))
         self._signal, self._event = signals[sort], event[: len(signals)][sort]
         self._waited = event[len(signals) :]
-        number = int(event.max(initial=-1)) + 1
-        self._total = np.bincount(self._event, minlength=number)
+        self._total = np.bincount(self._event, minlength=int(event.max(initial=-1)) + 1)
         self._from = np.cumsum(self._total) - self._total
         self._count = steps.word(2, waits)
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rcompiler.checker.facts import ramp, refuse
-from rcompiler.checker.memory import MOST_PAIRS, matches
+from rcompiler.checker.facts import ramp
+from rcompiler.checker.memory import matches
 
 if TYPE_CHECKING:
     from rcompiler.checker.check import Check
@@ -29,8 +29,10 @@ def check_reuse(found: "Check") -> None:
     common = (uses.low[one] < high[pair]) & (low[pair] < uses.high[one])
     for k in np.flatnonzero(common & (uses.owner[one] == uses.owner[two])).tolist():
         common[k] = not _in_place(found, int(one[k]), int(two[k]))
-    for a, b in uses.clashes(one[common], two[common], "clobber"):
-        _byte_by_byte(found, max(uses.low[a], uses.low[b]), min(uses.high[a], uses.high[b]))
+    clashes = uses.clashes(one[common], two[common])
+    spans = {(max(uses.low[a], uses.low[b]), min(uses.high[a], uses.high[b])) for a, b in clashes}
+    for span in sorted(spans):
+        _byte_by_byte(found, *span)
 
 
 def _in_place(found: "Check", x: int, y: int) -> bool:
@@ -72,13 +74,10 @@ def _byte_by_byte(found: "Check", low: int, high: int) -> None:
     """
     uses = found.uses
     some = np.flatnonzero(found.temp[uses.root] & (uses.low < high) & (low < uses.high))
-    use, run, task, begin, end = uses.tasks_on(some, low, high)
+    use, run, task, span = uses.tasks_on(some, low, high)
     # the bytes in cells of equal use; a row for each task and cell
-    edges = np.unique(np.concatenate([begin, end]))
-    at = np.searchsorted(edges, begin)
-    sizes = np.searchsorted(edges, end) - at
-    if int(sizes.sum()) > MOST_PAIRS:
-        refuse("clobber", "too many tasks on the same bytes")
+    at, end = np.searchsorted(np.unique(span), span)
+    sizes = end - at
     row = np.repeat(np.arange(len(use)), sizes)
     key = (np.repeat(at, sizes) + ramp(sizes)) * (int(uses.root.max()) + 1) + uses.root[use[row]]
     # values of a cell follow one another as they are first written

@@ -30,7 +30,8 @@ def _statements(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     """(name of what is defined, or "", statement), not into what is defined."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.ClassDef):
-            yield child.name, child
+            if child.name != "refuse":  # says it for others
+                yield child.name, child
             continue
         if isinstance(child, ast.stmt):
             yield "", child
@@ -52,9 +53,7 @@ def refusals(package: str, modules: Sequence[str]) -> set[str]:
 
 
 def refused_at(error: BaseException) -> str:
-    """Where it was refused: the innermost such place, of the first error if it became another."""
-    while error.__context__ is not None:
-        error = error.__context__
+    """The innermost place at which it was refused, or of the error that it was before."""
     trace, place = error.__traceback__, ""
     while trace is not None:
         name = trace.tb_frame.f_globals["__name__"]
@@ -63,4 +62,4 @@ def refused_at(error: BaseException) -> str:
                 if first <= trace.tb_lineno <= last:
                     place = found
         trace = trace.tb_next
-    return place
+    return place if place or error.__context__ is None else refused_at(error.__context__)
