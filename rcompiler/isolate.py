@@ -94,6 +94,8 @@ def compile_schedule(
 def _answered(request: tuple[Any, ...], progress: Progress | None) -> Artifact:
     with tempfile.TemporaryDirectory(prefix="rc-compile-") as name:
         folder = Path(name)
+        # Policies and devices are objects of the caller's. Only this process can write into the
+        # folder, so what its child unpickles is from no stranger.
         with (folder / _REQUEST).open("wb") as file:
             pickle.dump(request, file)
         home = str(Path(__file__).parents[1])
