@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -74,6 +75,14 @@ def items(text: str) -> list[str]:
     if not found:
         raise argparse.ArgumentTypeError("the list is empty")
     return found
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """An argparse type: a regular expression."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
 
 
 def timing_options(parser: argparse.ArgumentParser, per: str, rounds: int, block: float) -> None:

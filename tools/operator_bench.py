@@ -14,7 +14,6 @@ Arithmetic is that of the definition: where fewer multiplications do, its rate i
 from __future__ import annotations
 
 import argparse
-import re
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -25,6 +24,7 @@ from rcompiler.tools._console import (
     doing,
     guard,
     number,
+    pattern,
     report,
     table,
     timing_options,
@@ -100,17 +100,10 @@ def _print(figures: Sequence[Figure], level: str) -> None:
     print_goals(reached(GOALS[level], figures))
 
 
-def _pattern(text: str) -> re.Pattern[str]:
-    try:
-        return re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
-
-
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("operator_bench", "Operators one by one beside onnxruntime, on one thread.")
     parser.add_argument(
-        "--only", type=_pattern, default=_pattern(""), metavar="REGEX",
+        "--only", type=pattern, default=pattern(""), metavar="REGEX",
         help="operators whose kind and name it occurs in; default: all",
     )  # fmt: skip
     parser.add_argument(

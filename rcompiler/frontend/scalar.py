@@ -306,8 +306,11 @@ class Body:
         upper: Operand,
         carried: Sequence[Value | Scalar],
         body: Callable[..., Sequence[Value | Scalar]],
+        expected: float | None = None,
     ) -> list[Value | Scalar]:
-        """Nested ``scf.for``: ``body(i, *carried)`` returns the next carried values."""
+        """Nested ``scf.for``: ``body(i, *carried)`` returns the next carried values. expected: how
+        many steps there are in the mean, for estimates.
+        """
         low, high, one = self._index_names([lower, upper, 1])
         iv, result = self.fresh("i"), self.fresh("r")
         inner = [self._like(item, self.fresh("a")) for item in carried]
@@ -320,7 +323,8 @@ class Body:
         )
         after = body(Scalar(self, iv, "index"), *inner)
         names = ", ".join(self._ref(item) for item in after)
-        self.lines += [f"scf.yield {names} : {', '.join(types)}", "}"]
+        note = "" if expected is None else f" {{rtask.expected_steps = {expected:.6e} : f64}}"
+        self.lines += [f"scf.yield {names} : {', '.join(types)}", "}" + note]
         if len(carried) == 1:
             return [self._like(carried[0], result)]
         return [self._like(item, f"{result}#{i}") for i, item in enumerate(carried)]

@@ -11,6 +11,7 @@ ICS'12), so all parts of all rows run in parallel. Equal keys keep their order.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast
@@ -166,6 +167,9 @@ def _inserted_runs(b: Builder, keys: Value, k: int) -> Runs:
     )
     lows = b.reshape(lows, [rows, groups])
 
+    most, inserted = size // _GROUP, entering(k, size)
+    looked = min(inserted, most)  # groups; few have two elements that enter
+
     def chunk(s: Body, run: Scalar, *tensors: Value) -> list:
         row, start = s.div(run, count), s.rem(run, count) * size
 
@@ -177,7 +181,7 @@ def _inserted_runs(b: Builder, keys: Value, k: int) -> Runs:
                 found = [key, s.cast(start + i, kind)]
                 return _insert(s, run, list(inner[:-1]), found, i, k, highest)
 
-            return _where(s, (i < k) | (key < least), carried, enter)
+            return _where(s, (i < k) | (key < least), carried, enter, inserted / (looked * _GROUP))
 
         def group(g: Scalar, *carried: Value | Scalar) -> list:
             first, least = g * _GROUP, carried[-1]
@@ -187,9 +191,8 @@ def _inserted_runs(b: Builder, keys: Value, k: int) -> Runs:
             def look(*inner: Value | Scalar) -> list:
                 return s.for_(0, _GROUP, inner, lambda i, *c: element(first + i, *c))
 
-            return _where(s, (first < k) | (low < least), carried, look)
+            return _where(s, (first < k) | (low < least), carried, look, looked / most)
 
-        most = size // _GROUP
         end = s.minimum(s.const(most, "index"), groups - s.div(start, _GROUP))
         return s.for_(0, end, [*tensors, s.const(highest, keys.dtype)], group)[:-1]
 
@@ -203,10 +206,18 @@ def _where(
     condition: Scalar,
     carried: Sequence[Value | Scalar],
     change: Callable[..., Sequence[Value | Scalar]],
+    likely: float,
 ) -> list:
-    """What is carried, as ``change`` returns it where the condition holds."""
+    """What is carried, as ``change`` returns it where the condition holds. likely: how often."""
     times = s.select(condition, s.const(1, "index"), 0)
-    return s.for_(0, times, carried, lambda _, *inner: change(*inner))
+    return s.for_(0, times, carried, lambda _, *inner: change(*inner), likely)
+
+
+def entering(k: int, n: int) -> float:
+    """How many of n elements in random order are among the first k of those up to them, in the
+    mean: the first k, and of each i elements later the last one with a chance of k / i.
+    """
+    return min(n, k * (1 + math.log(max(n / k, 1))))
 
 
 def _insert(

@@ -272,6 +272,8 @@ class RegisterModel:
 
     def _count(self, access: Access, sizes: Sequence[int]) -> float:
         elements = access.elements(sizes)
+        if self.expr.kind == "sequential":  # its loops count what they move themselves
+            return 0.0 if access.data_dependent else elements * self._slots(access)
         axis = self.vector.axis
         if axis < 0 or access.dims is None or axis not in access.axes():
             return float(elements)
@@ -398,6 +400,8 @@ class RegisterModel:
     def _slots(self, access: Access) -> float:
         """Load or store slots per vector."""
         axis, lanes = self.vector.axis, self.vector.lanes
+        if self.expr.kind == "sequential":  # scalar code, but what it updates is copied by vectors
+            return 1.0 / self.device.lanes(access.itemsize)
         if axis < 0 or axis not in access.axes():
             return 1.0
         if id(access) not in self._slot_table:

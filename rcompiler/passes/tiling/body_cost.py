@@ -26,6 +26,7 @@ SINGLE = frozenset(
     for name in ("absf", "absi", "ceil", "copysign", "floor", "fma", "round", "roundeven", "trunc")
 )
 _MOVES = ("tensor.extract", "tensor.insert")
+EXPECTED = "rtask.expected_steps"  # of a loop whose bounds depend on data, in the mean
 LIBRARY_CALL = 230  # any other math op: one libm call for each of 16 lanes
 
 
@@ -63,7 +64,11 @@ def loop_cost(op: ir.Operation) -> float:
 
 
 def _steps(loop: ir.Operation) -> float:
-    """Of one run of an scf.for; half of the most where a bound is known at run time only."""
+    """Of one run of an scf.for: what is expected of it, if it says so; half of the most where a
+    bound is known at run time only.
+    """
+    if EXPECTED in loop.attributes:
+        return float(ir.FloatAttr(loop.attributes[EXPECTED]).value)
     low, high, step = (_numbers(v) for v in list(loop.operands)[:3])
     most = max(max(high, default=1) - min(low, default=0), 0) / max(*step, 1)
     return most if len(low) == len(high) == 1 else most / 2

@@ -24,6 +24,7 @@ from rcompiler.kernelgen.value import item_bytes
 from rcompiler.kernelgen.views import VIEWS, view_coordinates
 from rcompiler.passes.tiling.arithmetic import Arithmetic, Part, arithmetic
 from rcompiler.passes.tiling.body_cost import body_cost, loop_cost
+from rcompiler.passes.tiling.computed_reads import Coordinates, coordinate_of, read_by_loop
 from rcompiler.roller import expr as roller
 from rcompiler.roller.index import Atom
 from rcompiler.roller.linear_map import plan
@@ -33,10 +34,14 @@ from rcompiler.roller.linear_map import plan
 class Read:
     """How a block argument is read: coordinates per dim, or None if data-dependent or read in
     several ways.
+
+    exact: one affine access only. known: coordinates of what is read at computed positions, None
+    for those that are computed; for estimates only, where all such reads are alike.
     """
 
     at: tuple[Linear, ...] | None
-    exact: bool = True  # one affine access only
+    exact: bool = True
+    known: Coordinates | None = None
 
 
 @dataclass
@@ -212,8 +217,9 @@ class Tracer:
         cost = loop_cost(loop) / max(math.prod(shape), 1)
         if not found.work:  # once, not for each result
             found.work.append(Part(cost, frozenset(range(len(shape)))))
-        for k in range(len(self._arguments)):
-            found.reads[k] = Read(None)
+        axes = [axis(d) for d in range(len(shape))]
+        for value, k in self._arguments.items():
+            found.reads[k] = Read(None, known=read_by_loop(loop, value, apart, axes))
 
     def _parts(self, op: ir.Operation, at: list[Linear]) -> list[tuple[ir.Value, list[Linear]]]:
         if op.name == "tensor.pad":
@@ -255,7 +261,8 @@ class Tracer:
                 self._read(operand, [e(dims, self._split) for e in generic.expressions[k]])
         for view in generic.block.operations:
             if view.operation.name == "tensor.extract":
-                self._read_anywhere(view.operation.operands[0])
+                value, *where = view.operation.operands
+                self._read_anywhere(value, tuple(coordinate_of(i, dims) for i in where))
 
     def _note_period(self, generic: Generic, form: Combination, dims: list[Linear]) -> None:
         """Note which axis chooses the row of a combination, and after how many steps again."""
@@ -291,9 +298,11 @@ class Tracer:
             )
         return self._reduction_axes[key]
 
-    def _read_anywhere(self, value: ir.Value) -> None:
+    def _read_anywhere(self, value: ir.Value, known: Coordinates | None = None) -> None:
         if value in self._arguments:
-            self._found.reads[self._arguments[value]] = Read(None)
+            before = self._found.reads.get(self._arguments[value], Read(None, known=known))
+            alike = before.at is None and before.known == known
+            self._found.reads[self._arguments[value]] = Read(None, known=known if alike else None)
         elif not isinstance(value.owner, ir.Block):
             for operand in value.owner.operation.operands:
                 self._read_anywhere(operand)
@@ -313,7 +322,7 @@ def tensor_expr(
     counted = arithmetic(traced.sizes, traced.kinds, traced.work)
     axes = _axes(results, traced, counted)
     inputs = [
-        _access(value, traced.reads[k].at, traced, counted, traced.words.get(k, 1))
+        _access(value, traced.reads[k], traced, counted, traced.words.get(k, 1))
         for k, value in enumerate(leaves)
     ]
     cores = [core_of(r)[0] for r in results]
@@ -368,18 +377,21 @@ def _sweeps(results: Sequence[ir.Value]) -> int:
 
 def _access(
     value: ir.Value,
-    at: tuple[Linear, ...] | None,
+    read: Read,
     traced: Traced,
     counted: Arithmetic,
     steps: int,
 ) -> roller.Access:
     """An argument of elements, or of words of `steps` of them."""
+    at = read.known if read.at is None else read.at
     shape, size = shape_of(value), item_bytes(element_of(value)) * steps
     if steps > 1:
         shape, at = shape[:-1], None if at is None else at[:-1]
     if at is None:
         return roller.Access(shape, size, None)
-    return roller.Access(shape, size, tuple(_index(c, traced, counted) for c in at))
+    return roller.Access(
+        shape, size, tuple(None if c is None else _index(c, traced, counted) for c in at)
+    )
 
 
 def _index(value: Linear, traced: Traced, counted: Arithmetic) -> roller.Index:

@@ -1,0 +1,50 @@
+"""What is read at computed positions, as far as estimates go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.region import shape_of
+
+Coordinates = tuple[Linear | None, ...]  # None: computed, or counted by a loop inside
+
+
+def coordinate_of(index: ir.Value, dims: Sequence[Linear]) -> Linear | None:
+    """Of an index in a linalg body, by the coordinates of its loops; None: it is computed."""
+    if not isinstance(index.owner, ir.Block) and index.owner.operation.name == "linalg.index":
+        return dims[ir.IntegerAttr(index.owner.operation.attributes["dim"]).value]
+    return None
+
+
+def read_by_loop(
+    loop: ir.Operation, value: ir.Value, apart: int | None, axes: Sequence[Linear]
+) -> Coordinates:
+    """Coordinates of what an scf.for reads of a value that is defined outside of it.
+
+    axes: of the results. apart: the result dim along which its iterations share the results out,
+    if there is one. What the loop carries is copied first, element by element; all else is read at
+    a step of the loop, or at computed positions.
+    """
+    rank = len(shape_of(value))
+    carried = list(loop.operands)[3:]
+    if value in carried and shape_of(value) == shape_of(loop.results[carried.index(value)]):
+        return tuple(axes)
+    step = loop.regions[0].blocks[0].arguments[0]
+    found = {
+        tuple(axes[apart] if apart is not None and i == step else None for i in where)
+        for where in _places(loop, value)
+    }
+    return found.pop() if len(found) == 1 else (None,) * rank
+
+
+def _places(op: ir.Operation, value: ir.Value) -> Iterator[list[ir.Value]]:
+    """The indices of every tensor.extract of a value in an op."""
+    for region in op.regions:
+        for view in (v for block in region.blocks for v in block.operations):
+            inner = view.operation
+            if inner.name == "tensor.extract" and inner.operands[0] == value:
+                yield list(inner.operands)[1:]
+            yield from _places(inner, value)
