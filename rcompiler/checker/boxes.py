@@ -56,7 +56,8 @@ class Access:
         apart = (count > 1) & ((stride != 1) | (not self.regular))
         if apart.any():  # task by task
             sizes = np.where(apart, count, 1)
-            owner, step = np.repeat(owner, sizes), ramp(sizes)
+            step = ramp(sizes)
+            owner = np.repeat(owner, sizes)
             first = first[owner] + step * np.where(apart, stride, 0)[owner]
             count = np.where(apart, 1, count)[owner]
         pieces = [
@@ -94,8 +95,9 @@ class Access:
                 start, length = start + low * step, length * (high - low)
                 complete = bool(((low == 0) & (high == self.shape[dim])).all())
             else:
+                inner = ramp(high - low)
                 rows = np.repeat(np.arange(len(index)), high - low)
-                start = start[rows] + (low[rows] + ramp(high - low)) * step
+                start = start[rows] + (low[rows] + inner) * step
                 index, length = index[rows], length[rows]
             step *= int(self.shape[dim])
         return index, np.stack([start, start + length], axis=1)

@@ -48,7 +48,8 @@ class Check:
     def _kernels(self) -> None:
         """What the kernels touch is what the code was given."""
         self.accesses: list[list[Access]] = []
-        self.grids, self.reads, self.in_place = [], [], []
+        self.reads: list[int] = []
+        self.in_place: list[set[tuple[int, int]]] = []
         if len(self.facts.boxes) != len(self.facts.sizes):
             refuse("notes", "not every kernel has boxes")
         for (grid, reads, writes, pairs), (tasks, sizes, results, pinned) in zip(
@@ -64,7 +65,6 @@ class Check:
             if not all(access.covered() for access in own[len(reads) :]):
                 refuse("task", "a kernel leaves a part of a result unwritten")
             self.accesses.append(own)
-            self.grids.append(grid)
             self.reads.append(len(reads))
             same = {(whole(r), whole(w) + len(reads)) for r, w in pairs}
             if not all(0 <= r < len(reads) <= w < len(own) for r, w in same):
@@ -95,11 +95,11 @@ class Check:
             refuse("buffer", "a buffer is impossible")
         if (offset + self.size > have[self.base]).any():
             refuse("buffer", "a buffer leaves its memory")
-        views = [number for number, parent in enumerate(parents) if parent is not None]
-        above = np.arange(len(names))
-        try:
-            above[views] = [place[parents[number]] for number in views]
-        except (KeyError, TypeError):
+        parents = [
+            name if view is None else view for name, view in zip(names, parents, strict=True)
+        ]
+        above = np.array([place.get(parent, -1) for parent in parents], np.int64)
+        if (above < 0).any():
             refuse("buffer", "a buffer views nothing that is there")
         ends = offset + self.size
         inside = (offset[above] <= offset) & (ends <= ends[above]) & (self.kind == self.kind[above])

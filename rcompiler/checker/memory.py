@@ -10,6 +10,7 @@ from rcompiler.checker.facts import Ints, ramp, refuse
 from rcompiler.checker.order import Order
 
 _AT_ONCE = 1 << 20
+_MOST_PAIRS = 1 << 27  # of runs of two operators
 
 
 class Uses:
@@ -60,6 +61,8 @@ class Uses:
             one, two = self._late(one, two)
         for a, b in zip(one.tolist(), two.tolist(), strict=True):
             first, second = (self.run[self._runs(use)] for use in (a, b))
+            if len(first) * len(second) > _MOST_PAIRS:
+                refuse("notes", "the schedule is too large to be checked")
             free = ~self.order.before(first[:, None], second)
             if either:
                 free = np.triu(free & free.T, 1)

@@ -123,13 +123,12 @@ class Order:
         dynamic = np.array([bool(launch.taken_by) for launch in self._launches], bool)
         if dynamic[self.program[self._steps.thread[barriers]]].any():
             refuse("deadlock", "EUs that take queues meet in no barrier")
-        if dynamic[self.program[self._steps.thread[last]]].any():
-            # one EU alone takes the queues in their order
-            mine = dynamic[self.program[self._steps.thread[last]]]
-            order = np.lexsort((self._signal, self._event))
-            nth = self._signal[order][self._from[self._waited[needs]] + self._count[needs] - 1]
-            if (nth[mine] > waits[needs][mine]).any():
-                refuse("deadlock", "a queue waits for one that is taken later")
+        # one EU alone takes the queues in their order
+        order = np.lexsort((self._signal, self._event))
+        nth = self._signal[order][self._from[self._waited[needs]] + self._count[needs] - 1]
+        mine = dynamic[self.program[self._steps.thread[last]]]
+        if (nth[mine] > waits[needs][mine]).any():
+            refuse("deadlock", "a queue waits for one that is taken later")
 
     def _check_clocks(self) -> None:
         steps, first, own = self._steps, self.first, self._own
@@ -160,15 +159,12 @@ class Order:
         if not len(barriers):
             return
         thread = self._steps.thread[barriers]
-        begins = np.searchsorted(thread, thread)
-        number = np.arange(len(thread)) - begins  # of the barrier on its EU
-        program = self.program[thread]
-        sort = np.lexsort((number, program))
-        keys = np.stack([program, number])[:, sort]
-        new = np.flatnonzero(np.append(True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)))
-        sizes = np.diff(np.append(new, len(sort)))
+        number = np.arange(len(thread)) - np.searchsorted(thread, thread)  # of those of its EU
+        key = self.program[thread] * len(thread) + number
+        sort = np.argsort(key, kind="stable")
+        met, new, sizes = np.unique(key[sort], return_index=True, return_counts=True)
         eus = np.array([len(launch.streams) for launch in self._launches], np.int64)
-        if (sizes != eus[keys[0, new]]).any():
+        if (sizes != eus[met // len(thread)]).any():
             refuse("deadlock", "not all EUs meet at a barrier")
         segment = self.segment[barriers[sort]]
         arrive = known[segment]

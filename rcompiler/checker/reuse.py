@@ -77,9 +77,9 @@ def _byte_by_byte(found: "Check", low: int, high: int) -> None:
     use, run, task, span = uses.tasks_on(some, low, high)
     # the bytes in cells of equal use; a row for each task and cell
     at, end = np.searchsorted(np.unique(span), span)
-    sizes = end - at
-    row = np.repeat(np.arange(len(use)), sizes)
-    key = (np.repeat(at, sizes) + ramp(sizes)) * (int(uses.root.max()) + 1) + uses.root[use[row]]
+    step = ramp(end - at)
+    row = np.repeat(np.arange(len(use)), end - at)
+    key = (at[row] + step) * (int(uses.root.max()) + 1) + uses.root[use[row]]
     # values of a cell follow one another as they are first written
     row = row[sort := np.lexsort((task[row], uses.rank[run[row]], key))]
     key = key[sort]

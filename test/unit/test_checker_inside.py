@@ -14,7 +14,7 @@ import pytest
 from rammer_cases import chain, hand_made, kernel, rows
 from refusals import refusals, refused_at
 
-from rcompiler.checker import Facts, Refused, check, streams
+from rcompiler.checker import Facts, Refused, check, memory, streams
 from rcompiler.checker.streams import Steps
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
@@ -113,6 +113,13 @@ def many_tasks() -> object:
     whole = Access.whole((4,), 4)
     graph = chain([Kernel("k", (1 << 26,), (whole,), (whole,), 1.0)], [[-1]])
     return check(facts([("o0", 0, 1 << 26)], graph=graph))
+
+
+def many_runs() -> object:
+    given = facts([("o0", 0, 2), ("o0", 2, 2)], [("o1", 0, 2), ("o1", 2, 2)])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(memory, "_MOST_PAIRS", 3)
+        return check(given)
 
 
 def taken_over() -> object:
@@ -265,6 +272,7 @@ CASES: dict[str, Case] = {
     "check._bounded": checked(noted(V0, 2, 1 << 50)),
     "facts.whole": boxed(lambda own: own[0].__setitem__(0, "4")),
     "facts.ramp": many_tasks,
+    "memory.Uses.clashes": many_runs,
     "memory.Uses.check": checked(facts([("o0", 0, 4)], [("o1", 0, 4)])),
     "order.Order._threads": checked(launched(facts(*SERIAL, takers=2), lines=[7, 0])),
     "order.Order._check_turns": certified(facts(*HALVES), [[0, 0, 0], [1, 0, 0], [1, 0, 0]]),
