@@ -46,16 +46,28 @@ class Builder(ContractionOps):
         return out
 
     def sum(
-        self, value: Value, axes: Sequence[int], keepdims: bool = False, term: Term | None = None
+        self,
+        value: Value,
+        axes: Sequence[int],
+        keepdims: bool = False,
+        term: Term | None = None,
+        of_sum: Term | None = None,
     ) -> Value:
-        """Sum of ``term(s, element)`` over axes; 16-bit floats are accumulated in f32."""
+        """Sum of ``term(s, element)`` over axes, and ``of_sum(s, sum)`` of it; 16-bit floats are
+        accumulated in f32, which a sum may need where the result does not.
+        """
         wide = accumulator(value.dtype)
 
         def combine(s: Body, a: Scalar, acc: Scalar) -> Scalar:
             a = s.cast(a, wide)
             return acc + (a if term is None else term(s, a))
 
-        return self.cast(self.reduce(value, axes, 0, combine, keepdims, wide), value.dtype)
+        total = self.reduce(value, axes, 0, combine, keepdims, wide)
+        if of_sum is None:
+            return self.cast(total, value.dtype)
+        return self.elementwise(
+            lambda s, a: s.cast(of_sum(s, a), value.dtype), total, dtype=value.dtype
+        )
 
     def cast(self, value: Value, dtype: str, saturate: bool = True) -> Value:
         """ONNX ``Cast`` of every element."""

@@ -70,6 +70,25 @@ def test_small_exponentials_less_one_keep_their_digits(run, op, dtype, accuracy)
     np.testing.assert_allclose(run(op, x)[0].astype(np.float64), right, rtol=accuracy)
 
 
+@pytest.mark.parametrize("op", ["ReduceMean", "ReduceL2", "ReduceLogSum", "InstanceNormalization",
+                                "MeanVarianceNormalization", "LpNormalization"])  # fmt: skip
+def test_sums_that_leave_f16_where_the_result_does_not(run, op):
+    x = np.linspace(300, 900, 128).astype(np.float16).reshape(1, 1, 8, 16)
+    wide = x.astype(np.float64)
+    normal = (wide - wide.mean()) / wide.std()
+    right = {
+        "ReduceMean": wide.mean(),
+        "ReduceL2": np.sqrt((wide**2).sum()),
+        "ReduceLogSum": np.log(wide.sum()),
+        "InstanceNormalization": normal,
+        "MeanVarianceNormalization": normal,
+        "LpNormalization": wide / np.sqrt((wide**2).sum(-1, keepdims=True)),
+    }[op]
+    ones = [np.ones(1, np.float16), np.zeros(1, np.float16)] if op[0] == "I" else []
+    found = run(op, x, *ones)[0].astype(np.float64)
+    np.testing.assert_allclose(found.reshape(np.shape(right)), right, rtol=2e-3, atol=1e-3)
+
+
 def test_integer_powers(run):
     base = np.array([2, -3, -1, 1, 0, 2], np.int64)
     power = np.array([10, 3, -5, -9, 0, -1], np.int64)

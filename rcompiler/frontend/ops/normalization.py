@@ -9,6 +9,7 @@ import numpy as np
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Builder, Value, broadcast_shapes
+from rcompiler.frontend.core import accumulator
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar
 
@@ -55,12 +56,15 @@ def _batch_norm_training(ctx: Context) -> list[Value | None]:
     b, x, epsilon = ctx.b, ctx.input(0), ctx.attr("epsilon", 1e-5)
     momentum = ctx.attr("momentum", 0.9)
     axes = [i for i in range(x.rank) if i != 1]
-    mean, variance = moments(b, x, axes)
+    wide = widened(b, x)
+    mean, variance = moments(b, wide, axes)
     scale, shift = (column(b, ctx.input(i), x.rank) for i in (1, 2))
     columns = [column(b, v, x.rank) for v in (mean, variance)]
-    y = b.elementwise(
-        lambda s, a, g, o, m, v: (a - m) / s.sqrt(v + epsilon) * g + o, x, scale, shift, *columns
-    )
+
+    def body(s: Body, a: Scalar, g: Scalar, o: Scalar, m: Scalar, v: Scalar) -> Scalar:
+        return s.cast((a - m) / s.sqrt(v + epsilon), x.dtype) * g + o
+
+    y = b.elementwise(body, wide, scale, shift, *columns, dtype=x.dtype)
 
     def update(s: Body, old: Scalar, new: Scalar) -> Scalar:
         return old * momentum + s.cast(new, old.dtype) * (1 - momentum)
@@ -70,6 +74,11 @@ def _batch_norm_training(ctx: Context) -> list[Value | None]:
         b.elementwise(update, ctx.input(3), mean),
         b.elementwise(update, ctx.input(4), variance),
     ]
+
+
+def widened(b: Builder, x: Value) -> Value:
+    """In a type that holds the squares of its elements and their sum: of f16 in f32."""
+    return b.cast(x, accumulator(x.dtype))
 
 
 def moments(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, Value]:
@@ -141,7 +150,8 @@ def _instance_norm(ctx: Context) -> Value:
     ctx.need_float()
     if x.rank < 3 or any(ctx.input(i).size != x.shape[1] for i in (1, 2)):
         raise ctx.shape_error("scale and bias hold one number per channel")
-    normal = standardize(b, x, list(range(2, x.rank)), ctx.attr("epsilon", 1e-5))
+    axes = list(range(2, x.rank))
+    normal = b.cast(standardize(b, widened(b, x), axes, ctx.attr("epsilon", 1e-5)), x.dtype)
     vectors = [column(b, ctx.input(i), x.rank) for i in (1, 2)]
     return b.elementwise(lambda s, a, g, o: a * g + o, normal, *vectors)
 
@@ -153,7 +163,8 @@ def _group_norm(ctx: Context) -> Value:
     ctx.need_float()
     if x.rank < 2 or groups < 1 or x.shape[1] % groups:
         raise ctx.shape_error(f"the channels do not divide into {groups} groups")
-    stash = dtypes.from_onnx(ctx.attr("stash_type", 1)) if ctx.opset >= 21 else x.dtype
+    kind = ctx.attr("stash_type", 1) if ctx.opset >= 21 else None
+    stash = accumulator(x.dtype) if kind is None else dtypes.from_onnx(kind)
     apart = b.reshape(x, [x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]])
     wide = b.cast(apart, stash)
     axes = list(range(2, wide.rank))
@@ -171,10 +182,12 @@ def _mean_variance(ctx: Context) -> Value:
     b, x = ctx.b, ctx.input(0)
     ctx.need_float()
     axes = ctx.axes(ctx.attr("axes", [0, 2, 3]), x.rank)
-    mean, variance = moments(b, x, axes)
-    return with_reduced(
-        b, x, [mean, variance], axes, lambda s, a, m, v: (a - m) / (s.sqrt(v) + 1e-9)
+    wide = widened(b, x)
+    mean, variance = moments(b, wide, axes)
+    normal = with_reduced(
+        b, wide, [mean, variance], axes, lambda s, a, m, v: (a - m) / (s.sqrt(v) + 1e-9)
     )
+    return b.cast(normal, x.dtype)
 
 
 @lowering("LpNormalization")
@@ -185,10 +198,12 @@ def _lp_norm(ctx: Context) -> Value:
     axis = ctx.axis(ctx.attr("axis", -1), x.rank)
     if p not in (1, 2):
         raise ctx.shape_error(f"p is {p}; 1 or 2 is expected")
-    norm = b.sum(x, [axis], term=lambda s, a: s.abs(a) if p == 1 else a * a)
+    wide = widened(b, x)
+    norm = b.sum(wide, [axis], term=lambda s, a: s.abs(a) if p == 1 else a * a)
     if p == 2:
         norm = b.elementwise(lambda s, a: s.sqrt(a), norm)
-    return with_reduced(b, x, [norm], [axis], lambda s, a, n: s.select(n.eq(0), 0.0, a / n))
+    normal = with_reduced(b, wide, [norm], [axis], lambda s, a, n: s.select(n.eq(0), 0.0, a / n))
+    return b.cast(normal, x.dtype)
 
 
 @lowering("LRN")

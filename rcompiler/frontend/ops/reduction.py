@@ -9,6 +9,7 @@ import numpy as np
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Builder, Value, dims
+from rcompiler.frontend.core import accumulator
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Number, Scalar
 
@@ -89,33 +90,38 @@ def _reduce(ctx: Context) -> Value:
     term = terms.get(ctx.op)
     if not axes and x.rank and ctx.op in ("ReduceSum", "ReduceMean", "ReduceProd"):
         return x
-    if not axes:  # nothing is summed, but the function is applied
-        out = x if term is None else b.elementwise(term, x)
-    elif ctx.op == "ReduceProd":
-        out = b.reduce(x, axes, 1, lambda s, a, acc: acc * a, keep)
-    else:
-        out = b.sum(x, axes, keep, term)
     count = math.prod(x.shape[a] for a in axes)
-    if ctx.op == "ReduceMean":
-        return _divide(b, out, count)
-    if ctx.op == "ReduceLogSum":
-        return _as_float(b, out, lambda s, a: s.log(a))
-    if ctx.op == "ReduceL2":
-        return _as_float(b, out, lambda s, a: s.sqrt(a))
-    return out
+    of_sums: dict[str, Callable[[Body, Scalar], Scalar]] = {
+        "ReduceMean": lambda s, a: a / (count if dtypes.is_float(x.dtype) else max(count, 1)),
+        "ReduceLogSum": _of_floats(lambda s, a: s.log(a)),
+        "ReduceL2": _of_floats(lambda s, a: s.sqrt(a)),
+    }
+    if ctx.op == "ReduceProd" and axes:
+        return b.reduce(x, axes, 1, lambda s, a, acc: acc * a, keep)
+    of_sum = of_sums.get(ctx.op)
+    if axes:
+        return b.sum(x, axes, keep, term, of_sum)
+    if term is None and of_sum is None:
+        return x
+    wide = accumulator(x.dtype)
+
+    def applied(s: Body, a: Scalar) -> Scalar:  # nothing is summed, but the functions are applied
+        a = s.cast(a, wide)
+        a = a if term is None else term(s, a)
+        return s.cast(a if of_sum is None else of_sum(s, a), x.dtype)
+
+    return b.elementwise(applied, x)
 
 
-def _divide(b: Builder, x: Value, count: int) -> Value:
-    if dtypes.is_float(x.dtype):
-        return b.elementwise(lambda s, a: a / s.const(count, a.dtype), x)
-    return b.elementwise(lambda s, a: a / max(count, 1), x)
-
-
-def _as_float(b: Builder, x: Value, fn: Callable[[Body, Scalar], Scalar]) -> Value:
+def _of_floats(fn: Callable[[Body, Scalar], Scalar]) -> Callable[[Body, Scalar], Scalar]:
     """A function of floats, computed in f64 for integers."""
-    if dtypes.is_float(x.dtype):
-        return b.elementwise(fn, x)
-    return b.elementwise(lambda s, a: s.cast(fn(s, s.cast(a, "float64")), a.dtype), x)
+
+    def applied(s: Body, a: Scalar) -> Scalar:
+        if dtypes.is_float(a.dtype):
+            return fn(s, a)
+        return s.cast(fn(s, s.cast(a, "float64")), a.dtype)
+
+    return applied
 
 
 @lowering("ReduceMax", "ReduceMin")
