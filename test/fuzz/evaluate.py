@@ -165,7 +165,13 @@ def _run(node: NodeProto, needed: Mapping[str, Any], opsets: Mapping[str, int]) 
     if node.op_type == "Multinomial":  # only its shape and type can be judged
         size = (operands[0].shape[0], attributes.get("sample_size", 1))
         return [np.zeros(size, dtypes.numpy_dtype(dtypes.from_onnx(attributes.get("dtype", 6))))]
-    return _runner(node, needed, opsets).run(None, dict(needed))
+    results = _runner(_spelled(node), needed, opsets).run(None, dict(needed))
+    raw = node.op_type == "Attention" and len(node.output) > 3 and node.output[3]
+    if raw and "softcap" in attributes and not attributes.get("qk_matmul_output_mode"):
+        # the product as it is: the reference (1.23) bounds it by softcap here, too
+        bare = _without(node, "softcap")
+        results[-1] = _runner(bare, needed, opsets).run(None, dict(needed))[-1]
+    return results
 
 
 def _runner(
@@ -201,6 +207,21 @@ def promoted(node: NodeProto) -> NodeProto:
             attribute.t.CopyFrom(onnx.numpy_helper.from_array(array, attribute.t.name))
         if attribute.type == AttributeProto.GRAPH:
             _promote_graph(attribute.g)
+    return out
+
+
+def _spelled(node: NodeProto) -> NodeProto:
+    """Where auto_pad is VALID nothing is padded: said so, as onnx.reference (1.23) forgets the
+    dilations of pools there."""
+    valid = any(a.name == "auto_pad" and a.s == b"VALID" for a in node.attribute)
+    return _without(node, "auto_pad") if valid else node
+
+
+def _without(node: NodeProto, attribute: str) -> NodeProto:
+    out = NodeProto()
+    out.CopyFrom(node)
+    for found in [a for a in node.attribute if a.name == attribute]:
+        out.attribute.remove(found)
     return out
 
 

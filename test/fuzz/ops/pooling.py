@@ -18,17 +18,9 @@ def image(g: Maker, op: str, extents: list[int] | None = None, **how: object) ->
     return g.value(g.types(op), shape=shape, **how)  # type: ignore[arg-type]
 
 
-def windows(g: Maker, rank: int) -> tuple[list[int], list[int], dict[str, object]]:
-    """As of convolutions; onnx.reference (1.23) forgets dilations where auto_pad is VALID."""
-    extents, kernel, found = window(g, rank)
-    if found.get("auto_pad") == "VALID" and found["dilations"] != [1] * rank:
-        del found["auto_pad"]
-    return extents, kernel, found
-
-
 @generator("MaxPool")
 def max_pool(g: Maker, op: str) -> None:
-    extents, kernel, found = windows(g, g.pick([1, 2, 2, 3]))
+    extents, kernel, found = window(g, g.pick([1, 2, 2, 3]))
     x = image(g, op, extents)
     indices = g.chance(0.3)
     order = g.pick([None, 0, 1]) if indices and len(extents) > 1 else None
@@ -38,14 +30,14 @@ def max_pool(g: Maker, op: str) -> None:
 
 @generator("AveragePool")
 def average_pool(g: Maker, op: str) -> None:
-    extents, kernel, found = windows(g, g.pick([1, 2, 2, 3]))
+    extents, kernel, found = window(g, g.pick([1, 2, 2, 3]))
     g.node(op, [image(g, op, extents)], kernel_shape=kernel, ceil_mode=_ceil(g, found),
            count_include_pad=g.pick([None, 0, 1]), **found)  # fmt: skip
 
 
 @generator("LpPool")
 def lp_pool(g: Maker, op: str) -> None:
-    extents, kernel, found = windows(g, g.pick([1, 2, 2]))
+    extents, kernel, found = window(g, g.pick([1, 2, 2]))
     g.node(op, [image(g, op, extents)], kernel_shape=kernel, p=g.pick([None, 1, 2, 3]),
            ceil_mode=_ceil(g, found), **found)  # fmt: skip
 

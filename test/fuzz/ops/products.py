@@ -154,16 +154,33 @@ def attention(g: Maker, op: str) -> None:
     found: dict[str, object] = {}
     if flat:
         found = {"q_num_heads": heads * groups, "kv_num_heads": heads}
+    past: list[Value | None] = [None, None]
+    before = g.int(1, 4) if g.chance(0.3) else 0
+    if before:
+        past = [g.value([dtype], shape=(batch, heads, before, n)) for n in (size, wide)]
     mask = None
     if g.chance(0.4):
-        mask = g.value([dtype], shape=(queries, keys))
-    elif g.chance(0.3):
+        lead = g.pick([(), (1,), (heads * groups,), (batch, 1), (batch, heads * groups)])
+        kind = "bool" if g.chance(0.3) else dtype
+        mask = g.value([kind], shape=(*lead, queries, before + keys))
+    if g.chance(0.3):
         found["is_causal"] = 1
+    lengths_known = None
+    if g.opset >= 24 and not before and g.chance(0.2):
+        lengths_known = g.value(["int64"], shape=(batch,), low=1, high=keys)
+    if g.opset >= 25 and g.chance(0.2):
+        found["left_window_size"] = g.pick([-1, 0, 1, 3])
+        found["right_window_size"] = g.pick([-1, 0, 2])
     if g.chance(0.3):
         found["scale"] = g.random.uniform(0.1, 1)
     if g.chance(0.2):
         found["softcap"] = g.random.uniform(1, 5)
-    g.node(op, [*operands, mask], **found)
+    present = before > 0 and g.chance(0.7)
+    wanted = [True, present, present]
+    if g.chance(0.2):
+        wanted.append(True)
+        found["qk_matmul_output_mode"] = g.pick([None, 0, 1, 2, 3])
+    g.node(op, [*operands, mask, *past, lengths_known], wanted, **found)
 
 
 @generator("FlexAttention", domain="ai.onnx.preview", opsets=range(26, 29))
