@@ -263,11 +263,16 @@ class Generic:
     @lazy
     def lane_dim(self) -> int | None:
         """A reduction dim that vectors run along: an input is contiguous in it, and none in the
-        result's last dim. That depends on the op alone, so every tiling adds in the same order.
+        result's last dim, unless it is read once for each result and the order of what is combined
+        does not count. That depends on the op alone, so every tiling adds in the same order.
         """
         if self.combiner is None or element_of(self.inits[0]) == "i1" or not self.init_used[0]:
             return None
-        inputs = [self._innermost(k) for k in range(len(self.inputs))]
+        read = [*range(len(self.inputs))]
+        if self.combiner not in ("arith.addf", "arith.mulf"):
+            moving = {*self.reduction_dims}
+            read = [k for k in read if any(moving & dims_of(e) for e in self.maps[k].results)]
+        inputs = [self._innermost(k) for k in read]
         result = self._innermost(len(self.inputs))
         if any(result & used for used in inputs):
             return None

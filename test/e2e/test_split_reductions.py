@@ -1,5 +1,6 @@
 """Long reductions in parts: right, in parts where it pays, with equal bits on any number of EUs."""
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -140,3 +141,22 @@ def test_on_an_emulated_gpu(name):
     small = tuple(n // 32 if n >= 1024 else n for n in shape)
     x = values(small, dtype)
     check(model(op, x, axes, keepdims=0), x, target="cuda:emulated")
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+def test_the_place_of_an_extreme_is_found_by_vectors(op):
+    """Its row is compared with one number, which must not keep vectors from running along it."""
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x"], ["y"], axis=1, keepdims=0)],
+        "g",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, (5, 131))],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, (5,))],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    compiled = rcompiler.compile_onnx(proto, target="cpu:x86-64", eus=1)
+    assert re.search(r"intr.smin.*\(vector<4xi32>", compiled.stage("llvm"))
+    x = np.random.default_rng(3).integers(0, 9, (5, 131)).astype(np.float32)
+    x[2, 100] = np.nan
+    np.testing.assert_array_equal(
+        compiled(x)[0], (np.argmax if op == "ArgMax" else np.argmin)(x, 1)
+    )
