@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rcompiler.tools._console import (
     Parser,
@@ -44,7 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace, openblas: str) -> int:
-    from rcompiler.tools._baselines import BASELINES, installed
+    from rcompiler.tools._baselines import installed
     from rcompiler.tools._bench import means, run_case
 
     options.baseline = installed(options.baseline)
@@ -57,35 +57,36 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
             doing(f"{name}, {threads} threads")
             cases.append(run_case(name, threads, options))
     _print(cases, options.baseline)
-    if options.json:
-        figures = {
-            "openblas_coretype": openblas,
-            "options": asked(options),
-            "baselines": {name: BASELINES[name].settings for name in options.baseline},
-            "results": [case.record() for case in cases],
-            "geomeans": [vars(mean) for mean in means(cases)],
-        }
-        write_record(options.json, figures)
+    mean_ratios = [vars(mean) for mean in means(cases)]
+    _write(options, openblas, [case.record() for case in cases], geomeans=mean_ratios)
     failed = (case for case in cases if case.error)
     return report("rc-bench", (f"{c.model}, {c.threads} threads: {c.error}" for c in failed))
 
 
 def _run_beside(options: argparse.Namespace, openblas: str) -> int:
-    from rcompiler.tools._baselines import BASELINES
     from rcompiler.tools._beside import print_cells, run_cells
 
     cells = run_cells(options)
     print_cells(cells, options.baseline)
+    _write(options, openblas, [cell.record() for cell in cells])
+    failed = (cell for cell in cells if cell.error)
+    return report("rc-bench", (f"{c.model}, {c.busy} busy: {c.error}" for c in failed))
+
+
+def _write(
+    options: argparse.Namespace, openblas: str, results: list[dict[str, Any]], **more: Any
+) -> None:
+    """The record that --json asks for."""
+    from rcompiler.tools._baselines import BASELINES
+
     if options.json:
         figures = {
             "openblas_coretype": openblas,
             "options": asked(options),
             "baselines": {name: BASELINES[name].settings for name in options.baseline},
-            "results": [cell.record() for cell in cells],
+            "results": results,
         }
-        write_record(options.json, figures)
-    failed = (cell for cell in cells if cell.error)
-    return report("rc-bench", (f"{c.model}, {c.busy} busy: {c.error}" for c in failed))
+        write_record(options.json, figures | more)
 
 
 def _print(cases: list[Case], baselines: list[str]) -> None:

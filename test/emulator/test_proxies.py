@@ -53,15 +53,8 @@ def check(text, kind, *arrays, threads=64, want=None, extra=lambda driver: (), *
 
 SPACES = [("", ""), (".global", "shared"), (".shared::cta", "global"),
           (".shared::cluster", "global")]  # fmt: skip
-FROM_GLOBAL = """
-add.u64 %rd0, %in, %at;
-st.global.u32 [%rd0], %tid;
-{fence}
-@%first mbarrier.init.shared.b64 [%r10], 1;
-@%first fence.mbarrier_init.release.cluster;
-bar.sync 0;
-@!%first bra OTHERS;
-{late}
+# An engine copies 64 words to shared memory; every thread waits, and gives what it finds there.
+COPIED_AND_READ = """\
 mbarrier.arrive.expect_tx.shared.b64 %token, [%r10], 256;
 cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%s], [%in], 256, [%r10];
 OTHERS:
@@ -73,6 +66,19 @@ ld.shared.u32 %r2, [%r1];
 add.u64 %at, %out, %at;
 st.global.u32 [%at], %r2;
 """
+FROM_GLOBAL = (
+    """
+add.u64 %rd0, %in, %at;
+st.global.u32 [%rd0], %tid;
+{fence}
+@%first mbarrier.init.shared.b64 [%r10], 1;
+@%first fence.mbarrier_init.release.cluster;
+bar.sync 0;
+@!%first bra OTHERS;
+{late}
+"""
+    + COPIED_AND_READ
+)
 FROM_SHARED = """
 mad.lo.u32 %r1, %tid, 4, %s;
 st.shared.u32 [%r1], %tid;
@@ -126,24 +132,17 @@ def test_fences_that_nobody_knows(fence):
 
 # -- mbarriers on which engines count
 
-BULK = """
+BULK = (
+    """
 {before}
 @%first mbarrier.init.shared.b64 [%r10], 1;
 {own}
 bar.sync 0;
 {behind}
 @!%first bra OTHERS;
-mbarrier.arrive.expect_tx.shared.b64 %token, [%r10], 256;
-cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [%s], [%in], 256, [%r10];
-OTHERS:
-L:
-mbarrier.try_wait.parity.shared.b64 %p, [%r10], 0;
-@!%p bra L;
-mad.lo.u32 %r1, %tid, 4, %s;
-ld.shared.u32 %r2, [%r1];
-add.u64 %at, %out, %at;
-st.global.u32 [%at], %r2;
 """
+    + COPIED_AND_READ
+)
 FILLED = np.arange(64, dtype=np.uint32)
 
 

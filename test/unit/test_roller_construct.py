@@ -293,7 +293,7 @@ def test_what_is_bound_by_memory_is_not_cut_for_more_eus():
     assert construct(gemm(1, 4096, 4096), wide) == construct(gemm(1, 4096, 4096), wide, 1)
 
 
-def test_sequential_operators_are_one_scalar_task():
+def test_a_loop_that_reads_and_writes_anywhere_is_one_scalar_task():
     access = Access((100,), 4, None)
     expr = tensor_expr([("i", 100, "parallel")], [access], [access], kind="sequential")
     (decision,) = construct(expr, cpu_device("v4"))[:1]
