@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rcompiler.checker.boxes import Access
-from rcompiler.checker.facts import MOST, Facts, Ints, ramp, refuse, whole
+from rcompiler.checker.facts import MOST, Facts, ramp, refuse, whole, wholes
 from rcompiler.checker.memory import Uses, matches
 from rcompiler.checker.order import Order
 from rcompiler.checker.pinned import check_pinned
@@ -77,9 +77,7 @@ class Check:
         names, kinds, *numbers, parents, self.content = (
             list(column) for column in zip(*facts.buffers, strict=True)
         ) if facts.buffers else [[] for _ in range(7)]  # fmt: skip
-        if {type(x) for column in numbers for x in column} - {int}:
-            refuse("notes", "a number of a buffer is none")
-        offset, self.size, index = (_bounded(column) for column in numbers)
+        offset, self.size, index = (wholes(column) for column in numbers)
         place = {name: number for number, name in enumerate(names)}
         if len(place) != len(names) or not set(kinds) <= set(_KINDS):
             refuse("notes", "two buffers have one name, or one is of no kind")
@@ -133,7 +131,7 @@ class Check:
                     refuse("notes", f"operator '{name}' has other operands in other programs")
         self.names = {name: number for number, name in enumerate(operands)}
         self.operands = np.array([len(own) for own in operands.values()], np.int64)
-        self.buffer = np.array([whole(b) for own in operands.values() for b in own], np.int64)
+        self.buffer = wholes([b for own in operands.values() for b in own])
         if ((self.buffer < 0) | (self.buffer >= len(self.root))).any():
             refuse("notes", "an operator has an operand that is no buffer")
         self.run = np.flatnonzero(steps.opcode == RUN)
@@ -198,7 +196,7 @@ class Check:
         access = (np.cumsum(counts) - counts)[kernel] + number
         writes = number >= np.array(self.reads, np.int64)[kernel]
         flat = [access for own in self.accesses for access in own]
-        if (_bounded([a.bytes for a in flat])[access] != self.size[buffer]).any():
+        if (wholes([a.bytes for a in flat])[access] != self.size[buffer]).any():
             refuse("buffer", "an operand has another size than its kernel expects")
         fixed = (self.kind[buffer] == _INPUT) | (self.kind[buffer] == _CONSTANT)
         if (writes & fixed).any():
@@ -255,9 +253,3 @@ class Check:
         apart = np.array([access.disjoint for access in self.uses.accesses], bool)
         some = writes[~apart[self.uses.access[writes]]]
         self.uses.check(some, some, "race", either=True)
-
-
-def _bounded(numbers: Sequence[int]) -> Ints:
-    if max(numbers, default=0) > MOST or min(numbers, default=0) < -MOST:
-        refuse("notes", "a number is too large")
-    return np.array(numbers, np.int64)

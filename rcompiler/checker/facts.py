@@ -68,6 +68,13 @@ def whole(value: Any) -> int:
     return value
 
 
+def wholes(values: Sequence[Any]) -> Ints:
+    """Many numbers of the notes."""
+    if {*map(type, values)} - {int} or not all(-MOST <= x <= MOST for x in set(values)):
+        refuse("notes", "a number is none")
+    return np.array(values, np.int64)
+
+
 def ramp(sizes: Ints) -> Ints:
     """0, 1, .. of each of n groups of these sizes."""
     if (total := int(sizes.sum())) > _MOST_AT_ONCE:

@@ -238,13 +238,12 @@ CASES: dict[str, Case] = {
     "check.Check._kernels 2": checked(facts(), sizes=[(4, [64, 68], 1, ())]),
     "check.Check._kernels 3": uncovered,
     "check.Check._kernels 4": boxed(lambda own: own[3].append([5, 0])),
-    "check.Check._buffers": checked(noted(V0, 2, "0")),
-    "check.Check._buffers 2": checked(noted(V0, 0, "x")),
-    "check.Check._buffers 3": checked(noted(V0, 3, -1)),
-    "check.Check._buffers 4": checked(facts(), arena=32),
-    "check.Check._buffers 5": checked(noted(V0, 5, "nobody")),
-    "check.Check._buffers 6": checked(noted(V0, 5, "x")),
-    "check.Check._buffers 7": views_in_a_ring,
+    "check.Check._buffers": checked(noted(V0, 0, "x")),
+    "check.Check._buffers 2": checked(noted(V0, 3, -1)),
+    "check.Check._buffers 3": checked(facts(), arena=32),
+    "check.Check._buffers 4": checked(noted(V0, 5, "nobody")),
+    "check.Check._buffers 5": checked(noted(V0, 5, "x")),
+    "check.Check._buffers 6": views_in_a_ring,
     "check.Check._constants": constants,
     "check.Check._runs": other_programs,
     "check.Check._runs 2": checked(
@@ -269,7 +268,7 @@ CASES: dict[str, Case] = {
     "check.Check._values 4": checked(on("o1", V0, V0)),
     "check.Check._values 5": unwritten,
     "check.Check._complete": checked(facts(), outputs=[128]),
-    "check._bounded": checked(noted(V0, 2, 1 << 50)),
+    "facts.wholes": checked(noted(V0, 2, 1 << 50)),
     "facts.whole": boxed(lambda own: own[0].__setitem__(0, "4")),
     "facts.ramp": many_tasks,
     "memory.Uses.clashes": many_runs,
@@ -314,6 +313,12 @@ def test_the_checker_refuses_at(place):
     with pytest.raises(Refused) as caught:
         CASES[place]()
     assert refused_at(caught.value) == place, str(caught.value)
+
+
+@pytest.mark.parametrize("number", ["0", 0.0, True, None, -1 << 50])
+def test_what_is_no_number(number):
+    with pytest.raises(Refused):
+        check(noted(V0, 2, number))
 
 
 def test_every_refusal_of_the_checker_has_a_case():
