@@ -184,19 +184,34 @@ class Order:
         rows = np.flatnonzero(own_known[segment])
         says[rows, self.line[signals[rows]]] = self.place[signals[rows]]
         full = (self._count == self._total[self._waited]) & (self._count > 0)
-        joined = np.maximum.reduceat(says, self._from[self._total > 0], axis=0)
+        joined, _ = _largest(says, self._event)
         row = np.cumsum(self._total > 0) - 1
-        target = self.segment[waits[full]]  # sorted
-        new = np.flatnonzero(np.append(True, target[1:] != target[:-1]))[: len(target)]
-        if len(target):
-            brought = np.maximum.reduceat(joined[row[self._waited[full]]], new, axis=0)
-            known[target[new]] = np.maximum(known[target[new]], brought)
+        target = self.segment[waits[full]]
+        brought, target = _largest(joined[row[self._waited[full]]], target)
+        known[target] = np.maximum(known[target], brought)
         for wait in np.flatnonzero(~full & (self._count > 0)).tolist():
             event, count = self._waited[wait], self._count[wait]
             low = self._from[event]
             nth = np.partition(says[low : low + self._total[event]], count - 1, axis=0)[count - 1]
             row_of = self.segment[waits[wait]]
             known[row_of] = np.maximum(known[row_of], nth)
+
+
+def _largest(rows: np.ndarray, group: Ints) -> tuple[np.ndarray, Ints]:
+    """Of neighbours of one group the maximum of each column, and the groups.
+
+    Pair by pair: numpy's reduceat takes several times as long for small groups of long rows.
+    """
+    while (group[1:] == group[:-1]).any():
+        first = np.append(True, group[1:] != group[:-1])
+        place = np.arange(len(group))
+        odd = (place - np.maximum.accumulate(np.where(first, place, 0))) % 2 == 1
+        before = np.flatnonzero(odd[1:])
+        kept = before - np.cumsum(odd)[before]
+        rows, later = rows[~odd], rows[odd]
+        rows[kept] = np.maximum(rows[kept], later)
+        group = group[~odd]
+    return rows, group
 
 
 def _certificate(data: bytes, segments: int, lines: int) -> tuple[Ints, np.ndarray]:
