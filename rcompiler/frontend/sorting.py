@@ -7,6 +7,9 @@ and no NaN is left. Runs come from comparing all pairs of 64 neighbours or, wher
 a pass over a longer chunk that inserts what beats its k-th. Each merge writes parts of 64 elements:
 where a part starts in both runs is found by bisection (the merge path of Green, McColl and Bader,
 ICS'12), so all parts of all rows run in parallel. Equal keys keep their order.
+
+Where k is small beside n, only those elements are ordered that can be among the k; selection.py
+finds them.
 """
 
 from __future__ import annotations
@@ -21,16 +24,21 @@ import numpy as np
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.scalar import Body, Number, Scalar
+from rcompiler.frontend.selection import first_groups, first_places, group_size
 
 ALL_PAIRS = 128  # longest row whose order is found by comparing all pairs
 _RUN = 64  # elements of a run that is sorted by comparing all pairs
 _PART = 64  # elements that one task of a merge writes at least
-INSERTED = 64  # largest k for which a pass over a chunk inserts what beats its k-th
+INSERTED = 32  # largest k for which a pass over a chunk inserts what beats its k-th
 _CHUNK = 4096  # elements of a chunk at least
 _GROUP = 8  # elements of a chunk that are looked at only if the smallest of them beats the k-th
 # Elements of a chunk for each square of k: inserting k log(n / k) elements, each of which moves
 # k / 2 others, should take less than the pass over all n.
 _CHUNK_SQUARES = 16
+
+_LONG = 1 << 15  # elements of rows of which groups are left out even where few are looked for
+_LONG_RATIO = 16  # elements for each that is looked for, from which on groups are left out
+_SELECTED_RATIO = 2  # the same, from which on elements are selected before they are ordered
 
 
 @dataclass(frozen=True)
@@ -58,6 +66,11 @@ def first_in_order(b: Builder, keys: Value, k: int) -> Value:
     rows, n = keys.shape
     if n <= ALL_PAIRS:
         return _by_all_pairs(b, keys, k)
+    size = group_size(n, k)
+    if n >= (_LONG if k <= INSERTED else _LONG_RATIO * k) and size > 1:
+        return _of_groups(b, keys, k, size)
+    if k > INSERTED and n >= _SELECTED_RATIO * k:
+        return _of_places(b, keys, k)
     runs = _inserted_runs(b, keys, k) if k <= INSERTED else _ranked_runs(b, keys)
     while runs.count > 1:
         runs = _merged(b, runs, rows, k)
@@ -95,6 +108,35 @@ def _integer_key(s: Body, a: Scalar, kind: str) -> Scalar:
     if dtypes.is_signed(a.dtype) or dtypes.bits(a.dtype) < dtypes.bits(kind):
         return s.cast(a, kind)
     return s.as_type(a, kind) ^ dtypes.limits(kind)[0]
+
+
+# -- few of many -------------------------------------------------------------------------------
+def _of_groups(b: Builder, keys: Value, k: int, size: int) -> Value:
+    """Of the elements of the groups of ``size`` that hold all ``k``."""
+    groups, inside = first_groups(b, keys, k, size)
+    places = first_in_order(b, inside, k)
+
+    def where(s: Body, place: Scalar) -> Scalar:
+        place = s.cast(place, "index")
+        group = s.extract(groups, [s.index(0), s.div(place, size)])
+        return group * size + s.cast(s.rem(place, size), groups.dtype)
+
+    return b.tabulate([keys.shape[0], k], groups.dtype, where, (places, "d0, d1"))
+
+
+def _of_places(b: Builder, keys: Value, k: int) -> Value:
+    """Of the k that are selected first."""
+    at = first_places(b, keys, k)
+
+    def key(s: Body, i: Scalar) -> Scalar:
+        return s.extract(keys, [s.index(0), s.cast(i, "index")])
+
+    def where(s: Body, place: Scalar) -> Scalar:
+        return s.extract(at, [s.index(0), s.cast(place, "index")])
+
+    shape = [keys.shape[0], k]
+    chosen = b.tabulate(shape, keys.dtype, key, (at, "d0, d1"))
+    return b.tabulate(shape, at.dtype, where, (first_in_order(b, chosen, k), "d0, d1"))
 
 
 # -- short rows ---------------------------------------------------------------------------------

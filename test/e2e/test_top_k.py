@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from onnx import TensorProto, helper, numpy_helper
 
 import rcompiler
-from rcompiler.frontend import sorting
+from rcompiler.frontend import selection, sorting
 
 TYPES = [
     np.float32, np.float64, np.float16, ml_dtypes.bfloat16, np.int8, np.uint8, np.int16, np.uint16,
@@ -102,10 +102,48 @@ def test_runs_chunks_and_parts_of_any_size(n, k, limits, largest):
     with pytest.MonkeyPatch.context() as patch:
         for name, value in (
             ("ALL_PAIRS", 0), ("_RUN", run), ("_PART", part), ("INSERTED", 4 * inserted),
-            ("_CHUNK", 2 * chunk), ("_GROUP", 2), ("_CHUNK_SQUARES", 1),
+            ("_CHUNK", 2 * chunk), ("_GROUP", 2), ("_CHUNK_SQUARES", 1), ("_SELECTED_RATIO", 99),
+            ("_LONG", 99), ("_LONG_RATIO", 99),
         ):  # fmt: skip
             patch.setattr(sorting, name, value)
         check(x, k, largest=largest)
+
+
+@given(
+    n=st.integers(1, 70), k=st.integers(1, 70), group=st.integers(1, 9),
+    distinct=st.sampled_from([2, 9, 1000]), largest=st.integers(0, 1),
+    dtype=st.sampled_from([np.float32, np.int64]), groups=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=12, deadline=None)
+def test_selection_of_any_size(n, k, group, distinct, largest, dtype, groups):
+    """Short rows, of which groups are left out where `groups`, and the k are selected."""
+    k = min(k, n)
+    x = draw(np.random.default_rng(n), (2, n), dtype, distinct)
+    with pytest.MonkeyPatch.context() as patch:
+        least = 2 if groups else 99
+        for name, value in (
+            ("ALL_PAIRS", 8), ("INSERTED", 4), ("_LONG", 9), ("_LONG_RATIO", least),
+            ("_SELECTED_RATIO", 1.1),
+        ):  # fmt: skip
+            patch.setattr(sorting, name, value)
+        patch.setattr(selection, "_GROUP", group)
+        check(x, k, largest=largest)
+
+
+@pytest.mark.parametrize(("n", "k"), [(40_000, 7), (40_000, 200), (2_000, 900)])
+@pytest.mark.parametrize("distinct", [3, 10**6])
+def test_few_of_many(n, k, distinct):
+    x = draw(np.random.default_rng(3), (2, n), np.float32, distinct)
+    for eus in (1, 2):
+        check(x, k, eus=eus)
+
+
+def test_few_of_many_are_cut_into_tasks():
+    """Nothing that looks at all elements of a long row is one sequence."""
+    x = np.zeros((1, 1 << 20), np.float32)
+    compiled = rcompiler.compile_onnx(model(x, 100), device="epyc-9555", eus=2, cache=False)
+    alone = [op for op in compiled.report().operators if op.tasks == 1]
+    assert max(op.task_ns for op in alone) < 20_000
 
 
 @pytest.mark.parametrize("order", ["rising", "falling", "equal"])
@@ -139,7 +177,7 @@ def test_nothing_is_taken_of_an_empty_tensor():
         assert values.shape == at.shape == (*shape[:-1], k)
 
 
-@pytest.mark.parametrize(("n", "k"), [(20, 20), (300, 5), (150, 150)])
+@pytest.mark.parametrize(("n", "k"), [(20, 20), (300, 5), (150, 150), (600, 40), (300, 140)])
 def test_on_an_emulated_gpu(n, k):
     x = draw(np.random.default_rng(2), (2, n), np.float32, 9)
     check(x, k, target="cuda:emulated", eus=None)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Value
-from rcompiler.frontend.ops.scan import prefix
+from rcompiler.frontend.prefix import prefix
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar
 
@@ -82,7 +82,7 @@ def _multinomial(ctx: Context) -> Value:
     top = b.reduce(x, [1], float("-inf"), lambda s, a, acc: s.maximum(acc, a), keepdims=True)
     weights = b.elementwise(lambda s, a, m: s.exp(a - m), x, top)
     sums = b.reshape(
-        prefix(ctx, b.reshape(weights, [batch, classes, 1]), lambda a, c: a + c, 0, False, False),
+        prefix(b, b.reshape(weights, [batch, classes, 1]), lambda a, c: a + c, 0, exclusive=False),
         [batch, classes],
     )
 

@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Value
+from rcompiler.frontend.prefix import Combine, prefix
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Number, Scalar
-
-# Elements that a prefix sum folds directly, each from the start of its block. Where vectors run
-# across several sums, every step is one of all elements of a block, so blocks are short.
-BLOCK, BLOCK_ACROSS = 64, 8
-ACROSS = 8  # columns from which on vectors run across them
-
-Combine = Callable[[Scalar, Scalar], Scalar]
 
 
 @lowering("CumSum", "CumProd")
@@ -31,7 +23,7 @@ def _cumulative(ctx: Context) -> Value:
     combine: Combine = (lambda a, c: a + c) if ctx.op == "CumSum" else (lambda a, c: a * c)
     neutral = 0 if ctx.op == "CumSum" else 1
     out = prefix(
-        ctx,
+        b,
         b.reshape(x, [rows, x.shape[axis], columns]),
         combine,
         neutral,
@@ -39,54 +31,3 @@ def _cumulative(ctx: Context) -> Value:
         bool(ctx.attr("reverse", 0)),
     )
     return b.reshape(out, x.shape)
-
-
-def prefix(
-    ctx: Context, x: Value, combine: Combine, neutral: Number, exclusive: bool, reverse: bool
-) -> Value:
-    """Prefix folds along the middle dimension of ``x`` [rows, n, columns].
-
-    Short rows: every result folds its own prefix. Long rows: blocks are folded on their own, and
-    each block starts from the prefix of the blocks' totals, so that all of it runs in parallel.
-    """
-    b, (rows, n, columns) = ctx.b, x.shape
-    block = BLOCK_ACROSS if columns >= ACROSS else BLOCK
-    if n <= block:
-        return _direct(ctx, x, combine, neutral, exclusive, reverse)
-    blocks = -(-n // block)
-    spare = blocks * block - n
-    padded = b.pad(x, [0, 0, 0], [0, spare, 0], neutral)
-    parts = b.reshape(padded, [rows * blocks, block, columns])
-    inner = _direct(ctx, parts, combine, neutral, exclusive, reverse)
-    totals = b.reduce(parts, [1], neutral, lambda s, a, acc: combine(acc, a))
-    before = prefix(
-        ctx, b.reshape(totals, [rows, blocks, columns]), combine, neutral, True, reverse
-    )
-    out = b.elementwise(
-        lambda s, a, c: combine(a, c),
-        b.reshape(inner, [rows, blocks, block, columns]),
-        b.reshape(before, [rows, blocks, 1, columns]),
-    )
-    out = b.reshape(out, padded.shape)
-    return b.slice(out, [0, 0, 0], [rows, n, columns])
-
-
-def _direct(
-    ctx: Context, x: Value, combine: Combine, neutral: Number, exclusive: bool, reverse: bool
-) -> Value:
-    b = ctx.b
-
-    def body(s: Body, a: Scalar, _: Scalar, acc: Scalar) -> Scalar:
-        own, other = s.index(1), s.index(3)
-        if reverse:
-            own, other = other, own
-        inside = other < own if exclusive else other <= own
-        return combine(acc, s.select(inside, a, neutral))
-
-    # The second operand tells the size of the reduced dimension.
-    return b.generic(
-        [(x, "d0, d3, d2"), (b.empty(x.shape, x.dtype), "d0, d1, d2")],
-        [(b.fill(x.shape, x.dtype, neutral), "d0, d1, d2")],
-        "pppr",
-        body,
-    )[0]
