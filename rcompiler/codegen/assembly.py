@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rcompiler.codegen.emit import Emission, Job
+from torch_mlir import ir
+
+from rcompiler.codegen.emit import LOOPS, Emission, Job
 from rcompiler.codegen.llvm_ir import llvm_ir
 
 
@@ -11,6 +13,32 @@ def assembly(module: str, cpu: str, features: str) -> str:
 
     Raises PipelineError or CompilerError as `cpu.compile_object`.
     """
+    modules = _apart(module)
     with Emission(1) as emission:
-        emission.submit(0, Job(llvm_ir(module), cpu, features, optimize=False, assembly=True))
-        return emission.results()[0].decode()
+        for number, text in enumerate(modules):
+            emission.submit(
+                number, Job(llvm_ir(text), cpu, features, optimize=False, assembly=True)
+            )
+        found = emission.results()
+    return "\n".join(found[number].decode() for number in sorted(found))
+
+
+def _apart(module: str) -> list[str]:
+    """The functions that LLVM optimises in a module of their own, as they are compiled; of others
+    nothing is to change.
+    """
+    with ir.Context(), ir.Location.unknown():
+        try:
+            parsed = ir.Module.parse(module)
+        except ir.MLIRError:
+            return [module]  # `llvm_ir` says what is wrong
+        functions: list[list[str]] = [[], []]
+        others = []
+        for view in parsed.body.operations:
+            op = view.operation
+            text = op.get_asm(assume_verified=True)
+            if op.name == "llvm.func" and len(op.regions[0].blocks):
+                functions[LOOPS in str(op.attributes)].append(text)
+            else:
+                others.append(text)
+    return ["\n".join(["module {", *others, *texts, "}\n"]) for texts in functions if texts]

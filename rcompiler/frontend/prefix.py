@@ -32,6 +32,8 @@ def prefix(
     block = BLOCK_ACROSS if columns >= ACROSS else BLOCK
     if n <= block:
         return _direct(b, x, combine, neutral, exclusive, reverse)
+    # Blocks that fill the row need no padding, which would copy all of it twice.
+    block = next((d for d in range(block, block // 2, -1) if n % d == 0), block)
     blocks = -(-n // block)
     spare = blocks * block - n
     padded = b.pad(x, [0, 0, 0], [0, spare, 0], neutral)

@@ -21,7 +21,7 @@ from rcompiler.kernelgen.independent import independent_dim
 from rcompiler.kernelgen.pieces import Piece, pieces_of
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.running_sums import sums_in_parts
-from rcompiler.kernelgen.sequential import SequentialWriter
+from rcompiler.kernelgen.sequential import SequentialWriter, has_plain_loops
 from rcompiler.kernelgen.stages import Stage, stages_of, walked_dims
 from rcompiler.kernelgen.tile import TileWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
@@ -42,6 +42,9 @@ class CpuFeatures:
     def emitter(self) -> Emitter:
         """What writes code for this target."""
         return Emitter(self.lanes, has_fma=self.has_fma, has_scalef=self.has_scalef, dots=self.dots)
+
+
+OPTIMISED = "optimised-loops"  # as codegen/emit.py calls functions that LLVM is to make vectors of
 
 
 class KernelWriter:
@@ -100,6 +103,8 @@ class KernelWriter:
     # -- what another kind of execution unit does in another way
     def _attributes(self) -> str:
         """Of the function, once its body is written."""
+        if self._sequential and has_plain_loops(self._block):
+            return f'attributes {{llvm.passthrough = ["{OPTIMISED}"]}} '
         return ""
 
     def _body(self, lines: list[str]) -> list[str]:

@@ -11,6 +11,9 @@ record, and both steps go in a fixed order, so bits do not depend on how many EU
 Reduced dims that lie beside each other in memory become one dim of what is split, along which
 memory is read in order. A body that asks for the index of a dim that is cut gets the whole one.
 
+Reduced dims that do not lie beside each other, as those of a batch norm: where vectors run along
+one of them, each step of the outermost one is a part, whatever the cost model says.
+
 Left alone: products, which rtask-split-k splits; sums and products in f16 and bf16, which would be
 rounded once per part; reductions of several results; windows, whose dims are no dims of the tensor;
 empty tensors; dims without a divisor that leaves long parts.
@@ -40,6 +43,7 @@ from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.split_k import parts_of
 
 _ROUNDED = ("arith.addf", "arith.mulf")
+_ROW = 16  # elements that lie beside each other, from which on they are reduced on their own first
 
 
 @dataclass(frozen=True)
@@ -66,7 +70,9 @@ def _visit(old: Generic, device: Device, known: dict[tuple[TensorExpr, int], int
     whole = _joined(old)
     dim = next((d for d in whole.reduction_dims if whole.sizes[d] > 1), None)
     parts = 1
-    if dim is not None and can_cut(whole, dim):
+    if dim is not None and _strides(whole, dim):
+        parts = whole.sizes[dim]
+    elif dim is not None and can_cut(whole, dim):
         key = expression_of(whole, body_cost(whole)), dim
         if key not in known:
             known[key] = parts_of(*key, device)
@@ -78,6 +84,18 @@ def _visit(old: Generic, device: Device, known: dict[tuple[TensorExpr, int], int
         reduce_in_parts(whole, dim, parts)
     elif whole is not old:
         _erase(whole.op)
+
+
+def _strides(whole: Generic, dim: int) -> bool:
+    """Whether vectors run along another reduced dim, far enough that the sums of each step of
+    `dim` are few beside what they are of.
+
+    One rTask would otherwise step through `dim` for every few vectors, from page to page.
+    """
+    lanes = whole.lane_dim
+    if lanes is None or lanes == dim or whole.sizes[lanes] < _ROW:
+        return False
+    return can_cut(whole, dim)
 
 
 def _is_exact(old: Generic) -> bool:

@@ -58,7 +58,7 @@ def test_elements_along_any_axis(shape, reduction, dtype, data):
 
 
 @given(
-    shape=st.lists(st.sampled_from([1, 2, 3, 32]), min_size=1, max_size=3),
+    shape=st.lists(st.sampled_from([1, 2, 3, 32, 64, 128]), min_size=1, max_size=3),
     lead=st.lists(st.integers(1, 5), max_size=2),
     reduction=st.sampled_from(REDUCTIONS),
     few=st.booleans(),

@@ -66,6 +66,8 @@ CASES = {
     "rows": ("ReduceMean", (65536, 16), [0], np.float32),
     "columns of few rows": ("ReduceL2", (2, 1 << 19), [1], np.float32),
     "a middle axis": ("ReduceMax", (2, 65536, 8), [1], np.float32),
+    "apart axes": ("ReduceSum", (24, 3, 1024), [0, 2], np.float32),
+    "apart axes of a square": ("ReduceMax", (6, 5, 4, 40), [0, 3], np.float32),
     "bytes": ("ReduceMin", (1 << 20,), [0], np.int8),
     "words": ("ReduceSum", (1 << 19,), [0], np.int64),
     "first places": ("ArgMax", (1 << 20,), [0], np.float32),

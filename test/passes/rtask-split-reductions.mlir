@@ -117,3 +117,20 @@ func.func @picked(%x: tensor<1048576x8xf32>, %start: tensor<8xf32>) -> tensor<8x
   } -> tensor<8xf32>
   return %y : tensor<8xf32>
 }
+
+// -----
+
+// Dims that do not lie beside each other, as of a batch norm: vectors run along the inner one, so each step of the
+// outer one is a part.
+// CHECK-LABEL: func.func @apart(
+// CHECK:         %[[X:.*]] = tensor.expand_shape %arg0 {{.*}} : tensor<24x3x1024xf32> into tensor<24x1x3x1024xf32>
+// CHECK:         %[[PARTS:.*]] = linalg.generic {{.*}} iterator_types = ["parallel", "reduction", "parallel", "reduction"]} ins(%[[X]] : tensor<24x1x3x1024xf32>)
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "reduction"]} ins(%[[PARTS]] : tensor<24x3xf32>) outs(%arg1 : tensor<3xf32>)
+func.func @apart(%x: tensor<24x3x1024xf32>, %start: tensor<3xf32>) -> tensor<3xf32> {
+  %y = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (b)>], iterator_types = ["reduction", "parallel", "reduction"]} ins(%x : tensor<24x3x1024xf32>) outs(%start : tensor<3xf32>) {
+  ^bb0(%v: f32, %acc: f32):
+    %t = arith.addf %acc, %v : f32
+    linalg.yield %t : f32
+  } -> tensor<3xf32>
+  return %y : tensor<3xf32>
+}

@@ -20,7 +20,7 @@ from rcompiler.frontend.ops.gather import positions
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar
 
-_BLOCK = 16  # neighbours that stay in one slab
+_BLOCKS = (64, 32, 16)  # neighbours that stay in one slab: of which there are two or more
 # Updates for each element of a slice that are few: that each slice asks them all takes less than
 # copying it.
 _FEW = 4
@@ -107,13 +107,19 @@ def _slab_dim(sizes: Sequence[int], dims: Sequence[int]) -> int | None:
     if outer:
         return max(outer, key=sizes.__getitem__)
     columns = sizes[-1] if len(sizes) - 1 in dims else 0
-    return len(sizes) - 1 if columns > _BLOCK and columns % _BLOCK == 0 else None
+    return len(sizes) - 1 if _block(columns) else None
+
+
+def _block(columns: int) -> int:
+    """Columns of a block; 0 where they cannot be shared out."""
+    return next((n for n in _BLOCKS if columns > n and columns % n == 0), 0)
 
 
 def _in_blocks(b: Builder, value: Value) -> Value:
     """Blocks of the last dim as a dim of their own in front of it."""
     *outer, columns = value.shape
-    return b.reshape(value, [*outer, columns // _BLOCK, _BLOCK])
+    size = _block(columns)
+    return b.reshape(value, [*outer, columns // size, size])
 
 
 @lowering("ScatterElements", "Scatter")
