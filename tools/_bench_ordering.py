@@ -18,36 +18,76 @@ Case = tuple[str, str, Shape, Shape, Build, Mapping[str, tuple[Shape, Range]]]
 
 def cases() -> Iterator[Case]:
     """All of them, kind by kind."""
-    for op in ("ReduceMean", "ReduceMax"):
-        yield _case("reduction", f"{op} 4096x1024", (4096, 1024), (), _reduced(op, [0, 1]))
-    yield _case(
-        "reduction", "ReduceSum 65536x64 over rows", (65536, 64), (64,), _reduced("ReduceSum", [0])
-    )
-    for shape, axis in (((1 << 22,), 0), ((64, 4096), 1)):
-        yield _case("argmax", _by(shape), shape, _without(shape, axis), _argmax(axis))
-    for shape, k in (((64, 4096), 5), ((64, 4096), 100), ((1, 50257), 50)):
+    shape: Shape  # of any rank
+    yield from _reductions()
+    for shape, axis in (
+        ((1, 1000), 1), ((1 << 22,), 0), ((2048, 2048), 0), ((2048, 2048), 1), ((64, 4096), 1),
+        ((65536, 64), 1),
+    ):  # fmt: skip
+        name = f"{_by(shape)} along {axis}"
+        yield _case("argmax", name, shape, _without(shape, axis), _argmax(axis))
+    for shape, k in (
+        ((1, 1000), 5), ((64, 4096), 1), ((64, 4096), 5), ((64, 4096), 65), ((64, 4096), 100),
+        ((64, 4096), 1000), ((1000, 100), 5), ((1, 8400), 300), ((1, 50257), 50),
+        ((1, 50257), 256), ((1, 1_000_000), 10), ((1, 1_000_000), 100), ((1, 1_000_000), 1000),
+    ):  # fmt: skip
         yield _case("top k", f"{_by(shape)}, {k}", shape, (shape[0], k), _top_k(k))
-    for n in (8192, 65536):
+    for n in (256, 1000, 8192, 65536, 1 << 20):
         yield _case("sort", str(n), (1, n), (1, n), _top_k(n))
-    for shape, axis in (((64, 4096), 1), ((4096, 64), 0)):
-        yield _case("cumsum", f"{_by(shape)} along {axis}", shape, shape, _cumsum(axis))
+    for shape, axis, exclusive, reverse in (
+        ((1, 1000), 1, 0, 0), ((1 << 20,), 0, 0, 0), ((64, 4096), 1, 0, 0), ((64, 4096), 1, 1, 0),
+        ((64, 4096), 1, 0, 1), ((1000, 1000), 1, 0, 0), ((4096, 64), 0, 0, 0),
+        ((4096, 64), 0, 1, 1), ((64, 64, 64), 1, 0, 0), ((1000, 1000), 0, 0, 0),
+    ):  # fmt: skip
+        kinds = ", exclusive" * exclusive + ", reverse" * reverse
+        build = _cumsum(axis, exclusive, reverse)
+        yield _case("cumsum", f"{_by(shape)} along {axis}{kinds}", shape, shape, build)
+    yield from _scatters()
+    for batch, n in (
+        (1, 3), (1000, 3), (1000, 4), (64, 8), (100, 16), (16, 32), (1000, 32), (1, 64), (100, 64),
+        (1, 256),
+    ):  # fmt: skip
+        shape = (batch, n, n)
+        yield _case("determinant", _by(shape), shape, (batch,), lambda g, x: g.op("Det", x))
+
+
+def _reductions() -> Iterator[Case]:
+    """Of four million elements; sums over all axes, rows, columns, and dims that lie apart."""
+    for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2"):
+        yield _case("reduction", f"{op} 4096x1024", (4096, 1024), (), _reduced(op, [0, 1]))
+    for op in ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceLogSumExp"):
+        for axis, along in ((0, "over rows"), (1, "over columns")):
+            build = _reduced(op, [axis])
+            result = _without((65536, 64), axis)
+            yield _case("reduction", f"{op} 65536x64 {along}", (65536, 64), result, build)
+    for op in ("ReduceSum", "ReduceMean", "ReduceMax"):
+        build = _reduced(op, [0, 2])
+        name = f"{op} 128x32x1024 over 0 and 2"
+        yield _case("reduction", name, (128, 32, 1024), (32,), build)
+    pooled = _reduced("ReduceMean", [2, 3])
+    yield _case("reduction", "ReduceMean 2048 @7", (1, 2048, 7, 7), (1, 2048), pooled)
+
+
+def _scatters() -> Iterator[Case]:
+    """Elements, and slices at run-time positions."""
     for shape, at, axis, reduction in (
-        ((64, 4096), (64, 256), 1, "none"), ((4096, 64), (4096, 64), 0, "add"),
-        ((1 << 20,), (65536,), 0, "add"),
+        ((64, 4096), (64, 256), 1, "none"), ((1000, 64), (1000, 64), 0, "none"),
+        ((1000, 64), (1000, 64), 1, "add"), ((64, 64, 64), (64, 64, 64), 1, "max"),
+        ((4096, 64), (4096, 64), 0, "add"), ((1 << 20,), (1000,), 0, "max"),
+        ((1 << 20,), (65536,), 0, "add"), ((1 << 20,), (1 << 20,), 0, "none"),
     ):  # fmt: skip
         name = f"elements {_by(shape)}, {_by(at)}, {reduction}"
         indices = {"at": (at, (0, shape[axis]))}
         yield _case("scatter", name, shape, shape, _elements(at, axis, reduction), indices)
     for shape, at, reduction in (
         ((4096, 256), (64, 1), "none"), ((1024, 1024), (65536, 2), "add"),
+        ((10_000, 64), (10_000, 1), "add"), ((10_000, 64), (1000, 1), "none"),
+        ((32_000, 128), (512, 1), "max"), ((64, 64, 64), (4096, 3), "mul"),
+        ((1 << 20,), (65536, 1), "none"),
     ):  # fmt: skip
         name = f"slices {_by(shape)}, {_by(at)}, {reduction}"
         build = _slices((*at[:-1], *shape[at[-1] :]), reduction)
-        yield _case("scatter", name, shape, shape, build, {"at": (at, (0, shape[0]))})
-    for batch, n in ((64, 8), (16, 32), (1, 64)):
-        yield _case(
-            "determinant", f"{batch}x{n}x{n}", (batch, n, n), (batch,), lambda g, x: g.op("Det", x)
-        )
+        yield _case("scatter", name, shape, shape, build, {"at": (at, (0, min(shape[: at[-1]])))})
 
 
 def _case(
@@ -83,16 +123,13 @@ def _argmax(axis: int) -> Build:
     return lambda g, x: g.op("Cast", g.op("ArgMax", x, axis=axis, keepdims=0), to=1)
 
 
-def _determinants(g: Graph, x: str) -> str:
-    return g.op("Det", x)
-
-
 def _top_k(k: int) -> Build:
     return lambda g, x: g.ops("TopK", x, np.array([k], np.int64), outputs=2)[0]
 
 
-def _cumsum(axis: int) -> Build:
-    return lambda g, x: g.op("CumSum", x, np.array(axis, np.int64))
+def _cumsum(axis: int, exclusive: int, reverse: int) -> Build:
+    at = np.array(axis, np.int64)
+    return lambda g, x: g.op("CumSum", x, at, exclusive=exclusive, reverse=reverse)
 
 
 def _elements(shape: Shape, axis: int, reduction: str) -> Build:
