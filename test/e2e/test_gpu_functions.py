@@ -33,3 +33,20 @@ def test_functions_of_f64(target: str):
     exact = [*(fn(x) for fn in FUNCTIONS.values()), np.power(x, y), np.fmod(y, x)]
     for name, got, want in zip(results, found, exact, strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-15, err_msg=name)
+
+
+@pytest.mark.parametrize("target", ["cuda:emulated", "cuda:emulated-sm_90a"])
+@pytest.mark.parametrize("shape", [[], [1], [3], [5], [2, 33]])
+def test_a_result_in_place_of_its_operand_is_read_before_it_is_stored(target: str, shape: list):
+    """By the thread that stores it, and by no other: of fewer elements than threads, too."""
+    x = np.linspace(-0.6, 0.61, math.prod(shape)).astype(np.float32).reshape(shape)
+    names = ["x", "a", "b", "c"]
+    nodes = [helper.make_node("Tan", [a], [b]) for a, b in zip(names, names[1:], strict=False)]
+    nodes.append(helper.make_node("Mod", ["c", "by"], ["y"], fmod=1))
+    infos = [helper.make_tensor_value_info(n, TensorProto.FLOAT, shape) for n in ("x", "y")]
+    by = helper.make_tensor("by", TensorProto.FLOAT, [], [0.25])
+    graph = helper.make_graph(nodes, "chain", infos[:1], infos[1:], [by])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    [found] = rcompiler.compile_onnx(model, target=target, fusion=False, eus=1)(x=x)
+    right = np.tan(np.tan(np.tan(x.astype(np.float64)))).astype(np.float32)
+    np.testing.assert_allclose(found, np.fmod(right, np.float32(0.25)), rtol=1e-3, atol=2e-5)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import rcompiler
+from rcompiler.emulator.faults import EmulationFault
 from rcompiler.errors import CompilerError, OptionalPassWarning, UnsupportedOp
 from rcompiler.frontend import dtypes
 
@@ -62,6 +63,8 @@ def judge(
             model = compile(case.model, **case.options)
             report("run")
             results = model(**case.feeds) if case.feeds else model()
+    except EmulationFault as error:  # of a program that may compute anything on a GPU
+        return Outcome("wrong", f"EmulationFault: {error}", key_of(error))
     except UnsupportedOp as error:
         gap = error.gap
         return Outcome("refused", str(error), f"{gap.op}: {gap.reason}" if gap else str(error)[:80])

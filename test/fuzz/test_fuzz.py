@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import rcompiler  # noqa: E402
 from fuzz import catalog, evaluate, graphs, judge, reduce, references, runner, sweep  # noqa: E402
 from fuzz.maker import Maker, Reject  # noqa: E402
+from rcompiler.emulator.faults import EmulationFault  # noqa: E402
 from rcompiler.frontend import dtypes  # noqa: E402
 
 CPU = ("cpu",)
@@ -233,6 +234,7 @@ def test_wrong_shapes_types_and_numbers_are_seen(spoil, word):
         (rcompiler.errors.UnsupportedOp("no such type"), "refused"),
         (rcompiler.errors.CompilerError("this is a defect of the compiler"), "untyped"),
         (rcompiler.errors.ShapeError("does not fit"), "refused"),
+        (EmulationFault.__new__(EmulationFault, "a race"), "wrong"),
     ],
 )
 def test_errors_are_told_apart(error, status):

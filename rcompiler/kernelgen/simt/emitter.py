@@ -40,6 +40,9 @@ class SimtEmitter(Emitter):
         super().__init__(1, has_fma=True)
         self.has_libm = False
         self.warp, self.width, self.groups = warp, width, threads // width
+        # whether a result may take the place of an operand: no thread but that which writes an
+        # element may read it
+        self.in_place = False
         self.threads, self.shared = threads, 0
         self.taken: int | None = None
         self.sharing = 0

@@ -84,6 +84,7 @@ class SimtKernelWriter(KernelWriter):
         self._multiplies = any(map(is_product, generics))
         width = _width(kernel, generics, features.warp)
         self._simt = SimtEmitter(features.threads, width, features.warp, features.vendor)
+        self._simt.in_place = "in_place" in kernel.attributes
         self._maps: TensorMaps | None = None
         self._pinned = _pinned_boxes(kernel)
         self._apart: list[Stage] = []  # those that were written since the last barrier

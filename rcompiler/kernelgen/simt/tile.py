@@ -247,8 +247,14 @@ class SimtTileWriter(TileWriter):
             for d, part in reversed(parts.items()):
                 number, position = self._divide(number, part.count)
                 at[d] = position * part.size + part.start
+            guard = e.guard
+            if idle:
+                e.guard = e.depth
             leaf(at, sizes)
+            e.guard = guard
 
+        # What all groups load in front of the loop, the one that has the element may have stored.
+        idle = e.in_place and not (total.is_constant and total.constant >= e.groups)
         first = e.next_group(total.constant if total.is_constant else e.groups)
         e.loop(first, total, e.groups, [], tile)
 
@@ -290,10 +296,13 @@ class SimtTileWriter(TileWriter):
                 ]
                 self._prepare(value, shifted, 0)
         for at, lanes in placed:
-            values = self._values(sources, at, 0)
+            # Threads without an element compute the last one, too, but not where it may be stored
+            # before they have read it.
+            values = None if e.in_place else self._values(sources, at, 0)
 
-            def store(at: list[Linear] = at, values: list[Val] = values) -> None:
-                for value, output in zip(values, outputs, strict=True):
+            def store(at: list[Linear] = at, values: list[Val] | None = values) -> None:
+                found = self._values(sources, at, 0) if values is None else values
+                for value, output in zip(found, outputs, strict=True):
                     self._store(value, output, output.offset(at), 0)
 
             e.only(e.is_active(lanes), store)
