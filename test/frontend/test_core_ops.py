@@ -59,6 +59,13 @@ def test_small_sigmoids_of_f16_are_not_lost(run):
     assert run("Sigmoid", x)[0].tolist() == right.tolist()
 
 
+def test_mish_of_f16_is_a_number_wherever_its_operand_is(run):
+    x = np.array([-20, -8, -1, 0, 5, 6, 8, 12, 17, 60000], np.float16)
+    wide = x.astype(np.float64)
+    right = wide * np.tanh(np.logaddexp(wide, 0))
+    np.testing.assert_allclose(run("Mish", x)[0].astype(np.float64), right, rtol=2e-3, atol=1e-7)
+
+
 @pytest.mark.parametrize("op", ["Elu", "Selu", "Celu"])
 @pytest.mark.parametrize(
     ("dtype", "accuracy"), [("float16", 3e-3), ("float32", 1e-6), ("float64", 2e-15)]

@@ -52,8 +52,10 @@ def softplus(s: Body, x: Scalar) -> Scalar:
 def mish(s: Body, x: Scalar) -> Scalar:
     """``x * tanh(log(1 + exp(x)))``: with e = exp(x) the tangent is (e² + 2e) / (e² + 2e + 2).
 
-    It is 1 beyond 20, where e² would overflow later.
+    It is 1 beyond 20, where e² would overflow later; of f16 in f32, as e² leaves f16 from 6 on.
     """
+    if x.dtype == "float16":
+        return s.cast(mish(s, s.cast(x, "float32")), "float16")
     e = s.exp(s.minimum(x, 20.0))
     n = e * (e + 2.0)
     return x * (n / (n + 2.0))
