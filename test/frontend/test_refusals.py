@@ -213,6 +213,15 @@ def test_what_cannot_be_allocated_is_refused_as_such():
         import_onnx(made)
 
 
+@pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
+def test_a_table_of_billions_of_positions_is_never_made(mode):
+    pads = numpy_helper.from_array(np.array([3, 1 << 31], np.int64), "p")
+    pad = node("Pad", ["x", "p"], ["y"], mode=mode)
+    made = model([pad], [tensor("x", F, [5])], [tensor("y", F, None)], [pads])
+    with pytest.raises(UnsupportedOp, match=f"mode {mode} pads a dimension to 2147483656 elements"):
+        import_onnx(made)
+
+
 @contextmanager
 def limited():
     """At most 1 GB more memory than now."""

@@ -12,6 +12,8 @@ from rcompiler.frontend.builder import Value, broadcast_shapes
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar
 
+_MOST_POSITIONS = 1 << 26  # of a table of where the elements of a dimension come from
+
 
 @lowering("Reshape")
 def _reshape(ctx: Context) -> Value:
@@ -221,11 +223,17 @@ def _pad_from_data(
         return ctx.b.empty(shape, x.dtype)
     if 0 in x.shape:
         raise ctx.shape_error(f"mode {mode} has nothing to repeat")
-    maps = [
-        ctx.b.constant(np.array([_source(i - a, d, mode) for i in range(n)], np.int64))
-        for a, d, n in zip(low, x.shape, shape, strict=True)
-    ]
     moved = [i for i in range(x.rank) if low[i] or high[i]]
+    if max((shape[i] for i in moved), default=0) > _MOST_POSITIONS:
+        raise ctx.refuse(
+            f"mode {mode} pads a dimension to {max(shape[i] for i in moved)} elements, more than "
+            f"the {_MOST_POSITIONS} that a table of their positions may have",
+            "Pad less, or with mode constant",
+        )
+    maps = [
+        ctx.b.constant(_sources(np.arange(shape[i], dtype=np.int64) - low[i], x.shape[i], mode))
+        for i in moved
+    ]
 
     def body(s: Body, *args: Scalar) -> Scalar:
         at: list[Scalar] = [s.index(i) for i in range(x.rank)]
@@ -233,15 +241,17 @@ def _pad_from_data(
             at[i] = s.cast(position, "index")
         return s.extract(x, at)
 
-    return ctx.b.tabulate(shape, x.dtype, body, *((maps[i], f"d{i}") for i in moved))
+    return ctx.b.tabulate(
+        shape, x.dtype, body, *((table, f"d{i}") for i, table in zip(moved, maps, strict=True))
+    )
 
 
-def _source(position: int, size: int, mode: str) -> int:
-    """The element that stands at ``position`` (may be outside 0..size)."""
+def _sources(positions: np.ndarray, size: int, mode: str) -> np.ndarray:
+    """The elements that stand at ``positions`` (may be outside 0..size)."""
     if mode == "edge":
-        return min(max(position, 0), size - 1)
+        return positions.clip(0, size - 1)
     if mode == "wrap":
-        return position % size
+        return positions % size
     period = max(2 * (size - 1), 1)
-    position %= period
-    return min(position, period - position) if size > 1 else 0
+    positions %= period
+    return np.minimum(positions, period - positions) if size > 1 else 0 * positions
