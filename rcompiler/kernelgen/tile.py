@@ -309,7 +309,8 @@ class TileWriter:
         if generic.combination is not None:
             return  # it reads more elements than these positions: what is below waits for that
         for k, operand in enumerate(generic.op.operands):
-            if k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]:
+            used = k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]
+            if used and self._reduces(operand):
                 inner = [
                     self._evaluator.coordinates(generic, k, generic.loop_dims(p), lanes)
                     for p in positions
