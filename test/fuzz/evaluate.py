@@ -9,7 +9,7 @@ be told from rounding, however ill conditioned, and a result that jumps is not d
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,17 +31,17 @@ _TINY = {"float64": 2.0**-1000, "float32": 2.0**-120, "float16": 2.0**-22, "bflo
 EXACT = frozenset(
     "Abs And ArgMax ArgMin ArrayFeatureExtractor Binarizer BitCast BitShift BitwiseAnd BitwiseNot "
     "BitwiseOr BitwiseXor Cast CastLike Ceil CenterCropPad Clip Compress Concat "
-    "ConcatFromSequence Constant ConstantOfShape DepthToSpace Dropout Equal Expand EyeLike Flatten "
-    "Floor Gather GatherElements GatherND GlobalMaxPool Greater GreaterOrEqual Hardmax Identity "
-    "IsInf IsNaN LabelEncoder Less LessOrEqual Max MaxPool MaxRoiPool MaxUnpool Min Neg NonZero "
-    "Not OneHot Optional OptionalGetElement OptionalHasElement Or Pad ReduceMax ReduceMin Relu "
-    "Reshape ReverseSequence Round Scatter SequenceAt SequenceConstruct SequenceEmpty "
-    "SequenceErase SequenceInsert SequenceLength Shape Sign Size Slice SpaceToDepth Split "
-    "SplitToSequence Squeeze TensorScatter Tile TopK Transpose Trilu Unique Unsqueeze Where Xor "
-    "ThresholdedRelu".split()
+    "ConcatFromSequence Constant ConstantOfShape DepthToSpace Dropout Equal Expand EyeLike "
+    "Flatten Floor Gather GatherElements GatherND GlobalMaxPool Greater GreaterOrEqual Hardmax "
+    "Identity If IsInf IsNaN LabelEncoder Less LessOrEqual Loop Max MaxPool MaxRoiPool MaxUnpool "
+    "Min Neg NonZero Not OneHot Optional OptionalGetElement OptionalHasElement Or Pad ReduceMax "
+    "ReduceMin Relu Reshape ReverseSequence Round Scan Scatter SequenceAt SequenceConstruct "
+    "SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape Sign Size Slice SpaceToDepth "
+    "Split SplitToSequence Squeeze TensorScatter ThresholdedRelu Tile TopK Transpose Trilu Unique "
+    "Unsqueeze Where Xor".split()
 )
 _PRODUCTS = frozenset(
-    "MatMul Gemm Conv ConvTranspose Einsum LSTM GRU RNN Attention DFT STFT".split()
+    "MatMul Gemm Conv ConvTranspose DeformConv Einsum LSTM GRU RNN Attention DFT STFT".split()
 )
 # Their errors are as large as those of their largest results: what they add up is larger, or they
 # compute with tables of sines, positions and weights.
@@ -54,6 +54,7 @@ _ABSOLUTE = frozenset(
 _TYPES = {"to", "dtype", "output_dtype", "output_datatype", "stash_type", "precision",
           "softmax_precision"}  # fmt: skip
 _FLOATS = {TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.BFLOAT16}
+_CONTROL = {"If", "Loop", "Scan"}
 _BITS = {"BitCast"}  # their results are made of the bits of their operands
 
 
@@ -78,13 +79,24 @@ def evaluate(
 ) -> dict[str, Any]:
     """All values of the graph by name. Raises Unjudged."""
     kinds = value_types(model)
-    arrays = {name: wide(array) for name, array in feeds.items()}
-    arrays |= {t.name: wide(onnx.numpy_helper.to_array(t)) for t in model.graph.initializer}
     opsets = {o.domain: o.version for o in model.opset_import}
     rounding = _Rounding(noise, kinds, model) if noise is not None else None
-    for node in model.graph.node:
+    return _nodes(model.graph, feeds, opsets, kinds, rounding)
+
+
+def _nodes(
+    graph: GraphProto,
+    known: Mapping[str, Any],
+    opsets: Mapping[str, int],
+    kinds: Mapping[str, str] | None = None,
+    rounding: _Rounding | None = None,
+) -> dict[str, Any]:
+    """All values of a graph, of which some are known, and these."""
+    arrays = {name: wide(array) for name, array in known.items()}
+    arrays |= {t.name: wide(onnx.numpy_helper.to_array(t)) for t in graph.initializer}
+    for node in graph.node:
         asked, moved = (node, arrays) if rounding is None else rounding.operands(node, arrays)
-        results = apply(asked, moved, opsets, kinds)
+        results = apply(asked, moved, opsets, kinds, rounding)
         for name, array in zip(node.output, results, strict=False):
             if name:
                 arrays[name] = array if rounding is None else rounding.result(node, name, array)
@@ -92,11 +104,18 @@ def evaluate(
 
 
 def value_types(model: ModelProto) -> dict[str, str]:
-    """Element types by name, of all values that the model declares."""
-    graph = model.graph
+    """Element types by name, of all values that the model declares, in subgraphs, too."""
+    return _declared(model.graph)
+
+
+def _declared(graph: GraphProto) -> dict[str, str]:
     infos = (*graph.input, *graph.output, *graph.value_info)
     found = {v.name: dtypes.from_onnx(v.type.tensor_type.elem_type) for v in infos}
-    return found | {t.name: dtypes.from_onnx(t.data_type) for t in graph.initializer}
+    found |= {t.name: dtypes.from_onnx(t.data_type) for t in graph.initializer}
+    for item in (item for node in graph.node for item in node.attribute):
+        if item.type == AttributeProto.GRAPH:
+            found |= _declared(item.g)
+    return found
 
 
 def drawn(model: ModelProto) -> set[str]:
@@ -124,13 +143,17 @@ def apply(
     arrays: Mapping[str, Any],
     opsets: Mapping[str, int],
     kinds: Mapping[str, str] | None = None,
+    rounding: _Rounding | None = None,
 ) -> list[Any]:
     """The results of one node, floats in f64. kinds: the types of operands that are read by bits.
+    rounding: of the nodes of its subgraphs.
 
     Raises Unjudged.
     """
     needed = {name: arrays[name] for name in reads(node) if name in arrays}
-    if node.op_type in _BITS:
+    if node.op_type in _CONTROL:
+        pass  # its subgraphs' nodes are promoted one by one
+    elif node.op_type in _BITS:
         types = kinds or {}
         needed = {
             n: a.astype(dtypes.numpy_dtype(types.get(n, a.dtype.name))) for n, a in needed.items()
@@ -140,10 +163,38 @@ def apply(
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            results = iter(_run(node, needed, opsets))
+            if node.op_type in _CONTROL:
+                run = _control(
+                    node, needed, lambda g, known: _nodes(g, known, opsets, kinds, rounding)
+                )
+            else:
+                run = _run(node, needed, opsets)
+            results = iter(run)
     except Exception as error:  # the reference's implementations raise whatever they trip over
         raise Unjudged(f"{node.op_type} cannot be evaluated: {error}") from error
     return [wide(next(results)) if name else None for name in node.output]
+
+
+def _control(
+    node: NodeProto,
+    needed: Mapping[str, Any],
+    values: Callable[[GraphProto, Mapping[str, Any]], Mapping[str, Any]],
+) -> Sequence[Any]:
+    """The results of control flow. values: all of a subgraph, by those that it reads."""
+    operands = [needed[name] if name else None for name in node.input]
+    attributes = definitions.attributes_of(node)
+
+    def body(graph: GraphProto, bound: Mapping[str, Any]) -> list[Any]:
+        found = values(graph, {**needed, **bound})
+        return [found[value.name] for value in graph.output]
+
+    if node.op_type == "Scan":
+        every = definitions.scan(attributes, operands, body)
+    elif node.op_type == "Loop":
+        every = definitions.loop(attributes, operands, body)
+    else:
+        every = body(attributes["then_branch" if np.all(operands[0]) else "else_branch"], {})
+    return [made for made, name in zip(every, node.output, strict=False) if name]
 
 
 def _run(node: NodeProto, needed: Mapping[str, Any], opsets: Mapping[str, int]) -> Sequence[Any]:
@@ -154,14 +205,6 @@ def _run(node: NodeProto, needed: Mapping[str, Any], opsets: Mapping[str, int]) 
     if own is not None:
         every = own(attributes, *operands)
         return [made for made, name in zip(every, node.output, strict=False) if name]
-
-    def body(graph: GraphProto, bound: Mapping[str, Any]) -> list[Any]:
-        return ReferenceEvaluator(_model(graph, opsets)).run(None, dict(bound))
-
-    if node.op_type == "Scan":
-        return definitions.scan(attributes, operands, body)
-    if node.op_type == "Loop":
-        return definitions.loop(attributes, operands, lambda g, b: body(g, {**needed, **b}))
     if node.op_type == "Multinomial":  # only its shape and type can be judged
         size = (operands[0].shape[0], attributes.get("sample_size", 1))
         return [np.zeros(size, dtypes.numpy_dtype(dtypes.from_onnx(attributes.get("dtype", 6))))]
@@ -291,7 +334,7 @@ class _Rounding:
     """Draws the rounding errors of one run."""
 
     def __init__(self, noise: Noise, kinds: Mapping[str, str], model: ModelProto) -> None:
-        self._noise, self._kinds = noise, kinds
+        self._noise, self._kinds = noise, dict(kinds)
         self._random = np.random.default_rng(noise.seed)
         self._opsets = {o.domain: o.version for o in model.opset_import}
         self._sizes = {}
@@ -316,6 +359,8 @@ class _Rounding:
         return node, {**arrays, **moved}
 
     def result(self, node: NodeProto, name: str, array: Any) -> Any:
+        """A number of the result's own type: what is apart in f64 may be equal."""
+        self._learn(node, name, array)
         if node.op_type in EXACT and node.op_type not in ("Cast", "CastLike"):
             return array
         unit = self._unit(node)
@@ -327,7 +372,22 @@ class _Rounding:
         ):
             largest = abs(array).max(initial=1.0)
             moved = moved + unit * largest * self._random.uniform(-1, 1, array.shape)
+        kind = self._kinds.get(name, "float64")
+        if kind in EPSILON and isinstance(moved, np.ndarray) and moved.dtype == np.float64:
+            with np.errstate(over="ignore"):
+                return moved.astype(dtypes.numpy_dtype(kind)).astype(np.float64)
         return moved
+
+    def _learn(self, node: NodeProto, name: str, array: Any) -> None:
+        """Type and size of a value that a subgraph does not declare: a float is like operands."""
+        self._sizes.setdefault(name, int(np.size(array)))
+        if name in self._kinds:
+            return
+        to = next((a.i for a in node.attribute if a.name == "to"), 0)
+        operands = [self._kinds[n] for n in node.input if n in self._kinds]
+        floats = [dtypes.from_onnx(to)] if to else [k for k in operands if k in EPSILON]
+        if floats and getattr(array, "dtype", None) == np.float64:
+            self._kinds[name] = floats[0]
 
     def _unit(self, node: NodeProto) -> float:
         """The relative error of an operand: that of the coarsest type in it, as often as a sum over

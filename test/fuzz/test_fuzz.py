@@ -199,6 +199,35 @@ def test_rounding_is_no_fault():
     assert judge.judge(wrong_case(), compile=Faulty("Sigmoid", 1 + 2**-23)).status == "ok"
 
 
+def evaluated(text: str, feeds: dict, runs: int = 12) -> list[np.ndarray]:
+    """The only result of a graph in runs with rounding errors."""
+    import onnx
+
+    model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 22]> {text}')
+    noise = [evaluate.Noise(seed) for seed in range(runs)]
+    return [evaluate.evaluate(model, feeds, n)[model.graph.output[0].name] for n in noise]
+
+
+def test_what_is_apart_in_f64_may_be_equal_when_rounded():
+    """1 + 1e-12 is 1 in f32, and 1 may as well be its neighbour."""
+    graph = """g (float[1] x, float[1] d) => (bool[1] y) <float[1] s> {
+        s = Add(x, d) y = Equal(s, x)
+    }"""
+    found = evaluated(graph, {"x": np.ones(1, np.float32), "d": np.full(1, 1e-12, np.float32)})
+    assert {bool(y[0]) for y in found} == {False, True}
+
+
+def test_subgraphs_round_inside():
+    """100 + 0.3 - 100 is 0.5 or 0 of bf16, whose numbers near 100 are 1/2 apart."""
+    graph = """g (bool c, bfloat16[1] x, bfloat16[1] d) => (bfloat16[1] y) {
+        y = If (c) <then_branch = t () => (bfloat16[1] v) { s = Add(x, d) v = Sub(s, x) },
+                    else_branch = e () => (bfloat16[1] w) { w = Identity(x) }>
+    }"""
+    feeds = {"c": np.array(True), "x": np.full(1, 100.0), "d": np.full(1, 0.3)}
+    found = np.array(evaluated(graph, feeds))
+    assert np.ptp(found) >= 0.25 and abs(found - 0.3).max() < 2
+
+
 def test_nothing_is_decided_where_rounding_leaves_a_domain():
     """The root of what is 0 but for rounding; every other element is judged."""
     right, moved = np.array([0.0, 1.0]), [np.array([np.nan, 1.0]), np.array([1e-9, 1.0])]
