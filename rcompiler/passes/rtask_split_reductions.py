@@ -12,7 +12,8 @@ Reduced dims that lie beside each other in memory become one dim of what is spli
 memory is read in order. A body that asks for the index of a dim that is cut gets the whole one.
 
 Reduced dims that do not lie beside each other, as those of a batch norm: where vectors run along
-one of them, each step of the outermost one is a part, whatever the cost model says.
+one of them, each step of the outermost one is a part, whatever the cost model says, unless that
+would keep the reduction from being fused with what computes its elements.
 
 Left alone: products, which rtask-split-k splits; sums and products in f16 and bf16, which would be
 rounded once per part; reductions of several results; windows, whose dims are no dims of the tensor;
@@ -37,6 +38,7 @@ from rcompiler.passes.ir.linalg_expr import expression_of
 from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add, operations
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.reduction_parts import can_cut, reduce_in_parts
+from rcompiler.passes.ir.split_dims import is_elementwise
 from rcompiler.passes.ir.tensor_ir import affine_map, defining, generic, reshape
 from rcompiler.passes.tiling.body_cost import body_cost
 from rcompiler.roller.expr import TensorExpr
@@ -70,7 +72,7 @@ def _visit(old: Generic, device: Device, known: dict[tuple[TensorExpr, int], int
     whole = _joined(old)
     dim = next((d for d in whole.reduction_dims if whole.sizes[d] > 1), None)
     parts = 1
-    if dim is not None and _strides(whole, dim):
+    if dim is not None and not _fuses(old) and _strides(whole, dim):
         parts = whole.sizes[dim]
     elif dim is not None and can_cut(whole, dim):
         key = expression_of(whole, body_cost(whole)), dim
@@ -84,6 +86,14 @@ def _visit(old: Generic, device: Device, known: dict[tuple[TensorExpr, int], int
         reduce_in_parts(whole, dim, parts)
     elif whole is not old:
         _erase(whole.op)
+
+
+def _fuses(old: Generic) -> bool:
+    """Whether what it reduces is computed element by element: the two become one operator, which
+    reads memory once, unless the reduction is two.
+    """
+    ops = [defining(value) for value in old.inputs]
+    return any(op and op.name == "linalg.generic" and is_elementwise(Generic(op)) for op in ops)
 
 
 def _strides(whole: Generic, dim: int) -> bool:

@@ -134,3 +134,24 @@ func.func @apart(%x: tensor<24x3x1024xf32>, %start: tensor<3xf32>) -> tensor<3xf
   } -> tensor<3xf32>
   return %y : tensor<3xf32>
 }
+
+// -----
+
+// Its elements are computed: it is fused with that, and stays whole.
+// CHECK-LABEL: func.func @computed(
+// CHECK:         linalg.generic {{.*}} iterator_types = ["parallel", "parallel", "parallel"]}
+// CHECK:         linalg.generic {{.*}} iterator_types = ["reduction", "parallel", "reduction"]}
+// CHECK-NOT:     linalg.generic
+func.func @computed(%x: tensor<24x3x1024xf32>, %y: tensor<24x3x1024xf32>, %start: tensor<3xf32>) -> tensor<3xf32> {
+  %e = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (a, b, c)>], iterator_types = ["parallel", "parallel", "parallel"]} ins(%x : tensor<24x3x1024xf32>) outs(%y : tensor<24x3x1024xf32>) {
+  ^bb0(%v: f32, %old: f32):
+    %t = math.absf %v : f32
+    linalg.yield %t : f32
+  } -> tensor<24x3x1024xf32>
+  %s = linalg.generic {indexing_maps = [affine_map<(a, b, c) -> (a, b, c)>, affine_map<(a, b, c) -> (b)>], iterator_types = ["reduction", "parallel", "reduction"]} ins(%e : tensor<24x3x1024xf32>) outs(%start : tensor<3xf32>) {
+  ^bb0(%v: f32, %acc: f32):
+    %t = arith.addf %acc, %v : f32
+    linalg.yield %t : f32
+  } -> tensor<3xf32>
+  return %s : tensor<3xf32>
+}
