@@ -380,13 +380,15 @@ class _Rounding:
 
     def _learn(self, node: NodeProto, name: str, array: Any) -> None:
         """Type and size of a value that a subgraph does not declare: a float is like operands."""
-        self._sizes.setdefault(name, int(np.size(array)))
+        if not isinstance(array, np.ndarray):
+            return  # a sequence, whose tensors may differ in shape
+        self._sizes.setdefault(name, array.size)
         if name in self._kinds:
             return
         to = next((a.i for a in node.attribute if a.name == "to"), 0)
         operands = [self._kinds[n] for n in node.input if n in self._kinds]
         floats = [dtypes.from_onnx(to)] if to else [k for k in operands if k in EPSILON]
-        if floats and getattr(array, "dtype", None) == np.float64:
+        if floats and array.dtype == np.float64:
             self._kinds[name] = floats[0]
 
     def _unit(self, node: NodeProto) -> float:

@@ -228,6 +228,14 @@ def test_subgraphs_round_inside():
     assert np.ptp(found) >= 0.25 and abs(found - 0.3).max() < 2
 
 
+def test_a_sequence_of_tensors_of_several_shapes_is_evaluated():
+    graph = """g (float[2] x, float[3] d) => (float[3] y) <int64 n = {1}> {
+        s = SequenceConstruct(x, d) y = SequenceAt(s, n)
+    }"""
+    feeds = {"x": np.ones(2, np.float32), "d": np.full(3, 2, np.float32)}
+    assert {y.shape for y in evaluated(graph, feeds)} == {(3,)}
+
+
 def test_nothing_is_decided_where_rounding_leaves_a_domain():
     """The root of what is 0 but for rounding; every other element is judged."""
     right, moved = np.array([0.0, 1.0]), [np.array([np.nan, 1.0]), np.array([1e-9, 1.0])]
