@@ -24,6 +24,7 @@ any progress for the limit it writes down what it waited for, and all others lea
 """
 
 from rcompiler.codegen.half import TEXT as CONVERSIONS
+from rcompiler.codegen.placing import TEXT as PLACING
 from rcompiler.codegen.waits import TEXT as WAITS
 from rcompiler.runtime import control as at
 
@@ -75,6 +76,7 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %preturn = llvm.alloca %c1 x i64 : (i64) -> !llvm.ptr
   %nowhere = llvm.mlir.constant(-1 : i64) : i64
   llvm.store %nowhere, %preturn : i64, !llvm.ptr
+  llvm.call @veu_begin(%unit, %epoch) : (!llvm.ptr, i64) -> ()
   llvm.call @veu_here(%unit) : (!llvm.ptr) -> ()
   llvm.br ^next(%c0, %progress : i64, i64)
 
@@ -150,12 +152,12 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %event2 = llvm.load %w1 : !llvm.ptr -> i64
   %event2_word = llvm.mul %event2, %line : i64
   %pevent2 = llvm.getelementptr %events[%event2_word] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-  %signalled = llvm.call @veu_add(%pevent2) : (!llvm.ptr) -> i64
+  %signalled = llvm.call @veu_add(%ctl, %pevent2) : (!llvm.ptr, !llvm.ptr) -> i64
   %after_signal = llvm.add %pos, %c2 : i64
   llvm.br ^next(%after_signal, %made : i64, i64)
 
 ^barrier:
-  %arrival = llvm.call @veu_add(%pbarrier) : (!llvm.ptr) -> i64
+  %arrival = llvm.call @veu_add(%ctl, %pbarrier) : (!llvm.ptr, !llvm.ptr) -> i64
   %arrival0 = llvm.sub %arrival, %c1 : i64
   %round = llvm.udiv %arrival0, %threads : i64
   %round1 = llvm.add %round, %c1 : i64
@@ -214,7 +216,7 @@ llvm.func @veu_main(%ctl: !llvm.ptr, %eu: i64, %epoch: i64) {
   %table = llvm.load %ptable : !llvm.ptr -> i64
   %counter_word = llvm.mul %counter, %line : i64
   %pcounter = llvm.getelementptr %events[%counter_word] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-  %taken = llvm.call @veu_add(%pcounter) : (!llvm.ptr) -> i64
+  %taken = llvm.call @veu_add(%ctl, %pcounter) : (!llvm.ptr, !llvm.ptr) -> i64
   %pround = llvm.getelementptr %totals[%counter] : (!llvm.ptr, i64) -> !llvm.ptr, i64
   %per_launch = llvm.load %pround : !llvm.ptr -> i64
   %rounds = llvm.mul %per_launch, %before : i64
@@ -255,15 +257,17 @@ llvm.func @veu_worker(%ctl: !llvm.ptr, %eu: i64, %start: i64) {
   %pepoch = @@EPOCH
   %pdone = @@DONE
   %pstop = @@STOP
+  %unit = llvm.call @veu_unit(%ctl, %eu) : (!llvm.ptr, i64) -> !llvm.ptr
   llvm.br ^next(%start : i64)
 ^next(%epoch: i64):
-  llvm.call @veu_park(%ctl, %pepoch, %epoch) : (!llvm.ptr, !llvm.ptr, i64) -> ()
+  llvm.call @veu_park(%ctl, %unit, %pepoch, %epoch)
+    : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64) -> ()
   %stop = llvm.load %pstop atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
   %go = llvm.icmp "eq" %stop, %c0 : i64
   llvm.cond_br %go, ^run, ^end
 ^run:
   llvm.call @veu_main(%ctl, %eu, %epoch) : (!llvm.ptr, i64, i64) -> ()
-  %d = llvm.call @veu_add(%pdone) : (!llvm.ptr) -> i64
+  %d = llvm.call @veu_add(%ctl, %pdone) : (!llvm.ptr, !llvm.ptr) -> i64
   %epoch1 = llvm.add %epoch, %c1 : i64
   llvm.br ^next(%epoch1 : i64)
 ^end:
@@ -280,7 +284,7 @@ llvm.func @veu_launch(%ctl: !llvm.ptr, %bases: !llvm.ptr) -> i64 {
   %pbases = @@BASES
   llvm.store %bases, %pbases : !llvm.ptr, !llvm.ptr
   %pepoch = @@EPOCH
-  %epoch = llvm.call @veu_add(%pepoch) : (!llvm.ptr) -> i64
+  %epoch = llvm.call @veu_add(%ctl, %pepoch) : (!llvm.ptr, !llvm.ptr) -> i64
   llvm.call @veu_main(%ctl, %c0, %epoch) : (!llvm.ptr, i64, i64) -> ()
   %pthreads = @@THREADS
   %threads = llvm.load %pthreads : !llvm.ptr -> i64
@@ -313,7 +317,7 @@ llvm.func @veu_stop(%ctl: !llvm.ptr) {
   %pstop = @@STOP
   llvm.store %c1, %pstop atomic release {alignment = 8 : i64} : i64, !llvm.ptr
   %pepoch = @@EPOCH
-  %epoch = llvm.call @veu_add(%pepoch) : (!llvm.ptr) -> i64
+  %epoch = llvm.call @veu_add(%ctl, %pepoch) : (!llvm.ptr, !llvm.ptr) -> i64
   llvm.return
 }
 """
@@ -360,7 +364,7 @@ def module_text() -> str:
 
     Link its object into every image. It has no state; all of it is in the control block.
     """
-    text = WAITS + _walk(timed=False) + _walk(timed=True) + _STOP
+    text = PLACING + WAITS + _walk(timed=False) + _walk(timed=True) + _STOP
     names = {name: value for name, value in vars(at).items() if isinstance(value, int)}
     for name in sorted(names, key=len, reverse=True):
         address = f"= llvm.getelementptr %ctl[{names[name]}] : (!llvm.ptr) -> !llvm.ptr, i64"

@@ -1,11 +1,10 @@
 """Counters that threads wait for, in the llvm dialect: add, spin, yield, sleep, give up.
 
 Spinning is right while the EU that is waited for runs on a CPU of its own. It is the worst that a
-waiter can do on a CPU that both share: the other one cannot run until the spinner has used up its
-turn. So an EU notes which CPU it works on, and a waiter that spins looks, after LOOK pauses and
-then whenever their number has doubled, whether another one works, by its own note, on the very
-CPU that the waiter is running on. Such an EU was interrupted: the waiter sleeps at once, and so
-leaves the CPU to it.
+waiter can do where the other one has none: because the waiter is in its way, or a program beside.
+`codegen.placing` finds that out: a waiter that spins asks, after LOOK pauses and then whenever
+their number has doubled, whether it is in the way of another EU, and from RESCUE pauses on whether
+one that should work does not run. Then it sleeps at once, and so leaves its CPU to it.
 
 Part of the module of `codegen.veu`, which replaces the `@@NAME` by the numbers of
 `runtime.control`.
@@ -13,13 +12,10 @@ Part of the module of `codegen.veu`, which replaces the `@@NAME` by the numbers 
 
 TEXT = """
 llvm.func @sched_yield() -> i32
-llvm.func @sched_getcpu() -> i32
-llvm.func @syscall(i64, ...) -> i64
-llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
 
 // Add 1 to a counter, wake its sleepers, return the new value. The addition is a full barrier, so
 // either the sleeper sees the new value or we see the sleeper.
-llvm.func internal @veu_add(%p: !llvm.ptr) -> i64 {
+llvm.func internal @veu_add(%ctl: !llvm.ptr, %p: !llvm.ptr) -> i64 {
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %old = llvm.atomicrmw add %p, %c1 seq_cst : !llvm.ptr, i64
@@ -28,95 +24,57 @@ llvm.func internal @veu_add(%p: !llvm.ptr) -> i64 {
   %none = llvm.icmp "eq" %s, %c0 : i64
   llvm.cond_br %none, ^done, ^wake
 ^wake:
-  %futex = llvm.mlir.constant(202 : i64) : i64
-  %op = llvm.mlir.constant(129 : i32) : i32     // FUTEX_WAKE | FUTEX_PRIVATE_FLAG
-  %all = llvm.mlir.constant(0x7FFFFFFF : i32) : i32
-  %null = llvm.mlir.zero : !llvm.ptr
-  %r = llvm.call @syscall(%futex, %p, %op, %all, %null, %null, %c0)
-    vararg(!llvm.func<i64 (i64, ...)>)
-    : (i64, !llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> i64
+  llvm.call @veu_wake(%ctl, %p) : (!llvm.ptr, !llvm.ptr) -> ()
   llvm.br ^done
 ^done:
   %new = llvm.add %old, %c1 : i64
   llvm.return %new : i64
 }
 
+// Wake all that sleep on a counter.
+llvm.func internal @veu_wake(%ctl: !llvm.ptr, %p: !llvm.ptr) {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %futex = llvm.mlir.constant(202 : i64) : i64
+  %op = llvm.mlir.constant(129 : i32) : i32     // FUTEX_WAKE | FUTEX_PRIVATE_FLAG
+  %all = llvm.mlir.constant(0x7FFFFFFF : i32) : i32
+  %null = llvm.mlir.zero : !llvm.ptr
+  %record = llvm.mlir.constant(@@TAKEN_WORDS : i64) : i64
+  %pn = @@THREADS
+  %n = llvm.load %pn : !llvm.ptr -> i64
+  %size = llvm.mul %n, %record : i64
+  %taken = llvm.alloca %size x i64 : (i64) -> !llvm.ptr
+  llvm.call @veu_spread(%ctl, %p, %taken) : (!llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()
+  %r = llvm.call @syscall(%futex, %p, %op, %all, %null, %null, %c0)
+    vararg(!llvm.func<i64 (i64, ...)>)
+    : (i64, !llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> i64
+  llvm.call @veu_settle(%ctl, %taken) : (!llvm.ptr, !llvm.ptr) -> ()
+  llvm.return
+}
+
 // Sleep until the counter is no longer %seen, for the time at %timeout (null: without end).
-llvm.func internal @veu_sleep(%p: !llvm.ptr, %seen: i64, %timeout: !llvm.ptr) {
+llvm.func internal @veu_sleep(%unit: !llvm.ptr, %p: !llvm.ptr, %seen: i64, %timeout: !llvm.ptr) {
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %futex = llvm.mlir.constant(202 : i64) : i64
   %op = llvm.mlir.constant(128 : i32) : i32     // FUTEX_WAIT | FUTEX_PRIVATE_FLAG
   %low = llvm.trunc %seen : i64 to i32
   %null = llvm.mlir.zero : !llvm.ptr
+  llvm.call @veu_asleep(%unit, %p) : (!llvm.ptr, !llvm.ptr) -> ()
   %r = llvm.call @syscall(%futex, %p, %op, %low, %timeout, %null, %c0)
     vararg(!llvm.func<i64 (i64, ...)>)
     : (i64, !llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> i64
+  llvm.call @veu_awake(%unit) : (!llvm.ptr) -> ()
   llvm.return
 }
 
-// Note that an EU works, and on which CPU.
-llvm.func internal @veu_here(%unit: !llvm.ptr) {
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %r = llvm.call @sched_getcpu() : () -> i32
-  %cpu = llvm.sext %r : i32 to i64
-  %now = llvm.add %cpu, %c1 : i64
-  %pcpu = llvm.getelementptr %unit[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
-  %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
-  %same = llvm.icmp "eq" %noted, %now : i64
-  llvm.cond_br %same, ^done, ^note
-^note:
-  llvm.store %now, %pcpu atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
-  llvm.br ^done
-^done:
-  llvm.return
-}
-
-// Note that an EU has nothing to do for now.
-llvm.func internal @veu_away(%unit: !llvm.ptr) {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %pcpu = llvm.getelementptr %unit[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %c0, %pcpu atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
-  llvm.return
-}
-
-// Whether an EU that works does so on the CPU that the caller, who waits, is running on.
-llvm.func internal @veu_shared(%ctl: !llvm.ptr) -> i1 {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %yes = llvm.mlir.constant(true) : i1
-  %no = llvm.mlir.constant(false) : i1
-  %words = llvm.mlir.constant(@@UNIT_WORDS : i64) : i64
-  %pn = @@THREADS
-  %n = llvm.load %pn : !llvm.ptr -> i64
-  %pu = @@UNITS
-  %units = llvm.load %pu : !llvm.ptr -> !llvm.ptr
-  %r = llvm.call @sched_getcpu() : () -> i32
-  %cpu = llvm.sext %r : i32 to i64
-  %mine = llvm.add %cpu, %c1 : i64
-  %known = llvm.icmp "sgt" %mine, %c0 : i64
-  llvm.cond_br %known, ^loop(%c0 : i64), ^done(%no : i1)
-^loop(%i: i64):
-  %more = llvm.icmp "slt" %i, %n : i64
-  llvm.cond_br %more, ^body, ^done(%no : i1)
-^body:
-  %w = llvm.mul %i, %words : i64
-  %u = llvm.getelementptr %units[%w] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-  %pcpu = llvm.getelementptr %u[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
-  %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
-  %same = llvm.icmp "eq" %noted, %mine : i64
-  %i1 = llvm.add %i, %c1 : i64
-  llvm.cond_br %same, ^done(%yes : i1), ^loop(%i1 : i64)
-^done(%found: i1):
-  llvm.return %found : i1
-}
-
-// Spin, then yield. True when the counter reached %target meanwhile.
-llvm.func internal @veu_spin(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) -> i1 {
+// Spin, then yield. True when the counter reached %target meanwhile. %inside: of a launch, where
+// EUs that work are waited for.
+llvm.func internal @veu_spin(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64, %inside: i1) -> i1 {
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %yes = llvm.mlir.constant(true) : i1
   %no = llvm.mlir.constant(false) : i1
   %first = llvm.mlir.constant(@@LOOK : i64) : i64
+  %long = llvm.mlir.constant(@@RESCUE : i64) : i64
   %pspin = @@SPIN
   %spin = llvm.load %pspin : !llvm.ptr -> i64
   %pyield = @@YIELDS
@@ -137,7 +95,14 @@ llvm.func internal @veu_spin(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) -> i1
 ^look:
   %twice = llvm.shl %look, %c1 : i64
   %shared = llvm.call @veu_shared(%ctl) : (!llvm.ptr) -> i1
-  llvm.cond_br %shared, ^late, ^spin(%i1, %twice : i64, i64)
+  llvm.cond_br %shared, ^late, ^alone
+^alone:
+  %patient = llvm.icmp "sge" %i1, %long : i64
+  %help = llvm.and %patient, %inside : i1
+  llvm.cond_br %help, ^help, ^spin(%i1, %twice : i64, i64)
+^help:
+  %moved = llvm.call @veu_rescue(%ctl, %p, %target) : (!llvm.ptr, !llvm.ptr, i64) -> i1
+  llvm.cond_br %moved, ^late, ^spin(%i1, %twice : i64, i64)
 ^yield(%j: i64):
   %more2 = llvm.icmp "slt" %j, %yields : i64
   llvm.cond_br %more2, ^give, ^late
@@ -154,7 +119,8 @@ llvm.func internal @veu_spin(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) -> i1
 }
 
 // A worker between two inferences: no limit, it sleeps until it is called or stopped.
-llvm.func internal @veu_park(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) {
+llvm.func internal @veu_park(%ctl: !llvm.ptr, %unit: !llvm.ptr, %p: !llvm.ptr, %target: i64) {
+  %outside = llvm.mlir.constant(false) : i1
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %cm1 = llvm.mlir.constant(-1 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
@@ -162,7 +128,8 @@ llvm.func internal @veu_park(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) {
   %ok0 = llvm.icmp "sge" %v0, %target : i64
   llvm.cond_br %ok0, ^done, ^spin
 ^spin:
-  %ok = llvm.call @veu_spin(%ctl, %p, %target) : (!llvm.ptr, !llvm.ptr, i64) -> i1
+  %ok = llvm.call @veu_spin(%ctl, %p, %target, %outside)
+    : (!llvm.ptr, !llvm.ptr, i64, i1) -> i1
   llvm.cond_br %ok, ^done, ^register
 ^register:
   %sleepers = llvm.getelementptr %p[1] : (!llvm.ptr) -> !llvm.ptr, i64
@@ -173,28 +140,13 @@ llvm.func internal @veu_park(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) {
   %ok2 = llvm.icmp "sge" %v, %target : i64
   llvm.cond_br %ok2, ^leave, ^sleep
 ^sleep:
-  llvm.call @veu_sleep(%p, %v, %null) : (!llvm.ptr, i64, !llvm.ptr) -> ()
+  llvm.call @veu_sleep(%unit, %p, %v, %null) : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> ()
   llvm.br ^look
 ^leave:
   %s2 = llvm.atomicrmw add %sleepers, %cm1 seq_cst : !llvm.ptr, i64
   llvm.br ^done
 ^done:
   llvm.return
-}
-
-// Monotonic time in ns.
-llvm.func internal @veu_now() -> i64 {
-  %two = llvm.mlir.constant(2 : i64) : i64
-  %clock = llvm.mlir.constant(1 : i32) : i32
-  %giga = llvm.mlir.constant(1000000000 : i64) : i64
-  %t = llvm.alloca %two x i64 : (i64) -> !llvm.ptr
-  %r = llvm.call @clock_gettime(%clock, %t) : (i32, !llvm.ptr) -> i32
-  %s = llvm.load %t : !llvm.ptr -> i64
-  %pn = llvm.getelementptr %t[1] : (!llvm.ptr) -> !llvm.ptr, i64
-  %n = llvm.load %pn : !llvm.ptr -> i64
-  %sn = llvm.mul %s, %giga : i64
-  %now = llvm.add %sn, %n : i64
-  llvm.return %now : i64
 }
 
 // Twice the sum of the progress of all EUs, plus one if any of them is inside a kernel.
@@ -228,7 +180,8 @@ llvm.func internal @veu_progress(%ctl: !llvm.ptr) -> i64 {
 
 // Wait inside a launch. %what: an event, ON_BARRIER or ON_WORKERS. True = reached. While waiting
 // for the workers an abort is no reason to leave (their memory must not go), and the limit is
-// doubled, so that the EU with the real cause gives up first.
+// doubled, so that the EU with the real cause gives up first. %unit is where a failure is written
+// down, which is not that of the EU then.
 llvm.func internal @veu_wait(%ctl: !llvm.ptr, %unit: !llvm.ptr, %eu: i64, %p: !llvm.ptr,
                              %target: i64, %what: i64) -> i1 {
   %yes = llvm.mlir.constant(true) : i1
@@ -236,19 +189,22 @@ llvm.func internal @veu_wait(%ctl: !llvm.ptr, %unit: !llvm.ptr, %eu: i64, %p: !l
   %ok = llvm.icmp "sge" %v, %target : i64
   llvm.cond_br %ok, ^here(%yes : i1), ^spin
 ^spin:
-  llvm.call @veu_away(%unit) : (!llvm.ptr) -> ()
-  %soon = llvm.call @veu_spin(%ctl, %p, %target) : (!llvm.ptr, !llvm.ptr, i64) -> i1
-  llvm.cond_br %soon, ^here(%yes : i1), ^slow
+  %own = llvm.call @veu_unit(%ctl, %eu) : (!llvm.ptr, i64) -> !llvm.ptr
+  llvm.call @veu_away(%own) : (!llvm.ptr) -> ()
+  %soon = llvm.call @veu_spin(%ctl, %p, %target, %yes) : (!llvm.ptr, !llvm.ptr, i64, i1) -> i1
+  llvm.cond_br %soon, ^back(%yes : i1), ^slow
 ^slow:
-  %r = llvm.call @veu_wait_asleep(%ctl, %unit, %eu, %p, %target, %what)
-    : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64) -> i1
-  llvm.br ^here(%r : i1)
-^here(%came: i1):
-  llvm.call @veu_here(%unit) : (!llvm.ptr) -> ()
-  llvm.return %came : i1
+  %r = llvm.call @veu_wait_asleep(%ctl, %unit, %own, %eu, %p, %target, %what)
+    : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64) -> i1
+  llvm.br ^back(%r : i1)
+^back(%came: i1):
+  llvm.call @veu_here(%own) : (!llvm.ptr) -> ()
+  llvm.br ^here(%came : i1)
+^here(%reached: i1):
+  llvm.return %reached : i1
 }
-llvm.func internal @veu_wait_asleep(%ctl: !llvm.ptr, %unit: !llvm.ptr, %eu: i64, %p: !llvm.ptr,
-                                    %target: i64, %what: i64) -> i1 {
+llvm.func internal @veu_wait_asleep(%ctl: !llvm.ptr, %unit: !llvm.ptr, %own: !llvm.ptr,
+                                    %eu: i64, %p: !llvm.ptr, %target: i64, %what: i64) -> i1 {
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
   %c2 = llvm.mlir.constant(2 : i64) : i64
@@ -293,7 +249,7 @@ llvm.func internal @veu_wait_asleep(%ctl: !llvm.ptr, %unit: !llvm.ptr, %eu: i64,
 ^sleep:
   // A stopped or suspended process counts as one slice, not as the time it was away.
   %t0 = llvm.call @veu_now() : () -> i64
-  llvm.call @veu_sleep(%p, %v, %time) : (!llvm.ptr, i64, !llvm.ptr) -> ()
+  llvm.call @veu_sleep(%own, %p, %v, %time) : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> ()
   %t1 = llvm.call @veu_now() : () -> i64
   %dt = llvm.sub %t1, %t0 : i64
   %d = llvm.intr.smin(%dt, %slice) : (i64, i64) -> i64

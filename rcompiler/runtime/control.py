@@ -33,8 +33,17 @@ BASES = THREADS + 13  # address of the base addresses of this launch, set by the
 WORDS = THREADS + 2 * LINE
 
 LOOK = 64  # pauses after which a waiter first looks whether it is in another EU's way
+RESCUE = 1024  # pauses after which it first looks whether an EU that works has no CPU ...
+WINDOW = 256  # ... while so many pauses more
+APART = 1_000_000  # ns: so long an EU that was moved to a waiter's CPU may be woken there
 
-# EU block: one per thread, written by that thread only.
+MASK_WORDS = 16  # of a set of CPUs, as the kernel takes it; where it has more CPUs it refuses
+MASK_BYTES = 8 * MASK_WORDS
+MASK_CPUS = 8 * MASK_BYTES
+TAKEN_WORDS = 1 + MASK_WORDS  # see `codegen.placing`, veu_spread
+
+# EU block: one per thread. Others write the second line of it, which holds notes of where threads
+# run: they may be late or wrong, and cost time then, never a result.
 UNIT_WORDS = 2 * LINE
 POSITION = 0  # word of the stream that is being executed
 PROGRESS = 1  # grows by one at the start and at the end of each RUN: odd inside a kernel
@@ -44,7 +53,13 @@ EXPECTED = 4
 ACTUAL = 5
 STAMPS = 6  # address of two words for each RUN of the stream: ns at its start and end, if timed
 PLACES = 7  # 0, or address of a word for each RUN: where in the stream it stands, if timed
-CPU = LINE  # 1 + the CPU that it works on; 0: it waits, or it cannot be known. A line of its own
+CPU = LINE  # 1 + the CPU that it works on; 0: it waits, or it cannot be known; -1: it was woken
+TID = LINE + 1  # the kernel's number of its thread, as of the last launch that it began
+BEGUN = LINE + 2  # the number of that launch
+SLEEPS_ON = LINE + 3  # address of the counter that it sleeps on, or 0
+SLEPT = LINE + 4  # 1 + the CPU on which it went to sleep
+FETCHED = LINE + 5  # ns of the clock when a waiter last moved it
+MOVING = LINE + 6  # 1: somebody changes what CPUs its thread may use, and changes it back
 ON_BARRIER = -1
 ON_WORKERS = -2
 

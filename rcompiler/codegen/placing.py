@@ -1,0 +1,523 @@
+"""Where the threads of EUs run, and the moving of those that cannot, in the llvm dialect.
+
+EUs that wait for each other every few microseconds need a CPU each. The kernel does not see to it:
+it wakes a thread on the CPU of whoever wakes it where the machine looks busy, although another CPU
+is idle (SIS_UTIL, since Linux 6.0), leaves it there until the next balancing, milliseconds later,
+and lets a thread that some daemon interrupted wait for the daemon's end, as it is warm. So each EU
+notes what it does and where, and the others act by that:
+
+- A waiter in the way of an EU that works (`veu_shared`) sleeps.
+- A waiter that waited for long looks whether an EU that should work gets a CPU at all, by the
+  kernel's clock of its thread. If it does not, the waiter moves it to its own CPU and sleeps
+  (`veu_rescue`).
+- Whoever wakes an EU that fell asleep on a CPU where now another one works has it woken elsewhere
+  (`veu_spread`), unless it was moved from there a moment ago.
+
+A thread is moved by taking CPUs from the set that it may use and giving them back at once, which
+moves it no more. It is never moved where it may not run (`pin`), and only one mover at a time
+touches a thread. Where the kernel refuses any of this, nothing is moved. Notes may be late or
+wrong: that costs time, never a result.
+
+Part of the module of `codegen.veu`, like `codegen.waits`, which replaces each `@@NAME` by the
+number of `runtime.control`. System calls are those of x86-64.
+"""
+
+TEXT = """
+llvm.func @sched_getcpu() -> i32
+llvm.func @syscall(i64, ...) -> i64
+llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
+
+// ns by a clock; -1 where there is no such clock.
+llvm.func internal @veu_clock(%clock: i32) -> i64 {
+  %two = llvm.mlir.constant(2 : i64) : i64
+  %cm1 = llvm.mlir.constant(-1 : i64) : i64
+  %ok = llvm.mlir.constant(0 : i32) : i32
+  %giga = llvm.mlir.constant(1000000000 : i64) : i64
+  %t = llvm.alloca %two x i64 : (i64) -> !llvm.ptr
+  %r = llvm.call @clock_gettime(%clock, %t) : (i32, !llvm.ptr) -> i32
+  %known = llvm.icmp "eq" %r, %ok : i32
+  llvm.cond_br %known, ^read, ^done(%cm1 : i64)
+^read:
+  %s = llvm.load %t : !llvm.ptr -> i64
+  %pn = llvm.getelementptr %t[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  %n = llvm.load %pn : !llvm.ptr -> i64
+  %sn = llvm.mul %s, %giga : i64
+  %ns = llvm.add %sn, %n : i64
+  llvm.br ^done(%ns : i64)
+^done(%result: i64):
+  llvm.return %result : i64
+}
+
+// Monotonic time in ns.
+llvm.func internal @veu_now() -> i64 {
+  %clock = llvm.mlir.constant(1 : i32) : i32
+  %now = llvm.call @veu_clock(%clock) : (i32) -> i64
+  llvm.return %now : i64
+}
+
+// ns that the thread of an EU has had a CPU; -1 where that cannot be known. The clock of a thread
+// that is not of this process cannot be read.
+llvm.func internal @veu_ran(%unit: !llvm.ptr) -> i64 {
+  %c3 = llvm.mlir.constant(3 : i64) : i64
+  %kind = llvm.mlir.constant(6 : i64) : i64   // CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED
+  %cm1 = llvm.mlir.constant(-1 : i64) : i64
+  %ptid = llvm.getelementptr %unit[@@TID] : (!llvm.ptr) -> !llvm.ptr, i64
+  %tid = llvm.load %ptid atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %not = llvm.xor %tid, %cm1 : i64
+  %high = llvm.shl %not, %c3 : i64
+  %id = llvm.or %high, %kind : i64
+  %clock = llvm.trunc %id : i64 to i32
+  %ran = llvm.call @veu_clock(%clock) : (i32) -> i64
+  llvm.return %ran : i64
+}
+
+// 1 + the CPU of the caller; 0 where it cannot be known.
+llvm.func internal @veu_cpu() -> i64 {
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %r = llvm.call @sched_getcpu() : () -> i32
+  %cpu = llvm.sext %r : i32 to i64
+  %one = llvm.add %cpu, %c1 : i64
+  llvm.return %one : i64
+}
+
+// -- notes ----------------------------------------------------------------------------------
+
+// Note which launch an EU has begun, and which thread it is.
+llvm.func internal @veu_begin(%unit: !llvm.ptr, %epoch: i64) {
+  %gettid = llvm.mlir.constant(186 : i64) : i64
+  %tid = llvm.call @syscall(%gettid) vararg(!llvm.func<i64 (i64, ...)>) : (i64) -> i64
+  %ptid = llvm.getelementptr %unit[@@TID] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %tid, %ptid atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  %pbegun = llvm.getelementptr %unit[@@BEGUN] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %epoch, %pbegun atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.return
+}
+
+// Note that an EU works, and on which CPU.
+llvm.func internal @veu_here(%unit: !llvm.ptr) {
+  %now = llvm.call @veu_cpu() : () -> i64
+  %pcpu = llvm.getelementptr %unit[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
+  %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %same = llvm.icmp "eq" %noted, %now : i64
+  llvm.cond_br %same, ^done, ^note
+^note:
+  llvm.store %now, %pcpu atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.br ^done
+^done:
+  llvm.return
+}
+
+// Note that an EU has nothing to do for now.
+llvm.func internal @veu_away(%unit: !llvm.ptr) {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %pcpu = llvm.getelementptr %unit[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %c0, %pcpu atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.return
+}
+
+// Note that an EU goes to sleep on a counter, and where.
+llvm.func internal @veu_asleep(%unit: !llvm.ptr, %p: !llvm.ptr) {
+  %cpu = llvm.call @veu_cpu() : () -> i64
+  %pslept = llvm.getelementptr %unit[@@SLEPT] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %cpu, %pslept atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.call @veu_away(%unit) : (!llvm.ptr) -> ()
+  %counter = llvm.ptrtoint %p : !llvm.ptr to i64
+  %pon = llvm.getelementptr %unit[@@SLEEPS_ON] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %counter, %pon atomic seq_cst {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.return
+}
+
+// Note that an EU sleeps no more.
+llvm.func internal @veu_awake(%unit: !llvm.ptr) {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %pon = llvm.getelementptr %unit[@@SLEEPS_ON] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %c0, %pon atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.return
+}
+
+// The block of an EU.
+llvm.func internal @veu_unit(%ctl: !llvm.ptr, %eu: i64) -> !llvm.ptr {
+  %words = llvm.mlir.constant(@@UNIT_WORDS : i64) : i64
+  %pu = @@UNITS
+  %units = llvm.load %pu : !llvm.ptr -> !llvm.ptr
+  %w = llvm.mul %eu, %words : i64
+  %unit = llvm.getelementptr %units[%w] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  llvm.return %unit : !llvm.ptr
+}
+
+// Whether an EU that works does so on the CPU that the caller, who waits, is running on.
+llvm.func internal @veu_shared(%ctl: !llvm.ptr) -> i1 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %yes = llvm.mlir.constant(true) : i1
+  %no = llvm.mlir.constant(false) : i1
+  %pn = @@THREADS
+  %n = llvm.load %pn : !llvm.ptr -> i64
+  %mine = llvm.call @veu_cpu() : () -> i64
+  %known = llvm.icmp "sgt" %mine, %c0 : i64
+  llvm.cond_br %known, ^loop(%c0 : i64), ^done(%no : i1)
+^loop(%i: i64):
+  %more = llvm.icmp "slt" %i, %n : i64
+  llvm.cond_br %more, ^body, ^done(%no : i1)
+^body:
+  %u = llvm.call @veu_unit(%ctl, %i) : (!llvm.ptr, i64) -> !llvm.ptr
+  %pcpu = llvm.getelementptr %u[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
+  %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %same = llvm.icmp "eq" %noted, %mine : i64
+  %i1 = llvm.add %i, %c1 : i64
+  llvm.cond_br %same, ^done(%yes : i1), ^loop(%i1 : i64)
+^done(%found: i1):
+  llvm.return %found : i1
+}
+
+// Whether an EU works, was woken, or has not yet begun what it was called for: one that waits
+// wants no CPU.
+llvm.func internal @veu_wants_cpu(%ctl: !llvm.ptr, %unit: !llvm.ptr) -> i1 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %pcpu = llvm.getelementptr %unit[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
+  %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %works = llvm.icmp "ne" %noted, %c0 : i64
+  %pbegun = llvm.getelementptr %unit[@@BEGUN] : (!llvm.ptr) -> !llvm.ptr, i64
+  %begun = llvm.load %pbegun atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %pepoch = @@EPOCH
+  %epoch = llvm.load %pepoch atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %late = llvm.icmp "slt" %begun, %epoch : i64
+  %wants = llvm.or %works, %late : i1
+  llvm.return %wants : i1
+}
+
+// -- sets of CPUs ---------------------------------------------------------------------------
+
+// No CPU.
+llvm.func internal @veu_none(%mask: !llvm.ptr) {
+  %zero = llvm.mlir.constant(0 : i8) : i8
+  %bytes = llvm.mlir.constant(@@MASK_BYTES : i64) : i64
+  "llvm.intr.memset"(%mask, %zero, %bytes) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()
+  llvm.return
+}
+
+// The word of a set that tells of a CPU, noted as 1 + its number, and the bit in it; the bit is 0
+// where it is no CPU that a set has room for.
+llvm.func internal @veu_bit(%mask: !llvm.ptr, %noted: i64, %pword: !llvm.ptr) -> i64 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %c6 = llvm.mlir.constant(6 : i64) : i64
+  %c63 = llvm.mlir.constant(63 : i64) : i64
+  %most = llvm.mlir.constant(@@MASK_CPUS : i64) : i64
+  %cpu = llvm.sub %noted, %c1 : i64
+  %fits = llvm.icmp "ult" %cpu, %most : i64
+  %safe = llvm.select %fits, %cpu, %c0 : i1, i64
+  %word = llvm.lshr %safe, %c6 : i64
+  %low = llvm.and %safe, %c63 : i64
+  %bit = llvm.shl %c1, %low : i64
+  %p = llvm.getelementptr %mask[%word] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  llvm.store %p, %pword : !llvm.ptr, !llvm.ptr
+  %result = llvm.select %fits, %bit, %c0 : i1, i64
+  llvm.return %result : i64
+}
+
+// Add a CPU to a set.
+llvm.func internal @veu_mark(%mask: !llvm.ptr, %noted: i64) {
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %pword = llvm.alloca %c1 x !llvm.ptr : (i64) -> !llvm.ptr
+  %bit = llvm.call @veu_bit(%mask, %noted, %pword) : (!llvm.ptr, i64, !llvm.ptr) -> i64
+  %p = llvm.load %pword : !llvm.ptr -> !llvm.ptr
+  %old = llvm.load %p : !llvm.ptr -> i64
+  %new = llvm.or %old, %bit : i64
+  llvm.store %new, %p : i64, !llvm.ptr
+  llvm.return
+}
+
+// Whether a CPU is in a set.
+llvm.func internal @veu_holds(%mask: !llvm.ptr, %noted: i64) -> i1 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %pword = llvm.alloca %c1 x !llvm.ptr : (i64) -> !llvm.ptr
+  %bit = llvm.call @veu_bit(%mask, %noted, %pword) : (!llvm.ptr, i64, !llvm.ptr) -> i64
+  %p = llvm.load %pword : !llvm.ptr -> !llvm.ptr
+  %word = llvm.load %p : !llvm.ptr -> i64
+  %common = llvm.and %word, %bit : i64
+  %there = llvm.icmp "ne" %common, %c0 : i64
+  llvm.return %there : i1
+}
+
+// Take the CPUs of %taken from %mask. Whether any is left.
+llvm.func internal @veu_without(%mask: !llvm.ptr, %taken: !llvm.ptr) -> i1 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %cm1 = llvm.mlir.constant(-1 : i64) : i64
+  %n = llvm.mlir.constant(@@MASK_WORDS : i64) : i64
+  llvm.br ^loop(%c0, %c0 : i64, i64)
+^loop(%i: i64, %any: i64):
+  %more = llvm.icmp "slt" %i, %n : i64
+  llvm.cond_br %more, ^body, ^done
+^body:
+  %p = llvm.getelementptr %mask[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %pt = llvm.getelementptr %taken[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %old = llvm.load %p : !llvm.ptr -> i64
+  %t = llvm.load %pt : !llvm.ptr -> i64
+  %keep = llvm.xor %t, %cm1 : i64
+  %new = llvm.and %old, %keep : i64
+  llvm.store %new, %p : i64, !llvm.ptr
+  %any1 = llvm.or %any, %new : i64
+  %i1 = llvm.add %i, %c1 : i64
+  llvm.br ^loop(%i1, %any1 : i64, i64)
+^done:
+  %left = llvm.icmp "ne" %any, %c0 : i64
+  llvm.return %left : i1
+}
+
+// The CPUs on which EUs work, and the caller's.
+llvm.func internal @veu_occupied(%ctl: !llvm.ptr, %mask: !llvm.ptr) {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %pn = @@THREADS
+  %n = llvm.load %pn : !llvm.ptr -> i64
+  %mine = llvm.call @veu_cpu() : () -> i64
+  llvm.call @veu_none(%mask) : (!llvm.ptr) -> ()
+  llvm.call @veu_mark(%mask, %mine) : (!llvm.ptr, i64) -> ()
+  llvm.br ^loop(%c0 : i64)
+^loop(%i: i64):
+  %more = llvm.icmp "slt" %i, %n : i64
+  llvm.cond_br %more, ^body, ^done
+^body:
+  %u = llvm.call @veu_unit(%ctl, %i) : (!llvm.ptr, i64) -> !llvm.ptr
+  %pcpu = llvm.getelementptr %u[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
+  %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  llvm.call @veu_mark(%mask, %noted) : (!llvm.ptr, i64) -> ()
+  %i1 = llvm.add %i, %c1 : i64
+  llvm.br ^loop(%i1 : i64)
+^done:
+  llvm.return
+}
+
+// -- what threads may use -------------------------------------------------------------------
+
+// Become the only one who moves the thread of an EU, and ask the kernel where it may run. False
+// where somebody else moves it, or the kernel does not say; then there is nothing to undo.
+llvm.func internal @veu_claim(%unit: !llvm.ptr, %mask: !llvm.ptr) -> i1 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %no = llvm.mlir.constant(false) : i1
+  %yes = llvm.mlir.constant(true) : i1
+  %get = llvm.mlir.constant(204 : i64) : i64    // sched_getaffinity
+  %bytes = llvm.mlir.constant(@@MASK_BYTES : i64) : i64
+  %pmoving = llvm.getelementptr %unit[@@MOVING] : (!llvm.ptr) -> !llvm.ptr, i64
+  %x = llvm.cmpxchg %pmoving, %c0, %c1 acq_rel monotonic : !llvm.ptr, i64
+  %won = llvm.extractvalue %x[1] : !llvm.struct<(i64, i1)>
+  llvm.cond_br %won, ^ask, ^done(%no : i1)
+^ask:
+  llvm.call @veu_none(%mask) : (!llvm.ptr) -> ()
+  %ptid = llvm.getelementptr %unit[@@TID] : (!llvm.ptr) -> !llvm.ptr, i64
+  %tid = llvm.load %ptid atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %got = llvm.call @syscall(%get, %tid, %bytes, %mask) vararg(!llvm.func<i64 (i64, ...)>)
+    : (i64, i64, i64, !llvm.ptr) -> i64
+  %known = llvm.icmp "sgt" %got, %c0 : i64
+  llvm.cond_br %known, ^done(%yes : i1), ^leave
+^leave:
+  llvm.call @veu_unclaim(%unit) : (!llvm.ptr) -> ()
+  llvm.br ^done(%no : i1)
+^done(%result: i1):
+  llvm.return %result : i1
+}
+llvm.func internal @veu_unclaim(%unit: !llvm.ptr) {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %pmoving = llvm.getelementptr %unit[@@MOVING] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %c0, %pmoving atomic release {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.return
+}
+
+// Set where the thread of an EU may run. Whether the kernel did.
+llvm.func internal @veu_allow(%unit: !llvm.ptr, %mask: !llvm.ptr) -> i1 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %set = llvm.mlir.constant(203 : i64) : i64    // sched_setaffinity
+  %bytes = llvm.mlir.constant(@@MASK_BYTES : i64) : i64
+  %ptid = llvm.getelementptr %unit[@@TID] : (!llvm.ptr) -> !llvm.ptr, i64
+  %tid = llvm.load %ptid atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %r = llvm.call @syscall(%set, %tid, %bytes, %mask) vararg(!llvm.func<i64 (i64, ...)>)
+    : (i64, i64, i64, !llvm.ptr) -> i64
+  %done = llvm.icmp "eq" %r, %c0 : i64
+  llvm.return %done : i1
+}
+
+// -- moving ---------------------------------------------------------------------------------
+
+// Move the thread of an EU that does not run to the CPU of the caller. Whether it was moved.
+llvm.func internal @veu_fetch(%unit: !llvm.ptr) -> i1 {
+  %no = llvm.mlir.constant(false) : i1
+  %words = llvm.mlir.constant(@@MASK_WORDS : i64) : i64
+  %allowed = llvm.alloca %words x i64 : (i64) -> !llvm.ptr
+  %here = llvm.alloca %words x i64 : (i64) -> !llvm.ptr
+  %mine = llvm.call @veu_cpu() : () -> i64
+  %claimed = llvm.call @veu_claim(%unit, %allowed) : (!llvm.ptr, !llvm.ptr) -> i1
+  llvm.cond_br %claimed, ^look, ^done(%no : i1)
+^look:
+  %may = llvm.call @veu_holds(%allowed, %mine) : (!llvm.ptr, i64) -> i1
+  llvm.cond_br %may, ^move, ^leave(%no : i1)
+^move:
+  llvm.call @veu_none(%here) : (!llvm.ptr) -> ()
+  llvm.call @veu_mark(%here, %mine) : (!llvm.ptr, i64) -> ()
+  %moved = llvm.call @veu_allow(%unit, %here) : (!llvm.ptr, !llvm.ptr) -> i1
+  %back = llvm.call @veu_allow(%unit, %allowed) : (!llvm.ptr, !llvm.ptr) -> i1
+  %now = llvm.call @veu_now() : () -> i64
+  %pfetched = llvm.getelementptr %unit[@@FETCHED] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %now, %pfetched atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.br ^leave(%moved : i1)
+^leave(%found: i1):
+  llvm.call @veu_unclaim(%unit) : (!llvm.ptr) -> ()
+  llvm.br ^done(%found : i1)
+^done(%result: i1):
+  llvm.return %result : i1
+}
+
+// Whether an EU that wants a CPU had none while the caller paused, and was moved to the caller's,
+// who waits for the counter to reach %target.
+llvm.func internal @veu_rescue(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) -> i1 {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %no = llvm.mlir.constant(false) : i1
+  %window = llvm.mlir.constant(@@WINDOW : i64) : i64
+  %pn = @@THREADS
+  %n = llvm.load %pn : !llvm.ptr -> i64
+  llvm.br ^loop(%c0 : i64)
+^loop(%i: i64):
+  %more = llvm.icmp "slt" %i, %n : i64
+  llvm.cond_br %more, ^unit, ^done(%no : i1)
+^unit:
+  %u = llvm.call @veu_unit(%ctl, %i) : (!llvm.ptr, i64) -> !llvm.ptr
+  %i1 = llvm.add %i, %c1 : i64
+  %wants0 = llvm.call @veu_wants_cpu(%ctl, %u) : (!llvm.ptr, !llvm.ptr) -> i1
+  llvm.cond_br %wants0, ^first, ^loop(%i1 : i64)
+^first:
+  %ran0 = llvm.call @veu_ran(%u) : (!llvm.ptr) -> i64
+  %unknown = llvm.icmp "slt" %ran0, %c0 : i64
+  llvm.cond_br %unknown, ^loop(%i1 : i64), ^pause(%c0 : i64)
+^pause(%j: i64):
+  llvm.call_intrinsic "llvm.x86.sse2.pause"() : () -> ()
+  %v = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %came = llvm.icmp "sge" %v, %target : i64
+  %j1 = llvm.add %j, %c1 : i64
+  llvm.cond_br %came, ^done(%no : i1), ^longer
+^longer:
+  %short = llvm.icmp "slt" %j1, %window : i64
+  llvm.cond_br %short, ^pause(%j1 : i64), ^second
+^second:
+  %ran1 = llvm.call @veu_ran(%u) : (!llvm.ptr) -> i64
+  %still = llvm.icmp "eq" %ran0, %ran1 : i64
+  %wants1 = llvm.call @veu_wants_cpu(%ctl, %u) : (!llvm.ptr, !llvm.ptr) -> i1
+  %stuck = llvm.and %still, %wants1 : i1
+  llvm.cond_br %stuck, ^fetch, ^loop(%i1 : i64)
+^fetch:
+  %moved = llvm.call @veu_fetch(%u) : (!llvm.ptr) -> i1
+  llvm.cond_br %moved, ^done(%moved : i1), ^loop(%i1 : i64)
+^done(%result: i1):
+  llvm.return %result : i1
+}
+
+// Take the CPUs of %occupied from what the thread of a sleeping EU may use, if it fell asleep on
+// one of them and has others. %allowed: all that it may use. Whether they were taken; then the
+// thread stays claimed.
+llvm.func internal @veu_narrow(%unit: !llvm.ptr, %occupied: !llvm.ptr, %allowed: !llvm.ptr) -> i1 {
+  %no = llvm.mlir.constant(false) : i1
+  %words = llvm.mlir.constant(@@MASK_WORDS : i64) : i64
+  %bytes = llvm.mlir.constant(@@MASK_BYTES : i64) : i64
+  %apart = llvm.mlir.constant(@@APART : i64) : i64
+  %rest = llvm.alloca %words x i64 : (i64) -> !llvm.ptr
+  %pslept = llvm.getelementptr %unit[@@SLEPT] : (!llvm.ptr) -> !llvm.ptr, i64
+  %slept = llvm.load %pslept atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %there = llvm.call @veu_holds(%occupied, %slept) : (!llvm.ptr, i64) -> i1
+  llvm.cond_br %there, ^when, ^done(%no : i1)
+^when:
+  %now = llvm.call @veu_now() : () -> i64
+  %pfetched = llvm.getelementptr %unit[@@FETCHED] : (!llvm.ptr) -> !llvm.ptr, i64
+  %fetched = llvm.load %pfetched atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %ago = llvm.sub %now, %fetched : i64
+  %long = llvm.icmp "sge" %ago, %apart : i64
+  llvm.cond_br %long, ^claim, ^done(%no : i1)
+^claim:
+  %claimed = llvm.call @veu_claim(%unit, %allowed) : (!llvm.ptr, !llvm.ptr) -> i1
+  llvm.cond_br %claimed, ^take, ^done(%no : i1)
+^take:
+  "llvm.intr.memcpy"(%rest, %allowed, %bytes) <{isVolatile = false}>
+    : (!llvm.ptr, !llvm.ptr, i64) -> ()
+  %some = llvm.call @veu_without(%rest, %occupied) : (!llvm.ptr, !llvm.ptr) -> i1
+  llvm.cond_br %some, ^set, ^leave
+^set:
+  %set = llvm.call @veu_allow(%unit, %rest) : (!llvm.ptr, !llvm.ptr) -> i1
+  llvm.cond_br %set, ^done(%set : i1), ^leave
+^leave:
+  llvm.call @veu_unclaim(%unit) : (!llvm.ptr) -> ()
+  llvm.br ^done(%no : i1)
+^done(%result: i1):
+  llvm.return %result : i1
+}
+
+// Note that EUs which sleep on a counter are woken, and have those woken elsewhere that fell
+// asleep where EUs work. %taken: for each EU a word, whether CPUs were taken from it, and all that
+// it may use; for `veu_settle`.
+llvm.func internal @veu_spread(%ctl: !llvm.ptr, %p: !llvm.ptr, %taken: !llvm.ptr) {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %woken = llvm.mlir.constant(-1 : i64) : i64
+  %words = llvm.mlir.constant(@@MASK_WORDS : i64) : i64
+  %record = llvm.mlir.constant(@@TAKEN_WORDS : i64) : i64
+  %occupied = llvm.alloca %words x i64 : (i64) -> !llvm.ptr
+  %counter = llvm.ptrtoint %p : !llvm.ptr to i64
+  %pn = @@THREADS
+  %n = llvm.load %pn : !llvm.ptr -> i64
+  llvm.call @veu_occupied(%ctl, %occupied) : (!llvm.ptr, !llvm.ptr) -> ()
+  llvm.br ^loop(%c0 : i64)
+^loop(%i: i64):
+  %more = llvm.icmp "slt" %i, %n : i64
+  llvm.cond_br %more, ^body, ^done
+^body:
+  %at = llvm.mul %i, %record : i64
+  %mine = llvm.getelementptr %taken[%at] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  llvm.store %c0, %mine : i64, !llvm.ptr
+  %i1 = llvm.add %i, %c1 : i64
+  %u = llvm.call @veu_unit(%ctl, %i) : (!llvm.ptr, i64) -> !llvm.ptr
+  %pon = llvm.getelementptr %u[@@SLEEPS_ON] : (!llvm.ptr) -> !llvm.ptr, i64
+  %x = llvm.cmpxchg %pon, %counter, %c0 seq_cst monotonic : !llvm.ptr, i64
+  %sleeps = llvm.extractvalue %x[1] : !llvm.struct<(i64, i1)>
+  llvm.cond_br %sleeps, ^wake, ^loop(%i1 : i64)
+^wake:
+  %pcpu = llvm.getelementptr %u[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %woken, %pcpu atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  %allowed = llvm.getelementptr %mine[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  %narrowed = llvm.call @veu_narrow(%u, %occupied, %allowed)
+    : (!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i1
+  %flag = llvm.zext %narrowed : i1 to i64
+  llvm.store %flag, %mine : i64, !llvm.ptr
+  llvm.br ^loop(%i1 : i64)
+^done:
+  llvm.return
+}
+
+// Give back what `veu_spread` took. A thread that was woken meanwhile stays where it is.
+llvm.func internal @veu_settle(%ctl: !llvm.ptr, %taken: !llvm.ptr) {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %record = llvm.mlir.constant(@@TAKEN_WORDS : i64) : i64
+  %pn = @@THREADS
+  %n = llvm.load %pn : !llvm.ptr -> i64
+  llvm.br ^loop(%c0 : i64)
+^loop(%i: i64):
+  %more = llvm.icmp "slt" %i, %n : i64
+  llvm.cond_br %more, ^body, ^done
+^body:
+  %i1 = llvm.add %i, %c1 : i64
+  %at = llvm.mul %i, %record : i64
+  %mine = llvm.getelementptr %taken[%at] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %flag = llvm.load %mine : !llvm.ptr -> i64
+  %narrowed = llvm.icmp "ne" %flag, %c0 : i64
+  llvm.cond_br %narrowed, ^give, ^loop(%i1 : i64)
+^give:
+  %u = llvm.call @veu_unit(%ctl, %i) : (!llvm.ptr, i64) -> !llvm.ptr
+  %allowed = llvm.getelementptr %mine[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  %r = llvm.call @veu_allow(%u, %allowed) : (!llvm.ptr, !llvm.ptr) -> i1
+  llvm.call @veu_unclaim(%u) : (!llvm.ptr) -> ()
+  llvm.br ^loop(%i1 : i64)
+^done:
+  llvm.return
+}
+"""
