@@ -6,7 +6,7 @@ is idle (SIS_UTIL, since Linux 6.0), leaves it there until the next balancing, m
 and lets a thread that some daemon interrupted wait for the daemon's end, as it is warm. So each EU
 notes what it does and where, and the others act by that:
 
-- A waiter in the way of an EU that works (`veu_shared`) sleeps.
+- A waiter in the way of an EU that works, or was woken (`veu_shared`), sleeps.
 - A waiter that waited for long looks whether an EU that should work gets a CPU at all, by the
   kernel's clock of its thread. If it does not, the waiter moves it to its own CPU and sleeps
   (`veu_rescue`).
@@ -145,7 +145,8 @@ llvm.func internal @veu_unit(%ctl: !llvm.ptr, %eu: i64) -> !llvm.ptr {
   llvm.return %unit : !llvm.ptr
 }
 
-// Whether an EU that works does so on the CPU that the caller, who waits, is running on.
+// Whether an EU works on the CPU that the caller, who waits, is running on, or fell asleep there
+// and was woken.
 llvm.func internal @veu_shared(%ctl: !llvm.ptr) -> i1 {
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %c1 = llvm.mlir.constant(1 : i64) : i64
@@ -163,7 +164,13 @@ llvm.func internal @veu_shared(%ctl: !llvm.ptr) -> i1 {
   %u = llvm.call @veu_unit(%ctl, %i) : (!llvm.ptr, i64) -> !llvm.ptr
   %pcpu = llvm.getelementptr %u[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
   %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
-  %same = llvm.icmp "eq" %noted, %mine : i64
+  %works = llvm.icmp "eq" %noted, %mine : i64
+  %pslept = llvm.getelementptr %u[@@SLEPT] : (!llvm.ptr) -> !llvm.ptr, i64
+  %slept = llvm.load %pslept atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %stays = llvm.icmp "eq" %slept, %mine : i64
+  %woken = llvm.icmp "slt" %noted, %c0 : i64
+  %coming = llvm.and %stays, %woken : i1
+  %same = llvm.or %works, %coming : i1
   %i1 = llvm.add %i, %c1 : i64
   llvm.cond_br %same, ^done(%yes : i1), ^loop(%i1 : i64)
 ^done(%found: i1):
@@ -488,6 +495,10 @@ llvm.func internal @veu_spread(%ctl: !llvm.ptr, %p: !llvm.ptr, %taken: !llvm.ptr
     : (!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i1
   %flag = llvm.zext %narrowed : i1 to i64
   llvm.store %flag, %mine : i64, !llvm.ptr
+  llvm.cond_br %narrowed, ^elsewhere, ^loop(%i1 : i64)
+^elsewhere:
+  %pslept = llvm.getelementptr %u[@@SLEPT] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.store %c0, %pslept atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
   llvm.br ^loop(%i1 : i64)
 ^done:
   llvm.return

@@ -35,7 +35,7 @@ WORDS = THREADS + 2 * LINE
 LOOK = 64  # pauses after which a waiter first looks whether it is in another EU's way
 RESCUE = 1024  # pauses after which it first looks whether an EU that works has no CPU ...
 WINDOW = 256  # ... while so many pauses more
-APART = 1_000_000  # ns: so long an EU that was moved to a waiter's CPU may be woken there
+APART = 250_000  # ns: so long an EU that was moved to a waiter's CPU may be woken there
 
 MASK_WORDS = 16  # of a set of CPUs, as the kernel takes it; where it has more CPUs it refuses
 MASK_BYTES = 8 * MASK_WORDS
@@ -57,7 +57,7 @@ CPU = LINE  # 1 + the CPU that it works on; 0: it waits, or it cannot be known; 
 TID = LINE + 1  # the kernel's number of its thread, as of the last launch that it began
 BEGUN = LINE + 2  # the number of that launch
 SLEEPS_ON = LINE + 3  # address of the counter that it sleeps on, or 0
-SLEPT = LINE + 4  # 1 + the CPU on which it went to sleep
+SLEPT = LINE + 4  # 1 + the CPU on which it went to sleep; 0: it was woken on another one
 FETCHED = LINE + 5  # ns of the clock when a waiter last moved it
 MOVING = LINE + 6  # 1: somebody changes what CPUs its thread may use, and changes it back
 ON_BARRIER = -1

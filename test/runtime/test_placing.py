@@ -181,7 +181,7 @@ def test_an_eu_is_woken_off_the_cpu_of_the_one_that_wakes_it():
     with sleeper(team) as thread, on(CPUS[0]):
         assert team.spread()
         assert os.sched_getaffinity(thread) == set(CPUS[1:])
-        assert (team.unit[at.CPU], team.unit[at.SLEEPS_ON]) == (WOKEN, 0)
+        assert team.unit[[at.CPU, at.SLEEPS_ON, at.SLEPT]].tolist() == [WOKEN, 0, 0]
         assert team.unit[at.MOVING] == 1
         team.settle()
         assert os.sched_getaffinity(thread) == set(CPUS)

@@ -98,6 +98,14 @@ def test_a_waiter_in_the_way_of_another_eu_sleeps():
     assert waiter.ended
 
 
+def test_a_waiter_in_the_way_of_an_eu_that_was_woken_sleeps():
+    waiter = Waiter()
+    waiter.shared.units[1, [control.CPU, control.SLEPT]] = -1, MINE + 1
+    with waiter.running():
+        assert becomes(lambda: waiter.asleep)
+    assert waiter.ended
+
+
 def test_a_waiter_notices_later_that_it_is_in_the_way():
     waiter = Waiter()
     waiter.works_on(OTHER)
