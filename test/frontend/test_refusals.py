@@ -213,6 +213,14 @@ def test_what_cannot_be_allocated_is_refused_as_such():
         import_onnx(made)
 
 
+@pytest.mark.parametrize("count", [-1, 0, 3, (1 << 63) - 1])
+def test_parts_of_a_split_that_have_no_output_are_never_made(count):
+    split = node("Split", ["x"], ["y", "z"], num_outputs=count)
+    made = model([split], [tensor("x", F, [5])], [tensor("y", F, None)])
+    with pytest.raises((ShapeError, InvalidModel), match="outputs|num_outputs"):
+        import_onnx(made)
+
+
 @pytest.mark.parametrize("mode", ["reflect", "edge", "wrap"])
 def test_a_table_of_billions_of_positions_is_never_made(mode):
     pads = numpy_helper.from_array(np.array([3, 1 << 31], np.int64), "p")

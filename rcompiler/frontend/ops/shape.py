@@ -102,7 +102,9 @@ def _split(ctx: Context) -> list[Value]:
     sizes = ctx.ints(1, "split", None)
     length = x.shape[axis]
     if sizes is None:
-        count = ctx.attr("num_outputs", count)
+        if ctx.attr("num_outputs", count) != count:
+            asked = ctx.attr("num_outputs")
+            raise ctx.shape_error(f"num_outputs is {asked}, but the node has {count} outputs")
         step = -(-length // count)
         sizes = [max(min(step, length - i * step), 0) for i in range(count)]
     if sum(sizes) != length or any(s < 0 for s in sizes):
