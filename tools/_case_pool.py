@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from multiprocessing import connection
 from typing import Any
 
+_GLANCE_S = 1.0  # how long is waited at a time
+_STOPPED_S = 5.0  # what waiting takes longer only where all processes were stopped
 LATE = "no result in time"  # the reason of a crash that is a hang
 Report = Callable[[str], None]
 
@@ -126,8 +128,14 @@ def run_cases(cases: Iterable[str], job: Job, workers: int, timeout_s: float) ->
                 busy.append(worker)
             if not busy:
                 return
-            left = min(worker.deadline for worker in busy) - time.monotonic()
-            connection.wait([worker.pipe for worker in busy], max(0.0, left) + 0.01)
+            begun = time.monotonic()
+            left = min(worker.deadline for worker in busy) - begun
+            pause = min(max(0.0, left) + 0.01, _GLANCE_S)
+            connection.wait([worker.pipe for worker in busy], pause)
+            stopped = time.monotonic() - begun - pause
+            if stopped > _STOPPED_S:  # a shell's Ctrl-Z: the workers did nothing either
+                for worker in busy:
+                    worker.deadline += stopped
             for worker in list(busy):
                 if (outcome := worker.poll()) is None:
                     continue

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from rcompiler.tools import _case_pool
 from rcompiler.tools._case_pool import Verdict, run_cases
 
 
@@ -19,6 +20,8 @@ def job(case, report):
         os._exit(3)
     if kind == "hang":
         time.sleep(60)
+    if kind == "nap":
+        time.sleep(3)
     return Verdict("pass", f"{os.getpid()}", {"kind": kind})
 
 
@@ -50,6 +53,19 @@ def test_a_hang_is_an_outcome():
     found = outcomes("hang", "ok1", "ok2", workers=1, timeout_s=0.5)
     assert (found["hang"].status, found["hang"].reason) == ("crash", "no result in time")
     assert found["ok2"].status == "pass" and time.monotonic() - start < 20
+
+
+def test_time_while_all_processes_were_stopped_does_not_count(monkeypatch):
+    """As by Ctrl-Z: waiting took longer than was asked for."""
+    wait, longer = _case_pool.connection.wait, [1.6]
+
+    def stopped(pipes, pause):
+        time.sleep(pause + longer.pop() if longer else 0)
+        return wait(pipes, pause)
+
+    monkeypatch.setattr(_case_pool, "_STOPPED_S", 0.5)
+    monkeypatch.setattr(_case_pool.connection, "wait", stopped)
+    assert outcomes("nap", timeout_s=2.0)["nap"].status == "pass"
 
 
 def test_nothing_to_do():
