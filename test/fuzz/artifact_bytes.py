@@ -70,7 +70,7 @@ class Findings:
 def fuzz(seed: int, mutations: int, *, first: int = 0, seconds: float = float("inf")) -> Findings:
     """Judge mutations number `first` and following, until there are enough or time is over."""
     found, end = Findings(), time.monotonic() + seconds
-    with tempfile.TemporaryDirectory(prefix="rc-fuzz-") as name:
+    with folder_in_memory() as name:
         folder = Path(name)
         make_bases(folder)
         number, starts = first, 0
@@ -78,6 +78,13 @@ def fuzz(seed: int, mutations: int, *, first: int = 0, seconds: float = float("i
             number = _one_child(folder, seed, number, first + mutations, end, found)
             starts += 1
     return found
+
+
+def folder_in_memory() -> tempfile.TemporaryDirectory[str]:
+    """A folder for files that live for a moment: a disk would take longer to keep them than the
+    loader takes to read them."""
+    memory = Path("/dev/shm")
+    return tempfile.TemporaryDirectory(prefix="rc-fuzz-", dir=memory if memory.is_dir() else None)
 
 
 def make_bases(folder: Path) -> None:

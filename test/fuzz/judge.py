@@ -10,7 +10,7 @@ from __future__ import annotations
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +38,15 @@ Report = Callable[[str], None]
 class Outcome:
     """status: ok, wrong, internal (an error that is none of ours), untyped (one of ours that names
     a defect), refused (a valid graph), skipped (an optional pass was left out), crash, hang, or one
-    of GOOD. What tells two findings apart is in `key`."""
+    of GOOD. What tells two findings apart is in `key`. target: what a graph was compiled for.
+    tried: how many mutants of it were, itself included where
+    it is what is judged."""
 
     status: str
     reason: str = ""
     key: str = ""
+    target: str = ""
+    tried: int = 1
 
     @property
     def good(self) -> bool:
@@ -56,6 +60,10 @@ def judge(
     case: Case, report: Report = lambda stage: None, compile: Compile = rcompiler.compile_onnx
 ) -> Outcome:
     """Compile, run and compare. report: told which part begins, for who sees only the crash."""
+    return replace(_judge(case, report, compile), target=case.options.get("target", "cpu"))
+
+
+def _judge(case: Case, report: Report, compile: Compile) -> Outcome:
     report("compile")
     try:
         with warnings.catch_warnings(record=True) as caught:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from . import graphs, judge, mutate_artifacts, mutate_models, mutate_schedules
+from . import graphs, judge
 from .judge import Outcome, Report
 from .maker import Reject
 from .mutate_artifacts import artifacts
@@ -34,11 +34,6 @@ KINDS: dict[str, Kind] = {
     "artifacts": artifacts,
     "sweep": sweep,
 }
-# How many things of a kind a seed tries.
-SIZES = {
-    "schedules": mutate_schedules.MUTANTS,
-    "models": mutate_models.MUTANTS,
-    "artifacts": mutate_artifacts.MUTANTS,
-}
+BYTES = ("models", "artifacts")  # whose mutants are files with other bytes
 # How often each is tried where all are.
 SHARES = {"graph": 12, "passes": 2, "schedules": 1, "models": 1, "artifacts": 1}

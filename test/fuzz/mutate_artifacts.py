@@ -17,13 +17,14 @@ def artifacts(seed: int, targets: Sequence[str], report: Report) -> Outcome:
     """Mutants of the files that every process makes once. The targets are those of the files."""
     report("generate")
     bases = _bases()
-    with tempfile.TemporaryDirectory(prefix="rc-fuzz-") as name:
+    with artifact_bytes.folder_in_memory() as name:
         for number in range(MUTANTS):
             report(f"mutant {number}")
             kind, verdict, why = artifact_bytes.judge(bases, Path(name, "m.rcx"), seed, number)
             if verdict == "wrong":
-                return Outcome("wrong", f"mutant {number}, {kind}: {why}", kind)
-    return Outcome("ok")
+                what = f"mutant {number}, {kind}: {why}"
+                return Outcome("wrong", what, kind, tried=number + 1)
+    return Outcome("ok", tried=MUTANTS)
 
 
 @cache

@@ -32,14 +32,14 @@ def schedules(seed: int, targets: Sequence[str], report: Report) -> Outcome:
         model = compile_onnx(case.model, **case.options)
         right = [np.asarray(y).tobytes() for y in model(**case.feeds)]
     except (Reject, CompilerError):
-        return Outcome("no graph")
+        return Outcome("no graph", tried=0)
     text, constants, chosen = model.stage("vdevice"), model.constants(), random.Random(seed)
     options = CompileOptions(
         case.options["target"],
         cache=checked_cache(None),
         precision=case.options.get("precision", "f32"),
     )
-    for _ in range(MUTANTS):
+    for number in range(MUTANTS):
         what, mutant = mutated(text, chosen)
         report("compile")
         try:
@@ -49,10 +49,13 @@ def schedules(seed: int, targets: Sequence[str], report: Report) -> Outcome:
         except CompilerError:
             continue
         except Exception as error:  # whatever a defect raises
-            return Outcome("internal", f"{what}: {type(error).__name__}: {error}", key_of(error))
+            what = f"{what}: {type(error).__name__}: {error}"
+            return Outcome("internal", what, key_of(error), tried=number + 1)
         if found != right:
-            return Outcome("wrong", f"accepted, and other bits: {what}", what.partition(":")[0])
-    return Outcome("ok")
+            key = what.partition(":")[0]
+            why = f"accepted, and other bits: {what}"
+            return Outcome("wrong", why, key, tried=number + 1)
+    return Outcome("ok", tried=MUTANTS)
 
 
 def _policy(seed: int) -> str:

@@ -50,7 +50,8 @@ def _seeds(options: argparse.Namespace) -> Iterator[str]:
 def _many(options: argparse.Namespace) -> int:
     counts: Counter[str] = Counter()
     spent: Counter[str] = Counter()
-    tried: Counter[str] = Counter()
+    tried: Counter[str] = Counter()  # mutants of each kind, else cases
+    aimed: Counter[str] = Counter()  # graphs of each target
     findings: dict[tuple[str, str], list[Outcome]] = {}
     begun = time.monotonic()
 
@@ -65,16 +66,23 @@ def _many(options: argparse.Namespace) -> int:
         spent[kind] += outcome.seconds
         if status not in judge.GOOD:
             findings.setdefault((status, key), []).append(outcome)
+            print(f"{outcome.case} {status}: {key}", flush=True)
         elif options.verbose and status != "ok":
             print(f"{outcome.case} {status}: {outcome.reason[-300:]}")
         done = sum(counts.values())
         doing(f"{done} cases, {sum(map(len, findings.values()))} findings")
-        tried[kind] += kinds.SIZES.get(kind, 1)
+        tried[kind] += outcome.facts.get("tried", 0)  # none where it crashed
+        aimed[outcome.facts.get("target", "")] += kind == "graph"
     seconds = time.monotonic() - begun
     total = sum(counts.values())
     print(", ".join(f"{n} {status}" for status, n in counts.most_common()), f"of {total}")
     shares = ", ".join(f"{tried[kind]} {kind} in {s:.0f} s" for kind, s in spent.most_common())
     print(f"{seconds:.0f} s, {total / max(seconds, 1e-9):.2f} cases/s; {shares}")
+    graphs_of = ", ".join(f"{aimed[t]} on {t}" for t in graphs.TARGETS if aimed[t])
+    bytes_of = ", ".join(f"{tried[k]} of {k}" for k in kinds.BYTES if k in tried)
+    for what, counted in ("graphs judged", graphs_of), ("byte mutations", bytes_of):
+        if counted:
+            print(f"{what}: {counted}")
     for (status, key), outcomes in sorted(findings.items(), key=lambda f: -len(f[1])):
         _tell(status, key, outcomes, options)
     return 1 if any(status != "refused" for status, _ in findings) else 0
@@ -87,7 +95,8 @@ def _judged(case: str, targets: Sequence[str], report: Report) -> Verdict:
 
 
 def _verdict(found: judge.Outcome) -> Verdict:
-    return Verdict(found.status, found.reason, {"key": found.key})
+    facts = {"key": found.key, "target": found.target, "tried": found.tried}
+    return Verdict(found.status, found.reason, facts)
 
 
 def _classified(outcome: Outcome) -> tuple[str, str]:

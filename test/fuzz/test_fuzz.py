@@ -374,6 +374,40 @@ def test_files_with_other_bytes_are_refused_or_read():
     assert runner.kinds.KINDS["models"](5, CPU, lambda stage: None).status == "ok"
 
 
+def test_other_fields_leave_messages():
+    """With right lengths, most of them models still: the importer sees more than the parser."""
+    import random
+
+    import onnx
+
+    from fuzz import mutate_models
+
+    data = wrong_case().model.SerializeToString()
+    assert mutate_models._parsed(data) and mutate_models._parsed(b"\xff") is None
+    assert b"".join(f.encoded() for f in mutate_models._parsed(data)) == data
+    made, read = {data}, 0
+    for seed in range(100):
+        mutant = mutate_models.with_other_fields(data, random.Random(seed))
+        assert mutate_models._parsed(mutant) is not None
+        made.add(mutant)
+        try:
+            read += bool(onnx.load_from_string(mutant).graph.node)
+        except Exception:  # protobuf's own: a field of another kind, or text that is none
+            continue
+    assert len(made) > 80 and read > 60
+
+
+def test_a_run_says_what_it_tried(capsys):
+    """Graphs by target, and byte mutations by kind of file."""
+    given = ["--kinds=graph,models", "--cases=8", "--first=40", "--workers=1"]
+    assert runner.main(given) == 0
+    out = capsys.readouterr().out
+    counted = [int(n) for n in re.findall(r"(\d+) on (?:cpu|cuda)", out)]
+    assert "graphs judged: " in out and 0 < sum(counted) <= 4
+    (mutants,) = re.findall(r"byte mutations: (\d+) of models", out)
+    assert int(mutants) % 100 == 0 and int(mutants) > 0
+
+
 def test_errors_of_the_importer_are_seen(monkeypatch):
     from fuzz import mutate_models
 
