@@ -127,10 +127,13 @@ def compared(case: Case, ours: Mapping[str, np.ndarray], report: Report) -> Outc
         wrong = apart_from(others)
         if not wrong:
             return Outcome("ok")
-        # Steps and jumps are hit more rarely than that: look harder before it is called wrong.
-        others += [_noisy(case, seed, SAFETY) for seed in range(RUNS, RUNS + MORE_RUNS)]
+        # Look harder before it is called wrong. Steps and jumps are hit more rarely than that; and
+        # of ten thousand elements there is one which five times moves by less than a sixth of what
+        # rounding may move it.
         discrete = any(not dtypes.is_float(k) for k in kinds.values())
-        wrong = apart_from(others) if discrete else wrong
+        times = SAFETY if discrete else 1.0
+        others += [_noisy(case, seed, times) for seed in range(RUNS, RUNS + MORE_RUNS)]
+        wrong = apart_from(others)
         if not wrong:
             return Outcome("ok")
     except Unjudged as error:
