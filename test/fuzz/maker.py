@@ -275,7 +275,8 @@ class Maker:
             results = evaluate.apply(node, arrays, self.opsets())
         except evaluate.Unjudged as error:
             raise Reject from error
-        constant = all(v.constant for v in operands.values()) and not node.input == []
+        read = [self.values[n] for n in evaluate.reads(node) if n in self.values]
+        constant = all(v.constant for v in read) and not node.input == []
         out = []
         for name, array in zip(node.output, results, strict=False):
             if not name:

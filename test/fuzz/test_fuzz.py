@@ -90,6 +90,20 @@ def model_of_one(op: str, operand, outputs: int, **attributes):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
 
 
+def test_a_branch_that_reads_an_input_makes_no_constant():
+    """The condition alone does not say what comes out."""
+    from onnx import parser
+
+    maker = Maker(0, 22)
+    chosen = maker.fixed(np.array(True), "bool")
+    for constant in (False, True):
+        x = maker.leaf("float32", (2,), constant=constant)
+        text = f"b () => (float[2] v) {{ v = Neg({x.name}) }}"
+        branches = {f"{which}_branch": parser.parse_graph(text) for which in ("then", "else")}
+        (y,) = maker.node("If", [chosen], **branches)
+        assert y.constant == constant
+
+
 def test_a_node_that_inference_refuses_finds_no_place():
     """And no type is guessed for its results."""
     maker = Maker(0, 22)
