@@ -1,16 +1,20 @@
-"""Prefix folds of rows: sums or products of all elements up to each."""
+"""Prefix folds of rows: sums or products of all elements up to each.
+
+Of each column of each row, a line, one running fold goes from element to element. Lines know
+nothing of each other, so they are parallel, and kernels are written in vectors across neighbours.
+Few lines are cut into parts, each of which starts from the fold of all parts before it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from rcompiler.frontend.builder import Builder, Value
+from rcompiler.frontend.core import accumulator
 from rcompiler.frontend.scalar import Body, Number, Scalar
 
-# Elements that a prefix sum folds directly, each from the start of its block. Where vectors run
-# across several sums, every step is one of all elements of a block, so blocks are short.
-BLOCK, BLOCK_ACROSS = 64, 8
-ACROSS = 8  # columns from which on vectors run across them
+LINES = 1024  # that fill a device
+PART = 64  # elements of a part at least: each costs a fold of its own, and one of all of them
 
 Combine = Callable[[Scalar, Scalar], Scalar]
 
@@ -23,48 +27,73 @@ def prefix(
     exclusive: bool,
     reverse: bool = False,
 ) -> Value:
-    """Prefix folds along the middle dimension of ``x`` [rows, n, columns].
-
-    Short rows: every result folds its own prefix. Long rows: blocks are folded on their own, and
-    each block starts from the prefix of the blocks' totals, so that all of it runs in parallel.
-    """
+    """Prefix folds along the middle dimension of ``x`` [rows, n, columns]."""
     rows, n, columns = x.shape
-    block = BLOCK_ACROSS if columns >= ACROSS else BLOCK
-    if n <= block:
-        return _direct(b, x, combine, neutral, exclusive, reverse)
-    # Blocks that fill the row need no padding, which would copy all of it twice.
-    block = next((d for d in range(block, block // 2, -1) if n % d == 0), block)
-    blocks = -(-n // block)
-    spare = blocks * block - n
-    padded = b.pad(x, [0, 0, 0], [0, spare, 0], neutral)
-    parts = b.reshape(padded, [rows * blocks, block, columns])
-    inner = _direct(b, parts, combine, neutral, exclusive, reverse)
-    totals = b.reduce(parts, [1], neutral, lambda s, a, acc: combine(acc, a))
-    before = prefix(b, b.reshape(totals, [rows, blocks, columns]), combine, neutral, True, reverse)
-    out = b.elementwise(
-        lambda s, a, c: combine(a, c),
-        b.reshape(inner, [rows, blocks, block, columns]),
-        b.reshape(before, [rows, blocks, 1, columns]),
+    parts, length = _parts(n, rows * columns)
+    if parts == 1:
+        return _running(b, x, None, combine, neutral, exclusive, reverse)
+    spare = parts * length - n
+    cut = b.reshape(b.pad(x, [0, 0, 0], [0, spare, 0], neutral), [rows * parts, length, columns])
+    wide = accumulator(x.dtype)
+    totals = b.reduce(
+        cut, [1], neutral, lambda s, a, acc: combine(acc, s.cast(a, wide)), dtype=wide
     )
-    out = b.reshape(out, padded.shape)
+    totals = b.reshape(totals, [rows, parts, columns])
+    before = _running(b, totals, None, combine, neutral, True, reverse)
+    before = b.reshape(before, [rows * parts, columns])
+    out = _running(b, cut, before, combine, neutral, exclusive, reverse)
+    out = b.reshape(out, [rows, parts * length, columns])
     return b.slice(out, [0, 0, 0], [rows, n, columns])
 
 
-def _direct(
-    b: Builder, x: Value, combine: Combine, neutral: Number, exclusive: bool, reverse: bool
+def _parts(n: int, lines: int) -> tuple[int, int]:
+    """How many parts of which length lines of ``n`` elements are cut into."""
+    least = max(PART, -(-n * lines // LINES))
+    if n < 2 * least:
+        return 1, n
+    # Parts that fill the line need no padding, which would copy all of it twice.
+    length = next((d for d in range(least, 2 * least) if n % d == 0), least)
+    return -(-n // length), length
+
+
+def _running(
+    b: Builder,
+    x: Value,
+    before: Value | None,
+    combine: Combine,
+    neutral: Number,
+    exclusive: bool,
+    reverse: bool,
 ) -> Value:
+    """Running folds along the middle dimension, each from ``before`` [rows, columns] on."""
+    rows, n, columns = x.shape
+    wide = accumulator(x.dtype)
+    lines = [size for size in (rows, columns) if size > 1] or [1]
+    # dims of one element are no loops
+    along = 1 if rows > 1 or lines == [1] else 0
+    shape = [*lines[:along], n, *lines[along:]]
+    source = b.reshape(x, shape)
+    starts = None if before is None else b.reshape(before, lines)
 
-    def body(s: Body, a: Scalar, _: Scalar, acc: Scalar) -> Scalar:
-        own, other = s.index(1), s.index(3)
-        if reverse:
-            own, other = other, own
-        inside = other < own if exclusive else other <= own
-        return combine(acc, s.select(inside, a, neutral))
+    def line(s: Body, at: list[Scalar], out: Value) -> Value:
+        def element(i: Scalar, out: Value | Scalar, total: Value | Scalar) -> list[Value | Scalar]:
+            assert isinstance(out, Value) and isinstance(total, Scalar)
+            where = [*at[:along], n - 1 - i if reverse else i, *at[along:]]
+            after = combine(total, s.cast(s.extract(source, where), wide))
+            result = s.cast(total if exclusive else after, x.dtype)
+            return [s.insert(result, out, where), after]
 
-    # The second operand tells the size of the reduced dimension.
-    return b.generic(
-        [(x, "d0, d3, d2"), (b.empty(x.shape, x.dtype), "d0, d1, d2")],
-        [(b.fill(x.shape, x.dtype, neutral), "d0, d1, d2")],
-        "pppr",
-        body,
-    )[0]
+        start = s.const(neutral, wide) if starts is None else s.extract(starts, at)
+        done = s.for_(0, n, [out, start], element)[0]
+        assert isinstance(done, Value)
+        return done
+
+    def nest(s: Body, at: list[Scalar], out: Value) -> Value:
+        if len(at) == len(lines):
+            return line(s, at, out)
+        done = s.for_(0, lines[len(at)], [out], lambda i, t: [nest(s, [*at, i], t)])[0]
+        assert isinstance(done, Value)
+        return done
+
+    out = b.loop(lines[0], [b.empty(shape, x.dtype)], lambda s, i, t: [nest(s, [i], t)])[0]
+    return b.reshape(out, x.shape)

@@ -4,16 +4,36 @@
       ... reads and writes of %a and %b at [%i, ...] only ...
     }
 Each iteration has its own slab of every result, so the iterations may run in any order and at the
-same time: dim 0 of the results is a parallel axis.
+same time: dim 0 of the results is a parallel axis. A loop that is all that such a loop does, and
+that shares out another dim, is a second one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from torch_mlir import ir
 
 from rcompiler.kernelgen.region import shape_of
+
+
+@dataclass(frozen=True)
+class Apart:
+    """A loop whose iterations share out dim `dim` of all results among them."""
+
+    loop: ir.Operation
+    dim: int
+
+    @property
+    def block(self) -> ir.Block:
+        """What it repeats."""
+        return self.loop.regions[0].blocks[0]
+
+    @property
+    def iteration(self) -> ir.Value:
+        """Its variable."""
+        return self.block.arguments[0]
 
 
 def loop_of(results: Sequence[ir.Value]) -> ir.Operation | None:
@@ -23,20 +43,100 @@ def loop_of(results: Sequence[ir.Value]) -> ir.Operation | None:
     return loop if loop is not None and loop.name == "scf.for" else None
 
 
-def independent_dim(results: Sequence[ir.Value]) -> int | None:
-    """The dim of all results of a loop that its iterations share out among them, each reading and
-    writing only its own slab; None if there is none.
+def independent_loops(results: Sequence[ir.Value]) -> list[Apart]:
+    """The loop of some results and those inside of it, outermost first, whose iterations read and
+    write only their own slabs of all results; empty if not even those of the outermost do.
     """
+    found: list[Apart] = []
     loop = loop_of(results)
-    if loop is None or not all(isinstance(v.type, ir.RankedTensorType) for v in loop.results):
+    while loop is not None:
+        dim = _independent_dim(loop, {apart.dim for apart in found})
+        if dim is None:
+            break
+        found.append(Apart(loop, dim))
+        loop = _only_loop(loop)
+    return found
+
+
+def _independent_dim(loop: ir.Operation, taken: set[int]) -> int | None:
+    """The first dim, but for those taken, that the iterations share out; None: there is none."""
+    if not all(isinstance(v.type, ir.RankedTensorType) for v in loop.results):
         return None
     bounds = [_number(v) for v in list(loop.operands)[:3]]
     block = loop.regions[0].blocks[0]
     iteration, *carried = block.arguments
-    dims = set(range(min(len(shape_of(r)) for r in loop.results)))
+    dims = set(range(min(len(shape_of(r)) for r in loop.results))) - taken
     wanted = {d for d in dims if all(bounds == [0, shape_of(r)[d], 1] for r in loop.results)}
     found = _Slabs(iteration, set(carried), wanted).check(block)
     return min(found, default=None)
+
+
+def _only_loop(loop: ir.Operation) -> ir.Operation | None:
+    """The loop over the same tensors that is all that a loop does."""
+    block = loop.regions[0].blocks[0]
+    *ops, end = (view.operation for view in block.operations)
+    inner = [op for op in ops if op.name == "scf.for"]
+    others = {"scf.if", "tensor.extract", "tensor.insert"}
+    if len(inner) != 1 or any(op.name in others for op in ops):
+        return None
+    same = list(inner[0].operands)[3:] == list(block.arguments)[1:]
+    return inner[0] if same and list(end.operands) == list(inner[0].results) else None
+
+
+def in_lockstep(loop: ir.Operation) -> bool:
+    """Whether all iterations of a loop take the same way: the bounds of loops inside, and where
+    tensors are read and written but for the iteration's own place, depend on no element.
+    """
+    return _Ways(loop).alike
+
+
+def in_vectors(loop: ir.Operation) -> bool:
+    """Whether `lanes` iterations that follow each other can be one of vectors: they are in lockstep
+    and read and write neighbours.
+    """
+    ways = _Ways(loop)
+    return ways.alike and ways.neighbours
+
+
+class _Ways:
+    """What the iterations of a loop have in common. varying: values that may differ."""
+
+    def __init__(self, loop: ir.Operation) -> None:
+        block = loop.regions[0].blocks[0]
+        self._iteration = block.arguments[0]
+        self._varying = {self._iteration}
+        self.alike = self.neighbours = True
+        self._check(block)
+
+    def _check(self, block: ir.Block) -> None:
+        for view in block.operations:
+            op = view.operation
+            match op.name:
+                case "tensor.extract":
+                    self._access(list(op.operands)[1:])
+                    self._varying.add(op.result)
+                case "tensor.insert":
+                    self._access(list(op.operands)[2:])
+                case "scf.for":
+                    self._uniform(list(op.operands)[:3])
+                    inner = op.regions[0].blocks[0]
+                    self._varying |= {*list(inner.arguments)[1:], *op.results}
+                    self._check(inner)
+                case "scf.if":
+                    self.alike = False
+                case "scf.yield":
+                    pass
+                case _:
+                    self.neighbours &= self._iteration not in list(op.operands)
+                    if self._varying.intersection(op.operands):
+                        self._varying |= set(op.results)
+
+    def _access(self, indices: list[ir.Value]) -> None:
+        self._uniform([i for i in indices if i != self._iteration])
+        self.neighbours &= self._iteration not in indices[:-1]
+
+    def _uniform(self, values: list[ir.Value]) -> None:
+        self.alike &= not self._varying.intersection(values)
 
 
 class _Slabs:

@@ -14,14 +14,15 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.boxes import lane_cover
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
-from rcompiler.kernelgen.independent import independent_dim
+from rcompiler.kernelgen.independent import in_lockstep, in_vectors, independent_loops
 from rcompiler.kernelgen.pieces import Piece, pieces_of
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.running_sums import sums_in_parts
-from rcompiler.kernelgen.sequential import SequentialWriter, has_plain_loops
+from rcompiler.kernelgen.sequential import SequentialWriter, has_plain_loops, starts_empty
 from rcompiler.kernelgen.stages import Stage, stages_of, walked_dims
 from rcompiler.kernelgen.tile import TileWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
@@ -44,6 +45,9 @@ class CpuFeatures:
         return Emitter(self.lanes, has_fma=self.has_fma, has_scalef=self.has_scalef, dots=self.dots)
 
 
+# Iterations in lockstep, or vectors of them, that are written together: as many as hide how long an
+# addition takes.
+ABREAST = 4
 OPTIMISED = "optimised-loops"  # as codegen/emit.py calls functions that LLVM is to make vectors of
 
 
@@ -62,7 +66,9 @@ class KernelWriter:
         self._tiling = Tiling.of(kernel)
         self._e = emitter
         self._results = yielded(self._block)
-        self._apart_along = independent_dim(self._results) if self._sequential else None
+        self._nest = independent_loops(self._results) if self._sequential else []
+        self._lockstep = bool(self._nest) and starts_empty(self._nest[0].loop)
+        self._lockstep = self._lockstep and in_lockstep(self._nest[-1].loop)
         self._buffers: dict[ir.Value, Buffer] = {}
         self._stages = stages_of(kernel, self._tiling.tile)
         self._walked = walked_dims(kernel)
@@ -89,7 +95,7 @@ class KernelWriter:
 
         e.define("%count_end")
         e.line("%count_end = arith.addi %count, %zero : i64")
-        if self._sequential and self._apart_along is None:
+        if self._sequential and not self._nest:
             self._in_order(outputs)
         elif all(g == 1 for g in tiling.grid):
             self._tile([Linear()] * len(tiling.grid), outputs)
@@ -103,7 +109,7 @@ class KernelWriter:
     # -- what another kind of execution unit does in another way
     def _attributes(self) -> str:
         """Of the function, once its body is written."""
-        if self._sequential and has_plain_loops(self._block):
+        if self._sequential and not self._lockstep and has_plain_loops(self._block):
             return f'attributes {{llvm.passthrough = ["{OPTIMISED}"]}} '
         return ""
 
@@ -123,14 +129,62 @@ class KernelWriter:
         """The body of a sequential task."""
         SequentialWriter(self._e, self._evaluator, outputs).write(self._results)
 
-    def _slabs(self, dim: int, start: Linear, end: Linear, outputs: list[Buffer]) -> None:
-        """Iterations `start` to `end` of a loop whose iterations have slabs of their own."""
+    def _slabs(self, ranges: list[Range], outputs: list[Buffer]) -> None:
+        """Some iterations of loops whose iterations have slabs of their own, several of the
+        innermost abreast where they take the same way.
+        """
+        e, (*outer, last) = self._e, ranges
+        sizes = [(1, 0)]
+        if self._lockstep:
+            several = lane_cover(2 * ABREAST - 1, ABREAST)  # then half of it, and so on
+            width = e.native_lanes if in_vectors(self._nest[-1].loop) else 1
+            lanes = [n if n > 1 else 0 for n in lane_cover(2 * width - 1, width)]
+            sizes = [(n, lanes[0]) for n in several] + [(1, n) for n in lanes[1:]]
 
-        def slab(at: Linear, _: list) -> None:
-            writer = SequentialWriter(self._e, self._evaluator, outputs)
-            writer.write_slab(self._results, dim, at)
+        def nest(ranges: list[Range], at: list[Linear]) -> None:
+            if ranges:
+                own, *rest = ranges
+                e.loop(own.start, own.end, 1, [], lambda i, _: nest(rest, [*at, i]))
+                return
+            start = last.start
+            for count, lanes in sizes:
+                start = self._groups(last, start, count, lanes, at, outputs)
 
-        self._e.loop(start, end, 1, [], slab)
+        nest(outer, [])
+
+    def _groups(
+        self,
+        own: Range,
+        start: Linear,
+        count: int,
+        lanes: int,
+        at: list[Linear],
+        outputs: list[Buffer],
+    ) -> Linear:
+        """The iterations of `own` from `start` on that fill groups of `count` times `lanes`; the
+        first that is left.
+        """
+        e, size = self._e, count * max(lanes, 1)
+        if own.extent is not None:
+            left = own.start + own.extent + start * -1
+            end = start + left.constant // size * size
+        elif size == 1:
+            end = own.end
+        else:
+            left = own.end + start * -1
+            names = [e.index(left), e.index(Linear(size))]
+            whole = e.pure(f"arith.divui {names[0]}, {names[1]} : i64", names)
+            end = start + Linear.of(whole, size)
+
+        def group(i: Linear, _: list) -> None:
+            first = i + (Linear.of(LANE) if lanes else 0)
+            members = [[*at, first + k * max(lanes, 1)] for k in range(count)]
+            writer = SequentialWriter(e, self._evaluator, outputs, lanes)
+            writer.write_slabs(self._results, self._nest, members)
+
+        if end != start:
+            e.loop(start, end, size, [], group)
+        return end
 
     def _buffer(self, index: int, value: ir.Value, *, readonly: bool) -> Buffer:
         e = self._e
@@ -158,17 +212,21 @@ class KernelWriter:
         """Split dims whose last tile is partial and that need a static extent, then write every
         piece; of a loop with iterations apart, the slabs of the tile.
         """
-        dim = self._apart_along
-        if dim is None:
+        if not self._nest:
             self._partial(0, grid, [], outputs)
             return
-        size, tile = outputs[0].shape[dim], self._tiling.tile[dim]
-        start = grid[dim] * min(tile, size)
-        end = start + min(tile, size)
-        if size % tile:
-            limit, bound = self._e.index(end), self._e.index(Linear(size))
-            end = Linear.of(self._e.pure(f"arith.minsi {limit}, {bound} : i64", [limit, bound]))
-        self._slabs(dim, start, end, outputs)
+        e, ranges = self._e, []
+        for apart in self._nest:
+            size = outputs[0].shape[apart.dim]
+            tile = min(self._tiling.tile[apart.dim], size)
+            start = grid[apart.dim] * tile
+            own = Range(start, tile, start + tile)
+            if size % tile:
+                limit, bound = e.index(own.end), e.index(Linear(size))
+                end = e.pure(f"arith.minsi {limit}, {bound} : i64", [limit, bound])
+                own = Range(start, None, Linear.of(end))
+            ranges.append(own)
+        self._slabs(ranges, outputs)
 
     def _partial(
         self, dim: int, grid: list[Linear], ranges: list[Range], outputs: list[Buffer]

@@ -8,7 +8,7 @@ after it was updated: such a body is refused, never miscompiled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from torch_mlir import ir
 
@@ -17,18 +17,24 @@ from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import for_each
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
-from rcompiler.kernelgen.independent import loop_of
+from rcompiler.kernelgen.independent import Apart, loop_of
 from rcompiler.kernelgen.value import Val
 
 
 class SequentialWriter:
-    """Writes the body of a sequential rTask."""
+    """Writes the body of a sequential rTask: one iteration after the other, or several abreast that
+    take the same way (`in_lockstep`). lanes: iterations of each of these members, in a vector.
+    """
 
-    def __init__(self, emitter: Emitter, evaluator: Evaluator, outputs: list[Buffer]) -> None:
+    def __init__(
+        self, emitter: Emitter, evaluator: Evaluator, outputs: list[Buffer], lanes: int = 0
+    ) -> None:
         self._e = emitter
         self._evaluator = evaluator
         self._outputs = outputs
-        self._scalars: dict[ir.Value, Val] = {}
+        self._lanes = lanes
+        self._members = 1
+        self._scalars: dict[ir.Value, list[Val]] = {}  # of each member
         self._tensors: dict[ir.Value, Buffer] = {}
         self._stale: set[ir.Value] = set()
 
@@ -39,18 +45,31 @@ class SequentialWriter:
             self._copy(init, output, list(output.shape), [Linear()] * len(output.shape))
         self._loop(loop, top=True)
 
-    def write_slab(self, results: list[ir.Value], dim: int, at: Linear) -> None:
-        """Iteration `at` of the loop, with its slab along `dim` of all results; see
-        `independent_dim`.
+    def write_slabs(
+        self, results: list[ir.Value], nest: Sequence[Apart], members: Sequence[Sequence[Linear]]
+    ) -> None:
+        """One iteration of each of `nest` (see `independent_loops`) for each of the members, which
+        are where these are; with their slabs of all results.
         """
         loop = self._bound(results)
+        self._members = len(members)
         for init, output in self._copied(loop):
-            shape, start = list(output.shape), [Linear()] * len(output.shape)
-            shape[dim], start[dim] = 1, at
-            self._copy(init, output, shape, start)
-        block = loop.regions[0].blocks[0]
-        self._scalars[block.arguments[0]] = Val(self._e.index(at), "i64", 0, at)
-        self._check_yield(loop, list(block.arguments)[1:], self._block(block))
+            for member in members:
+                shape, start = list(output.shape), [Linear()] * len(output.shape)
+                for apart, at in zip(nest, member, strict=True):
+                    shape[apart.dim], start[apart.dim] = 1, at
+                self._copy(init, output, shape, start)
+        self._iterate(nest, members)
+
+    def _iterate(self, nest: Sequence[Apart], members: Sequence[Sequence[Linear]]) -> None:
+        """One iteration of the outermost of the loops for each member."""
+        apart, *inner = nest
+        self._scalars[apart.iteration] = [
+            Val(self._e.index(at.without(LANE)), "i64", 0, at) for at, *_ in members
+        ]
+        rest = [list(places) for _, *places in members]
+        yielded = self._block(apart.block, inner, rest)
+        self._check_yield(apart.loop, list(apart.block.arguments)[1:], yielded)
 
     def _bound(self, results: list[ir.Value]) -> ir.Operation:
         """The loop, with its tensors bound to the outputs."""
@@ -104,17 +123,30 @@ class SequentialWriter:
 
         def body(i: Linear, values: list[Val]) -> list[Val]:
             index = Val(self._e.index(i), "i64", 0, i)
-            self._scalars[block.arguments[0]] = index
-            for k, value in zip(carried, values, strict=True):
-                self._scalars[arguments[k]] = value
+            self._scalars[block.arguments[0]] = [index] * self._members
+            self._share_out([arguments[k] for k in carried], values)
             yielded = self._block(block)
             self._check_yield(op, arguments, yielded)
-            return [self._scalar(yielded[k]) for k in carried]
+            return self._wide([yielded[k] for k in carried])
 
-        start = [self._scalar(inits[k]) for k in carried]
+        start = self._wide([inits[k] for k in carried])
         final = self._e.loop(self._symbol(low), self._symbol(high), width.constant, start, body)
-        for k, value in zip(carried, final, strict=True):
-            self._scalars[op.results[k]] = value
+        self._share_out([op.results[k] for k in carried], final)
+        self._bind_results(op, arguments, inits)
+
+    def _wide(self, values: list[ir.Value]) -> list[Val]:
+        """What a loop carries of these for all members, in vectors where they are."""
+        return [self._e.splat(one, self._lanes) for v in values for one in self._scalar(v)]
+
+    def _share_out(self, values: list[ir.Value], carried: list[Val]) -> None:
+        """Bind values to what a loop carries of them."""
+        count = self._members
+        for k, value in enumerate(values):
+            self._scalars[value] = carried[k * count : (k + 1) * count]
+
+    def _bind_results(
+        self, op: ir.Operation, arguments: list[ir.Value], inits: list[ir.Value]
+    ) -> None:
         for argument, init, result in zip(arguments, inits, op.results, strict=True):
             if _is_tensor(init):
                 self._tensors[result] = self._tensors[argument]
@@ -136,7 +168,7 @@ class SequentialWriter:
                 )
 
     def _if(self, op: ir.Operation) -> None:
-        condition = self._scalar(op.operands[0])
+        condition = self._scalar(op.operands[0])[0]  # members in lockstep have no branches
         scalars = [r for r in op.results if not _is_tensor(r)]
         buffers: list[Buffer | None] = [None] * len(op.results)
 
@@ -152,7 +184,7 @@ class SequentialWriter:
                             f"{op.location}: the sides of an scf.if yield different tensors"
                         )
                     buffers[k] = buffer
-            return [self._scalar(v) for v in yielded if not _is_tensor(v)]
+            return [self._scalar(v)[0] for v in yielded if not _is_tensor(v)]
 
         stale = set(self._stale)
         values = self._e.branch(
@@ -162,46 +194,69 @@ class SequentialWriter:
         )
         self._stale |= stale
         for result, value in zip(scalars, values, strict=True):
-            self._scalars[result] = value
+            self._scalars[result] = [value]
         for result, buffer in zip(op.results, buffers, strict=True):
             if buffer is not None:
                 self._tensors[result] = buffer
 
-    def _block(self, block: ir.Block) -> list[ir.Value]:
+    def _block(
+        self,
+        block: ir.Block,
+        nest: Sequence[Apart] = (),
+        members: Sequence[Sequence[Linear]] = (),
+    ) -> list[ir.Value]:
+        """What a block yields; of the loop inside that is the first of `nest` one iteration for
+        each member.
+        """
         for view in block.operations:
             op = view.operation
             match op.name:
                 case "scf.yield":
                     return list(op.operands)
+                case "scf.for" if nest and op == nest[0].loop:
+                    inits, arguments = list(op.operands)[3:], list(nest[0].block.arguments)[1:]
+                    self._bind_tensors(inits, arguments)
+                    self._iterate(nest, members)
+                    self._bind_results(op, arguments, inits)
                 case "scf.for":
                     self._loop(op)
                 case "scf.if":
                     self._if(op)
                 case "tensor.extract":
                     tensor, *indices = op.operands
-                    where = [self._symbol(i) for i in indices]
-                    self._scalars[op.result] = self._read(tensor, where)
+                    self._scalars[op.result] = [self._read(tensor, w) for w in self._where(indices)]
                 case "tensor.insert":
                     scalar, tensor, *indices = op.operands
                     buffer = self._tensor(tensor)
-                    offset = buffer.offset([self._symbol(i) for i in indices])
-                    self._e.store(self._scalar(scalar), buffer.pointer, offset)
+                    pairs = zip(self._scalar(scalar), self._where(indices), strict=True)
+                    for value, where in pairs:
+                        offset = buffer.offset(where).without(LANE)
+                        self._e.store(self._e.splat(value, self._lanes), buffer.pointer, offset)
                     self._stale.add(tensor)
                     self._tensors[op.result] = buffer
                 case _:
                     operands = [self._scalar(v) for v in op.operands]
-                    self._scalars[op.result] = self._evaluator.body.op(op, operands)
+                    self._scalars[op.result] = [
+                        self._evaluator.body.op(op, [v[k] for v in operands])
+                        for k in range(self._members)
+                    ]
         return []
 
     # -- values ------------------------------------------------------------------------------------
-    def _scalar(self, value: ir.Value) -> Val:
+    def _scalar(self, value: ir.Value) -> list[Val]:
+        """Of each member."""
         if value in self._scalars:
             return self._scalars[value]
-        return self._evaluator.body.scalar(value)
+        return [self._evaluator.body.scalar(value)] * self._members
 
     def _symbol(self, value: ir.Value) -> Linear:
-        scalar = self._scalar(value)
-        return scalar.linear if scalar.linear is not None else Linear.of(scalar.name)
+        """Of an index that all members have in common."""
+        return _linear(self._scalar(value)[0])
+
+    def _where(self, indices: Sequence[ir.Value]) -> list[list[Linear]]:
+        """The place of each member."""
+        places = [[_linear(one) for one in self._scalar(i)] for i in indices]
+        return [[own[k] for own in places] for k in range(self._members)]
 
     def _tensor(self, value: ir.Value) -> Buffer:
         if value in self._stale:
@@ -216,8 +271,8 @@ class SequentialWriter:
 
     def _read(self, tensor: ir.Value, where: list[Linear]) -> Val:
         if tensor in self._tensors:
-            return self._evaluator.load(self._tensor(tensor), where, 0)
-        return self._evaluator.read(tensor, where, 0)
+            return self._evaluator.load(self._tensor(tensor), where, self._lanes)
+        return self._evaluator.read(tensor, where, self._lanes)
 
 
 def has_plain_loops(block: ir.Block) -> bool:
@@ -228,6 +283,11 @@ def has_plain_loops(block: ir.Block) -> bool:
     take 1.3 times as long.
     """
     return any(all(map(_is_tensor, loop.results)) for loop in _innermost(block))
+
+
+def starts_empty(loop: ir.Operation) -> bool:
+    """Whether a loop copies nothing to its results before it starts."""
+    return all(_is_empty(v) for v in list(loop.operands)[3:] if _is_tensor(v))
 
 
 def _innermost(block: ir.Block) -> Iterator[ir.Operation]:
@@ -243,6 +303,10 @@ def _innermost(block: ir.Block) -> Iterator[ir.Operation]:
 def _is_empty(value: ir.Value) -> bool:
     """Whether a tensor has no elements yet: the loop writes all of them."""
     return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "tensor.empty"
+
+
+def _linear(scalar: Val) -> Linear:
+    return scalar.linear if scalar.linear is not None else Linear.of(scalar.name)
 
 
 def _is_tensor(value: ir.Value) -> bool:

@@ -200,7 +200,7 @@ def task_tiles(
     if not sizes:
         return np.array([sizes], np.int64)
     if expr.kind == "sequential":
-        return _slabs(expr, device)
+        return _slabs(expr, device, vector)
     if expr.unit is not None:
         return unit_tiles(expr, device, register)
     units = list(register.sizes)
@@ -228,10 +228,15 @@ def task_tiles(
     return tiles[tasks <= max(_TASKS, 4 * device.eus)]
 
 
-def _slabs(expr: TensorExpr, device: Device) -> Array:
-    """Task tiles of a loop: some of its iterations, where they share out an axis of the results."""
-    axes = [expr.axes[p] for p in expr.parallel]
-    choices = [splits(a.extent, 1, _PARTS) if a.divisible(1) else (a.extent,) for a in axes]
+def _slabs(expr: TensorExpr, device: Device, vector: VectorAxis) -> Array:
+    """Task tiles of loops: some of their iterations, where they share out an axis of the results;
+    whole lines where vectors run along it.
+    """
+    line = line_unit(vector.lanes, device.memory[0].line, min(a.itemsize for a in expr.outputs))
+    choices = []
+    for position in expr.parallel:
+        axis, unit = expr.axes[position], line if position == vector.axis else 1
+        choices.append(splits(axis.extent, unit, _PARTS) if axis.divisible(1) else (axis.extent,))
     return np.array(list(product(*choices)), np.int64)
 
 

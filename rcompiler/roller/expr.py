@@ -85,7 +85,8 @@ class TensorExpr:
     a word, the element of the accesses, and `ops` are those of all its steps. `periods`: (axis,
     steps) of parallel axes along which what is computed repeats: register tiles take whole periods.
     `sweeps`: how often a task goes over its tile, for one result after the other. `unit`: the
-    matrix unit that computes the sums; None: multiply-adds do.
+    matrix unit that computes the sums; None: multiply-adds do. `abreast`: the axis along which
+    vectors run in a sequential expression, whose iterations along it take the same way; -1: none.
     """
 
     axes: tuple[Axis, ...]
@@ -100,6 +101,7 @@ class TensorExpr:
     periods: tuple[tuple[int, int], ...] = ()
     sweeps: int = 1
     unit: UnitProduct | None = None
+    abreast: int = -1
 
     @cached_property
     def sizes(self) -> tuple[int, ...]:
@@ -172,6 +174,7 @@ def tensor_expr(
     dot: str = "",
     periods: tuple[tuple[int, int], ...] = (),
     sweeps: int = 1,
+    abreast: int = -1,
 ) -> TensorExpr:
     """A TensorExpr from plain data; ExpressionError names what does not fit together.
 
@@ -206,6 +209,7 @@ def tensor_expr(
         dot,
         periods,
         sweeps,
+        abreast=abreast,
     )
     return replace(draft, kind=kind or _infer_kind(draft))
 

@@ -21,11 +21,16 @@ class VectorAxis:
 
 
 def choose_vector_axis(expr: TensorExpr, device: Device) -> VectorAxis:
-    """The axis with the fewest load and store slots per point; the later one when equal."""
+    """The axis with the fewest load and store slots per point; the later one when equal. Of a
+    sequential expression the one along which iterations are abreast.
+    """
+    if expr.kind == "sequential":
+        lanes = device.lanes(expr.compute_bytes) if expr.abreast >= 0 else 1
+        return VectorAxis(expr.abreast, lanes) if lanes > 1 else VectorAxis(-1, 1)
     best = VectorAxis(-1, 1)
     best_cost = _scalar_cost(expr)
     for axis, info in enumerate(expr.axes):
-        if info.size < 2 or info.kind == "whole" or expr.kind == "sequential":
+        if info.size < 2 or info.kind == "whole":
             continue
         lanes = min(device.lanes(expr.compute_bytes), 1 << (info.size - 1).bit_length())
         cost = vector_cost(expr, axis, lanes)

@@ -5,7 +5,7 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.errors import InvalidModel
-from rcompiler.kernelgen.independent import independent_dim
+from rcompiler.kernelgen.independent import in_lockstep, in_vectors, independent_loops
 from rcompiler.kernelgen.region import yielded
 from rcompiler.passes.tiling.claims import check_kernel
 
@@ -26,6 +26,39 @@ OTHER_ROWS_READ = """
   %k = arith.muli %i, %c0 : index
   %v = tensor.extract %x[%k, %c1] : tensor<8x4xf32>
   %a2 = tensor.insert %v into %a[%i, %c1] : tensor<8x4xf32>"""
+TWICE = (
+    ROWS.replace("%a2 =", "%a3 =")
+    + """
+  %w = tensor.extract %a3[%i, %c1] : tensor<8x4xf32>
+  %a2 = tensor.insert %w into %a3[%i, %c1] : tensor<8x4xf32>"""
+)
+RUNNING = """
+  %zero = arith.constant 0.0 : f32
+  %a2, %last = scf.for %j = %c0 to %c4 step %c1 iter_args(%b = %a, %sum = %zero)
+      -> (tensor<8x4xf32>, f32) {
+    %v = tensor.extract %x[%i, %j] : tensor<8x4xf32>
+    %s = arith.addf %sum, %v : f32
+    %t = tensor.insert %s into %b[%i, %j] : tensor<8x4xf32>
+    scf.yield %t, %s : tensor<8x4xf32>, f32
+  }"""
+AT_ELEMENTS = """
+  %v = tensor.extract %x[%i, %c1] : tensor<8x4xf32>
+  %n0 = arith.fptoui %v : f32 to i64
+  %k = arith.index_cast %n0 : i64 to index
+  %a2 = tensor.insert %v into %a[%i, %k] : tensor<8x4xf32>"""
+UP_TO_ELEMENTS = """
+  %e = tensor.extract %x[%i, %c1] : tensor<8x4xf32>
+  %n0 = arith.fptoui %e : f32 to i64
+  %k = arith.index_cast %n0 : i64 to index""" + ROWS.replace("%c4 step", "%k step")
+BRANCH = """
+  %e = tensor.extract %x[%i, %c1] : tensor<8x4xf32>
+  %yes = arith.cmpf oeq, %e, %e : f32
+  %a2 = scf.if %yes -> (tensor<8x4xf32>) {
+    %t = tensor.insert %e into %a[%i, %c1] : tensor<8x4xf32>
+    scf.yield %t : tensor<8x4xf32>
+  } else {
+    scf.yield %a : tensor<8x4xf32>
+  }"""
 NESTED_BEFORE = ROWS.replace("tensor.extract %b[%i, %j]", "tensor.extract %b[%j, %j]")
 
 
@@ -66,19 +99,38 @@ def parsed():
 
 
 @pytest.mark.parametrize(
-    ("body", "count", "dim"),
+    ("body", "count", "dims"),
     [
-        (ROWS, 8, 0),
-        (OTHER_ROWS_READ, 8, 0),
-        (COLUMNS, 8, None),  # of which there are four
-        (ROWS, 7, None),  # a row is left over
-        (ONE_BEFORE, 8, None),
-        (NESTED_BEFORE, 8, None),
+        (ROWS, 8, [0, 1]),
+        (TWICE, 8, [0]),  # the loop inside is not all there is
+        (RUNNING, 8, [0]),
+        (OTHER_ROWS_READ, 8, [0]),
+        (COLUMNS, 8, []),  # of which there are four
+        (ROWS, 7, []),  # a row is left over
+        (ONE_BEFORE, 8, []),
+        (NESTED_BEFORE, 8, []),
     ],
 )
-def test_iterations_with_slabs_of_their_own(parsed, body, count, dim):
+def test_iterations_with_slabs_of_their_own(parsed, body, count, dims):
     op = parsed(kernel(body, count))
-    assert independent_dim(yielded(op.regions[0].blocks[0])) == dim
+    assert [a.dim for a in independent_loops(yielded(op.regions[0].blocks[0]))] == dims
+
+
+@pytest.mark.parametrize(
+    ("body", "lockstep", "vectors"),
+    [
+        (RUNNING, True, False),  # iterations are rows: what they read is a row apart
+        (ROWS, True, True),
+        (AT_ELEMENTS, False, True),
+        (UP_TO_ELEMENTS, False, True),
+        (BRANCH, False, True),
+    ],
+)
+def test_iterations_that_take_the_same_way(parsed, body, lockstep, vectors):
+    op = parsed(kernel(body))
+    innermost = independent_loops(yielded(op.regions[0].blocks[0]))[-1].loop
+    assert in_lockstep(innermost) == lockstep
+    assert in_vectors(innermost) == (lockstep and vectors)
 
 
 def test_a_text_may_cut_only_iterations_that_are_apart(parsed):

@@ -300,6 +300,17 @@ def test_a_loop_that_reads_and_writes_anywhere_is_one_scalar_task():
     assert (decision.tasks, decision.lanes, decision.vector_dim) == (1, 1, -1)
 
 
+def test_a_loop_whose_iterations_are_abreast_is_cut_into_whole_lines_of_vectors():
+    access = Access((1000, 1000), 4, (index((1, 0)), index((1, 1))))
+    expr = tensor_expr(
+        [Axis("n", 1000, "parallel", uncut=True), Axis("columns", 1000, "parallel")], [access],
+        [access], kind="sequential", abreast=1,
+    )  # fmt: skip
+    for decision in construct(expr, cpu_device("v4")):
+        assert (decision.lanes, decision.vector_dim, decision.tile[0]) == (16, 1, 1000)
+        assert decision.tile[1] % 16 == 0 or decision.tile[1] == 1000
+
+
 def test_what_is_forgotten_is_compared_again(monkeypatch):
     expr, device = gemm(128, 768, 768), cpu_device("v4")
     compared = []

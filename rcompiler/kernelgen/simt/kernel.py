@@ -150,15 +150,27 @@ class SimtKernelWriter(KernelWriter):
         first = e.pure(f"arith.cmpi eq, {thread}, {zero} : i64", [thread, zero])
         e.only(first, lambda: super(SimtKernelWriter, self)._in_order(outputs))
 
-    def _slabs(self, dim: int, start: Linear, end: Linear, outputs: list[Buffer]) -> None:
+    def _slabs(self, ranges: list[Range], outputs: list[Buffer]) -> None:
         """Each thread does some."""
         e = self._simt
+        counts = [r.end + r.start * -1 if r.extent is None else Linear(r.extent) for r in ranges]
 
-        def slab(at: Linear, _: list) -> None:
+        def slab(number: Linear, _: list) -> None:
+            at: list[Linear] = []
+            for own, count in zip(reversed(ranges[1:]), reversed(counts[1:]), strict=True):
+                names = [e.index(number), e.index(count)]
+                inner = e.pure(f"arith.remui {names[0]}, {names[1]} : i64", names)
+                number = Linear.of(e.pure(f"arith.divui {names[0]}, {names[1]} : i64", names))
+                at.insert(0, own.start + Linear.of(inner))
+            at.insert(0, ranges[0].start + number)
             writer = SequentialWriter(e, self._evaluator, outputs)
-            writer.write_slab(self._results, dim, at)
+            writer.write_slabs(self._results, self._nest, [at])
 
-        e.loop(start + Linear.of(e.thread), end, self._features.threads, [], slab)
+        total = counts[0]
+        for count in counts[1:]:
+            names = [e.index(total), e.index(count)]
+            total = Linear.of(e.pure(f"arith.muli {names[0]}, {names[1]} : i64", names))
+        e.loop(Linear.of(e.thread), total, self._features.threads, [], slab)
 
     def _tile(self, grid: list[Linear], outputs: list[Buffer]) -> None:
         """Of pinned tensors the boxes of the run are there, and nothing else."""

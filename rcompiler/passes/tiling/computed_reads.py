@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.independent import Apart
 from rcompiler.kernelgen.region import shape_of
 
 Coordinates = tuple[Linear | None, ...]  # None: computed, or counted by a loop inside
@@ -20,23 +21,20 @@ def coordinate_of(index: ir.Value, dims: Sequence[Linear]) -> Linear | None:
 
 
 def read_by_loop(
-    loop: ir.Operation, value: ir.Value, apart: int | None, axes: Sequence[Linear]
+    loop: ir.Operation, value: ir.Value, apart: Sequence[Apart], axes: Sequence[Linear]
 ) -> Coordinates:
     """Coordinates of what an scf.for reads of a value that is defined outside of it.
 
-    axes: of the results. apart: the result dim along which its iterations share the results out,
-    if there is one. What the loop carries is copied first, element by element; all else is read at
-    a step of the loop, or at computed positions.
+    axes: of the results. apart: the loops whose iterations share the results out. What the loop
+    carries is copied first, element by element; all else is read at a step of one of these loops,
+    or at computed positions.
     """
     rank = len(shape_of(value))
     carried = list(loop.operands)[3:]
     if value in carried and shape_of(value) == shape_of(loop.results[carried.index(value)]):
         return tuple(axes)
-    step = loop.regions[0].blocks[0].arguments[0]
-    found = {
-        tuple(axes[apart] if apart is not None and i == step else None for i in where)
-        for where in _places(loop, value)
-    }
+    steps = {a.iteration: axes[a.dim] for a in apart}
+    found = {tuple(steps.get(i) for i in where) for where in _places(loop, value)}
     return found.pop() if len(found) == 1 else (None,) * rank
 
 

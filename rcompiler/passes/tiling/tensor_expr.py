@@ -15,7 +15,7 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.dot_group import dot_group
-from rcompiler.kernelgen.independent import independent_dim
+from rcompiler.kernelgen.independent import in_vectors, independent_loops
 from rcompiler.kernelgen.pieces import pieces_of
 from rcompiler.kernelgen.region import Combination, Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.running_sums import sums_in_parts
@@ -50,7 +50,8 @@ class Traced:
     symbols. `stages`: the coordinates at which each one is read. `dot`: element type of the dot
     groups, if there are any; `words`: their steps by the arguments that are read in groups, at the
     first step. `work`: the arithmetic of all bodies. `products`: sums of products, and the
-    coordinates of their results. `uncut`: result dims that a loop goes over in order.
+    coordinates of their results. `uncut`: result dims that a loop goes over in order;
+    `abreast`: the one along which its vectors run, or -1.
     """
 
     sizes: list[int] = field(default_factory=list)
@@ -60,6 +61,7 @@ class Traced:
     stages: dict[ir.Operation, list[tuple[Linear, ...]]] = field(default_factory=dict)
     columns: set[int] = field(default_factory=set)
     uncut: set[int] = field(default_factory=set)
+    abreast: int = -1
     periods: dict[int, int] = field(default_factory=dict)
     work: list[Part] = field(default_factory=list)
     has_reduction: bool = False
@@ -212,8 +214,10 @@ class Tracer:
     def _read_loop(self, loop: ir.Operation) -> None:
         """A loop over tensors, which reads its operands anywhere."""
         found, shape = self._found, shape_of(self._results[0])
-        apart = independent_dim(self._results)
-        found.uncut = {d for d in range(len(shape)) if d != apart}
+        apart = independent_loops(self._results)
+        found.uncut = set(range(len(shape))) - {a.dim for a in apart}
+        if apart and in_vectors(apart[-1].loop):
+            found.abreast = apart[-1].dim
         cost = loop_cost(loop) / max(math.prod(shape), 1)
         if not found.work:  # once, not for each result
             found.work.append(Part(cost, frozenset(range(len(shape)))))
@@ -351,6 +355,7 @@ def tensor_expr(
         dot=traced.dot,
         periods=tuple(sorted(traced.periods.items())),
         sweeps=_sweeps(results),
+        abreast=traced.abreast,
     )
 
 
