@@ -57,7 +57,7 @@ def facts(artifact: Artifact) -> Facts:
         arena=artifact.arena_bytes,
         constants=int(artifact.constants.size),
         inputs=[tensor.nbytes for tensor in artifact.inputs],
-        outputs=[tensor.nbytes for tensor in artifact.outputs],
+        outputs=[tensor.nbytes for tensor in artifact.written],
         pinned=artifact.image.pinned,
         clocks=artifact.clocks,
     )

@@ -51,7 +51,7 @@ from rcompiler.passes.rtask_split_k import RTaskSplitK
 from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
 from rcompiler.passes.rtask_winograd import RTaskWinograd
 from rcompiler.passes.schedule.proof import proved_tables
-from rcompiler.passes.schedule.tables import Tables, write_constants
+from rcompiler.passes.schedule.tables import Indices, Tables, TensorInfo, write_constants
 from rcompiler.passes.vdevice_pin import VdevicePin
 from rcompiler.passes.vdevice_prefetch import VdevicePrefetch
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
@@ -62,11 +62,12 @@ from rcompiler.proof import describe
 from rcompiler.provenance import Machine, provenance
 from rcompiler.rammer.certificate import certificate
 from rcompiler.report import Report
-from rcompiler.runtime.artifact import Artifact, IndexRange, KernelEntry, Program, Tensor
+from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.gpu.launches import independent
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import arena, require
+from rcompiler.runtime.program import IndexCheck, IndexRange
 from rcompiler.stage_texts import StageTexts
 from rcompiler.steps import Progress, Steps
 
@@ -148,8 +149,6 @@ class Compilation:
             module = imported.parse(context)
             kernel_code.prepare(module)
             found = self.from_linalg(module, imported.constants, schedulers)
-        ranges = tuple(IndexRange(name, *found) for name, found in imported.ranges.items())
-        found = [replace(each, ranges=ranges) for each in found]
         notes = [str(each) for each in self.optional.notes]
         return [_noted(each, *notes) if notes else each for each in found]
 
@@ -310,6 +309,8 @@ class Compilation:
             ),
             inputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.inputs),
             outputs=tuple(Tensor(t.name, t.shape, t.dtype) for t in tables.outputs),
+            ranges=tuple(IndexRange(name, *_range(i)) for name, i in _told(tables.inputs)),
+            checks=tuple(IndexCheck(*_range(i)) for _, i in _told(tables.checks)),
             arena_bytes=tables.memory()[0],
             constants=weights,
             target=machine.name,
@@ -341,6 +342,15 @@ class Compilation:
         """A pipeline that can run on several modules, as the step that begins now."""
         self.steps.begin(text.partition("{")[0])
         return runner(text, context, verify=verify, watch=self.optional)
+
+
+def _told(tensors: Sequence[TensorInfo]) -> list[tuple[str, Indices]]:
+    """Those of a signature of whose indices something is said."""
+    return [(tensor.name, tensor.indices) for tensor in tensors if tensor.indices is not None]
+
+
+def _range(indices: Indices) -> tuple[int, int, str]:
+    return indices.first, indices.last, indices.reader
 
 
 def _noted(artifact: Artifact, *notes: str) -> Artifact:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from .contraction import ContractionOps
-from .core import NAME, Quantised, Value, accumulator, broadcast_shapes, dims, splat, stored
+from .core import NAME, Quantised, Range, Value, accumulator, broadcast_shapes, dims, splat, stored
 from .scalar import Body, Number, Scalar
 
 __all__ = ["Builder", "Quantised", "Value", "broadcast_shapes", "dims", "splat", "stored"]
@@ -111,24 +111,40 @@ class Builder(ContractionOps):
         ]
 
     # -- the module -------------------------------------------------------------------------
-    def module(self, results: Sequence[tuple[str, Value]]) -> str:
-        """Text of the module whose ``@main`` returns the named values; drops unused ops."""
-        names = [self.ref(v) for _, v in results]
-        live = {n.partition("#")[0] for n in names}
-        kept = []
-        for result, text, location in reversed(self._records):
+    def needed(self, results: Sequence[Value]) -> set[str]:
+        """Names of all that these values are made of."""
+        live = {self.ref(value).partition("#")[0] for value in results}
+        for result, text, _ in reversed(self._records):
             if result in live:
                 live.update(NAME.findall(text))
-                kept.append((text, location))
-        args = ", ".join(f"{v.name}: {v.type} {_attributes(n, v)}" for v, n in self.arguments)
-        outs = ", ".join(f"{v.type} {_attributes(n, v)}" for n, v in results)
+        return live
+
+    def module(
+        self,
+        results: Sequence[tuple[str, Value]],
+        checks: Sequence[tuple[Value, Range]] = (),
+    ) -> str:
+        """Text of the module whose ``@main`` returns the named values, and behind them those that
+        say of indices whether they are outside of a range; drops unused ops.
+        """
+        returned = [*(v for _, v in results), *(v for v, _ in checks)]
+        names = [self.ref(v) for v in returned]
+        live = self.needed(returned)
+        kept = [(text, location) for result, text, location in self._records if result in live]
+        args = ", ".join(
+            f"{v.name}: {v.type} {_attributes(n, v, self.ranges.get(n))}" for v, n in self.arguments
+        )
+        outs = ", ".join(
+            [f"{v.type} {_attributes(n, v)}" for n, v in results]
+            + [f"{v.type} {_attributes(range_[2], v, range_)}" for v, range_ in checks]
+        )
         lines = [f"func.func @main({args}) -> ({outs}) {{"]
-        for text, location in reversed(kept):
+        for text, location in kept:
             suffix = f" loc(#l{location})"
             lines += [
                 line if line.endswith(("{", ":")) else line + suffix for line in text.split("\n")
             ]
-        types = ", ".join(v.type for _, v in results)
+        types = ", ".join(v.type for v in returned)
         lines += [f"return {', '.join(names)} : {types}" if names else "return", "}"]
         used = {location for _, location in kept}
         lines += [
@@ -147,5 +163,13 @@ def _quote(text: str) -> str:
     return '"' + "".join(plain) + '"'
 
 
-def _attributes(name: str, value: Value) -> str:
-    return f'{{rtask.name = {_quote(name)}, rtask.dtype = "{value.dtype}"}}'
+def _attributes(name: str, value: Value, indices: Range | None = None) -> str:
+    """Of an argument or a result. indices: of an argument, what its elements are; of a result, what
+    those are that it tells of.
+    """
+    text = f'rtask.name = {_quote(name)}, rtask.dtype = "{value.dtype}"'
+    if indices is not None:
+        first, last, reader = indices
+        bounds = f"first = {first} : i64, last = {last} : i64"
+        text += f", rtask.indices = {{{bounds}, reader = {_quote(reader)}}}"
+    return f"{{{text}}}"

@@ -6,13 +6,13 @@ import math
 import re
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from . import dtypes
+from . import bounds, dtypes
 from .scalar import Body, Number, Scalar, literal
 
 INLINE_ELEMENTS = 64  # larger constants live beside the module
@@ -21,6 +21,21 @@ NAME = re.compile(r"%[A-Za-z][\w.]*")
 
 # Elements are indices from the first to the last number, of the node that is named.
 Range = tuple[int, int, str]
+
+
+@dataclass
+class Expected:
+    """A tensor of computed indices that only its numbers can tell to be right.
+
+    range: what they must be. location: of the reader. names: of the tensor, and of those that it is
+    another view of. readers: results of the ops of the reader that read it.
+    """
+
+    value: Value
+    range: Range
+    location: str
+    names: frozenset[str]
+    readers: set[str] = field(default_factory=set)
 
 
 class Value:
@@ -32,6 +47,7 @@ class Value:
 
     __slots__ = (
         *("base", "const", "dtype", "inputs", "name", "permuted", "quantised", "refold", "shape"),
+        "known",
     )
 
     def __init__(
@@ -48,6 +64,7 @@ class Value:
         self.refold: Callable[[np.ndarray, np.ndarray], Value] | None = None
         self.quantised: Quantised | None = None  # what it was dequantised from
         self.inputs = inputs  # names of the graph inputs it depends on
+        self.known: bounds.Bounds | None = None  # what its node says, see `bounds`
 
     @property
     def rank(self) -> int:
@@ -67,6 +84,16 @@ class Value:
     @property
     def type(self) -> str:
         return dtypes.tensor_type(self.shape, self.dtype)
+
+    @property
+    def bounds(self) -> bounds.Bounds | None:
+        """Between which numbers its elements lie, if they are integers."""
+        if self.known is None:
+            if self.const is not None and self.size and not dtypes.is_float(self.dtype):
+                self.known = _extremes(self.const, self.dtype)
+            elif self.base is not None:
+                return self.base.bounds
+        return bounds.of_type(self.dtype) if self.known is None else self.known
 
     def __repr__(self) -> str:
         return f"Value({self.name or 'const'}: {self.type} as {self.dtype})"
@@ -115,11 +142,14 @@ class Core:
         self._locations: dict[str, int] = {}
         self.arguments: list[tuple[Value, str]] = []
         self.ranges: dict[str, Range] = {}  # of graph inputs
+        self.expected: list[Expected] = []
+        self._watched: list[Expected] = []  # those of the node that is being translated
         self._depends: dict[str, frozenset[str]] = {}
 
     # -- recording --------------------------------------------------------------------------
     def at(self, location: str, hint: str) -> None:
         """Set the location and the name stem of what follows (one call per ONNX node)."""
+        self._watched = []
         self.location, self.hint = location, re.sub(r"\W", "_", hint).lower() or "value"
 
     def _fresh(self, stem: str) -> str:
@@ -138,6 +168,9 @@ class Core:
             empty: frozenset[str] = frozenset()
             names = [self._depends.get(n, empty) for n in set(NAME.findall(text))]
             self._depends[found] = frozenset().union(*names) if any(names) else empty
+        for each in self._watched:
+            if not each.names.isdisjoint(NAME.findall(text)):
+                each.readers.add(found)
         return found
 
     def value(self, text: str, shape: Sequence[int], dtype: str, hint: str | None = None) -> Value:
@@ -156,23 +189,32 @@ class Core:
         self.arguments.append((value, name))
         return value
 
-    def expect(self, value: Value, first: int, last: int, reader: str) -> None:
+    def expect(
+        self, value: Value, first: int, last: int, reader: str, read: Value | None = None
+    ) -> None:
         """Note that elements of ``value`` lie in a range, by what ``reader`` does with them.
 
-        Only where they are those of a graph input: that is what a caller can mend.
+        Those of a graph input are looked at before a call. What the model computes is looked at
+        after it (`index_checks`), unless its bounds say already that all is well. read: the tensor
+        that the reader's ops name, where ``value`` is a part of it.
         """
-        while True:
-            if value.base is not None:
-                value = value.base
-            elif value.permuted is not None:
-                value, _ = value.permuted
-            else:
-                break
+        low, high = value.bounds or (first, last)
+        if first <= low and high <= last:
+            return
+        views = [value]
+        while (source := _viewed(views[-1])) is not None:
+            views.append(source)
         for argument, name in self.arguments:
-            if argument is value:
+            if argument is views[-1]:
                 low, high, whose = self.ranges.get(name, (first, last, reader))
                 whose = reader if first > low or last < high else whose
                 self.ranges[name] = max(first, low), min(last, high), whose
+                return
+        views.append(read or value)
+        names = frozenset(view.name.partition("#")[0] for view in views if view.name)
+        found = Expected(value, (first, last, reader), self.location, names)
+        self.expected.append(found)
+        self._watched.append(found)
 
     # -- constants --------------------------------------------------------------------------
     def constant(self, array: np.ndarray | Number, dtype: str | None = None) -> Value:
@@ -343,6 +385,23 @@ class Core:
 def _domain(count: int) -> str:
     """Left side of an indexing map."""
     return "(" + ", ".join(dims(count)) + ") -> ("
+
+
+def _viewed(value: Value) -> Value | None:
+    """The tensor that has the same elements in another shape or order."""
+    if value.base is not None:
+        return value.base
+    return None if value.permuted is None else value.permuted[0]
+
+
+def _extremes(array: np.ndarray, dtype: str) -> bounds.Bounds | None:
+    """The least and the greatest element of a constant; None for all but integers."""
+    if bounds.of_type(dtype) is None:
+        return None
+    # what is broadcast holds its elements once
+    each = array[tuple(slice(None) if step else slice(1) for step in array.strides)]
+    each = each.astype(np.int8) if dtype in dtypes.SMALL_INTS else each
+    return int(each.min()), int(each.max())
 
 
 def accumulator(dtype: str) -> str:

@@ -25,7 +25,7 @@ from onnx import (
 
 from rcompiler.errors import CompilerError, Gap, InvalidModel, ShapeError, UnsupportedOp
 
-from . import control, dtypes, fold, functions, load, registry, sequences  # noqa: F401
+from . import bounds, control, dtypes, fold, functions, load, registry, sequences  # noqa: F401
 from .builder import Builder, Value
 from .control import OptionalValue, SequenceValue, Unknown
 from .nodes import (
@@ -79,6 +79,17 @@ class Frame:
                 return frame.names[name]
             frame = frame.outer
         raise InvalidModel(f"the value '{name}' is read but nothing makes it")
+
+
+def _bounds(context: Context, number: int, result: Value) -> bounds.Bounds | None:
+    """Between which numbers the integers of a result lie."""
+    if result.known is not None or bounds.of_type(result.dtype) is None:
+        return result.known
+    read = [
+        None if v is None else bounds.Tensor(v.bounds, v.shape, v.dtype) for v in context.inputs
+    ]
+    made = bounds.Tensor(None, result.shape, result.dtype)
+    return bounds.of_result(context.op, context.attributes, read, made, number)
 
 
 class Interpreter:
@@ -273,9 +284,11 @@ class Interpreter:
                 f"the node does not fit its operator: {type(error).__name__}: {error}"
             ) from error
         results: list[Value | None] = [made] if isinstance(made, Value) else list(made)
-        for value in results:
+        for number, value in enumerate(results):
             if value is not None:
                 context.check_size(value.shape, value.dtype)
+                if value.const is None and not context.domain:
+                    value.known = _bounds(context, number, value)
         return results
 
     def function(

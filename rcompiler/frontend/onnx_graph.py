@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -15,7 +15,7 @@ from rcompiler.errors import Gap, ShapeError, UnsupportedOp
 from . import load, nodes, registry, signature
 from .builder import Value
 from .control import Unknown
-from .core import Range
+from .index_checks import index_checks
 from .interpret import Frame, Interpreter
 
 if TYPE_CHECKING:
@@ -35,14 +35,13 @@ class TensorSpec:
 
 @dataclass(frozen=True)
 class Imported:
-    """S1 of a model: text, the constants it refers to by key, its signature, and what is expected
-    of the values of its inputs."""
+    """S1 of a model: text, the constants it refers to by key, and its signature. Behind the outputs
+    the text has results that check indices, see `index_checks`."""
 
     module_text: str
     constants: dict[str, np.ndarray]
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
-    ranges: Mapping[str, Range] = field(default_factory=dict)
 
     def parse(self, context: ir.Context | None = None) -> ir.Module:
         """The verified module. A new context keeps resource keys as they are: a context that has
@@ -66,14 +65,13 @@ def import_onnx(
     """
     interpreter, results = translate(load.load(model), shapes, values)
     b = interpreter.b
-    text = b.module(results)
+    text = b.module(results, index_checks(b, [value for _, value in results]))
     inputs = [(v.shape, v.dtype, name) for v, name in b.arguments]
     return Imported(
         text,
         b.constants,
         tuple(TensorSpec(name, shape, dtype) for shape, dtype, name in inputs),
         tuple(TensorSpec(name, v.shape, v.dtype) for name, v in results),
-        b.ranges,
     )
 
 

@@ -29,6 +29,7 @@ from rcompiler.rammer.program import Run
 from rcompiler.rammer.schedule import Schedule, schedule
 
 DEVICE_SYMBOL = "device"
+_INDICES = "rtask.indices"  # {first, last, reader}, which the front end writes
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,9 @@ def _write(
 
 
 def _signature(function: ir.Operation, side: str) -> ir.ArrayAttr:
-    """[{name, dtype, type}] of the arguments or results."""
+    """[{name, dtype, type}] of the arguments or results, and indices where something is said of
+    them.
+    """
     type_ = ir.FunctionType(ir.TypeAttr(function.attributes["function_type"]).value)
     types = type_.inputs if side == "arg_attrs" else type_.results
     given = (
@@ -105,6 +108,8 @@ def _signature(function: ir.Operation, side: str) -> ir.ArrayAttr:
             entry[name.removeprefix("rtask.")] = (
                 named[name] if name in named else ir.StringAttr.get(default)
             )
+        if _INDICES in named:
+            entry[_INDICES.removeprefix("rtask.")] = named[_INDICES]
         entries.append(ir.DictAttr.get(entry))
     return ir.ArrayAttr.get(entries)
 

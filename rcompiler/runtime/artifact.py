@@ -28,12 +28,14 @@ from rcompiler.runtime.program import (
     MAX_BYTES,
     MAX_OPERANDS,
     MAX_WORKSPACE,
+    IndexCheck,
     IndexRange,
     KernelEntry,
     Limits,
     Program,
     Tensor,
     check_program,
+    check_range,
     check_tensor,
 )
 from rcompiler.runtime.untrusted import integer, integers, string, strings
@@ -62,6 +64,7 @@ class Artifact:
         clocks: its certificate of the order, see `rammer.certificate`.
         stages: texts by name: the compilation stages, and the report as JSON.
         ranges: of inputs whose elements are indices.
+        checks: of indices that the model computes; external bases behind those of the outputs.
     """
 
     image: Image | GpuImage
@@ -78,6 +81,7 @@ class Artifact:
     clocks: bytes = b""
     stages: Mapping[str, str] = field(default_factory=dict)
     ranges: tuple[IndexRange, ...] = ()
+    checks: tuple[IndexCheck, ...] = ()
 
     def __post_init__(self) -> None:
         constants = self.constants
@@ -87,6 +91,11 @@ class Artifact:
             aligned = aligned_empty(constants.shape, constants.dtype)
             aligned[:] = constants
             object.__setattr__(self, "constants", aligned)
+
+    @property
+    def written(self) -> tuple[Tensor, ...]:
+        """What a launch writes for its caller, in the order of the bases: outputs and checks."""
+        return *self.outputs, *(Tensor(each.reader, (), "int64") for each in self.checks)
 
     def check(self) -> None:
         """Structural check: nothing in the tables leads outside of the buffers.
@@ -103,6 +112,9 @@ class Artifact:
         for each in self.ranges:
             if each.input not in integers:
                 raise ArtifactError(f"artifact: '{each.input}' is no input with indices")
+            check_range(each.first, each.last, each.reader)
+        for check in self.checks:
+            check_range(check.first, check.last, check.reader)
         for kernel in self.kernels:
             if (
                 not self.image.provides(kernel.name)
@@ -118,7 +130,7 @@ class Artifact:
                 )
         if isinstance(self.image, GpuImage):
             self.image.check_boxes([len(kernel.operand_bytes) for kernel in self.kernels])
-        outer, alignment = (self.inputs, self.outputs), self.image.INPUT_ALIGNMENT
+        outer, alignment = (self.inputs, self.written), self.image.INPUT_ALIGNMENT
         pinned = self.image.pinned
         limits = Limits.of(self.arena_bytes, self.constants.size, *outer, alignment, pinned)
         for program in self.programs:
@@ -194,6 +206,8 @@ class Artifact:
         }
         if self.ranges:
             header["ranges"] = [[r.input, r.first, r.last, r.reader] for r in self.ranges]
+        if self.checks:
+            header["checks"] = [[c.first, c.last, c.reader] for c in self.checks]
         tables = np.concatenate([np.empty(0, "<i8"), *streams]).astype("<i8")
         return header, {
             "clocks": np.frombuffer(self.clocks, np.uint8),
@@ -259,6 +273,10 @@ def _decode(header: Any, sections: Mapping[str, np.ndarray]) -> tuple[Artifact, 
         ranges=tuple(
             IndexRange(string(name), integer(first), integer(last), string(reader))
             for name, first, last, reader in header.get("ranges", [])
+        ),
+        checks=tuple(
+            IndexCheck(integer(first), integer(last), string(reader))
+            for first, last, reader in header.get("checks", [])
         ),
         constants=sections["weights"],
         target=code.target,

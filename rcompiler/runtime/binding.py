@@ -7,6 +7,7 @@ import numpy as np
 
 from rcompiler.errors import DeviceError, ShapeError
 from rcompiler.runtime.arguments import Arrays, Parameter, arrange
+from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty
 
 
@@ -23,7 +24,9 @@ class Binding:
 
     __slots__ = (
         "__weakref__",
+        "_answers",
         "_bases",
+        "_checks",
         "_indices",
         "_narrow",
         "_owner",
@@ -39,11 +42,13 @@ class Binding:
         table: Callable[..., bytes],
         inputs: Sequence[Parameter],
         outputs: Sequence[Parameter],
+        checks: IndexChecks,
         given_inputs: Arrays | None,
         given_outputs: Arrays | None,
     ) -> None:
         """owner: keeps alive what the table points to, besides inputs and outputs; run: one
-        inference with a table of base addresses; table: makes one from those of inputs and outputs.
+        inference with a table of base addresses; table: makes one from those of inputs, outputs and
+        answers of checks.
 
         Errors as for `Executable.bind`.
         """
@@ -58,7 +63,10 @@ class Binding:
                 read[index] = aligned_empty(parameter.shape, parameter.dtype)
                 raw = self.inputs[index].view(np.uint8), read[index].view(np.uint8)
                 self._narrow.append((parameter.filled, *raw))
-        self._bases = table(*(address(array) for array in (*read, *self.outputs)))
+        self._checks = checks if checks else None
+        self._answers = checks.new()
+        places = (address(array) for array in (*read, *self.outputs))
+        self._bases = table(*places, *self._answers.addresses)
         self._owner, self._run = owner, run
         pairs = zip(inputs, self.inputs, strict=True)
         self._indices = [(p.check_range, array) for p, array in pairs if p.indices is not None]
@@ -68,7 +76,8 @@ class Binding:
 
         Raises:
             DeviceError: the model is closed, or the schedule stopped (see `Waiting.limit_s`).
-            RangeError: an index in an input is outside of what it leads into.
+            RangeError: an index in an input, or one that the model computes, is outside of what it
+                leads into.
         """
         for check, array in self._indices:
             check(array)
@@ -76,6 +85,8 @@ class Binding:
             for filled, raw, read in self._narrow:
                 np.take(filled, raw, out=read, mode="clip")  # the other modes use a buffer
         self._run(self._bases)
+        if self._checks is not None:
+            self._checks.look(self._answers)
 
 
 def _arrays(

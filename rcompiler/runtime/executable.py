@@ -16,6 +16,7 @@ from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.binding import Binding
 from rcompiler.runtime.cpuinfo import require_flags
 from rcompiler.runtime.image import Image, LoadedImage
+from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import Results, address, arena
 from rcompiler.runtime.pace import keep_pace
 from rcompiler.runtime.schedule import Schedule, combine
@@ -82,7 +83,8 @@ class Executable:
         self._takes = list(enumerate(parameter.take for parameter in self._parameters))
         self._outputs = [Parameter(tensor, "output") for tensor in self.outputs]
         self._makes = [Results(p.shape, p.dtype).new for p in self._outputs]
-        bases = tables.EXTERNAL + len(self.inputs + self.outputs)
+        self._checks = IndexChecks(artifact.checks)
+        bases = tables.EXTERNAL + len(self.inputs + artifact.written)
         own = {tables.ARENA: self._arena, tables.CONSTANTS: artifact.constants}
         self._table = partial(
             struct.Struct(f"{bases}Q").pack, *(address(own[base]) for base in sorted(own))
@@ -112,7 +114,8 @@ class Executable:
 
         Raises:
             ShapeError: an argument is missing, unknown, twice there, or of another shape or dtype.
-            RangeError: an index in it is outside of what it leads into.
+            RangeError: an index in it, or one that the model computes, is outside of what it leads
+                into.
             DeviceError: the model is closed, or the schedule stopped (see `Waiting.limit_s`).
         """
         # Loops, as a comprehension is one more call; arrays are kept because some are copies.
@@ -127,7 +130,12 @@ class Executable:
             array, start = new()
             results.append(array)
             bases.append(start)
-        self._launcher.run(self._table(*bases))
+        if not self._checks:
+            self._launcher.run(self._table(*bases))
+            return results
+        answers = self._checks.new()
+        self._launcher.run(self._table(*bases, *answers.addresses))
+        self._checks.look(answers)
         return results
 
     def bind(self, inputs: Arrays | None = None, outputs: Arrays | None = None) -> Binding:
@@ -149,7 +157,8 @@ class Executable:
             DeviceError: there is no memory for new ones.
         """
         sides = self._parameters, self._outputs
-        return Binding(self, self._launcher.run, self._table, *sides, inputs, outputs)
+        own = self, self._launcher.run, self._table
+        return Binding(*own, *sides, self._checks, inputs, outputs)
 
     def times(self) -> dict[str, list[Any]]:
         """When each run of rTasks of the last inference ran, if the model is timed.

@@ -83,6 +83,18 @@ class IndexRange:
 
 
 @dataclass(frozen=True)
+class IndexCheck:
+    """What the model says of indices that it computes itself, for node `reader`.
+
+    It is an int64 scalar behind the outputs: an index that is not in [first, last], or 0.
+    """
+
+    first: int
+    last: int
+    reader: str
+
+
+@dataclass(frozen=True)
 class KernelEntry:
     """A kernel of the image.
 
@@ -166,6 +178,14 @@ def check_tensor(tensor: Tensor) -> None:
     too_large = len(extents) > MAX_RANK or math.prod(extents) * tensor.itemsize > MAX_BYTES
     if any(extent < 0 for extent in tensor.shape) or too_large:
         raise ArtifactError(f"tensor '{tensor.name}': impossible shape {list(tensor.shape)}")
+
+
+def check_range(first: int, last: int, reader: str) -> None:
+    """Refuse impossible ranges of indices. 0 is in each: it is what a check says where none is
+    wrong.
+    """
+    if not -MAX_BYTES <= first <= 0 <= last <= MAX_BYTES:
+        raise ArtifactError(f"{reader}: indices from {first} to {last} are impossible")
 
 
 def check_program(program: Program, kernels: Sequence[KernelEntry], limits: Limits) -> None:

@@ -1,8 +1,9 @@
 """Reading at computed positions: the gathers, OneHot, Compress, NonZero, Unique, Trilu and others.
 
-A position known while compiling is checked, and so are those that callers give, by the runtime
-(`Builder.expect`). One that a model computes counts from the end when negative and is clamped to
-the tensor otherwise (the standard calls it an error).
+A position known while compiling is checked there; of all others the runtime is told what they must
+be (`Builder.expect`), and a call with one that leads out of the tensor is an error. A negative one
+counts from the end. Kernels read at clamped positions, so that a wrong one touches no memory that
+it must not.
 """
 
 from __future__ import annotations
@@ -30,13 +31,24 @@ def positions(ctx: Context, index: int, extents: Sequence[int]) -> Value:
         return value
     if value.const is None:
         if len(set(extents)) == 1:
-            ctx.b.expect(value, -extents[0], extents[0] - 1, f"{ctx.op} '{ctx.name}'")
+            _expect(ctx, value, value, extents[0])
+        else:
+            for number, extent in enumerate(extents):
+                starts = [0] * (value.rank - 1) + [number]
+                part = ctx.b.slice(value, starts, [*value.shape[:-1], 1])
+                part.known = value.known
+                _expect(ctx, value, part, extent)
         return value
     size = np.asarray(extents, np.int64) if len(extents) > 1 else np.int64(extents[0])
     array = value.const.astype(np.int64)
     if ((array < -size) | (array >= size)).any():
         raise ctx.shape_error(f"an index is outside the dimension of {list(extents)} elements")
     return ctx.b.constant(np.where(array < 0, array + size, array))
+
+
+def _expect(ctx: Context, value: Value, part: Value, extent: int) -> None:
+    if extent:  # an empty dimension is refused, unless nothing is read of it
+        ctx.b.expect(part, -extent, extent - 1, f"{ctx.op} '{ctx.name}'", value)
 
 
 def resolved(s: Body, position: Scalar, extent: int, known: bool) -> Scalar:

@@ -19,15 +19,29 @@ from rcompiler.rammer.encode import encode, event_ids
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.program import Program, Run
 
+_CHECK = ((), "int64", 8)  # shape, type and bytes
+
+
+@dataclass(frozen=True)
+class Indices:
+    """Integers from first to last, which the node `reader` takes for indices."""
+
+    first: int
+    last: int
+    reader: str
+
 
 @dataclass(frozen=True)
 class TensorInfo:
-    """One entry of the signature; dtype is a numpy or ml_dtypes name."""
+    """One entry of the signature; dtype is a numpy or ml_dtypes name. indices: what the elements of
+    an input are; what those are that a result tells of.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     bytes: int
+    indices: Indices | None = None
 
 
 @dataclass(frozen=True)
@@ -45,13 +59,16 @@ class ProgramTables:
 
 @dataclass(frozen=True)
 class Tables:
-    """The schedule of a module as data."""
+    """The schedule of a module as data. checks: results behind the outputs, which tell of indices
+    whether one is outside of its range.
+    """
 
     programs: tuple[Program, ...]
     kernels: dict[str, Kernel]
     launches: tuple[ProgramTables, ...]
     inputs: tuple[TensorInfo, ...]
     outputs: tuple[TensorInfo, ...]
+    checks: tuple[TensorInfo, ...]
     eus: int
 
     def memory(self) -> tuple[int, int]:
@@ -60,8 +77,8 @@ class Tables:
         return max((a for a, _ in arenas), default=0), max((c for _, c in arenas), default=0)
 
     def sizes(self) -> tuple[list[int], list[int]]:
-        """Bytes of each input and of each output."""
-        return [t.bytes for t in self.inputs], [t.bytes for t in self.outputs]
+        """Bytes of each input, and of each output and check."""
+        return [t.bytes for t in self.inputs], [t.bytes for t in (*self.outputs, *self.checks)]
 
 
 def read_tables(module: ir.Operation) -> Tables:
@@ -77,7 +94,14 @@ def read_tables(module: ir.Operation) -> Tables:
             "schedule (S4)"
         )
     kernels, programs = read_kernels(module), read_programs(module)
-    inputs, outputs = (_signature(main.attributes[n]) for n in ("rtask.inputs", "rtask.outputs"))
+    inputs, results = (_signature(main.attributes[n]) for n in ("rtask.inputs", "rtask.outputs"))
+    outputs = tuple(result for result in results if result.indices is None)
+    checks = results[len(outputs) :]
+    if any(c.indices is None or (c.shape, c.dtype, c.bytes) != _CHECK for c in checks):
+        raise InvalidModel(
+            "a result of @main that has 'indices' is an int64 scalar behind all that have none: it "
+            "tells of indices whether one is outside; undo the last change of the text"
+        )
     numbers = {name: k for k, name in enumerate(kernels)}
     launches = []
     for program in programs:
@@ -86,7 +110,7 @@ def read_tables(module: ir.Operation) -> Tables:
         events, taken_by = tuple(event_ids(program)), program.eus if program.dynamic else 0
         launches.append(ProgramTables(program.name, streams, events, names, taken_by))
     eus = ir.IntegerAttr(device.attributes["eus"]).value
-    return Tables(tuple(programs), kernels, tuple(launches), inputs, outputs, eus)
+    return Tables(tuple(programs), kernels, tuple(launches), inputs, outputs, checks, eus)
 
 
 def _signature(attribute: ir.Attribute) -> tuple[TensorInfo, ...]:
@@ -96,8 +120,21 @@ def _signature(attribute: ir.Attribute) -> tuple[TensorInfo, ...]:
         type_ = ir.RankedTensorType(ir.TypeAttr(fields["type"]).value)
         name, dtype = (ir.StringAttr(fields[n]).value for n in ("name", "dtype"))
         size = math.prod(type_.shape) * item_bytes(str(type_.element_type))
-        found.append(TensorInfo(name, tuple(type_.shape), dtype, size))
+        indices = _indices(fields["indices"]) if "indices" in fields else None
+        found.append(TensorInfo(name, tuple(type_.shape), dtype, size, indices))
     return tuple(found)
+
+
+def _indices(attribute: ir.Attribute) -> Indices:
+    try:
+        fields = ir.DictAttr(attribute)
+        first, last = (ir.IntegerAttr(fields[name]).value for name in ("first", "last"))
+        return Indices(first, last, ir.StringAttr(fields["reader"]).value)
+    except (KeyError, ValueError):
+        raise InvalidModel(
+            f"'indices' of @main is {{first, last, reader}}, two integers and a string, not "
+            f"{attribute}; undo the last change of the text"
+        ) from None
 
 
 def write_constants(

@@ -46,6 +46,7 @@ class GpuBinding:
 
         Raises:
             DeviceError: the model is closed, or a launch of it has failed.
+            RangeError: an index that the model computes is outside of what it leads into.
         """
         with self._lock:
             self._check()

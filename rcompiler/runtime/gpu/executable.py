@@ -121,6 +121,8 @@ class GpuExecutable:
 
         Raises:
             ShapeError: an argument is missing, unknown, twice there, or of another shape or dtype.
+            RangeError: an index in it, or one that the model computes, is outside of what it leads
+                into.
             DeviceError: there is no device, it cannot run the model (not enough memory, or not all
                 blocks at once), the model is closed, or the schedule stopped: who waited for whom.
         """
@@ -174,7 +176,7 @@ class GpuExecutable:
     def needs(self) -> DeviceNeeds:
         """What a device must have to run the model."""
         artifact, image = self.artifact, self._image
-        outer = sum(tensor.nbytes for tensor in (*self.inputs, *self.outputs))
+        outer = sum(tensor.nbytes for tensor in (*self.inputs, *artifact.written))
         memory = artifact.arena_bytes + artifact.constants.size + outer
         block = image.threads, image.shared
         return DeviceNeeds(image.chip, self._blocks, *block, memory, bool(image.cubin))

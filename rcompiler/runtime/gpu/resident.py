@@ -18,6 +18,8 @@ from rcompiler.runtime.gpu.launch_controls import LaunchControls
 from rcompiler.runtime.gpu.launches import Launch
 from rcompiler.runtime.gpu.memory import WORD, OwnedMemory
 from rcompiler.runtime.gpu.tensor_maps import MapTable
+from rcompiler.runtime.index_checks import IndexChecks
+from rcompiler.runtime.memory import ALIGNMENT
 
 
 class Bases(NamedTuple):
@@ -31,7 +33,8 @@ class Resident:
     """Inputs and outputs of the model have places on the device, for callers that bring none.
 
     Attributes:
-        inputs, outputs: these places, in order.
+        inputs, outputs: these places, in order. What the model says of its indices has one place,
+            for all launches.
         failed: whether a launch went wrong: what lies on the device is of no use then.
     """
 
@@ -53,15 +56,18 @@ class Resident:
         driver.write(self._fixed[1], artifact.constants)
         self.inputs = [memory.new(tensor.nbytes) for tensor in artifact.inputs]
         self.outputs = [memory.new(tensor.nbytes) for tensor in artifact.outputs]
+        self._checks = IndexChecks(artifact.checks)
+        answers = memory.new(self._checks.size) if self._checks else 0
+        self._answers = range(answers, answers + self._checks.size, ALIGNMENT)
         self._places: list[int] = []  # what the table of base addresses holds
-        count = len(self._fixed) + len(self.inputs) + len(self.outputs)
+        count = len(self._fixed) + len(self.inputs) + len(self.outputs) + len(self._answers)
         self._maps = MapTable(image.boxes, len(artifact.kernels), count, _operands(launches))
         self._bases = Bases(memory.zeros(count), memory.new(self._maps.bytes))
         self._controls = LaunchControls(memory, launches, limit_s)
 
     def launch(self, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        """One inference with tensors at these addresses. Raises DeviceError."""
-        places = [*self._fixed, *inputs, *outputs]
+        """One inference with tensors at these addresses. Raises DeviceError, RangeError."""
+        places = [*self._fixed, *inputs, *outputs, *self._answers]
         if places != self._places:
             self._write(self._bases, places)
             self._places = places
@@ -71,7 +77,7 @@ class Resident:
         """The launches with tensors at these addresses as a graph, and the tables that it reads,
         which the caller gives back.
         """
-        places = [*self._fixed, *inputs, *outputs]
+        places = [*self._fixed, *inputs, *outputs, *self._answers]
         bases = Bases(
             self._driver.allocate(len(places) * WORD), self._driver.allocate(self._maps.bytes)
         )
@@ -83,11 +89,12 @@ class Resident:
         self._maps.write(self._driver, bases.maps, places)
 
     def replay(self, graph: Any, bases: Bases) -> None:
-        """One inference by `capture`. Raises DeviceError."""
+        """One inference by `capture`. Raises DeviceError, RangeError."""
         self._run(partial(self._replay, graph), bases)
 
     def timed(self, graph: Any, bases: Bases, calls: int) -> float:
-        """ns that so many inferences by `capture` take, by the device's clock. Raises DeviceError.
+        """ns that so many inferences by `capture` take, by the device's clock. Raises DeviceError,
+        RangeError.
 
         Nobody waits between them.
         """
@@ -132,6 +139,8 @@ class Resident:
             raise DeviceError(
                 f"the schedule stopped: a wait took longer than {self._limit_s:g} s; {waits}"
             ) from error
+        if self._checks:
+            self._checks.look_at(self._driver.read(self._answers.start, self._checks.size))
 
 
 def _operands(launches: Sequence[Launch]) -> Iterator[tuple[int, list[int]]]:

@@ -1,0 +1,281 @@
+"""Between which numbers the integers of a result lie, told from what its node reads.
+
+Only what one node says is used: intervals, no relations between tensors. What is found always
+holds; where nothing is known, or a number could leave its type, it is the range of the type. Of
+floats nothing is said: a NaN is in no interval, and what a cast makes of it is any integer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from . import dtypes
+
+Bounds = tuple[int, int]  # the least and the greatest that an element may be
+
+
+@dataclass(frozen=True)
+class Tensor:
+    """What is known of an operand, or of a result before its bounds are."""
+
+    bounds: Bounds | None
+    shape: tuple[int, ...]
+    dtype: str
+
+
+Operands = Sequence[Tensor | None]
+Attributes = Mapping[str, Any]
+Rule = Callable[[Operands, Attributes, Tensor], "Bounds | None"]
+
+
+def of_type(dtype: str) -> Bounds | None:
+    """All numbers of a type; None for floats."""
+    if dtype == "bool":
+        return 0, 1
+    if not dtypes.is_integer(dtype):
+        return None
+    low, high = dtypes.limits(dtype)
+    return int(low), int(high)
+
+
+def union(*parts: Bounds | None) -> Bounds | None:
+    """The least interval that holds all of these; None if nothing is known of one."""
+    known = [part for part in parts if part is not None]
+    if len(known) < len(parts) or not known:
+        return None
+    return min(low for low, _ in known), max(high for _, high in known)
+
+
+def of_result(
+    op: str, attributes: Attributes, operands: Operands, result: Tensor, number: int = 0
+) -> Bounds | None:
+    """The bounds of result ``number`` of a node of the standard's own domain; None for floats."""
+    whole = of_type(result.dtype)
+    if whole is None:
+        return None
+    rule = _RULES.get((op, number)) or _RULES.get((op, _ANY))
+    if 0 not in result.shape and rule is not None:
+        found = rule(operands, attributes, result)
+        if found is not None and whole[0] <= found[0] and found[1] <= whole[1]:
+            return found
+    return whole
+
+
+_ANY = -1  # of the results of a node
+_RULES: dict[tuple[str, int], Rule] = {}
+
+
+def _rule(names: str, number: int = 0) -> Callable[[Rule], Rule]:
+    def register(rule: Rule) -> Rule:
+        _RULES.update({(name, number): rule for name in names.split()})
+        return rule
+
+    return register
+
+
+def _given(operands: Operands, number: int) -> Tensor | None:
+    return operands[number] if number < len(operands) else None
+
+
+def _bounds(operands: Operands, number: int) -> Bounds | None:
+    """None also for an operand that is left out."""
+    operand = _given(operands, number)
+    return None if operand is None else operand.bounds
+
+
+# -- elements that only move -------------------------------------------------------------------
+@_rule(
+    "Cast CastLike Compress DepthToSpace Expand Flatten Gather GatherElements GatherND Identity "
+    "ReduceMax ReduceMin Reshape ReverseSequence Slice SpaceToDepth Squeeze Tile TopK Transpose "
+    "Unsqueeze"
+)
+def _of_the_first(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    first = _given(operands, 0)
+    # the reductions of no elements are numbers of their own
+    return first.bounds if first is not None and 0 not in first.shape else None
+
+
+@_rule("Concat")
+def _of_all(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    full = [o for o in operands if o is None or 0 not in o.shape]
+    return union(*(None if o is None else o.bounds for o in full))
+
+
+@_rule("Where")
+def _of_both(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    return union(_bounds(operands, 1), _bounds(operands, 2))
+
+
+@_rule("Scatter ScatterElements ScatterND")
+def _written(operands: Operands, attributes: Attributes, _: Tensor) -> Bounds | None:
+    if attributes.get("reduction", "none") not in ("none", "max", "min"):
+        return None
+    return union(_bounds(operands, 0), _bounds(operands, 2))
+
+
+@_rule("Trilu")
+def _or_zero(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    return union(_bounds(operands, 0), (0, 0))
+
+
+@_rule("Pad")
+def _padded(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    filled = (0, 0) if _given(operands, 2) is None else _bounds(operands, 2)
+    return union(_bounds(operands, 0), filled)
+
+
+@_rule("OneHot")
+def _one_hot(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    return _bounds(operands, 2)
+
+
+_rule("Split", _ANY)(_of_the_first)
+
+
+# -- positions -----------------------------------------------------------------------------------
+def _positions(shape: Sequence[int], axis: int) -> Bounds | None:
+    return (0, shape[axis] - 1) if -len(shape) <= axis < len(shape) and shape[axis] else None
+
+
+@_rule("ArgMax ArgMin")
+def _arg(operands: Operands, attributes: Attributes, _: Tensor) -> Bounds | None:
+    first = _given(operands, 0)
+    return None if first is None else _positions(first.shape, attributes.get("axis", 0))
+
+
+@_rule("TopK", 1)
+def _top(operands: Operands, attributes: Attributes, _: Tensor) -> Bounds | None:
+    first = _given(operands, 0)
+    return None if first is None else _positions(first.shape, attributes.get("axis", -1))
+
+
+@_rule("Multinomial")
+def _drawn(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    first = _given(operands, 0)
+    return None if first is None else _positions(first.shape, -1)
+
+
+# -- arithmetic ----------------------------------------------------------------------------------
+def _of_two(fn: Callable[[Bounds, Bounds], Bounds | None]) -> Rule:
+    """A function of two operands, or folded over any number of them."""
+
+    def rule(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+        found, *rest = [_bounds(operands, i) for i in range(len(operands))] or [None]
+        for other in rest:
+            found = None if found is None or other is None else fn(found, other)
+        return found
+
+    return rule
+
+
+def _corners(fn: Callable[[int, int], int]) -> Callable[[Bounds, Bounds], Bounds]:
+    """Of a function that is monotonic in each operand."""
+
+    def extremes(a: Bounds, b: Bounds) -> Bounds:
+        values = [fn(x, y) for x in a for y in b]
+        return min(values), max(values)
+
+    return extremes
+
+
+def _divided(a: Bounds, b: Bounds) -> Bounds | None:
+    """Quotients are truncated; a divisor may not be zero."""
+    if b[0] <= 0 <= b[1]:
+        return None
+    return _corners(lambda x, y: abs(x) // abs(y) * (1 if (x < 0) == (y < 0) else -1))(a, b)
+
+
+_rule("Add Sum")(_of_two(_corners(lambda x, y: x + y)))
+_rule("Sub")(_of_two(_corners(lambda x, y: x - y)))
+_rule("Mul")(_of_two(_corners(lambda x, y: x * y)))
+_rule("Div")(_of_two(_divided))
+
+
+@_rule("Max")
+def _largest(operands: Operands, _: Attributes, result: Tensor) -> Bounds | None:
+    """One operand alone bounds it from below."""
+    found = [_bounds(operands, i) or of_type(result.dtype) for i in range(len(operands))]
+    known = [bounds for bounds in found if bounds is not None]
+    return (max(a for a, _ in known), max(b for _, b in known)) if known else None
+
+
+@_rule("Min")
+def _smallest(operands: Operands, _: Attributes, result: Tensor) -> Bounds | None:
+    """One operand alone bounds it from above."""
+    found = [_bounds(operands, i) or of_type(result.dtype) for i in range(len(operands))]
+    known = [bounds for bounds in found if bounds is not None]
+    return (min(a for a, _ in known), min(b for _, b in known)) if known else None
+
+
+@_rule("Clip")
+def _clipped(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    """As min(max(x, low), high): the upper limit decides where they cross."""
+    found = _bounds(operands, 0)
+    if found is None:
+        return None
+    for number, fn in ((1, max), (2, min)):
+        if _given(operands, number) is not None:
+            limit = _bounds(operands, number)
+            if limit is None:
+                return None
+            found = fn(found[0], limit[0]), fn(found[1], limit[1])
+    return found
+
+
+@_rule("Mod")
+def _remainder(operands: Operands, attributes: Attributes, _: Tensor) -> Bounds | None:
+    """Of the sign of the divisor, or with fmod of the dividend."""
+    a, b = _bounds(operands, 0), _bounds(operands, 1)
+    if a is None or b is None or b[0] <= 0 <= b[1]:
+        return None
+    most = max(abs(b[0]), abs(b[1])) - 1
+    if attributes.get("fmod", 0):
+        return (-min(most, -a[0]) if a[0] < 0 else 0), (min(most, a[1]) if a[1] > 0 else 0)
+    if b[0] > 0:
+        return 0, min(most, a[1]) if a[0] >= 0 else most
+    return -most, 0
+
+
+@_rule("Neg")
+def _negated(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    found = _bounds(operands, 0)
+    return None if found is None else (-found[1], -found[0])
+
+
+@_rule("Abs")
+def _absolute(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    found = _bounds(operands, 0)
+    if found is None:
+        return None
+    low, high = found
+    return max(low, -high, 0), max(abs(low), abs(high))
+
+
+@_rule("Sign")
+def _sign(_: Operands, __: Attributes, ___: Tensor) -> Bounds | None:
+    return -1, 1
+
+
+@_rule("BitwiseAnd")
+def _masked(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    """What is not negative bounds it from both sides."""
+    highs = [b[1] for i in (0, 1) if (b := _bounds(operands, i)) is not None and b[0] >= 0]
+    return (0, min(highs)) if highs else None
+
+
+@_rule("CumSum")
+def _running(operands: Operands, _: Attributes, result: Tensor) -> Bounds | None:
+    found, most = _bounds(operands, 0), max(result.shape, default=1)
+    return None if found is None else (min(0, found[0] * most), max(0, found[1] * most))
+
+
+@_rule("ReduceSum")
+def _summed(operands: Operands, _: Attributes, result: Tensor) -> Bounds | None:
+    first, found = _given(operands, 0), _bounds(operands, 0)
+    if first is None or found is None:
+        return None
+    count = math.prod(first.shape) // math.prod(result.shape)
+    return min(0, found[0] * count), max(0, found[1] * count)

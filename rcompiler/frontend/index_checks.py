@@ -1,0 +1,49 @@
+"""Results that say whether indices which a model computes lead out of a tensor.
+
+A lowering reads at clamped positions, so that no memory is touched wrongly, and expects its indices
+in a range (`Core.expect`). For each such tensor the model has one more result behind its outputs:
+an index that is outside, or 0 where all are inside. The runtime looks at it after a call. A node
+that the outputs do not need is not looked at: it does not run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .builder import Builder, Value
+from .core import Expected, Range
+from .scalar import Body, Scalar
+
+
+def index_checks(b: Builder, results: Sequence[Value]) -> list[tuple[Value, Range]]:
+    """int64 scalars, each with the range, and who reads there."""
+    live = b.needed(results)
+    kept: dict[str, list[Expected]] = {}
+    for each in b.expected:
+        if each.readers.isdisjoint(live):
+            continue
+        others = kept.setdefault(each.value.name, [])
+        if not any(_inside(other.range, each.range) for other in others):
+            others[:] = [other for other in others if not _inside(each.range, other.range)]
+            others.append(each)
+    return [(_outside(b, each), each.range) for found in kept.values() for each in found]
+
+
+def _inside(inner: Range, outer: Range) -> bool:
+    return outer[0] <= inner[0] and inner[1] <= outer[1]
+
+
+def _outside(b: Builder, expected: Expected) -> Value:
+    """Of the elements that are outside the one that is greatest without a sign; 0 for none."""
+    first, last, _ = expected.range
+    assert first <= 0 <= last, "0 says that all is well"
+
+    def worst(s: Body, at: Scalar, found: Scalar) -> Scalar:
+        at = s.cast(at, "int64")
+        outside = s.as_type(at - first, "uint64") > last - first  # both sides at once
+        return s.maximum(found, s.as_type(s.select(outside, at, 0), "uint64"))
+
+    b.at(f"{expected.location}.indices", "outside")
+    flat = b.reshape(expected.value, [expected.value.size])
+    found = b.reduce(flat, [0], 0, worst, dtype="uint64")
+    return Value(found.name, (), "int64", inputs=found.inputs)
