@@ -77,7 +77,7 @@ def test_slices_of_any_rank(shape, lead, reduction, few, data):
 
 
 def test_what_is_outside_changes_nothing():
-    """Of positions that the model computes; those that a caller gives are refused."""
+    """The call is refused, and where the model computes the positions that is after it has run."""
     x, updates = np.zeros((4, 2), np.float32), np.ones((3, 2), np.float32)
     at = np.array([[1], [9], [-7]])
     made = model("ScatterND", x, at, updates)
@@ -85,8 +85,10 @@ def test_what_is_outside_changes_nothing():
         rcompiler.compile_onnx(made, eus=1, cache=False)(x, at, updates)
     made.graph.node.insert(0, helper.make_node("Neg", ["at"], ["there"]))
     made.graph.node[1].input[1] = "there"
-    [got] = rcompiler.compile_onnx(made, eus=1, cache=False)(x, -at, updates)
-    np.testing.assert_array_equal(got, [[0, 0], [1, 1], [0, 0], [0, 0]])
+    binding = rcompiler.compile_onnx(made, eus=1, cache=False).bind([x, -at, updates])
+    with pytest.raises(RangeError):
+        binding()
+    np.testing.assert_array_equal(binding.outputs[0], [[0, 0], [1, 1], [0, 0], [0, 0]])
 
 
 @pytest.mark.parametrize("axis", [0, 1])
