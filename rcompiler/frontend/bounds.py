@@ -254,6 +254,12 @@ def _absolute(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
     return max(low, -high, 0), max(abs(low), abs(high))
 
 
+@_rule("Relu")
+def _rectified(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
+    found = _bounds(operands, 0)
+    return None if found is None else (max(found[0], 0), max(found[1], 0))
+
+
 @_rule("Sign")
 def _sign(_: Operands, __: Attributes, ___: Tensor) -> Bounds | None:
     return -1, 1

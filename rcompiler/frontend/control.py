@@ -15,7 +15,7 @@ from onnx import AttributeProto, GraphProto, NodeProto, helper
 
 from rcompiler.errors import Gap, UnsupportedOp
 
-from . import dtypes, load, registry
+from . import bounds, dtypes, load, registry
 from .builder import Value
 from .nodes import opset_of
 
@@ -180,7 +180,10 @@ def _stack(it: Interpreter, values: Sequence[Value], axis: int) -> Value:
     rank = values[0].rank + 1
     axis = axis % rank
     parts = [it.b.reshape(v, [*v.shape[:axis], 1, *v.shape[axis:]]) for v in values]
-    return it.b.concat(parts, axis)
+    out = it.b.concat(parts, axis)
+    if out.known is None:
+        out.known = bounds.union(*(v.bounds for v in values))
+    return out
 
 
 @_handles("Scan")
@@ -248,4 +251,6 @@ def _take(it: Interpreter, value: Value, index: int, axis: int) -> Value:
     starts = [index if i == axis else 0 for i in range(value.rank)]
     sizes = [1 if i == axis else d for i, d in enumerate(value.shape)]
     part = it.b.slice(value, starts, sizes)
+    if part.known is None:
+        part.known = value.bounds
     return it.b.reshape(part, [d for i, d in enumerate(value.shape) if i != axis])

@@ -17,6 +17,8 @@ from .scalar import Body, Scalar
 
 def index_checks(b: Builder, results: Sequence[Value]) -> list[tuple[Value, Range]]:
     """int64 scalars, each with the range, and who reads there."""
+    if not b.expected:
+        return []
     live = b.needed(results)
     kept: dict[str, list[Expected]] = {}
     for each in b.expected:

@@ -51,6 +51,17 @@ def _expect(ctx: Context, value: Value, part: Value, extent: int) -> None:
         ctx.b.expect(part, -extent, extent - 1, f"{ctx.op} '{ctx.name}'", value)
 
 
+def expect_inside(ctx: Context, value: Value, last: int) -> None:
+    """Of positions from 0 to ``last``, which do not count from the end; constants are checked."""
+    if value.const is None:
+        ctx.b.expect(value, 0, last, f"{ctx.op} '{ctx.name}'")
+    elif value.bounds is not None and value.size:
+        low, high = value.bounds
+        if low < 0 or high > last:
+            wrong = low if low < 0 else high
+            raise ctx.shape_error(f"the index {wrong} is outside of 0 to {last}")
+
+
 def resolved(s: Body, position: Scalar, extent: int, known: bool) -> Scalar:
     """A position as an ``index`` inside ``[0, extent)``."""
     at = s.cast(position, "index")
@@ -288,6 +299,8 @@ def _tensor_scatter(ctx: Context) -> Value:
     at = ctx.optional(2) or b.splat([past.shape[0]], "int64", 0)
     if at.shape != past.shape[:1]:
         raise ctx.shape_error("there is one write index per batch entry")
+    if mode == "linear":
+        expect_inside(ctx, at, room - steps)
 
     def body(s: Body, old: Scalar, first: Scalar) -> Scalar:
         where = [s.index(i) for i in range(past.rank)]

@@ -9,6 +9,7 @@ import numpy as np
 
 from rcompiler.frontend.builder import Value, dims
 from rcompiler.frontend.ops.contraction import add_channels
+from rcompiler.frontend.ops.gather import expect_inside
 from rcompiler.frontend.ops.operand_shapes import window
 from rcompiler.frontend.ops.vision import Tap, interpolate
 from rcompiler.frontend.registry import Context, lowering
@@ -75,6 +76,7 @@ def _roi_align(ctx: Context) -> Value:
     shape = [rois.shape[0], x.shape[1], *sizes]
     if 0 in shape or not x.size:
         return b.empty(shape, x.dtype)
+    expect_inside(ctx, batch, x.shape[0] - 1)
     grids = _grids(ctx, rois, half, scale, sizes)
     reach = [max(int(g.max()), 1) for g in grids]
     wide = "float64" if x.dtype == "float64" else "float32"
