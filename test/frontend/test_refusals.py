@@ -230,6 +230,23 @@ def test_a_table_of_billions_of_positions_is_never_made(mode):
         import_onnx(made)
 
 
+@pytest.mark.parametrize("given", [{"mode": "nearest"}, {"mode": "linear"}])
+def test_a_resize_to_hundreds_of_millions_of_elements_makes_no_table(given):
+    sizes = numpy_helper.from_array(np.array([1 << 28], np.int64), "s")
+    resize = node("Resize", ["x", "", "", "s"], ["y"], **given)
+    made = model([resize], [tensor("x", F, [5])], [tensor("y", F, None)], [sizes])
+    with pytest.raises(UnsupportedOp, match="resizing dimension 0 from 5 to 268435456 elements"):
+        import_onnx(made)
+
+
+def test_a_resize_that_averages_hundreds_of_millions_of_elements_makes_no_table():
+    scales = numpy_helper.from_array(np.array([2e-8], np.float32), "s")
+    resize = node("Resize", ["x", "", "s"], ["y"], mode="cubic", antialias=1)
+    made = model([resize], [tensor("x", F, [1 << 26])], [tensor("y", F, None)], [scales])
+    with pytest.raises(UnsupportedOp, match="reads 20000000[0-9] elements"):
+        import_onnx(made)
+
+
 @contextmanager
 def limited():
     """At most 1 GB more memory than now."""

@@ -16,6 +16,7 @@ import numpy as np
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Value, dims
 from rcompiler.frontend.ops.quantize import round_to
+from rcompiler.frontend.ops.shape import MOST_POSITIONS
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar
 
@@ -126,6 +127,8 @@ def _resampled(ctx: Context, x: Value, plan: list[Axis], mode: str, nearest: str
     if 0 in shape:
         return ctx.b.empty(shape, x.dtype)
     ctx.check_size(shape, x.dtype)
+    for axis in plan:
+        _check_tables(ctx, axis, axis.out * (1 if kind == "nearest" else _reach(ctx, axis, kind)))
     if kind == "nearest":
         return _nearest(ctx, x, plan, mode, nearest, shape)
     wide = x.dtype if x.dtype in ("float32", "float64") else "float32"
@@ -178,10 +181,9 @@ def _taps(ctx: Context, a: Axis, mode: str, kind: str) -> Taps:
     floor = np.floor(x)
     whole = x == floor
     ratio = np.where(whole, 1.0, x - floor)
-    scale = min(a.scale, 1.0) if ctx.attr("antialias", 0) else 1.0
-    reach = 1 if kind == "linear" else 2
-    first = int(np.floor(-reach / scale) + 1)
-    offsets = np.arange(first, first + 2 - 2 * first)
+    scale, count = _narrowing(ctx, a), _reach(ctx, a, kind)
+    first = 1 - count // 2
+    offsets = np.arange(first, first + count)
     distance = np.abs(offsets[None, :] - ratio[:, None]) * scale
     kernel = _triangle if kind == "linear" else _cubic(ctx.attr("cubic_coeff_a", -0.75))
     weight = kernel(distance)
@@ -193,6 +195,26 @@ def _taps(ctx: Context, a: Axis, mode: str, kind: str) -> Taps:
         total = weight.sum(1, keepdims=True)
         weight = weight / np.where(total == 0, 1.0, total)
     return Taps(np.clip(at, 0, a.size - 1), weight, _outside(a, x, mode))
+
+
+def _narrowing(ctx: Context, a: Axis) -> float:
+    """What distances are multiplied with: of antialiasing, where the result is smaller."""
+    return min(a.scale, 1.0) if ctx.attr("antialias", 0) else 1.0
+
+
+def _reach(ctx: Context, a: Axis, kind: str) -> int:
+    """How many elements of the input one of the result is a sum of."""
+    return -2 * math.floor(-(1 if kind == "linear" else 2) / _narrowing(ctx, a))
+
+
+def _check_tables(ctx: Context, a: Axis, size: int) -> None:
+    """Refuse tables of positions that would be made for minutes, and fill the memory."""
+    if size > MOST_POSITIONS:
+        raise ctx.refuse(
+            f"resizing dimension {a.axis} from {a.size} to {a.out} elements reads {size} elements, "
+            f"more than the {MOST_POSITIONS} that a table of their positions may have",
+            "Check sizes and scales, or resize less",
+        )
 
 
 def _triangle(distance: np.ndarray) -> np.ndarray:
@@ -272,7 +294,7 @@ def _nearest(
         outside = _outside(a, at, mode)
         if outside is not None:
             masks[a.axis] = outside
-        elif len(set(np.diff(tables[a.axis]))) <= 1 and (step := _step(tables[a.axis])) > 0:
+        elif _even(tables[a.axis]) and (step := _step(tables[a.axis])) > 0:
             x = _sliced(ctx, x, a.axis, int(tables.pop(a.axis)[0]), a.out, step)
     if not tables:
         return x
@@ -293,6 +315,11 @@ def _nearest(
         return value
 
     return b.tabulate(shape, x.dtype, body, *reads)
+
+
+def _even(table: np.ndarray) -> bool:
+    """Whether all positions are equally far from the next."""
+    return bool((np.diff(table, 2) == 0).all())
 
 
 def _step(table: np.ndarray) -> int:

@@ -12,7 +12,7 @@ from rcompiler.frontend.builder import Value, broadcast_shapes
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Body, Scalar
 
-_MOST_POSITIONS = 1 << 26  # of a table of where the elements of a dimension come from
+MOST_POSITIONS = 1 << 26  # of a table of where the elements of a dimension come from
 
 
 @lowering("Reshape")
@@ -226,10 +226,10 @@ def _pad_from_data(
     if 0 in x.shape:
         raise ctx.shape_error(f"mode {mode} has nothing to repeat")
     moved = [i for i in range(x.rank) if low[i] or high[i]]
-    if max((shape[i] for i in moved), default=0) > _MOST_POSITIONS:
+    if max((shape[i] for i in moved), default=0) > MOST_POSITIONS:
         raise ctx.refuse(
             f"mode {mode} pads a dimension to {max(shape[i] for i in moved)} elements, more than "
-            f"the {_MOST_POSITIONS} that a table of their positions may have",
+            f"the {MOST_POSITIONS} that a table of their positions may have",
             "Pad less, or with mode constant",
         )
     maps = [
