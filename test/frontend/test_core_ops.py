@@ -171,6 +171,23 @@ def test_axes_are_kept_by_one_and_no_other_number(run, op):
     assert shapes == [(2, 1), (2,), (2,)]
 
 
+@pytest.mark.parametrize("keep", [0, 1])
+@pytest.mark.parametrize(
+    ("shape", "axes"),
+    [
+        ((1, 6, 3, 2), (2, 3)), ((2, 3, 4, 5), (1, 3)), ((2, 3, 4, 5), (0, 1)), ((1, 1, 5), (1,)),
+        ((1, 1), (0, 1)), ((3, 1, 2), (0, 1, 2)),
+    ],
+)  # fmt: skip
+def test_log_sum_exp_over_dims_that_lie_together_is_one_sum(run, shape, axes, keep):
+    x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+    got, text = run("ReduceLogSumExp", x, np.array(axes), values=(1,), keepdims=keep)
+    want = np.log(np.exp(x.astype(np.float64)).sum(axes, keepdims=bool(keep)))
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+    if shape[-1] > 1 and axes == (2, 3):
+        assert '"parallel", "reduction"]' in text and '"reduction", "reduction"' not in text
+
+
 def test_cropped_rows_are_as_long_as_the_result(run):
     """1.5 x 17 elements are 25, not 25.5; 1.6 + 3 x 1.4 / 3 is 3, though 0.1 is none of f32."""
     x = np.arange(17, dtype=np.float32)[None]

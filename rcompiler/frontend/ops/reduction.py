@@ -62,6 +62,26 @@ def along(axes: Sequence[int], rank: int) -> str:
     return ", ".join(f"d{i}" for i in range(rank) if i not in axes)
 
 
+def joined(b: Builder, x: Value, axes: Sequence[int]) -> tuple[Value, list[int]]:
+    """The same with neighbouring dims that are all reduced, or all kept, as one, and its axes.
+
+    Vectors run along a row, and short rows are many: where several values go over each row, every
+    one of them would be written for each row of a tile by itself.
+    """
+    shape: list[int] = []
+    kinds: list[bool] = []
+    for d, size in enumerate(x.shape):
+        if size != 1 and kinds and kinds[-1] == (d in axes):
+            shape[-1] *= size
+        elif size != 1:
+            shape.append(size)
+            kinds.append(d in axes)
+    if True not in kinds:  # rows of one element
+        shape.append(1)
+        kinds.append(True)
+    return b.reshape(x, shape), [d for d, reduced in enumerate(kinds) if reduced]
+
+
 def with_reduced(
     b: Builder, x: Value, others: Sequence[Value], axes: Sequence[int], fn: Callable[..., Scalar]
 ) -> Value:
@@ -145,12 +165,14 @@ def _log_sum_exp(ctx: Context) -> Value:
     axes, keep = reduced_axes(ctx, x), keeps_dims(ctx)
     if not axes:
         return x
+    shape = _kept(x, axes) if keep else [d for i, d in enumerate(x.shape) if i not in axes]
+    x, axes = joined(b, x, axes)
     top = b.elementwise(
         lambda s, m: s.select(s.abs(m).eq(float("inf")), 0.0, m), maximum_over(b, x, axes)
     )
     powers = with_reduced(b, x, [top], axes, lambda s, a, m: s.exp(a - m))
     out = b.elementwise(lambda s, t, m: s.log(t) + m, total(b, powers, axes), top)
-    return b.reshape(out, _kept(x, axes)) if keep else out
+    return b.reshape(out, shape)
 
 
 def _kept(x: Value, axes: Sequence[int]) -> list[int]:
