@@ -60,7 +60,8 @@ class ShapeError(CompilerError):
 
 
 class RangeError(CompilerError):
-    """An argument of a call has an index that is outside of what it leads into."""
+    """An argument of a call, or what the model computes of it, has an index that is outside of what
+    it leads into."""
 
 
 class DeviceError(CompilerError):

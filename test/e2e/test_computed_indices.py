@@ -8,7 +8,7 @@ import recrafted
 from onnx import TensorProto, helper, numpy_helper
 
 import rcompiler
-from rcompiler.errors import ArtifactError, InvalidModel, RangeError
+from rcompiler.errors import ArtifactError, InvalidModel, RangeError, ShapeError
 from rcompiler.frontend import import_onnx
 from rcompiler.tools import rc_opt
 
@@ -156,6 +156,49 @@ def test_outputs_left_on_the_device_are_refused_too():
     np.testing.assert_array_equal(made.on_device(good - 1)[0].numpy(), right(good))
     with pytest.raises(RangeError, match="'look' was given the index 6,"):
         made.on_device(good + 1)
+
+
+def test_indices_in_inputs_that_lie_on_the_device():
+    proto = model([node("Gather", "table ids", "y", name="look")], (3,), table=TABLE)
+    made = rcompiler.compile_onnx(proto, target="cuda:emulated", cache=False)
+    good, bad = np.array([4, -5, 0]), np.array([0, 5, 0])
+    binding = made.bind()
+    binding.inputs[0].write(good)
+    binding()
+    np.testing.assert_array_equal(binding.outputs[0].numpy(), TABLE[good])
+    np.testing.assert_array_equal(made(binding.inputs[0])[0], TABLE[good])
+    binding.inputs[0].write(bad)
+    again = made.bind([binding.inputs[0]])  # what lies there counts when it is called
+    for call in (binding, again, lambda: made(binding.inputs[0])):
+        with pytest.raises(RangeError, match="input 'ids' has the index 5"):
+            call()
+
+
+def test_regions_of_images_and_places_in_caches():
+    """RoiAlign, MaxRoiPool and TensorScatter, whose positions do not count from the end."""
+    x, rois = np.arange(32, dtype=np.float32).reshape(2, 1, 4, 4), np.float32([[0, 0, 3, 3]])
+    images = [node("RoiAlign", "x rois at", "y", name="look", output_height=2, output_width=2)]
+    cache = [node("TensorScatter", "x news at", "y", name="look", axis=2)]
+    column = [
+        node("Cast", "at", "f", to=TensorProto.FLOAT),
+        node("Reshape", "f square", "g"),
+        node("Concat", "g rois", "h", axis=1),
+        node("MaxRoiPool", "x h", "y", name="look", pooled_shape=[2, 2]),
+    ]
+    weights = {"x": x, "rois": rois, "square": np.array([1, 1]), "news": x[:, :, :2] * 0, **LAST}
+    for nodes, count, last in ((images, 1, 1), (column, 1, 1), (cache, 2, 2)):
+        proto = model([PLUS, *nodes], (count,), opset=24 if nodes is cache else 18, **weights)
+        made = rcompiler.compile_onnx(proto, eus=1, cache=False)
+        made(np.full(count, last - 1)), made(np.full(count, -1))
+        for wrong in (-1, last + 1):
+            reads = f"'look' was given the index {wrong}, .* from 0 to {last}$"
+            with pytest.raises(RangeError, match=reads):
+                made(np.full(count, wrong - 1))
+        if nodes is not column:
+            fixed = {"at": np.full(count, last + 1), **weights}
+            proto = model(nodes, (count,), opset=24 if nodes is cache else 18, **fixed)
+            with pytest.raises(ShapeError, match=f"the index {last + 1} is outside of 0 to {last}"):
+                rcompiler.compile_onnx(proto, eus=1, cache=False)
 
 
 def test_the_node_that_is_named_is_the_one_that_is_wrong():

@@ -106,6 +106,8 @@ def _mean_variance(a: Attributes, x: np.ndarray) -> Sequence[Any]:
 @define("GatherElements")
 def _gather_elements(a: Attributes, x: np.ndarray, at: np.ndarray) -> Sequence[Any]:
     axis = a.get("axis", 0) % x.ndim
+    if (at < -x.shape[axis]).any():
+        raise IndexError("an index is below that of the first element")
     rest = tuple(slice(None) if i == axis else slice(n) for i, n in enumerate(at.shape))
     return [np.take_along_axis(x[rest], np.where(at < 0, at + x.shape[axis], at), axis)]
 

@@ -21,7 +21,7 @@ from rcompiler.emulator.faults import EmulationFault
 from rcompiler.errors import CompilerError, OptionalPassWarning, UnsupportedOp
 from rcompiler.frontend import dtypes
 
-from . import evaluate, references
+from . import evaluate, far_indices, references
 from .evaluate import EPSILON, Noise, Unjudged
 from .graphs import Case
 
@@ -88,7 +88,10 @@ def _judge(case: Case, report: Report, compile: Compile) -> Outcome:
         return Outcome("skipped", left_out[0], left_out[0][:60])
     report("judge")
     names = [v.name for v in case.model.graph.output]
-    return compared(case, dict(zip(names, map(np.asarray, results), strict=True)), report)
+    found = compared(case, dict(zip(names, map(np.asarray, results), strict=True)), report)
+    if found.status == "ok" and (why := far_indices.wrongly_judged(case, model)):
+        return Outcome("wrong", why, why.partition(":")[0])
+    return found
 
 
 def key_of(error: BaseException) -> str:

@@ -51,10 +51,13 @@ def _expect(ctx: Context, value: Value, part: Value, extent: int) -> None:
         ctx.b.expect(part, -extent, extent - 1, f"{ctx.op} '{ctx.name}'", value)
 
 
-def expect_inside(ctx: Context, value: Value, last: int) -> None:
-    """Of positions from 0 to ``last``, which do not count from the end; constants are checked."""
+def expect_inside(ctx: Context, value: Value, last: int, read: Value | None = None) -> None:
+    """Of positions from 0 to ``last``, which do not count from the end; constants are checked.
+
+    read: see `Builder.expect`.
+    """
     if value.const is None:
-        ctx.b.expect(value, 0, last, f"{ctx.op} '{ctx.name}'")
+        ctx.b.expect(value, 0, last, f"{ctx.op} '{ctx.name}'", read)
     elif value.bounds is not None and value.size:
         low, high = value.bounds
         if low < 0 or high > last:

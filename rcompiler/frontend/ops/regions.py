@@ -141,6 +141,8 @@ def _max_roi_pool(ctx: Context) -> Value:
     shape = [rois.shape[0], x.shape[1], *sizes]
     if 0 in shape or not x.size:
         return b.empty(shape, x.dtype)
+    batch = b.cast(b.slice(rois, [0, 0], [rois.shape[0], 1]), "int64")
+    expect_inside(ctx, batch, x.shape[0] - 1, rois)
     low = float("-inf")
 
     def body(s: Body, *args: Scalar) -> Scalar:

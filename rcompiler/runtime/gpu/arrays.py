@@ -62,6 +62,12 @@ def raw(array: np.ndarray) -> Bytes:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
+def check_range(driver: Driver, parameter: Parameter, address: int) -> None:
+    """Raise RangeError for an index at this place that leads out of its tensor."""
+    if parameter.indices is not None and parameter.tensor.nbytes:
+        parameter.check_range(driver.read(address, parameter.tensor.nbytes).view(parameter.dtype))
+
+
 def on_device(parameter: Parameter, value: object) -> ForeignArray | None:
     """An argument that lies on a GPU, checked against what is declared; None for all others.
 

@@ -6,7 +6,8 @@ import threading
 import weakref
 from collections.abc import Callable, Sequence
 
-from rcompiler.runtime.gpu.arrays import DeviceArray
+from rcompiler.runtime.arguments import Parameter
+from rcompiler.runtime.gpu.arrays import DeviceArray, check_range
 from rcompiler.runtime.gpu.dlpack import ForeignArray
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.runtime.gpu.resident import Bases, Resident
@@ -30,15 +31,20 @@ class GpuBinding:
         driver: Driver,
         lock: threading.Lock,
         check: Callable[[], None],
+        parameters: Sequence[Parameter],
         inputs: Sequence[DeviceArray | ForeignArray],
         outputs: Sequence[DeviceArray],
     ) -> None:
-        """lock: held while the device runs; check: raises when the model is closed."""
+        """lock: held while the device runs; check: raises when the model is closed; parameters: the
+        inputs of the model.
+        """
         self.inputs = tuple(i.owner if isinstance(i, ForeignArray) else i for i in inputs)
         self.outputs = tuple(outputs)
         self._resident, self._lock, self._check, self._kept = resident, lock, check, tuple(inputs)
         graph, bases = resident.capture([i.address for i in inputs], [o.address for o in outputs])
-        self._graph, self._bases = graph, bases
+        self._graph, self._bases, self._driver = graph, bases, driver
+        pairs = zip(parameters, inputs, strict=True)
+        self._indices = [(p, i.address) for p, i in pairs if p.indices is not None]
         weakref.finalize(self, _drop, driver, graph, bases)
 
     def __call__(self) -> None:
@@ -46,10 +52,13 @@ class GpuBinding:
 
         Raises:
             DeviceError: the model is closed, or a launch of it has failed.
-            RangeError: an index that the model computes is outside of what it leads into.
+            RangeError: an index in an input, or one that the model computes, is outside of what it
+                leads into.
         """
         with self._lock:
             self._check()
+            for parameter, address in self._indices:
+                check_range(self._driver, parameter, address)
             self._resident.replay(self._graph, self._bases)
 
     def elapsed_ns(self, calls: int) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 from rcompiler.errors import ArtifactError, DeviceError, ShapeError
 from rcompiler.runtime.arguments import Parameter, arrange, parameters
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.runtime.gpu.arrays import DeviceArray, on_device, raw
+from rcompiler.runtime.gpu.arrays import DeviceArray, check_range, on_device, raw
 from rcompiler.runtime.gpu.binding import GpuBinding
 from rcompiler.runtime.gpu.dlpack import ForeignArray
 from rcompiler.runtime.gpu.driver import Driver
@@ -170,7 +170,8 @@ class GpuExecutable:
             loaded = self._ready()
             read = self._new_inputs() if given is None else self._bound(given)
             made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._results]
-            return GpuBinding(loaded, self._device(), self._lock, self._check_open, read, made)
+            own = loaded, self._device(), self._lock, self._check_open
+            return GpuBinding(*own, self._parameters, read, made)
 
     @property
     def needs(self) -> DeviceNeeds:
@@ -228,6 +229,7 @@ class GpuExecutable:
         for parameter, value, place in zip(self._parameters, given, loaded.inputs, strict=True):
             if isinstance(value, ForeignArray):
                 self._check_usable(parameter, value)
+                check_range(self._device(), parameter, value.address)
                 found.append(value.address)
             else:
                 self._device().write(place, raw(value))

@@ -12,7 +12,17 @@ from fuzz.ops.movement import EVERY, anything
 def positions(g: Maker, shape: tuple[int, ...], size: int, kinds: tuple[str, ...] = ()) -> Value:
     """Positions in an axis of ``size``; negative ones count from its end."""
     low = -size if g.chance(0.4) else 0
-    return g.value(kinds or ("int64", "int32"), shape=shape, low=low, high=size - 1)
+    return computed(g, g.value(kinds or ("int64", "int32"), shape=shape, low=low, high=size - 1))
+
+
+def computed(g: Maker, at: Value) -> Value:
+    """The same positions, often of the model's own making."""
+    if g.chance(0.6):
+        return at
+    far = g.fixed(np.array(g.int(1, 9)), at.dtype)
+    [there] = g.node("Add", [at, far])
+    [back] = g.node("Sub", [there, far])
+    return back
 
 
 def distinct(g: Maker, shape: tuple[int, ...], size: int, axis: int) -> Value:
@@ -20,7 +30,12 @@ def distinct(g: Maker, shape: tuple[int, ...], size: int, axis: int) -> Value:
     rest = [d for i, d in enumerate(shape) if i != axis]
     rows = [g.numbers.permutation(size)[: shape[axis]] for _ in range(int(np.prod(rest)))]
     array = np.moveaxis(np.array(rows).reshape(*rest, shape[axis]), -1, axis)
-    return g.fixed(array) if g.chance(0.4) else g._input(array, "int64")
+    return given(g, array)
+
+
+def given(g: Maker, array: np.ndarray) -> Value:
+    """These positions: a constant, an input, or computed from one."""
+    return g.fixed(array) if g.chance(0.4) else computed(g, g._input(array, "int64"))
 
 
 @generator("Gather")
@@ -52,7 +67,7 @@ def gather_nd(g: Maker, op: str) -> None:
     count = g.int(1, x.rank - batch)
     lead = (*x.shape[:batch], *g.shape(0, 2, empty=False)) if batch else g.shape(0, 2, empty=False)
     array = _coordinates(g, x.shape[batch : batch + count], lead)
-    at = g.fixed(array) if g.chance(0.4) else g._input(array, "int64")
+    at = given(g, array)
     g.node(op, [x, at], batch_dims=batch or None)
 
 
@@ -93,7 +108,7 @@ def scatter_nd(g: Maker, op: str) -> None:
     rows = g.int(1, min(room, 6))
     flat = g.numbers.permutation(room)[:rows] if plain else g.numbers.integers(0, room, rows)
     array = np.stack(np.unravel_index(flat, x.shape[:count]), -1)
-    at = g.fixed(array) if g.chance(0.4) else g._input(array, "int64")
+    at = given(g, array)
     updates = g.value([x.dtype], shape=(rows, *x.shape[count:]))
     g.node(op, [x, at, updates], reduction=reduction)
 
@@ -109,7 +124,7 @@ def tensor_scatter(g: Maker, op: str) -> None:
     last = x.shape[axis] - (1 if mode == "circular" else shape[axis])
     at = None
     if g.chance(0.8):
-        at = g.value(["int64"], shape=(x.shape[0],), low=0, high=last)
+        at = computed(g, g.value(["int64"], shape=(x.shape[0],), low=0, high=last))
     g.node(op, [x, update, at], axis=axis - x.rank if g.chance(0.5) else axis, mode=mode)
 
 
@@ -159,5 +174,5 @@ def top_k(g: Maker, op: str) -> None:
 def feature(g: Maker, op: str) -> None:
     types = [t for t in g.types(op, "T", "ai.onnx.ml") if t in NUMBERS]
     x = g.value(types, rank=(2, 3), empty=False)
-    at = g.value(["int64"], shape=(g.int(1, 4),), low=0, high=x.shape[-1] - 1)
+    at = computed(g, g.value(["int64"], shape=(g.int(1, 4),), low=0, high=x.shape[-1] - 1))
     g.node(op, [x, at], domain="ai.onnx.ml")
