@@ -36,9 +36,8 @@ def expected(x, axis, exclusive=0, reverse=0):
     return np.flip(total, axis) if reverse else total
 
 
-@pytest.mark.parametrize(
-    "flags", [{}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}]
-)
+@pytest.mark.parametrize("exclusive", [0, 1])
+@pytest.mark.parametrize("reverse", [0, 1])
 @pytest.mark.parametrize(
     ("shape", "axis"),
     [
