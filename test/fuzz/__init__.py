@@ -1,6 +1,7 @@
 """A fuzzer of the compiler: random valid ONNX graphs, judged beside two references and f64.
 
     python test/fuzz --seconds=180 --new-seeds            # random seeds, which it prints
+    python test/fuzz --seconds=180 --commit-seeds         # those of this commit, as CI does
     python test/fuzz --cases=1000 --targets=cuda          # seeds 0 .. 999, on emulated GPUs
     python test/fuzz --seed=4711                          # one graph again, and made small
     python test/fuzz --kinds=models --seed=4711           # mutants of the file of a graph

@@ -12,8 +12,10 @@ from pathlib import Path
 
 import onnx
 
+from rcompiler.errors import CompilerError
 from rcompiler.tools._case_pool import LATE, Outcome, Verdict, run_cases
 from rcompiler.tools._console import Parser, doing, guard, items, positive
+from rcompiler.tools._record import commit
 
 from . import graphs, judge, kinds, sweep
 from .judge import Report
@@ -35,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _seeds(options: argparse.Namespace) -> Iterator[str]:
     """Kind and seed of each case, until there are enough or the time is over."""
-    first = int.from_bytes(os.urandom(4)) if options.new_seeds else options.first
+    first = _first(options)
     asked = options.kinds or list(kinds.SHARES)
     turns = [kind for kind in asked for _ in range(kinds.SHARES[kind] if not options.kinds else 1)]
     print(f"seeds from {first} on, of {', '.join(asked)}", flush=True)
@@ -45,6 +47,18 @@ def _seeds(options: argparse.Namespace) -> Iterator[str]:
         if time.monotonic() > end:
             return
         yield f"{turns[i % len(turns)]}:{first + i}"
+
+
+def _first(options: argparse.Namespace) -> int:
+    """The first seed. Raises CompilerError where it is to be made of a commit and there is none."""
+    if options.new_seeds:
+        return int.from_bytes(os.urandom(4))
+    if not options.commit_seeds:
+        return int(options.first)
+    found = commit(Path(__file__).parent)
+    if found is None:
+        raise CompilerError("these sources are no git checkout; give --first=N or --new-seeds")
+    return int(found[:8], 16)
 
 
 def _many(options: argparse.Namespace) -> int:
@@ -167,6 +181,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("fuzz", "Random valid graphs through the compiler, judged.")
     parser.add_argument("--seed", type=int, help="this case only, and make it small")
     parser.add_argument("--new-seeds", action="store_true", help="from a random seed on")
+    parser.add_argument("--commit-seeds", action="store_true",
+                        help="from a seed on that the commit gives: new with each one, and "
+                        "the same for all who try it")  # fmt: skip
     parser.add_argument("--first", type=int, default=0, metavar="N", help="first seed; default: 0")
     parser.add_argument("--cases", type=positive, default=1 << 40, metavar="N", help="how many")
     parser.add_argument("--seconds", type=positive, default=1 << 40, metavar="S", help="how long")

@@ -327,6 +327,20 @@ def test_crashes_and_hangs_are_outcomes(monkeypatch, tmp_path, capsys):
     assert code == 1 and "2 ok" in out and "CRASH compile: SIGABRT" in out and "HANG compile" in out
 
 
+@pytest.mark.parametrize("found", ["0000002a" + "f" * 32, "0000002a" + "f" * 32 + "-dirty"])
+def test_a_commit_has_seeds_of_its_own(monkeypatch, capsys, found):
+    monkeypatch.setitem(runner.kinds.KINDS, "graph", lambda *_: judge.Outcome("ok"))
+    monkeypatch.setattr(runner, "commit", lambda folder: found)
+    assert runner.main(["--commit-seeds", "--kinds=graph", "--cases=1", "--workers=1"]) == 0
+    assert "seeds from 42 on" in capsys.readouterr().out
+
+
+def test_without_a_commit_there_are_no_seeds_of_it(monkeypatch, capsys):
+    monkeypatch.setattr(runner, "commit", lambda folder: None)
+    assert runner.main(["--commit-seeds", "--kinds=graph", "--cases=1"]) == 1
+    assert "--first=N" in capsys.readouterr().err
+
+
 def test_a_short_run_finds_nothing(capsys):
     given = ["--kinds=graph", "--cases=12", "--first=40", "--targets=cpu", "--workers=1"]
     assert runner.main(given) == 0
