@@ -6,14 +6,30 @@ certificate. Needs numpy only.
 
 from __future__ import annotations
 
+import zlib
+from collections.abc import Sequence
 from typing import Any
+
+import numpy as np
 
 from rcompiler.checker import Facts, Launch, Refused, check
 from rcompiler.errors import ArtifactError, ScheduleError
+from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.untrusted import integer
 
 _NOTES = ("notes", "stream", "clocks")  # rules that say that a file is none, not that it races
+_UNREADABLE = (
+    KeyError,
+    TypeError,
+    ValueError,
+    IndexError,
+    AttributeError,
+    OverflowError,
+    MemoryError,
+)
+_MOST_CLOCKS = 1 << 28  # bytes of a certificate
+_DEEPEST = 64  # views of views
 
 
 def prove(artifact: Artifact) -> None:
@@ -33,34 +49,89 @@ def prove(artifact: Artifact) -> None:
         if refused.rule in _NOTES:
             raise _unfit(str(refused)) from None
         raise ScheduleError(f"{refused}; compile the model again", refused.rule) from None
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError):
+    except _UNREADABLE:
         raise _unfit("they cannot be read") from None
 
 
 def facts(artifact: Artifact) -> Facts:
     """What the checker is given of an artifact."""
     notes: Any = artifact.proof
-    pairs = zip(artifact.programs, notes["programs"], strict=True)
+    noted = [[integer(line) for line in data.get("lines", ())] for data in notes["programs"]]
+    lines = [
+        own if program.taken_by else [*range(len(program.streams))]
+        for program, own in zip(artifact.programs, noted, strict=True)
+    ]
+    names, operands = resolved(notes, len(artifact.inputs))
     return Facts(
         boxes=notes["kernels"],
-        names=[kernel.name for kernel in artifact.kernels],
         sizes=[(k.tasks, k.operand_bytes, k.outputs, k.pinned) for k in artifact.kernels],
-        buffers=notes["buffers"],
+        operands=operands,
+        names=[*names],
         launches=[
             Launch(
-                *(program.name, program.streams, program.operators, program.taken_by),
-                data["operands"],
-                [integer(line) for line in data.get("lines", ())],
+                program.streams,
+                [[names[name] for name in own] for own in program.operators],
+                own,
+                program.taken_by > 0,
             )
-            for program, data in pairs
+            for program, own in zip(artifact.programs, lines, strict=True)
         ],
         arena=artifact.arena_bytes,
         constants=int(artifact.constants.size),
         inputs=[tensor.nbytes for tensor in artifact.inputs],
         outputs=[tensor.nbytes for tensor in artifact.written],
         pinned=artifact.image.pinned,
-        clocks=artifact.clocks,
+        clocks=unpacked(artifact.clocks, lines),
     )
+
+
+def unpacked(clocks: bytes, lines: Sequence[Sequence[int]]) -> np.ndarray:
+    """The table of a certificate, see `rammer.certificate`. lines: of the streams of each program.
+
+    Raises Refused for a certificate that is damaged, or too large.
+    """
+    unpacker = zlib.decompressobj()
+    try:
+        raw = unpacker.decompress(clocks, _MOST_CLOCKS)
+    except zlib.error as error:
+        raise Refused("clocks", f"the certificate is damaged: {error}") from None
+    columns = max((line for own in lines for line in own), default=-1) + 2
+    if not unpacker.eof or len(raw) % (4 * columns):
+        raise Refused("clocks", "the certificate is not of this schedule")
+    steps = np.frombuffer(raw, "<i4").reshape(columns, -1)
+    return np.ascontiguousarray(np.cumsum(steps, axis=1, dtype=np.int32).T)
+
+
+def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], list[list[tuple[int, int, int]]]]:
+    """The operators of the notes by name, and of each its operands, as (value, base, offset).
+
+    A view has the value of what it views, and constants of one content are one value.
+    """
+    parents = {buffer[0]: buffer[5] for buffer in notes["buffers"]}
+    contents = {buffer[0]: buffer[6] for buffer in notes["buffers"]}
+    bases = {
+        "temp": tables.ARENA,
+        "constant": tables.CONSTANTS,
+        "input": tables.EXTERNAL,
+        "output": tables.EXTERNAL + inputs,
+        "pinned": tables.PINNED,
+    }
+    values: dict[tuple[str, str], int] = {}
+    places = []
+    for root, kind, offset, size, index, *_ in notes["buffers"]:
+        if integer(size) < 0:
+            raise ValueError("a buffer of less than no bytes")
+        for _ in range(_DEEPEST):
+            if parents[root] is None:
+                break
+            root = parents[root]
+        same = kind == "constant" and contents[root]
+        value = ("content", contents[root]) if same else ("name", root)
+        base = bases[kind] + (index if kind in ("input", "output") else 0)
+        places.append((values.setdefault(value, len(values)), base, offset))
+    operands = {name: own for data in notes["programs"] for name, own in data["operands"].items()}
+    names = {name: number for number, name in enumerate(operands)}
+    return names, [[places[number] for number in own] for own in operands.values()]
 
 
 def _unfit(what: str) -> ArtifactError:
@@ -69,4 +140,4 @@ def _unfit(what: str) -> ArtifactError:
     )
 
 
-__all__ = ["facts", "prove"]
+__all__ = ["facts", "prove", "resolved", "unpacked"]

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
+from rcompiler.certified import resolved, unpacked
 from rcompiler.checker import Facts, Launch
 from rcompiler.proof import describe
 from rcompiler.rammer.certificate import certificate
@@ -41,30 +39,32 @@ def facts_of(
     sizes = {kind: _sizes(graph, kind) for kind in ("input", "output")}
     witness = certificate(programs)
     notes = describe(programs, kernels, witness.lines)
-    operators = describe(noted or programs, kernels, witness.lines)["programs"]
+    inputs = len(sizes["input"])
+    names, operands = resolved(
+        {**notes, "programs": describe(noted or programs, kernels, witness.lines)["programs"]},
+        inputs,
+    )
     launches = [
         Launch(
-            program.name,
-            encode(program, numbers, len(sizes["input"])),
-            [[s.operator for s in q if isinstance(s, Run)] for q in program.queues],
-            program.eus if program.dynamic else 0,
-            names["operands"],
-            data.get("lines", ()),
+            encode(program, numbers, inputs),
+            [[names[s.operator] for s in q if isinstance(s, Run)] for q in program.queues],
+            data.get("lines", range(len(program.queues))),
+            program.dynamic,
         )
-        for program, data, names in zip(programs, notes["programs"], operators, strict=True)
+        for program, data in zip(programs, notes["programs"], strict=True)
     ]
     return Facts(
         boxes=notes["kernels"],
-        names=[*numbers],
         sizes=[(k.tasks, k.operand_bytes, len(k.writes), k.pinned) for k in kernels],
-        buffers=notes["buffers"],
+        operands=operands,
+        names=[*names],
         launches=launches,
         arena=max(p.arena for p in programs),
         constants=max(p.constants for p in programs),
         inputs=sizes["input"],
         outputs=sizes["output"],
         pinned=0,
-        clocks=witness.clocks,
+        clocks=unpacked(witness.clocks, [launch.lines for launch in launches]),
     )
 
 
@@ -73,23 +73,26 @@ def _sizes(graph: Graph, kind: str) -> list[int]:
     return [found.get(i, 0) for i in range(max(found, default=-1) + 1)]
 
 
-def programs_of(facts: Facts) -> tuple[Program, ...]:
+def programs_of(facts: Facts, graph: Graph) -> tuple[Program, ...]:
     """What the words of facts do, for the oracle: read by the runtime's reader of streams.
 
     Raises what that reader and `Program` raise.
     """
-    buffers = [Buffer(b[0], b[1], b[2], b[3], b[4], b[5], b[6]) for b in facts.buffers]
     found = []
     for launch in facts.launches:
+        buffers: dict[tuple[int, int, int], Buffer] = {}
         queues = []
         for stream, operators in zip(launch.streams, launch.operators, strict=True):
             names, queue = iter(operators), list[Instruction]()
             for _, opcode, operands in tables.instructions(stream):
                 if opcode == tables.RUN:
-                    kernel, first, count, stride = operands[:4]
-                    name = next(names)
-                    own = tuple(buffers[b].name for b in launch.operands[name])
-                    queue.append(Run(facts.names[kernel], name, first, count, stride, own))
+                    kernel = graph.kernels[operands[0]]
+                    places = zip(operands[5::2], operands[6::2], strict=True)
+                    sizes = zip(places, kernel.operand_bytes, strict=True)
+                    own = [_buffer(facts, buffers, *place, size) for place, size in sizes]
+                    name = facts.names[next(names)]
+                    first, count, stride = operands[1:4]
+                    queue.append(Run(kernel.name, name, first, count, stride, tuple(own)))
                 elif opcode == tables.WAIT:
                     queue.append(Wait(str(operands[0]), operands[1]))
                 elif opcode == tables.SIGNAL:
@@ -97,10 +100,31 @@ def programs_of(facts: Facts) -> tuple[Program, ...]:
                 elif opcode == tables.BARRIER:
                     queue.append(Barrier())
             queues.append(tuple(queue))
-        eus, dynamic = launch.taken_by or len(queues), launch.taken_by > 0
         memory = facts.arena, facts.constants
-        found.append(Program(launch.name, eus, tuple(buffers), tuple(queues), *memory, dynamic))
+        found.append(
+            Program(
+                "p", len(queues), tuple(buffers.values()), tuple(queues), *memory, launch.dynamic
+            )
+        )
     return tuple(found)
+
+
+def _buffer(
+    facts: Facts, known: dict[tuple[int, int, int], Buffer], base: int, offset: int, size: int
+) -> str:
+    """The buffer of so many bytes at a place. Raises IndexError for one outside of its memory."""
+    inputs = len(facts.inputs)
+    memories = [facts.arena, facts.constants, *facts.inputs, *facts.outputs]
+    if not 0 <= base < len(memories) or not 0 <= offset <= memories[base] - size:
+        raise IndexError(f"{size} bytes from byte {offset} of memory {base} on")
+    if base < tables.EXTERNAL:
+        kind, index = ("temp", "constant")[base], -1
+    elif base < tables.EXTERNAL + inputs:
+        kind, index = "input", base - tables.EXTERNAL
+    else:
+        kind, index = "output", base - tables.EXTERNAL - inputs
+    name = f"{base}+{offset}:{size}"
+    return known.setdefault((base, offset, size), Buffer(name, kind, offset, size, index)).name
 
 
 # -- streams ------------------------------------------------------------------------------------
@@ -141,130 +165,105 @@ def _with(facts: Facts, number: int, **changes: Any) -> Facts:
 
 
 def _offset(rng: random.Random, facts: Facts) -> Facts | None:
-    """A value, and what views it, at other bytes; or a buffer in the notes or the runs alone.
+    """A value, and what views it, at other bytes, in the notes or the runs or both.
 
     (A view alone in both would be another model, of which nobody can say that it is not meant.)
     """
-    temps = [n for n, b in enumerate(facts.buffers) if b[1] == "temp"]
-    where = rng.choice(("both", "both", "both", "notes", "streams"))
-    some = [n for n in temps if where != "both" or facts.buffers[n][5] is None]
-    if not some:
+    temps = [o for own in facts.operands for o in own if o[1] == tables.ARENA]
+    if not temps:
         return None
-    which, other = rng.choice(some), facts.buffers[rng.choice(temps)]
-    low = facts.buffers[which][2]
-    by = rng.choice((other[2], other[2], other[2] + other[3] // 2, low + 1, low - 1)) - low
-    moved = [n for n in temps if n == which or (where == "both" and _root(facts, n) == which)]
-    buffers = [
-        [*b[:2], b[2] + by, *b[3:]] if n in moved else b for n, b in enumerate(facts.buffers)
-    ]
-    facts = replace(facts, arena=max(facts.arena, *(buffers[n][2] + buffers[n][3] for n in moved)))
-    if where != "streams":
-        facts = replace(facts, buffers=buffers)
-    return facts if where == "notes" else _shifted(facts, moved, by)
+    where = rng.choice(("both", "both", "both", "notes", "streams"))
+    value = rng.choice(temps)[0]
+    low = min(o[2] for o in temps if o[0] == value)
+    by = rng.choice((rng.choice(temps)[2], rng.choice(temps)[2], low + 32, low + 1, low - 1)) - low
+    operands = [[(v, base, at + by * (v == value and base == tables.ARENA)) for v, base, at in own]
+                for own in facts.operands]  # fmt: skip
+    moved = replace(facts, arena=facts.arena + max(by, 0), operands=operands)
+    return moved if where == "notes" else _followed(moved, facts, keep=where == "streams")
 
 
-def _root(facts: Facts, number: int) -> int:
-    names = {b[0]: n for n, b in enumerate(facts.buffers)}
-    while (parent := facts.buffers[number][5]) is not None:
-        number = names[parent]
-    return number
-
-
-def _shifted(facts: Facts, buffers: Sequence[int], by: int) -> Facts | None:
-    """All runs on some buffers use bytes so much further."""
+def _followed(moved: Facts, facts: Facts, keep: bool) -> Facts | None:
+    """All runs are on the operands that the notes name now. keep: the notes are the old ones."""
     for number, launch in enumerate(facts.launches):
         streams = [stream.copy() for stream in launch.streams]
-        for stream, names in zip(streams, launch.operators, strict=True):
+        for stream, operators in zip(streams, launch.operators, strict=True):
             runs = [p for p, c, _ in tables.instructions(stream) if c == tables.RUN]
             if len(runs) != len(set(runs)):
                 return None  # in a loop
-            for at, name in zip(runs, names, strict=True):
-                for k, b in enumerate(launch.operands[name]):
-                    stream[at + 7 + 2 * k] += by if b in buffers else 0
-        facts = _with(facts, number, streams=streams)
-    return facts
+            for at, operator in zip(runs, operators, strict=True):
+                for k, (_, _, offset) in enumerate(moved.operands[operator]):
+                    stream[at + 7 + 2 * k] = offset
+        moved = _with(moved, number, streams=streams)
+    return replace(moved, operands=facts.operands) if keep else moved
 
 
 # -- notes --------------------------------------------------------------------------------------
-def _buffer(rng: random.Random, facts: Facts) -> Facts | None:
-    """A field of the note of a buffer."""
-    buffers = [[*b] for b in facts.buffers]
-    one, two = rng.choice(buffers), rng.choice(buffers)
-    field = rng.choice((1, 2, 3, 4, 5, 5))
-    one[field] = rng.choice((two[field], two[0] if field == 5 else two[field]))
-    if field in (2, 3) and rng.random() < 0.5:
-        one[field] += rng.choice((-1, 1, 8))
-    return replace(facts, buffers=buffers)
+def _operand(rng: random.Random, facts: Facts) -> Facts | None:
+    """A field of the note of an operand, or all of it, or a value everywhere."""
+    operands = [[*own] for own in facts.operands]
+    own = rng.choice(operands)
+    if not own:
+        return None
+    which, other = rng.randrange(len(own)), rng.choice([o for each in operands for o in each])
+    field = rng.choice((0, 0, 0, 1, 2, 3, 4))
+    if field == 3:
+        own[which] = other
+    elif field == 4:  # two values are one
+        one = own[which][0]
+        operands = [
+            [(one if v == other[0] else v, base, at) for v, base, at in own] for own in operands
+        ]
+    else:
+        changed = [*own[which]]
+        changed[field] = other[field] + rng.choice((0, 0, 0, 1, -1, 8))
+        own[which] = (changed[0], changed[1], changed[2])
+    return replace(facts, operands=operands)
 
 
 def _names(rng: random.Random, facts: Facts) -> Facts | None:
-    """The operator of a run, or the buffer of an operand, is another one."""
+    """The operator of a run is another one."""
     number = rng.randrange(len(facts.launches))
-    launch = facts.launches[number]
-    if rng.random() < 0.5 and launch.operands:
-        operands = {name: [*own] for name, own in launch.operands.items()}
-        own = rng.choice([*operands.values()])
-        if not own:
-            return None
-        own[rng.randrange(len(own))] = rng.randrange(len(facts.buffers))
-        return _with(facts, number, operands=operands)
-    operators = [[*names] for names in launch.operators]
+    operators = [[*names] for names in facts.launches[number].operators]
     names = rng.choice(operators)
     if not names:
         return None
-    names[rng.randrange(len(names))] = rng.choice([*launch.operands])
+    names[rng.randrange(len(names))] = rng.randrange(len(facts.operands))
     return _with(facts, number, operators=operators)
 
 
 # -- the certificate ----------------------------------------------------------------------------
-def _table(facts: Facts) -> np.ndarray:
-    """(segments, 1 + lines) turns and clocks."""
-    raw = np.frombuffer(zlib.decompress(facts.clocks), "<i4")
-    lines = _lines(facts)
-    return np.cumsum(raw.reshape(lines + 1, -1), axis=1).T
-
-
-def _lines(facts: Facts) -> int:
-    own = (max([*x.lines, -1]) + 1 if x.taken_by else len(x.streams) for x in facts.launches)
-    return max(own, default=0)
-
-
-def _certified(facts: Facts, table: np.ndarray) -> Facts:
-    steps = np.diff(table.T.astype("<i4"), axis=1, prepend=np.int32(0)).astype("<i4")
-    return replace(facts, clocks=zlib.compress(steps.tobytes()))
-
-
 def _clock(rng: random.Random, facts: Facts) -> Facts | None:
     """Some entries of the certificate claim more, or less; or a turn is another one."""
-    table = _table(facts)
-    if not table.size:
+    table = facts.clocks.copy()
+    if not len(table):
         return None
     for _ in range(rng.choice((1, 1, 2, 4))):
         row, column = rng.randrange(len(table)), rng.randrange(table.shape[1])
         table[row, column] += rng.choice((1, 1, 2, 5, 100, -1))
-    return _certified(facts, table)
+    return replace(facts, clocks=table)
 
 
 def _forged(rng: random.Random, facts: Facts) -> Facts | None:
     """All clocks claim everything: what proves races away if it is believed."""
-    table = _table(facts)
+    table = facts.clocks.copy()
     table[:, 1:] = rng.choice((1 << 20, table[:, 1:].max(initial=0)))
-    return _certified(facts, table)
+    return replace(facts, clocks=table)
 
 
 def _rows(rng: random.Random, facts: Facts) -> Facts | None:
     """Two rows of the certificate are exchanged, or one stands for another."""
-    table = _table(facts)
+    table = facts.clocks.copy()
     if len(table) < 2:
         return None
     one, two = rng.sample(range(len(table)), 2)
     table[one] = table[two]
-    return _certified(facts, table)
+    return replace(facts, clocks=table)
 
 
 def _other_lines(rng: random.Random, facts: Facts) -> Facts | None:
     """Queues of a dynamic program stand in other lines."""
-    numbers = [n for n, launch in enumerate(facts.launches) if len(launch.lines) > 1]
+    numbers = [n for n, launch in enumerate(facts.launches)
+               if launch.dynamic and len(launch.lines) > 1]  # fmt: skip
     if not numbers:
         return None
     number = rng.choice(numbers)
@@ -282,7 +281,7 @@ CORRUPTIONS: dict[str, Change] = {
     "task-count": _field(tables.RUN, 3),
     "operand-offset": _field(tables.RUN, 7),
     "offset": _offset,
-    "buffer-note": _buffer,
+    "operand-note": _operand,
     "names": _names,
     "clock": _clock,
     "forged-clocks": _forged,

@@ -53,7 +53,7 @@ def judge(facts: Facts, graph: Graph) -> tuple[str, str]:
     except (TypeError, ValueError, KeyError, IndexError, OverflowError) as error:
         refused = f"unreadable: {error!r}"
     try:
-        Oracle(programs_of(facts), graph).check()
+        Oracle(programs_of(facts, graph), graph).check()
     except (Illegal, CompilerError, StopIteration, KeyError, IndexError, ValueError) as error:
         illegal = f"{type(error).__name__} {error}"
     except TooLarge:

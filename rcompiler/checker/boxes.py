@@ -1,91 +1,69 @@
-"""Which elements and byte ranges of rTasks touch: boxes, exact."""
+"""Which elements and bytes of an operand each task of a kernel touches: boxes, exact."""
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from rcompiler.checker.facts import Ints, ramp, refuse, whole
+from rcompiler.checker.facts import MOST, MOST_AT_ONCE, Ints, numbers, ramp, refuse
 
-_Box = tuple[tuple[int, int], ...]  # lower bound and end of each dim
+_MOST_PAIRS = 1 << 22  # of tasks
 
 
 class Access:
-    """An operand of a kernel: `dims` of a dense row-major tensor, see `Facts.boxes`."""
+    """An operand of a kernel: `dims` of a dense row-major tensor, see `Facts.boxes`.
 
-    def __init__(self, grid: Sequence[int], data: Sequence[object]) -> None:
-        numbers, item, boxes = data
-        shape = [whole(size) for size in numbers]  # type: ignore[attr-defined]
-        dims = [[whole(x) for x in dim] for dim in boxes]  # type: ignore[attr-defined]
-        self.itemsize = whole(item)
-        fits = (-1 <= a < len(grid) and scale >= 0 and extent >= 0 for a, scale, _, extent in dims)
-        if len(dims) != len(shape) or not all(fits):
+    result, pinned: whether it is written, and whether it lies in the memory of the EU; bytes,
+    task_bytes: of all of it, and of the largest box; disjoint: no two tasks have a common
+    element; covered: all of them together have every one.
+    """
+
+    def __init__(self, grid: Ints, data: Any, result: bool, pinned: bool) -> None:
+        shape, item, dims = data
+        self.result, self.pinned = result, pinned
+        self.shape = numbers(shape)
+        self.itemsize = int(numbers([item])[0])
+        boxes = numbers([x for dim in dims for x in dim])
+        self.dims = axis, scale, offset, extent = boxes.reshape(-1, 4).T.copy()
+        if not ((-1 <= axis) & (axis < len(grid)) & (scale >= 0) & (extent >= 0)).all():
             refuse("notes", "the box of an operand does not fit its kernel")
-        if self.itemsize < 1 or min(shape, default=0) < 0:
+        if len(axis) != len(self.shape) or self.itemsize < 1 or min(self.shape, default=0) < 0:
             refuse("notes", "an operand has an impossible shape")
-        self.bytes = prod(shape) * self.itemsize
-        part = [n if d[0] < 0 else min(d[3], n) for n, d in zip(shape, dims, strict=True)]
-        self.task_bytes = prod(part) * self.itemsize
-        moving = [dim for dim in dims if dim[0] >= 0 and grid[dim[0]] > 1]
-        # a box of the grid is a box of the tensor: no gaps, no diagonal
-        gaps = any(scale > extent for _, scale, _, extent in moving)
-        self.regular = len({dim[0] for dim in moving}) == len(moving) and not gaps
-        apart = {axis for axis, scale, _, extent in moving if scale >= extent and scale > 0}
-        self.disjoint = all(size <= 1 or n in apart for n, size in enumerate(grid))
-        self.key = (tuple(shape), self.itemsize)
-        self.grid, self.shape = tuple(grid), np.array(shape, np.int64)
-        self.dims = np.array(dims, np.int64).reshape(-1, 4)
+        # a dim that no axis cuts is cut by one of a single task
+        scale[axis < 0], offset[axis < 0], extent[axis < 0] = 0, 0, self.shape[axis < 0]
+        self._grid, self.tasks = np.append(grid, 1), prod(grid.tolist())
+        sizes = self._grid[axis]
+        self.bytes = prod(self.shape.tolist()) * self.itemsize
+        if self.bytes > MOST or (scale > MOST // np.maximum(sizes, 1)).any():
+            refuse("notes", "an operand is too large, or its boxes lie too far away")
+        self.task_bytes = prod(np.minimum(extent, self.shape).tolist()) * self.itemsize
+        self.key = (*self.shape.tolist(), self.itemsize)
+        self.cut = self.key, boxes.tolist()
+        apart = axis[(scale >= extent) & (scale > 0)]
+        self.disjoint = {*np.flatnonzero(grid > 1).tolist()} <= {*apart.tolist()}
+        # without gaps, from the first element to the last, and no diagonal
+        full = (offset <= 0) & (scale * (sizes - 1) + offset + extent >= self.shape)
+        full &= (scale <= extent) | (sizes <= 1)
+        moving = axis[sizes > 1].tolist()
+        whole = len({*moving}) == len(moving) and min(grid, default=1) > 0 and bool(full.all())
+        self.covered = whole or not self.bytes
 
-    def covered(self) -> bool:
-        """Whether all tasks together touch every element."""
-        if not self.bytes:
-            return True
-        every = np.array([[0], [prod(self.grid)], [1]])
-        boxes = self.ranges(*every)[1]
-        if len(boxes) == 1:
-            return bool((boxes[0, :, 1] - boxes[0, :, 0] == self.shape).all())
-        spans = self.spans(boxes)[1]
-        spans = spans[np.argsort(spans[:, 0], kind="stable")]
-        ends = np.maximum.accumulate(np.append(0, spans[:, 1]))
-        return bool((spans[:, 0] <= ends[:-1]).all() and ends[-1] >= self.bytes)
+    @cached_property
+    def boxes(self) -> tuple[Ints, Ints]:
+        """(number of the task (k,), its box (k, rank, 2)); empty ones are left out."""
+        axis, scale, offset, extent = self.dims
+        point = np.indices(self._grid.tolist()).reshape(len(self._grid), -1)[axis].T
+        low = scale * point + offset
+        found = np.stack([low, low + extent], axis=2).clip(0, self.shape[:, None])
+        some = np.flatnonzero((found[:, :, 0] < found[:, :, 1]).all(axis=1))
+        return some, found[some]
 
-    def ranges(self, first: Ints, count: Ints, stride: Ints) -> tuple[Ints, Ints]:
-        """(owner (k,), boxes (k, rank, 2)) of task ranges; empty boxes are left out."""
-        owner = np.arange(len(first))
-        apart = (count > 1) & ((stride != 1) | (not self.regular))
-        if apart.any():  # task by task
-            sizes = np.where(apart, count, 1)
-            step = ramp(sizes)
-            owner = np.repeat(owner, sizes)
-            first = first[owner] + step * np.where(apart, stride, 0)[owner]
-            count = np.where(apart, 1, count)[owner]
-        pieces = [
-            _grid_boxes(self.grid, low, low + n)
-            for low, n in zip(first.tolist(), count.tolist(), strict=True)
-        ]
-        owner = np.repeat(owner, [len(boxes) for boxes in pieces])
-        # of an operand that no axis cuts, axis -1 is a dim of one point
-        box = np.zeros((len(owner), len(self.grid) + 1, 2), np.int64)
-        if self.grid and len(owner):
-            box[:, :-1] = [box for boxes in pieces for box in boxes]
-        axis, scale, offset, extent = self.dims.T
-        boxes = np.empty((len(owner), len(axis), 2), np.int64)
-        boxes[:, :, 0] = scale * box[:, axis, 0] + offset
-        boxes[:, :, 1] = scale * (box[:, axis, 1] - 1) + offset + extent
-        boxes[:, axis < 0] = np.stack([0 * self.shape, self.shape], axis=1)[axis < 0]
-        np.clip(boxes, 0, self.shape[:, None], out=boxes)
-        full = (boxes[:, :, 0] < boxes[:, :, 1]).all(axis=1)
-        return owner[full], boxes[full]
-
-    def hulls(self, boxes: Ints) -> Ints:
-        """(k, 2): first byte and end of each box."""
-        inner = np.cumprod(np.append(self.itemsize, self.shape[:0:-1]))[::-1][: len(self.shape)]
-        low = (boxes[:, :, 0] * inner).sum(axis=1)
-        return np.stack([low, ((boxes[:, :, 1] - 1) * inner).sum(axis=1) + self.itemsize], axis=1)
-
-    def spans(self, boxes: Ints) -> tuple[Ints, Ints]:
-        """(box, its byte intervals): one for each row of a box that lies side by side."""
+    @cached_property
+    def spans(self) -> tuple[Ints, Ints]:
+        """(number of the task, its bytes as intervals): one for each row that lies side by side."""
+        owner, boxes = self.boxes
         index, start = np.arange(len(boxes)), np.zeros(len(boxes), np.int64)
         length = np.full(len(boxes), self.itemsize)
         step, complete = self.itemsize, True
@@ -95,30 +73,73 @@ class Access:
                 start, length = start + low * step, length * (high - low)
                 complete = bool(((low == 0) & (high == self.shape[dim])).all())
             else:
-                inner = ramp(high - low)
-                rows = np.repeat(np.arange(len(index)), high - low)
-                start = start[rows] + (low[rows] + inner) * step
+                row, rows = ramp(high - low), np.repeat(np.arange(len(index)), high - low)
+                start = start[rows] + (low[rows] + row) * step
                 index, length = index[rows], length[rows]
             step *= int(self.shape[dim])
-        return index, np.stack([start, start + length], axis=1)
+        return owner[index], np.stack([start, start + length], axis=1)
+
+    @property
+    def side_by_side(self) -> bool:
+        """Whether the box of each task is one run of bytes, behind that of the task before."""
+        owner, spans = self.spans
+        want = np.arange(len(owner) + 1) * self.task_bytes
+        want[-1] = self.bytes
+        return len(owner) == self.tasks and np.array_equal(
+            spans, np.stack([want[:-1], want[1:]], axis=1)
+        )
 
 
-@lru_cache(maxsize=1 << 16)
-def _grid_boxes(grid: tuple[int, ...], low: int, high: int) -> tuple[_Box, ...]:
-    """Boxes of grid coordinates that make up a range of row-major tasks."""
-    if not grid or low >= high:
-        return ((),) if low < high else ()
-    block = prod(grid[1:])
-    begin, end = -(-low // block), high // block  # whole blocks
-    if begin > end:  # inside of one block
-        parts = [(low, high)]
-    else:
-        parts = [(low, begin * block), (end * block, high)]
-    found = [
-        ((start // block, start // block + 1), *inner)
-        for start, stop in parts
-        for inner in _grid_boxes(grid[1:], start % block, start % block + stop - start)
-    ]
-    if begin < end:
-        found.append(((begin, end), *((0, size) for size in grid[1:])))
-    return tuple(found)
+def meeting(one: Access, two: Access, apart: int) -> tuple[Ints, Ints] | None:
+    """Pairs of tasks that touch common bytes, where the first operand lies so many bytes behind the
+    second: by the boxes of like tensors, else by their bytes.
+
+    None: they are too many to be held against each other.
+    """
+    if one.key == two.key and not apart:
+        (first, a), (second, b) = one.boxes, two.boxes
+        if len(a) * len(b) > _MOST_PAIRS:
+            return None
+        meet = (a[:, None, :, 0] < b[:, :, 1]) & (b[:, :, 0] < a[:, None, :, 1])
+        i, j = np.nonzero(meet.all(axis=2))
+        return first[i], second[j]
+    (first, a), (second, b) = one.spans, two.spans
+    sort = np.argsort(b[:, 0], kind="stable")
+    a, b, second = a + apart, b[sort], second[sort]
+    # running maxima of the ends are sorted and leave nothing out
+    low = np.searchsorted(np.maximum.accumulate(b[:, 1]), a[:, 0], side="right")
+    sizes = np.maximum(np.searchsorted(b[:, 0], a[:, 1]) - low, 0)
+    if sizes.sum() > _MOST_PAIRS:
+        return None
+    j = ramp(sizes) + np.repeat(low, sizes)
+    i = np.repeat(np.arange(len(a)), sizes)
+    some = a[i, 0] < b[j, 1]
+    return divmod(np.unique(first[i[some]] * two.tasks + second[j[some]]), max(two.tasks, 1))
+
+
+class Kernel:
+    """The operands of a kernel, results last, and what its code was given of them.
+
+    tasks: how many it has; in_place: numbers of an operand and a result of the same boxes, of
+    which each element is written after it was read.
+    """
+
+    def __init__(self, boxes: Any, sizes: tuple[int, Sequence[int], int, Sequence[int]]) -> None:
+        grid, reads, writes, pairs = boxes
+        self.tasks, given, results, pinned = sizes
+        axes = numbers(grid)
+        self.operands = [
+            Access(axes, data, n >= len(reads), n in pinned)
+            for n, data in enumerate((*reads, *writes))
+        ]
+        asked = [a.task_bytes if a.pinned else a.bytes for a in self.operands]
+        total = prod(axes.tolist())
+        few = min(axes, default=1) >= 0 and total * (len(axes) + 1) <= MOST_AT_ONCE
+        fits = (total, asked, len(writes)) == (self.tasks, [*given], results)
+        if not few or not fits:
+            refuse("notes", "a kernel has other tasks or operands than its code")
+        if not all(access.covered for access in self.operands if access.result):
+            refuse("task", "a kernel leaves a part of a result unwritten")
+        own = [(r, w + len(reads)) for r, w in pairs if 0 <= r < len(reads) and w >= 0]
+        cuts = [access.cut if access.disjoint else None for access in self.operands]
+        self.in_place = {(r, w) for r, w in own if cuts[r] == cuts[w] is not None}

@@ -1,21 +1,17 @@
-"""The rules, one after the other: what must hold of a file that may run."""
+"""Whether what operators read is what it should be: every byte, in every execution."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from typing import NoReturn
 
 import numpy as np
 
-from rcompiler.checker.boxes import Access
-from rcompiler.checker.facts import MOST, Facts, ramp, refuse, whole, wholes
-from rcompiler.checker.memory import Uses, matches
+from rcompiler.checker.boxes import meeting
+from rcompiler.checker.cells import cells, neighbours
+from rcompiler.checker.facts import Facts, Ints, refuse
 from rcompiler.checker.order import Order
-from rcompiler.checker.pinned import check_pinned
-from rcompiler.checker.reuse import check_reuse
-from rcompiler.checker.streams import RUN, Steps
-
-_DEEPEST = 64  # views of views
-_KINDS = ("temp", "constant", "input", "output", "pinned")
-_TEMP, _CONSTANT, _INPUT, _OUTPUT = range(4)
-_PINNED = -1  # base of operands in the memory of the EU
+from rcompiler.checker.streams import Steps
+from rcompiler.checker.uses import Uses
+from rcompiler.checker.work import Work
 
 
 def check(facts: Facts) -> None:
@@ -24,232 +20,126 @@ def check(facts: Facts) -> None:
 
 
 class Check:
+    """On each byte, the values that lie there follow one another: a value is written, then read,
+    then the next one is written. Whoever comes after a value there comes after all before it, so
+    neighbours are enough.
+
+    Operators are compared whole, in the order of their first runs; where one is not over before the
+    other, task by task; and where that does not do (values take turns on their bytes as tasks go
+    on), each byte by itself.
+    """
+
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
+        steps = Steps(facts.launches)
+        self.work = Work(facts, steps, Order(facts.launches, steps, facts.clocks))
+        self.uses = Uses(facts, self.work)
+        self._met: dict[tuple[int, int, int], tuple[Ints, Ints] | None] = {}
 
     def all(self) -> None:
         """Every rule."""
-        self._kernels()
-        self._buffers()
-        self._constants()
-        streams = [stream for launch in self.facts.launches for stream in launch.streams]
-        self.steps = Steps(streams)
-        self.order = Order(self.facts.launches, self.steps, self.facts.clocks)
-        self._runs()
-        self._tasks()
-        self._operands()
-        self._values()
+        self._fixed()
         self._complete()
-        self._reads()
-        self._own_writes()
-        check_reuse(self)
-        check_pinned(self)
-
-    def _kernels(self) -> None:
-        """What the kernels touch is what the code was given."""
-        self.accesses: list[list[Access]] = []
-        self.reads: list[int] = []
-        self.in_place: list[set[tuple[int, int]]] = []
-        if len(self.facts.boxes) != len(self.facts.sizes):
-            refuse("notes", "not every kernel has boxes")
-        for (grid, reads, writes, pairs), (tasks, sizes, results, pinned) in zip(
-            self.facts.boxes, self.facts.sizes, strict=True
+        uses = self.uses
+        late = [pair for pair in self._late(*self._pairs()) if self._meet(*pair)]
+        for low, high in sorted(
+            {(max(uses.low[a], uses.low[b]), min(uses.high[a], uses.high[b])) for a, b in late}
         ):
-            grid = [whole(size) for size in grid]
-            own = [Access(grid, data) for data in (*reads, *writes)]
-            asked = [a.task_bytes if n in pinned else a.bytes for n, a in enumerate(own)]
-            product = int(np.prod(np.array(grid, object))) if grid else 1
-            fits = (min(grid, default=1) >= 0, product == tasks, asked == list(sizes))
-            if not all(fits) or len(writes) != results:
-                refuse("notes", "a kernel has other tasks or operands than its code")
-            if not all(access.covered() for access in own[len(reads) :]):
-                refuse("task", "a kernel leaves a part of a result unwritten")
-            self.accesses.append(own)
-            self.reads.append(len(reads))
-            same = {(whole(r), whole(w) + len(reads)) for r, w in pairs}
-            if not all(0 <= r < len(reads) <= w < len(own) for r, w in same):
-                refuse("notes", "a kernel works in place on operands that it does not have")
-            self.in_place.append(same)
+            self._byte_by_byte(low, high)
 
-    def _buffers(self) -> None:
-        """Buffers lie in their memories, and views in what they view."""
-        facts = self.facts
-        names, kinds, *numbers, parents, self.content = (
-            list(column) for column in zip(*facts.buffers, strict=True)
-        ) if facts.buffers else [[] for _ in range(7)]  # fmt: skip
-        offset, self.size, index = (wholes(column) for column in numbers)
-        place = {name: number for number, name in enumerate(names)}
-        if len(place) != len(names) or not set(kinds) <= set(_KINDS):
-            refuse("notes", "two buffers have one name, or one is of no kind")
-        self.low, self.kind = offset, np.array([_KINDS.index(kind) for kind in kinds], np.int64)
-        self.temp = self.kind == _TEMP
-        inner = (self.kind != _INPUT) & (self.kind != _OUTPUT)
-        index = np.where(inner, 0, index)
-        begins = np.array([0, 1, 2, 2 + len(facts.inputs), _PINNED])
-        self.base = begins[self.kind] + index
-        have = np.array([facts.arena, facts.constants, *facts.inputs, *facts.outputs, MOST])
-        count = np.array([1, 1, len(facts.inputs), len(facts.outputs), 1])[self.kind]
-        if ((index < 0) | (index >= count) | (offset < 0) | (self.size < 0)).any():
-            refuse("buffer", "a buffer is impossible")
-        if (offset + self.size > have[self.base]).any():
-            refuse("buffer", "a buffer leaves its memory")
-        parents = [
-            name if view is None else view for name, view in zip(names, parents, strict=True)
-        ]
-        above = np.array([place.get(parent, -1) for parent in parents], np.int64)
-        if (above < 0).any():
-            refuse("buffer", "a buffer views nothing that is there")
-        ends = offset + self.size
-        inside = (offset[above] <= offset) & (ends <= ends[above]) & (self.kind == self.kind[above])
-        if not (inside & (self.base == self.base[above])).all():
-            refuse("buffer", "a buffer does not lie in what it views")
-        self.root = above
-        for _ in names[:_DEEPEST]:
-            self.root = above[self.root]
-        if (above[self.root] != self.root).any():
-            refuse("buffer", "buffers view one another")
-
-    def _constants(self) -> None:
-        """Different constants have different bytes."""
-        some = (self.kind == _CONSTANT) & (self.root == np.arange(len(self.root))) & (self.size > 0)
-        own = [(int(self.low[b]), int(self.low[b] + self.size[b]), self.content[b])
-               for b in np.flatnonzero(some).tolist()]  # fmt: skip
-        end, key = 0, None
-        for low, high, content in sorted(own, key=lambda entry: entry[:2]):
-            if low < end and not (content and content == key):
-                refuse("buffer", f"two constants lie at byte {low}")
-            if high > end:
-                end, key = high, content
-
-    def _runs(self) -> None:
-        """The operators of the runs, each with one kernel and the same operands everywhere."""
-        steps, launches = self.steps, self.facts.launches
-        operands: dict[str, Sequence[int]] = {}
-        for launch in launches:
-            for name, own in launch.operands.items():
-                if operands.setdefault(name, own) != own:
-                    refuse("notes", f"operator '{name}' has other operands in other programs")
-        self.names = {name: number for number, name in enumerate(operands)}
-        self.operands = np.array([len(own) for own in operands.values()], np.int64)
-        self.buffer = wholes([b for own in operands.values() for b in own])
-        if ((self.buffer < 0) | (self.buffer >= len(self.root))).any():
-            refuse("notes", "an operator has an operand that is no buffer")
-        self.run = np.flatnonzero(steps.opcode == RUN)
-        named = [names for launch in launches for names in launch.operators]
-        streams = sum(len(launch.streams) for launch in launches)
-        have = np.bincount(steps.thread[self.run], minlength=streams)
-        if [len(names) for names in named] != have.tolist():
-            refuse("notes", "the names of operators do not match the runs")
-        numbers = [self.names.get(name, -1) for names in named for name in names]
-        if min(numbers, default=0) < 0:
-            refuse("notes", "an operator has no operands")
-        self.operator = np.array(numbers, np.int64)
-        kernel = steps.word(1, self.run)
-        if ((kernel < 0) | (kernel >= len(self.accesses))).any():
-            refuse("notes", "a run is of no kernel")
-        self.kernel = np.full(len(self.names), -1)
-        self.kernel[self.operator] = kernel
-        if (self.kernel < 0).any():
-            refuse("task", "an operator does not run")
-        if (self.kernel[self.operator] != kernel).any():
-            refuse("task", "runs of one operator are of different kernels")
-
-    def _tasks(self) -> None:
-        """Each task of an operator runs exactly once."""
-        self.tasks = np.stack([self.steps.word(n, self.run) for n in (2, 3, 4)], axis=1)
-        total = np.array([tasks for tasks, _, _, _ in self.facts.sizes], np.int64)
-        most = total[self.kernel[self.operator]]
-        first, count, stride = self.tasks.T
-        last = first + (np.minimum(count, most + 1) - 1) * np.minimum(stride, most + 1)
-        if ((first < 0) | (count < 1) | (stride < 1) | (first >= most) | (last >= most)).any():
-            refuse("task", "a run is of tasks that are not there")
-        # all tasks of all operators, one behind the other
-        total = total[self.kernel]
-        ran = ramp(count)
-        ran = np.repeat(first, count) + ran * np.repeat(stride, count)
-        ran += np.repeat((np.cumsum(total) - total)[self.operator], count)
-        if len(ran) != total.sum() or (np.bincount(ran) != 1).any():
-            refuse("task", "an operator does not run each of its tasks once")
-
-    def _operands(self) -> None:
-        """Runs are on the buffers that the notes name."""
-        steps = self.steps
-        sizes = self.operands
-        words = np.stack([self.base[self.buffer], self.low[self.buffer]], axis=1).ravel()
-        begin = 2 * (np.cumsum(sizes) - sizes)
-        n = steps.word(5, self.run)
-        if (n != sizes[self.operator]).any():
-            refuse("buffer", "a run has other operands than its operator")
-        have = np.repeat(steps.at[self.run] + 6, 2 * n) + ramp(2 * n)
-        want = np.repeat(begin[self.operator], 2 * n) + ramp(2 * n)
-        if (steps.words[have] != words[want]).any():
-            refuse("buffer", "a run is not on the buffers that the notes name")
-
-    def _values(self) -> None:
-        """Uses, of the sizes that the kernels expect; what is written may be, and only once."""
-        sizes = self.operands
-        counts = np.array([len(own) for own in self.accesses], np.int64)
-        if (sizes != counts[self.kernel]).any():
-            refuse("buffer", "an operator has other operands than its kernel")
-        operator, number = np.repeat(np.arange(len(sizes)), sizes), ramp(sizes)
-        kernel, buffer = self.kernel[operator], self.buffer
-        access = (np.cumsum(counts) - counts)[kernel] + number
-        writes = number >= np.array(self.reads, np.int64)[kernel]
-        flat = [access for own in self.accesses for access in own]
-        if (wholes([a.bytes for a in flat])[access] != self.size[buffer]).any():
-            refuse("buffer", "an operand has another size than its kernel expects")
-        fixed = (self.kind[buffer] == _INPUT) | (self.kind[buffer] == _CONSTANT)
-        if (writes & fixed).any():
+    def _fixed(self) -> None:
+        """Nobody writes constants and inputs, and no two of them have common bytes."""
+        uses = self.uses
+        if (uses.fixed & uses.writes).any():
             refuse("buffer", "an operator writes what is only read")
-        low = self.low[buffer]
-        columns = operator, kernel, number, access, self.root[buffer], low, low + self.size[buffer]
-        self.uses = Uses(
-            *(self.order, flat, (*columns, writes), (self.run, self.operator, self.tasks)),
-            (list(self.names), [buffer[0] for buffer in self.facts.buffers]),
-        )
-        # all values one behind the other
-        begin = np.cumsum(self.size) - self.size - self.low
-        low, high = self.uses.low + begin[self.uses.root], self.uses.high + begin[self.uses.root]
-        some = np.flatnonzero(writes & (low < high))
-        some = some[np.argsort(low[some], kind="stable")]
-        if (low[some[1:]] < high[some[:-1]]).any():
-            refuse("task", "a byte is the result of two operators")
-        values = self.uses.root[some]
-        apart = (low[some[1:]] > high[some[:-1]]) | (values[1:] != values[:-1])
-        begins, ends = np.append(True, apart), np.append(apart, True)
-        first, last = some[begins[: len(some)]], some[ends[: len(some)]]
-        reads = np.flatnonzero(~writes & ~fixed & (low < high))
-        at = np.searchsorted(low[first], low[reads], side="right") - 1
-        if (at < 0).any() or (high[reads] > high[last][at]).any():
-            refuse("task", "an operator reads what no operator writes")
-        # (value, first byte, end) of what is written, side by side
-        self.spans = np.stack([self.uses.root[first], self.uses.low[first], self.uses.high[last]])
+        use, cell = cells(uses.low[uses.fixed], uses.high[uses.fixed])
+        value = np.unique(uses.value[uses.fixed], return_inverse=True)[1].reshape(-1)[use]
+        if len(np.unique(cell * (len(value) + 1) + value)) > len(np.unique(cell)):
+            refuse("buffer", "two constants lie on the same bytes")
 
     def _complete(self) -> None:
-        """Each byte of each output is written, for one value."""
-        root, low, high = self.spans
-        for index, size in enumerate(self.facts.outputs):
-            own = (self.kind[root] == _OUTPUT) & (
-                self.base[root] == 2 + len(self.facts.inputs) + index
-            )
-            sort = np.argsort(low[own])
-            ends = np.append(0, high[own][sort])
-            if not np.array_equal(ends, np.append(low[own][sort], size)):
-                refuse("task", f"output {index} is not written once, all of it")
-
-    def _reads(self) -> None:
-        """What is read has been written."""
+        """Each byte of the outputs is written, for one value."""
         uses = self.uses
-        reads, writes = (np.flatnonzero(uses.writes == w) for w in (False, True))
-        reads = reads[np.argsort(uses.root[reads], kind="stable")]
-        one, two = matches(uses.root[reads], uses.root[writes])
-        one, two = writes[one], reads[two]
-        common = (uses.low[one] < uses.high[two]) & (uses.low[two] < uses.high[one])
-        uses.check(one[common], two[common], "race")
+        first, end = uses.outputs
+        own = uses.writes & (uses.low >= first) & (uses.high <= end) & (uses.low < uses.high)
+        low, high = np.sort(uses.low[own]), np.sort(uses.high[own])
+        if not np.array_equal(np.append(first, high), np.append(low, end)):
+            refuse("task", "an output is not written once, all of it")
 
-    def _own_writes(self) -> None:
-        """Runs of one operator write different bytes, or one after the other."""
-        writes = np.flatnonzero(self.uses.writes)
-        apart = np.array([access.disjoint for access in self.uses.accesses], bool)
-        some = writes[~apart[self.uses.access[writes]]]
-        self.uses.check(some, some, "race", either=True)
+    def _pairs(self) -> tuple[Ints, Ints]:
+        """Uses of which one must be over before the other."""
+        uses = self.uses
+        some = np.flatnonzero(~uses.fixed)
+        places = uses.low[some], uses.high[some]
+        found = neighbours(*places, uses.value[some], uses.writes[some], uses.place[some])
+        one, two = (some[side] for side in found)
+        if (uses.writes[one] & uses.writes[two] & (uses.value[one] == uses.value[two])).any():
+            refuse("task", "a byte is the result of two operators")
+        own = np.flatnonzero(uses.writes & ~uses.disjoint & (uses.run < 0))
+        return np.append(one, own), np.append(two, own)
+
+    def _late(self, one: Ints, two: Ints) -> Iterable[tuple[int, int]]:
+        """Of pairs of uses those where not all of the first is over before the second starts."""
+        uses, work, order = self.uses, self.work, self.work.order
+        own = uses.run[one] >= 0
+        for pair in np.flatnonzero(own)[~order.before(uses.run[one[own]], uses.run[two[own]])]:
+            self._refuse(int(one[pair]), int(two[pair]))
+        one, two = one[~own], two[~own]
+        runs = np.argsort(work.operator, kind="stable")
+        begin = np.searchsorted(work.operator[runs], np.arange(len(work.kernel)))
+        starts = np.minimum.reduceat(order.clocks[runs], begin, axis=0) if len(begin) else begin
+        ends = np.zeros_like(starts)
+        np.maximum.at(ends, (work.operator, order.line), order.place + 1)
+        pairs = uses.operator[one] * len(begin) + uses.operator[two]
+        each, which = np.unique(pairs, return_inverse=True)
+        late = np.zeros(len(each), bool)
+        for end, start in zip(ends.T, starts.T, strict=True):
+            late |= end[each // len(begin)] > start[each % len(begin)]
+        some = late[which.reshape(-1)]
+        return zip(one[some].tolist(), two[some].tolist(), strict=True)
+
+    def _meet(self, one: int, two: int) -> bool:
+        """Whether tasks of two uses may touch common bytes in the wrong order."""
+        uses, work = self.uses, self.work
+        if self._in_place(one, two):
+            return False
+        key = int(uses.access[one]), int(uses.access[two]), int(uses.low[one] - uses.low[two])
+        if key not in self._met:
+            self._met[key] = meeting(work.accesses[key[0]], work.accesses[key[1]], key[2])
+        if (met := self._met[key]) is None:
+            return True
+        x, y = (work.begin[uses.operator[u]] + t for u, t in zip((one, two), met, strict=True))
+        over = work.over(x, y)
+        if one == two:  # results that tasks add to, in any order, but one after the other
+            over |= work.over(y, x) | (x == y)
+        return not over.all()
+
+    def _in_place(self, one: int, two: int) -> bool:
+        """Whether an operator writes each element where, and after, it read that very element."""
+        uses = self.uses
+        kernel = self.work.kernels[self.work.kernel[uses.operator[one]]]
+        same = uses.operator[one] == uses.operator[two] and uses.low[one] == uses.low[two]
+        return bool(same) and (uses.number[one], uses.number[two]) in kernel.in_place
+
+    def _byte_by_byte(self, low: int, high: int) -> None:
+        """The values of some bytes, task by task."""
+        uses, work = self.uses, self.work
+        here = np.flatnonzero(~uses.fixed & (uses.low < high) & (low < uses.high))
+        pieces = [work.accesses[access].spans for access in uses.access[here].tolist()]
+        use = np.repeat(here, [len(tasks) for tasks, _ in pieces])
+        task = np.concatenate([tasks for tasks, _ in pieces]) + work.begin[uses.operator[use]]
+        spans = np.concatenate([spans for _, spans in pieces]) + uses.low[use][:, None]
+        begin, end = spans.clip(low, high).T
+        some = begin < end
+        use, task, begin, end = use[some], task[some], begin[some], end[some]
+        one, two = neighbours(begin, end, uses.value[use], uses.writes[use], work.place[task])
+        for k in np.flatnonzero(~work.over(task[one], task[two])).tolist():
+            a, b = int(one[k]), int(two[k])
+            if task[a] != task[b] or not self._in_place(int(use[a]), int(use[b])):
+                self._refuse(int(use[a]), int(use[b]))
+
+    def _refuse(self, one: int, two: int) -> NoReturn:
+        uses = self.uses
+        rule = "race" if uses.value[one] == uses.value[two] else "clobber"
+        a, b = (self.facts.names[uses.operator[use]] for use in (one, two))
+        refuse(rule, f"operator '{b}' may touch bytes while '{a}' needs them: a wait is missing")

@@ -1,6 +1,6 @@
 """What is checked: plain data out of a file, and the refusal."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 Ints = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 MOST = 1 << 46  # of any number in the notes: sums and products of a few stay exact in int64
-_MOST_AT_ONCE = 1 << 25
+MOST_AT_ONCE = 1 << 25  # tasks, or pieces of them
 
 
 class Refused(Exception):
@@ -27,56 +28,57 @@ def refuse(rule: str, text: str) -> NoReturn:
 
 @dataclass(frozen=True)
 class Launch:
-    """One program. streams: of each EU or queue; operators: names of the runs of each; operands:
-    buffer numbers by operator. lines: of a dynamic program (taken_by > 0) the line of each queue:
-    those of one line come after one another.
+    """One program. streams: of each EU or queue; operators: the number of the operator of each run,
+    stream by stream; lines: of each stream, those of one line come after one another; dynamic:
+    whether EUs take the streams as queues.
     """
 
-    name: str
     streams: Sequence[Ints]
-    operators: Sequence[Sequence[str]]
-    taken_by: int
-    operands: Mapping[str, Sequence[int]]
+    operators: Sequence[Sequence[int]]
     lines: Sequence[int]
+    dynamic: bool
 
 
 @dataclass(frozen=True)
 class Facts:
     """boxes: [grid, reads, writes, in_place] of each kernel, an access being [shape, itemsize,
     [axis, scale, offset, extent] of each dim]; sizes: (tasks, operand bytes, results, pinned
-    operands) of each; buffers: [name, kind, offset, bytes, index, name of the viewed one, content];
-    arena, constants, inputs, outputs, pinned: bytes. clocks: the certificate, as bytes.
+    operands) of each, as its code has them; operands: of each operator, the operands as (value,
+    base, offset): a number for what is read and written there, and where the streams say it lies;
+    names: of the operators; arena, constants, inputs, outputs, pinned: bytes. clocks: the
+    certificate, int32 (segments, 1 + lines): a turn and how many runs are over of each line.
     """
 
     boxes: Sequence[Any]
-    names: Sequence[str]
     sizes: Sequence[tuple[int, Sequence[int], int, Sequence[int]]]
-    buffers: Sequence[Any]
+    operands: Sequence[Sequence[tuple[int, int, int]]]
+    names: Sequence[str]
     launches: Sequence[Launch]
     arena: int
     constants: int
     inputs: Sequence[int]
     outputs: Sequence[int]
     pinned: int
-    clocks: bytes
+    clocks: NDArray[np.int32]
 
 
-def whole(value: Any) -> int:
-    """A number of the notes."""
-    if type(value) is not int or not -MOST <= value <= MOST:
+def numbers(values: Sequence[Any]) -> Ints:
+    """Numbers of the notes."""
+    whole = not {*map(type, values)} - {int}
+    found = np.array(values if whole else [], np.int64)
+    if not whole or ((found > MOST) | (found < -MOST)).any():
         refuse("notes", "a number is none")
-    return value
+    return found
 
 
-def wholes(values: Sequence[Any]) -> Ints:
-    """Many numbers of the notes."""
-    if {*map(type, values)} - {int} or not all(-MOST <= x <= MOST for x in set(values)):
-        refuse("notes", "a number is none")
-    return np.array(values, np.int64)
+def within(values: Ints, end: int, rule: str, text: str) -> None:
+    """Refuses what is not one of 0, 1, .. end - 1."""
+    if ((values < 0) | (values >= end)).any():
+        refuse(rule, text)
 
 
 def ramp(sizes: Ints) -> Ints:
     """0, 1, .. of each of n groups of these sizes."""
-    if (total := int(sizes.sum())) > _MOST_AT_ONCE:
+    if (total := int(sizes.sum())) > MOST_AT_ONCE:
         refuse("notes", "the schedule is too large to be checked")
     return np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -1,8 +1,9 @@
 """The certificate of a schedule: what `rcompiler.checker` cannot find, and checks.
 
-An EU (or queue) goes through segments: a barrier or waits, then runs and signals. Of each segment
-the certificate says the turn in which one execution comes to it, and how many instructions of each
-EU are over by then, in every execution. Queues of a dynamic program stand in lines, as in `lines`.
+An EU (or queue) goes through segments: waits, then runs and signals; a barrier is a signal, and a
+wait for those of all EUs. Of each segment the certificate says the turn in which one execution
+comes to it, and how many runs of each EU are over by then, in every execution. Queues of a dynamic
+program stand in lines, as in `lines`; one EU alone comes to their segments in turn.
 """
 
 import zlib
@@ -13,7 +14,7 @@ import numpy as np
 
 from rcompiler.rammer.lines import in_lines
 from rcompiler.rammer.order import happens_before
-from rcompiler.rammer.program import Barrier, Instruction, Program, Wait
+from rcompiler.rammer.program import Barrier, Instruction, Program, Run, Wait
 
 _LEVEL = 6  # of compression
 
@@ -31,37 +32,40 @@ class Witness:
 def certificate(programs: Sequence[Program]) -> Witness:
     """The certificate of programs. Raises ScheduleError (rule "deadlock")."""
     order = happens_before(programs)
-    turns = {}
-    step, last = 0, -1
+    turns = {}  # behind each wait and barrier, counted in its program; and the row of its clocks
+    step, last = 0, (-1, -1)
     for program, eu, place, row in order.passed.T.tolist():
-        step += row != last
-        last = row
+        step = (step if program == last[0] else 0) + (row != last[1])
+        last = program, row
         turns[program, eu, place] = (step, row)
-    base = [0] * order.eus
+    base = [0] * order.eus  # instructions of each line so far
     lines: list[tuple[int, ...]] = []
-    rows: list[tuple[int, int, int, int]] = []  # turn, row of clocks, EU, place
+    rows: list[tuple[int, int, int]] = []  # turn, row of clocks, line
+    runs: list[list[int]] = [[0] for _ in base]  # before each instruction of each line
+    begins: list[int] = []  # runs of its line before each segment
     before = 0
     for number, program in enumerate(programs):
         mine = _lines(program)
         lines.append(mine if program.dynamic else ())
-        start = list(base)
-        latest = before
+        start, latest = list(base), before
         for line, queue in zip(mine, program.queues, strict=True):
-            for first, waits in _segments(queue):
-                place = start[line] + first + waits
-                turn, row = (
-                    turns.get((number, line, place - 1), (before, 0)) if waits else (before, 0)
-                )
-                if not waits:
-                    row = int(order.bases[number])
-                rows.append((turn, row, line, place))
+            for first, wait in _segments(queue):
+                step, row = 0, int(order.bases[number])
+                if wait >= 0:
+                    step, row = turns[number, line, start[line] + wait]
+                turn = latest + 1 if program.dynamic else before + step
+                rows.append((turn, row, line))
+                begins.append(runs[line][-1] + first)
                 latest = max(latest, turn)
             start[line] += len(queue)
-        base = start
-        before = latest
-    table = np.array(rows, np.int64).reshape(-1, 4)
+            for instruction in queue:
+                runs[line].append(runs[line][-1] + isinstance(instruction, Run))
+        base, before = start, latest
+    table = np.array(rows, np.int64).reshape(-1, 3)
     clocks = order.clocks[table[:, 1]] if len(rows) else np.zeros((0, order.eus), np.int32)
-    clocks[np.arange(len(rows)), table[:, 2]] = table[:, 3]
+    for line, counts in enumerate(runs):
+        clocks[:, line] = np.array(counts, np.int32)[clocks[:, line]]
+    clocks[np.arange(len(rows)), table[:, 2]] = begins
     whole = np.concatenate([table[:, :1], clocks], axis=1).T.astype("<i4")
     steps = np.diff(whole, axis=1, prepend=np.int32(0)).astype("<i4")
     return Witness(tuple(lines), zlib.compress(steps.tobytes(), _LEVEL))
@@ -79,14 +83,17 @@ def _lines(program: Program) -> tuple[int, ...]:
 
 
 def _segments(queue: Sequence[Instruction]) -> list[tuple[int, int]]:
-    """(first instruction, waits and barriers at its begin) of each segment."""
+    """(runs before it, its last wait or barrier, -1 for none) of each segment."""
     found: list[tuple[int, int]] = []
-    before: type | None = None
+    runs, waits = 0, False  # whether the instruction before is a wait
     for place, step in enumerate(queue):
         kind = type(step)
-        if before is None or kind is Barrier or (kind is Wait and before is not Wait):
-            found.append((place, int(kind is Wait or kind is Barrier)))
+        if not found and kind is not Wait:
+            found.append((0, -1))
+        if kind is Barrier or (kind is Wait and not waits):
+            found.append((runs, place))
         elif kind is Wait:
-            found[-1] = (found[-1][0], found[-1][1] + 1)
-        before = kind
+            found[-1] = (runs, place)
+        runs += kind is Run
+        waits = kind is Barrier or kind is Wait
     return found

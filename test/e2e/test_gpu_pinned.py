@@ -127,7 +127,7 @@ def test_a_tile_that_another_block_has_is_refused():
     one, two = (stream[at] for stream, at in zip(streams, places, strict=False))
     streams[0][places[0]], streams[1][places[1]] = two, one
     moved = replace(artifact, programs=(replace(program, streams=tuple(streams)),))
-    with pytest.raises(ScheduleError, match="reads a box that is not pinned on its EU"):
+    with pytest.raises(ScheduleError, match="reads what no operator writes"):
         prove(moved)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 _RAISES = ("ScheduleError", "Clash", "_deadlock", "Refused")
+_SAY_FOR_OTHERS = ("refuse", "within", "_refuse")
 
 
 def _places(module: ModuleType) -> Iterator[tuple[str, int, int]]:
@@ -30,7 +31,7 @@ def _statements(node: ast.AST) -> Iterator[tuple[str, ast.AST]]:
     """(name of what is defined, or "", statement), not into what is defined."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.FunctionDef | ast.ClassDef):
-            if child.name != "refuse":  # says it for others
+            if child.name not in _SAY_FOR_OTHERS:
                 yield child.name, child
             continue
         if isinstance(child, ast.stmt):
@@ -43,7 +44,7 @@ def _refuses(node: ast.AST) -> bool:
     if not isinstance(call, ast.Call):
         return False
     name = getattr(call.func, "id", getattr(call.func, "attr", ""))
-    return name in _RAISES if isinstance(node, ast.Raise) else name == "refuse"
+    return name in _RAISES if isinstance(node, ast.Raise) else name in _SAY_FOR_OTHERS
 
 
 def refusals(package: str, modules: Sequence[str]) -> set[str]:

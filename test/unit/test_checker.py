@@ -1,5 +1,6 @@
 """The checker against the oracle that tries every execution; `tools/corrupt_certificates.py`."""
 
+import numpy as np
 import pytest
 
 from rcompiler.checker.boxes import Access
@@ -20,8 +21,8 @@ def test_nothing_unsafe_is_accepted(first):
 
 def test_a_kernel_of_one_task_has_no_grid():
     """As of a sum of everything: its operands are read whole."""
-    operand = Access([], [[1], 4, [[-1, 0, 0, 0]]])
-    assert operand.regular and operand.disjoint and operand.covered()
+    operand = Access(np.zeros(0, np.int64), [[1], 4, [[-1, 0, 0, 0]]], True, False)
+    assert operand.disjoint and operand.covered
     assert operand.task_bytes == operand.bytes == 4
 
 

@@ -5,7 +5,6 @@ rules are needed, which nothing else would refuse, is shown by `test_rules.py`.)
 """
 
 import copy
-import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -14,7 +13,7 @@ import pytest
 from rammer_cases import chain, hand_made, kernel, rows
 from refusals import refusals, refused_at
 
-from rcompiler.checker import Facts, Refused, check, memory, streams
+from rcompiler.checker import Facts, Launch, Refused, boxes, check, streams
 from rcompiler.checker.streams import Steps
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
@@ -22,13 +21,13 @@ from rcompiler.rammer.placement import derive_graph
 from rcompiler.rammer.program import Buffer, Instruction, Program, Run, Signal, Wait
 from rcompiler.tools._corruptions import facts_of
 
-MODULES = ("boxes", "check", "facts", "memory", "order", "pinned", "reuse", "streams")
+MODULES = ("boxes", "cells", "check", "facts", "order", "streams", "uses", "work")
 Case = Callable[[], object]
 K = kernel("k", (4, 4), (4, 1), "w")
 GRAPH = chain([K, K], [[-1], [0]])
 SERIAL = ([("o0", 0, 4), ("+", "e")], [("-", "e", 1), ("o1", 0, 4)])
 BARRIER = ([("o0", 0, 4), "|", ("o1", 0, 2)], ["|", ("o1", 2, 2)])
-X, V0, V1 = range(3)  # buffers
+O0, O1 = range(2)  # operators
 
 
 def facts(*queues: Sequence, graph: Graph = GRAPH, takers: int | None = None) -> Facts:
@@ -53,12 +52,14 @@ def worded(eu: int, words: dict[int, int], given: Facts | None = None) -> Facts:
     return launched(given, streams=all_streams)
 
 
-def noted(number: int, field: int, value: object, given: Facts | None = None) -> Facts:
-    """A field of the note of a buffer."""
+def noted(operator: int, operand: int, field: int, by: object, given: Facts | None = None) -> Facts:
+    """A number in the note of an operand is so much more, or something else."""
     given = given or facts()
-    buffers = [[*b] for b in given.buffers]
-    buffers[number][field] = value
-    return replace(given, buffers=buffers)
+    operands = [[*own] for own in given.operands]
+    numbers = [*operands[operator][operand]]
+    numbers[field] = numbers[field] + by if type(by) is int else by
+    operands[operator][operand] = tuple(numbers)
+    return replace(given, operands=operands)
 
 
 def boxed(change: Callable[[list], None]) -> Case:
@@ -69,32 +70,20 @@ def boxed(change: Callable[[list], None]) -> Case:
     return checked(given, boxes=boxes)
 
 
-def on(operator: str, *buffers: int) -> Facts:
-    """An operator is on other buffers, in notes and streams."""
-    given = facts()
-    eu = int(operator[1])
-    base = {"temp": 0, "constant": 1, "input": 2, "output": 3}
-    pairs = [word for b in buffers for word in (base[given.buffers[b][1]], given.buffers[b][2])]
-    run = [1, 0, 0, 4, 1, len(buffers), *pairs]
-    stream = [*run, 3, 0, 0] if eu == 0 else [2, 0, 1, *run, 0]
+def on(operator: int, *operands: tuple[int, int, int], given: Facts | None = None) -> Facts:
+    """An operator is on other operands, in notes and streams."""
+    given = given or facts()
+    run = [1, 0, 0, 4, 1, len(operands), *(word for _, *place in operands for word in place)]
     all_streams = [*given.launches[0].streams]
-    all_streams[eu] = np.array(stream)
-    operands = {**given.launches[0].operands, operator: [*buffers]}
-    return launched(given, streams=all_streams, operands=operands)
+    all_streams[operator] = np.array([*run, 3, 0, 0] if operator == O0 else [2, 0, 1, *run, 0])
+    notes = [*given.operands]
+    notes[operator] = [*operands]
+    return launched(replace(given, operands=notes), streams=all_streams)
 
 
 def certified(given: Facts, table: Sequence[Sequence[int]]) -> Case:
     """table: of each segment its turn, and the clock of each line."""
-    steps = np.diff(np.array(table).T.astype("<i4"), axis=1, prepend=np.int32(0)).astype("<i4")
-    return checked(given, clocks=zlib.compress(steps.tobytes()))
-
-
-def other_programs() -> object:
-    """The second program has the operator of the first, on other buffers."""
-    programs = [hand_made(GRAPH, [("o0", 0, 4)]), hand_made(GRAPH, [("o1", 0, 4)])]
-    given = facts_of(programs, GRAPH)
-    operands = {**given.launches[1].operands, "o0": [X, V1]}
-    return check(launched(given, 1, operands=operands))
+    return checked(given, clocks=np.array(table, np.int32))
 
 
 def two_kernels() -> object:
@@ -110,16 +99,10 @@ def uncovered() -> object:
 
 
 def many_tasks() -> object:
-    whole = Access.whole((4,), 4)
-    graph = chain([Kernel("k", (1 << 26,), (whole,), (whole,), 1.0)], [[-1]])
-    return check(facts([("o0", 0, 1 << 26)], graph=graph))
-
-
-def many_runs() -> object:
-    given = facts([("o0", 0, 2), ("o0", 2, 2)], [("o1", 0, 2), ("o1", 2, 2)])
+    """Too many cells."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(memory, "_MOST_PAIRS", 3)
-        return check(given)
+        patch.setattr("rcompiler.checker.facts.MOST_AT_ONCE", 3)
+        return check(facts())
 
 
 def taken_over() -> object:
@@ -131,26 +114,24 @@ def taken_over() -> object:
     return check(facts_of([replace(program, buffers=buffers)], graph))
 
 
-def unwritten() -> object:
-    """o1 reads what nobody writes."""
-    given = facts()
-    buffers = [*given.buffers, ["u", "temp", 1024, 64, -1, None, ""]]
-    words = {3 + 7: 1024}
-    moved = worded(1, words, replace(given, buffers=buffers, arena=4096))
-    operands = {**moved.launches[0].operands, "o1": [3, V1]}
-    return check(launched(moved, operands=operands))
-
-
-def views_in_a_ring() -> object:
-    given = noted(V0, 5, "twin")
-    twin = ["twin", *given.buffers[V0][1:5], "v0", ""]
-    return check(replace(given, buffers=[*given.buffers, twin]))
+def in_turns() -> object:
+    """Both tasks write all of one value, and between them one writes another value there."""
+    whole = Access.whole((4,), 4)
+    k = Kernel("k", (2,), (whole,), (whole,), 1.0)
+    graph = chain([k, k, k], [[-1], [-1], [0]])
+    steps = [("o0", 0, 1), ("+", "a"), ("-", "b", 1), ("o0", 1, 1), ("o2", 0, 2)]
+    other = [("-", "a", 1), ("o1", 0, 2), ("+", "b")]
+    program = hand_made(graph, steps, other)
+    buffers = tuple(replace(b, offset=0) for b in program.buffers)
+    return check(facts_of([replace(program, buffers=buffers)], graph))
 
 
 def constants() -> object:
-    two = [["c", "constant", 0, 64, -1, None, "a"], ["d", "constant", 32, 64, -1, None, "b"]]
-    given = facts()
-    return check(replace(given, buffers=[*given.buffers, *two], constants=128))
+    """Both operators read constants, of which one begins in the other one."""
+    given = replace(facts(), constants=128)
+    _, written = given.operands[O0]
+    given = on(O0, (7, 1, 0), written, given=given)
+    return check(on(O1, (8, 1, 32), given.operands[O1][1], given=given))
 
 
 def late_barrier() -> object:
@@ -158,16 +139,7 @@ def late_barrier() -> object:
     given = facts(*BARRIER)
     one, two = given.launches[0].streams
     short = launched(given, streams=[one, two[1:]])
-    return certified(short, [[0, 0, 0], [1, 1, 0], [2, 0, 0]])()
-
-
-def turns_at_barrier() -> object:
-    return certified(facts(*BARRIER), [[0, 0, 0], [1, 2, 0], [5, 1, 1]])()
-
-
-def many_clocks() -> object:
-    streams_of_all = [np.array([3, 0, 0])] * 9000
-    return check(launched(facts(), streams=streams_of_all, operators=[[]] * 9000))
+    return certified(short, [[0, 0, 0], [1, 1, 0], [0, 0, 0]])()
 
 
 # -- memory of the EUs --------------------------------------------------------------------------
@@ -201,6 +173,12 @@ def pinned(
     return launched(replace(facts_of([program], graph), pinned=room), **more)
 
 
+def pinned_again(operator: str, by: int) -> Facts:
+    """The notes say something else of the pinned operand of an operator."""
+    given = pinned()
+    return noted(given.names.index(operator), int(operator[:3] == "pin"), 0, by, given)
+
+
 def other_eu() -> object:
     """Each EU knows the box of the other one, which is not in its memory."""
     queues = [
@@ -208,7 +186,7 @@ def other_eu() -> object:
         (run("pin v", 1), Signal("b"), Wait("a", 1), run("step v", 0)),
     ]
     given = pinned(*queues)
-    return check(replace(given, outputs=given.outputs[:1], buffers=given.buffers[:5]))
+    return check(replace(given, outputs=given.outputs[:1]))
 
 
 def not_side_by_side() -> object:
@@ -220,92 +198,91 @@ def not_side_by_side() -> object:
 
 # -- streams ------------------------------------------------------------------------------------
 def stream(*words: int) -> Case:
-    return lambda: Steps([np.array(words)])
+    return lambda: Steps([Launch([np.array(words)], [[]], [0], False)])
 
 
-def long_streams() -> object:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(streams, "_MOST_WORDS", 20)
-        return Steps([np.array([3, 0, 3, 0, 3, 0, 3, 0, 0])] * 3)
+def long_streams(*words: int) -> Case:
+    def case() -> object:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(streams, "_MOST_WORDS", 20)
+            return stream(*words)()
+
+    return case
 
 
 LATE = ([("-", "e", 1), ("o1", 0, 4)], [("o0", 0, 4), ("+", "e")])
 HALVES = ([("o0", 0, 4), ("+", "e")], [("-", "e", 1), ("o1", 0, 2), ("-", "e", 1), ("o1", 2, 2)])
+[[INPUT, V0], [_, V1]] = facts().operands
 CASES: dict[str, Case] = {
     "boxes.Access.__init__": boxed(lambda own: own[1][0][2][0].__setitem__(0, 7)),
     "boxes.Access.__init__ 2": boxed(lambda own: own[1][0].__setitem__(1, 0)),
-    "check.Check._kernels": checked(facts(), sizes=[*facts().sizes] * 2),
-    "check.Check._kernels 2": checked(facts(), sizes=[(4, [64, 68], 1, ())]),
-    "check.Check._kernels 3": uncovered,
-    "check.Check._kernels 4": boxed(lambda own: own[3].append([5, 0])),
-    "check.Check._buffers": checked(noted(V0, 0, "x")),
-    "check.Check._buffers 2": checked(noted(V0, 3, -1)),
-    "check.Check._buffers 3": checked(facts(), arena=32),
-    "check.Check._buffers 4": checked(noted(V0, 5, "nobody")),
-    "check.Check._buffers 5": checked(noted(V0, 5, "x")),
-    "check.Check._buffers 6": views_in_a_ring,
-    "check.Check._constants": constants,
-    "check.Check._runs": other_programs,
-    "check.Check._runs 2": checked(
-        launched(facts(), operands={"o0": [X, V0], "o1": [V0, 99]}),
-    ),
-    "check.Check._runs 3": checked(launched(facts(), operators=[["o0", "o0"], ["o1"]])),
-    "check.Check._runs 4": checked(launched(facts(), operators=[["nobody"], ["o1"]])),
-    "check.Check._runs 5": checked(worded(0, {1: 9})),
-    "check.Check._runs 6": checked(
-        launched(facts(), operands={**facts().launches[0].operands, "idle": [X]})
-    ),
-    "check.Check._runs 7": two_kernels,
-    "check.Check._tasks": checked(worded(0, {3: 5})),
-    "check.Check._tasks 2": checked(facts([("o0", 0, 4), ("o0", 1, 1), ("o1", 0, 4)])),
-    "check.Check._operands": checked(
-        launched(on("o0", X, V0, V0), operands=facts().launches[0].operands)
-    ),
-    "check.Check._operands 2": checked(worded(0, {9: 64})),
-    "check.Check._values": checked(on("o0", X, V0, V0)),
-    "check.Check._values 2": checked(noted(V0, 3, 60)),
-    "check.Check._values 3": checked(on("o0", X, X)),
-    "check.Check._values 4": checked(on("o1", V0, V0)),
-    "check.Check._values 5": unwritten,
+    "boxes.Access.__init__ 3": boxed(lambda own: own[2][0][2][0].__setitem__(1, 1 << 45)),
+    "boxes.Kernel.__init__": checked(facts(), sizes=[(4, [64, 68], 1, ())]),
+    "boxes.Kernel.__init__ 2": uncovered,
+    "cells.neighbours": in_turns,
+    "cells.neighbours 2": checked(noted(O1, 0, 0, 7)),
+    "check.Check._fixed": checked(on(O0, INPUT, INPUT)),
+    "check.Check._fixed 2": constants,
     "check.Check._complete": checked(facts(), outputs=[128]),
-    "facts.wholes": checked(noted(V0, 2, 1 << 50)),
-    "facts.whole": boxed(lambda own: own[0].__setitem__(0, "4")),
+    "check.Check._pairs": checked(on(O1, V0, V0), outputs=[]),
+    "check.Check._late": checked(pinned(at=32)),
+    "check.Check._byte_by_byte": checked(facts([("o0", 0, 4)], [("o1", 0, 4)])),
+    "facts.numbers": checked(noted(O0, 0, 2, 1 << 50)),
     "facts.ramp": many_tasks,
-    "memory.Uses.clashes": many_runs,
-    "memory.Uses.check": checked(facts([("o0", 0, 4)], [("o1", 0, 4)])),
-    "order.Order._threads": checked(launched(facts(*SERIAL, takers=2), lines=[7, 0])),
-    "order.Order._check_turns": certified(facts(*HALVES), [[0, 0, 0], [1, 0, 0], [1, 0, 0]]),
-    "order.Order._check_turns 2": checked(worded(1, {2: 5})),
-    "order.Order._check_turns 3": certified(facts(), [[0, 0, 0], [0, 0, 0]]),
-    "order.Order._check_turns 4": checked(launched(facts(*BARRIER), taken_by=2, lines=[0, 1])),
-    "order.Order._check_turns 5": checked(launched(facts(*LATE), taken_by=2, lines=[0, 1])),
-    "order.Order._check_clocks": certified(
-        facts([("o0", 0, 4)], [("o1", 0, 4)]), [[0, 0, 0], [0, 1, 0]]
-    ),
+    "order.Order.__init__": checked(facts(), clocks=facts().clocks[:, :2]),
+    "order.Order._stand_in_lines": checked(launched(facts(*SERIAL, takers=2), lines=[7, 0])),
+    "order.Order._stand_in_lines 2": checked(launched(facts(), lines=[0])),
+    "order.Order._number_events": checked(worded(1, {2: 5})),
+    "order.Order._check_turns": certified(facts(), [[0, 0, 0], [0, 0, 0]]),
+    "order.Order._check_turns 2": certified(facts(*HALVES), [[0, 0, 0], [1, 0, 0], [1, 0, 0]]),
     "order.Order._check_clocks 2": certified(
         launched(facts([("o0", 0, 4)], [("o1", 0, 4)], takers=2), lines=[0, 0]), [[0, 0], [1, 0]]
     ),
-    "order.Order._meet": late_barrier,
-    "order.Order._meet 2": turns_at_barrier,
-    "order._certificate": many_clocks,
-    "order._certificate 2": checked(facts(), clocks=b"nothing"),
-    "order._certificate 3": checked(facts(), clocks=zlib.compress(b"")),
-    "pinned.check_pinned": checked(facts(), sizes=[(*facts().sizes[0][:3], (0,))]),
-    "pinned.check_pinned 2": not_side_by_side,
-    "pinned.check_pinned 3": checked(pinned(taken_by=2, lines=[0, 1])),
-    "pinned.check_pinned 4": checked(pinned(room=127)),
-    "pinned.check_pinned 5": checked(pinned(at=32)),
-    "pinned.check_pinned 6": other_eu,
-    "reuse._byte_by_byte": taken_over,
-    "streams.Steps.__init__": long_streams,
+    "order.Order._check_clocks": certified(
+        facts([("o0", 0, 4)], [("o1", 0, 4)]), [[0, 0, 0], [0, 1, 0]]
+    ),
+    "streams.Steps.__init__": long_streams(3, 0, 3, 0, 3, 0, 3, 0, 0),
+    "streams._without_barriers": stream(3, -1, 0),
     "streams._unrolled": stream(9),
     "streams._unrolled 2": stream(0, 0),
-    "streams._without_loops": stream(3, 0, 5, 1, 2, 0, 0, 0),
-    "streams._without_loops 2": stream(3, 0, 5, 2, 2, 0, 1, 0, 1, 0),
-    "streams._without_loops 3": stream(3, 0, 5, 2, 2, 0, 1, 1, 1 << 50, 0),
-    "streams._without_loops 4": stream(3, 0, 3, 0, 5, 2, 4, 0, 0, 5, 2, 7, 0, 0, 0),
-    "streams._without_loops 5": stream(3, 0, 5, 1 << 40, 2, 0, 0, 0),
-}  # fmt: skip
+    "streams._repeat": stream(3, 0, 5, 1, 2, 0, 0, 0),
+    "streams._repeat 2": stream(3, 0, 5, 1 << 40, 2, 0, 0, 0),
+    "streams._repeat 3": stream(3, 0, 5, 2, 2, 0, 1, 0, 1, 0),
+    "uses.Uses.__init__": checked(facts(), sizes=[(*facts().sizes[0][:3], (0,))]),
+    "uses.Uses.__init__ 2": checked(on(O0, (0, 9, 0), V0)),
+    "uses.Uses.__init__ 3": checked(on(O0, INPUT, (1, 0, -64))),
+    "uses.Uses.__init__ 4": checked(facts(), arena=32),
+    "uses.Uses._pin": not_side_by_side,
+    "uses.Uses._pin 2": certified(pinned(dynamic=True), [[0, 0, 0], [1, 0, 0]]),
+    "uses.Uses._pin 3": checked(pinned(room=127)),
+    "work.Work.__init__": checked(facts(), sizes=[*facts().sizes] * 2),
+    "work.Work._name_runs": checked(launched(facts(), operators=[[O0, O0], [O1]])),
+    "work.Work._name_runs 2": checked(launched(facts(), operators=[[9], [O1]])),
+    "work.Work._name_runs 3": checked(worded(0, {1: 9})),
+    "work.Work._name_runs 4": two_kernels,
+    "work.Work._name_runs 5": checked(on(O0, INPUT, V0, V0)),
+    "work.Work._name_runs 6": checked(worded(0, {9: 64})),
+    "work.Work._number_tasks": checked(worded(0, {3: 5})),
+    "work.Work._number_tasks 2": checked(facts([("o0", 0, 4), ("o0", 1, 1), ("o1", 0, 4)])),
+}
+MORE: dict[str, tuple[Case, str]] = {
+    "taken over": (taken_over, "clobber"),
+    "idle operator": (checked(replace(facts(), operands=[*facts().operands, [INPUT]])), "task"),
+    "another size": (checked(on(O0, INPUT, (V0[0], 0, 4)), arena=128), "task"),
+    "box of the other EU": (other_eu, "task"),
+    "box before it is there": (
+        checked(pinned(*[[run(text, eu) for text in BOTH[::-1]] for eu in range(2)])),
+        "race",
+    ),
+    "box of another value": (checked(pinned_again("step v", 100)), "task"),
+    "barrier that one EU has not": (late_barrier, "deadlock"),
+    "barrier of queues": (checked(launched(facts(*BARRIER), dynamic=True)), "deadlock"),
+    "queue that waits for a later one": (checked(launched(facts(*LATE), dynamic=True)), "deadlock"),
+    "loops that cross": (stream(3, 0, 3, 0, 5, 2, 4, 0, 0, 5, 2, 7, 0, 0, 0), "stream"),
+    "step too far": (stream(3, 0, 5, 2, 2, 0, 1, 1, 1 << 50, 0), "stream"),
+    "no end": (stream(3, 0), "stream"),
+    "no operands": (stream(1, 0, 0, 1, 1, -1, 0), "stream"),
+}
 
 
 @pytest.mark.parametrize("place", CASES)
@@ -315,10 +292,27 @@ def test_the_checker_refuses_at(place):
     assert refused_at(caught.value) == place, str(caught.value)
 
 
+@pytest.mark.parametrize("name", MORE)
+def test_the_checker_refuses(name):
+    case, rule = MORE[name]
+    with pytest.raises(Refused) as caught:
+        case()
+    assert caught.value.rule == rule, str(caught.value)
+
+
+def test_tasks_that_are_many_are_compared_byte_by_byte(monkeypatch):
+    monkeypatch.setattr(boxes, "_MOST_PAIRS", -1)
+    check(facts(*HALVES))
+    with pytest.raises(Refused):
+        check(facts([("o0", 0, 4)], [("o1", 0, 4)]))
+
+
 @pytest.mark.parametrize("number", ["0", 0.0, True, None, -1 << 50])
 def test_what_is_no_number(number):
+    given = facts()
+    given.operands[0][0] = (0, 2, number)
     with pytest.raises(Refused):
-        check(noted(V0, 2, number))
+        check(given)
 
 
 def test_every_refusal_of_the_checker_has_a_case():

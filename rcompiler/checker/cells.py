@@ -1,0 +1,41 @@
+"""Values that follow one another on bytes: which uses must be over before which."""
+
+import numpy as np
+
+from rcompiler.checker.facts import Bools, Ints, ramp, refuse
+
+
+def cells(low: Ints, high: Ints) -> tuple[Ints, Ints]:
+    """(use, cell): all cells of each use; a cell is bytes that the same uses touch."""
+    edges = np.unique(np.append(low, high))
+    at, end = np.searchsorted(edges, low), np.searchsorted(edges, high)
+    step = ramp(end - at)
+    return np.repeat(np.arange(len(low)), end - at), np.repeat(at, end - at) + step
+
+
+def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -> tuple[Ints, Ints]:
+    """(one, two): pairs of uses of common bytes of which the first must be over before the second.
+
+    A value is written, then read, then the next one is written; so neighbours are enough. place: of
+    each use in one execution, which says in which order they can only be.
+    """
+    use, cell = cells(low, high)
+    value = np.unique(value, return_inverse=True)[1].reshape(-1)
+    key = cell * (len(value) + 1) + value[use]
+    made = np.flatnonzero(writes[use])
+    made = made[np.lexsort((place[use[made]], cell[made]))]
+    same = cell[made[1:]] == cell[made[:-1]]
+    after = np.append(np.where(same, made[1:], -1), -1)[: len(made)]
+    last = np.flatnonzero(np.append(key[made[1:]] != key[made[:-1]], True)[: len(made)])
+    last = last[np.argsort(key[made[last]])]  # the last write of each value, by value
+    wanted = key[made[last]]
+    if (wanted[1:] == wanted[:-1]).any():
+        refuse("clobber", "two values are written in turns to the same bytes")
+    read = np.flatnonzero(~writes[use])
+    at = np.searchsorted(wanted, key[read])
+    if (np.append(wanted, -1)[at] != key[read]).any():
+        refuse("task", "an operator reads what no operator writes")
+    over = after[last[at]]  # the next write there
+    one = np.concatenate([made[:-1][same], made[last[at]], read[over >= 0]])
+    two = np.concatenate([made[1:][same], read, over[over >= 0]])
+    return divmod(np.unique(use[one] * len(low) + use[two]), max(len(low), 1))

@@ -1,0 +1,78 @@
+"""Which run of the streams executes which tasks of which operator, each of them once."""
+
+import numpy as np
+
+from rcompiler.checker.boxes import Kernel
+from rcompiler.checker.facts import Bools, Facts, Ints, numbers, ramp, refuse, within
+from rcompiler.checker.order import Order
+from rcompiler.checker.streams import RUN, Steps
+
+
+class Work:
+    """operator: (runs,) of each run; kernel: (operators,) of each operator; first, count, stride:
+    (runs,) its tasks. Tasks of all operators are numbered one behind the other: begin: (operators,)
+    the first of each; run, place: (tasks,) the run of each task and its place in one execution.
+    value, base, offset: (uses,) of each operand of each operator, `uses` of each.
+    """
+
+    def __init__(self, facts: Facts, steps: Steps, order: Order) -> None:
+        self.order, self.kernels = order, [*map(Kernel, facts.boxes, facts.sizes)]
+        if len(facts.boxes) != len(facts.sizes):
+            refuse("notes", "not every kernel has boxes")
+        self.accesses = [access for kernel in self.kernels for access in kernel.operands]
+        self.thread = steps.thread[steps.rows[:, 0] == RUN]
+        self._name_runs(facts, steps.rows[steps.rows[:, 0] == RUN])
+        self._number_tasks()
+
+    def over(self, one: Ints, two: Ints) -> Bools:
+        """Whether tasks are over, always, before others start."""
+        a, b = self.run[one], self.run[two]
+        return self.order.before(a, b) | ((a == b) & (self.place[one] < self.place[two]))
+
+    def _name_runs(self, facts: Facts, rows: Ints) -> None:
+        """Runs are of operators, each with one kernel, on the operands that the notes name."""
+        named = [own for launch in facts.launches for own in launch.operators]
+        if [len(own) for own in named] != np.bincount(self.thread, minlength=len(named)).tolist():
+            refuse("notes", "the names of operators do not match the runs")
+        self.operator = numbers([number for own in named for number in own])
+        within(self.operator, len(facts.operands), "notes", "a run is of no operator")
+        kernel, self.first, self.count, self.stride = rows[:, 1:5].T
+        within(kernel, len(self.kernels), "notes", "a run is of no kernel")
+        self.kernel = np.full(len(facts.operands), -1)
+        self.kernel[self.operator] = kernel
+        if (self.kernel < 0).any() or (self.kernel[self.operator] != kernel).any():
+            refuse("task", "an operator does not run, or runs of it are of different kernels")
+        counts = np.array([len(kernel.operands) for kernel in self.kernels], np.int64)
+        self.uses = counts[self.kernel]
+        if self.uses.tolist() != [len(own) for own in facts.operands]:
+            refuse("buffer", "an operator has other operands than its kernel")
+        flat = numbers([x for own in facts.operands for operand in own for x in operand])
+        self.value, self.base, self.offset = flat.reshape(-1, 3).T
+        self.number = ramp(self.uses)
+        self.user = np.repeat(np.arange(len(self.uses)), self.uses)
+        self.access = (np.cumsum(counts) - counts)[self.kernel[self.user]] + self.number
+        want = np.zeros((len(self.uses), rows.shape[1] - 5), np.int64)
+        want[:, 0] = self.uses
+        want[self.user, 2 * self.number + 1] = self.base
+        want[self.user, 2 * self.number + 2] = self.offset
+        if (rows[:, 5:] != want[self.operator]).any():
+            refuse("buffer", "a run is not on the operands that the notes name")
+
+    def _number_tasks(self) -> None:
+        """Each task of an operator runs exactly once."""
+        total = np.array([kernel.tasks for kernel in self.kernels], np.int64)[self.kernel]
+        first, count, stride, most = self.first, self.count, self.stride, total[self.operator]
+        step = np.where(count > 1, stride, 1)
+        if ((first < 0) | (np.minimum(count, stride) < 1) | (np.maximum(count, step) > most)).any():
+            refuse("task", "a run is of tasks that are not there")
+        self.begin = np.cumsum(total) - total
+        number, run = ramp(count), np.repeat(np.arange(len(count)), count)
+        own = first[run] + number * step[run]
+        task = own + self.begin[self.operator[run]]
+        whole = len(task) == total.sum() and (own < most[run]).all()
+        if not whole or (np.bincount(task) != 1).any():
+            refuse("task", "an operator does not run each of its tasks once")
+        self.run, self.place = np.empty_like(task), np.empty_like(task)
+        self.run[task] = run
+        turns = [column[run] for column in (self.order.place, self.order.turn, self.order.program)]
+        self.place[task[np.lexsort((number, *turns))]] = np.arange(len(task))
