@@ -20,7 +20,7 @@ from .judge import Outcome, Report, key_of
 from .maker import Reject
 
 MUTANTS = 100
-_COMPILED = 0.05  # of those that can be imported
+_COMPILED = 0.1  # of those that can be imported
 
 
 def models(seed: int, targets: Sequence[str], report: Report) -> Outcome:
@@ -37,7 +37,7 @@ def models(seed: int, targets: Sequence[str], report: Report) -> Outcome:
         try:
             import_onnx(mutant)
             if chosen.random() < _COMPILED:
-                rcompiler.compile_onnx(mutant, target="cpu")
+                rcompiler.compile_onnx(mutant, target=chosen.choice(targets))
         except CompilerError as error:
             if "defect of the compiler" in str(error):
                 what = f"mutant {number}: {error}"
