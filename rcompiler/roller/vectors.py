@@ -70,12 +70,13 @@ def load_slots(expr: TensorExpr, access: Access, axis: int, lanes: int) -> float
 
     A block of lanes rows that is turned takes a load and log2(lanes) shuffles for each row, also
     where rows are shorter and make fewer vectors; never more than element by element. Elements that
-    are picked take a load for each step, and a shuffle for each but the first.
+    are picked take a load for each step, and a shuffle for each but the first; none are stored so.
     """
     stride = access.stride(axis, lanes, expr.axes[axis].size)
     if stride in (0, 1):
         return 1.0
-    if stride is not None and access in expr.inputs and picked(stride, lanes):
+    read = any(access is one for one in expr.inputs)  # a result may be accessed as an operand is
+    if stride is not None and read and picked(stride, lanes):
         return 2.0 * stride - 1.0
     if stride is not None and not expr.reduction and access in expr.inputs:
         rows = [p for p in expr.parallel if turns(expr, access, p, axis, lanes)]
