@@ -5,7 +5,6 @@ to the operands.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -21,7 +20,6 @@ from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.value import Val, item_bytes
 from rcompiler.kernelgen.views import kept_dims, view_coordinates
-from rcompiler.roller.vectors import picked
 
 
 class NeedsScalars(Exception):
@@ -129,26 +127,7 @@ class Evaluator:
         if stride == steps:
             self.prefetcher.vector(buffer, plain)
             return load(plain, lanes)
-        if steps == 1 and picked(stride, lanes):
-            return self._picked(load, plain, stride, lanes)
         return self.emitter.gather_lanes([load(plain + stride * k, 0) for k in range(lanes)])
-
-    def _picked(
-        self, load: Callable[[Linear, int], Val], first: Linear, stride: int, lanes: int
-    ) -> Val:
-        """`lanes` elements from `first` on, `stride` apart, from whole vectors of memory; the last
-        of these ends with the last element.
-        """
-        found = load(first, lanes)
-        places = list(range(0, lanes, stride))  # in `found`, of the elements that it holds
-        for number in range(1, stride):
-            start = number * lanes - (stride - 1 if number == stride - 1 else 0)
-            elements = (k * stride for k in range(len(places), lanes))
-            new = [lanes + at - start for at in elements if at < (number + 1) * lanes]
-            order = [*places, *new, *[0] * (lanes - len(places) - len(new))]
-            found = self.emitter.shuffle(found, load(first + start, lanes), order)
-            places = list(range(len(places) + len(new)))
-        return found
 
     def words(self, value: ir.Value, at: list[Linear], lanes: int, steps: int) -> Val:
         """`steps` consecutive elements of an operand, or of a reshape of one, as one integer."""

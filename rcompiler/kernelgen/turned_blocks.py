@@ -18,7 +18,6 @@ from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator, NeedsScalars
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.views import VIEWS
-from rcompiler.roller.vectors import picked
 
 Coordinates = list[Linear]
 
@@ -65,7 +64,7 @@ class TurnedBlocks:
     ) -> None:
         for run in _runs(buffer, positions):
             stride = buffer.offset(run[0]).coefficient(LANE)
-            if stride in (0, 1) or picked(stride, lanes):
+            if stride in (0, 1):
                 continue
             while (rows := min(1 << len(run).bit_length() >> 1, lanes & -lanes)) > 1:
                 for at, vector in zip(run, self._block(buffer, run[0], rows, lanes), strict=False):

@@ -1,9 +1,8 @@
 """Which axis the vectors run along.
 
 The best axis is contiguous, or absent, in every access: one vector load, or one broadcast, per
-lanes points. Strided and data-dependent accesses take one load per lane; but what lies a few steps
-apart is picked from whole vectors, and strided loads whose elements lie along another axis are made
-for several vectors at once, as a block that is turned.
+lanes points. Strided and data-dependent accesses take one load per lane; but strided loads whose
+elements lie along another axis are made for several vectors at once, as a block that is turned.
 """
 
 import math
@@ -55,29 +54,15 @@ def vector_cost(expr: TensorExpr, axis: int, lanes: int) -> float:
     return slots * waste / lanes
 
 
-# Longest step between elements of a vector, and fewest lanes, for which whole vectors are loaded
-# and what is wanted of them is picked; else elements are loaded one by one.
-PICKED_STRIDE, PICKED_LANES = 4, 8
-
-
-def picked(stride: int, lanes: int) -> bool:
-    """Whether a vector of elements that lie `stride` apart is picked from whole vectors."""
-    return 1 < stride <= PICKED_STRIDE and lanes >= PICKED_LANES
-
-
 def load_slots(expr: TensorExpr, access: Access, axis: int, lanes: int) -> float:
     """Load (or store) slots of one vector along `axis`: 1 if contiguous or a broadcast.
 
     A block of lanes rows that is turned takes a load and log2(lanes) shuffles for each row, also
-    where rows are shorter and make fewer vectors; never more than element by element. Elements that
-    are picked take a load for each step, and a shuffle for each but the first; none are stored so.
+    where rows are shorter and make fewer vectors; never more than element by element.
     """
     stride = access.stride(axis, lanes, expr.axes[axis].size)
     if stride in (0, 1):
         return 1.0
-    read = any(access is one for one in expr.inputs)  # a result may be accessed as an operand is
-    if stride is not None and read and picked(stride, lanes):
-        return 2.0 * stride - 1.0
     if stride is not None and not expr.reduction and access in expr.inputs:
         rows = [p for p in expr.parallel if turns(expr, access, p, axis, lanes)]
         if rows:

