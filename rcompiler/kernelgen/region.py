@@ -319,11 +319,14 @@ def _is_small_matrix(value: ir.Value) -> bool:
 
 
 def _small_matrix(value: ir.Value) -> tuple[tuple[float, ...], ...] | None:
-    """The rows of a constant of rank 2 whose elements are in the IR; None for anything else."""
+    """The rows of a constant of rank 2 whose elements are in the IR; None for anything else, and
+    for one without elements, whose columns would be lost with its rows."""
     if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
         return None
     attribute = value.owner.operation.attributes["value"]
-    if not isinstance(attribute, ir.DenseFPElementsAttr) or len(attribute) > MATRIX_LIMIT:
+    if not isinstance(attribute, ir.DenseFPElementsAttr):
+        return None
+    if not 0 < len(attribute) <= MATRIX_LIMIT:
         return None
     array = np.array([float(x) for x in attribute]).reshape(shape_of(value))
     return tuple(map(tuple, array.tolist())) if np.isfinite(array).all() else None

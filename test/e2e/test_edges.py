@@ -220,3 +220,17 @@ def test_a_constant_that_is_the_matrix_of_one_product_and_the_data_of_another():
     )  # fmt: skip
     product = left @ right.T + [[0.5], [-2]]
     np.testing.assert_allclose(run(np.array([[7.0]]))[0], product.T @ product + 7)
+
+
+@pytest.mark.parametrize("inner", ["a", "b", ""])
+@pytest.mark.parametrize("transposed", [(0, 0), (0, 1), (1, 0), (1, 1)])
+def test_a_product_over_nothing_is_what_is_added(transposed, inner):
+    """Sums of no terms, of constants without elements; inner: the operand that is none."""
+    shapes = {"a": [0, 3] if transposed[0] else [3, 0], "b": [5, 0] if transposed[1] else [0, 5]}
+    c = np.arange(15, dtype=np.float32).reshape(3, 5)
+    constants = {n: np.zeros(s, np.float32) for n, s in shapes.items() if n != inner}
+    inputs = {inner: (FLOAT, shapes[inner])} if inner else {}
+    gemm = node("Gemm", "a b c", "y", transA=transposed[0], transB=transposed[1])
+    run = model([gemm], inputs, {"y": (FLOAT, [3, 5])}, c=c, **constants)
+    given = [np.zeros(shapes[inner], np.float32)] if inner else []
+    np.testing.assert_array_equal(run(*given)[0], c)
