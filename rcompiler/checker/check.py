@@ -87,7 +87,7 @@ class Check:
         one, two = one[~own], two[~own]
         runs = np.argsort(work.operator, kind="stable")
         begin = np.searchsorted(work.operator[runs], np.arange(len(work.kernel)))
-        starts = np.minimum.reduceat(order.clocks[runs], begin, axis=0) if len(begin) else begin
+        starts = np.minimum.reduceat(order.clocks[runs], begin) if len(begin) else order.clocks
         ends = np.zeros_like(starts)
         np.maximum.at(ends, (work.operator, order.line), order.place + 1)
         pairs = uses.operator[one] * len(begin) + uses.operator[two]
