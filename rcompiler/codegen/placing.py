@@ -15,15 +15,33 @@ notes what it does and where, and the others act by that:
 
 A thread is moved by taking CPUs from the set that it may use and giving them back at once, which
 moves it no more. It is never moved where it may not run (`pin`), and only one mover at a time
-touches a thread. Where the kernel refuses any of this, nothing is moved. Notes may be late or
-wrong: that costs time, never a result.
+touches a thread. The caller's thread belongs to the launch from `veu_enter` to `veu_leave`: nobody
+touches it before, and it may use afterwards what it might before. Where the kernel refuses any of
+this, nothing is moved. Notes may be late or wrong: that costs time, never a result.
 
 Part of the module of `codegen.veu`, like `codegen.waits`, which replaces each `@@NAME` by the
 number of `runtime.control`. System calls are those of x86-64.
 """
 
+# A loop over the blocks of the EUs, number %i at %u: what follows the text is done for each, goes
+# on with `llvm.br ^each(%next : i64)`, and has a block ^over for the end.
+EACH_EU = """\
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %pn = @@THREADS
+  %n = llvm.load %pn : !llvm.ptr -> i64
+  llvm.br ^each(%c0 : i64)
+^each(%i: i64):
+  %more = llvm.icmp "slt" %i, %n : i64
+  llvm.cond_br %more, ^eu, ^over
+^eu:
+  %next = llvm.add %i, %c1 : i64
+  %u = llvm.call @veu_unit(%ctl, %i) : (!llvm.ptr, i64) -> !llvm.ptr
+"""
+
 TEXT = """
 llvm.func @sched_getcpu() -> i32
+llvm.func @sched_yield() -> i32
 llvm.func @syscall(i64, ...) -> i64
 llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
 
@@ -82,12 +100,17 @@ llvm.func internal @veu_cpu() -> i64 {
 
 // -- notes ----------------------------------------------------------------------------------
 
-// Note which launch an EU has begun, and which thread it is.
-llvm.func internal @veu_begin(%unit: !llvm.ptr, %epoch: i64) {
+// Note which thread an EU is.
+llvm.func internal @veu_name(%unit: !llvm.ptr) {
   %gettid = llvm.mlir.constant(186 : i64) : i64
   %tid = llvm.call @syscall(%gettid) vararg(!llvm.func<i64 (i64, ...)>) : (i64) -> i64
   %ptid = llvm.getelementptr %unit[@@TID] : (!llvm.ptr) -> !llvm.ptr, i64
   llvm.store %tid, %ptid atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.return
+}
+
+// Note which launch an EU has begun.
+llvm.func internal @veu_begin(%unit: !llvm.ptr, %epoch: i64) {
   %pbegun = llvm.getelementptr %unit[@@BEGUN] : (!llvm.ptr) -> !llvm.ptr, i64
   llvm.store %epoch, %pbegun atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
   llvm.return
@@ -148,20 +171,11 @@ llvm.func internal @veu_unit(%ctl: !llvm.ptr, %eu: i64) -> !llvm.ptr {
 // Whether an EU works on the CPU that the caller, who waits, is running on, or fell asleep there
 // and was woken.
 llvm.func internal @veu_shared(%ctl: !llvm.ptr) -> i1 {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
   %yes = llvm.mlir.constant(true) : i1
   %no = llvm.mlir.constant(false) : i1
-  %pn = @@THREADS
-  %n = llvm.load %pn : !llvm.ptr -> i64
   %mine = llvm.call @veu_cpu() : () -> i64
+@@EACH_EU
   %known = llvm.icmp "sgt" %mine, %c0 : i64
-  llvm.cond_br %known, ^loop(%c0 : i64), ^done(%no : i1)
-^loop(%i: i64):
-  %more = llvm.icmp "slt" %i, %n : i64
-  llvm.cond_br %more, ^body, ^done(%no : i1)
-^body:
-  %u = llvm.call @veu_unit(%ctl, %i) : (!llvm.ptr, i64) -> !llvm.ptr
   %pcpu = llvm.getelementptr %u[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
   %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
   %works = llvm.icmp "eq" %noted, %mine : i64
@@ -171,10 +185,12 @@ llvm.func internal @veu_shared(%ctl: !llvm.ptr) -> i1 {
   %woken = llvm.icmp "slt" %noted, %c0 : i64
   %coming = llvm.and %stays, %woken : i1
   %same = llvm.or %works, %coming : i1
-  %i1 = llvm.add %i, %c1 : i64
-  llvm.cond_br %same, ^done(%yes : i1), ^loop(%i1 : i64)
-^done(%found: i1):
-  llvm.return %found : i1
+  %found = llvm.and %same, %known : i1
+  llvm.cond_br %found, ^found, ^each(%next : i64)
+^found:
+  llvm.return %yes : i1
+^over:
+  llvm.return %no : i1
 }
 
 // Whether an EU works, was woken, or has not yet begun what it was called for: one that waits
@@ -276,25 +292,15 @@ llvm.func internal @veu_without(%mask: !llvm.ptr, %taken: !llvm.ptr) -> i1 {
 
 // The CPUs on which EUs work, and the caller's.
 llvm.func internal @veu_occupied(%ctl: !llvm.ptr, %mask: !llvm.ptr) {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %pn = @@THREADS
-  %n = llvm.load %pn : !llvm.ptr -> i64
   %mine = llvm.call @veu_cpu() : () -> i64
   llvm.call @veu_none(%mask) : (!llvm.ptr) -> ()
   llvm.call @veu_mark(%mask, %mine) : (!llvm.ptr, i64) -> ()
-  llvm.br ^loop(%c0 : i64)
-^loop(%i: i64):
-  %more = llvm.icmp "slt" %i, %n : i64
-  llvm.cond_br %more, ^body, ^done
-^body:
-  %u = llvm.call @veu_unit(%ctl, %i) : (!llvm.ptr, i64) -> !llvm.ptr
+@@EACH_EU
   %pcpu = llvm.getelementptr %u[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
   %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
   llvm.call @veu_mark(%mask, %noted) : (!llvm.ptr, i64) -> ()
-  %i1 = llvm.add %i, %c1 : i64
-  llvm.br ^loop(%i1 : i64)
-^done:
+  llvm.br ^each(%next : i64)
+^over:
   llvm.return
 }
 
@@ -331,6 +337,34 @@ llvm.func internal @veu_unclaim(%unit: !llvm.ptr) {
   %c0 = llvm.mlir.constant(0 : i64) : i64
   %pmoving = llvm.getelementptr %unit[@@MOVING] : (!llvm.ptr) -> !llvm.ptr, i64
   llvm.store %c0, %pmoving atomic release {alignment = 8 : i64} : i64, !llvm.ptr
+  llvm.return
+}
+
+// The caller's thread becomes that of EU 0, which others may move from now on.
+llvm.func internal @veu_enter(%unit: !llvm.ptr) {
+  llvm.call @veu_name(%unit) : (!llvm.ptr) -> ()
+  llvm.call @veu_unclaim(%unit) : (!llvm.ptr) -> ()
+  llvm.return
+}
+
+// Nobody moves the caller's thread from now on: who does is waited for, as what the thread might
+// use is given back last. A mover that gets no CPU for all the yields is left alone.
+llvm.func internal @veu_leave(%unit: !llvm.ptr) {
+  %c0 = llvm.mlir.constant(0 : i64) : i64
+  %c1 = llvm.mlir.constant(1 : i64) : i64
+  %most = llvm.mlir.constant(@@PATIENCE : i64) : i64
+  %pmoving = llvm.getelementptr %unit[@@MOVING] : (!llvm.ptr) -> !llvm.ptr, i64
+  llvm.br ^try(%c0 : i64)
+^try(%i: i64):
+  %x = llvm.cmpxchg %pmoving, %c0, %c1 acq_rel monotonic : !llvm.ptr, i64
+  %won = llvm.extractvalue %x[1] : !llvm.struct<(i64, i1)>
+  llvm.cond_br %won, ^done, ^yield
+^yield:
+  %r = llvm.call @sched_yield() : () -> i32
+  %i1 = llvm.add %i, %c1 : i64
+  %more = llvm.icmp "slt" %i1, %most : i64
+  llvm.cond_br %more, ^try(%i1 : i64), ^done
+^done:
   llvm.return
 }
 
@@ -380,25 +414,15 @@ llvm.func internal @veu_fetch(%unit: !llvm.ptr) -> i1 {
 // Whether an EU that wants a CPU had none while the caller paused, and was moved to the caller's,
 // who waits for the counter to reach %target.
 llvm.func internal @veu_rescue(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) -> i1 {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
   %no = llvm.mlir.constant(false) : i1
   %window = llvm.mlir.constant(@@WINDOW : i64) : i64
-  %pn = @@THREADS
-  %n = llvm.load %pn : !llvm.ptr -> i64
-  llvm.br ^loop(%c0 : i64)
-^loop(%i: i64):
-  %more = llvm.icmp "slt" %i, %n : i64
-  llvm.cond_br %more, ^unit, ^done(%no : i1)
-^unit:
-  %u = llvm.call @veu_unit(%ctl, %i) : (!llvm.ptr, i64) -> !llvm.ptr
-  %i1 = llvm.add %i, %c1 : i64
+@@EACH_EU
   %wants0 = llvm.call @veu_wants_cpu(%ctl, %u) : (!llvm.ptr, !llvm.ptr) -> i1
-  llvm.cond_br %wants0, ^first, ^loop(%i1 : i64)
+  llvm.cond_br %wants0, ^first, ^each(%next : i64)
 ^first:
   %ran0 = llvm.call @veu_ran(%u) : (!llvm.ptr) -> i64
   %unknown = llvm.icmp "slt" %ran0, %c0 : i64
-  llvm.cond_br %unknown, ^loop(%i1 : i64), ^pause(%c0 : i64)
+  llvm.cond_br %unknown, ^each(%next : i64), ^pause(%c0 : i64)
 ^pause(%j: i64):
   llvm.call_intrinsic "llvm.x86.sse2.pause"() : () -> ()
   %v = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
@@ -413,10 +437,12 @@ llvm.func internal @veu_rescue(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) -> 
   %still = llvm.icmp "eq" %ran0, %ran1 : i64
   %wants1 = llvm.call @veu_wants_cpu(%ctl, %u) : (!llvm.ptr, !llvm.ptr) -> i1
   %stuck = llvm.and %still, %wants1 : i1
-  llvm.cond_br %stuck, ^fetch, ^loop(%i1 : i64)
+  llvm.cond_br %stuck, ^fetch, ^each(%next : i64)
 ^fetch:
   %moved = llvm.call @veu_fetch(%u) : (!llvm.ptr) -> i1
-  llvm.cond_br %moved, ^done(%moved : i1), ^loop(%i1 : i64)
+  llvm.cond_br %moved, ^done(%moved : i1), ^each(%next : i64)
+^over:
+  llvm.br ^done(%no : i1)
 ^done(%result: i1):
   llvm.return %result : i1
 }
@@ -463,30 +489,20 @@ llvm.func internal @veu_narrow(%unit: !llvm.ptr, %occupied: !llvm.ptr, %allowed:
 // asleep where EUs work. %taken: for each EU a word, whether CPUs were taken from it, and all that
 // it may use; for `veu_settle`.
 llvm.func internal @veu_spread(%ctl: !llvm.ptr, %p: !llvm.ptr, %taken: !llvm.ptr) {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
   %woken = llvm.mlir.constant(-1 : i64) : i64
   %words = llvm.mlir.constant(@@MASK_WORDS : i64) : i64
   %record = llvm.mlir.constant(@@TAKEN_WORDS : i64) : i64
   %occupied = llvm.alloca %words x i64 : (i64) -> !llvm.ptr
   %counter = llvm.ptrtoint %p : !llvm.ptr to i64
-  %pn = @@THREADS
-  %n = llvm.load %pn : !llvm.ptr -> i64
   llvm.call @veu_occupied(%ctl, %occupied) : (!llvm.ptr, !llvm.ptr) -> ()
-  llvm.br ^loop(%c0 : i64)
-^loop(%i: i64):
-  %more = llvm.icmp "slt" %i, %n : i64
-  llvm.cond_br %more, ^body, ^done
-^body:
+@@EACH_EU
   %at = llvm.mul %i, %record : i64
   %mine = llvm.getelementptr %taken[%at] : (!llvm.ptr, i64) -> !llvm.ptr, i64
   llvm.store %c0, %mine : i64, !llvm.ptr
-  %i1 = llvm.add %i, %c1 : i64
-  %u = llvm.call @veu_unit(%ctl, %i) : (!llvm.ptr, i64) -> !llvm.ptr
   %pon = llvm.getelementptr %u[@@SLEEPS_ON] : (!llvm.ptr) -> !llvm.ptr, i64
   %x = llvm.cmpxchg %pon, %counter, %c0 seq_cst monotonic : !llvm.ptr, i64
   %sleeps = llvm.extractvalue %x[1] : !llvm.struct<(i64, i1)>
-  llvm.cond_br %sleeps, ^wake, ^loop(%i1 : i64)
+  llvm.cond_br %sleeps, ^wake, ^each(%next : i64)
 ^wake:
   %pcpu = llvm.getelementptr %u[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
   llvm.store %woken, %pcpu atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
@@ -495,40 +511,30 @@ llvm.func internal @veu_spread(%ctl: !llvm.ptr, %p: !llvm.ptr, %taken: !llvm.ptr
     : (!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i1
   %flag = llvm.zext %narrowed : i1 to i64
   llvm.store %flag, %mine : i64, !llvm.ptr
-  llvm.cond_br %narrowed, ^elsewhere, ^loop(%i1 : i64)
+  llvm.cond_br %narrowed, ^elsewhere, ^each(%next : i64)
 ^elsewhere:
   %pslept = llvm.getelementptr %u[@@SLEPT] : (!llvm.ptr) -> !llvm.ptr, i64
   llvm.store %c0, %pslept atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
-  llvm.br ^loop(%i1 : i64)
-^done:
+  llvm.br ^each(%next : i64)
+^over:
   llvm.return
 }
 
 // Give back what `veu_spread` took. A thread that was woken meanwhile stays where it is.
 llvm.func internal @veu_settle(%ctl: !llvm.ptr, %taken: !llvm.ptr) {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
   %record = llvm.mlir.constant(@@TAKEN_WORDS : i64) : i64
-  %pn = @@THREADS
-  %n = llvm.load %pn : !llvm.ptr -> i64
-  llvm.br ^loop(%c0 : i64)
-^loop(%i: i64):
-  %more = llvm.icmp "slt" %i, %n : i64
-  llvm.cond_br %more, ^body, ^done
-^body:
-  %i1 = llvm.add %i, %c1 : i64
+@@EACH_EU
   %at = llvm.mul %i, %record : i64
   %mine = llvm.getelementptr %taken[%at] : (!llvm.ptr, i64) -> !llvm.ptr, i64
   %flag = llvm.load %mine : !llvm.ptr -> i64
   %narrowed = llvm.icmp "ne" %flag, %c0 : i64
-  llvm.cond_br %narrowed, ^give, ^loop(%i1 : i64)
+  llvm.cond_br %narrowed, ^give, ^each(%next : i64)
 ^give:
-  %u = llvm.call @veu_unit(%ctl, %i) : (!llvm.ptr, i64) -> !llvm.ptr
   %allowed = llvm.getelementptr %mine[1] : (!llvm.ptr) -> !llvm.ptr, i64
   %r = llvm.call @veu_allow(%u, %allowed) : (!llvm.ptr, !llvm.ptr) -> i1
   llvm.call @veu_unclaim(%u) : (!llvm.ptr) -> ()
-  llvm.br ^loop(%i1 : i64)
-^done:
+  llvm.br ^each(%next : i64)
+^over:
   llvm.return
 }
-"""
+""".replace("@@EACH_EU\n", EACH_EU)

@@ -258,6 +258,7 @@ llvm.func @veu_worker(%ctl: !llvm.ptr, %eu: i64, %start: i64) {
   %pdone = @@DONE
   %pstop = @@STOP
   %unit = llvm.call @veu_unit(%ctl, %eu) : (!llvm.ptr, i64) -> !llvm.ptr
+  llvm.call @veu_name(%unit) : (!llvm.ptr) -> ()
   llvm.br ^next(%start : i64)
 ^next(%epoch: i64):
   llvm.call @veu_park(%ctl, %unit, %pepoch, %epoch)
@@ -283,6 +284,9 @@ llvm.func @veu_launch(%ctl: !llvm.ptr, %bases: !llvm.ptr) -> i64 {
   %workers = llvm.mlir.constant(@@ON_WORKERS : i64) : i64
   %pbases = @@BASES
   llvm.store %bases, %pbases : !llvm.ptr, !llvm.ptr
+  %punits = @@UNITS
+  %unit0 = llvm.load %punits : !llvm.ptr -> !llvm.ptr
+  llvm.call @veu_enter(%unit0) : (!llvm.ptr) -> ()
   %pepoch = @@EPOCH
   %epoch = llvm.call @veu_add(%ctl, %pepoch) : (!llvm.ptr, !llvm.ptr) -> i64
   llvm.call @veu_main(%ctl, %c0, %epoch) : (!llvm.ptr, i64, i64) -> ()
@@ -291,8 +295,6 @@ llvm.func @veu_launch(%ctl: !llvm.ptr, %bases: !llvm.ptr) -> i64 {
   %others = llvm.sub %threads, %c1 : i64
   %target = llvm.mul %epoch, %others : i64
   %pdone = @@DONE
-  %punits = @@UNITS
-  %unit0 = llvm.load %punits : !llvm.ptr -> !llvm.ptr
   // EU 0's own record must keep what it failed on: the wait for the workers writes to the one
   // behind the last thread.
   %words = llvm.mlir.constant(@@UNIT_WORDS : i64) : i64
@@ -302,6 +304,7 @@ llvm.func @veu_launch(%ctl: !llvm.ptr, %bases: !llvm.ptr) -> i64 {
     : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64) -> i1
   // What the caller does next it does on this CPU, as the workers that wait for it shall know.
   llvm.call @veu_here(%unit0) : (!llvm.ptr) -> ()
+  llvm.call @veu_leave(%unit0) : (!llvm.ptr) -> ()
   %pabort = @@ABORT
   %a = llvm.load %pabort atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
   %calm = llvm.icmp "eq" %a, %c0 : i64

@@ -10,9 +10,9 @@ Part of the module of `codegen.veu`, which replaces the `@@NAME` by the numbers 
 `runtime.control`.
 """
 
-TEXT = """
-llvm.func @sched_yield() -> i32
+from rcompiler.codegen.placing import EACH_EU
 
+TEXT = """
 // Add 1 to a counter, wake its sleepers, return the new value. The addition is a full barrier, so
 // either the sleeper sees the new value or we see the sleeper.
 llvm.func internal @veu_add(%ctl: !llvm.ptr, %p: !llvm.ptr) -> i64 {
@@ -151,30 +151,28 @@ llvm.func internal @veu_park(%ctl: !llvm.ptr, %unit: !llvm.ptr, %p: !llvm.ptr, %
 
 // Twice the sum of the progress of all EUs, plus one if any of them is inside a kernel.
 llvm.func internal @veu_progress(%ctl: !llvm.ptr) -> i64 {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %words = llvm.mlir.constant(@@UNIT_WORDS : i64) : i64
-  %pn = @@THREADS
-  %n = llvm.load %pn : !llvm.ptr -> i64
-  %pu = @@UNITS
-  %units = llvm.load %pu : !llvm.ptr -> !llvm.ptr
-  llvm.br ^loop(%c0, %c0, %c0 : i64, i64, i64)
-^loop(%i: i64, %sum: i64, %busy: i64):
-  %more = llvm.icmp "slt" %i, %n : i64
-  llvm.cond_br %more, ^body, ^done
-^body:
-  %w = llvm.mul %i, %words : i64
-  %u = llvm.getelementptr %units[%w] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %one = llvm.mlir.constant(1 : i64) : i64
+  %none = llvm.mlir.constant(0 : i64) : i64
+  %psum = llvm.alloca %one x i64 : (i64) -> !llvm.ptr
+  %pbusy = llvm.alloca %one x i64 : (i64) -> !llvm.ptr
+  llvm.store %none, %psum : i64, !llvm.ptr
+  llvm.store %none, %pbusy : i64, !llvm.ptr
+@@EACH_EU
   %pp = llvm.getelementptr %u[@@PROGRESS] : (!llvm.ptr) -> !llvm.ptr, i64
   %v = llvm.load %pp atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
-  %odd = llvm.and %v, %c1 : i64
-  %busy1 = llvm.or %busy, %odd : i64
-  %sum1 = llvm.add %sum, %v : i64
-  %i1 = llvm.add %i, %c1 : i64
-  llvm.br ^loop(%i1, %sum1, %busy1 : i64, i64, i64)
-^done:
+  %sum0 = llvm.load %psum : !llvm.ptr -> i64
+  %sum1 = llvm.add %sum0, %v : i64
+  llvm.store %sum1, %psum : i64, !llvm.ptr
+  %busy0 = llvm.load %pbusy : !llvm.ptr -> i64
+  %busy1 = llvm.or %busy0, %v : i64
+  llvm.store %busy1, %pbusy : i64, !llvm.ptr
+  llvm.br ^each(%next : i64)
+^over:
+  %sum = llvm.load %psum : !llvm.ptr -> i64
+  %busy = llvm.load %pbusy : !llvm.ptr -> i64
+  %odd = llvm.and %busy, %c1 : i64
   %twice = llvm.shl %sum, %c1 : i64
-  %res = llvm.or %twice, %busy : i64
+  %res = llvm.or %twice, %odd : i64
   llvm.return %res : i64
 }
 
@@ -276,4 +274,4 @@ llvm.func internal @veu_wait_asleep(%ctl: !llvm.ptr, %unit: !llvm.ptr, %own: !ll
   %s2 = llvm.atomicrmw add %sleepers, %cm1 seq_cst : !llvm.ptr, i64
   llvm.return %result : i1
 }
-"""
+""".replace("@@EACH_EU\n", EACH_EU)

@@ -35,6 +35,7 @@ WORDS = THREADS + 2 * LINE
 LOOK = 64  # pauses after which a waiter first looks whether it is in another EU's way
 RESCUE = 1024  # pauses after which it first looks whether an EU that works has no CPU ...
 WINDOW = 256  # ... while so many pauses more
+PATIENCE = 1 << 20  # yields for whoever still moves the caller's thread at the end of a launch
 APART = 250_000  # ns: so long an EU that was moved to a waiter's CPU may be woken there
 
 MASK_WORDS = 16  # of a set of CPUs, as the kernel takes it; where it has more CPUs it refuses
@@ -54,12 +55,13 @@ ACTUAL = 5
 STAMPS = 6  # address of two words for each RUN of the stream: ns at its start and end, if timed
 PLACES = 7  # 0, or address of a word for each RUN: where in the stream it stands, if timed
 CPU = LINE  # 1 + the CPU that it works on; 0: it waits, or it cannot be known; -1: it was woken
-TID = LINE + 1  # the kernel's number of its thread, as of the last launch that it began
-BEGUN = LINE + 2  # the number of that launch
+TID = LINE + 1  # the kernel's number of its thread; of EU 0 the one that launched last
+BEGUN = LINE + 2  # the number of the last launch that it began
 SLEEPS_ON = LINE + 3  # address of the counter that it sleeps on, or 0
 SLEPT = LINE + 4  # 1 + the CPU on which it went to sleep; 0: it was woken on another one
 FETCHED = LINE + 5  # ns of the clock when a waiter last moved it
-MOVING = LINE + 6  # 1: somebody changes what CPUs its thread may use, and changes it back
+MOVING = LINE + 6  # 1: somebody changes what CPUs its thread may use, and changes it back; of EU 0
+# also while no launch runs
 ON_BARRIER = -1
 ON_WORKERS = -2
 

@@ -25,7 +25,7 @@ from rcompiler.runtime.schedule import combine
 from rcompiler.runtime.threads import Waiting, _Shared
 
 CPUS = sorted(os.sched_getaffinity(0))
-EXPOSED = ("fetch", "rescue", "spread", "settle", "claim", "unclaim")
+EXPOSED = ("fetch", "rescue", "spread", "settle", "claim", "unclaim", "enter", "leave")
 WORKS_ELSEWHERE, WOKEN = 1 << 20, -1  # no set has room for the first
 PATIENCE_S = 60.0
 COUNTER = 1 << 12  # address of a counter that nobody reads
@@ -74,6 +74,12 @@ class Team:
     def spread(self):
         self.call("spread", self.shared.control_address, COUNTER, self.taken.ctypes.data)
         return self.taken[at.TAKEN_WORDS] == 1
+
+    def enter(self):
+        self.call("enter", self.unit.ctypes.data)
+
+    def leave(self):
+        self.call("leave", self.unit.ctypes.data)
 
     def settle(self):
         self.call("settle", self.shared.control_address, self.taken.ctypes.data)
@@ -177,6 +183,43 @@ def test_only_one_moves_an_eu_at_a_time():
         assert not team.fetch()
         team.unit[at.MOVING] = 0
         assert team.fetch()
+
+
+def test_the_thread_of_the_caller_is_moved_in_launches_only():
+    team = Team()
+    with sleeper(team) as thread, on(CPUS[0]):
+        team.leave()
+        assert not team.fetch()
+        team.enter()
+        assert team.unit[at.TID] == threading.get_native_id()
+        team.unit[at.TID] = thread
+        assert team.fetch()
+
+
+def test_a_launch_ends_when_nobody_moves_the_thread_of_the_caller_any_more():
+    """Or the mover would give back what the caller has changed meanwhile."""
+    team = Team()
+    team.unit[at.MOVING] = 1
+    caller = threading.Thread(target=team.leave)
+    caller.start()
+    caller.join(0.05)
+    assert caller.is_alive()
+    team.unit[at.MOVING] = 0
+    caller.join(PATIENCE_S)
+    assert not caller.is_alive()
+    assert team.unit[at.MOVING] == 1
+
+
+def test_a_launch_leaves_the_thread_of_the_caller_claimed():
+    team = Team()
+    launch = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p)
+    worker = threading.Thread(target=team.call, args=("main", team.shared.control_address, 1, 1))
+    team.shared.control[at.DONE] = 1  # as if the worker, which serves one launch, had said so
+    worker.start()
+    launch(team.code.function("veu_launch"))(team.shared.control_address, None)
+    worker.join(PATIENCE_S)
+    unit = team.shared.units[0]
+    assert unit[[at.MOVING, at.TID]].tolist() == [1, threading.get_native_id()]
 
 
 @several_cpus
