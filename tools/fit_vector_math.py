@@ -59,6 +59,11 @@ def _exp2_slope(x: np.ndarray) -> np.ndarray:
     return np.expm1(safe * math.log(2)) / safe
 
 
+def _scaled_erfc(t: np.ndarray) -> np.ndarray:
+    """e^(a^2) erfc(a), a = 3 (1 + t) / (1 - t) up to 10.3."""
+    return np.array([math.exp(a * a) * math.erfc(a) for a in 3 * (1 + t) / (1 - t)])
+
+
 def coefficients() -> dict[str, tuple[float, ...]]:
     """Every table of vector_math."""
     half = 0.5 * math.log(2) * 1.01
@@ -75,6 +80,8 @@ def coefficients() -> dict[str, tuple[float, ...]]:
         "ERF_SMALL": fit(erf_x, 0.0, 1.0, 6, lambda u: 1 / erf_x(u)),
         # absolute errors: what is subtracted from 1
         "ERF_LARGE": fit(log2_erfc, 0.99, 3.95, 5, lambda a: np.exp2(log2_erfc(a)) + 1e-9),
+        # in t = (a - 3) / (a + 3)
+        "ERFCX": fit(_scaled_erfc, -1.0, 7.3 / 13.3, 9, lambda t: 1 / _scaled_erfc(t)),
         "POWER": fit(np.exp2, -0.505, 0.505, 5, lambda x: np.exp2(-x)),
         "LOG": fit(
             _log_remainder, math.sqrt(0.5) - 1, math.sqrt(2) - 1, 8, lambda x: np.abs(x) + 1e-3

@@ -91,7 +91,7 @@ Operand = Scalar | Number
 
 _UNARY_MATH = (
     "exp exp2 expm1 log log1p log2 log10 sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh "
-    "asinh acosh atanh erf ceil floor round roundeven trunc cbrt"
+    "asinh acosh atanh erf erfc ceil floor round roundeven trunc cbrt"
 ).split()
 
 

@@ -1,5 +1,6 @@
 """Operators on inputs that the standard's cases do not have, against the naive runner."""
 
+import math
 import sys
 from pathlib import Path
 
@@ -75,6 +76,21 @@ def test_small_exponentials_less_one_keep_their_digits(run, op, dtype, accuracy)
     factor = 1.67326319217681884765625 * 1.05070102214813232421875 if op == "Selu" else 1.0
     right = np.expm1(x.astype(np.float64)) * factor
     np.testing.assert_allclose(run(op, x)[0].astype(np.float64), right, rtol=accuracy)
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+@pytest.mark.parametrize(
+    ("dtype", "accuracy"), [("float16", 4e-3), ("float32", 2e-5), ("float64", 1e-13)]
+)
+def test_gelu_keeps_its_digits_far_below_zero(run, approximate, dtype, accuracy):
+    """Where 1 + erf and 1 + tanh have none left: at -6 it is -6e-9."""
+    x = np.linspace(-9, 3, 97).astype(dtype)
+    wide = x.astype(np.float64)
+    z = math.sqrt(2 / math.pi) * (wide + 0.044715 * wide**3)
+    exact = np.array([v / 2 * math.erfc(-v / math.sqrt(2)) for v in wide])
+    right = exact if approximate == "none" else wide / (1 + np.exp(-2 * z))
+    found = run("Gelu", x, approximate=approximate)[0].astype(np.float64)
+    np.testing.assert_allclose(found, right, rtol=accuracy, atol=1e-7 * (dtype == "float16"))
 
 
 @pytest.mark.parametrize("op", ["ReduceMean", "ReduceL2", "ReduceLogSum", "InstanceNormalization",

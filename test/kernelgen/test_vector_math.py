@@ -40,6 +40,7 @@ RANGES = {
 }
 EXACT = {name: getattr(np, name) for name in ("exp", "exp2", "expm1", "tanh", "log")}
 EXACT["erf"] = np.vectorize(math.erf)
+EXACT["erfc"] = np.vectorize(math.erfc)
 
 
 @pytest.mark.parametrize("features", FEATURES, ids=str)
@@ -53,7 +54,16 @@ def test_within_3_ulp(function: str, features: CpuFeatures):
         assert ulps(run(function, x, features), EXACT[function](x.astype(np.float64))) <= 3
 
 
-@pytest.mark.parametrize("function", RANGES)
+@pytest.mark.parametrize("features", FEATURES, ids=str)
+def test_erfc_is_as_close_as_its_argument(features: CpuFeatures):
+    """An error in x counts 2 x^2 times."""
+    x = np.linspace(-5, 10.1, 30_001).astype(np.float32)
+    exact = EXACT["erfc"](x.astype(np.float64))
+    error = np.abs(run("erfc", x, features) - exact)
+    assert (error <= (5 + 2 * x**2) * np.spacing(np.abs(exact.astype(np.float32)))).all()
+
+
+@pytest.mark.parametrize("function", [*RANGES, "erfc"])
 def test_at_the_ends(function: str):
     with np.errstate(all="ignore"):
         exact = EXACT[function](SPECIAL.astype(np.float64)).astype(np.float32)
@@ -72,7 +82,7 @@ def test_exp_underflows_gradually():
 
 def test_no_call_rounds_where_no_instruction_does():
     x = np.linspace(-3, 3, 64).astype(np.float32)
-    for function in ("exp", "exp2", "expm1", "tanh", "erf"):
+    for function in ("exp", "exp2", "expm1", "tanh", "erf", "erfc"):
         body = elementwise(f"%y = math.{function} %x0 : f32", [x], "float32", ["%a0"])
         tile = Tile(x.shape, register_tile=[16], vector_dim=0, lanes=4)
         shape = [(x.shape, "float32")]

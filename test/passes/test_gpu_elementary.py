@@ -123,6 +123,15 @@ def test_erf():
     check(Function("erf", 1)(x), np.array([math.erf(v) for v in x]), 3)
 
 
+def test_erfc():
+    """An error in x counts 2 x^2 times."""
+    x = np.linspace(-5, 10, 20_001).astype(np.float32)
+    exact = np.array([math.erfc(v) for v in x])
+    assert (
+        abs(Function("erfc", 1)(x) - exact) / exact <= (5 + 2 * x**2) * 2.0**-23 + 2e-45 / exact
+    ).all()
+
+
 def test_sines_of_large_arguments():
     """Both sides of where the reduction changes, and the f32 that is nearest to a multiple of
     pi/2 for its size.
@@ -171,6 +180,11 @@ def test_of_f64_within_4_ulp(name):
 def test_erf_of_f64():
     x = np.concatenate([np.linspace(-7, 7, 40_001), WIDE_ENDS])
     check(Function("erf", 1, "f64")(x), np.array([math.erf(v) for v in x]), 3)
+
+
+def test_erfc_of_f64():
+    x = np.concatenate([np.linspace(-7, 26, 40_001), [0.0, -0.0, math.inf, -math.inf, 1e300, 30]])
+    check(Function("erfc", 1, "f64")(x), np.array([math.erfc(v) for v in x]), 16)
 
 
 def test_sines_of_any_f64():

@@ -37,11 +37,16 @@ for _op, _name in {
     _float(_op, _function(_name))
 
 
+def _widened(s: Body, function: Unary, x: Scalar) -> Scalar:
+    """Of f16 in f32."""
+    if x.dtype == "float16":
+        return s.cast(function(s, s.cast(x, "float32")), "float16")
+    return function(s, x)
+
+
 def sigmoid(s: Body, x: Scalar) -> Scalar:
     """``1 / (1 + exp(-x))``; of f16 in f32, as exp(-x) leaves f16 where the result does not."""
-    if x.dtype == "float16":
-        return s.cast(sigmoid(s, s.cast(x, "float32")), "float16")
-    return 1.0 / (s.exp(-x) + 1.0)
+    return _widened(s, lambda s, x: 1.0 / (s.exp(-x) + 1.0), x)
 
 
 def softplus(s: Body, x: Scalar) -> Scalar:
@@ -54,11 +59,13 @@ def mish(s: Body, x: Scalar) -> Scalar:
 
     It is 1 beyond 20, where e² would overflow later; of f16 in f32, as e² leaves f16 from 6 on.
     """
-    if x.dtype == "float16":
-        return s.cast(mish(s, s.cast(x, "float32")), "float16")
-    e = s.exp(s.minimum(x, 20.0))
-    n = e * (e + 2.0)
-    return x * (n / (n + 2.0))
+
+    def of_f32(s: Body, x: Scalar) -> Scalar:
+        e = s.exp(s.minimum(x, 20.0))
+        n = e * (e + 2.0)
+        return x * (n / (n + 2.0))
+
+    return _widened(s, of_f32, x)
 
 
 _float("Reciprocal", lambda s, x: 1.0 / x)
@@ -152,16 +159,19 @@ def _shrink(ctx: Context) -> Value:
 @lowering("Gelu")
 def _gelu(ctx: Context) -> Value:
     ctx.need_float()
-    if ctx.attr("approximate", "none") == "tanh":
+    gelu = _gelu_by_tanh if ctx.attr("approximate", "none") == "tanh" else _gelu_by_erf
+    return ctx.b.elementwise(lambda s, x: _widened(s, gelu, x), ctx.input(0))
 
-        def approximate(s: Body, x: Scalar) -> Scalar:
-            inner = (x + x * x * x * 0.044715) * 0.7978845608028654  # sqrt(2 / pi)
-            return x * 0.5 * (s.tanh(inner) + 1.0)
 
-        return ctx.b.elementwise(approximate, ctx.input(0))
-    return ctx.b.elementwise(
-        lambda s, x: x * 0.5 * (s.erf(x * 0.7071067811865476) + 1.0), ctx.input(0)
-    )
+def _gelu_by_tanh(s: Body, x: Scalar) -> Scalar:
+    """(1 + tanh z) / 2 as 1 / (1 + e^-2z): of the former nothing is left far below 0."""
+    inner = (x + x * x * x * 0.044715) * 0.7978845608028654  # sqrt(2 / pi)
+    return x / (s.exp(inner * -2.0) + 1.0)
+
+
+def _gelu_by_erf(s: Body, x: Scalar) -> Scalar:
+    """Of 1 + erf, as the standard writes it, nothing is left far below 0."""
+    return x * 0.5 * s.erfc(x * -0.7071067811865476)
 
 
 @lowering("IsNaN")

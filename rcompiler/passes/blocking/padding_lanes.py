@@ -36,6 +36,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "math.absf": np.abs,
     "math.ceil": np.ceil,
     "math.erf": lambda a: np.float32(math.erf(a)),
+    "math.erfc": lambda a: np.float32(math.erfc(a)),
     "math.exp": np.exp,
     "math.expm1": np.expm1,
     "math.floor": np.floor,

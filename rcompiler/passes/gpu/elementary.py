@@ -1,8 +1,8 @@
 """Elementary functions of scalars as functions of the device: no GPU brings a math library.
 
-Of f32, exp, exp2, expm1, log, tanh and erf are those of CPU kernels, written by the same emitter;
-the others are computed in f64 (`doubles`). Those of f64 are in `full_doubles`. All are made of
-operations that round as IEEE 754 demands, so that every device gives the same bits.
+Of f32, exp, exp2, expm1, log, tanh, erf and erfc are those of CPU kernels, written by the same
+emitter; the others are computed in f64 (`doubles`). Those of f64 are in `full_doubles`. All are
+made of operations that round as IEEE 754 demands, so that every device gives the same bits.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rcompiler.kernelgen.vector_math import VectorMath
 from rcompiler.passes.gpu.doubles import LOG2E, Doubles
 from rcompiler.passes.gpu.full_doubles import FullDoubles
 
-_AS_ON_CPUS = ("exp", "exp2", "expm1", "log", "tanh", "erf")
+_AS_ON_CPUS = ("exp", "exp2", "expm1", "log", "tanh", "erf", "erfc")
 # One step of a remainder: quotients below this are exact to one in f64.
 _REMAINDER_BITS = 28
 
@@ -178,7 +178,7 @@ _FUNCTIONS: dict[str, Function] = {
 # What f64 needs a formula of its own for, or has from CPUs in f32.
 _FULL: dict[str, Function] = {
     name: getattr(FullDoubles, name)
-    for name in "exp exp2 expm1 tanh sinh cosh erf log log2 asinh acosh atanh".split()
+    for name in "exp exp2 expm1 tanh sinh cosh erf erfc log log2 asinh acosh atanh".split()
 }
 _ODD = ("sin", "tan", "asin", "atan", "sinh", "asinh", "atanh", "expm1", "log1p")
 _BINARY = ("powf", "remf")

@@ -27,25 +27,33 @@ _TERMS_ATAN = 21  # |t| <= tan(pi/8): t^42/43 < 2^-58
 _TERMS_ERF = 20  # |x| <= 1: 1/(20! 41) < 2^-66
 _DENORMAL = 2.0**-1022
 _LARGE = 2.0**28  # from here on x^2 +- 1 is x^2, and more
-# e^(a^2) erfc(a), 1 <= a <= 6, in t = (a - 3) / (a + 3): by tools/fit_erfcx.py
+# e^(a^2) erfc(a), 1 <= a <= 28, in t = (a - 3) / (a + 3): by tools/fit_erfcx.py
 _ERFCX = (
     0.17900115118138996,
     -0.3262335600430372,
-    0.24560380171233093,
-    -0.15011593650077582,
-    0.07166583719797331,
-    -0.024392499318790735,
-    0.004269136333077869,
-    0.0007077464435611972,
-    -0.0005970619531815352,
-    4.525520140579536e-05,
-    6.405657794051666e-05,
-    -1.2859347351455289e-05,
-    -7.977696579644072e-06,
-    2.1124428949403864e-06,
-    1.2459620847174093e-06,
-    -2.6915157592850126e-07,
-    -2.0355575642200858e-07,
+    0.24560380171233087,
+    -0.15011593650077723,
+    0.07166583719797852,
+    -0.024392499318670956,
+    0.004269136332823189,
+    0.000707746438898368,
+    -0.0005970619481917462,
+    4.5255298742928425e-05,
+    6.405655192512488e-05,
+    -1.28604971710999e-05,
+    -7.978113610240477e-06,
+    2.1199904287583893e-06,
+    1.252449591755003e-06,
+    -2.9378443426271173e-07,
+    -2.3461112801120264e-07,
+    2.793555147203117e-08,
+    4.69883919815088e-08,
+    2.0814098983948702e-09,
+    -9.22482784033864e-09,
+    -2.1175018321097844e-09,
+    1.7910308865489005e-09,
+    5.142675235076319e-10,
+    -3.0542705629713957e-10,
 )
 _WORD = (1 << 64) - 1
 
@@ -145,17 +153,36 @@ class FullDoubles(Doubles):
     def erf(self, x: Val) -> Val:
         """|x| < 1: the series; else 1 - erfc(|x|), which is nothing beside 1 from 6 on."""
         a, one = self.op("arith.minimumf", self.abs(x), self.c(6.0)), self.c(1.0)
+        large = self.sub(one, self._erf_tail(a))
+        return self.copysign(self.select(self.compare("olt", a, one), self._erf_near(a), large), x)
+
+    def erfc(self, x: Val) -> Val:
+        """1 - erf(x), of which nothing cancels where x is above 1: nothing is left from 28 on."""
+        a, one = self.op("arith.minimumf", self.abs(x), self.c(28.0)), self.c(1.0)
+        tail = self._erf_tail(a)
+        below = self.compare("olt", x, self.c(0.0))
+        large = self.select(below, self.sub(self.c(2.0), tail), tail)
+        near = self.sub(one, self._erf_near(x))
+        return self.select(self.compare("olt", a, one), near, large)
+
+    def _erf_near(self, x: Val) -> Val:
+        """erf(x), |x| < 1: the series."""
         series = [
             Fraction((-1) ** k, math.factorial(k) * (2 * k + 1)) for k in range(1, _TERMS_ERF)
         ]
+        square = self.mul(x, x)
+        cube = self.mul(x, square)
+        small = self.fma(cube, self.horner(square, series), x)
+        return self.mul(small, self.c(2 / math.sqrt(math.pi)))
+
+    def _erf_tail(self, a: Val) -> Val:
+        """erfc(a), 1 <= a <= 28."""
         square = self.mul(a, a)
-        cube = self.mul(a, square)
-        small = self.fma(cube, self.horner(square, series), a)
-        small = self.mul(small, self.c(2 / math.sqrt(math.pi)))
+        rest = self.fma(a, a, self.neg(square))
         t = self.div(self.sub(a, self.c(3.0)), self.add(a, self.c(3.0)))
         scaled = self.horner(t, [Fraction(c) for c in _ERFCX])
-        large = self.fma(self.neg(self.exp(self.neg(square))), scaled, one)
-        return self.copysign(self.select(self.compare("olt", a, one), small, large), x)
+        tail = self.mul(self.exp(self.neg(square)), scaled)
+        return self.fma(self.neg(rest), tail, tail)
 
     # -- logarithms
     def _split(self, x: Val) -> tuple[Val, Val]:

@@ -21,7 +21,7 @@ _ALIKE = frozenset(
             "negf",
             "subf",
         ),
-        "math": ("erf", "exp", "exp2", "expm1", "log", "rsqrt", "sqrt", "tanh"),
+        "math": ("erf", "erfc", "exp", "exp2", "expm1", "log", "rsqrt", "sqrt", "tanh"),
         "linalg": ("fill", "generic"),
         "rtask": ("stage",),
     }.items()

@@ -13,6 +13,7 @@ COSTLY = {
     "math.expm1": 16,
     "math.tanh": 21,
     "math.erf": 27,
+    "math.erfc": 27,
     "math.log": 35,
     "math.sqrt": 9,
     "math.rsqrt": 14,
