@@ -22,7 +22,7 @@ from rcompiler.frontend import dtypes
 from rcompiler.frontend.load import node_reads as reads
 from rcompiler.frontend.randomness import DRAWS
 
-from . import catalog, definitions, recurrences  # noqa: F401
+from . import catalog, definitions, norms, recurrences  # noqa: F401
 
 # 2^-p of the significand's p bits.
 EPSILON = {"float64": 2.0**-53, "float32": 2.0**-24, "float16": 2.0**-11, "bfloat16": 2.0**-8}
@@ -99,7 +99,9 @@ def _nodes(
         results = apply(asked, moved, opsets, kinds, rounding)
         for name, array in zip(node.output, results, strict=False):
             if name:
-                arrays[name] = array if rounding is None else rounding.result(node, name, array)
+                arrays[name] = (
+                    array if rounding is None else rounding.result(node, name, array, arrays)
+                )
     return arrays
 
 
@@ -358,7 +360,7 @@ class _Rounding:
                 node, moved[copy.input[i]] = copy, self._moved(name, arrays[name], unit)
         return node, {**arrays, **moved}
 
-    def result(self, node: NodeProto, name: str, array: Any) -> Any:
+    def result(self, node: NodeProto, name: str, array: Any, arrays: Mapping[str, Any]) -> Any:
         """A number of the result's own type: what is apart in f64 may be equal."""
         self._learn(node, name, array)
         if node.op_type in EXACT and node.op_type not in ("Cast", "CastLike"):
@@ -372,6 +374,9 @@ class _Rounding:
         ):
             largest = abs(array).max(initial=1.0)
             moved = moved + unit * largest * self._random.uniform(-1, 1, array.shape)
+        if norms.takes_means(node) and name == node.output[0]:
+            by = norms.moved_by_the_mean(node, [arrays[n] for n in node.input if n])
+            moved = moved + unit * by * self._random.uniform(-1, 1, array.shape)
         kind = self._kinds.get(name, "float64")
         if kind in EPSILON and isinstance(moved, np.ndarray) and moved.dtype == np.float64:
             with np.errstate(over="ignore"):

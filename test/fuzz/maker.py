@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from rcompiler.frontend import dtypes
+from rcompiler.frontend import dtypes, fold
 
 from . import catalog, evaluate
 
@@ -276,7 +276,8 @@ class Maker:
         except evaluate.Unjudged as error:
             raise Reject from error
         read = [self.values[n] for n in evaluate.reads(node) if n in self.values]
-        constant = all(v.constant for v in read) and not node.input == []
+        folded = fold.is_small(node.op_type, (), ()) or node.op_type in ("Constant", "If")
+        constant = folded and all(v.constant for v in read)
         out = []
         for name, array in zip(node.output, results, strict=False):
             if not name:

@@ -341,6 +341,19 @@ def test_without_a_commit_there_are_no_seeds_of_it(monkeypatch, capsys):
     assert "--first=N" in capsys.readouterr().err
 
 
+def test_of_two_elements_the_mean_is_rounded():
+    """Of 1.5 and 1.5 + 2^-10, so 1/2 2^-10 apart from it: an error of 1.5 2^-24 is one of 3e-4."""
+    from fuzz import norms
+
+    x = np.array([1.5, 1.5 + 2.0**-10]).reshape(1, 1, 1, 2)
+    node = helper.make_node("MeanVarianceNormalization", ["x"], ["y"], axes=[3])
+    by = norms.moved_by_the_mean(node, [x])
+    np.testing.assert_allclose(by, np.full(x.shape, (1.5 + 2.0**-11) * 2.0**11))
+    node = helper.make_node("InstanceNormalization", ["x", "s", "b"], ["y"], epsilon=0.0)
+    assert (norms.moved_by_the_mean(node, [x, np.array([-2.0]), np.zeros(1)]) == 2 * by).all()
+    assert norms.takes_means(node) and not norms.takes_means(helper.make_node("Relu", "x", "y"))
+
+
 def test_a_short_run_finds_nothing(capsys):
     given = ["--kinds=graph", "--cases=12", "--first=40", "--targets=cpu", "--workers=1"]
     assert runner.main(given) == 0
