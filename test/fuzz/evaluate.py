@@ -37,7 +37,7 @@ EXACT = frozenset(
     "Min Neg NonZero Not OneHot Optional OptionalGetElement OptionalHasElement Or Pad ReduceMax "
     "ReduceMin Relu Reshape ReverseSequence Round Scan Scatter SequenceAt SequenceConstruct "
     "SequenceEmpty SequenceErase SequenceInsert SequenceLength Shape Sign Size Slice SpaceToDepth "
-    "Split SplitToSequence Squeeze TensorScatter ThresholdedRelu Tile TopK Transpose Trilu Unique "
+    "Split SplitToSequence Squeeze TensorScatter Tile TopK Transpose Trilu Unique "
     "Unsqueeze Where Xor".split()
 )
 _PRODUCTS = frozenset(
@@ -59,7 +59,11 @@ _BITS = {"BitCast"}  # their results are made of the bits of their operands
 
 
 class Unjudged(Exception):
-    """The reference cannot evaluate a node, or not every time alike."""
+    """The reference cannot evaluate a node, or not every time alike. op: of that node, if known."""
+
+    def __init__(self, text: str, op: str = "") -> None:
+        super().__init__(text)
+        self.op = op
 
 
 @dataclass(frozen=True)
@@ -173,7 +177,7 @@ def apply(
                 run = _run(node, needed, opsets)
             results = iter(run)
     except Exception as error:  # the reference's implementations raise whatever they trip over
-        raise Unjudged(f"{node.op_type} cannot be evaluated: {error}") from error
+        raise Unjudged(f"{node.op_type} cannot be evaluated: {error}", node.op_type) from error
     return [wide(next(results)) if name else None for name in node.output]
 
 

@@ -15,6 +15,8 @@ from .evaluate import Noise, Unjudged
 from .graphs import Case
 
 _FAR = 40  # what is added to an integer, at most
+# Elements outside are dropped, and sequences end where their operand does.
+_GOES_ON = frozenset({"MaxUnpool", "LSTM", "GRU", "RNN"})
 _RUNS = 3  # with rounding errors
 
 
@@ -49,9 +51,10 @@ def _moved(feeds: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
 
 
 def _leads_out(case: Case, feeds: Mapping[str, np.ndarray], noise: Noise | None) -> bool | None:
-    """None where the reference fails for another reason."""
+    """None where the reference fails for another reason, or at an operator that goes on."""
     try:
         evaluate.evaluate(case.model, feeds, noise)
     except Unjudged as error:
-        return True if isinstance(error.__cause__, IndexError) else None
+        outside = isinstance(error.__cause__, IndexError) and error.op not in _GOES_ON
+        return True if outside else None
     return False

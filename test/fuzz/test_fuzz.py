@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
@@ -486,3 +487,33 @@ def test_the_sweep_takes_each_target_once():
     outcomes = [sweep.sweep(n, ("none",), lambda stage: None) for n in cases]
     assert {o.status for o in outcomes} == {"no graph"}
     assert sweep.sweep(0, ("cpu",), lambda stage: None).status == "ok"
+
+
+def test_what_leads_out_is_no_error_of_operators_that_go_on():
+    from fuzz import far_indices
+
+    def leads_out(op, x, at, **attributes):
+        infos = [helper.make_tensor_value_info(n, k, s) for n, k, s in
+                 (("x", 1, x.shape), ("at", 7, at.shape))]  # fmt: skip
+        node = helper.make_node(op, ["x", "at"], ["y"], **attributes)
+        graph = helper.make_graph([node], "g", infos, [helper.make_tensor_value_info("y", 1, None)])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)])
+        case = graphs.Case(model, {"x": x, "at": at}, {})
+        return far_indices._leads_out(case, case.feeds, None)
+
+    x = np.float32([[[1, 2]]])
+    assert leads_out("Gather", x, np.array(7)) is True
+    assert leads_out("Gather", x, np.array(0)) is False
+    assert leads_out("MaxUnpool", x, np.array([[[0, 44]]]), kernel_shape=[2], strides=[2]) is None
+
+
+def test_a_threshold_is_a_number_of_its_type():
+    """-0.6094 as bf16, which the operand is; the f64 evaluation says that it is above."""
+    x = helper.make_tensor_value_info("x", onnx.TensorProto.BFLOAT16, [1])
+    y = helper.make_tensor_value_info("y", onnx.TensorProto.BFLOAT16, [1])
+    node = helper.make_node("ThresholdedRelu", ["x"], ["y"], alpha=-0.60947275)
+    model = helper.make_model(
+        helper.make_graph([node], "g", [x], [y]), opset_imports=[helper.make_opsetid("", 22)]
+    )
+    feeds = {"x": np.array([-0.609375], dtypes.numpy_dtype("bfloat16"))}
+    assert judge.judge(graphs.Case(model, feeds, {})).status == "ok"
