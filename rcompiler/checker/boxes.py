@@ -82,12 +82,8 @@ class Access:
     @property
     def side_by_side(self) -> bool:
         """Whether the box of each task is one run of bytes, behind that of the task before."""
-        owner, spans = self.spans
-        want = np.arange(len(owner) + 1) * self.task_bytes
-        want[-1] = self.bytes
-        return len(owner) == self.tasks and np.array_equal(
-            spans, np.stack([want[:-1], want[1:]], axis=1)
-        )
+        edges = np.minimum(np.arange(self.tasks + 1) * self.task_bytes, self.bytes)
+        return np.array_equal(self.spans[1], np.stack([edges[:-1], edges[1:]], axis=1))
 
 
 def meeting(one: Access, two: Access, apart: int) -> tuple[Ints, Ints] | None:

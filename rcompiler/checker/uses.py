@@ -32,6 +32,8 @@ class Uses:
             refuse("buffer", "an operand leaves its memory")
         self.outputs = starts[[_INPUTS + len(facts.inputs), -1]].tolist()
         fixed = (_CONSTANTS <= base) & (base < _INPUTS + len(facts.inputs))
+        if (fixed & (writes > 0)).any():
+            refuse("buffer", "an operator writes what is only read")
         # all uses of all runs, of which the pinned ones count
         sizes = work.uses[work.operator]
         use = np.repeat((np.cumsum(work.uses) - work.uses)[work.operator], sizes) + ramp(sizes)
