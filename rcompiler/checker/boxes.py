@@ -27,10 +27,10 @@ class Access:
         self.itemsize = int(numbers([item])[0])
         boxes = numbers([x for dim in dims for x in dim])
         self.dims = axis, scale, offset, extent = boxes.reshape(-1, 4).T.copy()
-        if not ((-1 <= axis) & (axis < len(grid)) & (scale >= 0) & (extent >= 0)).all():
-            refuse("notes", "the box of an operand does not fit its kernel")
-        if len(axis) != len(self.shape) or self.itemsize < 1 or min(self.shape, default=0) < 0:
-            refuse("notes", "an operand has an impossible shape")
+        fits = (-1 <= axis) & (axis < len(grid)) & (scale >= 0) & (extent >= 0)
+        possible = self.itemsize > 0 and bool((self.shape >= 0).all())
+        if len(axis) != len(self.shape) or not possible or not fits.all():
+            refuse("notes", "the shape or the box of an operand is impossible")
         # a dim that no axis cuts is cut by one of a single task
         scale[axis < 0], offset[axis < 0], extent[axis < 0] = 0, 0, self.shape[axis < 0]
         self._grid, self.tasks = np.append(grid, 1), prod(grid.tolist())

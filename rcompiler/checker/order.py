@@ -124,13 +124,12 @@ class Order:
         """(waits, lines): what the signals of each wait know."""
         says = self._claims[self._segment[self._signals]]
         says[np.arange(len(says)), self._line[self._signals]] = self._place[self._signals]
-        found = np.empty((len(self._waits), says.shape[1]), says.dtype)
-        have = self._total > 0
-        joined = np.maximum.reduceat(says, self._from[have], axis=0)
-        full = self._count == self._total[self._waited]
-        found[full] = joined[(np.cumsum(have) - 1)[self._waited[full]]]
-        for wait in np.flatnonzero(~full).tolist():
-            begin, count = self._from[self._waited[wait]], self._count[wait]
-            own = says[begin : begin + self._total[self._waited[wait]]]
-            found[wait] = np.partition(own, count - 1, axis=0)[count - 1]
-        return found
+        each, which = np.unique(self._waited * len(says) + self._count - 1, return_inverse=True)
+        event, last = divmod(each, len(says))
+        total, found = self._total[event], np.empty((len(each), says.shape[1]), says.dtype)
+        for size, n in {*zip(total.tolist(), last.tolist(), strict=True)}:
+            some = np.flatnonzero((total == size) & (last == n))
+            own = says[self._from[event[some], None] + np.arange(size)]
+            all_come = n == size - 1
+            found[some] = own.max(axis=1) if all_come else np.partition(own, n, axis=1)[:, n]
+        return found[which.reshape(-1)]

@@ -63,11 +63,9 @@ class Uses:
         if over.any() or facts.pinned > _MOST_PINNED:
             refuse("buffer", "a pinned box leaves the memory of its EU")
         ends = np.minimum((first + count) * size, self.high[own] - low)
-        same = np.zeros_like(run)
-        for column in (self.value[own], first * size, ends):
-            key = same * len(same) + np.unique(column, return_inverse=True)[1]
-            same = np.unique(key, return_inverse=True)[1]
-        self.value[own] = MOST + 1 + same
+        boxes = zip(*(x.tolist() for x in (self.value[own], first * size, ends)), strict=True)
+        numbers: dict[tuple[int, ...], int] = {}
+        self.value[own] = [MOST + 1 + numbers.setdefault(box, len(numbers)) for box in boxes]
         self.low[own] = low + work.thread[run] * facts.pinned
         self.high[own] = self.low[own] + count * size
         self.place[own] = work.place[work.begin[self.operator[own]] + first]
