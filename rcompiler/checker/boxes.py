@@ -88,14 +88,12 @@ class Access:
 
 def meeting(one: Access, two: Access, apart: int) -> tuple[Ints, Ints] | None:
     """Pairs of tasks that touch common bytes, where the first operand lies so many bytes behind the
-    second: by the boxes of like tensors, else by their bytes.
+    second: by the boxes of like tensors if they are few, else by their bytes.
 
     None: they are too many to be held against each other.
     """
-    if one.key == two.key and not apart:
-        (first, a), (second, b) = one.boxes, two.boxes
-        if len(a) * len(b) > _MOST_PAIRS:
-            return None
+    (first, a), (second, b) = one.boxes, two.boxes
+    if one.key == two.key and not apart and len(a) * len(b) <= _MOST_PAIRS:
         meet = (a[:, None, :, 0] < b[:, :, 1]) & (b[:, :, 0] < a[:, None, :, 1])
         i, j = np.nonzero(meet.all(axis=2))
         return first[i], second[j]

@@ -108,10 +108,9 @@ class Order:
         known = self._bases[self._of[first]]
         follows = np.flatnonzero(thread[1:] == thread[:-1]) + 1
         known[follows] = self._claims[follows - 1]
-        if len(self._waits):
-            segment, begin = np.unique(self._segment[self._waits], return_index=True)
-            brought = np.maximum.reduceat(self._bring(), begin, axis=0)
-            known[segment] = np.maximum(known[segment], brought)
+        waits = self._segment[self._waits]
+        segment, begin, size = np.unique(waits, return_index=True, return_counts=True)
+        known[segment] = np.maximum(known[segment], _smallest(self._bring(), begin, size, size - 1))
         begin = np.searchsorted(self._thread, thread)
         behind = known[segments, line] >= self._place[begin]
         known[segments, line] = self._place[first]
@@ -126,10 +125,15 @@ class Order:
         says[np.arange(len(says)), self._line[self._signals]] = self._place[self._signals]
         each, which = np.unique(self._waited * len(says) + self._count - 1, return_inverse=True)
         event, last = divmod(each, len(says))
-        total, found = self._total[event], np.empty((len(each), says.shape[1]), says.dtype)
-        for size, n in {*zip(total.tolist(), last.tolist(), strict=True)}:
-            some = np.flatnonzero((total == size) & (last == n))
-            own = says[self._from[event[some], None] + np.arange(size)]
-            all_come = n == size - 1
-            found[some] = own.max(axis=1) if all_come else np.partition(own, n, axis=1)[:, n]
+        found = _smallest(says, self._from[event], self._total[event], last)
         return found[which.reshape(-1)]
+
+
+def _smallest(rows: Ints, begin: Ints, sizes: Ints, which: Ints) -> Ints:
+    """Of each of some groups of rows, column by column, the smallest number, the second or so."""
+    found = np.empty((len(begin), rows.shape[1]), rows.dtype)
+    for size, n in {*zip(sizes.tolist(), which.tolist(), strict=True)}:
+        some = np.flatnonzero((sizes == size) & (which == n))
+        own = rows[begin[some, None] + np.arange(size)]
+        found[some] = own.max(axis=1) if n == size - 1 else np.partition(own, n, axis=1)[:, n]
+    return found
