@@ -23,10 +23,9 @@ class Access:
     def __init__(self, grid: Ints, data: Any, result: bool, pinned: bool) -> None:
         shape, item, dims = data
         self.result, self.pinned = result, pinned
-        self.shape = numbers(shape)
-        self.itemsize = int(numbers([item])[0])
-        boxes = numbers([x for dim in dims for x in dim])
-        self.dims = axis, scale, offset, extent = boxes.reshape(-1, 4).T.copy()
+        flat = numbers([item, *shape, *(x for dim in dims for x in dim)])
+        self.itemsize, self.shape = int(flat[0]), flat[1 : 1 + len(shape)]
+        self.dims = axis, scale, offset, extent = flat[1 + len(shape) :].reshape(-1, 4).T.copy()
         fits = (-1 <= axis) & (axis < len(grid)) & (scale >= 0) & (extent >= 0)
         possible = self.itemsize > 0 and bool((self.shape >= 0).all())
         if len(axis) != len(self.shape) or not possible or not fits.all():
@@ -39,8 +38,7 @@ class Access:
         if self.bytes > MOST or (scale > MOST // np.maximum(sizes, 1)).any():
             refuse("notes", "an operand is too large, or its boxes lie too far away")
         self.task_bytes = prod(np.minimum(extent, self.shape).tolist()) * self.itemsize
-        self.key = (*self.shape.tolist(), self.itemsize)
-        self.cut = self.key, boxes.tolist()
+        self.key, self.cut = flat[: 1 + len(shape)].tolist(), flat.tolist()
         apart = axis[(scale >= extent) & (scale > 0)]
         self.disjoint = {*np.flatnonzero(grid > 1).tolist()} <= {*apart.tolist()}
         # without gaps, from the first element to the last, and no diagonal
