@@ -23,14 +23,13 @@ class Access:
     def __init__(self, grid: Ints, data: Any, result: bool, pinned: bool) -> None:
         shape, item, dims = data
         self.result, self.pinned = result, pinned
-        self.shape = numbers(shape)
-        self.itemsize = int(numbers([item])[0])
-        boxes = numbers([x for dim in dims for x in dim])
-        self.dims = axis, scale, offset, extent = boxes.reshape(-1, 4).T.copy()
-        if not ((-1 <= axis) & (axis < len(grid)) & (scale >= 0) & (extent >= 0)).all():
-            refuse("notes", "the box of an operand does not fit its kernel")
-        if len(axis) != len(self.shape) or self.itemsize < 1 or min(self.shape, default=0) < 0:
-            refuse("notes", "an operand has an impossible shape")
+        flat = numbers([item, *shape, *(x for dim in dims for x in dim)])
+        self.itemsize, self.shape = int(flat[0]), flat[1 : 1 + len(shape)]
+        self.dims = axis, scale, offset, extent = flat[1 + len(shape) :].reshape(-1, 4).T.copy()
+        fits = (-1 <= axis) & (axis < len(grid)) & (scale >= 0) & (extent >= 0)
+        possible = self.itemsize > 0 and bool((self.shape >= 0).all())
+        if len(axis) != len(self.shape) or not possible or not fits.all():
+            refuse("notes", "the shape or the box of an operand is impossible")
         # a dim that no axis cuts is cut by one of a single task
         scale[axis < 0], offset[axis < 0], extent[axis < 0] = 0, 0, self.shape[axis < 0]
         self._grid, self.tasks = np.append(grid, 1), prod(grid.tolist())
@@ -39,8 +38,7 @@ class Access:
         if self.bytes > MOST or (scale > MOST // np.maximum(sizes, 1)).any():
             refuse("notes", "an operand is too large, or its boxes lie too far away")
         self.task_bytes = prod(np.minimum(extent, self.shape).tolist()) * self.itemsize
-        self.key = (*self.shape.tolist(), self.itemsize)
-        self.cut = self.key, boxes.tolist()
+        self.key, self.cut = flat[: 1 + len(shape)].tolist(), flat.tolist()
         apart = axis[(scale >= extent) & (scale > 0)]
         self.disjoint = {*np.flatnonzero(grid > 1).tolist()} <= {*apart.tolist()}
         # without gaps, from the first element to the last, and no diagonal
@@ -82,24 +80,18 @@ class Access:
     @property
     def side_by_side(self) -> bool:
         """Whether the box of each task is one run of bytes, behind that of the task before."""
-        owner, spans = self.spans
-        want = np.arange(len(owner) + 1) * self.task_bytes
-        want[-1] = self.bytes
-        return len(owner) == self.tasks and np.array_equal(
-            spans, np.stack([want[:-1], want[1:]], axis=1)
-        )
+        edges = np.minimum(np.arange(self.tasks + 1) * self.task_bytes, self.bytes)
+        return np.array_equal(self.spans[1], np.stack([edges[:-1], edges[1:]], axis=1))
 
 
 def meeting(one: Access, two: Access, apart: int) -> tuple[Ints, Ints] | None:
     """Pairs of tasks that touch common bytes, where the first operand lies so many bytes behind the
-    second: by the boxes of like tensors, else by their bytes.
+    second: by the boxes of like tensors if they are few, else by their bytes.
 
     None: they are too many to be held against each other.
     """
-    if one.key == two.key and not apart:
-        (first, a), (second, b) = one.boxes, two.boxes
-        if len(a) * len(b) > _MOST_PAIRS:
-            return None
+    (first, a), (second, b) = one.boxes, two.boxes
+    if one.key == two.key and not apart and len(a) * len(b) <= _MOST_PAIRS:
         meet = (a[:, None, :, 0] < b[:, :, 1]) & (b[:, :, 0] < a[:, None, :, 1])
         i, j = np.nonzero(meet.all(axis=2))
         return first[i], second[j]

@@ -5,21 +5,17 @@ import numpy as np
 from rcompiler.checker.facts import Bools, Ints, ramp, refuse
 
 
-def cells(low: Ints, high: Ints) -> tuple[Ints, Ints]:
-    """(use, cell): all cells of each use; a cell is bytes that the same uses touch."""
-    edges = np.unique(np.append(low, high))
-    at, end = np.searchsorted(edges, low), np.searchsorted(edges, high)
-    step = ramp(end - at)
-    return np.repeat(np.arange(len(low)), end - at), np.repeat(at, end - at) + step
-
-
 def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -> tuple[Ints, Ints]:
     """(one, two): pairs of uses of common bytes of which the first must be over before the second.
 
     A value is written, then read, then the next one is written; so neighbours are enough. place: of
-    each use in one execution, which says in which order they can only be.
+    each use in one execution, which says in which order they can only be. A cell is bytes that the
+    same uses touch.
     """
-    use, cell = cells(low, high)
+    edges = np.unique(np.append(low, high))
+    at, end = np.searchsorted(edges, low), np.searchsorted(edges, high)
+    use = np.repeat(np.arange(len(low)), end - at)
+    cell = at[use] + ramp(end - at)
     value = np.unique(value, return_inverse=True)[1].reshape(-1)
     key = cell * (len(value) + 1) + value[use]
     made = np.flatnonzero(writes[use])

@@ -6,8 +6,8 @@ from typing import NoReturn
 import numpy as np
 
 from rcompiler.checker.boxes import meeting
-from rcompiler.checker.cells import cells, neighbours
-from rcompiler.checker.facts import Facts, Ints, refuse
+from rcompiler.checker.cells import neighbours
+from rcompiler.checker.facts import MOST_AT_ONCE, Facts, Ints, refuse
 from rcompiler.checker.order import Order
 from rcompiler.checker.streams import Steps
 from rcompiler.checker.uses import Uses
@@ -34,28 +34,14 @@ class Check:
         steps = Steps(facts.launches)
         self.work = Work(facts, steps, Order(facts.launches, steps, facts.clocks))
         self.uses = Uses(facts, self.work)
-        self._met: dict[tuple[int, int, int], tuple[Ints, Ints] | None] = {}
 
     def all(self) -> None:
         """Every rule."""
-        self._fixed()
         self._complete()
-        uses = self.uses
-        late = [pair for pair in self._late(*self._pairs()) if self._meet(*pair)]
-        for low, high in sorted(
-            {(max(uses.low[a], uses.low[b]), min(uses.high[a], uses.high[b])) for a, b in late}
-        ):
-            self._byte_by_byte(low, high)
-
-    def _fixed(self) -> None:
-        """Nobody writes constants and inputs, and no two of them have common bytes."""
-        uses = self.uses
-        if (uses.fixed & uses.writes).any():
-            refuse("buffer", "an operator writes what is only read")
-        use, cell = cells(uses.low[uses.fixed], uses.high[uses.fixed])
-        value = np.unique(uses.value[uses.fixed], return_inverse=True)[1].reshape(-1)[use]
-        if len(np.unique(cell * (len(value) + 1) + value)) > len(np.unique(cell)):
-            refuse("buffer", "two constants lie on the same bytes")
+        low, high = self.uses.low, self.uses.high
+        late = list(self._unsafe(*self._late(*self._pairs())))
+        for place in sorted({(max(low[a], low[b]), min(high[a], high[b])) for a, b in late}):
+            self._byte_by_byte(*place)
 
     def _complete(self) -> None:
         """Each byte of the outputs is written, for one value."""
@@ -67,18 +53,22 @@ class Check:
             refuse("task", "an output is not written once, all of it")
 
     def _pairs(self) -> tuple[Ints, Ints]:
-        """Uses of which one must be over before the other."""
+        """Uses of which one must be over before the other. What is fixed is written by whoever
+        reads it, as the one value that may ever be there.
+        """
         uses = self.uses
-        some = np.flatnonzero(~uses.fixed)
-        places = uses.low[some], uses.high[some]
-        found = neighbours(*places, uses.value[some], uses.writes[some], uses.place[some])
-        one, two = (some[side] for side in found)
-        if (uses.writes[one] & uses.writes[two] & (uses.value[one] == uses.value[two])).any():
+        made = uses.writes | uses.fixed
+        one, two = neighbours(uses.low, uses.high, uses.value, made, uses.place)
+        same = uses.value[one] == uses.value[two]
+        fixed = uses.fixed[one] & uses.fixed[two]
+        if (fixed & ~same).any():
+            refuse("buffer", "two constants lie on the same bytes")
+        if (same & uses.writes[one] & uses.writes[two]).any():
             refuse("task", "a byte is the result of two operators")
         own = np.flatnonzero(uses.writes & ~uses.disjoint & (uses.run < 0))
-        return np.append(one, own), np.append(two, own)
+        return np.append(one[~fixed], own), np.append(two[~fixed], own)
 
-    def _late(self, one: Ints, two: Ints) -> Iterable[tuple[int, int]]:
+    def _late(self, one: Ints, two: Ints) -> tuple[Ints, Ints]:
         """Of pairs of uses those where not all of the first is over before the second starts."""
         uses, work, order = self.uses, self.work, self.work.order
         own = uses.run[one] >= 0
@@ -96,23 +86,28 @@ class Check:
         for end, start in zip(ends.T, starts.T, strict=True):
             late |= end[each // len(begin)] > start[each % len(begin)]
         some = late[which.reshape(-1)]
-        return zip(one[some].tolist(), two[some].tolist(), strict=True)
+        return one[some], two[some]
 
-    def _meet(self, one: int, two: int) -> bool:
-        """Whether tasks of two uses may touch common bytes in the wrong order."""
+    def _unsafe(self, one: Ints, two: Ints) -> Iterable[tuple[int, int]]:
+        """Of pairs of uses those of which tasks may touch common bytes in the wrong order."""
         uses, work = self.uses, self.work
-        if self._in_place(one, two):
-            return False
-        key = int(uses.access[one]), int(uses.access[two]), int(uses.low[one] - uses.low[two])
-        if key not in self._met:
-            self._met[key] = meeting(work.accesses[key[0]], work.accesses[key[1]], key[2])
-        if (met := self._met[key]) is None:
-            return True
-        x, y = (work.begin[uses.operator[u]] + t for u, t in zip((one, two), met, strict=True))
-        over = work.over(x, y)
-        if one == two:  # results that tasks add to, in any order, but one after the other
-            over |= work.over(y, x) | (x == y)
-        return not over.all()
+        apart = uses.low[one] - uses.low[two]
+        alike: dict[tuple[int, ...], list[tuple[int, int]]] = {}
+        columns = uses.access[one], uses.access[two], apart, one == two, one, two
+        for *key, a, b in np.stack(columns, axis=1).tolist():
+            if not self._in_place(a, b):
+                alike.setdefault(tuple(key), []).append((a, b))
+        for (first, second, behind, own), pairs in alike.items():
+            met = meeting(work.accesses[first], work.accesses[second], behind)
+            if met is None:
+                yield from pairs
+                continue
+            for some in np.array_split(pairs, 1 + len(pairs) * len(met[0]) // MOST_AT_ONCE):
+                x, y = (work.begin[uses.operator[some[:, n], None]] + met[n] for n in range(2))
+                over = work.over(x, y)
+                if own:  # results that tasks add to, in any order, but one after the other
+                    over |= work.over(y, x) | (x == y)
+                yield from map(tuple, some[~over.all(axis=1)].tolist())
 
     def _in_place(self, one: int, two: int) -> bool:
         """Whether an operator writes each element where, and after, it read that very element."""

@@ -108,10 +108,9 @@ class Order:
         known = self._bases[self._of[first]]
         follows = np.flatnonzero(thread[1:] == thread[:-1]) + 1
         known[follows] = self._claims[follows - 1]
-        if len(self._waits):
-            segment, begin = np.unique(self._segment[self._waits], return_index=True)
-            brought = np.maximum.reduceat(self._bring(), begin, axis=0)
-            known[segment] = np.maximum(known[segment], brought)
+        waits = self._segment[self._waits]
+        segment, begin, size = np.unique(waits, return_index=True, return_counts=True)
+        known[segment] = np.maximum(known[segment], _smallest(self._bring(), begin, size, size - 1))
         begin = np.searchsorted(self._thread, thread)
         behind = known[segments, line] >= self._place[begin]
         known[segments, line] = self._place[first]
@@ -124,13 +123,17 @@ class Order:
         """(waits, lines): what the signals of each wait know."""
         says = self._claims[self._segment[self._signals]]
         says[np.arange(len(says)), self._line[self._signals]] = self._place[self._signals]
-        found = np.empty((len(self._waits), says.shape[1]), says.dtype)
-        have = self._total > 0
-        joined = np.maximum.reduceat(says, self._from[have], axis=0)
-        full = self._count == self._total[self._waited]
-        found[full] = joined[(np.cumsum(have) - 1)[self._waited[full]]]
-        for wait in np.flatnonzero(~full).tolist():
-            begin, count = self._from[self._waited[wait]], self._count[wait]
-            own = says[begin : begin + self._total[self._waited[wait]]]
-            found[wait] = np.partition(own, count - 1, axis=0)[count - 1]
-        return found
+        each, which = np.unique(self._waited * len(says) + self._count - 1, return_inverse=True)
+        event, last = divmod(each, len(says))
+        found = _smallest(says, self._from[event], self._total[event], last)
+        return found[which.reshape(-1)]
+
+
+def _smallest(rows: Ints, begin: Ints, sizes: Ints, which: Ints) -> Ints:
+    """Of each of some groups of rows, column by column, the smallest number, the second or so."""
+    found = np.empty((len(begin), rows.shape[1]), rows.dtype)
+    for size, n in {*zip(sizes.tolist(), which.tolist(), strict=True)}:
+        some = np.flatnonzero((sizes == size) & (which == n))
+        own = rows[begin[some, None] + np.arange(size)]
+        found[some] = own.max(axis=1) if n == size - 1 else np.partition(own, n, axis=1)[:, n]
+    return found

@@ -1,6 +1,6 @@
 """Instruction streams as a table: loops gone through, barriers as signals and waits."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import chain
 
 import numpy as np
@@ -17,36 +17,29 @@ class Steps:
 
     rows: (n, width) the words of each, then zeros; thread: (n,) whose it is. A barrier is there as
     what it does: a signal of an event of its own, and a wait for those of all EUs of the program.
+    Events of barriers have negative numbers, others have not.
     """
 
     def __init__(self, launches: Sequence[Launch]) -> None:
-        found = [
-            [*_without_barriers(_unrolled(np.asarray(stream, np.int64).tolist()), len(x.streams))]
-            for x in launches
-            for stream in x.streams
-        ]
-        self.thread = np.repeat(np.arange(len(found)), [len(rows) for rows in found])
+        streams = [(stream, len(x.streams)) for x in launches for stream in x.streams]
+        found = [_unrolled(np.asarray(stream, np.int64).tolist()) for stream, _ in streams]
+        thread = np.repeat(np.arange(len(found)), [*map(len, found)])
         sizes = np.array([len(row) for rows in found for row in rows], np.int64)
         width = int(sizes.max(initial=_HEAD[RUN]))
         if len(sizes) * width > _MOST_WORDS:
             refuse("stream", "the streams are too long")
-        self.rows = np.zeros((len(sizes), width), np.int64)
+        rows = np.zeros((len(sizes), width), np.int64)
         words = chain.from_iterable(chain.from_iterable(found))
-        self.rows[np.arange(width) < sizes[:, None]] = np.fromiter(words, np.int64)
-
-
-def _without_barriers(rows: list[list[int]], eus: int) -> Iterator[list[int]]:
-    """Events of barriers have negative numbers, others have not."""
-    barriers = 0
-    for row in rows:
-        if row[0] == BARRIER:
-            barriers += 1
-            yield [SIGNAL, -barriers]
-            yield [WAIT, -barriers, eus]
-        elif row[0] != RUN and row[1] < 0:
+        rows[np.arange(width) < sizes[:, None]] = np.fromiter(words, np.int64)
+        if (rows[rows[:, 0] != RUN, 1] < 0).any():
             refuse("stream", "an event has no number")
-        else:
-            yield row
+        barrier = rows[:, 0] == BARRIER
+        before = np.cumsum(barrier) - barrier
+        rows[barrier, 1] = (before[np.searchsorted(thread, thread)] - before)[barrier] - 1
+        rows[barrier, 2] = np.array([eus for _, eus in streams], np.int64)[thread[barrier]]
+        each = np.repeat(np.arange(len(rows)), 1 + barrier)
+        self.rows, self.thread = rows[each], thread[each]
+        self.rows[barrier[each], 0] = np.tile([SIGNAL, WAIT], np.count_nonzero(barrier))
 
 
 def _unrolled(words: list[int]) -> list[list[int]]:

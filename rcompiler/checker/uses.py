@@ -32,6 +32,8 @@ class Uses:
             refuse("buffer", "an operand leaves its memory")
         self.outputs = starts[[_INPUTS + len(facts.inputs), -1]].tolist()
         fixed = (_CONSTANTS <= base) & (base < _INPUTS + len(facts.inputs))
+        if (fixed & (writes > 0)).any():
+            refuse("buffer", "an operator writes what is only read")
         # all uses of all runs, of which the pinned ones count
         sizes = work.uses[work.operator]
         use = np.repeat((np.cumsum(work.uses) - work.uses)[work.operator], sizes) + ramp(sizes)
@@ -61,11 +63,9 @@ class Uses:
         if over.any() or facts.pinned > _MOST_PINNED:
             refuse("buffer", "a pinned box leaves the memory of its EU")
         ends = np.minimum((first + count) * size, self.high[own] - low)
-        same = np.zeros_like(run)
-        for column in (self.value[own], first * size, ends):
-            key = same * len(same) + np.unique(column, return_inverse=True)[1]
-            same = np.unique(key, return_inverse=True)[1]
-        self.value[own] = MOST + 1 + same
+        boxes = zip(*(x.tolist() for x in (self.value[own], first * size, ends)), strict=True)
+        numbers: dict[tuple[int, ...], int] = {}
+        self.value[own] = [MOST + 1 + numbers.setdefault(box, len(numbers)) for box in boxes]
         self.low[own] = low + work.thread[run] * facts.pinned
         self.high[own] = self.low[own] + count * size
         self.place[own] = work.place[work.begin[self.operator[own]] + first]

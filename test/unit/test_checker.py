@@ -1,9 +1,16 @@
 """The checker against the oracle that tries every execution; `tools/corrupt_certificates.py`."""
 
+import sys
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from rammer_cases import chain, hand_made, kernel
 
+from rcompiler.checker import Refused, check
 from rcompiler.checker.boxes import Access
+from rcompiler.checker.cells import neighbours
+from rcompiler.tools._corruptions import facts_of
 from rcompiler.tools.corrupt_certificates import ACCEPTED, UNCHANGED, UNSAFE, try_program
 
 
@@ -32,3 +39,58 @@ def test_values_may_take_turns_task_by_task(number):
     counts, _, wrong = try_program(number)
     assert wrong == []
     assert counts[UNCHANGED, ACCEPTED] == 1
+
+
+def taking_turns(*queues):
+    """Facts of o0 and o1, and of o2 and o3: the first writes 64 bytes, the second reads them, and
+    both values lie on bytes 0 to 63. Task t of four is on bytes 16 t to 16 t + 15.
+    """
+    k = kernel("k", (4, 4), (4, 1), "t")
+    graph = chain([k, k, k, k], [[-1], [0], [-1], [2]])
+    program = hand_made(graph, *queues)
+    places = {"v0": 0, "v1": 64, "v2": 0}
+    buffers = tuple(replace(b, offset=places.get(b.name, b.offset)) for b in program.buffers)
+    return facts_of([replace(program, buffers=buffers, arena=128)], graph)
+
+
+UPPER = [("o0", 0, 2), ("o1", 0, 2), ("o2", 0, 2), ("o3", 0, 2)]
+LOWER = [("o2", 2, 2), ("o3", 2, 2), ("o0", 2, 2), ("o1", 2, 2)]
+
+
+def test_bytes_are_compared_task_by_task(monkeypatch):
+    """On each EU two tasks of the four operators follow one another, on bytes of their own."""
+    module = sys.modules["rcompiler.checker.check"]
+    found = set()
+
+    def recorded(low, high, value, writes, place):
+        one, two = neighbours(low, high, value, writes, place)
+        found.update(zip(low[one].tolist(), place[one].tolist(), place[two].tolist(), strict=True))
+        return one, two
+
+    byte_by_byte = module.Check._byte_by_byte
+
+    def watched(self, low, high):
+        assert (low, high) == (0, 64)
+        found.clear()
+        byte_by_byte(self, low, high)
+
+    monkeypatch.setattr(module, "neighbours", recorded)
+    monkeypatch.setattr(module.Check, "_byte_by_byte", watched)
+    check(taking_turns(UPPER, LOWER))
+    # task t of EU e comes on places e + 2 t, 4 later in each step, and is on bytes 32 e + 16 t:
+    # written, read, written and read again; and the second write is after the first one, too
+    first = [(32 * eu + 16 * t, eu + 2 * t) for eu in range(2) for t in range(2)]
+    steps = [(0, 4), (4, 8), (8, 12), (0, 8)]
+    assert found == {(at, place + a, place + b) for at, place in first for a, b in steps}
+
+
+@pytest.mark.parametrize("which", range(3))
+def test_bytes_whose_next_value_comes_too_early(which):
+    """Two steps of the second EU are exchanged: a value is read before it is there, or after the
+    other one has taken its bytes.
+    """
+    lower = [*LOWER]
+    lower[which : which + 2] = lower[which + 1], lower[which]
+    with pytest.raises(Refused) as caught:
+        check(taking_turns(UPPER, lower))
+    assert caught.value.rule == ("race", "clobber", "race")[which]

@@ -215,16 +215,15 @@ HALVES = ([("o0", 0, 4), ("+", "e")], [("-", "e", 1), ("o1", 0, 2), ("-", "e", 1
 [[INPUT, V0], [_, V1]] = facts().operands
 CASES: dict[str, Case] = {
     "boxes.Access.__init__": boxed(lambda own: own[1][0][2][0].__setitem__(0, 7)),
-    "boxes.Access.__init__ 2": boxed(lambda own: own[1][0].__setitem__(1, 0)),
-    "boxes.Access.__init__ 3": boxed(lambda own: own[2][0][2][0].__setitem__(1, 1 << 45)),
+    "boxes.Access.__init__ 2": boxed(lambda own: own[2][0][2][0].__setitem__(1, 1 << 45)),
     "boxes.Kernel.__init__": checked(facts(), sizes=[(4, [64, 68], 1, ())]),
     "boxes.Kernel.__init__ 2": uncovered,
     "cells.neighbours": in_turns,
     "cells.neighbours 2": checked(noted(O1, 0, 0, 7)),
-    "check.Check._fixed": checked(on(O0, INPUT, INPUT)),
-    "check.Check._fixed 2": constants,
+    "uses.Uses.__init__ 5": checked(on(O0, INPUT, INPUT)),
+    "check.Check._pairs": constants,
     "check.Check._complete": checked(facts(), outputs=[128]),
-    "check.Check._pairs": checked(on(O1, V0, V0), outputs=[]),
+    "check.Check._pairs 2": checked(on(O1, V0, V0), outputs=[]),
     "check.Check._late": checked(pinned(at=32)),
     "check.Check._byte_by_byte": checked(facts([("o0", 0, 4)], [("o1", 0, 4)])),
     "facts.numbers": checked(noted(O0, 0, 2, 1 << 50)),
@@ -242,7 +241,7 @@ CASES: dict[str, Case] = {
         facts([("o0", 0, 4)], [("o1", 0, 4)]), [[0, 0, 0], [0, 1, 0]]
     ),
     "streams.Steps.__init__": long_streams(3, 0, 3, 0, 3, 0, 3, 0, 0),
-    "streams._without_barriers": stream(3, -1, 0),
+    "streams.Steps.__init__ 2": stream(3, -1, 0),
     "streams._unrolled": stream(9),
     "streams._unrolled 2": stream(0, 0),
     "streams._repeat": stream(3, 0, 5, 1, 2, 0, 0, 0),
@@ -266,6 +265,9 @@ CASES: dict[str, Case] = {
     "work.Work._number_tasks 2": checked(facts([("o0", 0, 4), ("o0", 1, 1), ("o1", 0, 4)])),
 }
 MORE: dict[str, tuple[Case, str]] = {
+    "elements of no bytes": (boxed(lambda own: own[1][0].__setitem__(1, 0)), "notes"),
+    "a dim too few": (boxed(lambda own: own[1][0][2].pop()), "notes"),
+    "a negative extent": (boxed(lambda own: own[1][0][0].__setitem__(0, -4)), "notes"),
     "taken over": (taken_over, "clobber"),
     "idle operator": (checked(replace(facts(), operands=[*facts().operands, [INPUT]])), "task"),
     "another size": (checked(on(O0, INPUT, (V0[0], 0, 4)), arena=128), "task"),
