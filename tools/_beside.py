@@ -1,7 +1,8 @@
 """rc-bench --beside: latencies beside busy processes, each engine alone in its own process.
 
-Engines take turns: while one runs, the threads of the others sleep. A busy process is a loop that
-never waits. All of them compete under the system's own scheduler, at equal priority.
+Engines take turns: while one runs, the threads of the others sleep, which is waited for. A busy
+process is a loop that never waits. All of them compete under the system's own scheduler, at equal
+priority.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 import json
 import os
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from rcompiler.errors import CompilerError
 from rcompiler.tools import rc_bench
 from rcompiler.tools._beside import Cell, _busy
-from rcompiler.tools._beside_engine import OURS, Engine, Loaded
+from rcompiler.tools._beside_engine import OURS, Engine, Loaded, come_to_rest
 from rcompiler.tools._reference import has
 
 
@@ -70,6 +72,20 @@ def test_an_engine_that_cannot_load_says_so(tmp_path):
             engine.outputs()
     finally:
         engine.close()
+
+
+def test_an_engine_ends_its_turn_when_its_threads_sleep():
+    over = threading.Event()
+
+    def spin():
+        end = time.monotonic() + 0.3
+        while time.monotonic() < end:
+            pass
+        over.set()
+
+    threading.Thread(target=spin).start()
+    come_to_rest()
+    assert over.is_set()
 
 
 def test_busy_processes_run_for_the_context_alone():
