@@ -189,4 +189,5 @@ def print_cells(cells: Sequence[Cell], baselines: Sequence[str]) -> None:
         print(f"not slower in {ahead} of {len(known)} figures; at most {max(known):.2f} times")
     for cell in cells:
         for engine, reason in cell.unmeasured.items():
-            print(f"{cell.model}, {cell.busy} busy: {engine} is not measured: {reason}")
+            why = " ".join(reason.split())
+            print(f"{cell.model}, {cell.busy} busy: {engine} is not measured: {why}")
