@@ -50,6 +50,8 @@ _ABSOLUTE = frozenset(
     "SoftmaxCrossEntropyLoss "
     "MelWeightMatrix Resize RoiAlign STFT".split()
 )
+# They take roots of sums of squares, which are nothing for numbers below the root of the least one.
+_SQUARES = frozenset("GlobalLpPool LpNormalization LpPool ReduceL2".split())
 # Attributes that hold an element type.
 _TYPES = {"to", "dtype", "output_dtype", "output_datatype", "stash_type", "precision",
           "softmax_precision"}  # fmt: skip
@@ -355,13 +357,15 @@ class _Rounding:
         if node.op_type in EXACT:
             return node, arrays
         unit = self._unit(node)
-        moved = {n: self._moved(n, arrays[n], unit) for n in set(reads(node)) if n in arrays}
+        power = 0.5 if node.op_type in _SQUARES else 1.0
+        read = [n for n in dict.fromkeys(reads(node)) if n in arrays]  # in the same order always
+        moved = {n: self._moved(n, arrays[n], unit, power) for n in read}
         for i, name in enumerate(node.input):
             if name and name in node.input[:i]:  # the same operand again does not round alike
                 copy = NodeProto()
                 copy.CopyFrom(node)
                 copy.input[i] = f"{name}@{i}"
-                node, moved[copy.input[i]] = copy, self._moved(name, arrays[name], unit)
+                node, moved[copy.input[i]] = copy, self._moved(name, arrays[name], unit, power)
         return node, {**arrays, **moved}
 
     def result(self, node: NodeProto, name: str, array: Any, arrays: Mapping[str, Any]) -> Any:
@@ -417,12 +421,12 @@ class _Rounding:
         whole = any(self._sizes.get(n, 1) != longest for n in node.output if n)
         return unit * float(np.sqrt(longest)) if whole else unit
 
-    def _moved(self, name: str, array: Any, unit: float) -> Any:
+    def _moved(self, name: str, array: Any, unit: float, power: float = 1.0) -> Any:
         if not isinstance(array, np.ndarray) or array.dtype != np.float64:
             return array
         kind = self._kinds.get(name, "float32")
         error = self._random.uniform(-1, 1, array.shape)
-        return array * (1 + unit * error) + (array != 0) * error * _TINY.get(kind, 0.0)
+        return array * (1 + unit * error) + (array != 0) * error * _TINY.get(kind, 0.0) ** power
 
 
 def _has_single(node: NodeProto, opsets: Mapping[str, int]) -> bool:

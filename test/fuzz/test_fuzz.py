@@ -489,6 +489,16 @@ def test_the_sweep_takes_each_target_once():
     assert sweep.sweep(0, ("cpu",), lambda stage: None).status == "ok"
 
 
+def test_squares_of_small_numbers_are_nothing():
+    """1e-24 / |1e-24| is 1, or in f32, where 1e-48 is 0, as the standard says: 0."""
+    x, y = (helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1, 1]) for n in "xy")
+    graph = helper.make_graph([helper.make_node("LpNormalization", ["x"], ["y"])], "g", [x], [y])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    for value in (1e-24, 1e-12):
+        case = graphs.Case(model, {"x": np.float32([[value]])}, {})
+        assert judge.judge(case).status == "ok"
+
+
 def test_what_leads_out_is_no_error_of_operators_that_go_on():
     from fuzz import far_indices
 
