@@ -174,8 +174,16 @@ class Nest:
             return depth + 1, depth + 1
         return depth, outer
 
+    def _swept(self, number: int) -> bool:
+        """Whether the loops of a task read an access themselves, all of it once, whichever elements
+        of the result are written meanwhile: such are the positions and the updates of a scatter.
+        """
+        return self.expr.kind == "sequential" and self.expr.accesses[number].data_dependent
+
     def _moved(self, number: int, depth: int, again: bool) -> Array:
         """Bytes of an access that are loaded when the nest up to `depth` fits."""
+        if self._swept(number):
+            return self._bytes[number][-1]
         inner, outer = self._reach(number, depth)
         repeated = again and number < len(self.expr.inputs)
         return self._bytes[number][inner] * self._outside(number, outer, repeated)
@@ -211,7 +219,7 @@ class Nest:
                 self._moves[number],
                 self._runs[number],
             )
-            if access.dims is None:
+            if access.dims is None or self._swept(number):
                 continue
             # one run after the other is followed from end to end
             single = np.logical_and.accumulate(pieces <= pieces[0])
