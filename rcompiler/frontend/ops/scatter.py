@@ -23,7 +23,7 @@ from rcompiler.frontend.scalar import Body, Scalar
 _BLOCKS = (64, 32, 16)  # neighbours that stay in one slab: of which there are two or more
 # Updates for each element of a slice that are few: that each slice asks them all takes less than
 # copying it.
-_FEW = 4
+_FEW = 1
 
 Combine = Callable[[Body, Scalar, Scalar], Scalar]
 
