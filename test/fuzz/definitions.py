@@ -78,6 +78,15 @@ def _erf(a: Attributes, x: np.ndarray) -> Sequence[Any]:
     return [np.array([math.erf(v) for v in x.reshape(-1)]).reshape(x.shape)]
 
 
+@define("Gelu")
+def _gelu(a: Attributes, x: np.ndarray) -> Sequence[Any]:
+    """Of 1 + erf and 1 + tanh, which the reference computes, nothing is left far below 0."""
+    if a.get("approximate", "none") == "tanh":
+        return [x / (1 + np.exp(-2 * math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))]
+    tails = [math.erfc(-v / math.sqrt(2)) / 2 for v in x.reshape(-1)]
+    return [x * np.array(tails).reshape(x.shape)]
+
+
 @define("LRN")
 def _lrn(a: Attributes, x: np.ndarray) -> Sequence[Any]:
     size, squares = a["size"], np.zeros_like(x)

@@ -1,5 +1,6 @@
 """The fuzzer itself: it covers what is supported, sees what is wrong, and makes findings small."""
 
+import math
 import re
 import sys
 from dataclasses import replace
@@ -487,6 +488,19 @@ def test_the_sweep_takes_each_target_once():
     outcomes = [sweep.sweep(n, ("none",), lambda stage: None) for n in cases]
     assert {o.status for o in outcomes} == {"no graph"}
     assert sweep.sweep(0, ("cpu",), lambda stage: None).status == "ok"
+
+
+@pytest.mark.parametrize("approximate", ["none", "tanh"])
+def test_gelu_is_evaluated_far_below_zero(approximate):
+    """At -7: -8.96e-12, and -1.96e-13 by tanh."""
+    infos = [helper.make_tensor_value_info(n, onnx.TensorProto.FLOAT, [1]) for n in "xy"]
+    node = helper.make_node("Gelu", ["x"], ["y"], approximate=approximate)
+    graph = helper.make_graph([node], "g", infos[:1], infos[1:])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)], ir_version=10)
+    y = evaluate.evaluate(model, {"x": np.float32([-7])})["y"]
+    z = math.sqrt(2 / math.pi) * (7 + 0.044715 * 343)
+    right = {"none": -7 * 1.279812543885835e-12, "tanh": -7 / (1 + math.exp(2 * z))}[approximate]
+    np.testing.assert_allclose(y, [right], rtol=1e-9)
 
 
 def test_squares_of_small_numbers_are_nothing():
