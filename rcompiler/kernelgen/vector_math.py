@@ -191,7 +191,7 @@ class VectorMath:
         with three instructions less to wait for; also of fewer than four lanes, as one of them
         rounds x - n down.
         """
-        if self._e.has_scalef:
+        if self._e.has_scalef and x.lanes <= max(_AVX512_LANES):
             wide = self._four_lanes(x)
             y = self._scalef(self._horner(self._above_integer(wide), EXP2), wide)
             return self._first_lanes(y, x.lanes)

@@ -107,6 +107,15 @@ def test_two_instructions_for_a_power_of_two_round_a_unit_apart():
     np.testing.assert_array_equal(found[special], plain[special])
 
 
+@pytest.mark.skipif(not HAS_SCALEF, reason="this host has no AVX-512")
+@pytest.mark.parametrize("function", ["exp", "exp2", "expm1", "erfc"])
+def test_vectors_of_more_than_16_lanes_have_no_such_instruction(function: str):
+    """So many are computed at once for a vector of f16."""
+    plain = run(function, POWERS, CpuFeatures(16, HAS_FMA))
+    found = run(function, POWERS, CpuFeatures(32, HAS_FMA, has_scalef=True))
+    np.testing.assert_array_equal(found, plain)
+
+
 @pytest.mark.parametrize("features", FEATURES, ids=str)
 def test_powers_of_integers_are_exact(features: CpuFeatures):
     x = np.arange(-149, 128, dtype=np.float32)
