@@ -1,4 +1,6 @@
-"""Operators to measure that reduce, order, add up in turn, or write at computed positions."""
+"""Operators to measure that reduce, order, add up in turn, write at computed positions, or divide
+with a remainder.
+"""
 
 from __future__ import annotations
 
@@ -44,6 +46,8 @@ def cases() -> Iterator[Case]:
         build = _cumsum(axis, exclusive, reverse)
         yield _case("cumsum", f"{_by(shape)} along {axis}{kinds}", shape, shape, build)
     yield from _scatters()
+    for shape in ((64, 64), (1000, 1000)):
+        yield _case("remainder", _by(shape), shape, shape, _remainder(shape))
     for batch, n in (
         (1, 3), (1000, 3), (1000, 4), (64, 8), (100, 16), (16, 32), (1000, 32), (1, 64), (100, 64),
         (1, 256),
@@ -131,6 +135,10 @@ def _top_k(k: int) -> Build:
 def _cumsum(axis: int, exclusive: int, reverse: int) -> Build:
     at = np.array(axis, np.int64)
     return lambda g, x: g.op("CumSum", x, at, exclusive=exclusive, reverse=reverse)
+
+
+def _remainder(shape: Shape) -> Build:
+    return lambda g, x: g.op("Mod", x, g.input("by", shape), fmod=1)
 
 
 def _elements(shape: Shape, axis: int, reduction: str) -> Build:
