@@ -1,4 +1,6 @@
-"""Operators to measure that reduce, order, add up in turn, or write at computed positions."""
+"""Operators to measure that reduce, order, add up in turn, write at computed positions, or divide
+with a remainder.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,9 @@ def cases() -> Iterator[Case]:
         yield _case("argmax", name, shape, _without(shape, axis), _argmax(axis))
     for shape, k in (
         ((1, 1000), 5), ((64, 4096), 1), ((64, 4096), 5), ((64, 4096), 65), ((64, 4096), 100),
-        ((64, 4096), 1000), ((1000, 100), 5), ((1, 8400), 300), ((1, 50257), 50),
-        ((1, 50257), 256), ((1, 1_000_000), 10), ((1, 1_000_000), 100), ((1, 1_000_000), 1000),
+        ((64, 4096), 1000), ((1000, 100), 1), ((1000, 100), 5), ((1000, 100), 32),
+        ((10_000, 32), 3), ((1000, 1000), 5), ((1, 8400), 300), ((1, 50257), 50), ((1, 50257), 256),
+        ((1, 1_000_000), 10), ((1, 1_000_000), 100), ((1, 1_000_000), 1000),
     ):  # fmt: skip
         yield _case("top k", f"{_by(shape)}, {k}", shape, (shape[0], k), _top_k(k))
     for n in (256, 1000, 8192, 65536, 1 << 20):
@@ -43,6 +46,8 @@ def cases() -> Iterator[Case]:
         build = _cumsum(axis, exclusive, reverse)
         yield _case("cumsum", f"{_by(shape)} along {axis}{kinds}", shape, shape, build)
     yield from _scatters()
+    for shape in ((64, 64), (1000, 1000)):
+        yield _case("remainder", _by(shape), shape, shape, _remainder(shape))
     for batch, n in (
         (1, 3), (1000, 3), (1000, 4), (64, 8), (100, 16), (16, 32), (1000, 32), (1, 64), (100, 64),
         (1, 256),
@@ -130,6 +135,10 @@ def _top_k(k: int) -> Build:
 def _cumsum(axis: int, exclusive: int, reverse: int) -> Build:
     at = np.array(axis, np.int64)
     return lambda g, x: g.op("CumSum", x, at, exclusive=exclusive, reverse=reverse)
+
+
+def _remainder(shape: Shape) -> Build:
+    return lambda g, x: g.op("Mod", x, g.input("by", shape), fmod=1)
 
 
 def _elements(shape: Shape, axis: int, reduction: str) -> Build:

@@ -137,7 +137,7 @@ GOALS: Mapping[str, Sequence[Goal]] = {
         Goal("attention", "least", 1.3),
         Goal("attention block", "least", 1.3),
         Goal("gemv", "least", 1.0),
-        Goal("reduction|argmax|top k|sort|cumsum|scatter|determinant", "least", 0.5),
+        Goal("reduction|argmax|top k|sort|cumsum|scatter|determinant|remainder", "least", 0.5),
     ),
     "v3": (Goal("gemm", "peak", 0.85),),
     "x86-64": (),

@@ -9,7 +9,7 @@ where a part starts in both runs is found by bisection (the merge path of Green,
 ICS'12), so all parts of all rows run in parallel. Equal keys keep their order.
 
 Where k is small beside n, only those elements are ordered that can be among the k; selection.py
-finds them.
+finds them. Of many short rows few_in_order.py keeps the first k, a vector of rows at a time.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import numpy as np
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.builder import Builder, Value
+from rcompiler.frontend.few_in_order import few_in_order
 from rcompiler.frontend.scalar import Body, Number, Scalar
 from rcompiler.frontend.selection import first_groups, first_places, group_size
 
@@ -35,6 +36,12 @@ _GROUP = 8  # elements of a chunk that are looked at only if the smallest of the
 # Elements of a chunk for each square of k: inserting k log(n / k) elements, each of which moves
 # k / 2 others, should take less than the pass over all n.
 _CHUNK_SQUARES = 16
+
+# From how many rows on they are looked at side by side, each element of them compared with all k;
+# up to which length, and to how many comparisons a row. In longer rows few elements beat the k-th.
+_SIDE_BY_SIDE = 8
+_SHORT = 1024
+_SHORT_WORK = 16 * _SHORT
 
 _LONG = 1 << 15  # elements of rows of which groups are left out even where few are looked for
 _LONG_RATIO = 16  # elements for each that is looked for, from which on groups are left out
@@ -64,6 +71,8 @@ def first_in_order(b: Builder, keys: Value, k: int) -> Value:
     1 <= k <= n.
     """
     rows, n = keys.shape
+    if rows >= _SIDE_BY_SIDE and n <= _SHORT and k <= min(INSERTED, _SHORT_WORK // n):
+        return few_in_order(b, keys, k)
     if n <= ALL_PAIRS:
         return _by_all_pairs(b, keys, k)
     size = group_size(n, k)

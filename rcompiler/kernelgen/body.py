@@ -9,6 +9,7 @@ from torch_mlir import ir
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.remainder import remainder
 from rcompiler.kernelgen.value import BITS, Val
 from rcompiler.kernelgen.vector_math import VectorMath
 
@@ -211,6 +212,8 @@ class BodyEvaluator:
             if name in ("divsi", "divui", "remsi", "remui"):
                 return self._divide(name, v[0], v[1])
             if name == "remf" and e.has_libm:
+                if element == "f32" and v[0].lanes:
+                    return remainder(e, v[0], v[1], lambda: self._libm("fmod", v))
                 return self._libm("fmod", v)
             if name in ("floordivsi", "ceildivsi", "ceildivui"):
                 raise CompilerError(
@@ -291,13 +294,11 @@ class BodyEvaluator:
         self._e.externals[symbol] = f"llvm.func @{symbol}({arguments}) -> {element}"
         results = []
         for lane in range(max(lanes, 1)):
-            scalars = [self._e.lane(x, lane) for x in v]
-            call = ", ".join(s.name for s in scalars)
-            results.append(
-                self._e.op(
-                    f"llvm.call @{symbol}({call}) : ({arguments}) -> {element}", scalars, element, 0
-                )
-            )
+            scalars = [self._e.lane(x, lane, self._e.guard) for x in v]
+            names = [s.name for s in scalars]
+            text = f"llvm.call @{symbol}({', '.join(names)}) : ({arguments}) -> {element}"
+            called = self._e.pure(text, names, least_depth=self._e.guard)
+            results.append(Val(called, element))
         return self._e.gather_lanes(results) if lanes else results[0]
 
     # -- casts -----------------------------------------------------------------------------------

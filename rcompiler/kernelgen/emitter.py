@@ -193,16 +193,12 @@ class Emitter(Scopes):
             f"vector.from_elements {names} : vector<{lanes}x{element}>", values, element, lanes
         )
 
-    def lane(self, value: Val, position: int) -> Val:
+    def lane(self, value: Val, position: int, least_depth: int = 0) -> Val:
         """The scalar in one lane."""
         if not value.lanes:
             return value
-        return self.op(
-            f"vector.extract {value.name}[{position}] : {value.element} from {value.type}",
-            [value],
-            value.element,
-            0,
-        )
+        text = f"vector.extract {value.name}[{position}] : {value.element} from {value.type}"
+        return Val(self.pure(text, [value.name], least_depth=least_depth), value.element)
 
     def shuffle(self, a: Val, b: Val, order: Sequence[int]) -> Val:
         """The lanes `order` of `a` and the lanes of `b` behind them."""

@@ -22,7 +22,12 @@ from rcompiler.kernelgen.independent import in_lockstep, in_vectors, independent
 from rcompiler.kernelgen.pieces import Piece, pieces_of
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.running_sums import sums_in_parts
-from rcompiler.kernelgen.sequential import SequentialWriter, has_plain_loops, starts_empty
+from rcompiler.kernelgen.sequential import (
+    SequentialWriter,
+    carried_numbers,
+    has_plain_loops,
+    starts_empty,
+)
 from rcompiler.kernelgen.stages import Stage, stages_of, walked_dims
 from rcompiler.kernelgen.tile import TileWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
@@ -45,8 +50,8 @@ class CpuFeatures:
         return Emitter(self.lanes, has_fma=self.has_fma, has_scalef=self.has_scalef, dots=self.dots)
 
 
-# Iterations in lockstep, or vectors of them, that are written together: as many as hide how long an
-# addition takes.
+# Numbers that iterations in lockstep, or vectors of them, carry from step to step where they are
+# written together: as many as hide how long an addition takes.
 ABREAST = 4
 OPTIMISED = "optimised-loops"  # as codegen/emit.py calls functions that LLVM is to make vectors of
 
@@ -136,8 +141,10 @@ class KernelWriter:
         e, (*outer, last) = self._e, ranges
         sizes = [(1, 0)]
         if self._lockstep:
-            several = lane_cover(2 * ABREAST - 1, ABREAST)  # then half of it, and so on
-            width = e.native_lanes if in_vectors(self._nest[-1].loop) else 1
+            innermost = self._nest[-1].loop
+            most = max(ABREAST // max(carried_numbers(innermost), 1), 1)
+            several = lane_cover(2 * most - 1, most)  # then half of it, and so on
+            width = e.native_lanes if in_vectors(innermost) else 1
             lanes = [n if n > 1 else 0 for n in lane_cover(2 * width - 1, width)]
             sizes = [(n, lanes[0]) for n in several] + [(1, n) for n in lanes[1:]]
 

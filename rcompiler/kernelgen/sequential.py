@@ -285,6 +285,13 @@ def has_plain_loops(block: ir.Block) -> bool:
     return any(all(map(_is_tensor, loop.results)) for loop in _innermost(block))
 
 
+def carried_numbers(loop: ir.Operation) -> int:
+    """The most numbers that a loop or one inside of it carries from step to step."""
+    own = sum(not _is_tensor(r) for r in loop.results)
+    inside = (view.operation for view in loop.regions[0].blocks[0].operations)
+    return max([own, *(carried_numbers(op) for op in inside if op.name == "scf.for")])
+
+
 def starts_empty(loop: ir.Operation) -> bool:
     """Whether a loop copies nothing to its results before it starts."""
     return all(_is_empty(v) for v in list(loop.operands)[3:] if _is_tensor(v))

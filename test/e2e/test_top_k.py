@@ -130,6 +130,43 @@ def test_selection_of_any_size(n, k, group, distinct, largest, dtype, groups):
         check(x, k, largest=largest)
 
 
+def test_rows_side_by_side():
+    """Ten rows by hand: of equal elements the first one is first, and NaN is the largest."""
+    inf, nan = np.inf, np.nan
+    x = np.float32([[3, 1, 3, 2], [-0.0, -1, 0.0, -2], [inf, nan, 5, nan], [nan, nan, nan, inf]])
+    x = np.concatenate([x, x, -x[:2]])
+    places = {
+        1: [[0, 2, 3], [0, 2, 1], [1, 3, 0], [0, 1, 2], [1, 3, 0], [3, 1, 0]],
+        0: [[1, 3, 0], [3, 1, 0], [2, 0, 1], [3, 0, 1], [0, 2, 3], [0, 2, 1]],
+    }
+    for largest, at in places.items():
+        run = rcompiler.compile_onnx(model(x, 3, largest=largest), eus=1, cache=False)
+        np.testing.assert_array_equal(run(x)[1], [*at[:4], *at])
+
+
+@given(
+    dtype=st.sampled_from(TYPES), rows=st.integers(8, 70), n=st.integers(1, 40),
+    k=st.integers(1, 32), trail=st.sampled_from([1, 1, 3]), largest=st.integers(0, 1),
+    distinct=st.sampled_from([1, 2, 9, 1000]), eus=st.integers(1, 2),
+)  # fmt: skip
+@settings(max_examples=12, deadline=None)
+def test_rows_side_by_side_of_any_type_and_size(
+    dtype, rows, n, k, trail, largest, distinct, eus
+):  # fmt: skip
+    shape = (rows, n, trail) if trail > 1 else (rows, n)
+    x = draw(np.random.default_rng(rows + n), shape, dtype, distinct)
+    check(x, min(k, n), axis=1, largest=largest, eus=eus)
+
+
+@pytest.mark.parametrize(
+    ("policy", "target"),
+    [("rammer", "cpu"), ("list", "cpu:v3"), ("base", "cpu"), ("rammer", "cpu:x86-64")],
+)
+def test_rows_side_by_side_on_several_eus(policy, target):
+    x = draw(np.random.default_rng(1), (1000, 100), np.float32, 100)
+    check(x, 5, eus=2, policy=policy, target=target)
+
+
 @pytest.mark.parametrize(("n", "k"), [(40_000, 7), (40_000, 200), (2_000, 900)])
 @pytest.mark.parametrize("distinct", [3, 10**6])
 def test_few_of_many(n, k, distinct):
@@ -181,3 +218,9 @@ def test_nothing_is_taken_of_an_empty_tensor():
 def test_on_an_emulated_gpu(n, k):
     x = draw(np.random.default_rng(2), (2, n), np.float32, 9)
     check(x, k, target="cuda:emulated", eus=None)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int64])
+def test_rows_side_by_side_on_an_emulated_gpu(dtype):
+    x = draw(np.random.default_rng(2), (40, 20), dtype, 9)
+    check(x, 5, target="cuda:emulated", eus=None)

@@ -7,6 +7,7 @@ from rcompiler import dialects
 from rcompiler.errors import InvalidModel
 from rcompiler.kernelgen.independent import in_lockstep, in_vectors, independent_loops
 from rcompiler.kernelgen.region import yielded
+from rcompiler.kernelgen.sequential import carried_numbers
 from rcompiler.passes.tiling.claims import check_kernel
 
 ROWS = """
@@ -131,6 +132,14 @@ def test_iterations_that_take_the_same_way(parsed, body, lockstep, vectors):
     innermost = independent_loops(yielded(op.regions[0].blocks[0]))[-1].loop
     assert in_lockstep(innermost) == lockstep
     assert in_vectors(innermost) == (lockstep and vectors)
+
+
+@pytest.mark.parametrize(("body", "count"), [(ROWS, 0), (RUNNING, 1), (BRANCH, 0)])
+def test_numbers_that_iterations_carry(parsed, body, count):
+    """Tensors are none; those of the loop inside count."""
+    op = parsed(kernel(body))
+    loop = independent_loops(yielded(op.regions[0].blocks[0]))[0].loop
+    assert carried_numbers(loop) == count
 
 
 def test_a_text_may_cut_only_iterations_that_are_apart(parsed):
