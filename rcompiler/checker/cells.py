@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rcompiler.checker.facts import Bools, Ints, forbid, ramp
+from rcompiler.checker.facts import Bools, Ints, distinct, forbid, ramp
 
 
 def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -> tuple[Ints, Ints]:
@@ -12,7 +12,7 @@ def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -
     each use in one execution, which says in which order they can only be. A cell is bytes that the
     same uses touch.
     """
-    edges = np.unique(np.append(low, high))
+    edges = distinct(np.append(low, high))
     at, end = np.searchsorted(edges, low), np.searchsorted(edges, high)
     use = np.repeat(np.arange(len(low)), end - at)
     cell = at[use] + ramp(end - at)
@@ -27,8 +27,8 @@ def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -
     forbid(wanted[1:] == wanted[:-1], "clobber", "values are written in turns to the same bytes")
     read = np.flatnonzero(~writes[use])
     at = np.searchsorted(wanted, key[read])
-    forbid(np.append(wanted, -1)[at] != key[read], "task", "an operator reads what none writes")
+    forbid(np.append(wanted, -1)[at] != key[read], "task", "a run reads what no operator writes")
     over = after[last[at]]  # the next write there
     one = np.concatenate([made[:-1][same], made[last[at]], read[over >= 0]])
     two = np.concatenate([made[1:][same], read, over[over >= 0]])
-    return divmod(np.unique(use[one] * len(low) + use[two]), max(len(low), 1))
+    return divmod(distinct(use[one] * len(low) + use[two]), max(len(low), 1))

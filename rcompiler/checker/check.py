@@ -4,7 +4,7 @@ import numpy as np
 
 from rcompiler.checker.boxes import meeting
 from rcompiler.checker.cells import neighbours
-from rcompiler.checker.facts import MOST, Bools, Facts, Ints, forbid, ramp, refuse
+from rcompiler.checker.facts import MOST, Bools, Facts, Ints, distinct, forbid, ramp, refuse
 from rcompiler.checker.order import Order
 from rcompiler.checker.streams import Steps
 from rcompiler.checker.uses import Uses
@@ -77,7 +77,7 @@ class Check:
         begin = np.searchsorted(work.operator[runs], np.arange(len(work.kernel)))
         starts = np.minimum.reduceat(order.clocks[runs], begin) if len(begin) else order.clocks
         ends = np.zeros_like(starts)
-        np.maximum.at(ends, (work.operator, order.line), order.place + 1)
+        ends[work.operator, order.line] = order.place + 1  # of the last run in each line
         pairs = uses.operator[one] * len(begin) + uses.operator[two]
         each, which = np.unique(pairs, return_inverse=True)
         late = np.zeros(len(each), bool)
@@ -100,7 +100,7 @@ class Check:
             if (met := meeting(low, high)) is None:
                 unsafe[pairs] = True
                 continue
-            of, y = divmod(np.unique((of * total + x)[met[0]] * total + y[met[1]]), total)
+            of, y = divmod(distinct((of * total + x)[met[0]] * total + y[met[1]]), total)
             of, x = divmod(of, total)
             sizes = np.bincount(of, minlength=len(own))
             sizes, ends = sizes[kind[pairs] - begin], np.cumsum(sizes)[kind[pairs] - begin]

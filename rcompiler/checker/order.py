@@ -71,8 +71,8 @@ class Order:
         before: Ints = np.cumsum(run[sort]) - run[sort]
         self._place = np.empty(len(line), np.int64)
         self._place[sort] = before - before[np.searchsorted(line[sort], line[sort])]
-        runs = np.zeros((len(launches), lines), np.int32)
-        np.add.at(runs, (self._of[run], line[run]), 1)
+        runs = np.bincount(self._of[run] * lines + line[run], minlength=len(launches) * lines)
+        runs = runs.reshape(len(launches), lines).astype(np.int32)
         self._bases = np.cumsum(runs, axis=0, dtype=np.int32) - runs
 
     def _number_events(self, steps: Steps, waits: Ints) -> None:
@@ -112,7 +112,7 @@ class Order:
         begin = np.searchsorted(self._thread, thread)
         behind = known[segments, line] >= self._place[begin]
         known[segments, line] = self._place[first]
-        forbid(self._claims > known, "clocks", "what is said to be over is not known to be")
+        forbid(self._claims > known, "clocks", "what is said to be over nobody knows")
         forbid(~behind, "clocks", "the streams of a line are not known to follow one another")
 
     def _bring(self) -> Ints:

@@ -50,8 +50,7 @@ class Uses:
         """Lay the boxes of runs into the memory of their EUs, each as a value of its own."""
         own = self.run >= 0
         for number in np.unique(self.access[own]).tolist():
-            side_by_side = work.accesses[number].side_by_side
-            forbid(not side_by_side, "buffer", "the pinned boxes of a run are not side by side")
+            forbid(not work.accesses[number].side_by_side, "buffer", "pinned boxes lie in pieces")
         run, size, low = self.run[own], size[own], self.low[own]
         first, count = work.first[run], work.count[run]
         dynamic = np.array([launch.dynamic for launch in facts.launches], bool)
