@@ -292,6 +292,7 @@ MORE: dict[str, tuple[Case, str]] = {
     "too many turns": (stream(3, 0, 5, 1 << 40, 2, 0, 0, 0), "stream"),
     "body that begins with its loop": (stream(3, 0, 5, 2, 0, 0, 0, 0), "stream"),
     "body in the stream before": (two_streams, "stream"),
+    "body before the first word": (stream(3, 1, 5, 3, 4, 0, 0, 0), "stream"),
     "loop about a loop's end": (stream(3, 0, 5, 2, 2, 0, 0, 5, 2, 5, 0, 0, 0), "stream"),
     "step that grows too far": (stream(3, 0, 5, 1 << 10, 2, 0, 1, 1, 1 << 40, 0), "stream"),
     "step behind the body": (stream(3, 0, 5, 2, 2, 0, 1, 2, 1, 0), "stream"),
