@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from rcompiler.checker import Facts, Launch, Refused, check
+from rcompiler.checker import MOST, Facts, Launch, Refused, check
 from rcompiler.errors import ArtifactError, ScheduleError
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
@@ -62,8 +62,12 @@ def facts(artifact: Artifact) -> Facts:
         for program, own in zip(artifact.programs, noted, strict=True)
     ]
     names, operands = resolved(notes, len(artifact.inputs))
+    inputs = [tensor.nbytes for tensor in artifact.inputs]
+    outputs = [tensor.nbytes for tensor in artifact.written]
+    constants, pinned = int(artifact.constants.size), int(artifact.image.pinned)
+    numbers([artifact.arena_bytes, constants, pinned, *inputs, *outputs])
     return Facts(
-        boxes=notes["kernels"],
+        boxes=boxes(notes),
         sizes=[(k.tasks, k.operand_bytes, k.outputs, k.pinned) for k in artifact.kernels],
         operands=operands,
         names=[*names],
@@ -77,10 +81,10 @@ def facts(artifact: Artifact) -> Facts:
             for program, own in zip(artifact.programs, lines, strict=True)
         ],
         arena=artifact.arena_bytes,
-        constants=int(artifact.constants.size),
-        inputs=[tensor.nbytes for tensor in artifact.inputs],
-        outputs=[tensor.nbytes for tensor in artifact.written],
-        pinned=artifact.image.pinned,
+        constants=constants,
+        inputs=inputs,
+        outputs=outputs,
+        pinned=pinned,
         clocks=unpacked(artifact.clocks, lines),
     )
 
@@ -129,9 +133,38 @@ def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], list[list[tuple[i
         value = ("content", contents[root]) if same else ("name", root)
         base = bases[kind] + (index if kind in ("input", "output") else 0)
         places.append((values.setdefault(value, len(values)), base, offset))
+    numbers([number for place in places for number in place])
     operands = {name: own for data in notes["programs"] for name, own in data["operands"].items()}
     names = {name: number for number, name in enumerate(operands)}
     return names, [[places[number] for number in own] for own in operands.values()]
+
+
+def boxes(notes: Any) -> list[Any]:
+    """What the kernels of the notes touch, with arrays of numbers, see `Facts.boxes`."""
+    return [
+        [
+            numbers(grid),
+            [_access(*access) for access in reads],
+            [_access(*access) for access in writes],
+            [(integer(read), integer(result)) for read, result in pairs],
+        ]
+        for grid, reads, writes, pairs in notes["kernels"]
+    ]
+
+
+def _access(shape: Sequence[Any], item: Any, dims: Sequence[Sequence[Any]]) -> list[Any]:
+    flat = numbers([*shape, item, *(number for dim in dims for number in dim)])
+    rank = len(shape)
+    return [flat[:rank], int(flat[rank]), flat[rank + 1 :].reshape(-1, 4)]
+
+
+def numbers(values: Sequence[Any]) -> np.ndarray:
+    """Ints of the notes as int64; raises Refused for what is none, or larger than `MOST`."""
+    whole = not {*map(type, values)} - {int}
+    found = np.array(values if whole else [], np.int64)
+    if not whole or ((found > MOST) | (found < -MOST)).any():
+        raise Refused("notes", "a number is none")
+    return found
 
 
 def _unfit(what: str) -> ArtifactError:
@@ -140,4 +173,4 @@ def _unfit(what: str) -> ArtifactError:
     )
 
 
-__all__ = ["facts", "prove", "resolved", "unpacked"]
+__all__ = ["boxes", "facts", "numbers", "prove", "resolved", "unpacked"]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rcompiler.certified import resolved, unpacked
+from rcompiler.certified import boxes, resolved, unpacked
 from rcompiler.checker import Facts, Launch
 from rcompiler.proof import describe
 from rcompiler.rammer.certificate import certificate
@@ -54,7 +54,7 @@ def facts_of(
         for program, data in zip(programs, notes["programs"], strict=True)
     ]
     return Facts(
-        boxes=notes["kernels"],
+        boxes=boxes(notes),
         sizes=[(k.tasks, k.operand_bytes, len(k.writes), k.pinned) for k in kernels],
         operands=operands,
         names=[*names],

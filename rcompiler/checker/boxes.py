@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from rcompiler.checker.facts import MOST, MOST_AT_ONCE, Ints, numbers, ramp, refuse
+from rcompiler.checker.facts import MOST, MOST_AT_ONCE, Ints, forbid, ramp, refuse
 
-_MOST_PAIRS = 1 << 22  # of tasks
+_MOST_PAIRS = 1 << 22  # of intervals
 
 
 class Access:
@@ -21,11 +21,10 @@ class Access:
     """
 
     def __init__(self, grid: Ints, data: Any, result: bool, pinned: bool) -> None:
-        shape, item, dims = data
+        self.shape, self.itemsize, dims = data
         self.result, self.pinned = result, pinned
-        flat = numbers([item, *shape, *(x for dim in dims for x in dim)])
-        self.itemsize, self.shape = int(flat[0]), flat[1 : 1 + len(shape)]
-        self.dims = axis, scale, offset, extent = flat[1 + len(shape) :].reshape(-1, 4).T.copy()
+        self.cut = self.itemsize, self.shape.tolist(), dims.tolist()
+        self.dims = axis, scale, offset, extent = dims.T.copy()
         fits = (-1 <= axis) & (axis < len(grid)) & (scale >= 0) & (extent >= 0)
         possible = self.itemsize > 0 and bool((self.shape >= 0).all())
         if len(axis) != len(self.shape) or not possible or not fits.all():
@@ -38,7 +37,6 @@ class Access:
         if self.bytes > MOST or (scale > MOST // np.maximum(sizes, 1)).any():
             refuse("notes", "an operand is too large, or its boxes lie too far away")
         self.task_bytes = prod(np.minimum(extent, self.shape).tolist()) * self.itemsize
-        self.key, self.cut = flat[: 1 + len(shape)].tolist(), flat.tolist()
         apart = axis[(scale >= extent) & (scale > 0)]
         self.disjoint = {*np.flatnonzero(grid > 1).tolist()} <= {*apart.tolist()}
         # without gaps, from the first element to the last, and no diagonal
@@ -49,19 +47,14 @@ class Access:
         self.covered = whole or not self.bytes
 
     @cached_property
-    def boxes(self) -> tuple[Ints, Ints]:
-        """(number of the task (k,), its box (k, rank, 2)); empty ones are left out."""
+    def spans(self) -> tuple[Ints, Ints]:
+        """(number of the task, its bytes as intervals): one for each row that lies side by side."""
         axis, scale, offset, extent = self.dims
         point = np.indices(self._grid.tolist()).reshape(len(self._grid), -1)[axis].T
         low = scale * point + offset
-        found = np.stack([low, low + extent], axis=2).clip(0, self.shape[:, None])
-        some = np.flatnonzero((found[:, :, 0] < found[:, :, 1]).all(axis=1))
-        return some, found[some]
-
-    @cached_property
-    def spans(self) -> tuple[Ints, Ints]:
-        """(number of the task, its bytes as intervals): one for each row that lies side by side."""
-        owner, boxes = self.boxes
+        boxes = np.stack([low, low + extent], axis=2).clip(0, self.shape[:, None])
+        owner = np.flatnonzero((boxes[:, :, 0] < boxes[:, :, 1]).all(axis=1))
+        boxes = boxes[owner]
         index, start = np.arange(len(boxes)), np.zeros(len(boxes), np.int64)
         length = np.full(len(boxes), self.itemsize)
         step, complete = self.itemsize, True
@@ -84,29 +77,21 @@ class Access:
         return np.array_equal(self.spans[1], np.stack([edges[:-1], edges[1:]], axis=1))
 
 
-def meeting(one: Access, two: Access, apart: int) -> tuple[Ints, Ints] | None:
-    """Pairs of tasks that touch common bytes, where the first operand lies so many bytes behind the
-    second: by the boxes of like tensors if they are few, else by their bytes.
+def meeting(one: Ints, two: Ints) -> tuple[Ints, Ints] | None:
+    """Which intervals (rows of begin, end) have bytes in common with which of the second ones.
 
     None: they are too many to be held against each other.
     """
-    (first, a), (second, b) = one.boxes, two.boxes
-    if one.key == two.key and not apart and len(a) * len(b) <= _MOST_PAIRS:
-        meet = (a[:, None, :, 0] < b[:, :, 1]) & (b[:, :, 0] < a[:, None, :, 1])
-        i, j = np.nonzero(meet.all(axis=2))
-        return first[i], second[j]
-    (first, a), (second, b) = one.spans, two.spans
-    sort = np.argsort(b[:, 0], kind="stable")
-    a, b, second = a + apart, b[sort], second[sort]
+    sort = np.argsort(two[:, 0])
+    begin, end = two[sort].T
     # running maxima of the ends are sorted and leave nothing out
-    low = np.searchsorted(np.maximum.accumulate(b[:, 1]), a[:, 0], side="right")
-    sizes = np.maximum(np.searchsorted(b[:, 0], a[:, 1]) - low, 0)
+    first = np.searchsorted(np.maximum.accumulate(end), one[:, 0], side="right")
+    sizes = np.maximum(np.searchsorted(begin, one[:, 1]) - first, 0)
     if sizes.sum() > _MOST_PAIRS:
         return None
-    j = ramp(sizes) + np.repeat(low, sizes)
-    i = np.repeat(np.arange(len(a)), sizes)
-    some = a[i, 0] < b[j, 1]
-    return divmod(np.unique(first[i[some]] * two.tasks + second[j[some]]), max(two.tasks, 1))
+    i, j = np.repeat(np.arange(len(one)), sizes), ramp(sizes) + np.repeat(first, sizes)
+    some = one[i, 0] < end[j]
+    return i[some], sort[j[some]]
 
 
 class Kernel:
@@ -119,19 +104,15 @@ class Kernel:
     def __init__(self, boxes: Any, sizes: tuple[int, Sequence[int], int, Sequence[int]]) -> None:
         grid, reads, writes, pairs = boxes
         self.tasks, given, results, pinned = sizes
-        axes = numbers(grid)
-        self.operands = [
-            Access(axes, data, n >= len(reads), n in pinned)
-            for n, data in enumerate((*reads, *writes))
-        ]
+        both = enumerate([*reads, *writes])
+        self.operands = [Access(grid, x, n >= len(reads), n in pinned) for n, x in both]
         asked = [a.task_bytes if a.pinned else a.bytes for a in self.operands]
-        total = prod(axes.tolist())
-        few = min(axes, default=1) >= 0 and total * (len(axes) + 1) <= MOST_AT_ONCE
+        total = prod(grid.tolist())
+        few = min(grid, default=1) >= 0 and total * (len(grid) + 1) <= MOST_AT_ONCE
         fits = (total, asked, len(writes)) == (self.tasks, [*given], results)
-        if not few or not fits:
-            refuse("notes", "a kernel has other tasks or operands than its code")
+        forbid(not few or not fits, "notes", "a kernel has other tasks or operands than its code")
         if not all(access.covered for access in self.operands if access.result):
             refuse("task", "a kernel leaves a part of a result unwritten")
         own = [(r, w + len(reads)) for r, w in pairs if 0 <= r < len(reads) and w >= 0]
         cuts = [access.cut if access.disjoint else None for access in self.operands]
-        self.in_place = {(r, w) for r, w in own if cuts[r] == cuts[w] is not None}
+        self.in_place = [(r, w) for r, w in own if cuts[r] == cuts[w] is not None]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rcompiler.checker.facts import Bools, Ints, ramp, refuse
+from rcompiler.checker.facts import Bools, Ints, distinct, forbid, ramp
 
 
 def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -> tuple[Ints, Ints]:
@@ -12,12 +12,11 @@ def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -
     each use in one execution, which says in which order they can only be. A cell is bytes that the
     same uses touch.
     """
-    edges = np.unique(np.append(low, high))
+    edges = distinct(np.append(low, high))
     at, end = np.searchsorted(edges, low), np.searchsorted(edges, high)
     use = np.repeat(np.arange(len(low)), end - at)
     cell = at[use] + ramp(end - at)
-    value = np.unique(value, return_inverse=True)[1].reshape(-1)
-    key = cell * (len(value) + 1) + value[use]
+    key = cell * (value.max(initial=0) + 1) + value[use]
     made = np.flatnonzero(writes[use])
     made = made[np.lexsort((place[use[made]], cell[made]))]
     same = cell[made[1:]] == cell[made[:-1]]
@@ -25,13 +24,11 @@ def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -
     last = np.flatnonzero(np.append(key[made[1:]] != key[made[:-1]], True)[: len(made)])
     last = last[np.argsort(key[made[last]])]  # the last write of each value, by value
     wanted = key[made[last]]
-    if (wanted[1:] == wanted[:-1]).any():
-        refuse("clobber", "two values are written in turns to the same bytes")
+    forbid(wanted[1:] == wanted[:-1], "clobber", "values are written in turns to the same bytes")
     read = np.flatnonzero(~writes[use])
     at = np.searchsorted(wanted, key[read])
-    if (np.append(wanted, -1)[at] != key[read]).any():
-        refuse("task", "an operator reads what no operator writes")
+    forbid(np.append(wanted, -1)[at] != key[read], "task", "a run reads what no operator writes")
     over = after[last[at]]  # the next write there
     one = np.concatenate([made[:-1][same], made[last[at]], read[over >= 0]])
     two = np.concatenate([made[1:][same], read, over[over >= 0]])
-    return divmod(np.unique(use[one] * len(low) + use[two]), max(len(low), 1))
+    return divmod(distinct(use[one] * len(low) + use[two]), max(len(low), 1))

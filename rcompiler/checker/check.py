@@ -1,17 +1,16 @@
 """Whether what operators read is what it should be: every byte, in every execution."""
 
-from collections.abc import Iterable
-from typing import NoReturn
-
 import numpy as np
 
 from rcompiler.checker.boxes import meeting
 from rcompiler.checker.cells import neighbours
-from rcompiler.checker.facts import MOST_AT_ONCE, Facts, Ints, refuse
+from rcompiler.checker.facts import MOST, Bools, Facts, Ints, distinct, forbid, ramp, refuse
 from rcompiler.checker.order import Order
 from rcompiler.checker.streams import Steps
 from rcompiler.checker.uses import Uses
 from rcompiler.checker.work import Work
+
+_KINDS, _FAR = 64, 4 * MOST  # of pairs of uses, compared at once, and bytes between them
 
 
 def check(facts: Facts) -> None:
@@ -39,8 +38,9 @@ class Check:
         """Every rule."""
         self._complete()
         low, high = self.uses.low, self.uses.high
-        late = list(self._unsafe(*self._late(*self._pairs())))
-        for place in sorted({(max(low[a], low[b]), min(high[a], high[b])) for a, b in late}):
+        one, two = self._unsafe(*self._late(*self._pairs()))
+        begin, end = np.maximum(low[one], low[two]), np.minimum(high[one], high[two])
+        for place in sorted({*zip(begin.tolist(), end.tolist(), strict=True)}):
             self._byte_by_byte(*place)
 
     def _complete(self) -> None:
@@ -61,10 +61,8 @@ class Check:
         one, two = neighbours(uses.low, uses.high, uses.value, made, uses.place)
         same = uses.value[one] == uses.value[two]
         fixed = uses.fixed[one] & uses.fixed[two]
-        if (fixed & ~same).any():
-            refuse("buffer", "two constants lie on the same bytes")
-        if (same & uses.writes[one] & uses.writes[two]).any():
-            refuse("task", "a byte is the result of two operators")
+        forbid(fixed & ~same, "buffer", "two constants lie on the same bytes")
+        forbid(same & uses.writes[one] & uses.writes[two], "task", "two operators write one value")
         own = np.flatnonzero(uses.writes & ~uses.disjoint & (uses.run < 0))
         return np.append(one[~fixed], own), np.append(two[~fixed], own)
 
@@ -72,14 +70,14 @@ class Check:
         """Of pairs of uses those where not all of the first is over before the second starts."""
         uses, work, order = self.uses, self.work, self.work.order
         own = uses.run[one] >= 0
-        for pair in np.flatnonzero(own)[~order.before(uses.run[one[own]], uses.run[two[own]])]:
-            self._refuse(int(one[pair]), int(two[pair]))
+        wrong = np.flatnonzero(own)[~order.before(uses.run[one[own]], uses.run[two[own]])]
+        self._refuse(one[wrong], two[wrong])
         one, two = one[~own], two[~own]
         runs = np.argsort(work.operator, kind="stable")
         begin = np.searchsorted(work.operator[runs], np.arange(len(work.kernel)))
         starts = np.minimum.reduceat(order.clocks[runs], begin) if len(begin) else order.clocks
         ends = np.zeros_like(starts)
-        np.maximum.at(ends, (work.operator, order.line), order.place + 1)
+        ends[work.operator, order.line] = order.place + 1  # of the last run in each line
         pairs = uses.operator[one] * len(begin) + uses.operator[two]
         each, which = np.unique(pairs, return_inverse=True)
         late = np.zeros(len(each), bool)
@@ -88,53 +86,66 @@ class Check:
         some = late[which.reshape(-1)]
         return one[some], two[some]
 
-    def _unsafe(self, one: Ints, two: Ints) -> Iterable[tuple[int, int]]:
+    def _unsafe(self, one: Ints, two: Ints) -> tuple[Ints, Ints]:
         """Of pairs of uses those of which tasks may touch common bytes in the wrong order."""
         uses, work = self.uses, self.work
-        apart = uses.low[one] - uses.low[two]
-        alike: dict[tuple[int, ...], list[tuple[int, int]]] = {}
-        columns = uses.access[one], uses.access[two], apart, one == two, one, two
-        for *key, a, b in np.stack(columns, axis=1).tolist():
-            if not self._in_place(a, b):
-                alike.setdefault(tuple(key), []).append((a, b))
-        for (first, second, behind, own), pairs in alike.items():
-            met = meeting(work.accesses[first], work.accesses[second], behind)
-            if met is None:
-                yield from pairs
+        columns = uses.access[one], uses.access[two], uses.low[one] - uses.low[two], one == two
+        kinds, kind = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
+        unsafe, kind, total = np.zeros(len(one), bool), kind.reshape(-1), len(work.run)
+        for begin in range(0, len(kinds), _KINDS):
+            first, second, apart, own = kinds[begin : begin + _KINDS].T
+            pairs = np.flatnonzero((kind >= begin) & (kind < begin + len(own)))
+            far = np.arange(len(own)) * _FAR  # bytes of different kinds do not meet
+            (of, x, low), (_, y, high) = self._spans(first, far + apart), self._spans(second, far)
+            if (met := meeting(low, high)) is None:
+                unsafe[pairs] = True
                 continue
-            for some in np.array_split(pairs, 1 + len(pairs) * len(met[0]) // MOST_AT_ONCE):
-                x, y = (work.begin[uses.operator[some[:, n], None]] + met[n] for n in range(2))
-                over = work.over(x, y)
-                if own:  # results that tasks add to, in any order, but one after the other
-                    over |= work.over(y, x) | (x == y)
-                yield from map(tuple, some[~over.all(axis=1)].tolist())
+            of, y = divmod(distinct((of * total + x)[met[0]] * total + y[met[1]]), total)
+            of, x = divmod(of, total)
+            sizes = np.bincount(of, minlength=len(own))
+            sizes, ends = sizes[kind[pairs] - begin], np.cumsum(sizes)[kind[pairs] - begin]
+            each = np.repeat(pairs, sizes)
+            task = ramp(sizes) + np.repeat(ends - sizes, sizes)
+            x = x[task] + work.begin[uses.operator[one[each]]]
+            y = y[task] + work.begin[uses.operator[two[each]]]
+            # tasks that add to a result may do so in any order, but one after the other
+            over = work.over(x, y) | ((own[of[task]] > 0) & (work.over(y, x) | (x == y)))
+            unsafe[each[~over]] = True
+        unsafe &= ~self._in_place(one, two)
+        return one[unsafe], two[unsafe]
 
-    def _in_place(self, one: int, two: int) -> bool:
-        """Whether an operator writes each element where, and after, it read that very element."""
-        uses = self.uses
-        kernel = self.work.kernels[self.work.kernel[uses.operator[one]]]
-        same = uses.operator[one] == uses.operator[two] and uses.low[one] == uses.low[two]
-        return bool(same) and (uses.number[one], uses.number[two]) in kernel.in_place
+    def _spans(self, accesses: Ints, low: Ints) -> tuple[Ints, Ints, Ints]:
+        """(which one, task, its bytes) of accesses that begin at some bytes."""
+        pieces = [self.work.accesses[access].spans for access in accesses.tolist()]
+        which = np.repeat(np.arange(len(pieces)), [len(tasks) for tasks, _ in pieces])
+        tasks, spans = map(np.concatenate, zip(*pieces, strict=True))
+        return which, tasks, spans + low[which, None]
+
+    def _in_place(self, one: Ints, two: Ints) -> Bools:
+        """Whether operators write each element where, and after, they read that very element."""
+        uses, work = self.uses, self.work
+        same = (uses.operator[one] == uses.operator[two]) & (uses.low[one] == uses.low[two])
+        pairs = uses.access[one] * len(work.accesses) + uses.access[two]
+        return same & np.isin(pairs, work.in_place)
 
     def _byte_by_byte(self, low: int, high: int) -> None:
         """The values of some bytes, task by task."""
         uses, work = self.uses, self.work
         here = np.flatnonzero(~uses.fixed & (uses.low < high) & (low < uses.high))
-        pieces = [work.accesses[access].spans for access in uses.access[here].tolist()]
-        use = np.repeat(here, [len(tasks) for tasks, _ in pieces])
-        task = np.concatenate([tasks for tasks, _ in pieces]) + work.begin[uses.operator[use]]
-        spans = np.concatenate([spans for _, spans in pieces]) + uses.low[use][:, None]
+        which, task, spans = self._spans(uses.access[here], uses.low[here])
         begin, end = spans.clip(low, high).T
         some = begin < end
-        use, task, begin, end = use[some], task[some], begin[some], end[some]
+        use, begin, end = here[which[some]], begin[some], end[some]
+        task = task[some] + work.begin[uses.operator[use]]
         one, two = neighbours(begin, end, uses.value[use], uses.writes[use], work.place[task])
-        for k in np.flatnonzero(~work.over(task[one], task[two])).tolist():
-            a, b = int(one[k]), int(two[k])
-            if task[a] != task[b] or not self._in_place(int(use[a]), int(use[b])):
-                self._refuse(int(use[a]), int(use[b]))
+        wrong = ~work.over(task[one], task[two])
+        wrong &= (task[one] != task[two]) | ~self._in_place(use[one], use[two])
+        self._refuse(use[one[wrong]], use[two[wrong]])
 
-    def _refuse(self, one: int, two: int) -> NoReturn:
+    def _refuse(self, one: Ints, two: Ints) -> None:
+        """Refuses the first of some pairs of uses, if there is one."""
         uses = self.uses
-        rule = "race" if uses.value[one] == uses.value[two] else "clobber"
-        a, b = (self.facts.names[uses.operator[use]] for use in (one, two))
-        refuse(rule, f"operator '{b}' may touch bytes while '{a}' needs them: a wait is missing")
+        for use, other in zip(one[:1], two[:1], strict=True):
+            rule = "race" if uses.value[use] == uses.value[other] else "clobber"
+            a, b = (self.facts.names[uses.operator[n]] for n in (use, other))
+            refuse(rule, f"'{b}' may touch bytes while operator '{a}' needs them: no wait")

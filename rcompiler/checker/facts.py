@@ -41,12 +41,13 @@ class Launch:
 
 @dataclass(frozen=True)
 class Facts:
-    """boxes: [grid, reads, writes, in_place] of each kernel, an access being [shape, itemsize,
-    [axis, scale, offset, extent] of each dim]; sizes: (tasks, operand bytes, results, pinned
-    operands) of each, as its code has them; operands: of each operator, the operands as (value,
-    base, offset): a number for what is read and written there, and where the streams say it lies;
-    names: of the operators; arena, constants, inputs, outputs, pinned: bytes. clocks: the
-    certificate, int32 (segments, 1 + lines): a turn and how many runs are over of each line.
+    """Numbers are ints of at most MOST. boxes: [grid, reads, writes, in_place] of each kernel, an
+    access being [shape, itemsize, [axis, scale, offset, extent] of each dim], with arrays of
+    numbers; sizes: (tasks, operand bytes, results, pinned operands) of each, as its code has them;
+    operands: of each operator, the operands as (value, base, offset): a number for what is read and
+    written there, and where the streams say it lies; names: of the operators; arena, constants,
+    inputs, outputs, pinned: bytes. clocks: the certificate, int32 (segments, 1 + lines): a turn and
+    how many runs are over of each line.
     """
 
     boxes: Sequence[Any]
@@ -62,19 +63,21 @@ class Facts:
     clocks: NDArray[np.int32]
 
 
-def numbers(values: Sequence[Any]) -> Ints:
-    """Numbers of the notes."""
-    whole = not {*map(type, values)} - {int}
-    found = np.array(values if whole else [], np.int64)
-    if not whole or ((found > MOST) | (found < -MOST)).any():
-        refuse("notes", "a number is none")
-    return found
+def forbid(wrong: Any, rule: str, text: str) -> None:
+    """Refuses what is wrong: a truth, or any of an array of them."""
+    if np.any(wrong):
+        refuse(rule, text)
 
 
 def within(values: Ints, end: int, rule: str, text: str) -> None:
     """Refuses what is not one of 0, 1, .. end - 1."""
-    if ((values < 0) | (values >= end)).any():
-        refuse(rule, text)
+    forbid((values < 0) | (values >= end), rule, text)
+
+
+def distinct(values: Ints) -> Ints:
+    """All that are different, sorted; `np.unique` is slower where many are."""
+    values = np.sort(values)
+    return values[np.append(True, values[1:] != values[:-1])[: len(values)]]
 
 
 def ramp(sizes: Ints) -> Ints:

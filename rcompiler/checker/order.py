@@ -21,7 +21,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from rcompiler.checker.facts import Bools, Ints, Launch, refuse, within
+from rcompiler.checker.facts import Bools, Ints, Launch, forbid, refuse, within
 from rcompiler.checker.streams import RUN, SIGNAL, WAIT, Steps
 
 _MOST = 1 << 28  # clocks
@@ -36,9 +36,8 @@ class Order:
     def __init__(self, launches: Sequence[Launch], steps: Steps, clocks: NDArray[np.int32]) -> None:
         opcode, self._thread = steps.rows[:, 0], steps.thread
         self._signals, waits, runs = (np.flatnonzero(opcode == c) for c in (SIGNAL, WAIT, RUN))
-        opens = np.ones(len(opcode), bool)
-        opens[1:] = self._thread[1:] != self._thread[:-1]
-        opens[1:] |= (opcode[1:] == WAIT) & (opcode[:-1] != WAIT)
+        opens = (opcode == WAIT) & (np.append(RUN, opcode[:-1])[: len(opcode)] != WAIT)
+        opens[np.searchsorted(self._thread, self._thread)] = True
         self._segment = np.cumsum(opens) - 1
         self._first = np.flatnonzero(opens)  # instruction of each segment
         self._stand_in_lines(launches, opcode == RUN)
@@ -72,8 +71,8 @@ class Order:
         before: Ints = np.cumsum(run[sort]) - run[sort]
         self._place = np.empty(len(line), np.int64)
         self._place[sort] = before - before[np.searchsorted(line[sort], line[sort])]
-        runs = np.zeros((len(launches), lines), np.int32)
-        np.add.at(runs, (self._of[run], line[run]), 1)
+        runs = np.bincount(self._of[run] * lines + line[run], minlength=len(launches) * lines)
+        runs = runs.reshape(len(launches), lines).astype(np.int32)
         self._bases = np.cumsum(runs, axis=0, dtype=np.int32) - runs
 
     def _number_events(self, steps: Steps, waits: Ints) -> None:
@@ -87,8 +86,7 @@ class Order:
         self._signals = self._signals[sort]
         total = np.bincount(own, minlength=int(event.max(initial=-1)) + 1)
         waited, count = event[len(own) :], steps.rows[waits, 2]
-        if ((count < 0) | (count > total[waited])).any():
-            refuse("deadlock", "a wait is for more signals than there are")
+        forbid((count < 0) | (count > total[waited]), "deadlock", "a wait is for too many signals")
         needs = count > 0
         self._waits, self._count, self._waited = waits[needs], count[needs], waited[needs]
         self._total, self._from = total, np.cumsum(total) - total
@@ -114,10 +112,8 @@ class Order:
         begin = np.searchsorted(self._thread, thread)
         behind = known[segments, line] >= self._place[begin]
         known[segments, line] = self._place[first]
-        if (self._claims > known).any():
-            refuse("clocks", "the certificate says that something is over which nobody knows")
-        if not behind.all():
-            refuse("clocks", "the streams of a line are not known to come after one another")
+        forbid(self._claims > known, "clocks", "what is said to be over nobody knows")
+        forbid(~behind, "clocks", "the streams of a line are not known to follow one another")
 
     def _bring(self) -> Ints:
         """(waits, lines): what the signals of each wait know."""

@@ -1,14 +1,13 @@
 """Instruction streams as a table: loops gone through, barriers as signals and waits."""
 
 from collections.abc import Sequence
-from itertools import chain
 
 import numpy as np
 
-from rcompiler.checker.facts import MOST, Launch, refuse
+from rcompiler.checker.facts import MOST, Bools, Ints, Launch, forbid, ramp, refuse, within
 
 END, RUN, WAIT, SIGNAL, BARRIER, REPEAT = range(6)
-_HEAD = [1, 6, 3, 2, 1, 5]  # words of each, without pairs
+_HEAD = np.array([1, 6, 3, 2, 1, 5, 0])  # words of each, without pairs, and of what is none
 _MOST_WORDS = 1 << 25
 
 
@@ -21,76 +20,91 @@ class Steps:
     """
 
     def __init__(self, launches: Sequence[Launch]) -> None:
-        streams = [(stream, len(x.streams)) for x in launches for stream in x.streams]
-        found = [_unrolled(np.asarray(stream, np.int64).tolist()) for stream, _ in streams]
-        thread = np.repeat(np.arange(len(found)), [*map(len, found)])
-        sizes = np.array([len(row) for rows in found for row in rows], np.int64)
-        width = int(sizes.max(initial=_HEAD[RUN]))
-        if len(sizes) * width > _MOST_WORDS:
-            refuse("stream", "the streams are too long")
-        rows = np.zeros((len(sizes), width), np.int64)
-        words = chain.from_iterable(chain.from_iterable(found))
-        rows[np.arange(width) < sizes[:, None]] = np.fromiter(words, np.int64)
-        if (rows[rows[:, 0] != RUN, 1] < 0).any():
-            refuse("stream", "an event has no number")
-        barrier = rows[:, 0] == BARRIER
-        before = np.cumsum(barrier) - barrier
-        rows[barrier, 1] = (before[np.searchsorted(thread, thread)] - before)[barrier] - 1
-        rows[barrier, 2] = np.array([eus for _, eus in streams], np.int64)[thread[barrier]]
-        each = np.repeat(np.arange(len(rows)), 1 + barrier)
-        self.rows, self.thread = rows[each], thread[each]
-        self.rows[barrier[each], 0] = np.tile([SIGNAL, WAIT], np.count_nonzero(barrier))
+        streams = [np.asarray(stream, np.int64) for x in launches for stream in x.streams]
+        eus = np.array([len(x.streams) for x in launches for _ in x.streams], np.int64)
+        words = np.concatenate([np.zeros(0, np.int64), *streams])
+        within(words + MOST, 2 * MOST, "stream", "a word is too large")
+        starts, sizes = _instructions(words)
+        code = words[starts]
+        ends = code == END
+        if not np.array_equal(starts[ends] + 1, np.cumsum([*map(len, streams)])):
+            refuse("stream", "END is not the last instruction of a stream")
+        each = np.repeat(np.arange(len(code)), np.where(ends, 0, 1 + (code == BARRIER)))
+        thread = (np.cumsum(ends) - ends)[each]
+        column = np.arange(sizes[code != REPEAT].max(initial=_HEAD[RUN]))
+        forbid(len(each) * len(column) > _MOST_WORDS, "stream", "the streams are too long")
+        places = np.minimum(starts[each, None] + column, len(words) - 1)
+        table = np.where(column < sizes[each, None], words[places], 0)
+        self.rows, number = _unrolled(words, starts[each], thread, table)
+        self.thread, code = thread[number], self.rows[:, 0]
+        forbid(self.rows[code != RUN, 1] < 0, "stream", "an event has no number")
+        barrier = np.flatnonzero(code == BARRIER)
+        whose = self.thread[barrier]
+        self.rows[barrier, 1] = ~((np.arange(len(whose)) - np.searchsorted(whose, whose)) // 2)
+        self.rows[barrier, 2] = eus[whose]
+        self.rows[barrier, 0] = np.resize([SIGNAL, WAIT], len(barrier))
 
 
-def _unrolled(words: list[int]) -> list[list[int]]:
-    """The instructions that a stream goes through, without END."""
-    rows: list[list[int]] = []
-    places: list[int] = []  # first word of each in the file
-    at = 0
-    while at < len(words) and words[at] != END:
-        size = _HEAD[words[at]] if RUN <= words[at] <= REPEAT else 0
-        if words[at] in (RUN, REPEAT) and at + size <= len(words):
-            size += 2 * words[at + size - 1] if words[at + size - 1] >= 0 else len(words)
-        if not 0 < size < len(words) - at:
+def _instructions(words: Ints) -> tuple[Ints, Ints]:
+    """(first word, words) of each instruction."""
+    sizes = _HEAD[np.where((words >= END) & (words <= REPEAT), words, -1)]
+    some = np.flatnonzero((words == RUN) | (words == REPEAT))
+    pairs = words[np.minimum(some + sizes[some], len(words)) - 1]
+    sizes[some] += 2 * np.where((pairs < 0) | (pairs > len(words)), len(words), pairs)
+    starts, at, steps = list[int](), 0, sizes.tolist()
+    while at < len(steps):
+        if not 0 < steps[at] <= len(steps) - at:
             refuse("stream", f"no instruction at word {at}")
-        if words[at] == REPEAT:
-            _repeat(rows, places, words[at : at + size], at)
-        else:
-            rows.append(words[at : at + size])
-            places.append(at)
-        at += size
-    if at != len(words) - 1:
-        refuse("stream", "END is not the last instruction of a stream")
-    return rows
+        starts.append(at)
+        at += steps[at]
+    found = np.array(starts, np.int64)
+    return found, sizes[found]
 
 
-def _repeat(rows: list[list[int]], places: list[int], loop: list[int], end: int) -> None:
-    """Go through the last rows again. end: the word at which the loop ends, behind its body."""
-    _, count, length, iteration, _, *pairs = loop
-    first = places.index(end - length) if end - length in places else len(rows)
-    body, inside = rows[first:], places[first:]
-    if count < 2 or iteration != 0 or min(inside, default=-1) < end - length:
-        refuse("stream", f"the loop that ends at word {end} is none")
-    if count * sum(map(len, body)) > _MOST_WORDS:
-        refuse("stream", f"the loop that ends at word {end} is too long")
-    steps = dict(zip([end - length + word for word in pairs[::2]], pairs[1::2], strict=True))
-    moves = [
-        (number, column, steps[place + column])
-        for number, (place, row) in enumerate(zip(inside, body, strict=True))
-        for column in _movable(row)
-        if place + column in steps
-    ]
-    moved = {inside[number] + column for number, column, _ in moves}
-    if len(moved) < len(pairs) // 2 or max(map(abs, steps.values()), default=0) > MOST:
-        refuse("stream", f"the loop that ends at word {end} changes what it may not")
-    for turn in range(1, count):
-        again = [row[:] for row in body]
-        for number, column, step in moves:
-            again[number][column] += turn * step
-        rows += again
-        places += inside
+def _unrolled(words: Ints, starts: Ints, thread: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """Rows as loops go through them, and the number of each in the file."""
+    loop = np.flatnonzero(rows[:, 0] == REPEAT)
+    count, length, iteration, pairs = (words[starts[loop] + n] for n in range(1, 5))
+    begin = starts[loop] - length
+    first = np.searchsorted(starts, begin)  # row of each body
+    own = np.minimum(first, loop)
+    fits = (first < loop) & (starts[own] == begin) & (thread[own] == thread[loop])
+    if not (fits & (iteration == 0) & (count > 1) & (count <= _MOST_WORDS)).all():
+        refuse("stream", "a loop has no body, or does not repeat it")
+    of = np.repeat(np.arange(len(loop)), pairs)
+    low = starts[loop[of]] + 5 + 2 * ramp(pairs)
+    word, step = words[low], words[low + 1]
+    moved = np.searchsorted(starts, begin[of] + word, side="right") - 1
+    column = begin[of] + word - starts[moved]
+    inside = (word >= 0) & (word < length[of]) & (abs(step) <= MOST // count[of])
+    again = len(of) - len(np.unique(of * len(words) + word))
+    if again or not (inside & _movable(rows[moved, 0], column)).all():
+        refuse("stream", "a loop changes what it may not")
+    number, left = np.arange(len(rows)), np.arange(len(loop))
+    while len(left):
+        inner = np.append(-1, loop[left[:-1]]) < first[left]  # has no other loop in it
+        own, left = left[inner], left[~inner]
+        some, change = np.isin(of, own), np.zeros((len(starts), rows.shape[1]), np.int64)
+        change[moved[some], column[some]] = step[some]
+        # pieces of rows: each second one is the body of a loop, others lie between them
+        cut = np.append(0, np.stack([first[own], loop[own] + 1], axis=1))
+        size, turns = np.diff(cut, append=len(rows)), np.ones(len(cut), np.int64)
+        size[1::2], turns[1::2] = size[1::2] - 1, count[own]
+        total = size * turns
+        forbid(total.sum() * rows.shape[1] > _MOST_WORDS, "stream", "the loops are too long")
+        piece = np.repeat(np.arange(len(cut)), total)
+        turn, place = divmod(ramp(total), size[piece])
+        number, rows = number[cut[piece] + place], rows[cut[piece] + place]
+        rows += turn[:, None] * change[number]
+        for row in first, loop:
+            piece = np.searchsorted(cut, row[left], side="right") - 1
+            inside = (piece % 2 == 1) & (cut[piece] != row[left])
+            forbid(inside, "stream", "loops cross one another")
+            row[left] += (np.cumsum(total) - total - cut)[piece]
+    return rows, number
 
 
-def _movable(row: list[int]) -> Sequence[int]:
-    """Columns that a loop may change: events, counts of waits, first tasks and offsets."""
-    return [2, *range(7, len(row), 2)] if row[0] == RUN else range(1, len(row))
+def _movable(code: Ints, column: Ints) -> Bools:
+    """What a loop may change: events, counts of waits, first tasks and offsets."""
+    run = (column == 2) | ((column > 6) & (column % 2 == 1))
+    return np.where(code == RUN, run, ((code == WAIT) | (code == SIGNAL)) & (column > 0))

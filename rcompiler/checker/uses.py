@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rcompiler.checker.facts import MOST, Facts, Ints, numbers, ramp, refuse, within
+from rcompiler.checker.facts import MOST, MOST_AT_ONCE, Facts, Ints, forbid, ramp, refuse, within
 from rcompiler.checker.work import Work
 
 _MOST_MEMORIES, _MOST_PINNED = 1 << 14, 1 << 32  # so that addresses stay exact in int64
@@ -13,18 +13,17 @@ class Uses:
     """Operands of operators, and behind them pinned ones run by run: a box in the memory of an EU
     is a value that the other EUs never see.
 
-    operator, number, access: (n,) of each use the operator, which of its operands, and which of
-    `accesses`; low, high, value, writes, fixed: its bytes, what is there, and whether it is written
-    there or never changes; place: of its first task, in one execution; run: -1 for all runs.
+    operator, access: (n,) of each use the operator, and which of `accesses`; low, high, value,
+    writes, fixed: its bytes, what is there, and whether it is written there or never changes;
+    place: of its first task, in one execution; run: -1 for all runs.
     """
 
     def __init__(self, facts: Facts, work: Work) -> None:
         each = [(a.bytes, a.task_bytes, a.pinned, a.result, a.disjoint) for a in work.accesses]
         size, box, own, writes, disjoint = np.array(each, np.int64).reshape(-1, 5).T[:, work.access]
         base, pinned = work.base, work.base == _PINNED
-        if (own != pinned).any():
-            refuse("buffer", "an operand is pinned, and its kernel does not know it, or reverse")
-        memory = numbers([facts.arena, facts.constants, *facts.inputs, *facts.outputs, MOST])
+        forbid(own != pinned, "buffer", "an operand is pinned, and not for its kernel, or reverse")
+        memory = np.array([facts.arena, facts.constants, *facts.inputs, *facts.outputs, MOST])
         starts = np.cumsum(memory) - memory
         within(base + 1, len(memory), "buffer", "an operand lies in no memory")
         within(work.offset, MOST, "buffer", "an operand lies in front of its memory")
@@ -32,15 +31,14 @@ class Uses:
             refuse("buffer", "an operand leaves its memory")
         self.outputs = starts[[_INPUTS + len(facts.inputs), -1]].tolist()
         fixed = (_CONSTANTS <= base) & (base < _INPUTS + len(facts.inputs))
-        if (fixed & (writes > 0)).any():
-            refuse("buffer", "an operator writes what is only read")
+        forbid(fixed & (writes > 0), "buffer", "an operator writes what is only read")
         # all uses of all runs, of which the pinned ones count
         sizes = work.uses[work.operator]
         use = np.repeat((np.cumsum(work.uses) - work.uses)[work.operator], sizes) + ramp(sizes)
         run = np.repeat(np.arange(len(sizes)), sizes)[pinned[use]]
         use = np.append(np.flatnonzero(~pinned), use[pinned[use]])
         self.run = np.append(np.full(len(use) - len(run), -1), run)
-        self.operator, self.number, self.access = work.user[use], work.number[use], work.access[use]
+        self.operator, self.access = work.user[use], work.access[use]
         self.writes, self.disjoint, self.fixed = writes[use] > 0, disjoint[use] > 0, fixed[use]
         self.value, self.low = work.value[use], starts[base[use]] + work.offset[use]
         self.high = self.low + size[use]
@@ -52,8 +50,7 @@ class Uses:
         """Lay the boxes of runs into the memory of their EUs, each as a value of its own."""
         own = self.run >= 0
         for number in np.unique(self.access[own]).tolist():
-            if not work.accesses[number].side_by_side:
-                refuse("buffer", "the pinned boxes of a run are not bytes side by side")
+            forbid(not work.accesses[number].side_by_side, "buffer", "pinned boxes lie in pieces")
         run, size, low = self.run[own], size[own], self.low[own]
         first, count = work.first[run], work.count[run]
         dynamic = np.array([launch.dynamic for launch in facts.launches], bool)
@@ -65,7 +62,7 @@ class Uses:
         ends = np.minimum((first + count) * size, self.high[own] - low)
         boxes = zip(*(x.tolist() for x in (self.value[own], first * size, ends)), strict=True)
         numbers: dict[tuple[int, ...], int] = {}
-        self.value[own] = [MOST + 1 + numbers.setdefault(box, len(numbers)) for box in boxes]
+        self.value[own] = [MOST_AT_ONCE + numbers.setdefault(box, len(numbers)) for box in boxes]
         self.low[own] = low + work.thread[run] * facts.pinned
         self.high[own] = self.low[own] + count * size
         self.place[own] = work.place[work.begin[self.operator[own]] + first]

@@ -3,7 +3,7 @@
 import numpy as np
 
 from rcompiler.checker.boxes import Kernel
-from rcompiler.checker.facts import Bools, Facts, Ints, numbers, ramp, refuse, within
+from rcompiler.checker.facts import MOST_AT_ONCE, Bools, Facts, Ints, forbid, ramp, refuse, within
 from rcompiler.checker.order import Order
 from rcompiler.checker.streams import RUN, Steps
 
@@ -12,13 +12,13 @@ class Work:
     """operator: (runs,) of each run; kernel: (operators,) of each operator; first, count, stride:
     (runs,) its tasks. Tasks of all operators are numbered one behind the other: begin: (operators,)
     the first of each; run, place: (tasks,) the run of each task and its place in one execution.
-    value, base, offset: (uses,) of each operand of each operator, `uses` of each.
+    value, base, offset: (uses,) of each operand of each operator, `uses` of each. in_place: pairs
+    of accesses, see `Kernel`, as first * accesses + second.
     """
 
     def __init__(self, facts: Facts, steps: Steps, order: Order) -> None:
         self.order, self.kernels = order, [*map(Kernel, facts.boxes, facts.sizes)]
-        if len(facts.boxes) != len(facts.sizes):
-            refuse("notes", "not every kernel has boxes")
+        forbid(len(facts.boxes) != len(facts.sizes), "notes", "not every kernel has boxes")
         self.accesses = [access for kernel in self.kernels for access in kernel.operands]
         self.thread = steps.thread[steps.rows[:, 0] == RUN]
         self._name_runs(facts, steps.rows[steps.rows[:, 0] == RUN])
@@ -34,7 +34,7 @@ class Work:
         named = [own for launch in facts.launches for own in launch.operators]
         if [len(own) for own in named] != np.bincount(self.thread, minlength=len(named)).tolist():
             refuse("notes", "the names of operators do not match the runs")
-        self.operator = numbers([number for own in named for number in own])
+        self.operator = np.array([number for own in named for number in own], np.int64)
         within(self.operator, len(facts.operands), "notes", "a run is of no operator")
         kernel, self.first, self.count, self.stride = rows[:, 1:5].T
         within(kernel, len(self.kernels), "notes", "a run is of no kernel")
@@ -46,17 +46,21 @@ class Work:
         self.uses = counts[self.kernel]
         if self.uses.tolist() != [len(own) for own in facts.operands]:
             refuse("buffer", "an operator has other operands than its kernel")
-        flat = numbers([x for own in facts.operands for operand in own for x in operand])
+        flat = np.array([x for own in facts.operands for place in own for x in place], np.int64)
         self.value, self.base, self.offset = flat.reshape(-1, 3).T
+        within(self.value, MOST_AT_ONCE, "notes", "the values of operands are not numbered")
         self.number = ramp(self.uses)
         self.user = np.repeat(np.arange(len(self.uses)), self.uses)
-        self.access = (np.cumsum(counts) - counts)[self.kernel[self.user]] + self.number
+        begin = np.cumsum(counts) - counts
+        self.access = begin[self.kernel[self.user]] + self.number
+        kernels = zip(begin.tolist(), self.kernels, strict=True)
+        own = [(at + r, at + w) for at, kernel in kernels for r, w in kernel.in_place]
+        self.in_place = np.array(own, np.int64).reshape(-1, 2) @ [len(self.accesses), 1]
         want = np.zeros((len(self.uses), rows.shape[1] - 5), np.int64)
         want[:, 0] = self.uses
         want[self.user, 2 * self.number + 1] = self.base
         want[self.user, 2 * self.number + 2] = self.offset
-        if (rows[:, 5:] != want[self.operator]).any():
-            refuse("buffer", "a run is not on the operands that the notes name")
+        forbid(rows[:, 5:] != want[self.operator], "buffer", "a run is not on the operands noted")
 
     def _number_tasks(self) -> None:
         """Each task of an operator runs exactly once."""

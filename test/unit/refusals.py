@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 
 _RAISES = ("ScheduleError", "Clash", "_deadlock", "Refused")
-_SAY_FOR_OTHERS = ("refuse", "within", "_refuse")
+_SAY_FOR_OTHERS = ("refuse", "forbid", "within", "_refuse")
 
 
 def _places(module: ModuleType) -> Iterator[tuple[str, int, int]]:

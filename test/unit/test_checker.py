@@ -28,7 +28,8 @@ def test_nothing_unsafe_is_accepted(first):
 
 def test_a_kernel_of_one_task_has_no_grid():
     """As of a sum of everything: its operands are read whole."""
-    operand = Access(np.zeros(0, np.int64), [[1], 4, [[-1, 0, 0, 0]]], True, False)
+    data = [np.ones(1, np.int64), 4, np.array([[-1, 0, 0, 0]])]
+    operand = Access(np.zeros(0, np.int64), data, True, False)
     assert operand.disjoint and operand.covered
     assert operand.task_bytes == operand.bytes == 4
 

@@ -13,6 +13,8 @@ import pytest
 from rammer_cases import chain, hand_made, kernel, rows
 from refusals import refusals, refused_at
 
+from rcompiler.certified import boxes as boxes_of
+from rcompiler.certified import numbers, resolved
 from rcompiler.checker import Facts, Launch, Refused, boxes, check, streams
 from rcompiler.checker.streams import Steps
 from rcompiler.rammer.graph import Graph
@@ -52,13 +54,13 @@ def worded(eu: int, words: dict[int, int], given: Facts | None = None) -> Facts:
     return launched(given, streams=all_streams)
 
 
-def noted(operator: int, operand: int, field: int, by: object, given: Facts | None = None) -> Facts:
-    """A number in the note of an operand is so much more, or something else."""
+def noted(operator: int, operand: int, field: int, by: int, given: Facts | None = None) -> Facts:
+    """A number in the note of an operand is so much more."""
     given = given or facts()
     operands = [[*own] for own in given.operands]
-    numbers = [*operands[operator][operand]]
-    numbers[field] = numbers[field] + by if type(by) is int else by
-    operands[operator][operand] = tuple(numbers)
+    own = [*operands[operator][operand]]
+    own[field] += by
+    operands[operator][operand] = tuple(own)
     return replace(given, operands=operands)
 
 
@@ -210,6 +212,11 @@ def long_streams(*words: int) -> Case:
     return case
 
 
+def two_streams() -> object:
+    words = [np.array([3, 0, 0]), np.array([3, 0, 5, 2, 5, 0, 0, 0])]
+    return Steps([Launch(words, [[], []], [0, 1], False)])
+
+
 LATE = ([("-", "e", 1), ("o1", 0, 4)], [("o0", 0, 4), ("+", "e")])
 HALVES = ([("o0", 0, 4), ("+", "e")], [("-", "e", 1), ("o1", 0, 2), ("-", "e", 1), ("o1", 2, 2)])
 [[INPUT, V0], [_, V1]] = facts().operands
@@ -226,7 +233,6 @@ CASES: dict[str, Case] = {
     "check.Check._pairs 2": checked(on(O1, V0, V0), outputs=[]),
     "check.Check._late": checked(pinned(at=32)),
     "check.Check._byte_by_byte": checked(facts([("o0", 0, 4)], [("o1", 0, 4)])),
-    "facts.numbers": checked(noted(O0, 0, 2, 1 << 50)),
     "facts.ramp": many_tasks,
     "order.Order.__init__": checked(facts(), clocks=facts().clocks[:, :2]),
     "order.Order._stand_in_lines": checked(launched(facts(*SERIAL, takers=2), lines=[7, 0])),
@@ -240,13 +246,15 @@ CASES: dict[str, Case] = {
     "order.Order._check_clocks": certified(
         facts([("o0", 0, 4)], [("o1", 0, 4)]), [[0, 0, 0], [0, 1, 0]]
     ),
-    "streams.Steps.__init__": long_streams(3, 0, 3, 0, 3, 0, 3, 0, 0),
-    "streams.Steps.__init__ 2": stream(3, -1, 0),
-    "streams._unrolled": stream(9),
-    "streams._unrolled 2": stream(0, 0),
-    "streams._repeat": stream(3, 0, 5, 1, 2, 0, 0, 0),
-    "streams._repeat 2": stream(3, 0, 5, 1 << 40, 2, 0, 0, 0),
-    "streams._repeat 3": stream(3, 0, 5, 2, 2, 0, 1, 0, 1, 0),
+    "streams.Steps.__init__": stream(3, 1 << 50, 0),
+    "streams.Steps.__init__ 2": stream(0, 0),
+    "streams.Steps.__init__ 3": long_streams(3, 0, 3, 0, 3, 0, 3, 0, 0),
+    "streams.Steps.__init__ 4": stream(3, -1, 0),
+    "streams._instructions": stream(9),
+    "streams._unrolled": stream(3, 0, 5, 1, 2, 0, 0, 0),
+    "streams._unrolled 2": stream(3, 0, 5, 2, 2, 0, 1, 0, 1, 0),
+    "streams._unrolled 3": long_streams(3, 0, 5, 9, 2, 0, 0, 0),
+    "streams._unrolled 4": stream(3, 0, 3, 0, 5, 2, 4, 0, 0, 5, 2, 7, 0, 0, 0),
     "uses.Uses.__init__": checked(facts(), sizes=[(*facts().sizes[0][:3], (0,))]),
     "uses.Uses.__init__ 2": checked(on(O0, (0, 9, 0), V0)),
     "uses.Uses.__init__ 3": checked(on(O0, INPUT, (1, 0, -64))),
@@ -260,13 +268,14 @@ CASES: dict[str, Case] = {
     "work.Work._name_runs 3": checked(worded(0, {1: 9})),
     "work.Work._name_runs 4": two_kernels,
     "work.Work._name_runs 5": checked(on(O0, INPUT, V0, V0)),
-    "work.Work._name_runs 6": checked(worded(0, {9: 64})),
+    "work.Work._name_runs 6": checked(noted(O1, 0, 0, 1 << 40)),
+    "work.Work._name_runs 7": checked(worded(0, {9: 64})),
     "work.Work._number_tasks": checked(worded(0, {3: 5})),
     "work.Work._number_tasks 2": checked(facts([("o0", 0, 4), ("o0", 1, 1), ("o1", 0, 4)])),
 }
 MORE: dict[str, tuple[Case, str]] = {
     "elements of no bytes": (boxed(lambda own: own[1][0].__setitem__(1, 0)), "notes"),
-    "a dim too few": (boxed(lambda own: own[1][0][2].pop()), "notes"),
+    "a dim too few": (boxed(lambda own: own[1][0].__setitem__(2, own[1][0][2][1:])), "notes"),
     "a negative extent": (boxed(lambda own: own[1][0][0].__setitem__(0, -4)), "notes"),
     "taken over": (taken_over, "clobber"),
     "idle operator": (checked(replace(facts(), operands=[*facts().operands, [INPUT]])), "task"),
@@ -280,7 +289,14 @@ MORE: dict[str, tuple[Case, str]] = {
     "barrier that one EU has not": (late_barrier, "deadlock"),
     "barrier of queues": (checked(launched(facts(*BARRIER), dynamic=True)), "deadlock"),
     "queue that waits for a later one": (checked(launched(facts(*LATE), dynamic=True)), "deadlock"),
-    "loops that cross": (stream(3, 0, 3, 0, 5, 2, 4, 0, 0, 5, 2, 7, 0, 0, 0), "stream"),
+    "too many turns": (stream(3, 0, 5, 1 << 40, 2, 0, 0, 0), "stream"),
+    "body that begins with its loop": (stream(3, 0, 5, 2, 0, 0, 0, 0), "stream"),
+    "body in the stream before": (two_streams, "stream"),
+    "body before the first word": (stream(3, 1, 5, 3, 4, 0, 0, 0), "stream"),
+    "loop about a loop's end": (stream(3, 0, 5, 2, 2, 0, 0, 5, 2, 5, 0, 0, 0), "stream"),
+    "step that grows too far": (stream(3, 0, 5, 1 << 10, 2, 0, 1, 1, 1 << 40, 0), "stream"),
+    "step behind the body": (stream(3, 0, 5, 2, 2, 0, 1, 2, 1, 0), "stream"),
+    "two steps of one word": (stream(3, 0, 5, 2, 2, 0, 2, 1, 1, 1, 1, 0), "stream"),
     "step too far": (stream(3, 0, 5, 2, 2, 0, 1, 1, 1 << 50, 0), "stream"),
     "no end": (stream(3, 0), "stream"),
     "no operands": (stream(1, 0, 0, 1, 1, -1, 0), "stream"),
@@ -309,12 +325,37 @@ def test_tasks_that_are_many_are_compared_byte_by_byte(monkeypatch):
         check(facts([("o0", 0, 4)], [("o1", 0, 4)]))
 
 
-@pytest.mark.parametrize("number", ["0", 0.0, True, None, -1 << 50])
+@pytest.mark.parametrize("number", ["0", 0.0, True, None, -1 << 50, 1 << 50])
 def test_what_is_no_number(number):
-    given = facts()
-    given.operands[0][0] = (0, 2, number)
-    with pytest.raises(Refused):
-        check(given)
+    with pytest.raises(Refused, match="a number is none"):
+        numbers([1, number])
+    notes = {"kernels": [[[4], [[[4], 4, [[0, 1, 0, 1]]]], [[[4], 4, [[0, 1, 0, 1]]]], [[0, 0]]]]}
+    assert boxes_of(notes)
+    for change in (
+        lambda own: own[0].__setitem__(0, number),
+        lambda own: own[1][0][0].__setitem__(0, number),
+        lambda own: own[1][0].__setitem__(1, number),
+        lambda own: own[2][0][2][0].__setitem__(3, number),
+    ):
+        other = copy.deepcopy(notes)
+        change(other["kernels"][0])
+        with pytest.raises(Refused, match="a number is none"):
+            boxes_of(other)
+
+
+@pytest.mark.parametrize("number", ["0", 0.0, True, None, -1 << 50])
+def test_a_buffer_that_lies_at_no_number(number):
+    notes = {"buffers": [["b", "temp", 0, 4, 0, None, ""]], "programs": [{"operands": {"o": [0]}}]}
+    assert resolved(notes, 0) == ({"o": 0}, [[(0, 0, 0)]])
+    notes["buffers"][0][2] = number
+    with pytest.raises(Refused, match="a number is none"):
+        resolved(notes, 0)
+
+
+@pytest.mark.parametrize(("read", "result"), [(True, 0), (0, None), ("0", 0)])
+def test_what_is_in_place_has_numbers(read, result):
+    with pytest.raises(TypeError):
+        boxes_of({"kernels": [[[], [], [], [[read, result]]]]})
 
 
 def test_every_refusal_of_the_checker_has_a_case():
