@@ -112,6 +112,15 @@ def test_sums_that_leave_f16_where_the_result_does_not(run, op):
     np.testing.assert_allclose(found.reshape(np.shape(right)), right, rtol=2e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize(("op", "w"), [("Conv", (3, 2, 1, 1)), ("ConvTranspose", (2, 3, 1, 1)),
+                                       ("Gemm", (2, 3))])  # fmt: skip
+@pytest.mark.parametrize(("dtype", "size"), [("float16", 3), ("float32", 2)])
+def test_a_bias_that_does_not_fit_is_refused(run, op, w, dtype, size):
+    x = np.zeros((4, 2) if op == "Gemm" else (1, 2, 4, 4), np.float32)
+    with pytest.raises(ShapeError, match=r"bias|C (is|does)"):
+        run(op, x, np.zeros(w, np.float32), np.zeros(size, dtype))
+
+
 def test_integer_powers(run):
     base = np.array([2, -3, -1, 1, 0, 2], np.int64)
     power = np.array([10, 3, -5, -9, 0, -1], np.int64)
