@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.tiling import Range
 from rcompiler.kernelgen.value import Val
 
 
@@ -41,25 +42,46 @@ def for_each(e: Emitter, shape: Sequence[int], body: Callable[[list[Linear], int
     """Call `body(coordinates, lanes)` inside of a loop nest over `shape`; lanes 0 is a scalar
     element.
     """
-    at = [Linear()] * len(shape)
+    for_each_in(e, [Range(Linear(), n, Linear(n)) for n in shape], body)
+
+
+def for_each_in(
+    e: Emitter, ranges: Sequence[Range], body: Callable[[list[Linear], int], None]
+) -> None:
+    """As `for_each`, over ranges of the coordinates."""
+    at = [Linear()] * len(ranges)
 
     def nest(dim: int) -> None:
-        if dim == len(shape):
+        if dim == len(ranges):
             body(list(at), 0)
             return
-        last = dim == len(shape) - 1
-        start, extent = 0, shape[dim]
-        for width in lane_cover(extent, e.native_lanes) if last else [1]:
-            count = (extent - start) // width
+        last = dim == len(ranges) - 1
+        for start, count, width in _spans(e, ranges[dim], e.native_lanes if last else 1):
 
-            def step(i: Linear, _: list[Val], *, width: int = width, start: int = start) -> None:
-                at[dim] = i * width + start + (Linear.of(LANE) if width > 1 else 0)
+            def step(i: Linear, _: list[Val], *, width: int = width, start: Linear = start) -> None:
+                at[dim] = start + i * width + (Linear.of(LANE) if width > 1 else 0)
                 if last:
                     body(list(at), width if width > 1 else 0)
                 else:
                     nest(dim + 1)
 
-            e.loop(Linear(0), Linear(count), 1, [], step)
-            start += count * width
+            e.loop(Linear(0), count, 1, [], step)
 
     nest(0)
+
+
+def _spans(e: Emitter, own: Range, lanes: int) -> Iterator[tuple[Linear, Linear, int]]:
+    """Parts of a range, one behind the other: start, vectors, and the width of these."""
+    start = own.start
+    if own.extent is not None:
+        left = own.extent
+        for width in lane_cover(left, lanes):
+            yield start, Linear(left // width), width
+            start, left = start + left // width * width, left % width
+        return
+    if lanes > 1:
+        names = [e.index(own.end + start * -1), e.index(Linear(lanes))]
+        count = Linear.of(e.pure(f"arith.divui {names[0]}, {names[1]} : i64", names))
+        yield start, count, lanes
+        start = start + count * lanes
+    yield start, own.end + start * -1, 1

@@ -58,6 +58,15 @@ def independent_loops(results: Sequence[ir.Value]) -> list[Apart]:
     return found
 
 
+def leading(nest: Sequence[Apart], shape: Sequence[int]) -> int:
+    """How many of the outermost of such loops share out the first dims of a result of this shape,
+    one after the other: what an iteration of these has of it lies in one piece.
+    """
+    long = [d for d, size in enumerate(shape) if size > 1]
+    pairs = enumerate(zip(nest, long, strict=False))
+    return next((k for k, (apart, dim) in pairs if apart.dim != dim), len(nest))
+
+
 def _independent_dim(loop: ir.Operation, taken: set[int]) -> int | None:
     """The first dim, but for those taken, that the iterations share out; None: there is none."""
     if not all(isinstance(v.type, ir.RankedTensorType) for v in loop.results):

@@ -18,7 +18,7 @@ from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
-from rcompiler.kernelgen.independent import in_lockstep, in_vectors, independent_loops
+from rcompiler.kernelgen.independent import in_lockstep, in_vectors, independent_loops, leading
 from rcompiler.kernelgen.pieces import Piece, pieces_of
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.running_sums import sums_in_parts
@@ -148,7 +148,11 @@ class KernelWriter:
             lanes = [n if n > 1 else 0 for n in lane_cover(2 * width - 1, width)]
             sizes = [(n, lanes[0]) for n in several] + [(1, n) for n in lanes[1:]]
 
+        alone = leading(self._nest, outputs[0].shape)
+
         def nest(ranges: list[Range], at: list[Linear]) -> None:
+            if len(at) == alone:
+                self._copy_slabs(at, [*ranges, last], outputs)
             if ranges:
                 own, *rest = ranges
                 e.loop(own.start, own.end, 1, [], lambda i, _: nest(rest, [*at, i]))
@@ -158,6 +162,13 @@ class KernelWriter:
                 start = self._groups(last, start, count, lanes, at, outputs)
 
         nest(outer, [])
+
+    def _copy_slabs(self, at: list[Linear], inner: list[Range], outputs: list[Buffer]) -> None:
+        """What the iterations of the loops inside start from, where the outer ones are at `at`."""
+        ranges = [*(Range(place, 1, place + 1) for place in at), *inner]
+        dims = [apart.dim for apart in self._nest]
+        writer = SequentialWriter(self._e, self._evaluator, outputs)
+        writer.copy(self._results, dict(zip(dims, ranges, strict=True)))
 
     def _groups(
         self,
@@ -186,6 +197,9 @@ class KernelWriter:
         def group(i: Linear, _: list) -> None:
             first = i + (Linear.of(LANE) if lanes else 0)
             members = [[*at, first + k * max(lanes, 1)] for k in range(count)]
+            if leading(self._nest, outputs[0].shape) == len(self._nest):
+                for member in members:
+                    self._copy_slabs(member, [], outputs)
             writer = SequentialWriter(e, self._evaluator, outputs, lanes)
             writer.write_slabs(self._results, self._nest, members)
 

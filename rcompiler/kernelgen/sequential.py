@@ -8,16 +8,17 @@ after it was updated: such a body is refused, never miscompiled.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
-from rcompiler.kernelgen.boxes import for_each
+from rcompiler.kernelgen.boxes import for_each_in
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 from rcompiler.kernelgen.independent import Apart, loop_of
+from rcompiler.kernelgen.tiling import Range
 from rcompiler.kernelgen.value import Val
 
 
@@ -40,25 +41,23 @@ class SequentialWriter:
 
     def write(self, results: list[ir.Value]) -> None:
         """All results; each is a result of one and the same top-level loop."""
-        loop = self._bound(results)
-        for init, output in self._copied(loop):
-            self._copy(init, output, list(output.shape), [Linear()] * len(output.shape))
-        self._loop(loop, top=True)
+        self.copy(results, {})
+        self._loop(self._bound(results), top=True)
+
+    def copy(self, results: list[ir.Value], ranges: Mapping[int, Range]) -> None:
+        """What the loop starts from, of some dims of the results only these ranges."""
+        for init, output in self._copied(self._bound(results)):
+            whole = [Range(Linear(), n, Linear(n)) for n in output.shape]
+            self._copy(init, output, [ranges.get(d, own) for d, own in enumerate(whole)])
 
     def write_slabs(
         self, results: list[ir.Value], nest: Sequence[Apart], members: Sequence[Sequence[Linear]]
     ) -> None:
         """One iteration of each of `nest` (see `independent_loops`) for each of the members, which
-        are where these are; with their slabs of all results.
+        are where these are; their slabs of all results are copied already.
         """
-        loop = self._bound(results)
+        self._bound(results)
         self._members = len(members)
-        for init, output in self._copied(loop):
-            for member in members:
-                shape, start = list(output.shape), [Linear()] * len(output.shape)
-                for apart, at in zip(nest, member, strict=True):
-                    shape[apart.dim], start[apart.dim] = 1, at
-                self._copy(init, output, shape, start)
         self._iterate(nest, members)
 
     def _iterate(self, nest: Sequence[Apart], members: Sequence[Sequence[Linear]]) -> None:
@@ -99,15 +98,14 @@ class SequentialWriter:
             if _is_tensor(init) and not _is_empty(init)
         ]
 
-    def _copy(self, init: ir.Value, output: Buffer, shape: list[int], start: list[Linear]) -> None:
-        """The box of this shape from `start` on."""
+    def _copy(self, init: ir.Value, output: Buffer, ranges: Sequence[Range]) -> None:
+        """The box of these ranges."""
 
-        def element(at: list[Linear], lanes: int) -> None:
-            where = [a + b for a, b in zip(at, start, strict=True)]
+        def element(where: list[Linear], lanes: int) -> None:
             value = self._e.splat(self._evaluator.read(init, where, lanes), lanes)
             self._e.store(value, output.pointer, output.offset(where).without(LANE))
 
-        for_each(self._e, shape, element)
+        for_each_in(self._e, ranges, element)
 
     # -- control flow ------------------------------------------------------------------------------
     def _loop(self, op: ir.Operation, *, top: bool = False) -> None:

@@ -5,7 +5,13 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.errors import InvalidModel
-from rcompiler.kernelgen.independent import in_lockstep, in_vectors, independent_loops
+from rcompiler.kernelgen.independent import (
+    Apart,
+    in_lockstep,
+    in_vectors,
+    independent_loops,
+    leading,
+)
 from rcompiler.kernelgen.region import yielded
 from rcompiler.kernelgen.sequential import carried_numbers
 from rcompiler.passes.tiling.claims import check_kernel
@@ -146,3 +152,17 @@ def test_a_text_may_cut_only_iterations_that_are_apart(parsed):
     check_kernel(parsed(kernel(ROWS)))
     with pytest.raises(InvalidModel, match="which a loop goes over in order"):
         check_kernel(parsed(kernel(NESTED_BEFORE)))
+
+
+@pytest.mark.parametrize(
+    ("dims", "shape", "alone"),
+    [
+        ([0], (64, 9), 1),
+        ([0, 1], (64, 9, 8), 2),
+        ([1], (64, 9), 0),
+        ([0, 2], (64, 9, 8), 1),
+        ([1, 2], (1, 9, 8), 2),
+    ],
+)
+def test_leading_loops_have_slabs_in_one_piece(dims, shape, alone):
+    assert leading([Apart(None, dim) for dim in dims], shape) == alone

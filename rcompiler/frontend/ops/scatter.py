@@ -2,9 +2,10 @@
 
 Positions known while compiling become a gather, which runs in parallel: a constant says for every
 element of the result which update it takes, if any. So do a few updates of long slices, of which
-every slice looks for its last one. Otherwise a loop writes one update after the other. Updates
-leave some coordinates as they are: the outermost loop goes over one of these, so that its
-iterations have slabs of the result for themselves and run in parallel.
+every slice looks for its last one. Otherwise a loop writes one update after the other. Its
+outermost loop goes over slabs of the result, which run in parallel: of few updates over blocks of
+neighbours, which each look through all updates for what is theirs; else over a coordinate that the
+updates leave as it is.
 """
 
 from __future__ import annotations
@@ -24,6 +25,10 @@ _BLOCKS = (64, 32, 16)  # neighbours that stay in one slab: of which there are t
 # Updates for each element of a slice that are few: that each slice asks them all takes less than
 # copying it.
 _FEW = 1
+_MOST = 64  # blocks of neighbours: tasks for this many EUs
+# Elements of data and updates, for each time that a block looks at an update, beside which that is
+# next to nothing.
+_LOOK = 128
 
 Combine = Callable[[Body, Scalar, Scalar], Scalar]
 
@@ -99,6 +104,55 @@ def _bounded(s: Body, position: Scalar, extent: int) -> tuple[Scalar, Scalar]:
     return s.select(inside, at, 0), inside
 
 
+def _blocks(x: Value, updates: Value, count: int) -> int:
+    """Blocks of neighbours that data is copied in, with `count` runs of updates; 1: their looking
+    through the updates would take long.
+    """
+    most = min(_MOST, int((x.size + updates.size) / (_LOOK * count)))
+    return next((n for n in range(most, 1, -1) if x.size % n == 0), 1)
+
+
+def _in_neighbours(
+    ctx: Context,
+    x: Value,
+    updates: Value,
+    start: Callable[[Body, list[Scalar]], Scalar],
+    combine: Combine | None,
+    blocks: int,
+) -> Value:
+    """``x`` in `blocks` blocks of neighbours, with what each of the updates writes of them.
+
+    updates: the last dim is a run of neighbours. start: of a run, its place in the flat data; one
+    behind the data for a run that is outside.
+    """
+    *lead, length = updates.shape
+    size = x.size // blocks
+
+    def body(s: Body, where: list[Scalar], tensor: Value) -> Value:
+        block, *at = where
+        first = start(s, at) - block * size
+
+        def element(i: Scalar, t: Value) -> list[Value]:
+            new = s.extract(updates, [*at, i - first])
+            return [_write(s, t, [block, i], None, new, combine)]
+
+        low, high = s.maximum(first, 0), s.minimum(first + length, size)
+        out = s.for_(low, high, [tensor], element, expected=length / blocks)[0]
+        assert isinstance(out, Value)
+        return out
+
+    flat = ctx.b.reshape(x, [blocks, size])
+    return ctx.b.reshape(nested(ctx, [blocks, *lead], flat, body), x.shape)
+
+
+def _flat(coordinates: Sequence[Scalar], shape: Sequence[int]) -> Scalar:
+    """The row-major number of a place."""
+    total, *rest = coordinates
+    for coordinate, extent in zip(rest, shape[1:], strict=True):
+        total = total * extent + coordinate
+    return total
+
+
 def _slab_dim(sizes: Sequence[int], dims: Sequence[int]) -> int | None:
     """Which of ``dims`` the slabs lie along that updates stay in: the longest; the last of all dims
     only where there is no other, and in whole blocks. None: there is none.
@@ -144,6 +198,16 @@ def _scatter_elements(ctx: Context) -> Value:
 
     whole = [d for d, n in enumerate(x.shape) if d != axis and at.shape[d] == n]
     first, shape = _slab_dim(x.shape, whole), x.shape
+    blocks = _blocks(x, updates, at.size)
+    if blocks > 1 and first != 0:
+
+        def start(s: Body, where: list[Scalar]) -> Scalar:
+            target, inside = _bounded(s, s.extract(at, where), x.shape[axis])
+            where = [target if i == axis else w for i, w in enumerate(where)]
+            return s.select(inside, _flat(where, shape), x.size)
+
+        runs = ctx.b.reshape(updates, [*updates.shape, 1])
+        return _in_neighbours(ctx, x, runs, start, combine, blocks)
     if first == x.rank - 1:
         x, at, updates = (_in_blocks(ctx.b, v) for v in (x, at, updates))
 
@@ -177,6 +241,16 @@ def _scatter_nd(ctx: Context) -> Value:
     if combine is None and math.prod(at.shape[:-1]) <= _FEW * math.prod(x.shape[count:]):
         return _replaced(ctx.b, x, updates, _last_updates(ctx.b, at, x.shape[:count]))
     lead, shape = at.rank - 1, x.shape
+    blocks = _blocks(x, updates, math.prod(at.shape[:-1]))
+    if blocks > 1:
+        length = math.prod(x.shape[count:])
+
+        def start(s: Body, where: list[Scalar]) -> Scalar:
+            row, inside = _row(s, at, where, shape[:count])
+            return s.select(inside, row * length, x.size)
+
+        runs = ctx.b.reshape(updates, [*at.shape[:-1], length])
+        return _in_neighbours(ctx, x, runs, start, combine, blocks)
     first = _slab_dim(updates.shape, range(lead, updates.rank))
     if first == updates.rank - 1:
         x, updates = _in_blocks(ctx.b, x), _in_blocks(ctx.b, updates)
@@ -201,6 +275,16 @@ def _scatter_nd(ctx: Context) -> Value:
     return ctx.b.reshape(nested(ctx, updates.shape, x, body, first or 0), shape)
 
 
+def _row(s: Body, at: Value, where: list[Scalar], shape: Sequence[int]) -> tuple[Scalar, Scalar]:
+    """The row-major number of the place that ``at[where]`` names, and whether there is one."""
+    coordinates, inside = [], s.const(True, "bool")
+    for d, extent in enumerate(shape):
+        coordinate, good = _bounded(s, s.extract(at, [*where, d]), extent)
+        coordinates.append(coordinate)
+        inside = inside & good
+    return _flat(coordinates, shape), inside
+
+
 def _last_updates(b: Builder, at: Value, shape: Sequence[int]) -> Value:
     """int32 ``shape``: the number of the last update of each row, -1 for none; positions outside
     name no row. Every row asks all updates.
@@ -209,10 +293,7 @@ def _last_updates(b: Builder, at: Value, shape: Sequence[int]) -> Value:
     flat = b.reshape(at, [rows, count])
 
     def target(s: Body) -> Scalar:
-        inside, row = s.const(True, "bool"), s.const(0, "index")
-        for d, extent in enumerate(shape):
-            coordinate, good = _bounded(s, s.extract(flat, [s.index(0), d]), extent)
-            inside, row = inside & good, row * extent + coordinate
+        row, inside = _row(s, flat, [s.index(0)], shape)
         return s.select(inside, s.cast(row, "int64"), -1)
 
     def last(s: Body, row: Scalar, _: Scalar, found: Scalar) -> Scalar:

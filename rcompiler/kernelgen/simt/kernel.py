@@ -163,6 +163,7 @@ class SimtKernelWriter(KernelWriter):
                 number = Linear.of(e.pure(f"arith.divui {names[0]}, {names[1]} : i64", names))
                 at.insert(0, own.start + Linear.of(inner))
             at.insert(0, ranges[0].start + number)
+            self._copy_slabs(at, [], outputs)
             writer = SequentialWriter(e, self._evaluator, outputs)
             writer.write_slabs(self._results, self._nest, [at])
 
