@@ -17,6 +17,6 @@ Believed: what the kernels' code touches (the boxes), and that the code computes
 """
 
 from rcompiler.checker.check import check
-from rcompiler.checker.facts import MOST, Facts, Launch, Refused
+from rcompiler.checker.facts import MOST, Facts, Refused
 
-__all__ = ["MOST", "Facts", "Launch", "Refused", "check"]
+__all__ = ["MOST", "Facts", "Refused", "check"]

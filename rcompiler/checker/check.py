@@ -30,8 +30,8 @@ class Check:
 
     def __init__(self, facts: Facts) -> None:
         self.facts = facts
-        steps = Steps(facts.launches)
-        self.work = Work(facts, steps, Order(facts.launches, steps, facts.clocks))
+        steps = Steps(facts)
+        self.work = Work(facts, steps, Order(facts, steps))
         self.uses = Uses(facts, self.work)
 
     def all(self) -> None:
@@ -78,13 +78,8 @@ class Check:
         starts = np.minimum.reduceat(order.clocks[runs], begin) if len(begin) else order.clocks
         ends = np.zeros_like(starts)
         ends[work.operator, order.line] = order.place + 1  # of the last run in each line
-        pairs = uses.operator[one] * len(begin) + uses.operator[two]
-        each, which = np.unique(pairs, return_inverse=True)
-        late = np.zeros(len(each), bool)
-        for end, start in zip(ends.T, starts.T, strict=True):
-            late |= end[each // len(begin)] > start[each % len(begin)]
-        some = late[which.reshape(-1)]
-        return one[some], two[some]
+        late = (ends[uses.operator[one]] > starts[uses.operator[two]]).any(axis=1)
+        return one[late], two[late]
 
     def _unsafe(self, one: Ints, two: Ints) -> tuple[Ints, Ints]:
         """Of pairs of uses those of which tasks may touch common bytes in the wrong order."""

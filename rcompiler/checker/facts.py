@@ -27,34 +27,32 @@ def refuse(rule: str, text: str) -> NoReturn:
 
 
 @dataclass(frozen=True)
-class Launch:
-    """One program. streams: of each EU or queue; operators: the number of the operator of each run,
-    stream by stream; lines: of each stream, those of one line come after one another; dynamic:
-    whether EUs take the streams as queues.
-    """
-
-    streams: Sequence[Ints]
-    operators: Sequence[Sequence[int]]
-    lines: Sequence[int]
-    dynamic: bool
-
-
-@dataclass(frozen=True)
 class Facts:
     """Numbers are ints of at most MOST. boxes: [grid, reads, writes, in_place] of each kernel, an
     access being [shape, itemsize, [axis, scale, offset, extent] of each dim], with arrays of
-    numbers; sizes: (tasks, operand bytes, results, pinned operands) of each, as its code has them;
-    operands: of each operator, the operands as (value, base, offset): a number for what is read and
-    written there, and where the streams say it lies; names: of the operators; arena, constants,
-    inputs, outputs, pinned: bytes. clocks: the certificate, int32 (segments, 1 + lines): a turn and
-    how many runs are over of each line.
+    numbers; sizes: (tasks, operand bytes, results, pinned operands) of each, as its code has them.
+
+    names: of the operators; uses: (operators,) how many operands each has; operands: (n, 3) those
+    of all operators, one after the other, as value, base, offset: a number for what is read and
+    written there, and where the streams say it lies.
+
+    words: of the streams of EUs or queues, one behind the other; streams: (n, 3) of each the word
+    behind it, its launch, and its line (those of one line come after one another); dynamic:
+    (launches,) whether EUs take the streams as queues; runs: of each run its operator.
+
+    arena, constants, inputs, outputs, pinned: bytes. clocks: the certificate, int32 (segments, 1 +
+    lines): a turn and how many runs are over of each line.
     """
 
     boxes: Sequence[Any]
     sizes: Sequence[tuple[int, Sequence[int], int, Sequence[int]]]
-    operands: Sequence[Sequence[tuple[int, int, int]]]
     names: Sequence[str]
-    launches: Sequence[Launch]
+    uses: Ints
+    operands: Ints
+    words: Ints
+    streams: Ints
+    dynamic: Bools
+    runs: Ints
     arena: int
     constants: int
     inputs: Sequence[int]

@@ -1,10 +1,8 @@
 """Instruction streams as a table: loops gone through, barriers as signals and waits."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from rcompiler.checker.facts import MOST, Bools, Ints, Launch, forbid, ramp, refuse, within
+from rcompiler.checker.facts import MOST, Bools, Facts, Ints, forbid, ramp, refuse, within
 
 END, RUN, WAIT, SIGNAL, BARRIER, REPEAT = range(6)
 _HEAD = np.array([1, 6, 3, 2, 1, 5, 0])  # words of each, without pairs, and of what is none
@@ -19,15 +17,13 @@ class Steps:
     Events of barriers have negative numbers, others have not.
     """
 
-    def __init__(self, launches: Sequence[Launch]) -> None:
-        streams = [np.asarray(stream, np.int64) for x in launches for stream in x.streams]
-        eus = np.array([len(x.streams) for x in launches for _ in x.streams], np.int64)
-        words = np.concatenate([np.zeros(0, np.int64), *streams])
+    def __init__(self, facts: Facts) -> None:
+        words, (end, launch, _) = facts.words, facts.streams.T
         within(words + MOST, 2 * MOST, "stream", "a word is too large")
         starts, sizes = _instructions(words)
         code = words[starts]
         ends = code == END
-        if not np.array_equal(starts[ends] + 1, np.cumsum([*map(len, streams)])):
+        if not np.array_equal(starts[ends] + 1, end):
             refuse("stream", "END is not the last instruction of a stream")
         each = np.repeat(np.arange(len(code)), np.where(ends, 0, 1 + (code == BARRIER)))
         thread = (np.cumsum(ends) - ends)[each]
@@ -41,7 +37,7 @@ class Steps:
         barrier = np.flatnonzero(code == BARRIER)
         whose = self.thread[barrier]
         self.rows[barrier, 1] = ~((np.arange(len(whose)) - np.searchsorted(whose, whose)) // 2)
-        self.rows[barrier, 2] = eus[whose]
+        self.rows[barrier, 2] = np.bincount(launch)[launch[whose]]
         self.rows[barrier, 0] = np.resize([SIGNAL, WAIT], len(barrier))
 
 
@@ -61,10 +57,10 @@ def _instructions(words: Ints) -> tuple[Ints, Ints]:
     return found, sizes[found]
 
 
-def _unrolled(words: Ints, starts: Ints, thread: Ints, rows: Ints) -> tuple[Ints, Ints]:
+def _unrolled(words: Ints, starts: Ints, thread: Ints, table: Ints) -> tuple[Ints, Ints]:
     """Rows as loops go through them, and the number of each in the file."""
-    loop = np.flatnonzero(rows[:, 0] == REPEAT)
-    count, length, iteration, pairs = (words[starts[loop] + n] for n in range(1, 5))
+    loop = np.flatnonzero(table[:, 0] == REPEAT)
+    count, length, iteration, pairs = table[loop, 1:5].T
     begin = starts[loop] - length
     first = np.searchsorted(starts, begin)  # row of each body
     own = np.minimum(first, loop)
@@ -78,29 +74,30 @@ def _unrolled(words: Ints, starts: Ints, thread: Ints, rows: Ints) -> tuple[Ints
     column = begin[of] + word - starts[moved]
     inside = (word >= 0) & (word < length[of]) & (abs(step) <= MOST // count[of])
     again = len(of) - len(np.unique(of * len(words) + word))
-    if again or not (inside & _movable(rows[moved, 0], column)).all():
+    if again or not (inside & _movable(table[moved, 0], column)).all():
         refuse("stream", "a loop changes what it may not")
-    number, left = np.arange(len(rows)), np.arange(len(loop))
-    while len(left):
-        inner = np.append(-1, loop[left[:-1]]) < first[left]  # has no other loop in it
-        own, left = left[inner], left[~inner]
-        some, change = np.isin(of, own), np.zeros((len(starts), rows.shape[1]), np.int64)
-        change[moved[some], column[some]] = step[some]
+    rows, number, repeats = table, np.arange(len(table)), loop[of]
+    bodies = np.zeros(len(table), np.int64)
+    bodies[loop] = loop - first
+    while len(loop := np.flatnonzero(rows[:, 0] == REPEAT)):
+        own = number[loop]
+        first = loop - bodies[own]
+        # those in no other loop; the others are in the next of these
+        outer = np.append(np.minimum.accumulate(first[::-1])[-2::-1], len(rows)) > loop
+        inside = np.searchsorted(loop[outer], loop)
+        forbid(first < first[outer][inside], "stream", "loops cross one another")
         # pieces of rows: each second one is the body of a loop, others lie between them
-        cut = np.append(0, np.stack([first[own], loop[own] + 1], axis=1))
-        size, turns = np.diff(cut, append=len(rows)), np.ones(len(cut), np.int64)
-        size[1::2], turns[1::2] = size[1::2] - 1, count[own]
-        total = size * turns
+        cut = np.append(0, np.stack([first[outer], loop[outer] + 1], axis=1))
+        size, times = np.diff(cut, append=len(rows)), np.ones(len(cut), np.int64)
+        size[1::2], times[1::2] = size[1::2] - 1, table[own[outer], 1]
+        total = size * times
         forbid(total.sum() * rows.shape[1] > _MOST_WORDS, "stream", "the loops are too long")
         piece = np.repeat(np.arange(len(cut)), total)
         turn, place = divmod(ramp(total), size[piece])
         number, rows = number[cut[piece] + place], rows[cut[piece] + place]
+        some, change = np.isin(repeats, own[outer]), np.zeros_like(table)
+        change[moved[some], column[some]] = step[some]
         rows += turn[:, None] * change[number]
-        for row in first, loop:
-            piece = np.searchsorted(cut, row[left], side="right") - 1
-            inside = (piece % 2 == 1) & (cut[piece] != row[left])
-            forbid(inside, "stream", "loops cross one another")
-            row[left] += (np.cumsum(total) - total - cut)[piece]
     return rows, number
 
 

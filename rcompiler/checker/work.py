@@ -31,23 +31,20 @@ class Work:
 
     def _name_runs(self, facts: Facts, rows: Ints) -> None:
         """Runs are of operators, each with one kernel, on the operands that the notes name."""
-        named = [own for launch in facts.launches for own in launch.operators]
-        if [len(own) for own in named] != np.bincount(self.thread, minlength=len(named)).tolist():
-            refuse("notes", "the names of operators do not match the runs")
-        self.operator = np.array([number for own in named for number in own], np.int64)
-        within(self.operator, len(facts.operands), "notes", "a run is of no operator")
+        self.operator, self.uses = facts.runs, facts.uses
+        wrong = len(self.operator) != len(rows)
+        forbid(wrong, "notes", "the names of operators do not match the runs")
+        within(self.operator, len(self.uses), "notes", "a run is of no operator")
         kernel, self.first, self.count, self.stride = rows[:, 1:5].T
         within(kernel, len(self.kernels), "notes", "a run is of no kernel")
-        self.kernel = np.full(len(facts.operands), -1)
+        self.kernel = np.full(len(self.uses), -1)
         self.kernel[self.operator] = kernel
-        if (self.kernel < 0).any() or (self.kernel[self.operator] != kernel).any():
-            refuse("task", "an operator does not run, or runs of it are of different kernels")
+        forbid(self.kernel < 0, "task", "an operator does not run")
+        forbid(self.kernel[self.operator] != kernel, "task", "an operator has two kernels")
         counts = np.array([len(kernel.operands) for kernel in self.kernels], np.int64)
-        self.uses = counts[self.kernel]
-        if self.uses.tolist() != [len(own) for own in facts.operands]:
-            refuse("buffer", "an operator has other operands than its kernel")
-        flat = np.array([x for own in facts.operands for place in own for x in place], np.int64)
-        self.value, self.base, self.offset = flat.reshape(-1, 3).T
+        wrong = counts[self.kernel] != self.uses
+        forbid(wrong, "buffer", "an operator has other operands than its kernel")
+        self.value, self.base, self.offset = facts.operands.T
         within(self.value, MOST_AT_ONCE, "notes", "the values of operands are not numbered")
         self.number = ramp(self.uses)
         self.user = np.repeat(np.arange(len(self.uses)), self.uses)

@@ -19,7 +19,13 @@ from rcompiler.rammer.encode import encode
 from rcompiler.rammer.graph import Graph, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.program import Buffer
-from rcompiler.tools._corruptions import facts_of
+from rcompiler.tools._corruptions import (
+    facts_of,
+    launches_of,
+    operands_of,
+    with_launch,
+    with_operands,
+)
 
 checker = sys.modules["rcompiler.checker.check"]  # the function has the name of its module
 OWN = checker.Check
@@ -158,9 +164,9 @@ def facts_case(name: str):
         stuck = facts_streams(graph, one, [("-", "e", 1), ("o1", 0, 4), ("+", "f")])
         return certified(stuck, np.array([[0, 0, 1], [0, 1, 0]]))
     if name == "operands":
-        streams = [stream.copy() for stream in facts.launches[0].streams]
+        streams = [stream.copy() for stream in launches_of(facts)[0].streams]
         streams[0][9] += 64  # the result of o0
-        return replace(facts, launches=[replace(facts.launches[0], streams=streams)])
+        return with_launch(facts, 0, streams=streams)
     if name == "buffers":
         return replace(facts, arena=32)
     if name == "values":  # o1 reads what nobody writes
@@ -176,12 +182,11 @@ def facts_case(name: str):
         return replace(facts, outputs=[128])
     if name == "constants":  # both operators read one, and the second begins in the first
         places = {"x": (7, 1, 0), "v0": (8, 1, 32)}
-        [[_, v0], [_, v1]] = facts.operands
-        streams = [stream.copy() for stream in facts.launches[0].streams]
+        [[_, v0], [_, v1]] = operands_of(facts)
+        streams = [stream.copy() for stream in launches_of(facts)[0].streams]
         streams[0][6:8], streams[1][9:11] = places["x"][1:], places["v0"][1:]
-        launch = replace(facts.launches[0], streams=streams)
-        operands = [[places["x"], v0], [places["v0"], v1]]
-        return replace(facts, constants=128, operands=operands, launches=[launch])
+        facts = with_operands(facts, [[places["x"], v0], [places["v0"], v1]])
+        return with_launch(replace(facts, constants=128), 0, streams=streams)
     if name == "kernels":
         tasks, sizes, results, pinned = facts.sizes[0]
         return replace(facts, sizes=[(tasks, [*sizes[:-1], sizes[-1] + 4], results, pinned)])
@@ -196,8 +201,7 @@ def facts_streams(graph, *queues):
     bare = [[step for step in q if isinstance(step, tuple) and step[0][0] == "o"] for q in queues]
     good = facts_of([hand_made(graph, *bare)], graph)
     numbers = {k.name: n for n, k in enumerate(graph.kernels)}
-    launch = replace(good.launches[0], streams=encode(program, numbers, 1))
-    return replace(good, launches=[launch])
+    return with_launch(good, 0, streams=encode(program, numbers, 1))
 
 
 # rule -> (where it is, its name, the laws that it says)
