@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ def facts(artifact: Artifact) -> Facts:
         **flat(
             Launch(
                 program.streams,
-                [[names[name] for name in own] for own in program.operators],
+                [[*map(names.__getitem__, own)] for own in program.operators],
                 own,
                 program.taken_by > 0,
             )
@@ -108,7 +109,7 @@ def flat(launches: Iterable[Launch]) -> dict[str, Any]:
     of = [number for number, own in enumerate(launches) for _ in own.streams]
     lines = [line for own in launches for line in own.lines]
     ends = np.cumsum([len(stream) for stream in streams])[1:]
-    runs = [number for own in launches for names in own.operators for number in names]
+    runs = [*chain(*(names for own in launches for names in own.operators))]
     return {
         "words": np.concatenate(streams, dtype=np.int64),
         "streams": np.array([*zip(ends, of, lines, strict=True)], np.int64).reshape(-1, 3),
@@ -124,13 +125,14 @@ def unpacked(clocks: bytes, lines: Sequence[Sequence[int]]) -> np.ndarray:
     """
     unpacker = zlib.decompressobj()
     try:
-        raw = unpacker.decompress(clocks, _MOST_CLOCKS)
+        raw = unpacker.decompress(clocks[1:], _MOST_CLOCKS)
     except zlib.error as error:
         raise Refused("clocks", f"the certificate is damaged: {error}") from None
     columns = max((line for own in lines for line in own), default=-1) + 2
-    if not unpacker.eof or len(raw) % (4 * columns):
+    size = clocks[0] if clocks else 0
+    if not unpacker.eof or size not in (2, 4) or len(raw) % (size * columns):
         raise Refused("clocks", "the certificate is not of this schedule")
-    steps = np.frombuffer(raw, "<i4").reshape(columns, -1)
+    steps = np.frombuffer(raw, f"<i{size}").reshape(columns, -1)
     return np.ascontiguousarray(np.cumsum(steps, axis=1, dtype=np.int32).T)
 
 
@@ -140,8 +142,12 @@ def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.nd
 
     A view has the value of what it views, and constants of one content are one value.
     """
-    parents = {buffer[0]: buffer[5] for buffer in notes["buffers"]}
-    contents = {buffer[0]: buffer[6] for buffer in notes["buffers"]}
+    columns = zip(*(buffer[:7] for buffer in notes["buffers"]), strict=True)
+    buffers, kinds, offsets, sizes, indices, views, contents = [*columns] or [()] * 7
+    if (numbers(sizes) < 0).any():
+        raise ValueError("a buffer of less than no bytes")
+    parents = dict(zip(buffers, views, strict=True))
+    content = dict(zip(buffers, contents, strict=True))
     bases = {
         "temp": tables.ARENA,
         "constant": tables.CONSTANTS,
@@ -150,23 +156,21 @@ def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.nd
         "pinned": tables.PINNED,
     }
     values: dict[tuple[str, str], int] = {}
-    places = []
-    for root, kind, offset, size, index, *_ in notes["buffers"]:
-        if integer(size) < 0:
-            raise ValueError("a buffer of less than no bytes")
+    value, base = [], []
+    for root, kind, index in zip(buffers, kinds, indices, strict=True):
         for _ in range(_DEEPEST):
             if parents[root] is None:
                 break
             root = parents[root]
-        same = kind == "constant" and contents[root]
-        value = ("content", contents[root]) if same else ("name", root)
-        base = bases[kind] + (index if kind in ("input", "output") else 0)
-        places.append((values.setdefault(value, len(values)), base, offset))
-    rows = numbers([number for place in places for number in place]).reshape(-1, 3)
+        same = kind == "constant" and content[root]
+        key = ("content", content[root]) if same else ("name", root)
+        value.append(values.setdefault(key, len(values)))
+        base.append(bases[kind] + (index if kind in ("input", "output") else 0))
+    rows = np.stack([numbers(column) for column in (value, base, offsets)], axis=1)
     operands = {name: own for data in notes["programs"] for name, own in data["operands"].items()}
     names = {name: number for number, name in enumerate(operands)}
-    uses = np.array([len(own) for own in operands.values()], np.int64)
-    return names, uses, rows[numbers([number for own in operands.values() for number in own])]
+    uses = np.array([*map(len, operands.values())], np.int64)
+    return names, uses, rows[numbers([*chain(*operands.values())])]
 
 
 def boxes(notes: Any) -> list[Any]:

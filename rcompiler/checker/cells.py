@@ -12,7 +12,7 @@ def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -
     each use in one execution, which says in which order they can only be. A cell is bytes that the
     same uses touch.
     """
-    edges = distinct(np.append(low, high))
+    edges = np.unique(np.append(low, high))
     at, end = np.searchsorted(edges, low), np.searchsorted(edges, high)
     use = np.repeat(np.arange(len(low)), end - at)
     cell = at[use] + ramp(end - at)

@@ -41,7 +41,10 @@ class Order:
         size = len(self._first), 1 + self._bases.shape[1]
         wrong = facts.clocks.shape != size or len(runs) * size[1] > _MOST
         forbid(wrong, "clocks", "the certificate is not of this schedule")
-        self._turn, self._claims = facts.clocks[:, 0], facts.clocks[:, 1:]
+        # another certificate, to be checked like any: of nothing less, and of no more than there is
+        small = np.int16 if len(runs) < 1 << 15 else np.int32
+        self._turn, self._claims = facts.clocks[:, 0], facts.clocks[:, 1:].clip(0, len(runs))
+        self._bases, self._claims = self._bases.astype(small), self._claims.astype(small)
         self._when = self._turn[self._segment]  # of each instruction
         self._number_events(steps, waits)
         self._check_turns(facts.dynamic)
@@ -99,28 +102,30 @@ class Order:
         known[follows] = self._claims[follows - 1]
         waits = self._segment[self._waits]
         segment, begin, size = np.unique(waits, return_index=True, return_counts=True)
-        known[segment] = np.maximum(known[segment], _smallest(self._bring(), begin, size, size - 1))
+        found, which = self._bring()
+        brought = _smallest(found, which, begin, size, size - 1)
+        known[segment] = np.maximum(known[segment], brought)
         begin = np.searchsorted(self._thread, thread)
         behind = known[segments, line] >= self._place[begin]
         known[segments, line] = self._place[first]
         forbid(self._claims > known, "clocks", "what is said to be over nobody knows")
         forbid(~behind, "clocks", "the streams of a line are not known to follow one another")
 
-    def _bring(self) -> Ints:
-        """(waits, lines): what the signals of each wait know."""
+    def _bring(self) -> tuple[Ints, Ints]:
+        """(n, lines): what signals that are waited for know; (waits,): which row a wait brings."""
         says = self._claims[self._segment[self._signals]]
         says[np.arange(len(says)), self._line[self._signals]] = self._place[self._signals]
         each, which = np.unique(self._waited * len(says) + self._count - 1, return_inverse=True)
         event, last = divmod(each, len(says))
-        found = _smallest(says, self._from[event], self._total[event], last)
-        return found[which]
+        every = np.arange(len(says))
+        return _smallest(says, every, self._from[event], self._total[event], last), which
 
 
-def _smallest(rows: Ints, begin: Ints, sizes: Ints, which: Ints) -> Ints:
-    """Of each of some groups of rows, column by column, the smallest number, the second or so."""
+def _smallest(rows: Ints, order: Ints, begin: Ints, sizes: Ints, which: Ints) -> Ints:
+    """Of groups in an order of rows, column by column, the smallest number, the second or so."""
     found = np.empty((len(begin), rows.shape[1]), rows.dtype)
     for size, n in {*zip(sizes.tolist(), which.tolist(), strict=True)}:
         some = np.flatnonzero((sizes == size) & (which == n))
-        own = rows[begin[some, None] + np.arange(size)]
+        own = rows[order[begin[some, None] + np.arange(size)]]
         found[some] = own.max(axis=1) if n == size - 1 else np.partition(own, n, axis=1)[:, n]
     return found

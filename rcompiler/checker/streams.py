@@ -5,7 +5,7 @@ import numpy as np
 from rcompiler.checker.facts import MOST, Bools, Facts, Ints, forbid, ramp, refuse, within
 
 END, RUN, WAIT, SIGNAL, BARRIER, REPEAT = range(6)
-_HEAD = np.array([1, 6, 3, 2, 1, 5, 0])  # words of each, without pairs, and of what is none
+_HEAD = np.array([1, 6, 3, 2, 1, 5, MOST])  # words of each, without pairs, and of what is none
 _MOST_WORDS = 1 << 25
 
 
@@ -49,10 +49,9 @@ def _instructions(words: Ints) -> tuple[Ints, Ints]:
     sizes[some] += 2 * np.where((pairs < 0) | (pairs > len(words)), len(words), pairs)
     starts, at, steps = list[int](), 0, sizes.tolist()
     while at < len(steps):
-        if not 0 < steps[at] <= len(steps) - at:
-            refuse("stream", f"no instruction at word {at}")
         starts.append(at)
         at += steps[at]
+    forbid(at > len(steps), "stream", f"no instruction at word {starts[-1:]}")
     found = np.array(starts, np.int64)
     return found, sizes[found]
 
@@ -95,9 +94,10 @@ def _unrolled(words: Ints, starts: Ints, thread: Ints, table: Ints) -> tuple[Int
         piece = np.repeat(np.arange(len(cut)), total)
         turn, place = divmod(ramp(total), size[piece])
         number, rows = number[cut[piece] + place], rows[cut[piece] + place]
-        some, change = np.isin(repeats, own[outer]), np.zeros_like(table)
-        change[moved[some], column[some]] = step[some]
-        rows += turn[:, None] * change[number]
+        some, sort = np.flatnonzero(np.isin(repeats, own[outer])), np.argsort(number)
+        low, high = (np.searchsorted(number, moved[some], s, sort) for s in ("left", "right"))
+        which, at = np.repeat(some, high - low), np.repeat(low, high - low) + ramp(high - low)
+        rows[sort[at], column[which]] += turn[sort[at]] * step[which]
     return rows, number
 
 
