@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,11 +19,6 @@ class Refused(Exception):
     def __init__(self, rule: str, text: str) -> None:
         super().__init__(text)
         self.rule = rule
-
-
-def refuse(rule: str, text: str) -> NoReturn:
-    """Raises Refused."""
-    raise Refused(rule, text)
 
 
 @dataclass(frozen=True)
@@ -64,7 +59,7 @@ class Facts:
 def forbid(wrong: Any, rule: str, text: str) -> None:
     """Refuses what is wrong: a truth, or any of an array of them."""
     if np.any(wrong):
-        refuse(rule, text)
+        raise Refused(rule, text)
 
 
 def within(values: Ints, end: int, rule: str, text: str) -> None:
@@ -80,6 +75,5 @@ def distinct(values: Ints) -> Ints:
 
 def ramp(sizes: Ints) -> Ints:
     """0, 1, .. of each of n groups of these sizes."""
-    if (total := int(sizes.sum())) > MOST_AT_ONCE:
-        refuse("notes", "the schedule is too large to be checked")
-    return np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    forbid(sizes.sum() > MOST_AT_ONCE, "notes", "the schedule is too large to be checked")
+    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)

@@ -41,11 +41,10 @@ class Order:
         size = len(self._first), 1 + self._bases.shape[1]
         wrong = facts.clocks.shape != size or len(runs) * size[1] > _MOST
         forbid(wrong, "clocks", "the certificate is not of this schedule")
-        # another certificate, to be checked like any: of nothing less, and of no more than there is
+        self._when = facts.clocks[self._segment, 0]  # turn of each instruction
+        # claims that cannot be are others, to be checked like any
         small = np.int16 if len(runs) < 1 << 15 else np.int32
-        self._turn, self._claims = facts.clocks[:, 0], facts.clocks[:, 1:].clip(0, len(runs))
-        self._bases, self._claims = self._bases.astype(small), self._claims.astype(small)
-        self._when = self._turn[self._segment]  # of each instruction
+        self._claims = facts.clocks[:, 1:].clip(0, len(runs)).astype(small)
         self._number_events(steps, waits)
         self._check_turns(facts.dynamic)
         self._check_clocks()
@@ -61,43 +60,41 @@ class Order:
         """Count runs along lines: before each instruction, and before each launch."""
         within(facts.streams[:, 2], len(facts.streams), "notes", "a stream stands in no line")
         _, self._of, line = facts.streams[self._thread].T
-        launches, lines = len(facts.dynamic), facts.streams[:, 2].max(initial=-1) + 1
-        wrong = launches > _MOST_LAUNCHES or lines * launches > _MOST
+        size = len(facts.dynamic), facts.streams[:, 2].max(initial=-1) + 1
+        wrong = size[0] > _MOST_LAUNCHES or size[0] * size[1] > _MOST
         forbid(wrong, "notes", "the streams are too many")
         sort = np.argsort(line, kind="stable")
         before: Ints = np.cumsum(run[sort]) - run[sort]
         self._line, self._place = line, np.empty_like(line)
         self._place[sort] = before - before[np.searchsorted(line[sort], line[sort])]
-        runs = np.bincount(self._of[run] * lines + line[run], minlength=launches * lines)
-        runs = runs.reshape(launches, lines).astype(np.int32)
-        self._bases = np.cumsum(runs, axis=0, dtype=np.int32) - runs
+        runs = np.bincount(self._of[run] * size[1] + line[run], minlength=size[0] * size[1])
+        self._bases = np.cumsum(runs.reshape(size), axis=0) - runs.reshape(size)
 
     def _number_events(self, steps: Steps, waits: Ints) -> None:
         """Signals by event and turn, and waits; events numbered through all launches."""
         both = np.append(self._signals, waits)
-        names = steps.rows[both, 1] + 2 * MOST * self._of[both]
-        event = np.unique(names, return_inverse=True)[1]
+        event = steps.rows[both, 1] + 2 * MOST * self._of[both]
+        event = np.unique(event, return_inverse=True)[1]
         own = event[: len(self._signals)]
         self._signals = self._signals[np.lexsort((self._when[self._signals], own))]
         total = np.bincount(own, minlength=int(event.max(initial=-1)) + 1)
         waited, count = event[len(own) :], steps.rows[waits, 2]
-        forbid((count < 0) | (count > total[waited]), "deadlock", "a wait is for too many signals")
-        needs = count > 0
-        self._waits, self._count, self._waited = waits[needs], count[needs], waited[needs]
+        self._waits, self._count, self._waited = waits, count, waited
+        forbid((count < 1) | (count > total[waited]), "deadlock", "a wait is for too many signals")
         self._total, self._from = total, np.cumsum(total) - total
 
     def _check_turns(self, dynamic: Bools) -> None:
         last = self._signals[self._from[self._waited] + self._count - 1]
-        late = self._when[last] >= self._when[self._waits]
-        forbid(late, "deadlock", "the signals of a wait come too late")
+        forbid(self._when[last] >= self._when[self._waits], "deadlock", "a wait has late signals")
         who = np.where(dynamic[self._of], -1 - self._of, self._thread)[self._first]
-        back = (who[1:] == who[:-1]) & (self._turn[1:] <= self._turn[:-1])
+        turn = self._when[self._first]
+        back = (who[1:] == who[:-1]) & (turn[1:] <= turn[:-1])
         forbid(back, "deadlock", "the turns of an EU do not grow")
 
     def _check_clocks(self) -> None:
         first, segments = self._first, np.arange(len(self._first))
         thread, line = self._thread[first], self._line[first]
-        known = self._bases[self._of[first]]
+        known = self._bases[self._of[first]].astype(self._claims.dtype)
         follows = np.flatnonzero(thread[1:] == thread[:-1]) + 1
         known[follows] = self._claims[follows - 1]
         waits = self._segment[self._waits]

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rcompiler.checker.facts import MOST, Bools, Facts, Ints, forbid, ramp, refuse, within
+from rcompiler.checker.facts import MOST, Facts, Ints, forbid, ramp, within
 
 END, RUN, WAIT, SIGNAL, BARRIER, REPEAT = range(6)
 _HEAD = np.array([1, 6, 3, 2, 1, 5, MOST])  # words of each, without pairs, and of what is none
@@ -23,8 +23,7 @@ class Steps:
         starts, sizes = _instructions(words)
         code = words[starts]
         ends = code == END
-        if not np.array_equal(starts[ends] + 1, end):
-            refuse("stream", "END is not the last instruction of a stream")
+        forbid(not np.array_equal(starts[ends] + 1, end), "stream", "a stream ends without END")
         each = np.repeat(np.arange(len(code)), np.where(ends, 0, 1 + (code == BARRIER)))
         thread = (np.cumsum(ends) - ends)[each]
         column = np.arange(sizes[code != REPEAT].max(initial=_HEAD[RUN]))
@@ -63,24 +62,24 @@ def _unrolled(words: Ints, starts: Ints, thread: Ints, table: Ints) -> tuple[Int
     begin = starts[loop] - length
     first = np.searchsorted(starts, begin)  # row of each body
     own = np.minimum(first, loop)
-    fits = (first < loop) & (starts[own] == begin) & (thread[own] == thread[loop])
-    if not (fits & (iteration == 0) & (count > 1) & (count <= _MOST_WORDS)).all():
-        refuse("stream", "a loop has no body, or does not repeat it")
+    fits = (first < loop) & (starts[own] == begin) & (thread[own] == thread[loop]) & (count > 1)
+    fits &= (iteration == 0) & (count <= _MOST_WORDS)
+    forbid(~fits, "stream", "a loop has no body, or does not repeat it")
     of = np.repeat(np.arange(len(loop)), pairs)
     low = starts[loop[of]] + 5 + 2 * ramp(pairs)
     word, step = words[low], words[low + 1]
     moved = np.searchsorted(starts, begin[of] + word, side="right") - 1
     column = begin[of] + word - starts[moved]
-    inside = (word >= 0) & (word < length[of]) & (abs(step) <= MOST // count[of])
-    again = len(of) - len(np.unique(of * len(words) + word))
-    if again or not (inside & _movable(table[moved, 0], column)).all():
-        refuse("stream", "a loop changes what it may not")
+    own = (word >= 0) & (word < length[of]) & (abs(step) <= MOST // count[of])
+    # events, counts of waits, first tasks and offsets may change
+    code, run = table[moved, 0], (column == 2) | ((column > 6) & (column % 2 == 1))
+    own &= np.where(code == RUN, run, ((code == WAIT) | (code == SIGNAL)) & (column > 0))
+    again = len(of) != len({*zip(of.tolist(), word.tolist(), strict=True)})
+    forbid(again or not own.all(), "stream", "a loop changes what it may not")
     rows, number, repeats = table, np.arange(len(table)), loop[of]
-    bodies = np.zeros(len(table), np.int64)
-    bodies[loop] = loop - first
+    table[loop, 2] = loop - first  # rows of the body
     while len(loop := np.flatnonzero(rows[:, 0] == REPEAT)):
-        own = number[loop]
-        first = loop - bodies[own]
+        first = loop - rows[loop, 2]
         # those in no other loop; the others are in the next of these
         outer = np.append(np.minimum.accumulate(first[::-1])[-2::-1], len(rows)) > loop
         inside = np.searchsorted(loop[outer], loop)
@@ -88,20 +87,15 @@ def _unrolled(words: Ints, starts: Ints, thread: Ints, table: Ints) -> tuple[Int
         # pieces of rows: each second one is the body of a loop, others lie between them
         cut = np.append(0, np.stack([first[outer], loop[outer] + 1], axis=1))
         size, times = np.diff(cut, append=len(rows)), np.ones(len(cut), np.int64)
-        size[1::2], times[1::2] = size[1::2] - 1, table[own[outer], 1]
+        size[1::2], times[1::2] = size[1::2] - 1, rows[loop[outer], 1]
         total = size * times
         forbid(total.sum() * rows.shape[1] > _MOST_WORDS, "stream", "the loops are too long")
         piece = np.repeat(np.arange(len(cut)), total)
         turn, place = divmod(ramp(total), size[piece])
+        some = np.flatnonzero(np.isin(repeats, number[loop[outer]]))
         number, rows = number[cut[piece] + place], rows[cut[piece] + place]
-        some, sort = np.flatnonzero(np.isin(repeats, own[outer])), np.argsort(number)
+        sort = np.argsort(number)
         low, high = (np.searchsorted(number, moved[some], s, sort) for s in ("left", "right"))
         which, at = np.repeat(some, high - low), np.repeat(low, high - low) + ramp(high - low)
         rows[sort[at], column[which]] += turn[sort[at]] * step[which]
     return rows, number
-
-
-def _movable(code: Ints, column: Ints) -> Bools:
-    """What a loop may change: events, counts of waits, first tasks and offsets."""
-    run = (column == 2) | ((column > 6) & (column % 2 == 1))
-    return np.where(code == RUN, run, ((code == WAIT) | (code == SIGNAL)) & (column > 0))

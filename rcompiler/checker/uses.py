@@ -19,6 +19,7 @@ class Uses:
     """
 
     def __init__(self, facts: Facts, work: Work) -> None:
+        self.work, self.names = work, facts.names
         each = [(a.bytes, a.task_bytes, a.pinned, a.result, a.disjoint) for a in work.accesses]
         size, box, own, writes, disjoint = np.array(each, np.int64).reshape(-1, 5).T[:, work.access]
         base, pinned = work.base, work.base == _PINNED
@@ -49,8 +50,6 @@ class Uses:
     def _pin(self, facts: Facts, work: Work, size: Ints) -> None:
         """Lay the boxes of runs into the memory of their EUs, as values that are only there."""
         own = self.run >= 0
-        for number in np.unique(self.access[own]).tolist():
-            forbid(not work.accesses[number].side_by_side, "buffer", "pinned boxes lie in pieces")
         run, size, low = self.run[own], size[own], self.low[own] - self.outputs[1]
         first, count = work.first[run], work.count[run]
         apart = facts.dynamic[work.order.program[run]] | ((count > 1) & (work.stride[run] != 1))

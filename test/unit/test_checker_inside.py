@@ -15,7 +15,7 @@ from refusals import refusals, refused_at
 
 from rcompiler.certified import Launch, flat, numbers, resolved
 from rcompiler.certified import boxes as boxes_of
-from rcompiler.checker import Facts, Refused, boxes, check, order, streams, uses
+from rcompiler.checker import Facts, Refused, check, order, streams, uses
 from rcompiler.checker.streams import Steps
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
@@ -29,7 +29,7 @@ from rcompiler.tools._corruptions import (
     with_operands,
 )
 
-MODULES = ("boxes", "cells", "check", "facts", "order", "streams", "uses", "work")
+MODULES = ("boxes", "check", "facts", "intervals", "order", "streams", "uses", "work")
 Case = Callable[[], object]
 K = kernel("k", (4, 4), (4, 1), "w")
 GRAPH = chain([K, K], [[-1], [0]])
@@ -244,16 +244,17 @@ HALVES = ([("o0", 0, 4), ("+", "e")], [("-", "e", 1), ("o1", 0, 2), ("-", "e", 1
 CASES: dict[str, Case] = {
     "boxes.Access.__init__": boxed(lambda own: own[1][0][2][0].__setitem__(0, 7)),
     "boxes.Access.__init__ 2": boxed(lambda own: own[2][0][2][0].__setitem__(1, 1 << 45)),
-    "boxes.Kernel.__init__": checked(facts(), sizes=[(4, [64, 68], 1, ())]),
-    "boxes.Kernel.__init__ 2": uncovered,
-    "cells.neighbours": in_turns,
-    "cells.neighbours 2": checked(noted(O1, 0, 0, 7)),
+    "boxes.Kernels.__init__": checked(facts(), sizes=[(4, [64, 68], 1, ())]),
+    "boxes.Kernels.__init__ 2": uncovered,
+    "boxes.Kernels.__init__ 3": not_side_by_side,
+    "intervals.neighbours": in_turns,
+    "intervals.neighbours 2": checked(noted(O1, 0, 0, 7)),
     "uses.Uses.__init__ 6": checked(on(O0, INPUT, INPUT)),
-    "check.Check._pairs": constants,
-    "check.Check._complete": checked(facts(), outputs=[128]),
-    "check.Check._pairs 2": checked(on(O1, V0, V0), outputs=[]),
-    "check.Check._late": checked(pinned(at=32)),
-    "check.Check._byte_by_byte": checked(facts([("o0", 0, 4)], [("o1", 0, 4)])),
+    "check._pairs": constants,
+    "check._complete": checked(facts(), outputs=[128]),
+    "check._pairs 2": checked(on(O1, V0, V0), outputs=[]),
+    "check._late": checked(pinned(at=32)),
+    "check._byte_by_byte": checked(facts([("o0", 0, 4)], [("o1", 0, 4)])),
     "facts.ramp": many_tasks,
     "order.Order.__init__": checked(facts(), clocks=facts().clocks[:, :2]),
     "order.Order._stand_in_lines": checked(launched(facts(*SERIAL, takers=2), lines=[7, 0])),
@@ -276,15 +277,13 @@ CASES: dict[str, Case] = {
     "streams._unrolled 2": stream(3, 0, 5, 2, 2, 0, 1, 0, 1, 0),
     "streams._unrolled 4": long_streams(3, 0, 5, 9, 2, 0, 0, 0),
     "streams._unrolled 3": stream(3, 0, 3, 0, 5, 2, 4, 0, 0, 5, 2, 7, 0, 0, 0),
-    "uses.Uses.__init__": checked(facts(), sizes=[(*facts().sizes[0][:3], (0,))]),
+    "uses.Uses.__init__": checked(facts(), sizes=[(4, [64, 16], 1, (1,))]),
     "uses.Uses.__init__ 2": many_memories,
     "uses.Uses.__init__ 3": checked(on(O0, (0, 9, 0), V0)),
     "uses.Uses.__init__ 4": checked(on(O0, INPUT, (1, 0, -64))),
     "uses.Uses.__init__ 5": checked(facts(), arena=32),
-    "uses.Uses._pin": not_side_by_side,
-    "uses.Uses._pin 2": certified(pinned(dynamic=True), [[0, 0, 0], [1, 0, 0]]),
-    "uses.Uses._pin 3": checked(pinned(room=127)),
-    "work.Work.__init__": checked(facts(), sizes=[*facts().sizes] * 2),
+    "uses.Uses._pin": certified(pinned(dynamic=True), [[0, 0, 0], [1, 0, 0]]),
+    "uses.Uses._pin 2": checked(pinned(room=127)),
     "work.Work._name_runs": checked(launched(facts(), operators=[[O0, O0], [O1]])),
     "work.Work._name_runs 2": checked(launched(facts(), operators=[[9], [O1]])),
     "work.Work._name_runs 3": checked(worded(0, {1: 9})),
@@ -342,11 +341,9 @@ def test_the_checker_refuses(name):
     assert caught.value.rule == rule, str(caught.value)
 
 
-def test_tasks_that_are_many_are_compared_byte_by_byte(monkeypatch):
-    monkeypatch.setattr(boxes, "_MOST_PAIRS", -1)
-    check(facts(*HALVES))
-    with pytest.raises(Refused):
-        check(facts([("o0", 0, 4)], [("o1", 0, 4)]))
+def test_kernels_without_boxes_are_none():
+    with pytest.raises(ValueError, match="longer than"):
+        check(replace(facts(), sizes=[*facts().sizes] * 2))
 
 
 @pytest.mark.parametrize("number", ["0", 0.0, True, None, -1 << 50, 1 << 50])
