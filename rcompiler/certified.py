@@ -7,12 +7,14 @@ certificate. Needs numpy only.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from rcompiler.checker import MOST, Facts, Launch, Refused, check
+from rcompiler.checker import MOST, Facts, Refused, check
 from rcompiler.errors import ArtifactError, ScheduleError
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
@@ -30,6 +32,16 @@ _UNREADABLE = (
 )
 _MOST_CLOCKS = 1 << 28  # bytes of a certificate
 _DEEPEST = 64  # views of views
+
+
+@dataclass(frozen=True)
+class Launch:
+    """A program as the checker is given it, stream by stream, see `Facts`."""
+
+    streams: Sequence[np.ndarray]
+    operators: Sequence[Sequence[int]]
+    lines: Sequence[int]
+    dynamic: bool
 
 
 def prove(artifact: Artifact) -> None:
@@ -61,7 +73,7 @@ def facts(artifact: Artifact) -> Facts:
         own if program.taken_by else [*range(len(program.streams))]
         for program, own in zip(artifact.programs, noted, strict=True)
     ]
-    names, operands = resolved(notes, len(artifact.inputs))
+    names, uses, operands = resolved(notes, len(artifact.inputs))
     inputs = [tensor.nbytes for tensor in artifact.inputs]
     outputs = [tensor.nbytes for tensor in artifact.written]
     constants, pinned = int(artifact.constants.size), int(artifact.image.pinned)
@@ -69,17 +81,18 @@ def facts(artifact: Artifact) -> Facts:
     return Facts(
         boxes=boxes(notes),
         sizes=[(k.tasks, k.operand_bytes, k.outputs, k.pinned) for k in artifact.kernels],
-        operands=operands,
         names=[*names],
-        launches=[
+        uses=uses,
+        operands=operands,
+        **flat(
             Launch(
                 program.streams,
-                [[names[name] for name in own] for own in program.operators],
+                [[*map(names.__getitem__, own)] for own in program.operators],
                 own,
                 program.taken_by > 0,
             )
             for program, own in zip(artifact.programs, lines, strict=True)
-        ],
+        ),
         arena=artifact.arena_bytes,
         constants=constants,
         inputs=inputs,
@@ -89,6 +102,22 @@ def facts(artifact: Artifact) -> Facts:
     )
 
 
+def flat(launches: Iterable[Launch]) -> dict[str, Any]:
+    """What `Facts` have of some launches, their streams one behind the other."""
+    launches = [*launches]
+    streams = [np.zeros(0, np.int64), *(stream for own in launches for stream in own.streams)]
+    of = [number for number, own in enumerate(launches) for _ in own.streams]
+    lines = [line for own in launches for line in own.lines]
+    ends = np.cumsum([len(stream) for stream in streams])[1:]
+    runs = [*chain(*(names for own in launches for names in own.operators))]
+    return {
+        "words": np.concatenate(streams, dtype=np.int64),
+        "streams": np.array([*zip(ends, of, lines, strict=True)], np.int64).reshape(-1, 3),
+        "dynamic": np.array([own.dynamic for own in launches], bool),
+        "runs": np.array(runs, np.int64),
+    }
+
+
 def unpacked(clocks: bytes, lines: Sequence[Sequence[int]]) -> np.ndarray:
     """The table of a certificate, see `rammer.certificate`. lines: of the streams of each program.
 
@@ -96,23 +125,29 @@ def unpacked(clocks: bytes, lines: Sequence[Sequence[int]]) -> np.ndarray:
     """
     unpacker = zlib.decompressobj()
     try:
-        raw = unpacker.decompress(clocks, _MOST_CLOCKS)
+        raw = unpacker.decompress(clocks[1:], _MOST_CLOCKS)
     except zlib.error as error:
         raise Refused("clocks", f"the certificate is damaged: {error}") from None
     columns = max((line for own in lines for line in own), default=-1) + 2
-    if not unpacker.eof or len(raw) % (4 * columns):
+    size = clocks[0] if clocks else 0
+    if not unpacker.eof or size not in (2, 4) or len(raw) % (size * columns):
         raise Refused("clocks", "the certificate is not of this schedule")
-    steps = np.frombuffer(raw, "<i4").reshape(columns, -1)
+    steps = np.frombuffer(raw, f"<i{size}").reshape(columns, -1)
     return np.ascontiguousarray(np.cumsum(steps, axis=1, dtype=np.int32).T)
 
 
-def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], list[list[tuple[int, int, int]]]]:
-    """The operators of the notes by name, and of each its operands, as (value, base, offset).
+def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.ndarray]:
+    """The operators of the notes by name, how many operands each has, and the operands of all of
+    them, one after the other: rows of value, base, offset.
 
     A view has the value of what it views, and constants of one content are one value.
     """
-    parents = {buffer[0]: buffer[5] for buffer in notes["buffers"]}
-    contents = {buffer[0]: buffer[6] for buffer in notes["buffers"]}
+    columns = zip(*(buffer[:7] for buffer in notes["buffers"]), strict=True)
+    buffers, kinds, offsets, sizes, indices, views, contents = [*columns] or [()] * 7
+    if (numbers(sizes) < 0).any():
+        raise ValueError("a buffer of less than no bytes")
+    parents = dict(zip(buffers, views, strict=True))
+    content = dict(zip(buffers, contents, strict=True))
     bases = {
         "temp": tables.ARENA,
         "constant": tables.CONSTANTS,
@@ -121,22 +156,21 @@ def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], list[list[tuple[i
         "pinned": tables.PINNED,
     }
     values: dict[tuple[str, str], int] = {}
-    places = []
-    for root, kind, offset, size, index, *_ in notes["buffers"]:
-        if integer(size) < 0:
-            raise ValueError("a buffer of less than no bytes")
+    value, base = [], []
+    for root, kind, index in zip(buffers, kinds, indices, strict=True):
         for _ in range(_DEEPEST):
             if parents[root] is None:
                 break
             root = parents[root]
-        same = kind == "constant" and contents[root]
-        value = ("content", contents[root]) if same else ("name", root)
-        base = bases[kind] + (index if kind in ("input", "output") else 0)
-        places.append((values.setdefault(value, len(values)), base, offset))
-    numbers([number for place in places for number in place])
+        same = kind == "constant" and content[root]
+        key = ("content", content[root]) if same else ("name", root)
+        value.append(values.setdefault(key, len(values)))
+        base.append(bases[kind] + (index if kind in ("input", "output") else 0))
+    rows = np.stack([numbers(column) for column in (value, base, offsets)], axis=1)
     operands = {name: own for data in notes["programs"] for name, own in data["operands"].items()}
     names = {name: number for number, name in enumerate(operands)}
-    return names, [[places[number] for number in own] for own in operands.values()]
+    uses = np.array([*map(len, operands.values())], np.int64)
+    return names, uses, rows[numbers([*chain(*operands.values())])]
 
 
 def boxes(notes: Any) -> list[Any]:
@@ -173,4 +207,4 @@ def _unfit(what: str) -> ArtifactError:
     )
 
 
-__all__ = ["boxes", "facts", "numbers", "prove", "resolved", "unpacked"]
+__all__ = ["Launch", "boxes", "facts", "flat", "numbers", "prove", "resolved", "unpacked"]

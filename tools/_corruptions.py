@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rcompiler.certified import boxes, resolved, unpacked
-from rcompiler.checker import Facts, Launch
+import numpy as np
+
+from rcompiler.certified import Launch, boxes, flat, resolved, unpacked
+from rcompiler.checker import Facts
 from rcompiler.proof import describe
 from rcompiler.rammer.certificate import certificate
 from rcompiler.rammer.encode import encode
@@ -25,6 +27,7 @@ from rcompiler.rammer.program import (
 from rcompiler.runtime import tables
 
 Change = Callable[[random.Random, Facts], Facts | None]
+Operand = tuple[int, int, int]
 
 
 def facts_of(
@@ -40,7 +43,7 @@ def facts_of(
     witness = certificate(programs)
     notes = describe(programs, kernels, witness.lines)
     inputs = len(sizes["input"])
-    names, operands = resolved(
+    names, uses, operands = resolved(
         {**notes, "programs": describe(noted or programs, kernels, witness.lines)["programs"]},
         inputs,
     )
@@ -56,9 +59,10 @@ def facts_of(
     return Facts(
         boxes=boxes(notes),
         sizes=[(k.tasks, k.operand_bytes, len(k.writes), k.pinned) for k in kernels],
-        operands=operands,
         names=[*names],
-        launches=launches,
+        uses=uses,
+        operands=operands,
+        **flat(launches),
         arena=max(p.arena for p in programs),
         constants=max(p.constants for p in programs),
         inputs=sizes["input"],
@@ -66,6 +70,40 @@ def facts_of(
         pinned=0,
         clocks=unpacked(witness.clocks, [launch.lines for launch in launches]),
     )
+
+
+def launches_of(facts: Facts) -> list[Launch]:
+    """The launches of facts; raises ArtifactError for words that are no streams."""
+    end, launch, line = facts.streams.T
+    streams = np.split(facts.words, end[:-1])
+    runs = [sum(code == tables.RUN for _, code, _ in tables.instructions(s)) for s in streams]
+    names = [own.tolist() for own in np.split(facts.runs, np.cumsum(runs)[:-1])]
+    found = []
+    for number, dynamic in enumerate(facts.dynamic.tolist()):
+        own = np.flatnonzero(launch == number).tolist()
+        each = [streams[n] for n in own], [names[n] for n in own], line[own].tolist()
+        found.append(Launch(*each, dynamic))
+    return found
+
+
+def with_launch(facts: Facts, number: int, **changes: Any) -> Facts:
+    """Facts of which one launch is another."""
+    launches = launches_of(facts)
+    launches[number] = replace(launches[number], **changes)
+    return replace(facts, **flat(launches))
+
+
+def operands_of(facts: Facts) -> list[list[Operand]]:
+    """(value, base, offset) of each operand of each operator."""
+    rows = [(value, base, offset) for value, base, offset in facts.operands.tolist()]
+    ends = np.cumsum(facts.uses).tolist()
+    return [rows[end - size : end] for end, size in zip(ends, facts.uses.tolist(), strict=True)]
+
+
+def with_operands(facts: Facts, operands: Sequence[Sequence[Operand]]) -> Facts:
+    """Facts of which the operators are on other operands, in the notes."""
+    rows = np.array([row for own in operands for row in own], np.int64).reshape(-1, 3)
+    return replace(facts, operands=rows, uses=np.array([*map(len, operands)], np.int64))
 
 
 def _sizes(graph: Graph, kind: str) -> list[int]:
@@ -79,7 +117,7 @@ def programs_of(facts: Facts, graph: Graph) -> tuple[Program, ...]:
     Raises what that reader and `Program` raise.
     """
     found = []
-    for launch in facts.launches:
+    for launch in launches_of(facts):
         buffers: dict[tuple[int, int, int], Buffer] = {}
         queues = []
         for stream, operators in zip(launch.streams, launch.operators, strict=True):
@@ -130,38 +168,32 @@ def _buffer(
 # -- streams ------------------------------------------------------------------------------------
 def _word(rng: random.Random, facts: Facts) -> Facts | None:
     """A word of a stream: an offset, a threshold, an event, a task, a kernel, anything."""
-    number = rng.randrange(len(facts.launches))
-    launch = facts.launches[number]
+    number = rng.randrange(len(facts.dynamic))
+    launch = launches_of(facts)[number]
     streams = [stream.copy() for stream in launch.streams]
     for _ in range(rng.choice((1, 1, 1, 2))):
         stream = rng.choice(streams)
         at = rng.randrange(len(stream))
         near = (1, -1, 1, -1, 2, 64, -64, rng.choice(stream.tolist()) - stream[at])
         stream[at] += rng.choice(near)
-    return _with(facts, number, streams=streams)
+    return with_launch(facts, number, streams=streams)
 
 
 def _field(code: int, place: int) -> Change:
     """One operand of one instruction of a kind, by a little."""
 
     def change(rng: random.Random, facts: Facts) -> Facts | None:
-        number = rng.randrange(len(facts.launches))
-        streams = [stream.copy() for stream in facts.launches[number].streams]
+        number = rng.randrange(len(facts.dynamic))
+        streams = [stream.copy() for stream in launches_of(facts)[number].streams]
         places = [(s, p) for s, stream in enumerate(streams)
                   for p, c, _ in tables.instructions(stream) if c == code]  # fmt: skip
         if not places:
             return None
         which, at = rng.choice(places)
         streams[which][at + place] += rng.choice((-1, 1, -1, 1, -2, 2))
-        return _with(facts, number, streams=streams)
+        return with_launch(facts, number, streams=streams)
 
     return change
-
-
-def _with(facts: Facts, number: int, **changes: Any) -> Facts:
-    launches = [*facts.launches]
-    launches[number] = replace(launches[number], **changes)
-    return replace(facts, launches=launches)
 
 
 def _offset(rng: random.Random, facts: Facts) -> Facts | None:
@@ -169,7 +201,7 @@ def _offset(rng: random.Random, facts: Facts) -> Facts | None:
 
     (A view alone in both would be another model, of which nobody can say that it is not meant.)
     """
-    temps = [o for own in facts.operands for o in own if o[1] == tables.ARENA]
+    temps = [o for own in operands_of(facts) for o in own if o[1] == tables.ARENA]
     if not temps:
         return None
     where = rng.choice(("both", "both", "both", "notes", "streams"))
@@ -177,30 +209,31 @@ def _offset(rng: random.Random, facts: Facts) -> Facts | None:
     low = min(o[2] for o in temps if o[0] == value)
     by = rng.choice((rng.choice(temps)[2], rng.choice(temps)[2], low + 32, low + 1, low - 1)) - low
     operands = [[(v, base, at + by * (v == value and base == tables.ARENA)) for v, base, at in own]
-                for own in facts.operands]  # fmt: skip
-    moved = replace(facts, arena=facts.arena + max(by, 0), operands=operands)
+                for own in operands_of(facts)]  # fmt: skip
+    moved = with_operands(replace(facts, arena=facts.arena + max(by, 0)), operands)
     return moved if where == "notes" else _followed(moved, facts, keep=where == "streams")
 
 
 def _followed(moved: Facts, facts: Facts, keep: bool) -> Facts | None:
     """All runs are on the operands that the notes name now. keep: the notes are the old ones."""
-    for number, launch in enumerate(facts.launches):
+    operands = operands_of(moved)
+    for number, launch in enumerate(launches_of(facts)):
         streams = [stream.copy() for stream in launch.streams]
         for stream, operators in zip(streams, launch.operators, strict=True):
             runs = [p for p, c, _ in tables.instructions(stream) if c == tables.RUN]
             if len(runs) != len(set(runs)):
                 return None  # in a loop
             for at, operator in zip(runs, operators, strict=True):
-                for k, (_, _, offset) in enumerate(moved.operands[operator]):
+                for k, (_, _, offset) in enumerate(operands[operator]):
                     stream[at + 7 + 2 * k] = offset
-        moved = _with(moved, number, streams=streams)
+        moved = with_launch(moved, number, streams=streams)
     return replace(moved, operands=facts.operands) if keep else moved
 
 
 # -- notes --------------------------------------------------------------------------------------
 def _operand(rng: random.Random, facts: Facts) -> Facts | None:
     """A field of the note of an operand, or all of it, or a value everywhere."""
-    operands = [[*own] for own in facts.operands]
+    operands = [[*own] for own in operands_of(facts)]
     own = rng.choice(operands)
     if not own:
         return None
@@ -217,18 +250,18 @@ def _operand(rng: random.Random, facts: Facts) -> Facts | None:
         changed = [*own[which]]
         changed[field] = other[field] + rng.choice((0, 0, 0, 1, -1, 8))
         own[which] = (changed[0], changed[1], changed[2])
-    return replace(facts, operands=operands)
+    return with_operands(facts, operands)
 
 
 def _names(rng: random.Random, facts: Facts) -> Facts | None:
     """The operator of a run is another one."""
-    number = rng.randrange(len(facts.launches))
-    operators = [[*names] for names in facts.launches[number].operators]
+    number = rng.randrange(len(facts.dynamic))
+    operators = [[*names] for names in launches_of(facts)[number].operators]
     names = rng.choice(operators)
     if not names:
         return None
-    names[rng.randrange(len(names))] = rng.randrange(len(facts.operands))
-    return _with(facts, number, operators=operators)
+    names[rng.randrange(len(names))] = rng.randrange(len(facts.uses))
+    return with_launch(facts, number, operators=operators)
 
 
 # -- the certificate ----------------------------------------------------------------------------
@@ -262,14 +295,14 @@ def _rows(rng: random.Random, facts: Facts) -> Facts | None:
 
 def _other_lines(rng: random.Random, facts: Facts) -> Facts | None:
     """Queues of a dynamic program stand in other lines."""
-    numbers = [n for n, launch in enumerate(facts.launches)
+    numbers = [n for n, launch in enumerate(launches_of(facts))
                if launch.dynamic and len(launch.lines) > 1]  # fmt: skip
     if not numbers:
         return None
     number = rng.choice(numbers)
-    lines = [*facts.launches[number].lines]
+    lines = [*launches_of(facts)[number].lines]
     lines[rng.randrange(len(lines))] = rng.choice(lines)
-    return _with(facts, number, lines=lines)
+    return with_launch(facts, number, lines=lines)
 
 
 CORRUPTIONS: dict[str, Change] = {

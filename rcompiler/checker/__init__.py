@@ -10,13 +10,13 @@ after each wait of each EU, how many runs of every EU are over. That is easy to 
 its value; `check` holds the bytes against both: whoever reads a value reads what was written of it.
 
 From words to bytes: `streams` (what is executed), `order`, `boxes` (what kernels touch), `work`
-(which run executes which tasks), `uses` (where operators read and write), `cells` (who follows whom
-on which bytes).
+(which run executes which tasks), `uses` (where operators read and write), `intervals` (which uses
+follow one another on which bytes).
 
 Believed: what the kernels' code touches (the boxes), and that the code computes its operators.
 """
 
 from rcompiler.checker.check import check
-from rcompiler.checker.facts import MOST, Facts, Launch, Refused
+from rcompiler.checker.facts import MOST, Facts, Refused
 
-__all__ = ["MOST", "Facts", "Launch", "Refused", "check"]
+__all__ = ["MOST", "Facts", "Refused", "check"]

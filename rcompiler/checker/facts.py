@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,40 +21,33 @@ class Refused(Exception):
         self.rule = rule
 
 
-def refuse(rule: str, text: str) -> NoReturn:
-    """Raises Refused."""
-    raise Refused(rule, text)
-
-
-@dataclass(frozen=True)
-class Launch:
-    """One program. streams: of each EU or queue; operators: the number of the operator of each run,
-    stream by stream; lines: of each stream, those of one line come after one another; dynamic:
-    whether EUs take the streams as queues.
-    """
-
-    streams: Sequence[Ints]
-    operators: Sequence[Sequence[int]]
-    lines: Sequence[int]
-    dynamic: bool
-
-
 @dataclass(frozen=True)
 class Facts:
     """Numbers are ints of at most MOST. boxes: [grid, reads, writes, in_place] of each kernel, an
     access being [shape, itemsize, [axis, scale, offset, extent] of each dim], with arrays of
-    numbers; sizes: (tasks, operand bytes, results, pinned operands) of each, as its code has them;
-    operands: of each operator, the operands as (value, base, offset): a number for what is read and
-    written there, and where the streams say it lies; names: of the operators; arena, constants,
-    inputs, outputs, pinned: bytes. clocks: the certificate, int32 (segments, 1 + lines): a turn and
-    how many runs are over of each line.
+    numbers; sizes: (tasks, operand bytes, results, pinned operands) of each, as its code has them.
+
+    names: of the operators; uses: (operators,) how many operands each has; operands: (n, 3) those
+    of all operators, one after the other, as value, base, offset: a number for what is read and
+    written there, and where the streams say it lies.
+
+    words: of the streams of EUs or queues, one behind the other; streams: (n, 3) of each the word
+    behind it, its launch, and its line (those of one line come after one another); dynamic:
+    (launches,) whether EUs take the streams as queues; runs: of each run its operator.
+
+    arena, constants, inputs, outputs, pinned: bytes. clocks: the certificate, int32 (segments, 1 +
+    lines): a turn and how many runs are over of each line.
     """
 
     boxes: Sequence[Any]
     sizes: Sequence[tuple[int, Sequence[int], int, Sequence[int]]]
-    operands: Sequence[Sequence[tuple[int, int, int]]]
     names: Sequence[str]
-    launches: Sequence[Launch]
+    uses: Ints
+    operands: Ints
+    words: Ints
+    streams: Ints
+    dynamic: Bools
+    runs: Ints
     arena: int
     constants: int
     inputs: Sequence[int]
@@ -66,7 +59,7 @@ class Facts:
 def forbid(wrong: Any, rule: str, text: str) -> None:
     """Refuses what is wrong: a truth, or any of an array of them."""
     if np.any(wrong):
-        refuse(rule, text)
+        raise Refused(rule, text)
 
 
 def within(values: Ints, end: int, rule: str, text: str) -> None:
@@ -82,6 +75,5 @@ def distinct(values: Ints) -> Ints:
 
 def ramp(sizes: Ints) -> Ints:
     """0, 1, .. of each of n groups of these sizes."""
-    if (total := int(sizes.sum())) > MOST_AT_ONCE:
-        refuse("notes", "the schedule is too large to be checked")
-    return np.arange(total) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    forbid(sizes.sum() > MOST_AT_ONCE, "notes", "the schedule is too large to be checked")
+    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)

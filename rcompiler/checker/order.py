@@ -16,15 +16,12 @@ grow along all of them: so one EU could take all, and so can more, as the first 
 over waits for nothing.
 """
 
-from collections.abc import Sequence
-
 import numpy as np
-from numpy.typing import NDArray
 
-from rcompiler.checker.facts import Bools, Ints, Launch, forbid, refuse, within
+from rcompiler.checker.facts import MOST, Bools, Facts, Ints, forbid, within
 from rcompiler.checker.streams import RUN, SIGNAL, WAIT, Steps
 
-_MOST = 1 << 28  # clocks
+_MOST, _MOST_LAUNCHES = 1 << 28, 1 << 15  # clocks, and so that events stay exact in int64
 
 
 class Order:
@@ -33,103 +30,99 @@ class Order:
     over when it starts.
     """
 
-    def __init__(self, launches: Sequence[Launch], steps: Steps, clocks: NDArray[np.int32]) -> None:
+    def __init__(self, facts: Facts, steps: Steps) -> None:
         opcode, self._thread = steps.rows[:, 0], steps.thread
         self._signals, waits, runs = (np.flatnonzero(opcode == c) for c in (SIGNAL, WAIT, RUN))
         opens = (opcode == WAIT) & (np.append(RUN, opcode[:-1])[: len(opcode)] != WAIT)
         opens[np.searchsorted(self._thread, self._thread)] = True
         self._segment = np.cumsum(opens) - 1
         self._first = np.flatnonzero(opens)  # instruction of each segment
-        self._stand_in_lines(launches, opcode == RUN)
+        self._stand_in_lines(facts, opcode == RUN)
         size = len(self._first), 1 + self._bases.shape[1]
-        if clocks.size != size[0] * size[1] or len(runs) * size[1] > _MOST:
-            refuse("clocks", "the certificate is not of this schedule")
-        self._turn, self._claims = clocks.reshape(size)[:, 0], clocks.reshape(size)[:, 1:]
+        wrong = facts.clocks.shape != size or len(runs) * size[1] > _MOST
+        forbid(wrong, "clocks", "the certificate is not of this schedule")
+        self._when = facts.clocks[self._segment, 0]  # turn of each instruction
+        # claims that cannot be are others, to be checked like any
+        small = np.int16 if len(runs) < 1 << 15 else np.int32
+        self._claims = facts.clocks[:, 1:].clip(0, len(runs)).astype(small)
         self._number_events(steps, waits)
-        self._check_turns(launches)
+        self._check_turns(facts.dynamic)
         self._check_clocks()
         self.line, self.place, self.program = self._line[runs], self._place[runs], self._of[runs]
-        self.turn = self._turn[self._segment[runs]]
-        self.clocks = self._claims[self._segment[runs]]
+        self.turn, self.clocks = self._when[runs], self._claims[self._segment[runs]]
         self.clocks[np.arange(len(runs)), self.line] = self.place
 
     def before(self, one: Ints, two: Ints) -> Bools:
         """Whether runs are over, always, before others start."""
         return self.clocks[two, self.line[one]] > self.place[one]
 
-    def _stand_in_lines(self, launches: Sequence[Launch], run: Bools) -> None:
+    def _stand_in_lines(self, facts: Facts, run: Bools) -> None:
         """Count runs along lines: before each instruction, and before each launch."""
-        streams = [len(launch.streams) for launch in launches]
-        every = [line for launch in launches for line in launch.lines]
-        within(np.array(every, np.int64), sum(streams), "notes", "a stream stands in no line")
-        lines = max(every, default=-1) + 1
-        if len(every) != sum(streams) or lines * len(launches) > _MOST:
-            refuse("notes", "the streams are not in lines, or there are too many")
-        self._of = np.repeat(np.arange(len(launches)), streams)[self._thread]
-        self._line = line = np.array(every, np.int64)[self._thread]
+        within(facts.streams[:, 2], len(facts.streams), "notes", "a stream stands in no line")
+        _, self._of, line = facts.streams[self._thread].T
+        size = len(facts.dynamic), facts.streams[:, 2].max(initial=-1) + 1
+        wrong = size[0] > _MOST_LAUNCHES or size[0] * size[1] > _MOST
+        forbid(wrong, "notes", "the streams are too many")
         sort = np.argsort(line, kind="stable")
         before: Ints = np.cumsum(run[sort]) - run[sort]
-        self._place = np.empty(len(line), np.int64)
+        self._line, self._place = line, np.empty_like(line)
         self._place[sort] = before - before[np.searchsorted(line[sort], line[sort])]
-        runs = np.bincount(self._of[run] * lines + line[run], minlength=len(launches) * lines)
-        runs = runs.reshape(len(launches), lines).astype(np.int32)
-        self._bases = np.cumsum(runs, axis=0, dtype=np.int32) - runs
+        runs = np.bincount(self._of[run] * size[1] + line[run], minlength=size[0] * size[1])
+        self._bases = np.cumsum(runs.reshape(size), axis=0) - runs.reshape(size)
 
     def _number_events(self, steps: Steps, waits: Ints) -> None:
         """Signals by event and turn, and waits; events numbered through all launches."""
         both = np.append(self._signals, waits)
-        names, event = np.unique(steps.rows[both, 1], return_inverse=True)
-        every = event.reshape(-1) + len(names) * self._of[both]
-        event = np.unique(every, return_inverse=True)[1].reshape(-1)
+        event = steps.rows[both, 1] + 2 * MOST * self._of[both]
+        event = np.unique(event, return_inverse=True)[1]
         own = event[: len(self._signals)]
-        sort = np.lexsort((self._turn[self._segment[self._signals]], own))
-        self._signals = self._signals[sort]
+        self._signals = self._signals[np.lexsort((self._when[self._signals], own))]
         total = np.bincount(own, minlength=int(event.max(initial=-1)) + 1)
         waited, count = event[len(own) :], steps.rows[waits, 2]
-        forbid((count < 0) | (count > total[waited]), "deadlock", "a wait is for too many signals")
-        needs = count > 0
-        self._waits, self._count, self._waited = waits[needs], count[needs], waited[needs]
+        self._waits, self._count, self._waited = waits, count, waited
+        forbid((count < 1) | (count > total[waited]), "deadlock", "a wait is for too many signals")
         self._total, self._from = total, np.cumsum(total) - total
 
-    def _check_turns(self, launches: Sequence[Launch]) -> None:
+    def _check_turns(self, dynamic: Bools) -> None:
         last = self._signals[self._from[self._waited] + self._count - 1]
-        if (self._turn[self._segment[last]] >= self._turn[self._segment[self._waits]]).any():
-            refuse("deadlock", "the signals of a wait come too late")
-        dynamic = np.array([launch.dynamic for launch in launches], bool)[self._of]
-        who = np.where(dynamic, -1 - self._of, self._thread)[self._first]
-        if ((who[1:] == who[:-1]) & (self._turn[1:] <= self._turn[:-1])).any():
-            refuse("deadlock", "the turns of an EU do not grow")
+        forbid(self._when[last] >= self._when[self._waits], "deadlock", "a wait has late signals")
+        who = np.where(dynamic[self._of], -1 - self._of, self._thread)[self._first]
+        turn = self._when[self._first]
+        back = (who[1:] == who[:-1]) & (turn[1:] <= turn[:-1])
+        forbid(back, "deadlock", "the turns of an EU do not grow")
 
     def _check_clocks(self) -> None:
         first, segments = self._first, np.arange(len(self._first))
         thread, line = self._thread[first], self._line[first]
-        known = self._bases[self._of[first]]
+        known = self._bases[self._of[first]].astype(self._claims.dtype)
         follows = np.flatnonzero(thread[1:] == thread[:-1]) + 1
         known[follows] = self._claims[follows - 1]
         waits = self._segment[self._waits]
         segment, begin, size = np.unique(waits, return_index=True, return_counts=True)
-        known[segment] = np.maximum(known[segment], _smallest(self._bring(), begin, size, size - 1))
+        found, which = self._bring()
+        brought = _smallest(found, which, begin, size, size - 1)
+        known[segment] = np.maximum(known[segment], brought)
         begin = np.searchsorted(self._thread, thread)
         behind = known[segments, line] >= self._place[begin]
         known[segments, line] = self._place[first]
         forbid(self._claims > known, "clocks", "what is said to be over nobody knows")
         forbid(~behind, "clocks", "the streams of a line are not known to follow one another")
 
-    def _bring(self) -> Ints:
-        """(waits, lines): what the signals of each wait know."""
+    def _bring(self) -> tuple[Ints, Ints]:
+        """(n, lines): what signals that are waited for know; (waits,): which row a wait brings."""
         says = self._claims[self._segment[self._signals]]
         says[np.arange(len(says)), self._line[self._signals]] = self._place[self._signals]
         each, which = np.unique(self._waited * len(says) + self._count - 1, return_inverse=True)
         event, last = divmod(each, len(says))
-        found = _smallest(says, self._from[event], self._total[event], last)
-        return found[which.reshape(-1)]
+        every = np.arange(len(says))
+        return _smallest(says, every, self._from[event], self._total[event], last), which
 
 
-def _smallest(rows: Ints, begin: Ints, sizes: Ints, which: Ints) -> Ints:
-    """Of each of some groups of rows, column by column, the smallest number, the second or so."""
+def _smallest(rows: Ints, order: Ints, begin: Ints, sizes: Ints, which: Ints) -> Ints:
+    """Of groups in an order of rows, column by column, the smallest number, the second or so."""
     found = np.empty((len(begin), rows.shape[1]), rows.dtype)
     for size, n in {*zip(sizes.tolist(), which.tolist(), strict=True)}:
         some = np.flatnonzero((sizes == size) & (which == n))
-        own = rows[begin[some, None] + np.arange(size)]
+        own = rows[order[begin[some, None] + np.arange(size)]]
         found[some] = own.max(axis=1) if n == size - 1 else np.partition(own, n, axis=1)[:, n]
     return found

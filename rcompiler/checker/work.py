@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from rcompiler.checker.boxes import Kernel
-from rcompiler.checker.facts import MOST_AT_ONCE, Bools, Facts, Ints, forbid, ramp, refuse, within
+from rcompiler.checker.boxes import Kernels
+from rcompiler.checker.facts import MOST_AT_ONCE, Bools, Facts, Ints, forbid, ramp, within
 from rcompiler.checker.order import Order
 from rcompiler.checker.streams import RUN, Steps
 
@@ -12,14 +12,12 @@ class Work:
     """operator: (runs,) of each run; kernel: (operators,) of each operator; first, count, stride:
     (runs,) its tasks. Tasks of all operators are numbered one behind the other: begin: (operators,)
     the first of each; run, place: (tasks,) the run of each task and its place in one execution.
-    value, base, offset: (uses,) of each operand of each operator, `uses` of each. in_place: pairs
-    of accesses, see `Kernel`, as first * accesses + second.
+    value, base, offset: (uses,) of each operand of each operator, `uses` of each.
     """
 
     def __init__(self, facts: Facts, steps: Steps, order: Order) -> None:
-        self.order, self.kernels = order, [*map(Kernel, facts.boxes, facts.sizes)]
-        forbid(len(facts.boxes) != len(facts.sizes), "notes", "not every kernel has boxes")
-        self.accesses = [access for kernel in self.kernels for access in kernel.operands]
+        self.order, self.kernels = order, Kernels(facts)
+        self.accesses = self.kernels.accesses
         self.thread = steps.thread[steps.rows[:, 0] == RUN]
         self._name_runs(facts, steps.rows[steps.rows[:, 0] == RUN])
         self._number_tasks()
@@ -31,31 +29,23 @@ class Work:
 
     def _name_runs(self, facts: Facts, rows: Ints) -> None:
         """Runs are of operators, each with one kernel, on the operands that the notes name."""
-        named = [own for launch in facts.launches for own in launch.operators]
-        if [len(own) for own in named] != np.bincount(self.thread, minlength=len(named)).tolist():
-            refuse("notes", "the names of operators do not match the runs")
-        self.operator = np.array([number for own in named for number in own], np.int64)
-        within(self.operator, len(facts.operands), "notes", "a run is of no operator")
+        self.operator, self.uses = facts.runs, facts.uses
+        forbid(len(facts.runs) != len(rows), "notes", "the operators do not match the runs")
+        within(self.operator, len(self.uses), "notes", "a run is of no operator")
         kernel, self.first, self.count, self.stride = rows[:, 1:5].T
-        within(kernel, len(self.kernels), "notes", "a run is of no kernel")
-        self.kernel = np.full(len(facts.operands), -1)
+        within(kernel, len(self.kernels.counts), "notes", "a run is of no kernel")
+        self.kernel = np.full(len(self.uses), -1)
         self.kernel[self.operator] = kernel
-        if (self.kernel < 0).any() or (self.kernel[self.operator] != kernel).any():
-            refuse("task", "an operator does not run, or runs of it are of different kernels")
-        counts = np.array([len(kernel.operands) for kernel in self.kernels], np.int64)
-        self.uses = counts[self.kernel]
-        if self.uses.tolist() != [len(own) for own in facts.operands]:
-            refuse("buffer", "an operator has other operands than its kernel")
-        flat = np.array([x for own in facts.operands for place in own for x in place], np.int64)
-        self.value, self.base, self.offset = flat.reshape(-1, 3).T
+        forbid(self.kernel < 0, "task", "an operator does not run")
+        forbid(self.kernel[self.operator] != kernel, "task", "an operator has two kernels")
+        counts = self.kernels.counts
+        forbid(counts[self.kernel] != self.uses, "buffer", "an operator has other operands or more")
+        self.value, self.base, self.offset = facts.operands.T
         within(self.value, MOST_AT_ONCE, "notes", "the values of operands are not numbered")
         self.number = ramp(self.uses)
         self.user = np.repeat(np.arange(len(self.uses)), self.uses)
         begin = np.cumsum(counts) - counts
         self.access = begin[self.kernel[self.user]] + self.number
-        kernels = zip(begin.tolist(), self.kernels, strict=True)
-        own = [(at + r, at + w) for at, kernel in kernels for r, w in kernel.in_place]
-        self.in_place = np.array(own, np.int64).reshape(-1, 2) @ [len(self.accesses), 1]
         want = np.zeros((len(self.uses), rows.shape[1] - 5), np.int64)
         want[:, 0] = self.uses
         want[self.user, 2 * self.number + 1] = self.base
@@ -64,18 +54,17 @@ class Work:
 
     def _number_tasks(self) -> None:
         """Each task of an operator runs exactly once."""
-        total = np.array([kernel.tasks for kernel in self.kernels], np.int64)[self.kernel]
+        total = self.kernels.tasks[self.kernel]
         first, count, stride, most = self.first, self.count, self.stride, total[self.operator]
         step = np.where(count > 1, stride, 1)
-        if ((first < 0) | (np.minimum(count, stride) < 1) | (np.maximum(count, step) > most)).any():
-            refuse("task", "a run is of tasks that are not there")
+        wrong = (first < 0) | (np.minimum(count, stride) < 1) | (np.maximum(count, step) > most)
+        wrong |= first + (count - 1) * step >= most
+        forbid(wrong, "task", "a run is of tasks that are not there")
         self.begin = np.cumsum(total) - total
         number, run = ramp(count), np.repeat(np.arange(len(count)), count)
-        own = first[run] + number * step[run]
-        task = own + self.begin[self.operator[run]]
-        whole = len(task) == total.sum() and (own < most[run]).all()
-        if not whole or (np.bincount(task) != 1).any():
-            refuse("task", "an operator does not run each of its tasks once")
+        task = self.begin[self.operator[run]] + first[run] + number * step[run]
+        times = np.bincount(task, minlength=total.sum())
+        forbid(times != 1, "task", "an operator does not run each of its tasks once")
         self.run, self.place = np.empty_like(task), np.empty_like(task)
         self.run[task] = run
         turns = [column[run] for column in (self.order.place, self.order.turn, self.order.program)]

@@ -21,8 +21,8 @@ _LEVEL = 6  # of compression
 
 @dataclass(frozen=True)
 class Witness:
-    """lines: per program the line of each queue, () of a static one. clocks: rows of int32 (turn,
-    clock of each EU or line) of each segment, as differences, compressed.
+    """lines: per program the line of each queue, () of a static one. clocks: rows of (turn, clock
+    of each EU or line) of each segment, as compressed differences, behind the bytes of each.
     """
 
     lines: tuple[tuple[int, ...], ...]
@@ -68,7 +68,10 @@ def certificate(programs: Sequence[Program]) -> Witness:
     clocks[np.arange(len(rows)), table[:, 2]] = begins
     whole = np.concatenate([table[:, :1], clocks], axis=1).T.astype("<i4")
     steps = np.diff(whole, axis=1, prepend=np.int32(0)).astype("<i4")
-    return Witness(tuple(lines), zlib.compress(steps.tobytes(), _LEVEL))
+    if (steps == steps.astype("<i2")).all():
+        steps = steps.astype("<i2")  # sooner unpacked
+    packed = zlib.compress(steps.tobytes(), _LEVEL)
+    return Witness(tuple(lines), bytes([steps.itemsize]) + packed)
 
 
 def _lines(program: Program) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from rammer_cases import chain, hand_made, kernel
 
 from rcompiler.checker import Refused, check
 from rcompiler.checker.boxes import Access
-from rcompiler.checker.cells import neighbours
+from rcompiler.checker.intervals import neighbours
 from rcompiler.tools._corruptions import facts_of
 from rcompiler.tools.corrupt_certificates import ACCEPTED, UNCHANGED, UNSAFE, try_program
 
@@ -68,15 +68,15 @@ def test_bytes_are_compared_task_by_task(monkeypatch):
         found.update(zip(low[one].tolist(), place[one].tolist(), place[two].tolist(), strict=True))
         return one, two
 
-    byte_by_byte = module.Check._byte_by_byte
+    byte_by_byte = module._byte_by_byte
 
-    def watched(self, low, high):
+    def watched(uses, low, high):
         assert (low, high) == (0, 64)
         found.clear()
-        byte_by_byte(self, low, high)
+        byte_by_byte(uses, low, high)
 
     monkeypatch.setattr(module, "neighbours", recorded)
-    monkeypatch.setattr(module.Check, "_byte_by_byte", watched)
+    monkeypatch.setattr(module, "_byte_by_byte", watched)
     check(taking_turns(UPPER, LOWER))
     # task t of EU e comes on places e + 2 t, 4 later in each step, and is on bytes 32 e + 16 t:
     # written, read, written and read again; and the second write is after the first one, too

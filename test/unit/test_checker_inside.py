@@ -13,17 +13,23 @@ import pytest
 from rammer_cases import chain, hand_made, kernel, rows
 from refusals import refusals, refused_at
 
+from rcompiler.certified import Launch, flat, numbers, resolved
 from rcompiler.certified import boxes as boxes_of
-from rcompiler.certified import numbers, resolved
-from rcompiler.checker import Facts, Launch, Refused, boxes, check, streams
+from rcompiler.checker import Facts, Refused, check, order, streams, uses
 from rcompiler.checker.streams import Steps
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.placement import derive_graph
 from rcompiler.rammer.program import Buffer, Instruction, Program, Run, Signal, Wait
-from rcompiler.tools._corruptions import facts_of
+from rcompiler.tools._corruptions import (
+    facts_of,
+    launches_of,
+    operands_of,
+    with_launch,
+    with_operands,
+)
 
-MODULES = ("boxes", "cells", "check", "facts", "order", "streams", "uses", "work")
+MODULES = ("boxes", "check", "facts", "intervals", "order", "streams", "uses", "work")
 Case = Callable[[], object]
 K = kernel("k", (4, 4), (4, 1), "w")
 GRAPH = chain([K, K], [[-1], [0]])
@@ -41,15 +47,13 @@ def checked(given: Facts, **changes) -> Case:
 
 
 def launched(given: Facts, number: int = 0, **changes) -> Facts:
-    launches = [*given.launches]
-    launches[number] = replace(launches[number], **changes)
-    return replace(given, launches=launches)
+    return with_launch(given, number, **changes)
 
 
 def worded(eu: int, words: dict[int, int], given: Facts | None = None) -> Facts:
     """Some words of a stream are others."""
     given = given or facts()
-    all_streams = [stream.copy() for stream in given.launches[0].streams]
+    all_streams = [stream.copy() for stream in launches_of(given)[0].streams]
     all_streams[eu][[*words]] = [*words.values()]
     return launched(given, streams=all_streams)
 
@@ -57,11 +61,11 @@ def worded(eu: int, words: dict[int, int], given: Facts | None = None) -> Facts:
 def noted(operator: int, operand: int, field: int, by: int, given: Facts | None = None) -> Facts:
     """A number in the note of an operand is so much more."""
     given = given or facts()
-    operands = [[*own] for own in given.operands]
+    operands = [[*own] for own in operands_of(given)]
     own = [*operands[operator][operand]]
     own[field] += by
     operands[operator][operand] = tuple(own)
-    return replace(given, operands=operands)
+    return with_operands(given, operands)
 
 
 def boxed(change: Callable[[list], None]) -> Case:
@@ -76,11 +80,11 @@ def on(operator: int, *operands: tuple[int, int, int], given: Facts | None = Non
     """An operator is on other operands, in notes and streams."""
     given = given or facts()
     run = [1, 0, 0, 4, 1, len(operands), *(word for _, *place in operands for word in place)]
-    all_streams = [*given.launches[0].streams]
+    all_streams = [*launches_of(given)[0].streams]
     all_streams[operator] = np.array([*run, 3, 0, 0] if operator == O0 else [2, 0, 1, *run, 0])
-    notes = [*given.operands]
+    notes = operands_of(given)
     notes[operator] = [*operands]
-    return launched(replace(given, operands=notes), streams=all_streams)
+    return launched(with_operands(given, notes), streams=all_streams)
 
 
 def certified(given: Facts, table: Sequence[Sequence[int]]) -> Case:
@@ -104,6 +108,18 @@ def many_tasks() -> object:
     """Too many cells."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rcompiler.checker.facts.MOST_AT_ONCE", 3)
+        return check(facts())
+
+
+def many_launches() -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(order, "_MOST_LAUNCHES", 0)
+        return check(facts())
+
+
+def many_memories() -> object:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(uses, "_MOST_MEMORIES", 4)
         return check(facts())
 
 
@@ -131,15 +147,15 @@ def in_turns() -> object:
 def constants() -> object:
     """Both operators read constants, of which one begins in the other one."""
     given = replace(facts(), constants=128)
-    _, written = given.operands[O0]
+    _, written = operands_of(given)[O0]
     given = on(O0, (7, 1, 0), written, given=given)
-    return check(on(O1, (8, 1, 32), given.operands[O1][1], given=given))
+    return check(on(O1, (8, 1, 32), operands_of(given)[O1][1], given=given))
 
 
 def late_barrier() -> object:
     """EU 1 has no barrier."""
     given = facts(*BARRIER)
-    one, two = given.launches[0].streams
+    one, two = launches_of(given)[0].streams
     short = launched(given, streams=[one, two[1:]])
     return certified(short, [[0, 0, 0], [1, 1, 0], [0, 0, 0]])()
 
@@ -199,8 +215,13 @@ def not_side_by_side() -> object:
 
 
 # -- streams ------------------------------------------------------------------------------------
+def _steps(*words: np.ndarray) -> Steps:
+    given = flat([Launch(words, [[]] * len(words), range(len(words)), False)])
+    return Steps(replace(facts(), **given))
+
+
 def stream(*words: int) -> Case:
-    return lambda: Steps([Launch([np.array(words)], [[]], [0], False)])
+    return lambda: _steps(np.array(words))
 
 
 def long_streams(*words: int) -> Case:
@@ -214,29 +235,30 @@ def long_streams(*words: int) -> Case:
 
 def two_streams() -> object:
     words = [np.array([3, 0, 0]), np.array([3, 0, 5, 2, 5, 0, 0, 0])]
-    return Steps([Launch(words, [[], []], [0, 1], False)])
+    return _steps(*words)
 
 
 LATE = ([("-", "e", 1), ("o1", 0, 4)], [("o0", 0, 4), ("+", "e")])
 HALVES = ([("o0", 0, 4), ("+", "e")], [("-", "e", 1), ("o1", 0, 2), ("-", "e", 1), ("o1", 2, 2)])
-[[INPUT, V0], [_, V1]] = facts().operands
+[[INPUT, V0], [_, V1]] = operands_of(facts())
 CASES: dict[str, Case] = {
     "boxes.Access.__init__": boxed(lambda own: own[1][0][2][0].__setitem__(0, 7)),
     "boxes.Access.__init__ 2": boxed(lambda own: own[2][0][2][0].__setitem__(1, 1 << 45)),
-    "boxes.Kernel.__init__": checked(facts(), sizes=[(4, [64, 68], 1, ())]),
-    "boxes.Kernel.__init__ 2": uncovered,
-    "cells.neighbours": in_turns,
-    "cells.neighbours 2": checked(noted(O1, 0, 0, 7)),
-    "uses.Uses.__init__ 5": checked(on(O0, INPUT, INPUT)),
-    "check.Check._pairs": constants,
-    "check.Check._complete": checked(facts(), outputs=[128]),
-    "check.Check._pairs 2": checked(on(O1, V0, V0), outputs=[]),
-    "check.Check._late": checked(pinned(at=32)),
-    "check.Check._byte_by_byte": checked(facts([("o0", 0, 4)], [("o1", 0, 4)])),
+    "boxes.Kernels.__init__": checked(facts(), sizes=[(4, [64, 68], 1, ())]),
+    "boxes.Kernels.__init__ 2": uncovered,
+    "boxes.Kernels.__init__ 3": not_side_by_side,
+    "intervals.neighbours": in_turns,
+    "intervals.neighbours 2": checked(noted(O1, 0, 0, 7)),
+    "uses.Uses.__init__ 6": checked(on(O0, INPUT, INPUT)),
+    "check._pairs": constants,
+    "check._complete": checked(facts(), outputs=[128]),
+    "check._pairs 2": checked(on(O1, V0, V0), outputs=[]),
+    "check._late": checked(pinned(at=32)),
+    "check._byte_by_byte": checked(facts([("o0", 0, 4)], [("o1", 0, 4)])),
     "facts.ramp": many_tasks,
     "order.Order.__init__": checked(facts(), clocks=facts().clocks[:, :2]),
     "order.Order._stand_in_lines": checked(launched(facts(*SERIAL, takers=2), lines=[7, 0])),
-    "order.Order._stand_in_lines 2": checked(launched(facts(), lines=[0])),
+    "order.Order._stand_in_lines 2": many_launches,
     "order.Order._number_events": checked(worded(1, {2: 5})),
     "order.Order._check_turns": certified(facts(), [[0, 0, 0], [0, 0, 0]]),
     "order.Order._check_turns 2": certified(facts(*HALVES), [[0, 0, 0], [1, 0, 0], [1, 0, 0]]),
@@ -253,23 +275,25 @@ CASES: dict[str, Case] = {
     "streams._instructions": stream(9),
     "streams._unrolled": stream(3, 0, 5, 1, 2, 0, 0, 0),
     "streams._unrolled 2": stream(3, 0, 5, 2, 2, 0, 1, 0, 1, 0),
-    "streams._unrolled 3": long_streams(3, 0, 5, 9, 2, 0, 0, 0),
-    "streams._unrolled 4": stream(3, 0, 3, 0, 5, 2, 4, 0, 0, 5, 2, 7, 0, 0, 0),
-    "uses.Uses.__init__": checked(facts(), sizes=[(*facts().sizes[0][:3], (0,))]),
-    "uses.Uses.__init__ 2": checked(on(O0, (0, 9, 0), V0)),
-    "uses.Uses.__init__ 3": checked(on(O0, INPUT, (1, 0, -64))),
-    "uses.Uses.__init__ 4": checked(facts(), arena=32),
-    "uses.Uses._pin": not_side_by_side,
-    "uses.Uses._pin 2": certified(pinned(dynamic=True), [[0, 0, 0], [1, 0, 0]]),
-    "uses.Uses._pin 3": checked(pinned(room=127)),
-    "work.Work.__init__": checked(facts(), sizes=[*facts().sizes] * 2),
+    "streams._unrolled 4": long_streams(3, 0, 5, 9, 2, 0, 0, 0),
+    "streams._unrolled 3": stream(3, 0, 3, 0, 5, 2, 4, 0, 0, 5, 2, 7, 0, 0, 0),
+    "uses.Uses.__init__": checked(facts(), sizes=[(4, [64, 16], 1, (1,))]),
+    "uses.Uses.__init__ 2": many_memories,
+    "uses.Uses.__init__ 3": checked(on(O0, (0, 9, 0), V0)),
+    "uses.Uses.__init__ 4": checked(on(O0, INPUT, (1, 0, -64))),
+    "uses.Uses.__init__ 5": checked(facts(), arena=32),
+    "uses.Uses._pin": certified(pinned(dynamic=True), [[0, 0, 0], [1, 0, 0]]),
+    "uses.Uses._pin 2": checked(pinned(room=127)),
     "work.Work._name_runs": checked(launched(facts(), operators=[[O0, O0], [O1]])),
     "work.Work._name_runs 2": checked(launched(facts(), operators=[[9], [O1]])),
     "work.Work._name_runs 3": checked(worded(0, {1: 9})),
-    "work.Work._name_runs 4": two_kernels,
-    "work.Work._name_runs 5": checked(on(O0, INPUT, V0, V0)),
-    "work.Work._name_runs 6": checked(noted(O1, 0, 0, 1 << 40)),
-    "work.Work._name_runs 7": checked(worded(0, {9: 64})),
+    "work.Work._name_runs 4": checked(
+        with_operands(facts(), [*operands_of(facts()), [INPUT, INPUT]])
+    ),
+    "work.Work._name_runs 5": two_kernels,
+    "work.Work._name_runs 6": checked(on(O0, INPUT, V0, V0)),
+    "work.Work._name_runs 7": checked(noted(O1, 0, 0, 1 << 40)),
+    "work.Work._name_runs 8": checked(worded(0, {9: 64})),
     "work.Work._number_tasks": checked(worded(0, {3: 5})),
     "work.Work._number_tasks 2": checked(facts([("o0", 0, 4), ("o0", 1, 1), ("o1", 0, 4)])),
 }
@@ -278,7 +302,6 @@ MORE: dict[str, tuple[Case, str]] = {
     "a dim too few": (boxed(lambda own: own[1][0].__setitem__(2, own[1][0][2][1:])), "notes"),
     "a negative extent": (boxed(lambda own: own[1][0][0].__setitem__(0, -4)), "notes"),
     "taken over": (taken_over, "clobber"),
-    "idle operator": (checked(replace(facts(), operands=[*facts().operands, [INPUT]])), "task"),
     "another size": (checked(on(O0, INPUT, (V0[0], 0, 4)), arena=128), "task"),
     "box of the other EU": (other_eu, "task"),
     "box before it is there": (
@@ -318,11 +341,9 @@ def test_the_checker_refuses(name):
     assert caught.value.rule == rule, str(caught.value)
 
 
-def test_tasks_that_are_many_are_compared_byte_by_byte(monkeypatch):
-    monkeypatch.setattr(boxes, "_MOST_PAIRS", -1)
-    check(facts(*HALVES))
-    with pytest.raises(Refused):
-        check(facts([("o0", 0, 4)], [("o1", 0, 4)]))
+def test_kernels_without_boxes_are_none():
+    with pytest.raises(ValueError, match="longer than"):
+        check(replace(facts(), sizes=[*facts().sizes] * 2))
 
 
 @pytest.mark.parametrize("number", ["0", 0.0, True, None, -1 << 50, 1 << 50])
@@ -346,7 +367,8 @@ def test_what_is_no_number(number):
 @pytest.mark.parametrize("number", ["0", 0.0, True, None, -1 << 50])
 def test_a_buffer_that_lies_at_no_number(number):
     notes = {"buffers": [["b", "temp", 0, 4, 0, None, ""]], "programs": [{"operands": {"o": [0]}}]}
-    assert resolved(notes, 0) == ({"o": 0}, [[(0, 0, 0)]])
+    names, uses, operands = resolved(notes, 0)
+    assert (names, uses.tolist(), operands.tolist()) == ({"o": 0}, [1], [[0, 0, 0]])
     notes["buffers"][0][2] = number
     with pytest.raises(Refused, match="a number is none"):
         resolved(notes, 0)

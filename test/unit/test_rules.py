@@ -19,10 +19,15 @@ from rcompiler.rammer.encode import encode
 from rcompiler.rammer.graph import Graph, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.program import Buffer
-from rcompiler.tools._corruptions import facts_of
+from rcompiler.tools._corruptions import (
+    facts_of,
+    launches_of,
+    operands_of,
+    with_launch,
+    with_operands,
+)
 
 checker = sys.modules["rcompiler.checker.check"]  # the function has the name of its module
-OWN = checker.Check
 SERIAL = [[("o0", 0, 4), ("+", "e")], [("-", "e", 1), ("o1", 0, 4)]]
 
 
@@ -158,9 +163,9 @@ def facts_case(name: str):
         stuck = facts_streams(graph, one, [("-", "e", 1), ("o1", 0, 4), ("+", "f")])
         return certified(stuck, np.array([[0, 0, 1], [0, 1, 0]]))
     if name == "operands":
-        streams = [stream.copy() for stream in facts.launches[0].streams]
+        streams = [stream.copy() for stream in launches_of(facts)[0].streams]
         streams[0][9] += 64  # the result of o0
-        return replace(facts, launches=[replace(facts.launches[0], streams=streams)])
+        return with_launch(facts, 0, streams=streams)
     if name == "buffers":
         return replace(facts, arena=32)
     if name == "values":  # o1 reads what nobody writes
@@ -176,17 +181,17 @@ def facts_case(name: str):
         return replace(facts, outputs=[128])
     if name == "constants":  # both operators read one, and the second begins in the first
         places = {"x": (7, 1, 0), "v0": (8, 1, 32)}
-        [[_, v0], [_, v1]] = facts.operands
-        streams = [stream.copy() for stream in facts.launches[0].streams]
+        [[_, v0], [_, v1]] = operands_of(facts)
+        streams = [stream.copy() for stream in launches_of(facts)[0].streams]
         streams[0][6:8], streams[1][9:11] = places["x"][1:], places["v0"][1:]
-        launch = replace(facts.launches[0], streams=streams)
-        operands = [[places["x"], v0], [places["v0"], v1]]
-        return replace(facts, constants=128, operands=operands, launches=[launch])
+        facts = with_operands(facts, [[places["x"], v0], [places["v0"], v1]])
+        return with_launch(replace(facts, constants=128), 0, streams=streams)
     if name == "kernels":
         tasks, sizes, results, pinned = facts.sizes[0]
         return replace(facts, sizes=[(tasks, [*sizes[:-1], sizes[-1] + 4], results, pinned)])
     if name == "pinned":
-        return replace(facts, sizes=[(*facts.sizes[0][:3], (0,))])
+        tasks, (read, written), results, _ = facts.sizes[0]
+        return replace(facts, sizes=[(tasks, [read, written // tasks], results, (1,))])
     raise KeyError(name)
 
 
@@ -196,26 +201,25 @@ def facts_streams(graph, *queues):
     bare = [[step for step in q if isinstance(step, tuple) and step[0][0] == "o"] for q in queues]
     good = facts_of([hand_made(graph, *bare)], graph)
     numbers = {k.name: n for n, k in enumerate(graph.kernels)}
-    launch = replace(good.launches[0], streams=encode(program, numbers, 1))
-    return replace(good, launches=[launch])
+    return with_launch(good, 0, streams=encode(program, numbers, 1))
 
 
 # rule -> (where it is, its name, the laws that it says)
 WORK, USES = (sys.modules[f"rcompiler.checker.{n}"] for n in ("work", "uses"))
 CHECKER = {
-    "own-writes": (OWN, "_byte_by_byte", "race"),
-    "reads": (OWN, "_byte_by_byte", "race"),
+    "own-writes": (checker, "_byte_by_byte", "race"),
+    "reads": (checker, "_byte_by_byte", "race"),
     "tasks": (WORK.Work, "_number_tasks", "task"),
-    "reuse": (OWN, "_byte_by_byte", "clobber"),
-    "uncovered": (sys.modules["rcompiler.checker.boxes"].Kernel, "__init__", "task"),
+    "reuse": (checker, "_byte_by_byte", "clobber"),
+    "uncovered": (sys.modules["rcompiler.checker.boxes"].Kernels, "__init__", "task"),
     "clocks": (checker_order.Order, "_check_clocks", "clocks"),
     "turns": (checker_order.Order, "_check_turns", "deadlock"),
     "operands": (WORK.Work, "_name_runs", "buffer"),
     "buffers": (USES.Uses, "__init__", "buffer"),
-    "values": (sys.modules["rcompiler.checker.cells"], "neighbours", "task"),
-    "complete": (OWN, "_complete", "task"),
-    "constants": (OWN, "_pairs", "buffer"),
-    "kernels": (sys.modules["rcompiler.checker.boxes"].Kernel, "__init__", "notes"),
+    "values": (sys.modules["rcompiler.checker.intervals"], "neighbours", "task"),
+    "complete": (checker, "_complete", "task"),
+    "constants": (checker, "_pairs", "buffer"),
+    "kernels": (sys.modules["rcompiler.checker.boxes"].Kernels, "__init__", "notes"),
     "pinned": (USES.Uses, "__init__", "buffer"),
 }
 # What a rule leaves behind for those after it, where it is disabled by letting it say nothing.
@@ -253,10 +257,15 @@ def _silence(monkeypatch, place, attribute):
     monkeypatch.setattr(place if place is not module else checker, attribute, quiet)
 
 
-def test_every_method_of_the_checker_that_refuses_has_a_case():
-    rules = {name for name in vars(OWN) if name.startswith("_") and not name.startswith("__")}
+def test_every_rule_of_the_checker_has_a_case():
+    own = {
+        name
+        for name, x in vars(checker).items()
+        if getattr(x, "__module__", "") == checker.__name__
+    }
+    rules = own - {"check"}
     helpers = {"_late", "_unsafe", "_spans", "_in_place", "_refuse"}
-    tested = {attribute for place, attribute, _ in CHECKER.values() if place is OWN}
+    tested = {attribute for place, attribute, _ in CHECKER.values() if place is checker}
     assert rules - helpers == tested
 
 

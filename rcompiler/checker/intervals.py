@@ -1,8 +1,20 @@
-"""Values that follow one another on bytes: which uses must be over before which."""
+"""Intervals of bytes: which meet, and which values follow one another on common bytes."""
 
 import numpy as np
 
 from rcompiler.checker.facts import Bools, Ints, distinct, forbid, ramp
+
+
+def meeting(one: Ints, two: Ints) -> tuple[Ints, Ints]:
+    """Which intervals (rows of begin, end) have bytes in common with which of the second ones."""
+    sort = np.argsort(two[:, 0])
+    begin, end = two[sort].T
+    # running maxima of the ends are sorted and leave nothing out
+    first = np.searchsorted(np.maximum.accumulate(end), one[:, 0], side="right")
+    sizes = np.maximum(np.searchsorted(begin, one[:, 1]) - first, 0)
+    i, j = np.repeat(np.arange(len(one)), sizes), ramp(sizes) + np.repeat(first, sizes)
+    some = one[i, 0] < end[j]
+    return i[some], sort[j[some]]
 
 
 def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -> tuple[Ints, Ints]:
@@ -12,23 +24,21 @@ def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -
     each use in one execution, which says in which order they can only be. A cell is bytes that the
     same uses touch.
     """
-    edges = distinct(np.append(low, high))
+    edges = np.unique(np.append(low, high))
     at, end = np.searchsorted(edges, low), np.searchsorted(edges, high)
     use = np.repeat(np.arange(len(low)), end - at)
     cell = at[use] + ramp(end - at)
     key = cell * (value.max(initial=0) + 1) + value[use]
-    made = np.flatnonzero(writes[use])
+    made, read = np.flatnonzero(writes[use]), np.flatnonzero(~writes[use])
     made = made[np.lexsort((place[use[made]], cell[made]))]
-    same = cell[made[1:]] == cell[made[:-1]]
-    after = np.append(np.where(same, made[1:], -1), -1)[: len(made)]
+    more = np.append(cell[made[1:]] == cell[made[:-1]], False)[: len(made)]  # another write there
     last = np.flatnonzero(np.append(key[made[1:]] != key[made[:-1]], True)[: len(made)])
     last = last[np.argsort(key[made[last]])]  # the last write of each value, by value
     wanted = key[made[last]]
     forbid(wanted[1:] == wanted[:-1], "clobber", "values are written in turns to the same bytes")
-    read = np.flatnonzero(~writes[use])
     at = np.searchsorted(wanted, key[read])
     forbid(np.append(wanted, -1)[at] != key[read], "task", "a run reads what no operator writes")
-    over = after[last[at]]  # the next write there
-    one = np.concatenate([made[:-1][same], made[last[at]], read[over >= 0]])
-    two = np.concatenate([made[1:][same], read, over[over >= 0]])
+    at, next_ = last[at], np.flatnonzero(more)
+    one = np.concatenate([made[next_], made[at], read[more[at]]])
+    two = np.concatenate([made[next_ + 1], read, made[at[more[at]] + 1]])
     return divmod(distinct(use[one] * len(low) + use[two]), max(len(low), 1))
