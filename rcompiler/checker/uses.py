@@ -55,7 +55,8 @@ class Uses:
         apart = facts.dynamic[work.order.program[run]] | ((count > 1) & (work.stride[run] != 1))
         forbid(apart, "buffer", "which EU has a pinned box is not known")
         room = np.minimum(facts.pinned, _MOST_PINNED - first * size)
-        forbid(low + count * size > room, "buffer", "a pinned box leaves the memory of its EU")
+        small = (facts.pinned <= _MOST_PINNED) & (low + count * size <= room)
+        forbid(~small, "buffer", "a pinned box leaves the memory of its EU")
         # a byte of a value is known by where in the memory the first one of the value would be
         names = self.value[own] * 4 * _MOST_PINNED + low - first * size
         self.value[own] = MOST_AT_ONCE + np.unique(names, return_inverse=True)[1]

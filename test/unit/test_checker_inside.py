@@ -308,6 +308,7 @@ MORE: dict[str, tuple[Case, str]] = {
         checked(pinned(*[[run(text, eu) for text in BOTH[::-1]] for eu in range(2)])),
         "race",
     ),
+    "memory of an EU that is too large": (checked(pinned(room=1 << 33)), "buffer"),
     "box of another value": (checked(pinned_again("step v", 100)), "task"),
     "barrier that one EU has not": (late_barrier, "deadlock"),
     "barrier of queues": (checked(launched(facts(*BARRIER), dynamic=True)), "deadlock"),
