@@ -9,10 +9,11 @@ from onnx import helper, numpy_helper
 import rcompiler
 
 
-def constant(op, *arrays, opset=22, count=1, **attributes):
-    """The results of a node on constants, by a model without inputs."""
+def constant(op, *arrays, opset=22, count=1, kind=None, **attributes):
+    """The results of a node on constants, by a model without inputs. kind: their type where it is
+    not that of the first operand."""
     given = [numpy_helper.from_array(a, f"i{i}") for i, a in enumerate(arrays)]
-    kind = helper.np_dtype_to_tensor_dtype(arrays[0].dtype)
+    kind = helper.np_dtype_to_tensor_dtype(kind or arrays[0].dtype)
     names = [f"y{i}" for i in range(count)]
     graph = helper.make_graph(
         [helper.make_node(op, [t.name for t in given], names, **attributes)],
@@ -51,6 +52,17 @@ def test_a_loss_of_f16_does_not_underflow():
     scores = np.float16([[20, -10, 0]])
     y = constant("SoftmaxCrossEntropyLoss", scores, np.array([1]))[0]
     assert y == 30
+
+
+@pytest.mark.parametrize("kind", ["float16", "float64", "uint8"])
+@pytest.mark.parametrize("axis", [-1, 0, -2])
+def test_a_one_hot_holds_its_values_as_they_are(axis, kind):
+    """off + (on - off) of f16 is -0.4023 here, and of an infinity no number."""
+    values = {"float16": [1.484, -0.4028], "float64": [np.inf, 1e300], "uint8": [3, 1]}[kind]
+    values, at = np.array(values, kind), np.array([[1, -1, 5], [0, -3, -4]])
+    right = np.where(np.arange(3) == np.where(at < 0, at + 3, at)[..., None], values[1], values[0])
+    (y,) = constant("OneHot", at, np.array(3), values, kind=values.dtype, axis=axis)
+    np.testing.assert_array_equal(y, np.moveaxis(right, -1, axis), strict=True)
 
 
 def test_shapes_that_are_computed_are_known():
