@@ -58,8 +58,24 @@ def _one_hot(
     return values[hot.astype(np.intp)]
 
 
+def _gather_elements(
+    attributes: Mapping[str, Any], data: np.ndarray, indices: np.ndarray
+) -> np.ndarray:
+    """Raises IndexError for what leads out. The reference reads other elements of a column that is
+    longer than np.choose takes."""
+    axis = attributes.get("axis", 0) % data.ndim
+    rest = tuple(slice(None) if i == axis else slice(n) for i, n in enumerate(indices.shape))
+    extent = data.shape[axis]
+    if ((indices < -extent) | (indices >= extent)).any():
+        raise IndexError("an index leads out of the data")
+    return np.take_along_axis(data[rest], np.where(indices < 0, indices + extent, indices), axis)
+
+
 # What the reference gets wrong, and may decide shapes.
-_OWN: dict[str, Callable[..., np.ndarray]] = {"OneHot": _one_hot}
+_OWN: dict[str, Callable[..., np.ndarray]] = {
+    "OneHot": _one_hot,
+    "GatherElements": _gather_elements,
+}
 
 
 def is_linear(op: str, inputs: Sequence[Value | None]) -> bool:

@@ -65,6 +65,16 @@ def test_a_one_hot_holds_its_values_as_they_are(axis, kind):
     np.testing.assert_array_equal(y, np.moveaxis(right, -1, axis), strict=True)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_elements_are_gathered_of_a_long_column(axis):
+    x = np.arange(70, dtype=np.float32).reshape(-1, 1)
+    at = np.where(np.arange(70) % 3, 0, -1).reshape(-1, 1)
+    if axis:
+        x, at = x.T, at.T
+    (y,) = constant("GatherElements", x, at, axis=axis)
+    np.testing.assert_array_equal(y, np.where(at, 69, 0))
+
+
 def test_shapes_that_are_computed_are_known():
     """Of a TopK, a Gather and a product: the length of a result."""
     sizes = np.array([3, 7, 5], np.int64)
