@@ -37,6 +37,9 @@ _SMALL = _LINEAR | {
     "QuantizeLinear", "ReduceMean", "ReverseSequence", "ScatterElements", "ScatterND",
     "SpaceToDepth", "Sum", "Tile", "TopK", "Trilu",
 }  # fmt: skip
+# The reference adds up, or multiplies, in the operand's type: in bf16 256 + 1 is 256.
+_ACCUMULATING = {"CumSum", "ReduceMean", "ReduceProd", "ReduceSum"}
+_NARROW = {"float16", "bfloat16"}
 _ORIGIN = {"DequantizeLinear"}
 _GROWING = {
     "Expand", "Tile", "ConstantOfShape", "Range", "OneHot", "EyeLike", "Resize", "Upsample", "Pad",
@@ -136,15 +139,31 @@ def _results(
     if own is not None:
         attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
         return [own(attributes, *(v.const for v in inputs if v is not None))]
-    pairs = [(n, v) for n, v in zip(node.input, inputs, strict=False) if v is not None]
-    feeds = {name: value.const for name, value in pairs}
-    outputs = [helper.make_empty_tensor_value_info(n) for n in node.output if n]
+    given = {n: v for n, v in zip(node.input, inputs, strict=False) if v is not None}
+    feeds = {n: v.const for n, v in given.items() if v.const is not None}
+    kinds = {n: v.dtype for n, v in given.items()}
+    first = node.input[0]
+    if node.op_type not in _ACCUMULATING or kinds[first] not in _NARROW:
+        return _by_reference(node, feeds, kinds, opsets)
+    feeds[first] = feeds[first].astype(np.float32)
+    sums = _by_reference(node, feeds, {**kinds, first: "float32"}, opsets)
+    return [s.astype(dtypes.numpy_dtype(kinds[first])) for s in sums]
+
+
+def _by_reference(
+    node: NodeProto,
+    feeds: Mapping[str, np.ndarray],
+    kinds: Mapping[str, str],
+    opsets: Mapping[str, int],
+) -> Sequence[Any]:
+    """What the reference makes of operands by name, and of their types."""
     infos = [
-        helper.make_tensor_value_info(n, dtypes.to_onnx(v.dtype), v.shape)
-        for n, v in dict(pairs).items()
+        helper.make_tensor_value_info(n, dtypes.to_onnx(kinds[n]), a.shape)
+        for n, a in feeds.items()
     ]
+    outputs = [helper.make_empty_tensor_value_info(n) for n in node.output if n]
     graph = helper.make_graph([node], "fold", infos, outputs)
     imports = [helper.make_opsetid(d, v) for d, v in opsets.items()]
     model = helper.make_model(graph, opset_imports=imports)
-    found: Sequence[Any] = ReferenceEvaluator(model).run(None, feeds)
+    found: Sequence[Any] = ReferenceEvaluator(model).run(None, dict(feeds))
     return found

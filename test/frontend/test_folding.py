@@ -7,6 +7,7 @@ import pytest
 from onnx import helper, numpy_helper
 
 import rcompiler
+from rcompiler.frontend import dtypes
 
 
 def constant(op, *arrays, opset=22, count=1, kind=None, **attributes):
@@ -73,6 +74,22 @@ def test_elements_are_gathered_of_a_long_column(axis):
         x, at = x.T, at.T
     (y,) = constant("GatherElements", x, at, axis=axis)
     np.testing.assert_array_equal(y, np.where(at, 69, 0))
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(4096, 2), (4096,)])
+def test_narrow_floats_are_added_up_in_wide_ones(shape, kind):
+    """As at run time. In bf16, 256 + 1 is 256."""
+    ones, axes = np.ones(shape, dtypes.numpy_dtype(kind)), np.array([0])
+    assert (constant("ReduceSum", ones, axes)[0] == 4096).all()
+    assert (constant("ReduceMean", ones, axes)[0] == 1).all()
+    sums = constant("CumSum", ones, np.array(0))[0]
+    assert (sums[-1] == 4096).all() and (sums[256] == ones[0] * 257).all()
+
+
+def test_a_product_of_f16_may_be_larger_on_its_way():
+    x = np.float16([[2, 0.5]] * 20 + [[0.5, 2]] * 20)
+    assert (constant("ReduceProd", x, np.array([0]))[0] == 1).all()
 
 
 def test_shapes_that_are_computed_are_known():
