@@ -7,12 +7,14 @@ import pytest
 from onnx import helper, numpy_helper
 
 import rcompiler
+from rcompiler.frontend import dtypes
 
 
-def constant(op, *arrays, opset=22, count=1, **attributes):
-    """The results of a node on constants, by a model without inputs."""
+def constant(op, *arrays, opset=22, count=1, kind=None, **attributes):
+    """The results of a node on constants, by a model without inputs. kind: their type where it is
+    not that of the first operand."""
     given = [numpy_helper.from_array(a, f"i{i}") for i, a in enumerate(arrays)]
-    kind = helper.np_dtype_to_tensor_dtype(arrays[0].dtype)
+    kind = helper.np_dtype_to_tensor_dtype(kind or arrays[0].dtype)
     names = [f"y{i}" for i in range(count)]
     graph = helper.make_graph(
         [helper.make_node(op, [t.name for t in given], names, **attributes)],
@@ -51,6 +53,43 @@ def test_a_loss_of_f16_does_not_underflow():
     scores = np.float16([[20, -10, 0]])
     y = constant("SoftmaxCrossEntropyLoss", scores, np.array([1]))[0]
     assert y == 30
+
+
+@pytest.mark.parametrize("kind", ["float16", "float64", "uint8"])
+@pytest.mark.parametrize("axis", [-1, 0, -2])
+def test_a_one_hot_holds_its_values_as_they_are(axis, kind):
+    """off + (on - off) of f16 is -0.4023 here, and of an infinity no number."""
+    values = {"float16": [1.484, -0.4028], "float64": [np.inf, 1e300], "uint8": [3, 1]}[kind]
+    values, at = np.array(values, kind), np.array([[1, -1, 5], [0, -3, -4]])
+    right = np.where(np.arange(3) == np.where(at < 0, at + 3, at)[..., None], values[1], values[0])
+    (y,) = constant("OneHot", at, np.array(3), values, kind=values.dtype, axis=axis)
+    np.testing.assert_array_equal(y, np.moveaxis(right, -1, axis), strict=True)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_elements_are_gathered_of_a_long_column(axis):
+    x = np.arange(70, dtype=np.float32).reshape(-1, 1)
+    at = np.where(np.arange(70) % 3, 0, -1).reshape(-1, 1)
+    if axis:
+        x, at = x.T, at.T
+    (y,) = constant("GatherElements", x, at, axis=axis)
+    np.testing.assert_array_equal(y, np.where(at, 69, 0))
+
+
+@pytest.mark.parametrize("kind", ["float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(4096, 2), (4096,)])
+def test_narrow_floats_are_added_up_in_wide_ones(shape, kind):
+    """As at run time. In bf16, 256 + 1 is 256."""
+    ones, axes = np.ones(shape, dtypes.numpy_dtype(kind)), np.array([0])
+    assert (constant("ReduceSum", ones, axes)[0] == 4096).all()
+    assert (constant("ReduceMean", ones, axes)[0] == 1).all()
+    sums = constant("CumSum", ones, np.array(0))[0]
+    assert (sums[-1] == 4096).all() and (sums[256] == ones[0] * 257).all()
+
+
+def test_a_product_of_f16_may_be_larger_on_its_way():
+    x = np.float16([[2, 0.5]] * 20 + [[0.5, 2]] * 20)
+    assert (constant("ReduceProd", x, np.array([0]))[0] == 1).all()
 
 
 def test_shapes_that_are_computed_are_known():

@@ -121,6 +121,16 @@ def _gather_elements(a: Attributes, x: np.ndarray, at: np.ndarray) -> Sequence[A
     return [np.take_along_axis(x[rest], np.where(at < 0, at + x.shape[axis], at), axis)]
 
 
+@define("OneHot")
+def _one_hot(
+    a: Attributes, indices: np.ndarray, depth: np.ndarray, values: np.ndarray
+) -> Sequence[Any]:
+    """Of the values as they are: the reference adds their difference, which may be no number."""
+    places = np.where(indices < 0, indices + depth.reshape(()), indices)
+    made = np.stack([places == place for place in range(int(depth.reshape(())))])
+    return [values[np.moveaxis(made, 0, a.get("axis", -1)).astype(np.intp)]]
+
+
 @define("Scatter")
 def _scatter(a: Attributes, x: np.ndarray, at: np.ndarray, new: np.ndarray) -> Sequence[Any]:
     axis, out = a.get("axis", 0) % x.ndim, x.copy()

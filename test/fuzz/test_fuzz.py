@@ -541,3 +541,14 @@ def test_a_threshold_is_a_number_of_its_type():
     )
     feeds = {"x": np.array([-0.609375], dtypes.numpy_dtype("bfloat16"))}
     assert judge.judge(graphs.Case(model, feeds, {})).status == "ok"
+
+
+def test_a_one_hot_of_an_infinity_is_evaluated():
+    """The reference adds `on - off` to `off`, and infinity less itself is no number."""
+    at, values = np.array([[1, -1], [0, 7]]), np.array([np.inf, 2.0])
+    for axis in (-1, 0, 1):
+        node = helper.make_node("OneHot", ["at", "depth", "values"], ["y"], axis=axis)
+        operands = {"at": at, "depth": np.array(3), "values": values}
+        (y,) = evaluate.apply(node, operands, {"": 22})
+        hot = np.array([[1, 2], [0, 7]])[..., None] == np.arange(3)
+        np.testing.assert_array_equal(y, np.moveaxis(np.where(hot, 2, np.inf), -1, axis))
