@@ -74,6 +74,13 @@ def _gather_elements(
     return np.take_along_axis(data[rest], np.where(indices < 0, indices + extent, indices), axis)
 
 
+def _quotients_fit(x: np.ndarray, scale: np.ndarray) -> bool:
+    """Whether what is quantised is right in the 32 bits to which the reference rounds it: beyond
+    them it wraps around, and does not saturate."""
+    quotients = x / abs(scale).min()  # as the reference divides, in the operands' type
+    return bool((abs(quotients.astype(np.float64)) < 2.0**30).all())
+
+
 # What the reference gets wrong, and may decide shapes.
 _OWN: dict[str, Callable[..., np.ndarray]] = {
     "OneHot": _one_hot,
@@ -142,6 +149,8 @@ def _results(
     given = {n: v for n, v in zip(node.input, inputs, strict=False) if v is not None}
     feeds = {n: v.const for n, v in given.items() if v.const is not None}
     kinds = {n: v.dtype for n, v in given.items()}
+    if node.op_type == "QuantizeLinear" and not _quotients_fit(*list(feeds.values())[:2]):
+        raise OverflowError("quotients are no numbers of 32 bits")
     first = node.input[0]
     if node.op_type not in _ACCUMULATING or kinds[first] not in _NARROW:
         return _by_reference(node, feeds, kinds, opsets)

@@ -92,6 +92,15 @@ def test_a_product_of_f16_may_be_larger_on_its_way():
     assert (constant("ReduceProd", x, np.array([0]))[0] == 1).all()
 
 
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16"])
+@pytest.mark.parametrize("least", [np.float32(1e-9), np.float16(1e-4)])
+def test_large_quotients_saturate(least, kind):
+    """As at run time: 60000 / 1e-4 is beyond f16, and with 1e-9 beyond 32 bits."""
+    x, bounds = np.array([60000, -60000, 0], least.dtype), np.iinfo(kind)
+    (y,) = constant("QuantizeLinear", x, least, np.array(0, kind), kind=np.dtype(kind))
+    np.testing.assert_array_equal(y, np.array([bounds.max, bounds.min, 0], kind), strict=True)
+
+
 def test_shapes_that_are_computed_are_known():
     """Of a TopK, a Gather and a product: the length of a result."""
     sizes = np.array([3, 7, 5], np.int64)

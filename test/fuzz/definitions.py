@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from onnx import GraphProto, NodeProto, helper
+from onnx.reference.ops._quant_utils import reshape_input
 
 Attributes = Mapping[str, Any]
 Definition = Callable[..., Sequence[Any]]
@@ -129,6 +130,13 @@ def _one_hot(
     places = np.where(indices < 0, indices + depth.reshape(()), indices)
     made = np.stack([places == place for place in range(int(depth.reshape(())))])
     return [values[np.moveaxis(made, 0, a.get("axis", -1)).astype(np.intp)]]
+
+
+def saturated(a: Attributes, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """What QuantizeLinear makes the same of as of x, whose quotients may be beyond the 32 bits in
+    which the reference (1.23) wraps around."""
+    largest = 2.0**30 * abs(reshape_input(scale, x.shape, a.get("axis", 1), a.get("block_size")))
+    return np.clip(x, -largest, largest)
 
 
 @define("Scatter")

@@ -216,6 +216,9 @@ def _run(node: NodeProto, needed: Mapping[str, Any], opsets: Mapping[str, int]) 
     if node.op_type == "Multinomial":  # only its shape and type can be judged
         size = (operands[0].shape[0], attributes.get("sample_size", 1))
         return [np.zeros(size, dtypes.numpy_dtype(dtypes.from_onnx(attributes.get("dtype", 6))))]
+    if node.op_type == "QuantizeLinear":
+        bounded = definitions.saturated(attributes, *operands[:2])
+        needed = {**needed, node.input[0]: bounded}
     results = _runner(_spelled(node), needed, opsets).run(None, dict(needed))
     raw = node.op_type == "Attention" and len(node.output) > 3 and node.output[3]
     if raw and "softcap" in attributes and not attributes.get("qk_matmul_output_mode"):

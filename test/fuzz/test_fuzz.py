@@ -552,3 +552,15 @@ def test_a_one_hot_of_an_infinity_is_evaluated():
         (y,) = evaluate.apply(node, operands, {"": 22})
         hot = np.array([[1, 2], [0, 7]])[..., None] == np.arange(3)
         np.testing.assert_array_equal(y, np.moveaxis(np.where(hot, 2, np.inf), -1, axis))
+
+
+@pytest.mark.parametrize("given", [{"axis": 1}, {"axis": 0, "block_size": 2}])
+def test_quotients_beyond_32_bits_saturate(given):
+    """In the judge's evaluation, too, by the scale of each element."""
+    x = np.array([[1e12, 1e12, -3.0], [-1e12, 40.0, 1e300]])
+    operands = {"x": x, "scale": np.array([1e-3, 1e10, 0.5]), "zero": np.zeros(3, np.int8)}
+    if "block_size" in given:
+        operands = {n: a[None] if n != "x" else a for n, a in operands.items()}
+    node = helper.make_node("QuantizeLinear", list(operands), ["y"], **given)
+    (y,) = evaluate.apply(node, operands, {"": 22})
+    np.testing.assert_array_equal(y, [[127, 100, -6], [-128, 0, 127]])
