@@ -5,6 +5,7 @@ rules are needed, which nothing else would refuse, is shown by `test_rules.py`.)
 """
 
 import copy
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -13,7 +14,7 @@ import pytest
 from rammer_cases import chain, hand_made, kernel, rows
 from refusals import refusals, refused_at
 
-from rcompiler.certified import Launch, flat, numbers, resolved
+from rcompiler.certified import Launch, flat, numbers, resolved, unpacked
 from rcompiler.certified import boxes as boxes_of
 from rcompiler.checker import MOST, Facts, Refused, check, order, streams, uses
 from rcompiler.checker.streams import Steps
@@ -393,6 +394,10 @@ def test_a_buffer_that_lies_at_no_number(number):
 def test_what_is_in_place_has_numbers(read, result):
     with pytest.raises(TypeError):
         boxes_of({"kernels": [[[], [], [], [[read, result]]]]})
+
+
+def test_queues_may_stand_in_no_line():
+    assert unpacked(b"\2" + zlib.compress(b""), [[-2]]).shape == (0, 1)
 
 
 def test_every_refusal_of_the_checker_has_a_case():
