@@ -128,7 +128,7 @@ def unpacked(clocks: bytes, lines: Sequence[Sequence[int]]) -> np.ndarray:
         raw = unpacker.decompress(clocks[1:], _MOST_CLOCKS)
     except zlib.error as error:
         raise Refused("clocks", f"the certificate is damaged: {error}") from None
-    columns = max((line for own in lines for line in own), default=-1) + 2
+    columns = max([-1, *(line for own in lines for line in own)]) + 2
     size = clocks[0] if clocks else 0
     if not unpacker.eof or size not in (2, 4) or len(raw) % (size * columns):
         raise Refused("clocks", "the certificate is not of this schedule")

@@ -125,7 +125,7 @@ class _Draft:
         ]
         found = self.rng.choice((whole, parts, whole + parts))
         if self.rng.random() < 0.2:
-            found = [Wait(producer, self.rng.randint(0, len(runs))), *found]
+            found = [Wait(producer, self.rng.randint(1, len(runs))), *found]
         return found
 
 

@@ -23,7 +23,7 @@ class Access:
         self.cut = self.itemsize, shape.tolist(), dims.tolist()
         self.shape = np.append(1, shape)  # so that there is always a dim
         self.dims = axis, scale, offset, extent = np.append([[-1, 0, 0, 1]], dims, axis=0).T.copy()
-        none = len(axis) != len(self.shape) or self.itemsize <= 0 or (self.shape < 0).any()
+        none = len(axis) != len(self.shape) or self.itemsize <= 0 or min([*self.shape, *grid]) < 0
         none |= ((axis < -1) | (axis >= len(grid)) | (scale < 0) | (extent < 0)).any()
         forbid(none, "notes", "the shape or the box of an operand is impossible")
         # a dim that no axis cuts is cut by one of a single task
@@ -82,11 +82,9 @@ class Kernels:
             each = [Access(grid, x, n >= len(reads), n in code[3]) for n, x in enumerate(both)]
             asked = [a.task_bytes if a.pinned else a.bytes for a in each]
             fits = (tasks, asked, len(writes)) == (code[0], [*code[1]], code[2])
-            few = min(grid, default=1) >= 0 and tasks * (len(grid) + 1) <= MOST_AT_ONCE
+            few = tasks * max([len(grid) + 1, *(len(a.shape) for a in each)]) <= MOST_AT_ONCE
             forbid(not few or not fits, "notes", "a kernel has not the boxes of its code")
             forbid(not all(a.covered for a in each if a.result), "task", "a result has gaps")
-            pieces = not all(a.side_by_side for a in each if a.pinned)
-            forbid(pieces, "buffer", "the pinned boxes of a kernel do not lie side by side")
             own = [(r, len(reads) + w) for r, w in own if 0 <= r < len(reads) and w >= 0]
             own = [(r, w) for r, w in own if each[r].cut == each[w].cut and each[r].disjoint]
             pairs += [(begin + r, begin + w) for r, w in own]

@@ -67,7 +67,9 @@ def _late(uses: Uses, one: Ints, two: Ints) -> tuple[Ints, Ints]:
     starts = np.minimum.reduceat(order.clocks[runs], begin) if len(begin) else order.clocks
     ends = np.zeros_like(starts)
     ends[work.operator, order.line] = order.place + 1  # of the last run in each line
-    late = (ends[uses.operator[one]] > starts[uses.operator[two]]).any(axis=1)
+    parts = 1 + (len(one) * starts.shape[1] >> 25)  # not all at once
+    pairs = (np.array_split(uses.operator[each], parts) for each in (one, two))
+    late = np.concatenate([(ends[a] > starts[b]).any(axis=1) for a, b in zip(*pairs, strict=True)])
     return one[late], two[late]
 
 

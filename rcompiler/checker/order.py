@@ -102,8 +102,7 @@ class Order:
         found, which = self._bring()
         brought = _smallest(found, which, begin, size, size - 1)
         known[segment] = np.maximum(known[segment], brought)
-        begin = np.searchsorted(self._thread, thread)
-        behind = known[segments, line] >= self._place[begin]
+        behind = known[segments, line] >= self._place[np.searchsorted(self._thread, thread)]
         known[segments, line] = self._place[first]
         forbid(self._claims > known, "clocks", "what is said to be over nobody knows")
         forbid(~behind, "clocks", "the streams of a line are not known to follow one another")
@@ -111,10 +110,9 @@ class Order:
     def _bring(self) -> tuple[Ints, Ints]:
         """(n, lines): what signals that are waited for know; (waits,): which row a wait brings."""
         says = self._claims[self._segment[self._signals]]
-        says[np.arange(len(says)), self._line[self._signals]] = self._place[self._signals]
+        says[every := np.arange(len(says)), self._line[self._signals]] = self._place[self._signals]
         each, which = np.unique(self._waited * len(says) + self._count - 1, return_inverse=True)
         event, last = divmod(each, len(says))
-        every = np.arange(len(says))
         return _smallest(says, every, self._from[event], self._total[event], last), which
 
 

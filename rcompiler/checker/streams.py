@@ -32,7 +32,7 @@ class Steps:
         table = np.where(column < sizes[each, None], words[places], 0)
         self.rows, number = _unrolled(words, starts[each], thread, table)
         self.thread, code = thread[number], self.rows[:, 0]
-        forbid(self.rows[code != RUN, 1] < 0, "stream", "an event has no number")
+        within(self.rows[code != RUN, 1], MOST, "stream", "an event has no number")
         barrier = np.flatnonzero(code == BARRIER)
         whose = self.thread[barrier]
         self.rows[barrier, 1] = ~((np.arange(len(whose)) - np.searchsorted(whose, whose)) // 2)

@@ -50,6 +50,8 @@ class Uses:
     def _pin(self, facts: Facts, work: Work, size: Ints) -> None:
         """Lay the boxes of runs into the memory of their EUs, as values that are only there."""
         own = self.run >= 0
+        pieces = not all(work.accesses[a].side_by_side for a in {*self.access[own].tolist()})
+        forbid(pieces, "buffer", "the pinned boxes of a kernel do not lie side by side")
         run, size, low = self.run[own], size[own], self.low[own] - self.outputs[1]
         first, count = work.first[run], work.count[run]
         apart = facts.dynamic[work.order.program[run]] | ((count > 1) & (work.stride[run] != 1))

@@ -5,6 +5,7 @@ rules are needed, which nothing else would refuse, is shown by `test_rules.py`.)
 """
 
 import copy
+import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -13,9 +14,9 @@ import pytest
 from rammer_cases import chain, hand_made, kernel, rows
 from refusals import refusals, refused_at
 
-from rcompiler.certified import Launch, flat, numbers, resolved
+from rcompiler.certified import Launch, flat, numbers, resolved, unpacked
 from rcompiler.certified import boxes as boxes_of
-from rcompiler.checker import Facts, Refused, check, order, streams, uses
+from rcompiler.checker import MOST, Facts, Refused, check, order, streams, uses
 from rcompiler.checker.streams import Steps
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
@@ -109,6 +110,15 @@ def many_tasks() -> object:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("rcompiler.checker.facts.MOST_AT_ONCE", 3)
         return check(facts())
+
+
+def many_dims() -> object:
+    """Few numbers in the notes, of which many would be made."""
+    given, tasks, dims = facts(), 1 << 22, 20
+    access = [np.array([1] * dims), 4, np.array([[-1, 0, 0, 1]] * dims)]
+    more = [np.array([tasks]), [access], [], []]
+    sizes = [*given.sizes, (tasks, [4], 0, (0,))]
+    return check(replace(given, boxes=[*given.boxes, more], sizes=sizes))
 
 
 def many_launches() -> object:
@@ -246,7 +256,6 @@ CASES: dict[str, Case] = {
     "boxes.Access.__init__ 2": boxed(lambda own: own[2][0][2][0].__setitem__(1, 1 << 45)),
     "boxes.Kernels.__init__": checked(facts(), sizes=[(4, [64, 68], 1, ())]),
     "boxes.Kernels.__init__ 2": uncovered,
-    "boxes.Kernels.__init__ 3": not_side_by_side,
     "intervals.neighbours": in_turns,
     "intervals.neighbours 2": checked(noted(O1, 0, 0, 7)),
     "uses.Uses.__init__ 6": checked(on(O0, INPUT, INPUT)),
@@ -282,8 +291,9 @@ CASES: dict[str, Case] = {
     "uses.Uses.__init__ 3": checked(on(O0, (0, 9, 0), V0)),
     "uses.Uses.__init__ 4": checked(on(O0, INPUT, (1, 0, -64))),
     "uses.Uses.__init__ 5": checked(facts(), arena=32),
-    "uses.Uses._pin": certified(pinned(dynamic=True), [[0, 0, 0], [1, 0, 0]]),
-    "uses.Uses._pin 2": checked(pinned(room=127)),
+    "uses.Uses._pin": not_side_by_side,
+    "uses.Uses._pin 2": certified(pinned(dynamic=True), [[0, 0, 0], [1, 0, 0]]),
+    "uses.Uses._pin 3": checked(pinned(room=127)),
     "work.Work._name_runs": checked(launched(facts(), operators=[[O0, O0], [O1]])),
     "work.Work._name_runs 2": checked(launched(facts(), operators=[[9], [O1]])),
     "work.Work._name_runs 3": checked(worded(0, {1: 9})),
@@ -302,6 +312,7 @@ MORE: dict[str, tuple[Case, str]] = {
     "a dim too few": (boxed(lambda own: own[1][0].__setitem__(2, own[1][0][2][1:])), "notes"),
     "a negative extent": (boxed(lambda own: own[1][0][0].__setitem__(0, -4)), "notes"),
     "taken over": (taken_over, "clobber"),
+    "too many dims for the tasks": (many_dims, "notes"),
     "another size": (checked(on(O0, INPUT, (V0[0], 0, 4)), arena=128), "task"),
     "box of the other EU": (other_eu, "task"),
     "box before it is there": (
@@ -322,6 +333,10 @@ MORE: dict[str, tuple[Case, str]] = {
     "step behind the body": (stream(3, 0, 5, 2, 2, 0, 1, 2, 1, 0), "stream"),
     "two steps of one word": (stream(3, 0, 5, 2, 2, 0, 2, 1, 1, 1, 1, 0), "stream"),
     "step too far": (stream(3, 0, 5, 2, 2, 0, 1, 1, 1 << 50, 0), "stream"),
+    "event of the next program": (
+        stream(3, MOST - 1, 5, 4, 2, 0, 1, 1, MOST // 4, 5, 4, 9, 0, 1, 1, MOST // 4, 0),
+        "stream",
+    ),
     "no end": (stream(3, 0), "stream"),
     "no operands": (stream(1, 0, 0, 1, 1, -1, 0), "stream"),
 }
@@ -379,6 +394,10 @@ def test_a_buffer_that_lies_at_no_number(number):
 def test_what_is_in_place_has_numbers(read, result):
     with pytest.raises(TypeError):
         boxes_of({"kernels": [[[], [], [], [[read, result]]]]})
+
+
+def test_queues_may_stand_in_no_line():
+    assert unpacked(b"\2" + zlib.compress(b""), [[-2]]).shape == (0, 1)
 
 
 def test_every_refusal_of_the_checker_has_a_case():
