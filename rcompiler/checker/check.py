@@ -18,7 +18,8 @@ from rcompiler.checker.streams import Steps
 from rcompiler.checker.uses import Uses
 from rcompiler.checker.work import Work
 
-_KINDS, _FAR = 64, 4 * MOST  # of pairs of uses, compared at once, and bytes between them
+# Of pairs of uses: kinds and rows that are compared at once, and bytes between kinds.
+_KINDS, _ROWS, _FAR = 64, 1 << 20, 4 * MOST
 
 
 def check(facts: Facts) -> None:
@@ -78,8 +79,10 @@ def _unsafe(uses: Uses, one: Ints, two: Ints) -> tuple[Ints, Ints]:
     columns = uses.access[one], uses.access[two], uses.low[one] - uses.low[two], one == two
     kinds, kind = np.unique(np.stack(columns, axis=1), axis=0, return_inverse=True)
     unsafe, kind, work = np.zeros(len(one), bool), kind.reshape(-1), uses.work
-    for begin in range(0, len(kinds), _KINDS):
-        first, second, apart, own = kinds[begin : begin + _KINDS].T
+    rows = max([1, *(len(work.accesses[each].spans[0]) for each in {*kinds[:, :2].flat})])
+    step = max(1, min(_KINDS, _ROWS // rows))
+    for begin in range(0, len(kinds), step):
+        first, second, apart, own = kinds[begin : begin + step].T
         pairs = np.flatnonzero((kind >= begin) & (kind < begin + len(own)))
         far = np.arange(len(own)) * _FAR  # bytes of different kinds do not meet
         (of, x, low), (_, y, high) = _spans(uses, first, far + apart), _spans(uses, second, far)
@@ -89,8 +92,7 @@ def _unsafe(uses: Uses, one: Ints, two: Ints) -> tuple[Ints, Ints]:
         sizes = np.bincount(of, minlength=len(own))
         sizes, ends = sizes[kind[pairs] - begin], np.cumsum(sizes)[kind[pairs] - begin]
         each, task = np.repeat(pairs, sizes), ramp(sizes) + np.repeat(ends - sizes, sizes)
-        x = x[task] + work.begin[uses.operator[one[each]]]
-        y = y[task] + work.begin[uses.operator[two[each]]]
+        x, y = (t[task] + work.begin[uses.operator[n[each]]] for t, n in ((x, one), (y, two)))
         # tasks that add to a result may do so in any order, but one after the other
         over = work.over(x, y) | ((own[of[task]] > 0) & (work.over(y, x) | (x == y)))
         unsafe[each[~over]] = True

@@ -61,7 +61,7 @@ class Order:
         within(facts.streams[:, 2], len(facts.streams), "notes", "a stream stands in no line")
         _, self._of, line = facts.streams[self._thread].T
         size = len(facts.dynamic), facts.streams[:, 2].max(initial=-1) + 1
-        wrong = size[0] > _MOST_LAUNCHES or size[0] * size[1] > _MOST
+        wrong = size[0] > _MOST_LAUNCHES or size[0] * size[1] > _MOST >> 4
         forbid(wrong, "notes", "the streams are too many")
         sort = np.argsort(line, kind="stable")
         before: Ints = np.cumsum(run[sort]) - run[sort]

@@ -21,8 +21,7 @@ class Steps:
         words, (end, launch, _) = facts.words, facts.streams.T
         within(words + MOST, 2 * MOST, "stream", "a word is too large")
         starts, sizes = _instructions(words)
-        code = words[starts]
-        ends = code == END
+        ends = (code := words[starts]) == END
         forbid(not np.array_equal(starts[ends] + 1, end), "stream", "a stream ends without END")
         each = np.repeat(np.arange(len(code)), np.where(ends, 0, 1 + (code == BARRIER)))
         thread = (np.cumsum(ends) - ends)[each]

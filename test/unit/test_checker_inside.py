@@ -5,6 +5,7 @@ rules are needed, which nothing else would refuse, is shown by `test_rules.py`.)
 """
 
 import copy
+import sys
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -17,6 +18,7 @@ from refusals import refusals, refused_at
 from rcompiler.certified import Launch, flat, numbers, resolved, unpacked
 from rcompiler.certified import boxes as boxes_of
 from rcompiler.checker import MOST, Facts, Refused, check, order, streams, uses
+from rcompiler.checker.intervals import meeting
 from rcompiler.checker.streams import Steps
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
@@ -30,6 +32,7 @@ from rcompiler.tools._corruptions import (
     with_operands,
 )
 
+check_module = sys.modules["rcompiler.checker.check"]  # the function has its name
 MODULES = ("boxes", "check", "facts", "intervals", "order", "streams", "uses", "work")
 Case = Callable[[], object]
 K = kernel("k", (4, 4), (4, 1), "w")
@@ -360,6 +363,21 @@ def test_the_checker_refuses(name):
 def test_kernels_without_boxes_are_none():
     with pytest.raises(ValueError, match="longer than"):
         check(replace(facts(), sizes=[*facts().sizes] * 2))
+
+
+def test_many_rows_are_compared_in_parts(monkeypatch):
+    """Each half of `o1` waits for its half of `o0`, by columns: of many rows, and of two kinds."""
+    half = Access((64, 2), 4, (DimAccess(), DimAccess(0, 1, 0, 1)))
+    both = [Kernel(name, (2,), (half,), (half,), 1.0) for name in ("copy", "other")]
+    graph = chain([both[0], both[0], both[1]], [[-1], [0], [1]])
+    one = [("o0", 0, 1), ("+", "a"), ("o0", 1, 1), ("+", "b"), ("-", "d", 1), ("o2", 0, 1)]
+    two = [("-", "a", 1), ("o1", 0, 1), ("+", "d"), ("-", "b", 1), ("o1", 1, 1), ("o2", 1, 1)]
+    given = facts(one, two, graph=graph)
+    parts = []
+    monkeypatch.setattr(check_module, "_ROWS", 1)
+    monkeypatch.setattr(check_module, "meeting", lambda a, b: parts.append(len(a)) or meeting(a, b))
+    check(given)
+    assert parts == [128, 128]
 
 
 @pytest.mark.parametrize("number", ["0", 0.0, True, None, -1 << 50, 1 << 50])
