@@ -192,7 +192,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--kinds", type=items, default=[], metavar="NAMES",
                         help=f"of {', '.join(kinds.KINDS)}; default: all")  # fmt: skip
     parser.add_argument("--workers", type=positive, default=2, metavar="N", help="default: 2")
-    parser.add_argument("--timeout", type=positive, default=60, metavar="S", help="of a case")
+    parser.add_argument("--timeout", type=positive, default=120, metavar="S", help="of a case")
     parser.add_argument("--verbose", action="store_true", help="what nothing can be said of, too")
     options = parser.parse_args(argv)
     unknown = [k for k in options.kinds if k not in kinds.KINDS]
