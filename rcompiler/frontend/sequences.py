@@ -47,7 +47,7 @@ def _tensor(name: str, node: NodeProto, value: Any) -> Value:
 def _construct(
     it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
 ) -> list[Any]:
-    return [SequenceValue(tuple(inputs))]
+    return [SequenceValue(tuple(_tensor(name, node, value) for value in inputs))]
 
 
 @_handles("SequenceInsert", "SequenceErase", "SequenceAt", "SequenceLength")
@@ -81,6 +81,12 @@ def _concat(
         raise _refuse(name, node, "the sequence is empty", "Check the model")
     axis, new = attribute(node, "axis", 0), attribute(node, "new_axis", 0)
     axis = _axis(name, node, axis, items[0].rank + bool(new))
+    joined = range(0) if new else (axis,)
+    rests = {
+        (v.dtype, v.rank, *(n for d, n in enumerate(v.shape) if d not in joined)) for v in items
+    }
+    if len(rests) > 1:
+        raise _refuse(name, node, "the tensors differ outside the joined axis", "Check the model")
     it.b.at(name, node.op_type)
     return [_stack(it, items, axis) if new else it.b.concat(items, axis)]
 
@@ -99,7 +105,7 @@ def _split(
         if split.ndim == 0:
             step = max(sizes[0], 1)
             sizes = [min(step, length - at) for at in range(0, length, step)]
-    if sum(sizes) != length:
+    if sum(sizes) != length or min(sizes, default=0) < 0:
         raise _refuse(name, node, f"parts {sizes} do not add up to {length}", "Check the model")
     it.b.at(name, node.op_type)
     parts, at = [], 0
@@ -115,8 +121,11 @@ def _split(
 @_handles("SequenceMap")
 def _map(it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame) -> list[Any]:
     body = attribute(node, "body")
-    length = len(_sequence(name, node, inputs[0]))
     names = [v.name for v in body.input]
+    lengths = {len(_sequence(name, node, v)) for v in inputs if isinstance(v, SequenceValue)}
+    if len(lengths) != 1 or len(names) != len(inputs):
+        raise _refuse(name, node, "its sequences or its body do not match", "Check the model")
+    [length] = lengths
     results = []
     for i in range(length):
         items = [_sequence(name, node, v)[i] if isinstance(v, SequenceValue) else v for v in inputs]
