@@ -54,6 +54,24 @@ def names() -> list[tuple[str, str]]:
     return sorted(_TABLE)
 
 
+@cache
+def type_parameters(op: str, version: int, domain: str, count: int) -> tuple[str, ...]:
+    """Of `count` inputs of an operator of ONNX, the name that their types have in common with those
+    of others: "" for an input that has a type of its own, or of an operator that ONNX has not.
+    """
+    try:
+        schema = onnx.defs.get_schema(op, version, domain)
+    except onnx.defs.SchemaError:
+        return ("",) * count
+    shared = {constraint.type_param_str for constraint in schema.type_constraints}
+    names = [formal.type_str if formal.type_str in shared else "" for formal in schema.inputs]
+    rest = ""
+    if names and schema.inputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic:
+        last = names.pop()
+        rest = last if schema.inputs[-1].is_homogeneous else ""
+    return (*names, *[rest] * count)[:count]
+
+
 @dataclass
 class Context:
     """One node while it is lowered.
@@ -157,6 +175,19 @@ class Context:
     def check_size(self, shape: Sequence[int], dtype: str) -> None:
         """Refuse a result beyond any memory before something tries to allocate it."""
         load.check_size(shape, dtype, self.name, self.op, "node")
+
+    def need_one_type(self) -> None:
+        """Raises ShapeError for inputs of several element types for which the operator has one name
+        (its type parameter: `T` of ONNX's schemas).
+        """
+        types: dict[str, str] = {}
+        names = type_parameters(self.op, self.opset, self.domain, len(self.inputs))
+        for number, (name, value) in enumerate(zip(names, self.inputs, strict=True)):
+            if value is None or not name:
+                continue
+            expected = types.setdefault(name, value.dtype)
+            if value.dtype != expected:
+                raise self.shape_error(f"input {number} is {value.dtype}; {expected} is expected")
 
     def need_float(self, index: int = 0) -> None:
         """Refuse inputs that are not f16, bf16, f32 or f64."""

@@ -15,6 +15,7 @@ from naive_linalg import Runner
 from rcompiler.errors import ShapeError
 from rcompiler.frontend import import_onnx
 from rcompiler.frontend.dtypes import numpy_dtype
+from rcompiler.frontend.registry import type_parameters
 
 
 @pytest.fixture(scope="module")
@@ -117,8 +118,34 @@ def test_sums_that_leave_f16_where_the_result_does_not(run, op):
 @pytest.mark.parametrize(("dtype", "size"), [("float16", 3), ("float32", 2)])
 def test_a_bias_that_does_not_fit_is_refused(run, op, w, dtype, size):
     x = np.zeros((4, 2) if op == "Gemm" else (1, 2, 4, 4), np.float32)
-    with pytest.raises(ShapeError, match=r"bias|C (is|does)"):
+    with pytest.raises(ShapeError, match=r"bias|C does|input 2 is float16; float32 is expected"):
         run(op, x, np.zeros(w, np.float32), np.zeros(size, dtype))
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "kinds"),
+    [
+        ("InstanceNormalization", [(1, 3, 2), (3,), (3,)], ["float32", "float32", "int64"]),
+        ("Add", [(2,), (2,)], ["float32", "float64"]),
+        ("Max", [(2,), (2,), (2,)], ["int32", "int32", "int64"]),
+        ("Sum", [(2,), (2,)], ["float16", "float32"]),
+        ("Where", [(2,), (2,), (2,)], ["bool", "float16", "float32"]),
+    ],
+)
+def test_operands_of_one_type_may_have_no_other(run, op, shapes, kinds):
+    arrays = [np.zeros(shape, kind) for shape, kind in zip(shapes, kinds, strict=True)]
+    with pytest.raises(ShapeError, match=f"{len(kinds) - 1} is {kinds[-1]}; {kinds[-2]} is expect"):
+        run(op, *arrays)
+
+
+def test_types_of_operators_have_names():
+    """The index of Gather has one of its own; operators that ONNX has not have none."""
+    assert type_parameters("Gather", 22, "", 2) == ("T", "Tind")
+    assert type_parameters("Pow", 15, "", 2) == ("T", "T1")
+    assert type_parameters("Concat", 13, "", 4) == ("T",) * 4
+    assert type_parameters("TopK", 11, "", 2) == ("T", "")
+    assert type_parameters("Loop", 21, "", 4)[2:] == ("", "")
+    assert type_parameters("Nope", 22, "me", 2) == ("", "")
 
 
 def test_integer_powers(run):

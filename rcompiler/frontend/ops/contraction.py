@@ -30,12 +30,6 @@ def _matmul(ctx: Context) -> Value:
     return ctx.b.matmul(a, b) if integers is None else integers
 
 
-def need_type(ctx: Context, name: str, value: Value | None, dtype: str) -> None:
-    """Raises ShapeError for an operand, if there is one, of another element type."""
-    if value is not None and value.dtype != dtype:
-        raise ctx.shape_error(f"{name} is {value.dtype}; {dtype} is expected")
-
-
 def add_channels(b: Builder, x: Value, bias: Value | None, axis: int = 1) -> Value:
     """``x`` plus a vector along ``axis``."""
     if bias is None:
@@ -58,7 +52,6 @@ def _gemm(ctx: Context) -> Value:
         raise ctx.shape_error("the matrices do not fit")
     if c is not None and broadcast_shapes(c.shape, (m, n)) != (m, n):
         raise ctx.shape_error("C does not broadcast to the result")
-    need_type(ctx, "C", c, a.dtype)
     alpha, beta = ctx.attr("alpha", 1.0), ctx.attr("beta", 1.0)
 
     def build(weight: Value, bias: Value | None) -> Value:
@@ -114,7 +107,6 @@ def _conv(ctx: Context) -> Value:
         raise ctx.shape_error(f"the channels do not fit {groups} groups")
     if bias is not None and bias.size != w.shape[0]:
         raise ctx.shape_error("one bias per output channel is expected")
-    need_type(ctx, "the bias", bias, x.dtype)
     strides, dilations, pads = window(ctx, x.shape[2:], w.shape[2:])
     integers = dequantised_conv(ctx, x, w)
     if integers is not None:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rcompiler.frontend.builder import Builder, Value
-from rcompiler.frontend.ops.contraction import add_channels, need_type, scaled
+from rcompiler.frontend.ops.contraction import add_channels, scaled
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.subpixel import Axis, Run, plan_axis
 
@@ -21,8 +21,6 @@ def _conv_transpose(ctx: Context) -> Value:
     rank, groups = x.rank - 2, ctx.attr("group", 1)
     if x.rank < 3 or w.rank != x.rank or w.shape[0] != x.shape[1] or x.shape[1] % groups:
         raise ctx.shape_error("the weight does not fit the input's channels")
-    need_type(ctx, "the weight", w, x.dtype)
-    need_type(ctx, "the bias", bias, x.dtype)
     if bias is not None and bias.size != w.shape[1] * groups:
         raise ctx.shape_error("one bias per output channel is expected")
     strides, dilations, extra, pads = _transposed_window(ctx, x, w)
