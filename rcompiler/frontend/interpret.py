@@ -28,6 +28,7 @@ from rcompiler.errors import CompilerError, Gap, InvalidModel, ShapeError, Unsup
 from . import bounds, control, dtypes, fold, functions, load, registry, sequences  # noqa: F401
 from .builder import Builder, Value
 from .control import OptionalValue, SequenceValue, Unknown
+from .evaluate import evaluate
 from .nodes import (
     at_node,
     attribute_value,
@@ -206,7 +207,7 @@ class Interpreter:
         known = all(v is None or v.const is not None for v in inputs)
         linear = known and fold.is_linear(node.op_type, inputs)
         if linear and not fold.has_origin(node.op_type):
-            arrays = fold.evaluate(node, inputs, frame.opsets)
+            arrays = evaluate(node, inputs, frame.opsets)
             if arrays is not None:
                 return self._folded(node, arrays)
         fn = registry.find(node.op_type, node.domain)
@@ -214,13 +215,13 @@ class Interpreter:
             results = self.lower(fn, node, inputs, name, frame, version)
             small = known and inputs and fold.is_small(node.op_type, inputs, results)
             if (small or linear) and any(r is not None and r.const is None for r in results):
-                arrays = fold.evaluate(node, inputs, frame.opsets)
+                arrays = evaluate(node, inputs, frame.opsets)
                 if arrays is not None and self._agree(node, arrays, results):
                     return self._folded(node, arrays, results)
             return results
         body = functions.body_of(node, version, inputs)
         if body is None and known and inputs and fold.is_tiny(node.op_type, inputs):
-            arrays = fold.evaluate(node, inputs, frame.opsets)
+            arrays = evaluate(node, inputs, frame.opsets)
             if arrays is not None:
                 return self._folded(node, arrays)
         if body is None:

@@ -134,7 +134,8 @@ def _one_hot(
 
 def saturated(a: Attributes, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
     """What QuantizeLinear makes the same of as of x, whose quotients may be beyond the 32 bits in
-    which the reference (1.23) wraps around."""
+    which the reference (1.23) wraps around.
+    """
     largest = 2.0**30 * abs(reshape_input(scale, x.shape, a.get("axis", 1), a.get("block_size")))
     return np.clip(x, -largest, largest)
 
