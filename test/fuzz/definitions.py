@@ -140,6 +140,16 @@ def saturated(a: Attributes, x: np.ndarray, scale: np.ndarray) -> np.ndarray:
     return np.clip(x, -largest, largest)
 
 
+@define("DynamicQuantizeLinear")
+def _dynamic_quantize(a: Attributes, x: np.ndarray) -> Sequence[Any]:
+    """With a scale of 1 for zeros, as onnxruntime: the letter says 0, the reference 1/255."""
+    low, high = np.float32(min(x.min(), 0)), np.float32(max(x.max(), 0))
+    scale = (high - low) / np.float32(255) or np.float32(1)
+    zero = np.rint(np.clip(-low / scale, 0, 255))
+    y = np.clip(np.rint(x / scale) + zero, 0, 255).astype(np.uint8)
+    return [y, np.array(scale, x.dtype), np.array(zero, np.uint8)]
+
+
 @define("Scatter")
 def _scatter(a: Attributes, x: np.ndarray, at: np.ndarray, new: np.ndarray) -> Sequence[Any]:
     axis, out = a.get("axis", 0) % x.ndim, x.copy()
