@@ -2,9 +2,12 @@
 
 from fractions import Fraction
 
+import ml_dtypes
 import numpy as np
 import pytest
 from ptx_bench import evaluate
+
+from rcompiler.emulator.faults import UnsupportedPtx
 
 F32 = np.array([0.0, -0.0, 1.5, -2.25, 1e-40, 3e38, np.inf, -np.inf, np.nan, 0.3], np.float32)
 G32 = np.array([1.0, 2.0, -0.5, 4.0, 1e-40, 3e38, 1.0, np.inf, 1.0, 0.1], np.float32)
@@ -207,10 +210,31 @@ def test_comparisons(name):
     same(evaluate(code.format(name, "u32"), np.uint32, x, y), unsigned)
 
 
+@pytest.mark.parametrize("type_", ["f16x2", "bf16x2"])
+def test_comparisons_of_pairs(type_):
+    """Two predicates: of the lower numbers and of the upper ones, ordered and not."""
+    x = np.array([[1, 2], [-1, -2], [np.nan, 1], [0.0, 3]], np.float32)
+    y = np.array([[2, 1], [-2, -1], [1, np.nan], [-0.0, 3]], np.float32)
+    a, b = (v.astype("float16" if type_ == "f16x2" else ml_dtypes.bfloat16).view(np.uint32)[:, 0]
+            for v in (x, y))  # fmt: skip
+    code = """
+    setp.{}.{} %p|%q, %a, %b;
+    selp.b32 %d, 1, 0, %p;
+    selp.b32 %x, 2, 0, %q;
+    or.b32 %d, %d, %x;"""
+    same(evaluate(code.format("lt", type_), np.uint32, a, b), [1, 2, 0, 0])
+    same(evaluate(code.format("geu", type_), np.uint32, a, b), [2, 1, 3, 3])
+    code = "setp.ne.u32 %p, %a, 0;\nsetp.le.and.{} %p|%q, %a, %b, %p;\nselp.b32 %d, 1, 0, %q;"
+    same(evaluate(code.format(type_), np.uint32, a, b), [0, 1, 0, 1])
+    with pytest.raises(UnsupportedPtx, match="two predicates"):
+        evaluate(f"setp.lt.{type_} %p, %a, %b;\nmov.b32 %d, 0;", np.uint32, a, b)
+
+
 def test_predicates():
     a, b = np.array([1, 2, 3, 4], np.uint32), np.array([4, 3, 2, 1], np.uint32)
     code = """
-    setp.lt.u32 %p|%q, %a, %b;
+    setp.ne.u32 %p, %a, 0;
+    setp.lt.and.u32 %p|%q, %a, %b, %p;
     selp.b32 %x, 1, 0, %p;
     selp.b32 %y, 2, 0, %q;
     setp.gt.and.u32 %p, %a, 1, %p;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rcompiler.emulator.ptx.syntax import Instruction, Pair, Vector
+from rcompiler.emulator.ptx.syntax import Instruction, Operand, Pair, Vector
 from rcompiler.emulator.ptx.types import FLOATS, size_of
 from rcompiler.emulator.translate.emitter import Emitter
 from rcompiler.emulator.translate.form import Form
@@ -60,35 +60,54 @@ def _comparison(e: Emitter, form: Form, a: str, b: str, compare: str, type_: str
     return f"({a} {_COMPARE[compare]} {b})"
 
 
-def _compared(e: Emitter, ins: Instruction, form: Form) -> tuple[str, str]:
-    """The comparison of setp and set, and what it is combined with by a third operand."""
-    type_, compare = form.type(), form.first()
-    combine = form.choice("and", "or", "xor")
-    flush = form.flag("ftz")
-    a, b = (e.value(operand, type_) for operand in ins.operands[1:3])
-    if type_ == "bf16":
-        a, b = f"F.widen(S.wide({a}))", f"F.widen(S.wide({b}))"
-    elif flush:
-        a, b = f"F.flush({a})", f"F.flush({b})"
-    result = _comparison(e, form, a, b, compare, "f32" if type_ == "bf16" else type_)
-    if not combine:
-        form.operands(3)
-        return result, ""
-    form.operands(4)
-    symbol = {"and": "&", "or": "|", "xor": "^"}[combine]
-    return result, f" {symbol} {e.value(ins.operands[3], 'pred')}"
+class _Compared:
+    """How numbers of a type are read to be compared; kind: the type that they then have.
+
+    packed: pairs, which are read as twice as many numbers. flush: subnormal f32 count as zeros.
+    """
+
+    def __init__(self, e: Emitter, type_: str, flush: bool) -> None:
+        self._e, self._type, self._flush = e, type_, flush and type_ == "f32"
+        self.packed = type_ in ("f16x2", "bf16x2")
+        self.kind = {"bf16": "f32", "bf16x2": "f32", "f16x2": "f16"}.get(type_, type_)
+
+    def read(self, operand: Operand) -> str:
+        match self._type:
+            case "bf16":
+                return f"F.widen({self._e.wide(operand, 'b16')})"
+            case "f16x2":
+                return f"F.halves({self._e.wide(operand, 'b32')}, 'f2')"
+            case "bf16x2":
+                return f"F.widen(F.halves({self._e.wide(operand, 'b32')}, 'u2'))"
+        value = self._e.value(operand, self._type)
+        return f"F.flush({value})" if self._flush else value
 
 
 def set_predicate(e: Emitter, ins: Instruction, form: Form) -> None:
-    result, other = _compared(e, ins, form)
+    """A comparison, and what it is combined with by a fourth operand.
+
+    Two predicates are it and its opposite; of packed pairs, those of the lower and the upper
+    numbers (PTX ISA 9.7.7.2).
+    """
+    type_, compare = form.type(), form.first()
+    combine = form.choice("and", "or", "xor")
+    number = _Compared(e, type_, form.flag("ftz"))
     form.end()
+    form.operands(4 if combine else 3)
     into = ins.operands[0]
-    if isinstance(into, Pair):
-        e.line(f"c = S.wide({result})")
-        e.set(into.first, f"c{other}")
-        e.set(into.second, f"~c{other}")
-    else:
-        e.set(into, f"{result}{other}")
+    a, b = map(number.read, ins.operands[1:3])
+    result = _comparison(e, form, a, b, compare, number.kind)
+    symbol = {"and": "&", "or": "|", "xor": "^"}.get(combine)
+    other = f" {symbol} {e.value(ins.operands[3], 'pred')}" if symbol else ""
+    if not isinstance(into, Pair):
+        if number.packed:
+            raise form.refuse("two predicates are needed for the comparison of pairs")
+        return e.set(into, f"{result}{other}")
+    e.line(f"c = {result if number.packed else f'S.wide({result})'}")
+    first, second = ("c[0::2]", "c[1::2]") if number.packed else ("c", "~c")
+    e.line(f"c, d = {first}{other}, {second}{other}")  # `other` may be one of the two results
+    e.set(into.first, "c")
+    e.set(into.second, "d")
 
 
 def predicate_logic(e: Emitter, ins: Instruction) -> None:
