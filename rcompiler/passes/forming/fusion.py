@@ -152,13 +152,15 @@ class Fusion:
         self._computed.update(dict.fromkeys(op.results, group))
 
     def _include_views(self, group: Group, value: ir.Value, user: ir.Operation) -> None:
-        """Pull a slice (or a reshape of an own value) in front of `user` into its group."""
+        """Pull a slice (or a reshape of an own value) in front of `user` into its group, and all
+        of them in a row.
+        """
         owner = value.owner
         if isinstance(owner, ir.Block) or user.name not in (
             "linalg.generic",
             "tensor.concat",
             "tensor.pad",
-            "tensor.extract_slice",
+            *_VIEWS,
         ):
             return
         view = owner.operation
