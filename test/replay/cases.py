@@ -1,0 +1,92 @@
+"""What is compiled: networks, targets, and every option that changes code.
+
+No machine is measured, and none is asked what it is: CPUs are the default figures of a feature
+level, GPUs are records. So the same comes out on every host.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+from support.small_networks import FORMS, SMALL
+
+from rcompiler.device.cpu import cpu_device
+from rcompiler.device.record import to_option
+from rcompiler.options import Kernels, Policy, Precision, RollerPolicy, Roots
+
+# CPUs of two execution units by level, and GPUs; what no other target covers comes first.
+CPUS = {f"cpu-{level}": to_option(cpu_device(level, 2)) for level in ("x86-64", "v3", "v4")}
+GPUS = ("cuda:h200", "cuda:sm_80", "rocm:gfx942")
+TARGETS = {**CPUS, **{name: name for name in GPUS}}
+
+# Networks of different structure: those that an option is tried with.
+_VARIED = ("bert_base", "lstm2", "resnet50", "seq2seq")
+_EVERYWHERE = ("cpu-v3", "cuda:h200")
+_MATRIX_UNITS = ("cuda:h200", "cuda:sm_80")
+_CHOICES: Mapping[str, tuple[Any, ...]] = {
+    "policy": get_args(Policy),
+    "kernels": get_args(Kernels),
+    "roller_policy": get_args(RollerPolicy),
+    "roots": get_args(Roots),
+    "fusion": (True, False),
+    "normalise": (True, False),
+    "eus": (None, 1, 3),
+}
+_LARGE_TARGETS = ("cpu-v4", "cuda:h200")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One compilation.
+
+    sizes: options of the network; settings: options of `compile_onnx` beside the target.
+    """
+
+    network: str
+    target: str
+    sizes: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    size: str = "small"
+
+    @property
+    def name(self) -> str:
+        """As the record has it: "small resnet50 cpu-v3 policy=wave"."""
+        form = [self.sizes["form"]] if "form" in self.sizes else []
+        settings = [f"{key}={value}" for key, value in self.settings.items()]
+        return " ".join([self.size, self.network, *form, self.target, *settings])
+
+
+def small() -> list[Case]:
+    """Each network and form on every kind of target, and each option: minutes."""
+    found = []
+    for network, sizes in SMALL.items():
+        targets = TARGETS if network in _VARIED else _EVERYWHERE
+        found += [Case(network, target, sizes) for target in targets]
+        for form in FORMS.get(network, ()):
+            found += [Case(network, target, {**sizes, "form": form}) for target in _EVERYWHERE]
+    for network in _VARIED:
+        for option, values in _CHOICES.items():
+            found += [
+                Case(network, target, SMALL[network], {option: value})
+                for target in _EVERYWHERE
+                for value in values[1:]
+                if not (target in GPUS and value == "dynamic")  # whose queues no block takes
+            ]
+        found += [
+            Case(network, target, SMALL[network], {"precision": precision})
+            for target in _MATRIX_UNITS
+            for precision in get_args(Precision)[1:]
+        ]
+    return found
+
+
+def large() -> list[Case]:
+    """Each network as it is published: an hour and more."""
+    return [Case(network, target, size="large") for network in SMALL for target in _LARGE_TARGETS]
+
+
+def by_name() -> dict[str, Case]:
+    """All cases; their names are unique."""
+    return {case.name: case for case in (*small(), *large())}

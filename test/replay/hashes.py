@@ -1,0 +1,58 @@
+"""What a compilation made, as hashes."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+import rcompiler
+from rcompiler.model import Model
+from rcompiler.tools.models import build
+
+from .cases import TARGETS, Case
+
+# Hashes of what LLVM made of the texts; all others are of our own making.
+OF_LLVM = ("code", "artifact")
+_DIGITS = 16  # of a hash in the record
+
+
+def compiled(case: Case) -> Model:
+    """The model of a case, of no cache. Machine code of GPUs is not ours, and is left out."""
+    return rcompiler.compile_onnx(
+        build(case.network, **case.sizes),
+        target=TARGETS[case.target],
+        cache=False,
+        machine_code=False,
+        **case.settings,
+    )
+
+
+def hashes(model: Model) -> dict[str, str]:
+    """SHA-256 of each stage's text in their order, of the code, and of all that decides results
+    (code, tables, weights, certificate)."""
+    artifact = model.artifact
+    found = {stage: _digest(text.encode()) for stage, text in artifact.stages.items()}
+    found["code"] = _digest(artifact.image.content)
+    found["artifact"] = artifact.certificate[:_DIGITS]
+    return found
+
+
+def write_texts(model: Model, folder: Path) -> None:
+    """The texts that were hashed, a file for each stage, to be compared with those of another
+    commit."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for stage, text in model.artifact.stages.items():
+        (folder / f"{stage}.txt").write_text(text)
+    (folder / "code.bin").write_bytes(model.artifact.image.content)
+
+
+def differing(record: Mapping[str, str], found: Mapping[str, str], llvm: bool) -> list[str]:
+    """The stages whose hash is another one, in their order. llvm: compare what LLVM made, too."""
+    names = [*found, *(name for name in record if name not in found)]
+    compared = [name for name in names if llvm or name not in OF_LLVM]
+    return [name for name in compared if record.get(name) != found.get(name)]
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:_DIGITS]

@@ -1,0 +1,83 @@
+"""The set is complete, its record is of it, and a change of anything is seen."""
+
+import json
+import sys
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from rcompiler.options import CompileOptions  # noqa: E402
+from rcompiler.tools import models  # noqa: E402
+from replay import cases, runner  # noqa: E402
+from replay.hashes import compiled, differing, hashes, write_texts  # noqa: E402
+
+ONE = "small two_branch cpu-v3"
+# What changes no code, is measured, or is the target itself.
+OTHERS = {"target", "cache", "tune", "machine_code", "or_wave"}
+
+
+def test_names_are_unique():
+    assert len(cases.by_name()) == len(cases.small()) + len(cases.large())
+
+
+def test_every_network_and_every_option_is_in_the_set():
+    assert {case.network for case in cases.small()} == set(models.names())
+    options = {option for case in cases.small() for option in case.settings}
+    assert options == {each.name for each in fields(CompileOptions)} - OTHERS
+
+
+def test_the_record_is_of_the_set():
+    recorded = {n for n in json.loads(runner.RECORD.read_text())["cases"] if n.startswith("small")}
+    assert recorded == {case.name for case in cases.small()}
+
+
+def test_what_differs_is_named_by_stage():
+    old = {"linalg": "1", "rtask": "2", "code": "3", "artifact": "4"}
+    assert differing(old, old, llvm=True) == []
+    assert differing(old, {**old, "rtask": "5", "code": "6"}, llvm=True) == ["rtask", "code"]
+    assert differing(old, {**old, "rtask": "5", "code": "6"}, llvm=False) == ["rtask"]
+    assert differing(old, {"linalg": "1", "code": "3", "artifact": "4"}, llvm=True) == ["rtask"]
+
+
+def test_a_change_fails_and_is_told(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "record.json"
+    monkeypatch.setattr(runner, "RECORD", path)
+    only = f"--only=^{ONE}$"
+    assert runner.main([only]) == 1
+    assert f"{ONE}: not in the record" in capsys.readouterr().out
+    assert runner.main([only, "--record"]) == 0
+    assert runner.main([only]) == 0
+    assert "1 cases, 0 differ" in capsys.readouterr().out
+    record = json.loads(path.read_text())
+    record["cases"][ONE]["vdevice"] = "0" * 16
+    path.write_text(json.dumps(record))
+    assert runner.main([only]) == 1
+    assert f"{ONE}: vdevice\n1 differ from stage vdevice on" in capsys.readouterr().out
+
+
+def test_a_record_of_other_versions_says_so(capsys):
+    old = {"code": "1", "linalg": "2"}
+    record = {"versions": {"llvmlite": "0"}, "cases": {ONE: old}}
+    assert runner.compare(record, {ONE: {**old, "code": "3"}}) == []
+    assert "in the record 0: differences may be its own" in capsys.readouterr().out
+    assert runner.compare(record, {ONE: {**old, "linalg": "3"}}) == [ONE]
+
+
+def test_what_is_refused_fails(monkeypatch, tmp_path, capsys):
+    broken = cases.Case("two_branch", "cpu-v3", settings={"eus": -1})
+    monkeypatch.setattr(cases, "small", lambda: [broken])
+    monkeypatch.setattr(runner, "RECORD", tmp_path / "record.json")
+    assert runner.main(["--record"]) == 1
+    assert "cannot compile for -1 execution units" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("target", ["cpu-v4", "cuda:sm_80"])
+def test_it_comes_out_equal_again(target, tmp_path):
+    case = cases.Case("mlp", target, cases.SMALL["mlp"])
+    first, second = compiled(case), compiled(case)
+    assert hashes(first) == hashes(second)
+    write_texts(first, tmp_path)
+    assert (tmp_path / "vdevice.txt").read_text() == first.stage("vdevice")
