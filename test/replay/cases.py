@@ -32,7 +32,7 @@ _CHOICES: Mapping[str, tuple[Any, ...]] = {
     "roots": get_args(Roots),
     "fusion": (True, False),
     "normalise": (True, False),
-    "eus": (None, 1, 3),
+    "eus": (0, 1, 3),
 }
 _LARGE_TARGETS = ("cpu-v4", "cuda:h200")
 
@@ -41,7 +41,7 @@ _LARGE_TARGETS = ("cpu-v4", "cuda:h200")
 class Case:
     """One compilation.
 
-    sizes: options of the network; settings: options of `compile_onnx` beside the target.
+    sizes: options of the network; settings: fields of `CompileOptions` beside the target.
     """
 
     network: str

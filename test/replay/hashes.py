@@ -6,8 +6,10 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
-import rcompiler
-from rcompiler.model import Model
+from rcompiler.compilation import Compilation
+from rcompiler.host import target_device
+from rcompiler.options import CompileOptions
+from rcompiler.runtime.artifact import Artifact
 from rcompiler.tools.models import build
 
 from .cases import TARGETS, Case
@@ -17,34 +19,37 @@ OF_LLVM = ("code", "artifact")
 _DIGITS = 16  # of a hash in the record
 
 
-def compiled(case: Case) -> Model:
-    """The model of a case, of no cache. Machine code of GPUs is not ours, and is left out."""
-    return rcompiler.compile_onnx(
-        build(case.network, **case.sizes),
-        target=TARGETS[case.target],
-        cache=False,
-        machine_code=False,
-        **case.settings,
+def compiled(case: Case) -> Artifact:
+    """What a case makes, of no cache; it is not loaded, which not every machine could.
+
+    Machine code of GPUs is not ours, and is left out.
+    """
+    target = TARGETS[case.target]
+    options = CompileOptions(
+        target, or_wave="policy" not in case.settings, machine_code=False, **case.settings
     )
+    device = target_device(target)
+    model = build(case.network, **case.sizes)
+    [made] = Compilation(options, device, None).from_onnx(model, None, None, device, [options])
+    return made
 
 
-def hashes(model: Model) -> dict[str, str]:
+def hashes(artifact: Artifact) -> dict[str, str]:
     """SHA-256 of each stage's text in their order, of the code, and of all that decides results
     (code, tables, weights, certificate)."""
-    artifact = model.artifact
     found = {stage: _digest(text.encode()) for stage, text in artifact.stages.items()}
     found["code"] = _digest(artifact.image.content)
     found["artifact"] = artifact.certificate[:_DIGITS]
     return found
 
 
-def write_texts(model: Model, folder: Path) -> None:
+def write_texts(artifact: Artifact, folder: Path) -> None:
     """The texts that were hashed, a file for each stage, to be compared with those of another
     commit."""
     folder.mkdir(parents=True, exist_ok=True)
-    for stage, text in model.artifact.stages.items():
+    for stage, text in artifact.stages.items():
         (folder / f"{stage}.txt").write_text(text)
-    (folder / "code.bin").write_bytes(model.artifact.image.content)
+    (folder / "code.bin").write_bytes(artifact.image.content)
 
 
 def differing(record: Mapping[str, str], found: Mapping[str, str], llvm: bool) -> list[str]:
