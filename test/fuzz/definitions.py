@@ -150,6 +150,24 @@ def _dynamic_quantize(a: Attributes, x: np.ndarray) -> Sequence[Any]:
     return [y, np.array(scale, x.dtype), np.array(zero, np.uint8)]
 
 
+@define("TensorScatter")
+def _tensor_scatter(
+    a: Attributes, past: np.ndarray, update: np.ndarray, at: np.ndarray | None = None
+) -> Sequence[Any]:
+    """An index below 0 leads out: the reference counts it from the end, as numpy does."""
+    axis = a.get("axis", -2) % past.ndim
+    room, steps = past.shape[axis], update.shape[axis]
+    first = np.zeros(len(past), np.int64) if at is None else at
+    circular = a.get("mode", "linear") == "circular"
+    if update.size and not circular and ((first < 0) | (first > room - steps)).any():
+        raise IndexError("a part leads out of the cache")
+    out = past.copy()
+    for old, new, start in zip(out, update, first, strict=True):
+        where = (start + np.arange(steps)) % room
+        np.moveaxis(old, axis - 1, 0)[where] = np.moveaxis(new, axis - 1, 0)
+    return [out]
+
+
 @define("Scatter")
 def _scatter(a: Attributes, x: np.ndarray, at: np.ndarray, new: np.ndarray) -> Sequence[Any]:
     axis, out = a.get("axis", 0) % x.ndim, x.copy()

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper
+from onnx.reference.ops.op_tensor_scatter import TensorScatter
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
@@ -529,6 +530,27 @@ def test_what_leads_out_is_no_error_of_operators_that_go_on():
     assert leads_out("Gather", x, np.array(7)) is True
     assert leads_out("Gather", x, np.array(0)) is False
     assert leads_out("MaxUnpool", x, np.array([[[0, 44]]]), kernel_shape=[2], strides=[2]) is None
+
+
+@pytest.mark.parametrize("axis", [-2, 1, 2])
+@pytest.mark.parametrize("mode", ["linear", "circular"])
+def test_what_leads_out_of_a_cache_is_an_error(axis, mode):
+    """Where nothing does, the result is that of the reference, which counts -1 from the end."""
+    numbers = np.random.default_rng(4)
+    past = numbers.standard_normal((2, 5, 3))
+    update = np.take(numbers.standard_normal((2, 5, 3)), range(2), axis=axis)
+    node = helper.make_node("TensorScatter", ["p", "u", "at"], ["y"], axis=axis, mode=mode)
+    room = past.shape[axis] - (2 if mode == "linear" else 0)
+    for first in range(-2, past.shape[axis] + 2):
+        operands = {"p": past, "u": update, "at": np.array([first, 0])}
+        if mode == "linear" and not 0 <= first <= room:
+            with pytest.raises(evaluate.Unjudged) as error:
+                evaluate.apply(node, operands, {"": 24})
+            assert isinstance(error.value.__cause__, IndexError)
+            continue
+        (y,) = evaluate.apply(node, operands, {"": 24})
+        want = TensorScatter.eval(*operands.values(), axis=axis, mode=mode)
+        np.testing.assert_array_equal(y, want)
 
 
 def test_a_threshold_is_a_number_of_its_type():
