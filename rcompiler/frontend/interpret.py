@@ -274,7 +274,7 @@ class Interpreter:
             {a.name: attribute_value(a) for a in node.attribute},
             [frame.uses.get(n, 0) for n in node.input],
         )
-        context.need_one_type()
+        context.need_input_types()
         try:
             made = fn(context)
         except MemoryError as error:

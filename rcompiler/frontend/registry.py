@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx
@@ -54,22 +55,34 @@ def names() -> list[tuple[str, str]]:
     return sorted(_TABLE)
 
 
-@cache
-def type_parameters(op: str, version: int, domain: str, count: int) -> tuple[str, ...]:
-    """Of `count` inputs of an operator of ONNX, the name that their types have in common with those
-    of others: "" for an input that has a type of its own, or of an operator that ONNX has not.
+class InputType(NamedTuple):
+    """name: what the types of several inputs have in common; "" for a type of its own. integer:
+    whether only integers are allowed.
     """
+
+    name: str = ""
+    integer: bool = False
+
+
+@cache
+def input_types(op: str, version: int, domain: str, count: int) -> tuple[InputType, ...]:
+    """What ONNX's schema says of `count` inputs of an operator; nothing of one that it has not."""
     try:
         schema = onnx.defs.get_schema(op, version, domain)
     except onnx.defs.SchemaError:
-        return ("",) * count
-    shared = {constraint.type_param_str for constraint in schema.type_constraints}
-    names = [formal.type_str if formal.type_str in shared else "" for formal in schema.inputs]
-    rest = ""
-    if names and schema.inputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic:
-        last = names.pop()
-        rest = last if schema.inputs[-1].is_homogeneous else ""
-    return (*names, *[rest] * count)[:count]
+        return (InputType(),) * count
+    allowed = {each.type_param_str: each.allowed_type_strs for each in schema.type_constraints}
+
+    def told(formal: onnx.defs.OpSchema.FormalParameter) -> InputType:
+        types = allowed.get(formal.type_str, (formal.type_str,))
+        integer = all(re.fullmatch(r"tensor\(u?int\d+\)", each) for each in types)
+        return InputType(formal.type_str if formal.type_str in allowed else "", integer)
+
+    found, rest = [told(formal) for formal in schema.inputs], InputType()
+    if found and schema.inputs[-1].option == onnx.defs.OpSchema.FormalParameterOption.Variadic:
+        last = found.pop()
+        rest = last if schema.inputs[-1].is_homogeneous else last._replace(name="")
+    return (*found, *[rest] * count)[:count]
 
 
 @dataclass
@@ -176,16 +189,20 @@ class Context:
         """Refuse a result beyond any memory before something tries to allocate it."""
         load.check_size(shape, dtype, self.name, self.op, "node")
 
-    def need_one_type(self) -> None:
+    def need_input_types(self) -> None:
         """Raises ShapeError for inputs of several element types for which the operator has one name
-        (its type parameter: `T` of ONNX's schemas).
+        (its type parameter: `T` of ONNX's schemas), and for others where it takes integers only.
         """
         types: dict[str, str] = {}
-        names = type_parameters(self.op, self.opset, self.domain, len(self.inputs))
-        for number, (name, value) in enumerate(zip(names, self.inputs, strict=True)):
-            if value is None or not name:
+        told = input_types(self.op, self.opset, self.domain, len(self.inputs))
+        for number, (type_, value) in enumerate(zip(told, self.inputs, strict=True)):
+            if value is None or type_ == InputType():
                 continue
-            expected = types.setdefault(name, value.dtype)
+            expected = value.dtype
+            if type_.integer and not dtypes.is_integer(value.dtype):
+                expected = "an integer"
+            elif type_.name:
+                expected = types.setdefault(type_.name, value.dtype)
             if value.dtype != expected:
                 raise self.shape_error(f"input {number} is {value.dtype}; {expected} is expected")
 

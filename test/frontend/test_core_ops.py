@@ -15,14 +15,15 @@ from naive_linalg import Runner
 from rcompiler.errors import ShapeError
 from rcompiler.frontend import import_onnx
 from rcompiler.frontend.dtypes import numpy_dtype
-from rcompiler.frontend.registry import type_parameters
+from rcompiler.frontend.registry import InputType, input_types
 
 
 @pytest.fixture(scope="module")
 def run():
     runner = Runner()
 
-    def call(op, *arrays, values=None, **attributes):
+    def call(op, *arrays, values=None, opset=21, result=0, **attributes):
+        """result: number of the input whose type the output has."""
         names = [f"i{i}" for i in range(len(arrays))]
         kinds = [helper.np_dtype_to_tensor_dtype(a.dtype) for a in arrays]
         infos = [
@@ -30,11 +31,11 @@ def run():
             for n, k, a in zip(names, kinds, arrays, strict=True)
         ]
         out = helper.make_empty_tensor_value_info("y")
-        out.type.tensor_type.elem_type = kinds[0]
+        out.type.tensor_type.elem_type = kinds[result]
         graph = helper.make_graph(
             [helper.make_node(op, names, ["y"], **attributes)], "g", infos, [out]
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
         fixed = {names[i]: arrays[i] for i in values or ()}
         got = import_onnx(model, values=fixed)
         feeds = [a for n, a in zip(names, arrays, strict=True) if n not in fixed]
@@ -113,6 +114,19 @@ def test_sums_that_leave_f16_where_the_result_does_not(run, op):
     np.testing.assert_allclose(found.reshape(np.shape(right)), right, rtol=2e-3, atol=1e-3)
 
 
+@pytest.mark.parametrize("kinds", [("float16", "float32"), ("float32", "float16")])
+def test_a_root_mean_square_norm_has_the_type_of_its_scale(run, kinds):
+    """ONNX names their types apart (T and V); what is normalised is rounded to that of x."""
+    x = np.linspace(-3, 5, 12).reshape(3, 4).astype(kinds[0])
+    scale = np.float64([0.3, 1.7, -2, 1]).astype(kinds[1])
+    wide = x.astype(np.float64)
+    root = np.sqrt((wide**2).mean(-1, keepdims=True) + 1e-5)
+    found, _ = run("RMSNormalization", x, scale, opset=24, result=1)
+    assert found.dtype == kinds[1]
+    right = (wide / root).astype(kinds[0]).astype(np.float64) * scale.astype(np.float64)
+    np.testing.assert_allclose(found.reshape(x.shape).astype(np.float64), right, rtol=2e-3)
+
+
 @pytest.mark.parametrize(("op", "w"), [("Conv", (3, 2, 1, 1)), ("ConvTranspose", (2, 3, 1, 1)),
                                        ("Gemm", (2, 3))])  # fmt: skip
 @pytest.mark.parametrize(("dtype", "size"), [("float16", 3), ("float32", 2)])
@@ -140,12 +154,13 @@ def test_operands_of_one_type_may_have_no_other(run, op, shapes, kinds):
 
 def test_types_of_operators_have_names():
     """The index of Gather has one of its own; operators that ONNX has not have none."""
-    assert type_parameters("Gather", 22, "", 2) == ("T", "Tind")
-    assert type_parameters("Pow", 15, "", 2) == ("T", "T1")
-    assert type_parameters("Concat", 13, "", 4) == ("T",) * 4
-    assert type_parameters("TopK", 11, "", 2) == ("T", "")
-    assert type_parameters("Loop", 21, "", 4)[2:] == ("", "")
-    assert type_parameters("Nope", 22, "me", 2) == ("", "")
+    nothing, t = InputType(), InputType("T")
+    assert input_types("Gather", 22, "", 2) == (t, InputType("Tind", integer=True))
+    assert input_types("Pow", 15, "", 2) == (t, InputType("T1"))
+    assert input_types("Concat", 13, "", 4) == (t,) * 4
+    assert input_types("TopK", 11, "", 2) == (t, InputType(integer=True))
+    assert input_types("Loop", 21, "", 4)[2:] == (nothing, nothing)
+    assert input_types("Nope", 22, "me", 2) == (nothing, nothing)
 
 
 def test_integer_powers(run):

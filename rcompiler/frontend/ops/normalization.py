@@ -132,6 +132,7 @@ def _check_affine(ctx: Context, x: Value, values: Sequence[Value | None]) -> Non
 def _rms_norm(ctx: Context) -> Value:
     b, x, scale = ctx.b, ctx.input(0), ctx.input(1)
     ctx.need_float()
+    ctx.need_float(1)
     axes = list(range(ctx.axis(ctx.attr("axis", -1), x.rank), x.rank))
     epsilon, stash = ctx.attr("epsilon", 1e-5), dtypes.from_onnx(ctx.attr("stash_type", 1))
     if not dtypes.is_float(stash):
@@ -141,7 +142,9 @@ def _rms_norm(ctx: Context) -> Value:
     squares = b.sum(wide, axes, term=lambda s, a: a * a)
     count = max(math.prod(x.shape[a] for a in axes), 1)
     normal = with_reduced(b, wide, [squares], axes, lambda s, a, q: a / s.sqrt(q / count + epsilon))
-    return b.elementwise(lambda s, a, g: a * g, b.cast(normal, x.dtype), scale)
+    # rounded to the type of x, as ONNX's definition says; the result has that of the scale
+    normal = b.cast(b.cast(normal, x.dtype), scale.dtype)
+    return b.elementwise(lambda s, a, g: a * g, normal, scale)
 
 
 @lowering("InstanceNormalization")

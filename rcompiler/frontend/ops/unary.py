@@ -174,13 +174,21 @@ def _gelu_by_erf(s: Body, x: Scalar) -> Scalar:
     return x * 0.5 * s.erfc(x * -0.7071067811865476)
 
 
+def _need_any_float(ctx: Context) -> None:
+    """Also one of 8 bits or fewer."""
+    if dtypes.is_integer(ctx.input(0).dtype) or ctx.input(0).dtype == "bool":
+        raise ctx.shape_error(f"input 0 is {ctx.input(0).dtype}; a float is expected")
+
+
 @lowering("IsNaN")
 def _is_nan(ctx: Context) -> Value:
+    _need_any_float(ctx)
     return ctx.b.elementwise(lambda s, x: s.is_nan(_standard(s, x)), ctx.input(0), dtype="bool")
 
 
 @lowering("IsInf")
 def _is_inf(ctx: Context) -> Value:
+    _need_any_float(ctx)
     names = {"detect_positive": float("inf"), "detect_negative": float("-inf")}
     signs = [value for name, value in names.items() if ctx.attr(name, 1)]
 
