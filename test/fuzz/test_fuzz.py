@@ -553,6 +553,15 @@ def test_what_leads_out_of_a_cache_is_an_error(axis, mode):
         np.testing.assert_array_equal(y, want)
 
 
+def test_nothing_is_said_of_integers_beyond_their_type():
+    """The reference adds up in 64 bits."""
+    ours = np.array([-2147483648, 5], np.int32)
+    want = np.array([2147483648, 5])
+    assert judge._difference(ours, want, [want], "int32", False) is None
+    assert judge._difference(ours, want - 1, [want - 1], "int32", False) is not None
+    assert judge._difference(ours, want[::-1], [want[::-1]], "int32", False) is not None
+
+
 def test_a_threshold_is_a_number_of_its_type():
     """-0.6094 as bf16, which the operand is; the f64 evaluation says that it is above."""
     x = helper.make_tensor_value_info("x", onnx.TensorProto.BFLOAT16, [1])

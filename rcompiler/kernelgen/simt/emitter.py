@@ -385,7 +385,8 @@ class SimtEmitter(Emitter):
         self.line(
             f"{name}, {valid} = gpu.shuffle {mode} {value.name}, {offset}, {width} : {value.type}"
         )
-        self._varying.add(name)
+        if mode != "idx" or self.varies(offset):  # else all have the value of one thread
+            self._varying.add(name)
         return Val(name, value.element)
 
     def _word(self, number: int) -> str:
