@@ -117,7 +117,10 @@ def _number(lines: list[str], chosen: random.Random) -> str:
 
 
 def _means(line: str, at: int) -> bool:
-    """Whether the number at a column tells which part of which tensor of the caller a buffer is: a
-    program of another one that fits is another program, and as legal."""
+    """Whether the number at a column tells which part of which tensor of the caller a buffer is, or
+    is of the name of a buffer that a task reads or writes: a program of another one that fits is
+    another program, and as legal."""
+    if re.search(r"\bbuffers = \[[^\]]*$", line[:at]):
+        return True
     external = re.search(r'kind = "(input|output)"', line) is not None
     return external and re.search(r"\b(index|offset) = $", line[:at]) is not None

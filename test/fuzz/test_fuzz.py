@@ -427,6 +427,25 @@ def test_changes_of_a_schedule_leave_the_signature_alone():
     assert changed
 
 
+def test_changes_of_a_schedule_leave_the_names_of_buffers_alone():
+    """With another buffer of that size a task computes something else, and rightly so."""
+    import random
+
+    from fuzz import mutate_schedules
+
+    line = (
+        '"vdevice.run"() {buffers = [@Sub_0.0.view, @Sub_0.1.view], count = 1 : i64, first = 0 : '
+        'i64, kernel = @k_1, operator = "Loop_3"} : () -> ()'
+    )
+    changed = set()
+    for seed in range(60):
+        lines = [line]
+        mutate_schedules._number(lines, random.Random(seed))
+        assert "buffers = [@Sub_0.0.view, @Sub_0.1.view]" in lines[0]
+        changed.add(lines[0])
+    assert len(changed) > 5
+
+
 def test_files_with_other_bytes_are_refused_or_read():
     assert runner.kinds.KINDS["models"](5, CPU, lambda stage: None).status == "ok"
 
