@@ -219,6 +219,9 @@ def _run(node: NodeProto, needed: Mapping[str, Any], opsets: Mapping[str, int]) 
     if node.op_type == "QuantizeLinear":
         bounded = definitions.saturated(attributes, *operands[:2])
         needed = {**needed, node.input[0]: bounded}
+    if node.op_type == "RoiAlign" and (operands[2] < 0).any():
+        # the reference counts it from the end, as numpy does
+        raise IndexError("the number of an image is below that of the first one")
     results = _runner(_spelled(node), needed, opsets).run(None, dict(needed))
     raw = node.op_type == "Attention" and len(node.output) > 3 and node.output[3]
     if raw and "softcap" in attributes and not attributes.get("qk_matmul_output_mode"):

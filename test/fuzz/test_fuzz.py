@@ -581,6 +581,17 @@ def test_nothing_is_said_of_integers_beyond_their_type():
     assert judge._difference(ours, want[::-1], [want[::-1]], "int32", False) is not None
 
 
+def test_the_image_of_a_region_is_not_counted_from_the_end():
+    node = helper.make_node("RoiAlign", ["x", "regions", "at"], ["y"])
+    operands = {"x": np.ones((2, 1, 4, 4)), "regions": np.array([[0.0, 0, 2, 2]])}
+    (y,) = evaluate.apply(node, {**operands, "at": np.array([1])}, {"": 22})
+    assert y.shape == (1, 1, 1, 1)
+    for number in (-1, 2):
+        with pytest.raises(evaluate.Unjudged) as error:
+            evaluate.apply(node, {**operands, "at": np.array([number])}, {"": 22})
+        assert isinstance(error.value.__cause__, IndexError)
+
+
 def test_a_threshold_is_a_number_of_its_type():
     """-0.6094 as bf16, which the operand is; the f64 evaluation says that it is above."""
     x = helper.make_tensor_value_info("x", onnx.TensorProto.BFLOAT16, [1])
