@@ -93,9 +93,8 @@ def set_predicate(e: Emitter, ins: Instruction, form: Form) -> None:
     combine = form.choice("and", "or", "xor")
     number = _Compared(e, type_, form.flag("ftz"))
     form.end()
+    into, a, b = ins.operands[0], *map(number.read, ins.operands[1:3])
     form.operands(4 if combine else 3)
-    into = ins.operands[0]
-    a, b = map(number.read, ins.operands[1:3])
     result = _comparison(e, form, a, b, compare, number.kind)
     symbol = {"and": "&", "or": "|", "xor": "^"}.get(combine)
     other = f" {symbol} {e.value(ins.operands[3], 'pred')}" if symbol else ""
