@@ -16,7 +16,7 @@ from rcompiler.device.cpu import cpu_device
 from rcompiler.device.record import to_option
 from rcompiler.options import Kernels, Policy, Precision, RollerPolicy, Roots
 
-# CPUs of two execution units by level, and GPUs; what no other target covers comes first.
+# CPUs of two execution units by level, and GPUs.
 CPUS = {f"cpu-{level}": to_option(cpu_device(level, 2)) for level in ("x86-64", "v3", "v4")}
 GPUS = ("cuda:h200", "cuda:sm_80", "rocm:gfx942")
 TARGETS = {**CPUS, **{name: name for name in GPUS}}
@@ -34,7 +34,6 @@ _CHOICES: Mapping[str, tuple[Any, ...]] = {
     "normalise": (True, False),
     "eus": (0, 1, 3),
 }
-_LARGE_TARGETS = ("cpu-v4", "cuda:h200")
 
 
 @dataclass(frozen=True)
@@ -48,18 +47,19 @@ class Case:
     target: str
     sizes: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
-    size: str = "small"
 
     @property
     def name(self) -> str:
-        """As the record has it: "small resnet50 cpu-v3 policy=wave"."""
+        """As the record has it: "resnet50 cpu-v3 policy=wave"."""
         form = [self.sizes["form"]] if "form" in self.sizes else []
         settings = [f"{key}={value}" for key, value in self.settings.items()]
-        return " ".join([self.size, self.network, *form, self.target, *settings])
+        return " ".join([self.network, *form, self.target, *settings])
 
 
-def small() -> list[Case]:
-    """Each network and form on every kind of target, and each option: minutes."""
+def cases() -> dict[str, Case]:
+    """By name: each small network and form on a CPU and a GPU, four of them on every target and
+    with each option.
+    """
     found = []
     for network, sizes in SMALL.items():
         targets = TARGETS if network in _VARIED else _EVERYWHERE
@@ -79,14 +79,6 @@ def small() -> list[Case]:
             for target in _MATRIX_UNITS
             for precision in get_args(Precision)[1:]
         ]
-    return found
-
-
-def large() -> list[Case]:
-    """Each network as it is published: an hour and more."""
-    return [Case(network, target, size="large") for network in SMALL for target in _LARGE_TARGETS]
-
-
-def by_name() -> dict[str, Case]:
-    """All cases; their names are unique."""
-    return {case.name: case for case in (*small(), *large())}
+    named = {case.name: case for case in found}
+    assert len(named) == len(found)
+    return named

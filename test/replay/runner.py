@@ -14,7 +14,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.tools._case_pool import Outcome, Report, Verdict, run_cases
 from rcompiler.tools._console import Parser, doing, guard, pattern, positive
 
-from . import cases
+from .cases import cases
 from .hashes import compiled, differing, hashes, write_texts
 
 RECORD = Path(__file__).parent / "record.json"
@@ -32,24 +32,23 @@ def main(argv: Sequence[str] | None = None) -> int:
 def job(name: str, report: Report) -> Verdict:
     """One case, in this process."""
     try:
-        return Verdict("made", facts=hashes(compiled(cases.by_name()[name])))
+        return Verdict("made", facts=hashes(compiled(cases()[name])))
     except CompilerError as error:
         return Verdict("refused", str(error))
 
 
 def _run(options: argparse.Namespace) -> int:
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {"versions": {}, "cases": {}}
-    chosen = [
-        case
-        for case in (cases.large() if options.large else cases.small())
-        if not options.only or options.only.search(case.name)
-    ]
+    every = cases()
+    chosen = [name for name in every if not options.only or options.only.search(name)]
+    if not chosen:
+        raise CompilerError(f"--only={options.only.pattern}: no case has such a name")
     if options.texts:
-        for case in chosen:
-            write_texts(compiled(case), options.texts / case.name.replace(" ", "_"))
+        for name in chosen:
+            write_texts(compiled(every[name]), options.texts / name.replace(" ", "_"))
         return 0
     begun, made = time.monotonic(), dict[str, Outcome]()
-    for outcome in run_cases([case.name for case in chosen], job, options.workers, options.timeout):
+    for outcome in run_cases(chosen, job, options.workers, options.timeout):
         made[outcome.case] = outcome
         doing(f"{len(made)}/{len(chosen)} {outcome.case}")
     failed = {name: o.reason for name, o in made.items() if o.status != "made"}
@@ -58,7 +57,7 @@ def _run(options: argparse.Namespace) -> int:
     found = {name: o.facts for name, o in sorted(made.items()) if name not in failed}
     seconds = time.monotonic() - begun
     if options.record:
-        known = {name: each for name, each in record["cases"].items() if name in cases.by_name()}
+        known = {name: each for name, each in record["cases"].items() if name in every}
         write(RECORD, {**known, **found})
         print(f"{len(found)} cases recorded, {seconds:.0f} s")
         return 1 if failed else 0
@@ -108,7 +107,6 @@ def _versions() -> dict[str, str]:
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("replay", "Compile a fixed set, and compare what it made with the record.")
-    parser.add_argument("--large", action="store_true", help="networks as they are published")
     parser.add_argument("--only", type=pattern, metavar="PATTERN", help="cases whose name matches")
     parser.add_argument("--record", action="store_true", help="write the record of what is made")
     parser.add_argument(

@@ -11,27 +11,23 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rcompiler.options import CompileOptions  # noqa: E402
 from rcompiler.tools import models  # noqa: E402
-from replay import cases, runner  # noqa: E402
+from replay import runner  # noqa: E402
+from replay.cases import SMALL, Case, cases  # noqa: E402
 from replay.hashes import compiled, differing, hashes, write_texts  # noqa: E402
 
-ONE = "small two_branch cpu-v3"
+ONE = "two_branch cpu-v3"
 # What changes no code, is measured, or is the target itself.
 OTHERS = {"target", "cache", "tune", "machine_code", "or_wave"}
 
 
-def test_names_are_unique():
-    assert len(cases.by_name()) == len(cases.small()) + len(cases.large())
-
-
 def test_every_network_and_every_option_is_in_the_set():
-    assert {case.network for case in cases.small()} == set(models.names())
-    options = {option for case in cases.small() for option in case.settings}
+    assert {case.network for case in cases().values()} == set(models.names())
+    options = {option for case in cases().values() for option in case.settings}
     assert options == {each.name for each in fields(CompileOptions)} - OTHERS
 
 
 def test_the_record_is_of_the_set():
-    recorded = {n for n in json.loads(runner.RECORD.read_text())["cases"] if n.startswith("small")}
-    assert recorded == {case.name for case in cases.small()}
+    assert json.loads(runner.RECORD.read_text())["cases"].keys() == cases().keys()
 
 
 def test_what_differs_is_named_by_stage():
@@ -67,16 +63,21 @@ def test_a_record_of_other_versions_says_so(capsys):
 
 
 def test_what_is_refused_fails(monkeypatch, tmp_path, capsys):
-    broken = cases.Case("two_branch", "cpu-v3", settings={"eus": -1})
-    monkeypatch.setattr(cases, "small", lambda: [broken])
+    broken = Case("two_branch", "cpu-v3", settings={"eus": -1})
+    monkeypatch.setattr(runner, "cases", lambda: {broken.name: broken})
     monkeypatch.setattr(runner, "RECORD", tmp_path / "record.json")
     assert runner.main(["--record"]) == 1
     assert "cannot compile for -1 execution units" in capsys.readouterr().out
 
 
+def test_a_pattern_that_no_case_has_is_an_error(capsys):
+    assert runner.main(["--only=resnet51"]) == 1
+    assert "--only=resnet51: no case has such a name" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("target", ["cpu-v4", "cuda:sm_80"])
 def test_it_comes_out_equal_again(target, tmp_path):
-    case = cases.Case("mlp", target, cases.SMALL["mlp"])
+    case = Case("mlp", target, SMALL["mlp"])
     first, second = compiled(case), compiled(case)
     assert hashes(first) == hashes(second)
     write_texts(first, tmp_path)
