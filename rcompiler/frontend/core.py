@@ -41,6 +41,8 @@ class Expected:
 class Value:
     """A tensor: SSA name, static shape, element type; ``const`` when known while compiling.
 
+    Raises ValueError for a negative extent.
+
     ``refold``: set by lowerings whose weights are constant; called with per-channel
     ``(scale, shift)`` it returns the value of ``scale * this + shift`` at no run-time cost.
     """
@@ -59,6 +61,8 @@ class Value:
         inputs: frozenset[str] = frozenset(),
     ):
         self.name, self.shape, self.dtype, self.const = name, tuple(map(int, shape)), dtype, const
+        if min(self.shape, default=0) < 0:  # what the attributes of a node came to
+            raise ValueError(f"a tensor cannot have {min(self.shape)} elements along an axis")
         self.base: Value | None = None  # the value this one is a reshape of
         self.permuted: tuple[Value, tuple[int, ...]] | None = None  # (value, perm) transposed
         self.refold: Callable[[np.ndarray, np.ndarray], Value] | None = None

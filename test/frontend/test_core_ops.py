@@ -281,6 +281,14 @@ def test_padding_beyond_any_memory_is_refused_at_once(run):
             run("Pad", np.ones(3, np.float32), pads, values=(1,), mode=mode)
 
 
+@pytest.mark.parametrize(("left", "right"), [((3, 0), (1, 4)), ((3, 1), (0, 4)), ((3, 1), (2, 4))])
+def test_an_extent_of_one_is_repeated_in_sums_of_products(run, left, right):
+    """Also not at all, where the other operand has no elements."""
+    x, y = np.ones(left, np.float32), np.ones(right, np.float32)
+    got, _ = run("Einsum", x, y, equation="ij,jk->ik")
+    np.testing.assert_array_equal(got, np.einsum("ij,jk->ik", x, y))
+
+
 @pytest.mark.parametrize("corners", [0, 1])
 @pytest.mark.parametrize("size", [(2, 3, 1, 3), (1, 1, 4, 2), (2, 1, 1, 3, 2)])
 def test_affine_grids(run, size, corners):

@@ -263,3 +263,25 @@ def limited():
 def test_a_model_that_is_not_valid_is_not_listed_but_raised():
     with pytest.raises(InvalidModel):
         check(model([node("Relu", ["none"], ["y"])], [], [tensor("y", F, None)]))
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shapes", "message"),
+    [
+        ([node("ConvTranspose", ["x", "w"], ["y"], name="n", strides=[1, -1])],
+         {"x": [1, 2, 4, 4], "w": [2, 3, 1, 1]}, "does not fit its operator"),
+        ([node("ConvTranspose", ["x", "w"], ["y"], name="n", pads=[0, 2, 0, 2])],
+         {"x": [1, 2, 4, 0], "w": [2, 3, 1, 1]}, "-[0-9]+ elements along an axis"),
+        ([node("RoiAlign", ["x", "r", "i"], ["y"], name="n", output_width=-3, sampling_ratio=1)],
+         {"x": [1, 2, 4, 4], "r": [3, 4], "i": [3]}, "-3 elements along an axis"),
+        ([node("RoiAlign", ["x", "r", "i"], ["y"], name="n")],
+         {"x": [1, 2, 0, 4], "r": [3, 4], "i": [3]}, "an image without elements"),
+        ([node("MaxRoiPool", ["x", "r"], ["y"], name="n", pooled_shape=[2, 2])],
+         {"x": [0, 2, 4, 4], "r": [3, 5]}, "an image without elements"),
+    ],
+)  # fmt: skip
+def test_results_that_no_tensor_can_be(nodes, shapes, message):
+    kinds = {"i": INT}
+    inputs = [tensor(name, kinds.get(name, F), shape) for name, shape in shapes.items()]
+    with pytest.raises(ShapeError, match=message):
+        import_onnx(model(nodes, inputs, [tensor("y", F, None)]))

@@ -138,10 +138,11 @@ def _einsum(ctx: Context) -> Value:
     operands = []
     for term, value in zip(terms, values, strict=True):
         for letter, size in zip(term, value.shape, strict=True):
-            if sizes.setdefault(letter, size) != size:
-                if 1 not in (size, sizes[letter]):
+            known = sizes.setdefault(letter, size)
+            if known != size:
+                if 1 not in (size, known):
                     raise ctx.shape_error(f"index {letter} has two sizes")
-                sizes[letter] = max(size, sizes[letter])
+                sizes[letter] = size if known == 1 else known  # none, too, is what 1 becomes
         operands.append((value, term))
     left = operands[0]
     for i, right in enumerate(operands[1:]):

@@ -74,8 +74,10 @@ def _roi_align(ctx: Context) -> Value:
     half = ctx.attr("coordinate_transformation_mode", default) == "half_pixel"
     scale, largest = ctx.attr("spatial_scale", 1.0), ctx.attr("mode", "avg") == "max"
     shape = [rois.shape[0], x.shape[1], *sizes]
-    if 0 in shape or not x.size:
+    if 0 in shape:
         return b.empty(shape, x.dtype)
+    if not x.size:
+        raise ctx.shape_error("regions of an image without elements have no values")
     expect_inside(ctx, batch, x.shape[0] - 1)
     grids = _grids(ctx, rois, half, scale, sizes)
     reach = [max(int(g.max()), 1) for g in grids]
@@ -139,8 +141,10 @@ def _max_roi_pool(ctx: Context) -> Value:
     if sizes is None or len(sizes) != 2 or min(sizes) < 1:
         raise ctx.shape_error("pooled_shape has two positive sizes")
     shape = [rois.shape[0], x.shape[1], *sizes]
-    if 0 in shape or not x.size:
+    if 0 in shape:
         return b.empty(shape, x.dtype)
+    if not x.size:
+        raise ctx.shape_error("regions of an image without elements have no values")
     batch = b.cast(b.slice(rois, [0, 0], [rois.shape[0], 1]), "int64")
     expect_inside(ctx, batch, x.shape[0] - 1, rois)
     low = float("-inf")
