@@ -261,8 +261,9 @@ class Fusion:
         if self._is_identity(generic, operand):
             return direct or self._reshape_follows(value)
         if self.is_copy(op):
-            read, written = generic.maps[operand].results, generic.maps[-1].results
-            keeps_lanes = read[-1:] == written[-1:]  # a scalar that is spread has no lanes
+            # lists: the bindings' own compare by identity; a scalar that is spread has no lanes
+            read, written = list(generic.maps[operand].results), list(generic.maps[-1].results)
+            keeps_lanes = read[-1:] == written[-1:]
             single = _used_once(value) and (direct or self._reshape_follows(value))
             return keeps_lanes and single and (group.rows is None or self._is_contraction(group))
         return direct and self._stitches(group, generic, operand)
