@@ -6,6 +6,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent))
 
 import artifact_bytes
+import pytest
+from recrafted import joined
+
+import rcompiler
+from rcompiler.errors import ScheduleError
 
 
 def test_changed_bytes_are_refused_or_change_nothing():
@@ -15,3 +20,31 @@ def test_changed_bytes_are_refused_or_change_nothing():
     kinds = {name.partition(":")[0] for name in found.counts}
     assert kinds >= {"raw", "rehashed header", "rehashed tables", "rehashed texts"}
     assert found.counts["raw: refused"] > 100
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("bases")
+    artifact_bytes.make_bases(folder)
+    return artifact_bytes.Base(folder, "branch")
+
+
+def claiming(base, file, shape):
+    """A file that says it has one output more, with all hashes right."""
+    [output] = base.header["outputs"]
+    header = {**base.header, "outputs": [output, [output[0], shape, output[2]]]}
+    joined(file, header, dict(base.sections))
+    return file
+
+
+def test_an_output_that_nobody_writes_is_refused(base, tmp_path):
+    with pytest.raises(ScheduleError, match="an output is not written once"):
+        rcompiler.load(claiming(base, tmp_path / "m.rcx", [64, 32]), eus=2)
+
+
+def test_an_output_without_elements_has_no_byte_to_be_wrong(base, tmp_path):
+    model = rcompiler.load(claiming(base, tmp_path / "m.rcx", [64, 0]), eus=2)
+    assert artifact_bytes._use(model, base) == ""
+    base.outputs[0] = base.outputs[0] + 1
+    assert artifact_bytes._use(model, base) == "other results"
+    base.outputs[0] = base.outputs[0] - 1
