@@ -38,7 +38,7 @@ def expected(kind: str, bits: int) -> str:
 
 
 @pytest.mark.parametrize("kind", TYPES)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(data=st.data())
 def test_any_bits_arrive(kind: str, data: st.DataObject):
     width = np.dtype(TYPES[kind][2]).itemsize * 8

@@ -50,7 +50,7 @@ def numbers(rng, shape, dtype):
     blocks=st.booleans(),
     data=st.data(),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_elements_along_any_axis(shape, reduction, dtype, blocks, data):
     axis = data.draw(st.integers(0, len(shape) - 1))
     short = [data.draw(st.sampled_from([n, max(n - 1, 1)])) for n in shape]
@@ -71,7 +71,7 @@ def test_elements_along_any_axis(shape, reduction, dtype, blocks, data):
     blocks=st.booleans(),
     data=st.data(),
 )
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 def test_slices_of_any_rank(shape, lead, reduction, few, blocks, data):
     count = data.draw(st.integers(1, len(shape)))
     rng = np.random.default_rng(math.prod(shape))

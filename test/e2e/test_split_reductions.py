@@ -118,7 +118,7 @@ def test_places_of_nans_ties_zeros_and_infinities(op, last):
     dtype=st.sampled_from([np.float32, np.int32, np.uint8, np.int64]),
     data=st.data(),
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 def test_any_reduction_in_any_number_of_parts(op, shape, dtype, data):
     """Whatever the model says of them: parts of every divisor of the outermost dim."""
     axes = data.draw(st.lists(st.integers(0, len(shape) - 1), min_size=1, unique=True))

@@ -81,7 +81,7 @@ def draw(rng, shape, dtype, distinct):
     distinct=st.sampled_from([2, 9, 1000]),
     data=st.data(),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_any_axis_type_and_k(dtype, lead, n, trail, largest, distinct, data):
     k = data.draw(st.one_of(st.integers(1, min(n, 8)), st.integers(1, n)), label="k")
     shape = (lead, n, trail) if trail > 1 else (lead, n)
@@ -93,7 +93,7 @@ def test_any_axis_type_and_k(dtype, lead, n, trail, largest, distinct, data):
     n=st.integers(1, 40), k=st.integers(1, 40), limits=st.tuples(*[st.integers(1, 9)] * 4),
     largest=st.integers(0, 1),
 )  # fmt: skip
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_runs_chunks_and_parts_of_any_size(n, k, limits, largest):
     """Small sizes of all of them, so that short rows have last runs and parts of every length."""
     k = min(k, n)
@@ -114,7 +114,7 @@ def test_runs_chunks_and_parts_of_any_size(n, k, limits, largest):
     distinct=st.sampled_from([2, 9, 1000]), largest=st.integers(0, 1),
     dtype=st.sampled_from([np.float32, np.int64]), groups=st.booleans(),
 )  # fmt: skip
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_selection_of_any_size(n, k, group, distinct, largest, dtype, groups):
     """Short rows, of which groups are left out where `groups`, and the k are selected."""
     k = min(k, n)
@@ -149,7 +149,7 @@ def test_rows_side_by_side():
     k=st.integers(1, 32), trail=st.sampled_from([1, 1, 3]), largest=st.integers(0, 1),
     distinct=st.sampled_from([1, 2, 9, 1000]), eus=st.integers(1, 2),
 )  # fmt: skip
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 def test_rows_side_by_side_of_any_type_and_size(
     dtype, rows, n, k, trail, largest, distinct, eus
 ):  # fmt: skip

@@ -80,7 +80,7 @@ def numbers(type_: str):
 
 @pytest.mark.parametrize("type_", list(FORMATS))
 @pytest.mark.parametrize("capability", CAPABILITIES)
-@settings(max_examples=30, deadline=None, derandomize=True)
+@settings(max_examples=30, derandomize=True)
 @given(data=st.data())
 def test_sums_follow_the_published_rules(capability, type_, data):
     m, k, n = data.draw(st.integers(1, 3)), data.draw(st.sampled_from([4, 8, 16])), 2

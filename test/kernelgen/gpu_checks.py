@@ -14,7 +14,6 @@ from rcompiler.kernelgen.simt.kernel import SimtFeatures
 
 few = settings(
     max_examples=6,
-    deadline=None,
     derandomize=True,
     phases=[Phase.generate],  # a case that fails is small enough as it is
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],

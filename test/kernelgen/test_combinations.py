@@ -11,7 +11,6 @@ from rcompiler.roller.winograd import filtering
 
 few = settings(
     max_examples=5,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -12,7 +12,6 @@ from rcompiler.kernelgen.kernel import CpuFeatures
 
 few = settings(
     max_examples=12,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -27,7 +27,6 @@ from rcompiler.kernelgen.reduction import _power_of_two
 
 few = settings(
     max_examples=12,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -14,7 +14,7 @@ from rcompiler import dialects
 from rcompiler.kernelgen.kernel import CpuFeatures
 from rcompiler.kernelgen.stages import stages_of, workspace_bytes
 
-few = settings(max_examples=8, deadline=None)
+few = settings(max_examples=8)
 PRODUCT = (
     "indexing_maps = [affine_map<(m, n, k) -> (m, k)>, affine_map<(m, n, k) -> (k, n)>, "
     'affine_map<(m, n, k) -> (m, n)>], iterator_types = ["parallel", "parallel", "reduction"]'

@@ -131,7 +131,7 @@ def random_network(draws, dtype):
 SEEN = []
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=60, derandomize=True)
 @given(st.integers(0, 1 << 30), st.sampled_from(["float32", "float32", "int32", "bfloat16"]))
 def check_random_network(seed, dtype):
     net, results = random_network(random.Random(seed), dtype)

@@ -277,7 +277,7 @@ def behind(graph):
     }
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(graphs())
 def test_batches_are_as_few_as_can_be(graph):
     """Members of one do not depend on one another; as many levels as the longest way has members
@@ -304,7 +304,7 @@ def test_batches_are_as_few_as_can_be(graph):
 CYCLES = []
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(graphs(), st.data())
 def check_order(graph, data):
     chosen = [batch for batch in batches(graph) if data.draw(st.booleans() | st.just(True))]
@@ -335,7 +335,7 @@ def test_an_order_is_found_exactly_if_there_is_one():
     assert 3 <= sum(CYCLES) < len(CYCLES) / 2
 
 
-@settings(max_examples=100, deadline=None, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 @given(graphs(), st.integers(1, 8))
 def test_what_is_chosen_has_an_order_and_can_be_found_again(graph, eus):
     found = batches(graph)

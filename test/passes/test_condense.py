@@ -63,7 +63,7 @@ def needed(graph):
     return found
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(graphs())
 def test_products_need_the_same_products_as_before(graph):
     short, numbers = condensed(graph)

@@ -211,7 +211,7 @@ def alike(*chain):
 SEEN = []
 
 
-@settings(max_examples=40, deadline=None, derandomize=True)
+@settings(max_examples=40, derandomize=True)
 @given(graphs())
 @example(alike("row of its own"))
 @example(alike("sum of the first"))

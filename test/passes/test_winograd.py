@@ -66,7 +66,6 @@ def check(x_shape, w, root, **options):
 @given(data=st.data())
 @settings(
     max_examples=6,
-    deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )

@@ -215,7 +215,7 @@ def test_loops_do_not_cross_and_have_an_end():
 small = st.integers(-2, 30)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.integers(0, 5), st.integers(-1, 40), st.lists(st.tuples(small, small), max_size=4), small)
 def test_any_loop_is_refused_or_means_what_it_says(count, words, steps, at):
     """What passes the check passes it written out, too, and the other way round where it is one."""

@@ -148,7 +148,7 @@ def test_impossible_artifacts(change: dict):
         dataclasses.replace(sm.artifact([]), **change).check()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.integers(-2, 70) | st.integers(-(2**62), 2**62), max_size=24))
 def test_any_words_are_accepted_or_refused_with_our_error(words: list[int]):
     stream = np.array([*words, 0], np.int64)

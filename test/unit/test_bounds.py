@@ -117,7 +117,7 @@ SMALL = st.tuples(st.integers(-20, 20), st.integers(0, 9)).map(lambda p: (p[0], 
 
 
 @given(op=st.sampled_from(sorted(NUMPY)), a=SMALL, b=SMALL, seed=st.integers(0, 99))
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 def test_they_hold(op, a, b, seed):
     rng = np.random.default_rng(seed)
     x, y = (rng.integers(low, high, (3, 4), endpoint=True) for low, high in (a, b))
@@ -127,7 +127,7 @@ def test_they_hold(op, a, b, seed):
 
 
 @given(a=SMALL, b=SMALL, fmod=st.booleans(), seed=st.integers(0, 99))
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_remainders_hold(a, b, fmod, seed):
     rng = np.random.default_rng(seed)
     x, y = (rng.integers(low, high, (3, 4), endpoint=True) for low, high in (a, b))

@@ -40,7 +40,7 @@ def check(expr, device, decision):
     assert all(ns >= 0 for _, ns in why.parts_ns)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(expressions(), st.sampled_from(list(DEVICES)), st.integers(0, 9))
 def test_tilings(expr, name, seed):
     for decision in [*construct(expr, DEVICES[name]), *sampled(expr, DEVICES[name], 4, seed)]:
@@ -78,7 +78,7 @@ def test_more_operands_than_registers_are_spilled():
     assert "spilled" not in few.reason
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([1, 2, 8]))
 def test_schedules(seed, operators, eus):
     graph = random_graph(random.Random(seed), operators)
@@ -144,7 +144,7 @@ def test_a_part_that_is_read_for_the_last_time_is_live_no_more():
     assert live_bytes(placement, packing) == 3 * 1024
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.integers(0, 10**6), st.integers(1, 10), st.sampled_from([1, 2, 8]))
 def test_live_bytes_are_no_more_than_any_plan_has(seed, operators, eus):
     graph = random_graph(random.Random(seed), operators, (8, 4))

@@ -152,7 +152,7 @@ def test_padding_opens_more_candidates():
     assert AlignedSizes(expr, HAL, PLAIN, 0.2).shared((2,)) == ((8, 16, 24, 40, 56, 104, 112, 120),)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.tuples(*[st.integers(1, 700)] * 3),
     st.tuples(*[st.sampled_from([1, 2, 4, 8, 16])] * 2),

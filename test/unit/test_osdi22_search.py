@@ -52,7 +52,7 @@ operators = st.one_of(
 )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(operators, names, st.sampled_from([0.0, 0.2, 0.6, 1.0]), st.booleans())
 def test_every_result_is_aligned_and_fits(expr, name, eps, pad_banks):
     """Before shrinking, which gives alignment up."""

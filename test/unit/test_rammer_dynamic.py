@@ -134,7 +134,7 @@ def order_of(program):
     return {(a, b): bool(before[i, j]) for i, a in enumerate(names) for j, b in enumerate(names)}
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 8))
 def test_lines_have_the_order_of_an_eu_for_each_queue(seed, operators, eus):
     graph = random_graph(random.Random(seed), operators)
@@ -294,7 +294,7 @@ def steps_of(queue):
     return name
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([1, 2, 3, 8, 40]))
 def test_the_estimate_of_the_policy_is_that_of_the_simulator(seed, operators, eus):
     graph = random_graph(random.Random(seed), operators)
@@ -305,7 +305,7 @@ def test_the_estimate_of_the_policy_is_that_of_the_simulator(seed, operators, eu
     assert line.makespan_ns == pytest.approx(COSTS.launch_ns + draft.makespan, abs=1)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(st.integers(0, 10**6), st.integers(1, 10), st.integers(1, 132))
 def test_random_graphs_are_proved_and_computed(seed, operators, eus):
     graph = random_graph(random.Random(seed), operators)
@@ -319,7 +319,7 @@ def test_random_graphs_are_proved_and_computed(seed, operators, eus):
     validate(fewer, graph)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(2, 12), st.randoms(use_true_random=False))
 def test_an_order_with_a_consumer_before_its_producer_is_refused(seed, operators, rng):
     """Queues exchanged: refused as soon as one waits for a later one; else right as before."""

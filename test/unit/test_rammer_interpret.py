@@ -155,7 +155,7 @@ def test_bodies_compute_what_numpy_computes():
         Interpreter(plan.programs, graph, {"o": lambda *a: [np.zeros(3, np.uint8)]})
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.randoms(use_true_random=False))
 def test_the_bytes_of_a_task_are_those_of_its_box(rng):
     grid = tuple(rng.randint(1, 4) for _ in range(rng.randint(0, 3)))
@@ -182,7 +182,7 @@ def test_an_execution_depends_on_its_seed_only():
         Adversary(0, "other")
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.randoms(use_true_random=False), st.integers(1, 10), st.integers(1, 132))
 def test_every_policy_computes_the_reference(rng, operators, eus):
     graph = random_graph(rng, operators)
@@ -193,7 +193,7 @@ def test_every_policy_computes_the_reference(rng, operators, eus):
             interpreter.execute(Adversary(seed))
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.randoms(use_true_random=False))
 def test_a_dropped_wait_that_the_validator_refuses_is_found(rng):
     """The clocks find it in every interleaving that reaches it, so in the very first."""

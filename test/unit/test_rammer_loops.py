@@ -81,7 +81,7 @@ lists = st.recursive(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(lists)
 def test_rolled_and_unrolled_is_the_same(lines):
     found = roll(lines)

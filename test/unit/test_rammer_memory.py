@@ -45,7 +45,7 @@ def elements(boxes):
     return found
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(accesses(), st.integers(0, 100), st.integers(1, 100))
 def test_boxes_and_bytes_of_a_range_are_those_of_its_tasks(case, first, count):
     grid, access = case
@@ -166,7 +166,7 @@ def test_a_residual_network_stays_near_its_bound(eus):
     assert memory.peak <= memory.plain / 4
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([1, 2, 8]))
 def test_plans_lie_between_their_bound_and_no_reuse(seed, operators, eus):
     memory = schedule(random_graph(random.Random(seed), operators), eus).memory

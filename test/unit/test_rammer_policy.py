@@ -117,7 +117,7 @@ def one_by_one(tasks, each, start):
     return counts
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.integers(0, 60),
     st.integers(1, 9),
@@ -273,7 +273,7 @@ def test_the_estimate_of_the_policy_is_that_of_the_simulator():
     assert line.idle_ns.min() >= 0
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([1, 2, 3, 8]))
 def test_every_policy_makes_valid_schedules(seed, operators, eus):
     graph = random_graph(random.Random(seed), operators)

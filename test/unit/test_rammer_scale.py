@@ -35,7 +35,7 @@ def shares(draw, shape, itemsize):
     return Shares(grid, Access(shape, itemsize, dims), draw(st.sampled_from([0, 0, 3])), *arrays)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.data())
 def test_overlapping_finds_all_pairs_and_no_others(data):
     a = data.draw(shares((6, 8), 1))

@@ -111,7 +111,7 @@ def test_impossible_bandwidths_are_refused(bad):
         SharedLevel(bad, 2)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(0, 10**6), st.integers(1, 12), st.sampled_from([1, 2, 5]))
 def test_what_holds_for_every_time_line(seed, operators, eus):
     graph = random_graph(random.Random(seed), operators)

@@ -71,7 +71,7 @@ def test_an_operator_by_itself_takes_its_longest_share():
     assert alone_ns(kernel("k", (8, 8), (4, 2), "t", estimated_ns=10.0), 3) == 30
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.integers(1, 70), st.integers(1, 9), st.integers(1, 5), st.integers(1, 9))
 def test_the_time_by_itself_is_that_of_a_launch(rows, step, columns, eus):
     k = uneven(rows, step, columns)
@@ -89,7 +89,7 @@ def test_a_task_each_stays_a_task_each():
         assert [run.count for run in runs] == [1, 1, 1, 1], policy
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(1, 70), st.integers(1, 9), st.integers(1, 5), st.integers(1, 9))
 def test_shares_are_no_further_from_even_than_an_rtask(rows, step, columns, eus):
     k = uneven(rows, step, columns)

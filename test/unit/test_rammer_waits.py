@@ -50,7 +50,7 @@ def test_what_follows_from_another_wait_is_not_waited_for_whatever_ends_last():
 
 
 @pytest.mark.parametrize("policy", WAITING)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(graphs, st.sampled_from([2, 3, 8]))
 def test_a_wait_stands_directly_in_front_of_the_run_that_needs_it(policy, graph, eus):
     for program in POLICIES[policy](graph, eus, COSTS):
@@ -65,7 +65,7 @@ def test_a_wait_stands_directly_in_front_of_the_run_that_needs_it(policy, graph,
 
 
 @pytest.mark.parametrize("policy", WAITING)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(graphs, st.sampled_from([2, 3, 8]))
 def test_no_wait_can_be_left_out(policy, graph, eus):
     """No wait follows from the others: without any single one there is a race."""

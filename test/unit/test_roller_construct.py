@@ -75,7 +75,7 @@ def test_the_efficient_decision_does_not_depend_on_eus(name):
     assert construct(CASES[name], cpu_device("v4", eus=96))[0] == one[0]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.integers(1, 70), st.integers(1, 70), st.integers(1, 40), st.sampled_from(LEVELS))
 def test_tiles_cover_every_output_once(m, n, k, level):
     expr = gemm(m, n, k)
@@ -152,7 +152,7 @@ def expressions(draw):
     return tensor_expr(axes, inputs, [draw(access)], ops=draw(st.sampled_from([0, 2, 20])))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(expressions(), st.sampled_from(LEVELS), st.sampled_from([1, 64]))
 def test_any_expression_has_a_legal_decision(expr, level, eus):
     device = cpu_device(level, eus=eus)
@@ -361,7 +361,7 @@ def test_short_panels_and_single_passes_run_whole():
 
 @given(st.integers(1, 300), st.integers(1, 300), st.integers(1, 5000))
 @example(m=30, n=59, k=577)  # five columns of padding
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_a_part_and_its_sums_fit(m: int, n: int, k: int):
     decision = in_parts(gemm(m, n, k))
     if decision.reduction_tile:

@@ -37,7 +37,7 @@ def touched(access, tile, origin):
     return {e for e in found if all(0 <= x < n for x, n in zip(e, access.shape, strict=True))}
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(shapes, st.data(), sizes, origins)
 def test_footprint_of_linear_maps_is_exact(shape, data, tile, origin):
     dims = tuple(data.draw(linear) for _ in shape)
@@ -45,7 +45,7 @@ def test_footprint_of_linear_maps_is_exact(shape, data, tile, origin):
     assert access.elements(tile, origin) == len(touched(access, tile, origin))
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(shapes, st.data(), sizes, origins)
 def test_footprint_with_floordiv_and_mod_is_exact(shape, data, tile, origin):
     dims = tuple(data.draw(anything) for _ in shape)
@@ -53,7 +53,7 @@ def test_footprint_with_floordiv_and_mod_is_exact(shape, data, tile, origin):
     assert access.elements(tile, origin) == len(touched(access, tile, origin))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data(), sizes)
 def test_the_box_holds_every_element(data, tile):
     dim = data.draw(anything)
@@ -64,7 +64,7 @@ def test_the_box_holds_every_element(data, tile):
         assert (low, high) == (min(values), max(values))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.lists(st.tuples(st.integers(-7, 9), st.integers(1, 5)), max_size=4))
 def test_count_sums(terms):
     sums = {

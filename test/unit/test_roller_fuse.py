@@ -105,7 +105,7 @@ def flat(loops, sizes, point):
     return position
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(programs())
 def test_every_point_of_the_fused_loops_names_the_same_elements(program):
     sizes, values, nests = program

@@ -130,7 +130,7 @@ def test_factors_must_fit_the_shared_memory():
 sizes = st.integers(1, 400)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     shape=st.tuples(st.integers(1, 3), sizes, st.integers(1, 40), sizes),
     which=st.sampled_from([(H200, "wgmma", "f16"), (A100, "mma", "f16"), (A100, "mma", "tf32")]),
@@ -245,7 +245,7 @@ def pixels(images, height, width, channels, padding):
     return replace(expr, unit=unit)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(
     st.integers(1, 3),
     st.integers(1, 30),

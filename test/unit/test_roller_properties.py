@@ -57,14 +57,14 @@ def check_cover(expr, decision):
     assert (written == 1).all()
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(expressions(), st.sampled_from(list(DEVICES)), st.sampled_from(POLICIES))
 def test_every_tiling_covers_each_result_once(expr, name, policy):
     for decision in decisions(expr, DEVICES[name], policy):
         check_cover(expr, decision)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(expressions(), st.sampled_from(["v4", "v3", "x86-64"]), st.integers(0, 9))
 def test_every_candidate_covers_each_result_once(expr, name, seed):
     for decision in [*ranked(expr, DEVICES[name], 5), *sampled(expr, DEVICES[name], 5, seed)]:
@@ -94,7 +94,7 @@ def check_alignments(expr, device, decision):
     assert 0 < why.lanes <= 1 and why.waste >= 0 and 1 <= why.rows_per_set
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(expressions(), st.sampled_from(["v4", "v3", "x86-64", "64 cores"]))
 def test_every_tile_of_the_model_is_aligned(expr, name):
     for decision in decisions(expr, DEVICES[name]):
