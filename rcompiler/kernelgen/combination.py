@@ -11,18 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import LANE, Linear
-from rcompiler.kernelgen.evaluate import NeedsScalars
+from rcompiler.kernelgen.reader import NeedsScalars, Reader
 from rcompiler.kernelgen.region import Combination, Generic, element_of
 from rcompiler.kernelgen.value import Val
 from rcompiler.roller.linear_map import plan
-
-if TYPE_CHECKING:
-    from rcompiler.kernelgen.evaluate import Evaluator
 
 _plan = cache(plan)
 
@@ -30,21 +26,21 @@ _plan = cache(plan)
 class Combiner:
     """Evaluates combinations at given result coordinates."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator = evaluator
-        self._e = evaluator.emitter
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._e = reader.emitter
 
     def read(self, generic: Generic, form: Combination, at: list[Linear], lanes: int) -> Val:
         """The result element(s) at `at`."""
-        evaluator, dims = self._evaluator, generic.loop_dims(at)
-        row = evaluator.coordinates(generic, form.coefficients, dims, lanes)[form.row]
+        reader, dims = self._reader, generic.loop_dims(at)
+        row = reader.coordinates(generic, form.coefficients, dims, lanes)[form.row]
         if row.coefficient(LANE):
             raise NeedsScalars
         rows = self._rows(generic, form, dims, lanes)
         value = rows[row.constant] if row.is_constant else self._select(rows, row)
         if _is_zero(generic.inits[0]):
             return value
-        start = self._e.splat(evaluator.read(generic.inits[0], at, lanes), value.lanes)
+        start = self._e.splat(reader.read(generic.inits[0], at, lanes), value.lanes)
         value = self._e.splat(value, start.lanes)
         return self._binary("addf", start, value)
 
@@ -65,18 +61,18 @@ class Combiner:
         self, generic: Generic, form: Combination, dims: list[Linear], lanes: int
     ) -> list[Val]:
         """All rows of the product that the loop coordinates `dims` belong to."""
-        e, evaluator = self._e, self._evaluator
+        e, reader = self._e, self._reader
         points = [
             [Linear(k) if d == form.dim else c for d, c in enumerate(dims)]
             for k in range(len(form.matrix[0]))
         ]
-        where = [evaluator.coordinates(generic, form.data, point, lanes) for point in points]
+        where = [reader.coordinates(generic, form.data, point, lanes) for point in points]
         key = ("rows", generic.op, lanes, *map(tuple, where))
         rows: list[Val] | None = e.recall(key)
         if rows is None:
             data = generic.operands[form.data]
             element = element_of(generic.inits[0])
-            rows = self._multiply(form, element, lambda k: evaluator.read(data, where[k], lanes))
+            rows = self._multiply(form, element, lambda k: reader.read(data, where[k], lanes))
             e.remember(key, rows, max(e.depth_of(*(r.name for r in rows)), e.guard))
         return rows
 

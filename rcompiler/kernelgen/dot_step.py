@@ -19,14 +19,13 @@ from typing import TYPE_CHECKING
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.dot_group import DotGroup, dot_group
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.evaluate import NeedsScalars
+from rcompiler.kernelgen.reader import NeedsScalars, Reader
 from rcompiler.kernelgen.region import Generic
 from rcompiler.kernelgen.value import BITS, Val
 
 if TYPE_CHECKING:
     from torch_mlir import ir
 
-    from rcompiler.kernelgen.evaluate import Evaluator
 
 _LEAST = 4  # lanes of the narrowest vector registers
 _MULTIPLY_PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
@@ -35,13 +34,13 @@ _MULTIPLY_PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.
 class DotStep:
     """Adds dot groups of products to their accumulators."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator = evaluator
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
         self._groups: dict[ir.Operation, DotGroup | None] = {}
 
     @property
     def _e(self) -> Emitter:
-        return self._evaluator.emitter
+        return self._reader.emitter
 
     def group(self, generic: Generic) -> DotGroup | None:
         """The dot groups of `generic`, if it has some."""
@@ -66,9 +65,9 @@ class DotStep:
         known = e.recall(key)
         if known is None:
             try:
-                at = self._evaluator.coordinates(generic, operand, dims, lanes)
+                at = self._reader.coordinates(generic, operand, dims, lanes)
                 value = generic.inputs[operand]
-                known = self._evaluator.words(value, at, lanes, group.steps)
+                known = self._reader.words(value, at, lanes, group.steps)
             except NeedsScalars:
                 each = [[d.at_lane(lane) for d in dims] for lane in range(lanes)]
                 known = e.gather_lanes([self._words(generic, group, operand, at, 0) for at in each])

@@ -4,63 +4,30 @@ to the operands.
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.body import BodyEvaluator
+from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.combination import Combiner
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.pieces import pad_value
 from rcompiler.kernelgen.prefetch import Prefetcher
+from rcompiler.kernelgen.reader import NeedsScalars
+from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.scratch import Scratch
-from rcompiler.kernelgen.value import Val, item_bytes
+from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.views import kept_dims, view_coordinates
-
-
-class NeedsScalars(Exception):
-    """The lanes of a vector are not linear in memory here: evaluate lane by lane."""
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """Flat row-major memory of one tensor, or of its box of `shape` from `origin` on."""
-
-    pointer: str
-    shape: tuple[int, ...]
-    element: str
-    readonly: bool
-    origin: tuple[Linear, ...] = ()
-
-    @property
-    def bytes(self) -> int:
-        """Size of the tensor."""
-        return math.prod(self.shape) * item_bytes(self.element)
-
-    def offset(self, coordinates: list[Linear]) -> Linear:
-        """Elements in front of the one at `coordinates` of the tensor."""
-        if self.origin:
-            pairs = zip(coordinates, self.origin, strict=True)
-            coordinates = [c + start * -1 for c, start in pairs]
-        return Linear.weighted(coordinates, self._strides)
-
-    @cached_property
-    def _strides(self) -> list[int]:
-        return [math.prod(self.shape[dim + 1 :]) for dim in range(len(self.shape))]
 
 
 class Evaluator:
     """Reads tensor elements of one rTask's region."""
 
     def __init__(self, emitter: Emitter, buffers: dict[ir.Value, Buffer]) -> None:
-        # mutual recursion: both read their inputs here
-        from rcompiler.kernelgen.combination import Combiner
-        from rcompiler.kernelgen.reduction import Reducer
-
         self.emitter = emitter
         self.buffers = buffers
         self.body = BodyEvaluator(emitter, self.read)

@@ -16,8 +16,9 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover
+from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.independent import in_lockstep, in_vectors, independent_loops, leading
 from rcompiler.kernelgen.pieces import Piece, pieces_of
 from rcompiler.kernelgen.region import element_of, shape_of, yielded

@@ -28,8 +28,8 @@ from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.value import item_bytes
 
 if TYPE_CHECKING:
+    from rcompiler.kernelgen.buffer import Buffer
     from rcompiler.kernelgen.emitter import Emitter
-    from rcompiler.kernelgen.evaluate import Buffer
     from rcompiler.kernelgen.region import Generic
 
 VECTORS_AHEAD = 8192  # bytes, of all streams together

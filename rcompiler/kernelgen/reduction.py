@@ -10,19 +10,15 @@ tile, so every tiling gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.dot_group import DotGroup
 from rcompiler.kernelgen.dot_step import DotStep
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.evaluate import NeedsScalars
 from rcompiler.kernelgen.extremes import EXTREMES, extreme, extreme_across
+from rcompiler.kernelgen.reader import NeedsScalars, Reader
 from rcompiler.kernelgen.region import COMBINERS, Generic, element_of, identity_of
 from rcompiler.kernelgen.value import Val
-
-if TYPE_CHECKING:
-    from rcompiler.kernelgen.evaluate import Evaluator
 
 # Unrolled updates per loop body: enough to hide loop overhead. Longer bodies run no faster and take
 # longer to compile (256: 1.6 times as long for ResNet-50).
@@ -46,13 +42,13 @@ _Spans = dict[int, tuple[Linear, int]]
 class Reducer:
     """Computes reduction generics at given result coordinates."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator = evaluator
-        self._dots = DotStep(evaluator)
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._dots = DotStep(reader)
 
     @property
     def _e(self) -> Emitter:
-        return self._evaluator.emitter
+        return self._reader.emitter
 
     def _group(self, generic: Generic) -> DotGroup | None:
         """The dot groups that `generic` is computed by, if it has some."""
@@ -118,9 +114,7 @@ class Reducer:
     def begin(self, generic: Generic, positions: list[list[Linear]], lanes: int) -> list[Val]:
         """The accumulators of all positions before the first step, position after position."""
         return [
-            self._accumulator(
-                generic, self._evaluator.read(init, at, lanes), element_of(init), lanes
-            )
+            self._accumulator(generic, self._reader.read(init, at, lanes), element_of(init), lanes)
             for at in positions
             for init in generic.inits
         ]
@@ -158,7 +152,7 @@ class Reducer:
         unroll = _unrolls(spans, max(updates // max(len(positions) * count, 1), 1))
         streamed = (group is not None or generic.factors is not None) and not taps
         streams = vectors if streamed else 0
-        with self._evaluator.prefetcher.reduction(generic, lanes, streams):
+        with self._reader.prefetcher.reduction(generic, lanes, streams):
             return self._nest(spans, unroll, {}, values, update)
 
     def _visiting_order(
@@ -177,7 +171,7 @@ class Reducer:
         for dims in points:
             try:
                 where = [
-                    self._evaluator.coordinates(generic, k, dims, lanes)
+                    self._reader.coordinates(generic, k, dims, lanes)
                     for k in range(len(generic.inputs))
                 ]
             except NeedsScalars:
@@ -200,32 +194,32 @@ class Reducer:
     def _accumulator(self, generic: Generic, value: Val, element: str, lanes: int) -> Val:
         """Sums of f16 and bf16 are accumulated in f32 and rounded once."""
         if element in ("f16", "bf16") and generic.combiner is not None:
-            value = self._evaluator.body._widen(value)
+            value = self._reader.body._widen(value)
         return self._e.splat(value, lanes)
 
     def _round(self, e: Emitter, value: Val, element: str) -> Val:
-        return self._evaluator.body._narrow(value, element) if value.element != element else value
+        return self._reader.body._narrow(value, element) if value.element != element else value
 
     def _step(
         self, generic: Generic, dims: list[Linear], values: list[Val], lanes: int
     ) -> list[Val]:
         """One update of the accumulators of one position."""
-        e, evaluator = self._e, self._evaluator
+        e, reader = self._e, self._reader
         group = self._group(generic)
         if group is not None:
             return [self._dots.step(generic, group, dims, values[0], lanes)]
-        arguments = [evaluator.operand(generic, k, dims, lanes) for k in range(len(generic.inputs))]
+        arguments = [reader.operand(generic, k, dims, lanes) for k in range(len(generic.inputs))]
         wide = values[0].element
         if generic.factors is not None and wide in ("f32", "f64"):
-            a, b = (evaluator.body._widen(arguments[k]) for k in generic.factors)
+            a, b = (reader.body._widen(arguments[k]) for k in generic.factors)
             return [e.fma(a, b, values[0])]
         widened = element_of(generic.inits[0]) != wide
         if generic.combiner is not None and (widened or generic.combiner in EXTREMES):
             wanted = [generic.combined]
-            [value] = evaluator.body.values(generic.block, arguments + values, dims, lanes, wanted)
-            value = evaluator.body._widen(value) if widened else value
+            [value] = reader.body.values(generic.block, arguments + values, dims, lanes, wanted)
+            value = reader.body._widen(value) if widened else value
             return [self._combine(generic.combiner, values[0], e.splat(value, lanes))]
-        results = evaluator.body.run(generic.block, arguments + values, dims, lanes)
+        results = reader.body.run(generic.block, arguments + values, dims, lanes)
         return [e.splat(r, lanes) for r in results]
 
     def _nest(
@@ -261,9 +255,7 @@ class Reducer:
         assert generic.combiner is not None
         element = element_of(generic.inits[0])
         dims = generic.loop_dims(at)
-        total = self._accumulator(
-            generic, self._evaluator.read(generic.inits[0], at, 0), element, 0
-        )
+        total = self._accumulator(generic, self._reader.read(generic.inits[0], at, 0), element, 0)
         start, size, width = 0, generic.sizes[dim], self._e.native_lanes
         while start < size:
             while width > size - start:

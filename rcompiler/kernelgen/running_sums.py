@@ -16,8 +16,9 @@ from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.dot_group import dot_group
-from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.region import Generic, element_of
 from rcompiler.kernelgen.scratch import STACK_LIMIT, stack_memory
 from rcompiler.kernelgen.stages import STAGE

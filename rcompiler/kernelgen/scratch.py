@@ -15,12 +15,13 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import for_each
+from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.reader import Reader
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.value import Val, item_bytes
 
 if TYPE_CHECKING:
     from rcompiler.kernelgen.emitter import Emitter
-    from rcompiler.kernelgen.evaluate import Buffer, Evaluator
 
 ROW_LIMIT = 32 * 1024  # bytes of one row
 STACK_LIMIT = 48 * 1024  # bytes of all rows of a kernel; the ABI allows 64 KiB of stack
@@ -48,8 +49,8 @@ class _Slot:
 class Scratch:
     """The rows of one kernel."""
 
-    def __init__(self, evaluator: Evaluator) -> None:
-        self._evaluator = evaluator
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
         self._choice: dict[ir.Operation, list[int]] = {}
         self._slots: list[_Slot] = []
         self._bytes = 0
@@ -70,7 +71,7 @@ class Scratch:
         for user in users:
             if (
                 user.name == "linalg.generic"
-                and (reducing := self._evaluator.generic(user)).reduction_dims
+                and (reducing := self._reader.generic(user)).reduction_dims
             ):
                 columns = _reduced_dims(reducing, result)
                 break
@@ -83,7 +84,7 @@ class Scratch:
         """The value at `at` through its row, which is computed first if need be; None if there is
         no room for it.
         """
-        e = self._evaluator.emitter
+        e = self._reader.emitter
         rows = tuple(c for d, c in enumerate(at) if d not in columns)
         if any(c.coefficient(LANE) for c in rows):
             return None
@@ -96,15 +97,13 @@ class Scratch:
                 return None
             e.at_depth(depth, lambda: self._fill(generic, columns, at, buffer))
             e.remember(key, buffer, depth)
-        return self._evaluator.load(buffer, [at[d] for d in columns], lanes)
+        return self._reader.load(buffer, [at[d] for d in columns], lanes)
 
     def _slot(self, generic: Generic, columns: list[int], key: object, depth: int) -> Buffer | None:
         """Memory for a row: that of a row whose loop has ended, else new memory while there is
         some.
         """
-        from rcompiler.kernelgen.evaluate import Buffer
-
-        e, op = self._evaluator.emitter, generic.op
+        e, op = self._reader.emitter, generic.op
         path = e.path()
         for slot in self._slots:
             if slot.op == op and not e.is_known(slot.owner) and slot.is_free_at(depth, path):
@@ -124,16 +123,16 @@ class Scratch:
         return self._slots[-1].buffer
 
     def _fill(self, generic: Generic, columns: list[int], at: list[Linear], buffer: Buffer) -> None:
-        e = self._evaluator.emitter
+        e = self._reader.emitter
 
         def element(inner: list[Linear], lanes: int) -> None:
             where = list(at)
             for dim, coordinate in zip(columns, inner, strict=True):
                 where[dim] = coordinate
-            value = e.splat(self._evaluator.inline(generic, where, lanes)[0], lanes)
+            value = e.splat(self._reader.inline(generic, where, lanes)[0], lanes)
             e.store(value, buffer.pointer, buffer.offset(inner).without(LANE))
 
-        with self._evaluator.prefetcher.row(buffer.bytes):
+        with self._reader.prefetcher.row(buffer.bytes):
             for_each(e, buffer.shape, element)
 
 

@@ -15,8 +15,9 @@ from torch_mlir import ir
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import for_each_in
+from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.independent import Apart, loop_of
 from rcompiler.kernelgen.tiling import Range
 from rcompiler.kernelgen.value import Val

@@ -13,9 +13,11 @@ from torch_mlir import ir
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover, step_cover
-from rcompiler.kernelgen.evaluate import Buffer, Evaluator, NeedsScalars
+from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.in_turn import abreast
 from rcompiler.kernelgen.pieces import Piece
+from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.region import Generic
 from rcompiler.kernelgen.running_sums import RunningSums
 from rcompiler.kernelgen.tiling import Range, Tiling

@@ -14,8 +14,10 @@ from collections.abc import Iterator
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import LANE, Linear
+from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.evaluate import Buffer, Evaluator, NeedsScalars
+from rcompiler.kernelgen.evaluate import Evaluator
+from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.views import VIEWS
 

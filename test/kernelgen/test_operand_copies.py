@@ -5,7 +5,7 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.evaluate import Buffer
+from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.simt.operand import (
     Operand,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import LANE, Linear
-from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.region import Generic
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.simt.emitter import ACCESS, GLOBAL, SimtEmitter

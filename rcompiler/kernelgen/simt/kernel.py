@@ -22,7 +22,7 @@ from dataclasses import dataclass, replace
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.evaluate import Buffer
+from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.pieces import Piece
 from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of

@@ -13,7 +13,7 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.dot_group import DotGroup
-from rcompiler.kernelgen.evaluate import Evaluator
+from rcompiler.kernelgen.reader import Reader
 from rcompiler.kernelgen.reduction import LANE_CHAINS, Reducer
 from rcompiler.kernelgen.region import Generic, element_of, identity_of
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
@@ -54,8 +54,8 @@ def _guarded(op: ir.Operation) -> bool:
 class WarpReducer(Reducer):
     """Computes reduction generics at given result coordinates, each thread those of its own."""
 
-    def __init__(self, evaluator: Evaluator, emitter: SimtEmitter) -> None:
-        super().__init__(evaluator)
+    def __init__(self, reader: Reader, emitter: SimtEmitter) -> None:
+        super().__init__(reader)
         self._simt = emitter
 
     def _group(self, generic: Generic) -> DotGroup | None:
@@ -111,7 +111,7 @@ class WarpReducer(Reducer):
         e, combiner = self._simt, generic.combiner
         assert combiner is not None
         element = element_of(generic.inits[0])
-        starts = [self._evaluator.read(generic.inits[0], at, 0) for at in positions]
+        starts = [self._reader.read(generic.inits[0], at, 0) for at in positions]
         totals = [self._accumulator(generic, start, element, 0) for start in starts]
         found = []
         for total, value in zip(totals, self._of_lane(generic, positions, totals), strict=True):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from rcompiler.kernelgen.affine import LANE, Linear
-from rcompiler.kernelgen.evaluate import Buffer, NeedsScalars
+from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.simt.operand import Side
 from rcompiler.kernelgen.simt.source import Buffers, Reading, peeled, split_run
 

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import LANE, Linear
-from rcompiler.kernelgen.evaluate import Buffer, NeedsScalars
+from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.pieces import pad_value
+from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.region import Generic, integers, shape_of
 from rcompiler.kernelgen.simt.operand import Side, Split, unfold
 from rcompiler.kernelgen.simt.product import Form

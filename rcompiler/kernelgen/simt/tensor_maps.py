@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rcompiler.kernelgen.evaluate import Buffer
+from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.simt.emitter import GLOBAL, WHOLE, SimtEmitter
 from rcompiler.runtime.gpu.driver import TensorTile
 from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES, Box

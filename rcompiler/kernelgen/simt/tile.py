@@ -12,7 +12,8 @@ from torch_mlir import ir
 
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import step_cover
-from rcompiler.kernelgen.evaluate import Buffer, Evaluator
+from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.pieces import Piece
 from rcompiler.kernelgen.simt.emitter import ACCESS, SimtEmitter
 from rcompiler.kernelgen.simt.product import Element, Form, product_root

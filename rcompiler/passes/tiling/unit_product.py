@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from rcompiler.device.matrix_unit import MatrixUnit
 from rcompiler.device.model import Device
-from rcompiler.kernelgen.evaluate import Buffer
+from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.pieces import pieces_of
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.simt.boxed import Chunks

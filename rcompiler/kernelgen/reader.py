@@ -1,0 +1,66 @@
+"""What parts of an evaluator ask of it, so that they can be written without it.
+
+Sums, combinations and rows are values that an evaluator is asked for, and read their own operands
+by it: the recursion goes through `Reader`, the imports go one way.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.body import BodyEvaluator
+from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.prefetch import Prefetcher
+from rcompiler.kernelgen.region import Generic
+from rcompiler.kernelgen.value import Val
+
+
+class NeedsScalars(Exception):
+    """The lanes of a vector are not linear in memory here: evaluate lane by lane."""
+
+
+class Reader(Protocol):
+    """Reads tensor elements of one rTask's region.
+
+    Coordinates `at` are of a tensor, `dims` of the loops of an op. lanes: elements of a vector,
+    whose coordinates contain LANE; 0 for one element.
+    """
+
+    @property
+    def emitter(self) -> Emitter:
+        """Where code is written."""
+
+    @property
+    def body(self) -> BodyEvaluator:
+        """Computes the scalar regions of ops."""
+
+    @property
+    def prefetcher(self) -> Prefetcher:
+        """Sees every load through `load`."""
+
+    def generic(self, op: ir.Operation) -> Generic:
+        """What is known of a linalg.generic, which is looked at once."""
+
+    def read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
+        """The element or elements of any tensor of the region."""
+
+    def load(self, buffer: Buffer, at: list[Linear], lanes: int) -> Val:
+        """The same of a tensor that lies in memory."""
+
+    def words(self, value: ir.Value, at: list[Linear], lanes: int, steps: int) -> Val:
+        """`steps` consecutive elements of an operand as one integer."""
+
+    def coordinates(
+        self, generic: Generic, operand: int, dims: list[Linear], lanes: int
+    ) -> list[Linear]:
+        """Where an op reads an operand; raises NeedsScalars."""
+
+    def operand(self, generic: Generic, k: int, dims: list[Linear], lanes: int) -> Val:
+        """What an op reads of an operand."""
+
+    def inline(self, generic: Generic, at: list[Linear], lanes: int) -> list[Val]:
+        """All results of an elementwise op, computed here."""
