@@ -2,8 +2,8 @@
 
 So are compiled schedules, which may be text written by hand, and models where a limit leaves little
 address space: libraries that are refused memory end their process.
-The parent writes a request to a folder, the child answers with an artifact in it, or with the kind
-and text of the error. Steps come back as lines while it works.
+The parent writes a request to a folder, the child (`isolated.py`) answers with an artifact in it,
+or with the kind and text of the error. Steps come back as lines while it works.
 """
 
 from __future__ import annotations
@@ -16,8 +16,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,22 +34,21 @@ from rcompiler.runtime.memory import (
 )
 
 Progress = Callable[[str, float], None]
-_REQUEST, _MODEL = "request.pickle", "model.rcx"
-_ERROR, _WARNINGS = "error.json", "warnings.json"
+# Files of the folder.
+REQUEST, MODEL = "request.pickle", "model.rcx"
+ERROR, WARNINGS = "error.json", "warnings.json"
+_CHILD = "RC_COMPILES_APART"  # set in the environment of the child
 # Bytes of address space below which a model is compiled apart: where there is more, what runs out
 # first is the machine's memory.
 _AMPLE = 6 << 30
 _NEARLY = 0.75  # of the limit: a step that failed there may have failed for want of more
 
 
-_compiles_apart = False  # this process is the child
-
-
 def space_is_scarce() -> bool:
     """Whether compiling in this process could exhaust the address space that a limit leaves it; not
     asked of the child, which may."""
     left = address_space_left()
-    return left is not None and left < _AMPLE and not _compiles_apart
+    return left is not None and left < _AMPLE and _CHILD not in os.environ
 
 
 def compile_onnx(model: Any, **options: Any) -> Model:
@@ -96,18 +94,18 @@ def _answered(request: tuple[Any, ...], progress: Progress | None) -> Artifact:
         folder = Path(name)
         # Policies and devices are objects of the caller's. Only this process can write into the
         # folder, so what its child unpickles is from no stranger.
-        with (folder / _REQUEST).open("wb") as file:
+        with (folder / REQUEST).open("wb") as file:
             pickle.dump(request, file)
         home = str(Path(__file__).parents[1])
         paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "rcompiler.isolate", name],
+            [sys.executable, "-P", "-m", "rcompiler.isolated", name],
             stdout=subprocess.PIPE,
             # What MLIR says about bad text comes back as the error. (A pipe that nobody reads
             # would stop the child once it is full.)
             stderr=subprocess.DEVNULL if progress is None else None,
             text=True,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), _CHILD: "1"},
         )
         assert child.stdout is not None
         with child:
@@ -118,21 +116,21 @@ def _answered(request: tuple[Any, ...], progress: Progress | None) -> Artifact:
         _warn_again(folder)
         if child.returncode == 0:
             # Not mapped: the file goes when this returns, and would keep its blocks on the disk.
-            return Artifact.load(folder / _MODEL, mapped=False)
+            return Artifact.load(folder / MODEL, mapped=False)
         raise _failure(folder, child.returncode)
 
 
 def _warn_again(folder: Path) -> None:
     """What the child warned of. A kind that this process has not loaded becomes a UserWarning."""
-    if (folder / _WARNINGS).exists():
-        for module, kind, text in json.loads((folder / _WARNINGS).read_text()):
+    if (folder / WARNINGS).exists():
+        for module, kind, text in json.loads((folder / WARNINGS).read_text()):
             category = getattr(sys.modules.get(module), kind, UserWarning)
             warnings.warn(text, category, stacklevel=4)  # of the function that users call
 
 
 def _failure(folder: Path, status: int) -> CompilerError:
     try:
-        error = json.loads((folder / _ERROR).read_text())
+        error = json.loads((folder / ERROR).read_text())
     except (OSError, ValueError):
         what = f"signal {signal.Signals(-status).name}" if status < 0 else f"status {status}"
         if space_is_scarce():
@@ -149,74 +147,3 @@ def _failure(folder: Path, status: int) -> CompilerError:
         return ScheduleError(error["message"], error["rule"])
     found: CompilerError = kind(error["message"])
     return found
-
-
-def main() -> int:
-    """The child, with the name of the folder."""
-    global _compiles_apart
-    _compiles_apart = True
-    folder = Path(sys.argv[1])
-    steps = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # whatever MLIR prints must not get between the steps
-
-    def progress(step: str, seconds: float) -> None:
-        print(step, seconds, file=steps, flush=True)
-
-    with (folder / _REQUEST).open("rb") as file:
-        kind, *request = pickle.load(file)
-    try:
-        with _recorded(folder / _WARNINGS):
-            make: Callable[..., Model | Artifact] = _of_onnx if kind == "onnx" else _of_schedule
-            make(*request, progress=progress).save(folder / _MODEL)
-    except CompilerError as error:
-        kind = next(k for k in type(error).__mro__ if k.__module__ == errors.__name__)
-        report = {
-            "kind": kind.__name__,
-            "message": str(error),
-            "rule": getattr(error, "rule", ""),
-            "peak": _peak_address_space(),
-        }
-        (folder / _ERROR).write_text(json.dumps(report))
-        return 1
-    return 0
-
-
-def _of_onnx(model: Any, options: Mapping[str, Any], progress: Progress) -> Model:
-    import rcompiler
-
-    return rcompiler.compile_onnx(model, **options, progress=progress)
-
-
-def _of_schedule(
-    text: str, constants: Mapping[str, np.ndarray], options: CompileOptions, progress: Progress
-) -> Artifact:
-    from rcompiler.compile import schedule_artifact
-
-    return schedule_artifact(text, constants, options, progress)
-
-
-@contextmanager
-def _recorded(path: Path) -> Iterator[None]:
-    """Write what is warned of inside to a file, as module and name of the kind, and text."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            yield
-        finally:
-            told = [(w.category.__module__, w.category.__name__, str(w.message)) for w in caught]
-            path.write_text(json.dumps(told))
-
-
-def _peak_address_space() -> int:
-    """Bytes; 0 where the system does not say."""
-    try:
-        lines = Path("/proc/self/status").read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmPeak")), 0)
-
-
-if __name__ == "__main__":
-    from rcompiler.isolate import main as child  # of the module that the compiler imports, too
-
-    sys.exit(child())

@@ -18,7 +18,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import rcompiler
 from rcompiler.codegen.emit import toolchain
 from rcompiler.errors import ArtifactError, CacheError
 from rcompiler.private_folder import PrivateFolder
@@ -61,7 +60,7 @@ def code_version() -> str:
 
     A digest, so that nobody has to remember to raise a number.
     """
-    root = Path(rcompiler.__file__).parent
+    root = Path(__file__).parents[1]
     found = hashlib.sha256(toolchain().encode())
     for package in _CODE:
         for path in sorted((root / package).glob("*.py")):

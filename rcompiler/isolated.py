@@ -1,0 +1,93 @@
+"""The child of `isolate.py`: compiles what the request in a folder asks for, and answers there.
+
+The compiler is imported where it is used: what it prints and warns of while it loads is caught as
+what it says later is.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from rcompiler import errors
+from rcompiler.errors import CompilerError
+from rcompiler.isolate import ERROR, MODEL, REQUEST, WARNINGS, Progress
+from rcompiler.model import Model
+from rcompiler.options import CompileOptions
+from rcompiler.runtime.artifact import Artifact
+
+
+def main() -> int:
+    """Answers the request in the folder that is named; the exit status."""
+    folder = Path(sys.argv[1])
+    steps = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # whatever MLIR prints must not get between the steps
+
+    def progress(step: str, seconds: float) -> None:
+        print(step, seconds, file=steps, flush=True)
+
+    with (folder / REQUEST).open("rb") as file:
+        kind, *request = pickle.load(file)
+    try:
+        with _recorded(folder / WARNINGS):
+            make: Callable[..., Model | Artifact] = _of_onnx if kind == "onnx" else _of_schedule
+            make(*request, progress=progress).save(folder / MODEL)
+    except CompilerError as error:
+        kind = next(k for k in type(error).__mro__ if k.__module__ == errors.__name__)
+        report = {
+            "kind": kind.__name__,
+            "message": str(error),
+            "rule": getattr(error, "rule", ""),
+            "peak": _peak_address_space(),
+        }
+        (folder / ERROR).write_text(json.dumps(report))
+        return 1
+    return 0
+
+
+def _of_onnx(model: Any, options: Mapping[str, Any], progress: Progress) -> Model:
+    from rcompiler.compile import compile_onnx
+
+    return compile_onnx(model, **options, progress=progress)
+
+
+def _of_schedule(
+    text: str, constants: Mapping[str, np.ndarray], options: CompileOptions, progress: Progress
+) -> Artifact:
+    from rcompiler.compile import schedule_artifact
+
+    return schedule_artifact(text, constants, options, progress)
+
+
+@contextmanager
+def _recorded(path: Path) -> Iterator[None]:
+    """Write what is warned of inside to a file, as module and name of the kind, and text."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        finally:
+            told = [(w.category.__module__, w.category.__name__, str(w.message)) for w in caught]
+            path.write_text(json.dumps(told))
+
+
+def _peak_address_space() -> int:
+    """Bytes; 0 where the system does not say."""
+    try:
+        lines = Path("/proc/self/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((int(line.split()[1]) << 10 for line in lines if line.startswith("VmPeak")), 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
