@@ -11,9 +11,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+from .body import Body
 from .contraction import ContractionOps
-from .core import NAME, Quantised, Range, Value, accumulator, broadcast_shapes, dims, splat, stored
-from .scalar import Body, Number, Scalar
+from .core import NAME, Range, accumulator, broadcast_shapes, dims, splat, stored
+from .scalar import Number, Scalar
+from .value import Quantised, Value
 
 __all__ = ["Builder", "Quantised", "Value", "broadcast_shapes", "dims", "splat", "stored"]
 

@@ -1,13 +1,13 @@
-"""ONNX ``Cast`` of one element, between all types the compiler stores."""
+"""ONNX ``Cast`` of one element between all types but the small floats, which stand on it."""
 
 from __future__ import annotations
 
 from . import dtypes
 from .dtypes import mlir_type
-from .scalar import Body, Scalar
+from .scalar import Arithmetic, Scalar
 
 
-def cast(s: Body, a: Scalar, dtype: str, saturate: bool = True) -> Scalar:
+def cast(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     """Convert ``a`` to ``dtype`` as ONNX Cast-25 does.
 
     Floats to integers truncate (values out of range are the platform's, as the standard allows,
@@ -17,10 +17,6 @@ def cast(s: Body, a: Scalar, dtype: str, saturate: bool = True) -> Scalar:
         return a
     if dtype == "index" or a.dtype == "index":
         return _index(s, a, dtype)
-    if a.dtype in dtypes.SMALL_FLOATS or dtype in dtypes.SMALL_FLOATS:
-        from . import small_floats
-
-        return small_floats.cast(s, a, dtype, saturate)
     if dtype == "bool":
         return a.ne(0)
     if a.dtype == "bool":
@@ -33,11 +29,11 @@ def cast(s: Body, a: Scalar, dtype: str, saturate: bool = True) -> Scalar:
     return _int_to_int(s, a, dtype)
 
 
-def _convert(s: Body, op: str, a: Scalar, dtype: str) -> Scalar:
+def _convert(s: Arithmetic, op: str, a: Scalar, dtype: str) -> Scalar:
     return s.op(f"{op} {a.name} : {mlir_type(a.dtype)} to {mlir_type(dtype)}", dtype)
 
 
-def _index(s: Body, a: Scalar, dtype: str) -> Scalar:
+def _index(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     if dtype == "index":
         signed = dtypes.is_signed(a.dtype)
         return _convert(s, "arith.index_cast" if signed else "arith.index_castui", a, dtype)
@@ -46,18 +42,18 @@ def _index(s: Body, a: Scalar, dtype: str) -> Scalar:
     return cast(s, _convert(s, "arith.index_cast", a, "int64"), dtype)
 
 
-def _from_bool(s: Body, a: Scalar, dtype: str) -> Scalar:
+def _from_bool(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     return _convert(s, "arith.uitofp" if dtypes.is_float(dtype) else "arith.extui", a, dtype)
 
 
-def _float_to_float(s: Body, a: Scalar, dtype: str) -> Scalar:
+def _float_to_float(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     have, want = dtypes.bits(a.dtype), dtypes.bits(dtype)
     if have == want:  # f16 <-> bf16: neither holds the other
         return _convert(s, "arith.truncf", _convert(s, "arith.extf", a, "float32"), dtype)
     return _convert(s, "arith.extf" if want > have else "arith.truncf", a, dtype)
 
 
-def _to_int(s: Body, a: Scalar, dtype: str) -> Scalar:
+def _to_int(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     if dtype == "uint64":
         return _convert(s, "arith.fptoui", a, dtype)
     # Through i64: what numpy's C conversion gives, and no poison for narrow targets.
@@ -65,7 +61,7 @@ def _to_int(s: Body, a: Scalar, dtype: str) -> Scalar:
     return _int_to_int(s, wide, dtype)
 
 
-def _int_to_int(s: Body, a: Scalar, dtype: str) -> Scalar:
+def _int_to_int(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     have, want = dtypes.bits(a.dtype), dtypes.bits(dtype)
     if want > have:
         out = _convert(s, "arith.extsi" if dtypes.is_signed(a.dtype) else "arith.extui", a, dtype)
@@ -74,7 +70,7 @@ def _int_to_int(s: Body, a: Scalar, dtype: str) -> Scalar:
     return _wrap(s, out, dtype) if dtype in dtypes.SMALL_INTS else out
 
 
-def _wrap(s: Body, a: Scalar, dtype: str) -> Scalar:
+def _wrap(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     """Keep the low 2 or 4 bits of a byte and extend them by sign or zero."""
     shift = 8 - int(dtype.lstrip("uint"))
     signed = "int8" if dtypes.is_signed(dtype) else "uint8"

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from .core import Value, accumulator, broadcast_shapes
+from .body import Body
+from .core import accumulator, broadcast_shapes
 from .layout import LayoutOps
-from .scalar import Body, Number, Scalar
+from .scalar import Number, Scalar
+from .value import Value
 
 
 def _multiply_add(dtype: str) -> Callable[[Body, Scalar, Scalar, Scalar], Scalar]:

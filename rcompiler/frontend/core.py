@@ -1,8 +1,7 @@
-"""What every builder method stands on: values, recorded text, constants, ``linalg.generic``."""
+"""What every builder method stands on: recorded text, constants, ``linalg.generic``."""
 
 from __future__ import annotations
 
-import math
 import re
 import zlib
 from collections.abc import Callable, Sequence
@@ -12,8 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from . import bounds, dtypes
-from .scalar import Body, Number, Scalar, literal
+from . import dtypes
+from .body import Body
+from .scalar import Number, Scalar, literal
+from .value import Value
 
 INLINE_ELEMENTS = 64  # larger constants live beside the module
 NAME = re.compile(r"%[A-Za-z][\w.]*")
@@ -36,81 +37,6 @@ class Expected:
     location: str
     names: frozenset[str]
     readers: set[str] = field(default_factory=set)
-
-
-class Value:
-    """A tensor: SSA name, static shape, element type; ``const`` when known while compiling.
-
-    Raises ValueError for a negative extent.
-
-    ``refold``: set by lowerings whose weights are constant; called with per-channel
-    ``(scale, shift)`` it returns the value of ``scale * this + shift`` at no run-time cost.
-    """
-
-    __slots__ = (
-        *("base", "const", "dtype", "inputs", "name", "permuted", "quantised", "refold", "shape"),
-        "known",
-    )
-
-    def __init__(
-        self,
-        name: str,
-        shape: Sequence[int],
-        dtype: str,
-        const: np.ndarray | None = None,
-        inputs: frozenset[str] = frozenset(),
-    ):
-        self.name, self.shape, self.dtype, self.const = name, tuple(map(int, shape)), dtype, const
-        if min(self.shape, default=0) < 0:  # what the attributes of a node came to
-            raise ValueError(f"a tensor cannot have {min(self.shape)} elements along an axis")
-        self.base: Value | None = None  # the value this one is a reshape of
-        self.permuted: tuple[Value, tuple[int, ...]] | None = None  # (value, perm) transposed
-        self.refold: Callable[[np.ndarray, np.ndarray], Value] | None = None
-        self.quantised: Quantised | None = None  # what it was dequantised from
-        self.inputs = inputs  # names of the graph inputs it depends on
-        self.known: bounds.Bounds | None = None  # what its node says, see `bounds`
-
-    @property
-    def rank(self) -> int:
-        return len(self.shape)
-
-    @property
-    def size(self) -> int:
-        """Number of elements."""
-        return math.prod(self.shape)
-
-    @property
-    def array(self) -> np.ndarray:
-        """The value, where the caller knows that it is constant."""
-        assert self.const is not None
-        return self.const
-
-    @property
-    def type(self) -> str:
-        return dtypes.tensor_type(self.shape, self.dtype)
-
-    @property
-    def bounds(self) -> bounds.Bounds | None:
-        """Between which numbers its elements lie, if they are integers."""
-        if self.known is None:
-            if self.const is not None and self.size and not dtypes.is_float(self.dtype):
-                self.known = _extremes(self.const, self.dtype)
-            elif self.base is not None:
-                return self.base.bounds
-        return bounds.of_type(self.dtype) if self.known is None else self.known
-
-    def __repr__(self) -> str:
-        return f"Value({self.name or 'const'}: {self.type} as {self.dtype})"
-
-
-@dataclass(frozen=True)
-class Quantised:
-    """What floats were made of: ``(value - zero) * scale``; ``axis`` of a scale per slice."""
-
-    value: Value
-    scale: Value
-    zero: Value | None
-    axis: int | None
 
 
 Out = tuple[Value, str]
@@ -396,16 +322,6 @@ def _viewed(value: Value) -> Value | None:
     if value.base is not None:
         return value.base
     return None if value.permuted is None else value.permuted[0]
-
-
-def _extremes(array: np.ndarray, dtype: str) -> bounds.Bounds | None:
-    """The least and the greatest element of a constant; None for all but integers."""
-    if bounds.of_type(dtype) is None:
-        return None
-    # what is broadcast holds its elements once
-    each = array[tuple(slice(None) if step else slice(1) for step in array.strides)]
-    each = each.astype(np.int8) if dtype in dtypes.SMALL_INTS else each
-    return int(each.min()), int(each.max())
 
 
 def accumulator(dtype: str) -> str:

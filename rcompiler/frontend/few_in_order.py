@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from typing import cast
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 
 def few_in_order(b: Builder, keys: Value, k: int) -> Value:

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 Complex = tuple[Scalar, Scalar]
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from .body import Body
 from .builder import Builder, Value
 from .core import Expected, Range
-from .scalar import Body, Scalar
+from .scalar import Scalar
 
 
 def index_checks(b: Builder, results: Sequence[Value]) -> list[tuple[Value, Range]]:

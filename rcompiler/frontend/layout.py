@@ -13,8 +13,9 @@ import numpy as np
 from rcompiler.shapes import reassociation
 
 from . import dtypes
-from .core import Core, Value
+from .core import Core
 from .scalar import Number, literal
+from .value import Value
 
 FOLD_BYTES = 1 << 30  # constants up to this size are re-laid out while compiling
 

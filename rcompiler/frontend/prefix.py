@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.core import accumulator
-from rcompiler.frontend.scalar import Body, Number, Scalar
+from rcompiler.frontend.scalar import Number, Scalar
 
 LINES = 1024  # that fill a device
 PART = 64  # elements of a part at least: each costs a fold of its own, and one of all of them

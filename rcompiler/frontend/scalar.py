@@ -1,6 +1,6 @@
 """Scalar code inside ``linalg.generic`` bodies and loops, written as MLIR text.
 
-``Body`` collects one line per op; ``Scalar`` is an SSA name with its ONNX element type, with
+``Arithmetic`` collects one line per op; ``Scalar`` is an SSA name with its ONNX element type, with
 Python's operators defined on it, so that a lowering reads like the formula of the standard.
 The element type's signedness picks the op (``divsi`` or ``divui``, ``maxsi`` or ``maxui``).
 """
@@ -8,15 +8,11 @@ The element type's signedness picks the op (``divsi`` or ``divui``, ``maxsi`` or
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 
 from . import dtypes
-
-if TYPE_CHECKING:
-    from .core import Core, Value
 
 Number = int | float | bool
 
@@ -26,7 +22,7 @@ class Scalar:
 
     __slots__ = ("body", "dtype", "name")
 
-    def __init__(self, body: Body, name: str, dtype: str):
+    def __init__(self, body: Arithmetic, name: str, dtype: str):
         self.body, self.name, self.dtype = body, name, dtype
 
     def __add__(self, other: Scalar | Number) -> Scalar:
@@ -116,14 +112,13 @@ def literal(value: Number | np.generic, dtype: str) -> str:
     return str(number - (1 << width) if number >> (width - 1) else number)
 
 
-class Body:
-    """Text of one region under construction.
+class Arithmetic:
+    """Text of one region under construction, as far as scalars make it.
 
     ``head`` holds the constants (so that they dominate nested regions), ``lines`` the rest.
     """
 
-    def __init__(self, builder: Core):
-        self.builder = builder
+    def __init__(self) -> None:
         self.head: list[str] = []
         self.lines: list[str] = []
         self._count = 0
@@ -262,80 +257,9 @@ class Body:
     def clamp(self, a: Scalar, low: Operand, high: Operand) -> Scalar:
         return self.minimum(self.maximum(a, low), high)
 
-    # -- conversion -------------------------------------------------------------------------
-    def cast(self, a: Scalar, dtype: str, saturate: bool = True) -> Scalar:
-        """ONNX ``Cast`` of one element (see casts.py); also from and to ``index``."""
-        from .casts import cast  # casts is written in terms of Body
-
-        return cast(self, a, dtype, saturate)
-
     def bitcast(self, a: Scalar, dtype: str) -> Scalar:
         """The same bits as another type of equal width."""
         source, target = dtypes.mlir_type(a.dtype), dtypes.mlir_type(dtype)
         if source == target:
             return self.as_type(a, dtype)
         return self.op(f"arith.bitcast {a.name} : {source} to {target}", dtype)
-
-    # -- tensors ----------------------------------------------------------------------------
-    def index(self, dimension: int) -> Scalar:
-        """Position along iterator ``dimension`` of the enclosing generic (type ``index``)."""
-        return self.op(f"linalg.index {dimension} : index", "index")
-
-    def extract(self, tensor: Value, indices: Sequence[Operand]) -> Scalar:
-        """``tensor[indices]``; indices are ``index`` scalars or Python ints."""
-        names = ", ".join(self._index_names(indices))
-        source = self.builder.ref(tensor)
-        return self.op(f"tensor.extract {source}[{names}] : {tensor.type}", tensor.dtype)
-
-    def _index_names(self, indices: Sequence[Operand]) -> list[str]:
-        return [(i if isinstance(i, Scalar) else self.const(i, "index")).name for i in indices]
-
-    # -- sequential code (only in Builder.loop) -----------------------------------------------
-    def insert(self, scalar: Scalar, tensor: Value, indices: Sequence[Operand]) -> Value:
-        """The tensor with one element replaced."""
-        names, name = ", ".join(self._index_names(indices)), self.fresh("t")
-        source = self.builder.ref(tensor)
-        self.lines.append(
-            f"{name} = tensor.insert {scalar.name} into {source}[{names}] : {tensor.type}"
-        )
-        return self.builder.local(name, tensor.shape, tensor.dtype)
-
-    def for_(
-        self,
-        lower: Operand,
-        upper: Operand,
-        carried: Sequence[Value | Scalar],
-        body: Callable[..., Sequence[Value | Scalar]],
-        expected: float | None = None,
-    ) -> list[Value | Scalar]:
-        """Nested ``scf.for``: ``body(i, *carried)`` returns the next carried values. expected: how
-        many steps there are in the mean, for estimates.
-        """
-        low, high, one = self._index_names([lower, upper, 1])
-        iv, result = self.fresh("i"), self.fresh("r")
-        inner = [self._like(item, self.fresh("a")) for item in carried]
-        types = [self._type(item) for item in carried]
-        pairs = zip(inner, carried, strict=True)
-        args = ", ".join(f"{self._ref(a)} = {self._ref(v)}" for a, v in pairs)
-        self.lines.append(
-            f"{result}{f':{len(carried)}' if len(carried) > 1 else ''} = scf.for {iv} = {low} to "
-            f"{high} step {one} iter_args({args}) -> ({', '.join(types)}) {{"
-        )
-        after = body(Scalar(self, iv, "index"), *inner)
-        names = ", ".join(self._ref(item) for item in after)
-        note = "" if expected is None else f" {{rtask.expected_steps = {expected:.6e} : f64}}"
-        self.lines += [f"scf.yield {names} : {', '.join(types)}", "}" + note]
-        if len(carried) == 1:
-            return [self._like(carried[0], result)]
-        return [self._like(item, f"{result}#{i}") for i, item in enumerate(carried)]
-
-    def _like(self, item: Value | Scalar, name: str) -> Value | Scalar:
-        if isinstance(item, Scalar):
-            return Scalar(self, name, item.dtype)
-        return self.builder.local(name, item.shape, item.dtype)
-
-    def _ref(self, item: Value | Scalar) -> str:
-        return item.name if isinstance(item, Scalar) else self.builder.ref(item)
-
-    def _type(self, item: Value | Scalar) -> str:
-        return dtypes.mlir_type(item.dtype) if isinstance(item, Scalar) else item.type

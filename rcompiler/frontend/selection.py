@@ -18,9 +18,10 @@ from collections.abc import Callable
 import numpy as np
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.prefix import prefix
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 _GROUP = 16  # neighbours that are counted together
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from . import dtypes
-from .scalar import Body, Scalar
+from . import casts, dtypes
+from .scalar import Arithmetic, Scalar
 
 
 @dataclass(frozen=True)
@@ -35,24 +35,28 @@ FORMATS = {
 POWER = "float8_e8m0fnu"
 
 
-def cast(s: Body, a: Scalar, dtype: str, saturate: bool) -> Scalar:
+def cast(s: Arithmetic, a: Scalar, dtype: str, saturate: bool) -> Scalar:
     """Convert when one side is a small float; everything goes through f32."""
-    if a.dtype in dtypes.SMALL_FLOATS:
-        wide = from_power_of_two(s, a) if a.dtype == POWER else decode(s, a, FORMATS[a.dtype])
-        return s.cast(wide, dtype, saturate)
-    wide = s.cast(a, "float32")
+    if a.dtype == POWER:
+        wide = from_power_of_two(s, a)
+    elif a.dtype in FORMATS:
+        wide = decode(s, a, FORMATS[a.dtype])
+    else:
+        wide = casts.cast(s, a, "float32")
+    if dtype not in dtypes.SMALL_FLOATS:
+        return casts.cast(s, wide, dtype)
     if dtype == POWER:
         return to_power_of_two(s, wide, saturate, "up")
-    return s.as_type(s.cast(encode(s, wide, FORMATS[dtype], saturate), "int8"), dtype)
+    return s.as_type(casts.cast(s, encode(s, wide, FORMATS[dtype], saturate), "int8"), dtype)
 
 
-def decode(s: Body, a: Scalar, form: Format) -> Scalar:
+def decode(s: Arithmetic, a: Scalar, form: Format) -> Scalar:
     """The f32 value of a code."""
-    code = s.cast(s.as_type(a, "uint8"), "int32")
+    code = casts.cast(s, s.as_type(a, "uint8"), "int32")
     magnitude = code & ((1 << form.sign) - 1)
     shift = 23 - form.mantissa
     normal = s.bitcast(s.shift_left(magnitude, shift) + ((127 - form.bias) << 23), "float32")
-    tiny = s.cast(magnitude, "float32") * 2.0 ** (1 - form.bias - form.mantissa)
+    tiny = casts.cast(s, magnitude, "float32") * 2.0 ** (1 - form.bias - form.mantissa)
     value = s.select(magnitude < (1 << form.mantissa), tiny, normal)
     if form.infinity is not None:
         value = s.select(magnitude.eq(form.infinity), float("inf"), value)
@@ -66,7 +70,7 @@ def decode(s: Body, a: Scalar, form: Format) -> Scalar:
     return value
 
 
-def encode(s: Body, x: Scalar, form: Format, saturate: bool) -> Scalar:
+def encode(s: Arithmetic, x: Scalar, form: Format, saturate: bool) -> Scalar:
     """The code (int32) of an f32, rounded to nearest even."""
     bits = s.bitcast(x, "int32")
     magnitude = bits & 0x7FFFFFFF
@@ -94,14 +98,14 @@ def encode(s: Body, x: Scalar, form: Format, saturate: bool) -> Scalar:
     return s.select(magnitude > 0x7F800000, nan, signed)
 
 
-def from_power_of_two(s: Body, a: Scalar) -> Scalar:
+def from_power_of_two(s: Arithmetic, a: Scalar) -> Scalar:
     """e8m0: ``2 ** (code - 127)``; 255 is NaN."""
-    code = s.cast(s.as_type(a, "uint8"), "int32")
+    code = casts.cast(s, s.as_type(a, "uint8"), "int32")
     bits = s.select(code.eq(0), 0x00400000, s.shift_left(code, 23))
     return s.select(code.eq(255), float("nan"), s.bitcast(bits, "float32"))
 
 
-def to_power_of_two(s: Body, x: Scalar, saturate: bool, mode: str) -> Scalar:
+def to_power_of_two(s: Arithmetic, x: Scalar, saturate: bool, mode: str) -> Scalar:
     """e8m0 code of an f32; ``mode`` is up, down or nearest. The sign is dropped, and
     infinity becomes NaN, as in onnx.numpy_helper.to_float8e8m0."""
     magnitude = s.bitcast(x, "int32") & 0x7FFFFFFF
@@ -112,8 +116,8 @@ def to_power_of_two(s: Body, x: Scalar, saturate: bool, mode: str) -> Scalar:
         step = (mantissa > 0x400000) | (mantissa.eq(0x400000) & (exponent > 0))
     else:
         step = s.const(False, "bool")
-    code = exponent + s.cast(step, "int32")
+    code = exponent + casts.cast(s, step, "int32")
     if saturate:
         code = s.minimum(code, 254)
     code = s.select(exponent.eq(255), 255, code)
-    return s.as_type(s.cast(code, "int8"), POWER)
+    return s.as_type(casts.cast(s, code, "int8"), POWER)

@@ -22,9 +22,10 @@ from typing import cast
 import numpy as np
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.few_in_order import few_in_order
-from rcompiler.frontend.scalar import Body, Number, Scalar
+from rcompiler.frontend.scalar import Number, Scalar
 from rcompiler.frontend.selection import first_groups, first_places, group_size
 
 ALL_PAIRS = 128  # longest row whose order is found by comparing all pairs

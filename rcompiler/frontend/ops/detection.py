@@ -6,9 +6,10 @@ import math
 
 import numpy as np
 
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 
 @lowering("NonMaxSuppression")

@@ -16,10 +16,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, broadcast_shapes
 from rcompiler.frontend.ops.operand_shapes import check_matmul, window
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 
 def need_bytes(ctx: Context, *values: Value | None) -> None:

@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from rcompiler.frontend import dtypes, load
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, dims
 from rcompiler.frontend.ops.gather import positions, take
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 DOMAIN = "ai.onnx.ml"
 _TABLES = (("int64s", "int64"), ("floats", "float32"))

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from rcompiler.frontend import load
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.ops.gather import take
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 MAX_PASSES = 1024  # over a row: one per length of n-gram and number of skipped elements
 

@@ -8,10 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value, broadcast_shapes
 from rcompiler.frontend.core import accumulator
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 from .reduction import total, with_reduced
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Quantised, Value, broadcast_shapes, dims
 from rcompiler.frontend.ops.integer_products import (
     axis_vector,
@@ -16,7 +17,7 @@ from rcompiler.frontend.ops.integer_products import (
     need_bytes,
 )
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 FLOAT8 = ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz", "float4_e2m1fn")
 

@@ -13,10 +13,11 @@ import zlib
 from collections.abc import Sequence
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.prefix import prefix
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 
 def _seed(ctx: Context) -> int:

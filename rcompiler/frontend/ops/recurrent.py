@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.ops.unary import activation, sigmoid, softplus
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 MAX_STEPS = 4096  # unrolled steps of one direction
 

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value, dims
 from rcompiler.frontend.core import accumulator
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Number, Scalar
+from rcompiler.frontend.scalar import Number, Scalar
 
 Combine = Callable[[Body, Scalar, Scalar], Scalar]
 

@@ -7,13 +7,14 @@ from functools import reduce
 
 import numpy as np
 
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, dims
 from rcompiler.frontend.ops.contraction import add_channels
 from rcompiler.frontend.ops.gather import expect_inside
 from rcompiler.frontend.ops.operand_shapes import window
 from rcompiler.frontend.ops.vision import Tap, interpolate
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 
 def _whole(s: Body, x: Scalar) -> Scalar:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, dims
 from rcompiler.frontend.ops.quantize import round_to
 from rcompiler.frontend.ops.shape import MOST_POSITIONS
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 UNROLLED = 4  # taps that are written out; more become a reduction
 

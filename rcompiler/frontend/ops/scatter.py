@@ -16,10 +16,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value, dims
 from rcompiler.frontend.ops.gather import positions
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 _BLOCKS = (64, 32, 16)  # neighbours that stay in one slab: of which there are two or more
 # Updates for each element of a slice that are few: that each slice asks them all takes less than

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, broadcast_shapes
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 MOST_POSITIONS = 1 << 26  # of a table of where the elements of a dimension come from
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 from rcompiler.frontend.sorting import first_in_order, keys_of
 
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 DOMAIN = "ai.onnx.preview.training"
 # (ctx, R, T, x, regularized gradient, states) -> (new x, *new states)

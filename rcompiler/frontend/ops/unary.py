@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import Any
 
 from rcompiler.frontend import dtypes, load
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
+from rcompiler.frontend.small_floats import to_power_of_two
 
 Unary = Callable[[Body, Scalar], Scalar]
 Activation = Callable[..., Scalar]
@@ -245,8 +247,6 @@ def convert(ctx: Context, target: str) -> Value:
     if x.dtype == target:
         return x
     if target == "float8_e8m0fnu":
-        from rcompiler.frontend.small_floats import to_power_of_two
-
         return ctx.b.elementwise(
             lambda s, a: to_power_of_two(s, s.cast(a, "float32"), saturate, mode), x, dtype=target
         )

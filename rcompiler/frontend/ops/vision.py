@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, dims
 from rcompiler.frontend.registry import Context, lowering
-from rcompiler.frontend.scalar import Body, Scalar
+from rcompiler.frontend.scalar import Scalar
 
 
 @lowering("DepthToSpace", "SpaceToDepth")
