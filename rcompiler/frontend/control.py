@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, helper
@@ -17,12 +17,10 @@ from rcompiler.errors import Gap, UnsupportedOp
 
 from . import bounds, dtypes, load, registry
 from .builder import Value
+from .frame import Frame, Runner
 from .nodes import opset_of
 
-if TYPE_CHECKING:
-    from .interpret import Frame, Interpreter
-
-Handler = Callable[["Interpreter", NodeProto, "list[Any]", str, "Frame"], "list[Any]"]
+Handler = Callable[[Runner, NodeProto, list[Any], str, Frame], list[Any]]
 MAX_TRIPS = 4096
 
 
@@ -100,9 +98,7 @@ def _axis(name: str, node: NodeProto, axis: int, rank: int) -> int:
 
 # -- constants and identity -----------------------------------------------------------------
 @_handles("Constant")
-def _constant(
-    it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
-) -> list[Any]:
+def _constant(it: Runner, node: NodeProto, inputs: list[Any], name: str, frame: Frame) -> list[Any]:
     if len(node.attribute) != 1:
         raise _refuse(name, node, "a constant needs one value attribute", "Check the model")
     item = node.attribute[0]
@@ -119,24 +115,20 @@ def _constant(
 
 
 @_handles("Identity")
-def _identity(
-    it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
-) -> list[Any]:
+def _identity(it: Runner, node: NodeProto, inputs: list[Any], name: str, frame: Frame) -> list[Any]:
     return inputs[:1]
 
 
 # -- control flow ---------------------------------------------------------------------------
 @_handles("If")
-def _if(it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame) -> list[Any]:
+def _if(it: Runner, node: NodeProto, inputs: list[Any], name: str, frame: Frame) -> list[Any]:
     condition = _known(name, node, inputs[0], "the condition")
     branch = "then_branch" if bool(np.all(condition)) else "else_branch"
     return it.graph(attribute(node, branch), {}, frame, f"{name}/")
 
 
 @_handles("Loop")
-def _loop(
-    it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
-) -> list[Any]:
+def _loop(it: Runner, node: NodeProto, inputs: list[Any], name: str, frame: Frame) -> list[Any]:
     body: GraphProto = attribute(node, "body")
     count, condition = (inputs + [None, None])[:2]
     trips = None if count is None else int(_known(name, node, count, "the trip count").reshape(()))
@@ -162,7 +154,7 @@ def _loop(
     return carried + [_stack(it, scan, 0) for scan in scans]
 
 
-def _empty_scan(it: Interpreter, name: str, node: NodeProto, kind: Any) -> Value:
+def _empty_scan(it: Runner, name: str, node: NodeProto, kind: Any) -> Value:
     dims = [d.dim_value for d in kind.shape.dim if d.HasField("dim_value")]
     dtype = dtypes.from_onnx(kind.elem_type)
     if len(dims) != len(kind.shape.dim) or not dtypes.is_supported(dtype):
@@ -175,7 +167,7 @@ def _empty_scan(it: Interpreter, name: str, node: NodeProto, kind: Any) -> Value
     return it.b.constant(np.zeros([0, *dims], dtypes.numpy_dtype(dtype)), dtype)
 
 
-def _stack(it: Interpreter, values: Sequence[Value], axis: int) -> Value:
+def _stack(it: Runner, values: Sequence[Value], axis: int) -> Value:
     """Concatenate along a new axis."""
     rank = values[0].rank + 1
     axis = axis % rank
@@ -187,9 +179,7 @@ def _stack(it: Interpreter, values: Sequence[Value], axis: int) -> Value:
 
 
 @_handles("Scan")
-def _scan(
-    it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
-) -> list[Any]:
+def _scan(it: Runner, node: NodeProto, inputs: list[Any], name: str, frame: Frame) -> list[Any]:
     if opset_of(frame.opsets, "") >= 9:
         return _scanned(it, node, inputs, name, frame, "scan_input_directions")
     # Opset 8: a batch axis in front, and optional sequence lengths.
@@ -203,7 +193,7 @@ def _scan(
 
 
 def _scanned(
-    it: Interpreter,
+    it: Runner,
     node: NodeProto,
     inputs: list[Any],
     name: str,
@@ -246,7 +236,7 @@ def _scanned(
     ]
 
 
-def _take(it: Interpreter, value: Value, index: int, axis: int) -> Value:
+def _take(it: Runner, value: Value, index: int, axis: int) -> Value:
     """``value[..., index, ...]`` without the axis."""
     starts = [index if i == axis else 0 for i in range(value.rank)]
     sizes = [1 if i == axis else d for i, d in enumerate(value.shape)]

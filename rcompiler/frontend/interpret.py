@@ -7,13 +7,12 @@ computations vanish, control flow is followed, and no shape inference is needed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import (
-    AttributeProto,
     FunctionProto,
     GraphProto,
     ModelProto,
@@ -29,6 +28,7 @@ from . import bounds, control, dtypes, fold, functions, load, registry, sequence
 from .builder import Builder, Value
 from .control import OptionalValue, SequenceValue, Unknown
 from .evaluate import evaluate
+from .frame import Frame
 from .nodes import (
     at_node,
     attribute_value,
@@ -59,27 +59,6 @@ _MISFITS = (
     AttributeError,
     MemoryError,
 )
-
-
-@dataclass
-class Frame:
-    """What names mean inside one graph or function body."""
-
-    names: dict[str, Any]
-    opsets: Mapping[str, int]
-    attributes: dict[str, AttributeProto] = field(default_factory=dict)
-    outer: Frame | None = None
-    prefix: str = ""
-    uses: Mapping[str, int] = field(default_factory=dict)
-    depth: int = 0
-
-    def find(self, name: str) -> Any:
-        frame: Frame | None = self
-        while frame is not None:
-            if name in frame.names:
-                return frame.names[name]
-            frame = frame.outer
-        raise InvalidModel(f"the value '{name}' is read but nothing makes it")
 
 
 def _bounds(context: Context, number: int, result: Value) -> bounds.Bounds | None:

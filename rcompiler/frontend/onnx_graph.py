@@ -15,8 +15,9 @@ from rcompiler.errors import Gap, ShapeError, UnsupportedOp
 from . import load, nodes, registry, signature
 from .builder import Value
 from .control import Unknown
+from .frame import Frame
 from .index_checks import index_checks
-from .interpret import Frame, Interpreter
+from .interpret import Interpreter
 
 if TYPE_CHECKING:
     from torch_mlir import ir

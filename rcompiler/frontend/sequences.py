@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto
@@ -19,9 +19,7 @@ from .control import (
     _stack,
     attribute,
 )
-
-if TYPE_CHECKING:
-    from .interpret import Frame, Interpreter
+from .frame import Frame, Runner
 
 
 def _position(name: str, node: NodeProto, value: Any, length: int, default: int) -> int:
@@ -45,15 +43,13 @@ def _tensor(name: str, node: NodeProto, value: Any) -> Value:
 
 @_handles("SequenceConstruct", "SequenceEmpty")
 def _construct(
-    it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
+    it: Runner, node: NodeProto, inputs: list[Any], name: str, frame: Frame
 ) -> list[Any]:
     return [SequenceValue(tuple(_tensor(name, node, value) for value in inputs))]
 
 
 @_handles("SequenceInsert", "SequenceErase", "SequenceAt", "SequenceLength")
-def _access(
-    it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
-) -> list[Any]:
+def _access(it: Runner, node: NodeProto, inputs: list[Any], name: str, frame: Frame) -> list[Any]:
     items = list(_sequence(name, node, inputs[0]))
     second = inputs[1] if len(inputs) > 1 else None
     if node.op_type == "SequenceLength":
@@ -73,9 +69,7 @@ def _access(
 
 
 @_handles("ConcatFromSequence")
-def _concat(
-    it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
-) -> list[Any]:
+def _concat(it: Runner, node: NodeProto, inputs: list[Any], name: str, frame: Frame) -> list[Any]:
     items = _sequence(name, node, inputs[0])
     if not items:
         raise _refuse(name, node, "the sequence is empty", "Check the model")
@@ -92,9 +86,7 @@ def _concat(
 
 
 @_handles("SplitToSequence")
-def _split(
-    it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
-) -> list[Any]:
+def _split(it: Runner, node: NodeProto, inputs: list[Any], name: str, frame: Frame) -> list[Any]:
     value: Value = inputs[0]
     axis = _axis(name, node, attribute(node, "axis", 0), value.rank)
     keep, length = attribute(node, "keepdims", 1), value.shape[axis]
@@ -119,7 +111,7 @@ def _split(
 
 
 @_handles("SequenceMap")
-def _map(it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame) -> list[Any]:
+def _map(it: Runner, node: NodeProto, inputs: list[Any], name: str, frame: Frame) -> list[Any]:
     body = attribute(node, "body")
     names = [v.name for v in body.input]
     lengths = {len(_sequence(name, node, v)) for v in inputs if isinstance(v, SequenceValue)}
@@ -135,9 +127,7 @@ def _map(it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: 
 
 
 @_handles("Optional", "OptionalHasElement", "OptionalGetElement")
-def _optional(
-    it: Interpreter, node: NodeProto, inputs: list[Any], name: str, frame: Frame
-) -> list[Any]:
+def _optional(it: Runner, node: NodeProto, inputs: list[Any], name: str, frame: Frame) -> list[Any]:
     value = inputs[0] if inputs else None
     if node.op_type == "Optional":
         return [OptionalValue(value)]
