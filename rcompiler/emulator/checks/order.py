@@ -8,15 +8,13 @@ What of this has the scope of a block orders threads of that block alone.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rcompiler.emulator.checks.clocks import WARP, Ints
-
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
+from rcompiler.emulator.checks.observed import Observed
 
 Array = npt.NDArray[Any]
 
@@ -28,8 +26,8 @@ def _join(old: Ints | None, new: Ints) -> Ints:
 class Order:
     """Of one cohort; `words` of the launch keep what releases leave."""
 
-    def __init__(self, cohort: Cohort) -> None:
-        self.c = cohort
+    def __init__(self, c: Observed) -> None:
+        self.c = c
         self._released: dict[int, Ints] = {}  # lane -> what its fences publish
         self._near: dict[int, Ints] = {}  # the same of fences for the lane's block alone
         self._near_words: dict[tuple[int, int], Ints] = {}  # (block, word) -> what they left there

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rcompiler.emulator.checks.clocks import NEVER_DONE
-
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
+from rcompiler.emulator.checks.observed import Observed
 
 Array = npt.NDArray[Any]
 _MANY = -1  # readers: not one thread
@@ -44,13 +42,14 @@ class _Readers:
 
 class Shadow:
     """Of `cells` cells. private: every cell belongs to one block, so blocks need no telling apart.
+    bulk: of every instruction of the kernel, whether it is a bulk copy.
 
     Cells, lanes of a cohort and moments are arrays of one length in all methods; each returns the
     first race, or None.
     """
 
-    def __init__(self, cells: int, private: bool) -> None:
-        self.cells, self.private = cells, private
+    def __init__(self, cells: int, private: bool, bulk: Array) -> None:
+        self.cells, self.private, self._bulk = cells, private, bulk
         # Last writers: thread + 1 (0: nobody in this launch), moment, instruction.
         writes = np.zeros(cells, [("thread", "i4"), ("time", "i4"), ("at", "i4")])
         self._writer, self._wrote = writes["thread"], writes["time"]
@@ -66,7 +65,7 @@ class Shadow:
 
     # -- accesses
 
-    def read(self, c: Cohort, at: int, lanes: Array, cells: Array, nc: bool) -> Race | None:
+    def read(self, c: Observed, at: int, lanes: Array, cells: Array, nc: bool) -> Race | None:
         race = self._after_writers(c, lanes, cells, nc)
         if race is None and self._atomic is not None:
             race = self._atomic._after_writers(c, lanes, cells, False)
@@ -81,7 +80,7 @@ class Shadow:
         return None
 
     def write(
-        self, c: Cohort, at: int, lanes: Array, cells: Array, pending: bool = False,
+        self, c: Observed, at: int, lanes: Array, cells: Array, pending: bool = False,
         engine: bool = False,
     ) -> Race | None:  # fmt: skip
         """pending: by an asynchronous copy that begins now. engine: that needs proxy fences."""
@@ -97,23 +96,23 @@ class Shadow:
             self._record_write(c, at, lanes, cells, NEVER_DONE if pending else c.launch.now)
         return race
 
-    def update(self, c: Cohort, at: int, lanes: Array, cells: Array, writes: bool) -> Race | None:
+    def update(self, c: Observed, at: int, lanes: Array, cells: Array, writes: bool) -> Race | None:
         """A strong access: races with weak ones alone."""
         race = self._after_writers(c, lanes, cells, False)
         if race is None and writes:
             race = self._after_readers(c, lanes, cells)
         if race is None and writes:
             if self._atomic is None:
-                self._atomic = Shadow(self.cells, self.private)
+                self._atomic = Shadow(self.cells, self.private, self._bulk)
             self._atomic._record_write(c, at, lanes, cells, c.launch.now)
         return race
 
-    def finish_write(self, c: Cohort, at: int, lanes: Array, cells: Array) -> None:
+    def finish_write(self, c: Observed, at: int, lanes: Array, cells: Array) -> None:
         """An asynchronous copy is done, as far as its waiting thread is concerned."""
         self._record_write(c, at, lanes, cells, c.launch.now)
 
     def begin_read(
-        self, c: Cohort, at: int, lanes: Array, cells: Array, engine: bool
+        self, c: Observed, at: int, lanes: Array, cells: Array, engine: bool
     ) -> Race | None:
         """A read goes on from now until finish_read. engine: by one that needs proxy fences."""
         race = self._after_writers(c, lanes, cells, False)
@@ -124,11 +123,11 @@ class Shadow:
                 self._keep_read(c, at, lanes[part], cells[part], number, NEVER_DONE)
         return race
 
-    def _behind_fences(self, c: Cohort, lanes: Array, cells: Array) -> Race | None:
+    def _behind_fences(self, c: Observed, lanes: Array, cells: Array) -> Race | None:
         """What threads stored must lie before a proxy fence of theirs, or of the lanes."""
         written = np.flatnonzero(self._writer[cells])
         at = self._writer_at[cells[written]]
-        written = written[~c.launch.kernel.bulk[at]]
+        written = written[~self._bulk[at]]
         if not len(written):
             return None
         space, writer = "shared" if self.private else "global", self._writer[cells[written]] - 1
@@ -140,13 +139,13 @@ class Shadow:
         cell = cells[place]
         return Race(place, int(self._writer[cell]) - 1, int(self._writer_at[cell]), unfenced=True)
 
-    def finish_read(self, c: Cohort, lanes: Array, cells: Array) -> None:
+    def finish_read(self, c: Observed, lanes: Array, cells: Array) -> None:
         for number, part in self._by_block(c, lanes):
             for row, places in self._rows(number, cells[part]):
                 read = cells[part][places]
                 row.time[read[row.time[read] == NEVER_DONE]] = c.launch.now
 
-    def same_instruction(self, c: Cohort, lanes: Array, cells: Array) -> Array:
+    def same_instruction(self, c: Observed, lanes: Array, cells: Array) -> Array:
         """Places whose cell another thread wrote by the same instruction as its last writer."""
         return self._writer[cells] != c.threads_of(lanes) + 1
 
@@ -156,7 +155,7 @@ class Shadow:
 
     # -- checks
 
-    def _after_writers(self, c: Cohort, lanes: Array, cells: Array, nc: bool) -> Race | None:
+    def _after_writers(self, c: Observed, lanes: Array, cells: Array, nc: bool) -> Race | None:
         writer = self._writer[cells]
         touched = np.flatnonzero(writer)
         if not len(touched):
@@ -178,7 +177,7 @@ class Shadow:
         pending = bool(when[0] == NEVER_DONE)
         return Race(place, int(writer[place]) - 1, int(self._writer_at[cell]), pending, nc)
 
-    def _after_readers(self, c: Cohort, lanes: Array, cells: Array) -> Race | None:
+    def _after_readers(self, c: Observed, lanes: Array, cells: Array) -> Race | None:
         for number, part in self._by_block(c, lanes):
             everything = np.arange(len(lanes))[part]
             groups = [(self._first, everything, -1)]
@@ -201,7 +200,7 @@ class Shadow:
         return None
 
     def _unknown_reader(
-        self, c: Cohort, row: _Readers, lanes: Array, cells: Array, places: Array, block: int
+        self, c: Observed, row: _Readers, lanes: Array, cells: Array, places: Array, block: int
     ) -> Race | None:
         """A reader of one block (-1: the lanes' own) that the lanes are not behind."""
         when = row.time[cells[places]]
@@ -226,7 +225,7 @@ class Shadow:
 
     # -- records
 
-    def _by_block(self, c: Cohort, lanes: Array) -> list[tuple[int, slice]]:
+    def _by_block(self, c: Observed, lanes: Array) -> list[tuple[int, slice]]:
         """Runs of lanes of one block each; lanes come in order."""
         if self.private or len(c.clocks.numbers) == 1:
             return [(0 if self.private else c.clocks.numbers[0], slice(0, len(lanes)))]
@@ -252,7 +251,7 @@ class Shadow:
         return [(self._first, everything[mine]), (self._others[number], everything[~mine])]
 
     def _keep_read(
-        self, c: Cohort, at: int, lanes: Array, cells: Array, number: int, when: Any
+        self, c: Observed, at: int, lanes: Array, cells: Array, number: int, when: Any
     ) -> None:
         for row, places in self._rows(number, cells):
             read = cells[places]
@@ -263,7 +262,7 @@ class Shadow:
             self._record_read(c, row, at, lanes[places], read, when)
 
     def _record_read(
-        self, c: Cohort, row: _Readers, at: int, lanes: Array, cells: Array, when: Any
+        self, c: Observed, row: _Readers, at: int, lanes: Array, cells: Array, when: Any
     ) -> None:
         """The last reader alone is kept if it is behind the readers before it."""
         threads, bits = c.threads_of(lanes) + 1, c.clocks.bit[lanes]
@@ -288,7 +287,7 @@ class Shadow:
                 row.warps[cells[missing]] |= bits[missing]
                 missing = missing[(row.warps[cells[missing]] & bits[missing]) != bits[missing]]
 
-    def _record_write(self, c: Cohort, at: int, lanes: Array, cells: Array, when: Any) -> None:
+    def _record_write(self, c: Observed, at: int, lanes: Array, cells: Array, when: Any) -> None:
         self._writer[cells] = c.threads_of(lanes) + 1
         self._wrote[cells] = when
         self._writer_at[cells] = at

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rcompiler.emulator.checks.shadow import Shadow
 from rcompiler.emulator.machine.spaces import GlobalSpace, Space
+from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.translate.layout import GLOBAL, LOCAL, PARAM, SHARED
-
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
 
 Array = npt.NDArray[Any]
 _WINDOWS = {GLOBAL: "global", SHARED: "shared", LOCAL: "local", PARAM: "param"}
@@ -24,18 +22,19 @@ _SHIFT = np.uint64(44)
 class MemoryUnit:
     """spaces: by name. Addresses are of the space that an instruction names, else generic."""
 
-    def __init__(self, cohort: Cohort) -> None:
-        self.c = cohort
-        launch, layout = cohort.launch, cohort.launch.kernel.layout
-        shared = Space("shared", launch.shared_bytes, cohort.lanes // cohort.threads)
+    def __init__(self, c: Threads) -> None:
+        self.c = c
+        launch, layout = c.launch, c.launch.kernel.layout
+        shared = Space("shared", launch.shared_bytes, c.lanes // c.threads)
         shared.unit = launch.kernel.unit
         if launch.checks.races:
-            shared.shadow = Shadow(len(shared.bytes) // shared.unit + 1, private=True)
-        everyone = np.zeros(cohort.count, np.int64)
+            cells = len(shared.bytes) // shared.unit + 1
+            shared.shadow = Shadow(cells, private=True, bulk=launch.kernel.bulk)
+        everyone = np.zeros(c.count, np.int64)
         self.spaces: dict[str, Space] = {
-            "global": GlobalSpace(cohort),
+            "global": GlobalSpace(c),
             "shared": shared,
-            "local": Space("local", layout.local_bytes, cohort.lanes),
+            "local": Space("local", layout.local_bytes, c.lanes),
             "param": Space("param", layout.argument_bytes, everyone, launch.arguments),
         }
         self.spaces["const"] = self.spaces["global"]

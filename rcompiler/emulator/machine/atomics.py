@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from rcompiler.emulator.checks.order import Order
+from rcompiler.emulator.machine.access import MemoryUnit
+from rcompiler.emulator.machine.spaces import Space
+from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.numbers import floats
 from rcompiler.emulator.ptx.types import DTYPES, size_of
-
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
-    from rcompiler.emulator.machine.spaces import Space
 
 Array = npt.NDArray[Any]
 
@@ -57,8 +57,8 @@ def _changed(operation: str, type_: str, old: Array, values: list[Array]) -> Arr
 class Atomics:
     """Threads that write one word do so one after another, in the order of their numbers."""
 
-    def __init__(self, cohort: Cohort) -> None:
-        self.c = cohort
+    def __init__(self, c: Threads, memory: MemoryUnit, order: Order) -> None:
+        self.c, self._memory, self._order = c, memory, order
 
     # -- what generated code calls
 
@@ -68,15 +68,15 @@ class Atomics:
     ) -> list[Array]:  # fmt: skip
         """As MemoryUnit.load, by an order such as "acquire"."""
         c = self.c
-        lanes, addresses = c.memory.active(address, mask)
+        lanes, addresses = self._memory.active(address, mask)
         results = [np.zeros(c.count, f"u{width}") for _ in range(count)]
-        for memory, part, where in c.memory.split(at, space, lanes, addresses, width * count):
+        for memory, part, where in self._memory.split(at, space, lanes, addresses, width * count):
             self._check(at, memory, part, where, width * count, False, "a strong load")
             memory.check_written(c, at, part, where, width * count)
             view = memory.view(width)
             for k, result in enumerate(results):
-                keys = c.memory.keys(memory, part, where + k * width)
-                result[part] = c.order.read(part, keys, view[where // width + k], order)
+                keys = self._memory.keys(memory, part, where + k * width)
+                result[part] = self._order.read(part, keys, view[where // width + k], order)
         return results
 
     def store(
@@ -85,16 +85,16 @@ class Atomics:
     ) -> None:  # fmt: skip
         """As MemoryUnit.store, by an order such as "release"."""
         c, size = self.c, width * len(values)
-        lanes, addresses = c.memory.active(address, mask)
+        lanes, addresses = self._memory.active(address, mask)
         c.launch.progress += 1
-        for memory, part, where in c.memory.split(at, space, lanes, addresses, size):
+        for memory, part, where in self._memory.split(at, space, lanes, addresses, size):
             memory.writable(c, at, part, where)
             self._check(at, memory, part, where, size, True, "a strong store")
             view = memory.view(width)
             for k, value in enumerate(values):
                 index, given = where // width + k, value[part]
-                keys = c.memory.keys(memory, part, where + k * width)
-                c.order.wrote(part, keys, view[index], given, order, update=False)
+                keys = self._memory.keys(memory, part, where + k * width)
+                self._order.wrote(part, keys, view[index], given, order, update=False)
                 view[index] = given
             memory.mark_written(where, size)
 
@@ -106,16 +106,16 @@ class Atomics:
         c, width = self.c, size_of(type_)
         lanes = np.flatnonzero(mask)
         before = np.zeros(c.count, f"u{width}")
-        for memory, part, where in c.memory.split(at, space, lanes, address[lanes], width):
+        for memory, part, where in self._memory.split(at, space, lanes, address[lanes], width):
             memory.writable(c, at, part, where)
             self._check(at, memory, part, where, width, True, "an atomic")
             memory.check_written(c, at, part, where, width)
-            keys = c.memory.keys(memory, part, where)
+            keys = self._memory.keys(memory, part, where)
             view = memory.view(width).view(DTYPES[type_])
             given = [value[part] for value in values]
             old, new = self._apply(view, where // width, operation, type_, given)
             before[part] = old
-            c.order.wrote(part, keys, old, new, order, update=True, sees=returns)
+            self._order.wrote(part, keys, old, new, order, update=True, sees=returns)
         return before
 
     # -- parts of them

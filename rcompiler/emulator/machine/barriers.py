@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rcompiler.emulator.checks.clocks import Ints
-
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
+from rcompiler.emulator.machine.threads import Threads
 
 Array = npt.NDArray[Any]
 
@@ -31,8 +29,8 @@ class _Gathering:
 
 
 class Barriers:
-    def __init__(self, cohort: Cohort) -> None:
-        self.c = cohort
+    def __init__(self, c: Threads) -> None:
+        self.c = c
         self._open: dict[tuple[int, int], _Gathering] = {}  # (block of the cohort, barrier)
 
     def sync(

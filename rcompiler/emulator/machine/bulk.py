@@ -8,19 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from rcompiler.emulator.machine.access import MemoryUnit
+from rcompiler.emulator.machine.counters import Counters
 from rcompiler.emulator.machine.groups import Groups
+from rcompiler.emulator.machine.proxy_fences import ProxyFences
 from rcompiler.emulator.machine.tensor_map import swizzled, unpack
+from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.translate.layout import GLOBAL, PARAM
 from rcompiler.runtime.gpu.driver import TensorTile
 from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES
-
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
 
 Array = npt.NDArray[Any]
 
@@ -33,9 +34,12 @@ class _Store:
 
 
 class BulkCopies:
-    def __init__(self, cohort: Cohort) -> None:
-        self.c = cohort
-        self._groups = Groups(cohort.count)
+    def __init__(
+        self, c: Threads, memory: MemoryUnit, counters: Counters, proxies: ProxyFences
+    ) -> None:
+        self.c, self._memory = c, memory
+        self._counters, self._proxies = counters, proxies
+        self._groups = Groups(c.count)
         self._stores: list[_Store] = []
 
     # -- what generated code calls
@@ -110,7 +114,7 @@ class BulkCopies:
                 start = address - GLOBAL
                 data = c.launch.memory.bytes[start : start + MAP_BYTES].tobytes()
                 if not found.constant:
-                    c.proxies.check_map(at, lane, address)
+                    self._proxies.check_map(at, lane, address)
         tile = unpack(data)
         if tile is None or len(tile.dims) != rank:
             raise c.fault("out-of-bounds", at, lane, "no tensor map of that rank", address=address)
@@ -128,7 +132,7 @@ class BulkCopies:
         return self._global(at, lane, tile.address + where, tile.element_bytes), inside
 
     def _global(self, at: int, lane: int, addresses: Array, width: int) -> Array:
-        globe = self.c.memory.spaces["global"]
+        globe = self._memory.spaces["global"]
         lanes = np.full(len(addresses), lane)
         return globe.place(self.c, at, lanes, addresses.astype(np.uint64), width)
 
@@ -142,7 +146,7 @@ class BulkCopies:
     def _shared(
         self, at: int, lane: int, address: int, step: Array, width: int, align: int
     ) -> Array:
-        shared, start = self.c.memory.spaces["shared"], address & ((1 << 44) - 1)
+        shared, start = self._memory.spaces["shared"], address & ((1 << 44) - 1)
         lanes = np.full(len(step), lane)
         shared.check_aligned(self.c, at, lanes[:1], np.array([start], np.uint64), align)
         return shared.place(self.c, at, lanes, (start + step).astype(np.uint64), width)
@@ -154,10 +158,10 @@ class BulkCopies:
         barrier: int,
     ) -> None:  # fmt: skip
         c = self.c
-        shared, globe = c.memory.spaces["shared"], c.memory.spaces["global"]
+        shared, globe = self._memory.spaces["shared"], self._memory.spaces["global"]
         offset = barrier & ((1 << 44) - 1)
-        counter = c.counters.find(at, lane, offset)
-        c.proxies.check_published(at, lane, counter, offset)
+        counter = self._counters.find(at, lane, offset)
+        self._proxies.check_published(at, lane, counter, offset)
         lanes, first = np.full(len(shared_at), lane), lane // 32 * 32
         # What the engine writes counts as written by the first lane of the issuing warp.
         writers = np.full(len(shared_at), first)
@@ -183,13 +187,13 @@ class BulkCopies:
                 shared.shadow.finish_write(c, at, *written)
                 globe.shadow.finish_read(c, *sources)
                 known = c.clocks.vector(np.array([first]), c.live, c.launch.now)
-            c.counters.complete(counter, len(shared_at) * width, known)
+            self._counters.complete(counter, len(shared_at) * width, known)
 
         counter.later.append(finish)
 
     def _store(self, at: int, lane: int, shared_at: Array, global_at: Array, width: int) -> None:
         c = self.c
-        shared, globe = c.memory.spaces["shared"], c.memory.spaces["global"]
+        shared, globe = self._memory.spaces["shared"], self._memory.spaces["global"]
         lanes = np.full(len(shared_at), lane)
         c.launch.now += 1
         globe.writable(c, at, lanes, global_at)

@@ -8,15 +8,14 @@ waits between two of its arrivals.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rcompiler.emulator.checks.clocks import Ints
-
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
+from rcompiler.emulator.machine.proxy_fences import ProxyFences
+from rcompiler.emulator.machine.threads import Threads
 
 Array = npt.NDArray[Any]
 
@@ -32,8 +31,8 @@ class _Phase:
 
 
 class ClusterBarriers:
-    def __init__(self, cohort: Cohort) -> None:
-        self.c = cohort
+    def __init__(self, c: Threads, proxies: ProxyFences) -> None:
+        self.c, self._proxies = c, proxies
         self._phases: dict[int, _Phase] = {}  # by block of the cohort
 
     # -- what generated code calls
@@ -41,7 +40,7 @@ class ClusterBarriers:
     def arrive(self, at: int, mask: Array, release: bool) -> None:
         c = self.c
         if release:
-            c.proxies.publish_mbarriers(mask)
+            self._proxies.publish_mbarriers(mask)
         for block, lanes in self._by_block(mask):
             phase = self._phases.setdefault(block, _Phase())
             twice = phase.arrived.intersection(lanes.tolist())

@@ -1,4 +1,4 @@
-"""Blocks that advance together: their threads, where these are, and their registers."""
+"""Blocks that advance together: which of their threads are next, and what these work with."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rcompiler.emulator.checks.clocks import Clocks
 from rcompiler.emulator.checks.order import Order
-from rcompiler.emulator.checks.proxies import ProxyFences
-from rcompiler.emulator.faults import EmulationFault, Site
+from rcompiler.emulator.faults import Site
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.atomics import Atomics
 from rcompiler.emulator.machine.barriers import Barriers
@@ -21,17 +19,18 @@ from rcompiler.emulator.machine.copies import Copies
 from rcompiler.emulator.machine.counters import Counters
 from rcompiler.emulator.machine.launch import Launch
 from rcompiler.emulator.machine.matrix import MatrixUnit
+from rcompiler.emulator.machine.proxy_fences import ProxyFences
 from rcompiler.emulator.machine.specials import special
+from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.machine.warp import Warps
 from rcompiler.emulator.machine.warpgroup import Warpgroups
-from rcompiler.emulator.ptx.types import bits_of
 
 Array = npt.NDArray[Any]
 DONE, ASLEEP, BUSY = "done", "asleep", "busy"
 
 
-class Cohort:
-    """Blocks `numbers` of a launch. A lane is a thread of one of them; arrays have one per lane.
+class Cohort(Threads):
+    """The threads of some blocks of a launch, with the units that their instructions use.
 
     Threads that are at the same basic block execute it together, lowest block first, which brings
     branches together again. Threads of a spinning loop pause: they go on when nobody else can.
@@ -41,28 +40,18 @@ class Cohort:
     def __init__(
         self, launch: Launch, numbers: list[int], order: random.Random | None = None
     ) -> None:
-        self.launch, self.numbers, self.threads = launch, numbers, launch.threads
+        super().__init__(launch, numbers)
         self._random = order
-        self.count = len(numbers) * self.threads
-        self.lanes = np.arange(self.count)
-        self.live = self.lanes % self.threads < launch.alive
-        self.carry = np.zeros(self.count, bool)
-        self.clocks = Clocks(numbers, self.threads, launch.blocks)
-        self.order, self.proxies = Order(self), ProxyFences(self)
-        self.memory, self.atomics = MemoryUnit(self), Atomics(self)
-        self.barriers, self.cluster = Barriers(self), ClusterBarriers(self)
-        self.warp, self.matrix = Warps(self), MatrixUnit(self)
-        self.counters, self.copies, self.bulk = Counters(self), Copies(self), BulkCopies(self)
-        self.warpgroup = Warpgroups(self)
-        layout = launch.kernel.layout
-        self._registers = [np.zeros(self.count, bits_of(t)) for t in layout.registers]
-        self._frame = np.zeros((self.count, layout.frame_bytes), np.uint8)
-        self._returns = np.zeros((len(layout.functions), self.count), np.int64)
-        self._ready: dict[int, Array] = {launch.kernel.start: self.live.copy()}
-        self._asleep: dict[int, Array] = {}
-        self._parked: dict[int, Array] = {}
-        self._asked_at = np.zeros(self.count, np.int64)
-        self._asked = np.zeros(self.count, np.uint64)
+        self.order, self.memory = Order(self), MemoryUnit(self)
+        self.proxies = ProxyFences(self, self.memory)
+        self.atomics = Atomics(self, self.memory, self.order)
+        self.barriers, self.cluster = Barriers(self), ClusterBarriers(self, self.proxies)
+        self.warp = Warps(self)
+        self.matrix = MatrixUnit(self, self.memory, self.warp)
+        self.warpgroup = Warpgroups(self, self.memory, self.warp)
+        self.counters = Counters(self, self.memory)
+        self.copies = Copies(self, self.memory, self.counters)
+        self.bulk = BulkCopies(self, self.memory, self.counters, self.proxies)
         self._woken_at = -1
 
     # -- running
@@ -147,122 +136,6 @@ class Cohort:
             self._parked[number] = waiting | self._parked.get(number, False)
         return complete if complete.any() else None
 
-    # -- where threads go
-
-    def go(self, number: int, mask: Array) -> None:
-        if number in self._parked:
-            mask = mask | self._parked.pop(number)
-        if mask.any():
-            known = self._ready.get(number)
-            self._ready[number] = mask if known is None else known | mask
-
-    def pause(self, number: int, mask: Array) -> None:
-        if mask.any():
-            known = self._asleep.get(number)
-            self._asleep[number] = mask.copy() if known is None else known | mask
-
-    def exit(self, mask: Array) -> None:
-        self.launch.progress += 1
-        self.live = self.live & ~mask
-
-    def call(self, function: int, back: int, mask: Array) -> None:
-        self._returns[function][mask] = back
-
-    def leave(self, function: int, mask: Array) -> None:
-        back = self._returns[function]
-        for number in np.unique(back[mask]):
-            self.go(int(number), mask & (back == number))
-
-    def sleep(self, duration: Array, mask: Array) -> None:
-        """Emulated time passes, of the thread that sleeps least."""
-        if mask.any():
-            self.launch.clock += int(duration[mask].min())
-
-    def wild(self, at: int, mask: Array) -> None:
-        """Threads whose branch leads nowhere."""
-        if mask.any():
-            raise self.fault("trap", at, int(np.flatnonzero(mask)[0]), "a branch beyond its list")
-
-    def trap(self, at: int, mask: Array) -> None:
-        if mask.any():
-            raise self.fault("trap", at, int(np.flatnonzero(mask)[0]), "the program gave up")
-
-    # -- values
-
-    def wide(self, value: Any) -> Array:
-        """One element per lane."""
-        if isinstance(value, np.ndarray) and value.ndim:
-            return value
-        return np.full(self.count, value)
-
-    def raw(self, value: Any, bits: str) -> Array:
-        """The bits of values, for a register of that type."""
-        if not (isinstance(value, np.ndarray) and value.ndim):
-            value = np.full(self.count, value)
-        if value.dtype == bits:
-            return value
-        if value.dtype.itemsize == int(bits[1:]):
-            return np.ascontiguousarray(value).view(bits)
-        return value.astype(bits)
-
-    def assign(self, register: int, lanes: Array, value: Any) -> None:
-        """Give a register of some lanes a value, between blocks."""
-        values = self._registers[register].copy()
-        values[lanes] = value
-        self._registers[register] = values
-
-    def special(self, name: str) -> Array:
-        return special(self, name)
-
-    def argument(self, offset: int, width: int, count: int) -> list[Any]:
-        """Parts of the kernel's arguments, the same for all."""
-        return list(np.frombuffer(self.launch.arguments, f"u{width}", count, offset))
-
-    # -- parameters of calls
-
-    def read_frame(self, offset: int, width: int, count: int) -> list[Array]:
-        part = np.ascontiguousarray(self._frame[:, offset : offset + width * count])
-        columns = part.view(f"u{width}")
-        return [np.ascontiguousarray(columns[:, k]) for k in range(count)]
-
-    def write_frame(self, offset: int, values: tuple[Array, ...], mask: Array | None) -> None:
-        lanes = slice(None) if mask is None else mask
-        for value in values:
-            width = value.dtype.itemsize
-            data = np.ascontiguousarray(value).view(np.uint8).reshape(-1, width)
-            self._frame[lanes, offset : offset + width] = data[lanes]
-            offset += width
-
-    def copy_frame(self, into: int, source: int, size: int, mask: Array | None) -> None:
-        lanes = slice(None) if mask is None else mask
-        self._frame[lanes, into : into + size] = self._frame[lanes, source : source + size]
-
-    # -- faults
-
-    def threads_of(self, lanes: Array) -> Array:
-        """Numbers of lanes' threads in the launch."""
-        return self.clocks.block[lanes] * self.threads + lanes % self.threads
-
-    def asks(self, at: int, lanes: Array, addresses: Array) -> None:
-        """Remember what threads asked for last: if they wait for ever, this is for what."""
-        self._asked_at[lanes], self._asked[lanes] = at, addresses
-
-    def site(self, at: int, lane: int) -> Site:
-        return self.launch.site(at, int(self.threads_of(np.array([lane]))[0]))
-
-    def fault(
-        self, kind: str, at: int, lane: int, detail: str, *, address: int | None = None,
-        allocation: str = "", other: Site | None = None,
-    ) -> EmulationFault:  # fmt: skip
-        return EmulationFault(
-            kind,
-            self.site(at, lane),
-            detail,
-            address=address,
-            allocation=allocation,
-            other=other,
-        )
-
     def waiting(self) -> list[tuple[Site, int]]:
         """Threads that spin, one of each loop and block: what they ask, and where."""
         found = []
@@ -271,3 +144,7 @@ class Cohort:
             for lane in lanes[np.unique(lanes // self.threads, return_index=True)[1]].tolist():
                 found.append((self.site(int(self._asked_at[lane]), lane), int(self._asked[lane])))
         return found
+
+    def special(self, name: str) -> Array:
+        """The value of a special register in every lane."""
+        return special(self, name)

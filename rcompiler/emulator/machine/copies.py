@@ -7,15 +7,15 @@ it is reported. The source is read at the wait.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from rcompiler.emulator.machine.access import MemoryUnit
+from rcompiler.emulator.machine.counters import Counters
 from rcompiler.emulator.machine.groups import Groups
-
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
+from rcompiler.emulator.machine.threads import Threads
 
 Array = npt.NDArray[Any]
 _POISON = np.uint32(0xFFFFFFFF)
@@ -35,9 +35,9 @@ class _Copy:
 
 
 class Copies:
-    def __init__(self, cohort: Cohort) -> None:
-        self.c = cohort
-        self._groups = Groups(cohort.count)
+    def __init__(self, c: Threads, memory: MemoryUnit, counters: Counters) -> None:
+        self.c, self._memory, self._counters = c, memory, counters
+        self._groups = Groups(c.count)
         self._pending: list[_Copy] = []
 
     def issue(
@@ -47,7 +47,7 @@ class Copies:
         lanes = np.flatnonzero(mask)
         if not len(lanes):
             return
-        shared, globe = c.memory.spaces["shared"], c.memory.spaces["global"]
+        shared, globe = self._memory.spaces["shared"], self._memory.spaces["global"]
         copy = _Copy(
             at,
             mask.copy(),
@@ -57,7 +57,7 @@ class Copies:
             np.full(c.count, size, np.uint32) if filled is None else filled,
             self._groups.current.copy(),
         )
-        into = c.memory.shared_offsets(target[lanes])
+        into = self._memory.shared_offsets(target[lanes])
         copy.target[lanes] = shared.place(c, at, lanes, into, size)
         reading = lanes[copy.filled[lanes] > 0]
         if len(reading):
@@ -97,14 +97,14 @@ class Copies:
                 self._finish(copy, here & copy.mask)
             self._pending = [copy for copy in self._pending if copy.mask.any()]
 
-        self.c.counters.arrive_later(at, mask, address, done, counted)
+        self._counters.arrive_later(at, mask, address, done, counted)
 
     def _finish(self, copy: _Copy, mask: Array) -> None:
         lanes = np.flatnonzero(mask)
         if not len(lanes):
             return
         c = self.c
-        shared, globe = c.memory.spaces["shared"], c.memory.spaces["global"]
+        shared, globe = self._memory.spaces["shared"], self._memory.spaces["global"]
         target, source = copy.target[lanes], copy.source[lanes]
         filled = copy.filled[lanes].astype(np.int64)
         reading = filled > 0

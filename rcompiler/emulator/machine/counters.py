@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rcompiler.emulator.checks.clocks import WARP, Ints
-
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
+from rcompiler.emulator.machine.access import MemoryUnit
+from rcompiler.emulator.machine.threads import Threads
 
 Array = npt.NDArray[Any]
 
@@ -42,8 +41,8 @@ class Counter:
 
 
 class Counters:
-    def __init__(self, cohort: Cohort) -> None:
-        self.c = cohort
+    def __init__(self, c: Threads, memory: MemoryUnit) -> None:
+        self.c, self._memory = c, memory
         self._counters: dict[tuple[int, int], Counter] = {}  # (block of the cohort, offset)
         self._asked: dict[tuple[int, int], Counter] = {}  # in vain, with something late
 
@@ -190,7 +189,7 @@ class Counters:
 
     def _claim(self, at: int, lane: int, offset: int) -> None:
         """The memory of an mbarrier becomes one, or no one any more: who used it must be done."""
-        c, shared = self.c, self.c.memory.spaces["shared"]
+        c, shared = self.c, self._memory.spaces["shared"]
         if shared.shadow is None:
             return
         lanes = np.array([lane])
@@ -202,9 +201,9 @@ class Counters:
     def _keys(self, at: int, mask: Array, address: Array) -> list[tuple[int, tuple[int, int]]]:
         c = self.c
         lanes = np.flatnonzero(mask)
-        offsets = c.memory.shared_offsets(address[lanes])
+        offsets = self._memory.shared_offsets(address[lanes])
         if len(lanes):
-            c.memory.spaces["shared"].place(c, at, lanes, offsets, 8)
+            self._memory.spaces["shared"].place(c, at, lanes, offsets, 8)
         return [
             (lane, (lane // c.threads, offset))
             for lane, offset in zip(lanes.tolist(), offsets.tolist(), strict=True)

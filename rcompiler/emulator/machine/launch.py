@@ -59,7 +59,7 @@ class Launch:
         self.proxies = Proxies(self.blocks * self.threads if checks.races else 0)
         self.shadow: Shadow | None = None
         if checks.races:
-            self.shadow = Shadow(-(-memory.end // kernel.unit), private=False)
+            self.shadow = Shadow(-(-memory.end // kernel.unit), private=False, bulk=kernel.bulk)
 
     def tick(self) -> None:
         self.steps += 1

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rcompiler.emulator.machine import fragments
+from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.fragments import WARP
+from rcompiler.emulator.machine.threads import Threads
+from rcompiler.emulator.machine.warp import Warps
 from rcompiler.emulator.numbers.tensor_core import multiply_add_integers
-
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
 
 Array = npt.NDArray[Any]
 
 
 class MatrixUnit:
-    def __init__(self, cohort: Cohort) -> None:
-        self.c = cohort
+    def __init__(self, c: Threads, memory: MemoryUnit, warp: Warps) -> None:
+        self.c, self._memory, self._warp = c, memory, warp
 
     def load(self, at: int, mask: Array, address: Array, count: int, trans: bool) -> list[Array]:
         """ldmatrix: lane 8i+r gives the address of row r of matrix i."""
         warps, lanes, places = self._rows(at, mask, address, count)
-        memory = self.c.memory.spaces["shared"]
-        self.c.memory.observe(at, memory, lanes, places, 16)
+        memory = self._memory.spaces["shared"]
+        self._memory.observe(at, memory, lanes, places, 16)
         rows = memory.view(2)[places[:, None] // 2 + np.arange(8)]
         stacked = rows.reshape(len(warps), count, 8, 8)
         if trans:
@@ -43,7 +43,7 @@ class MatrixUnit:
     ) -> None:
         """stmatrix, as ldmatrix the other way round."""
         warps, lanes, places = self._rows(at, mask, address, len(values))
-        memory = self.c.memory.spaces["shared"]
+        memory = self._memory.spaces["shared"]
         if memory.shadow is not None:
             of, cells = memory.cells(lanes, places, 16)
             memory.report(
@@ -59,12 +59,12 @@ class MatrixUnit:
 
     def _rows(self, at: int, mask: Array, address: Array, count: int) -> tuple[Array, Array, Array]:
         """Warps that execute it, the lanes that give addresses and the places of their rows."""
-        self.c.warp.check_whole(at, mask)
-        self.c.warp.meet(mask)
+        self._warp.check_whole(at, mask)
+        self._warp.meet(mask)
         warps = np.flatnonzero(mask.reshape(-1, WARP)[:, 0])
         lanes = (warps[:, None] * WARP + np.arange(8 * count)).ravel()
-        memory = self.c.memory.spaces["shared"]
-        offsets = self.c.memory.shared_offsets(address[lanes])
+        memory = self._memory.spaces["shared"]
+        offsets = self._memory.shared_offsets(address[lanes])
         return warps, lanes, memory.place(self.c, at, lanes, offsets, 16)
 
     def multiply(
@@ -72,8 +72,8 @@ class MatrixUnit:
         a: tuple[Array, ...], b: tuple[Array, ...], c: tuple[Array, ...],
     ) -> list[Array]:  # fmt: skip
         """mma.sync m16n8k`depth`: a (16, depth) and b (depth, 8) plus c (16, 8), per warp."""
-        self.c.warp.check_whole(at, mask)
-        self.c.warp.meet(mask)
+        self._warp.check_whole(at, mask)
+        self._warp.meet(mask)
         left = fragments.left(a, types[0], depth).reshape(-1, 16, depth)
         right = fragments.right(b, types[1], depth)
         given = fragments.accumulator(c, types[2]).reshape(-1, 16, 8)

@@ -5,16 +5,14 @@ A place is an offset in the space's bytes, which hold what all threads of the co
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rcompiler.emulator.checks.shadow import Race, Shadow
+from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.translate.layout import GLOBAL
-
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
 
 Array = npt.NDArray[Any]
 
@@ -44,7 +42,7 @@ class Space:
     def view(self, width: int) -> Array:
         return self.bytes.view(f"u{width}")
 
-    def place(self, c: Cohort, at: int, lanes: Array, addresses: Array, size: int) -> Array:
+    def place(self, c: Threads, at: int, lanes: Array, addresses: Array, size: int) -> Array:
         """Places of accesses of `size` bytes; raises EmulationFault."""
         outside = addresses + np.uint64(size) > np.uint64(self.stride)
         outside |= addresses > np.uint64(self.stride)
@@ -61,7 +59,7 @@ class Space:
         self.check_aligned(c, at, lanes, addresses, size)
         return addresses.astype(np.int64) + self.base[lanes]
 
-    def check_aligned(self, c: Cohort, at: int, lanes: Array, addresses: Array, size: int) -> None:
+    def check_aligned(self, c: Threads, at: int, lanes: Array, addresses: Array, size: int) -> None:
         odd = (addresses & np.uint64(size - 1)) != 0
         if odd.any():
             k = int(np.flatnonzero(odd)[0])
@@ -75,13 +73,13 @@ class Space:
                 allocation=self.describe(c, address),
             )
 
-    def describe(self, c: Cohort, address: int) -> str:
+    def describe(self, c: Threads, address: int) -> str:
         return f"{self.stride} bytes of {self.name} memory"
 
-    def writable(self, c: Cohort, at: int, lanes: Array, places: Array) -> None:
+    def writable(self, c: Threads, at: int, lanes: Array, places: Array) -> None:
         """Raises EmulationFault for stores where nothing may be stored."""
 
-    def check_written(self, c: Cohort, at: int, lanes: Array, places: Array, size: int) -> None:
+    def check_written(self, c: Threads, at: int, lanes: Array, places: Array, size: int) -> None:
         """Raises EmulationFault if a byte that is read has no value."""
         if self.written is None or not c.launch.checks.uninitialised:
             return
@@ -123,7 +121,7 @@ class Space:
         return np.repeat(lanes, count), (first[:, None] + np.arange(count)).ravel()
 
     def report(
-        self, c: Cohort, at: int, lanes: Array, cells: Array, race: Race | None, verb: str
+        self, c: Threads, at: int, lanes: Array, cells: Array, race: Race | None, verb: str
     ) -> None:
         """Raise the EmulationFault that a race is, if there is one."""
         if race is None:
@@ -158,16 +156,16 @@ class GlobalSpace(Space):
 
     window = GLOBAL
 
-    def __init__(self, cohort: Cohort) -> None:
-        self.name, self.memory = "global", cohort.launch.memory
-        self.base = np.zeros(cohort.count, np.int64)
-        self.shadow, self.unit = cohort.launch.shadow, cohort.launch.kernel.unit
+    def __init__(self, c: Threads) -> None:
+        self.name, self.memory = "global", c.launch.memory
+        self.base = np.zeros(c.count, np.int64)
+        self.shadow, self.unit = c.launch.shadow, c.launch.kernel.unit
         self.bytes, self.written = self.memory.bytes, self.memory.written
 
     def view(self, width: int) -> Array:
         return self.memory.view(width)
 
-    def place(self, c: Cohort, at: int, lanes: Array, addresses: Array, size: int) -> Array:
+    def place(self, c: Threads, at: int, lanes: Array, addresses: Array, size: int) -> Array:
         offsets = addresses - np.uint64(GLOBAL)
         outside = self.memory.outside(offsets, size)
         if outside.any():
@@ -183,14 +181,14 @@ class GlobalSpace(Space):
         self.check_aligned(c, at, lanes, offsets, size)
         return offsets.astype(np.int64)
 
-    def describe(self, c: Cohort, address: int) -> str:
+    def describe(self, c: Threads, address: int) -> str:
         near = self.memory.near(address)
         if near is None:
             return "before all allocations"
         beyond = address - GLOBAL - near.start
         return f"byte {beyond} of {near}" if beyond < near.size else f"behind {near}"
 
-    def writable(self, c: Cohort, at: int, lanes: Array, places: Array) -> None:
+    def writable(self, c: Threads, at: int, lanes: Array, places: Array) -> None:
         for end in (int(places.min()), int(places.max())):
             near = self.memory.near(GLOBAL + end)
             if near is not None and near.constant:

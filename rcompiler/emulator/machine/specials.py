@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
+from rcompiler.emulator.machine.threads import Threads
 
 Array = npt.NDArray[Any]
 
 
-def _indices(c: Cohort) -> dict[str, Array]:
+def _indices(c: Threads) -> dict[str, Array]:
     launch = c.launch
     thread, number = c.lanes % c.threads, c.clocks.block
     return {
@@ -36,7 +35,7 @@ _LANE_MASKS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-def special(c: Cohort, name: str) -> Array:
+def special(c: Threads, name: str) -> Array:
     """The value of a special register ("%tid.x") in every lane."""
     name, launch = name[1:], c.launch
     indices = _indices(c)

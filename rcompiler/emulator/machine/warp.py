@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
+from rcompiler.emulator.machine.threads import Threads
 
 Array = npt.NDArray[Any]
 WARP = 32
@@ -21,9 +20,9 @@ _REDUCTIONS: dict[str, Any] = {
 class Warps:
     """`members`: the mask that an instruction names, bits of the lanes that take part."""
 
-    def __init__(self, cohort: Cohort) -> None:
-        self.c = cohort
-        self.lane = cohort.lanes % WARP
+    def __init__(self, c: Threads) -> None:
+        self.c = c
+        self.lane = c.lanes % WARP
         self._bit = np.uint32(1) << self.lane.astype(np.uint32)
 
     def meet(self, mask: Array) -> None:

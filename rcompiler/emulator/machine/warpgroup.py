@@ -7,20 +7,20 @@ is reported.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rcompiler.emulator.checks.products import SIZE, RegisterFences
 from rcompiler.emulator.machine import fragments
+from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.fragments import elements
 from rcompiler.emulator.machine.groups import Groups
 from rcompiler.emulator.machine.tensor_map import swizzled
+from rcompiler.emulator.machine.threads import Threads
+from rcompiler.emulator.machine.warp import Warps
 from rcompiler.emulator.numbers.tensor_core import multiply_add_integers
-
-if TYPE_CHECKING:
-    from rcompiler.emulator.machine.cohort import Cohort
 
 Array = npt.NDArray[Any]
 _SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
@@ -38,15 +38,15 @@ class _Reading:
 
 
 class Warpgroups:
-    def __init__(self, cohort: Cohort) -> None:
-        self.c = cohort
-        self._groups = Groups(cohort.count)
+    def __init__(self, c: Threads, memory: MemoryUnit, warp: Warps) -> None:
+        self.c, self._memory, self._warp = c, memory, warp
+        self._groups = Groups(c.count)
         self._reading: list[_Reading] = []
         self._flying: dict[int, dict[int, int]] = {}  # register -> first lane -> group
-        launch = cohort.launch
+        launch = c.launch
         watched = launch.checks.races and launch.unit == SIZE
         registers = len(launch.kernel.layout.registers)
-        self._fences = RegisterFences(cohort.count, registers) if watched else None
+        self._fences = RegisterFences(c.count, registers) if watched else None
 
     def fence(self, mask: Array) -> None:
         if self._fences is not None:
@@ -64,7 +64,7 @@ class Warpgroups:
             if not (mask[lane] and reading.group < self._groups.current[lane] - pending):
                 left.append(reading)
                 continue
-            memory = c.memory.spaces["shared"]
+            memory = self._memory.spaces["shared"]
             if memory.shadow is not None:
                 lanes = np.full(len(reading.places), lane)
                 of, cells = memory.cells(lanes, reading.places, reading.width)
@@ -126,7 +126,7 @@ class Warpgroups:
         registers: of D. factors: of A, if it is in registers.
         """
         c = self.c
-        c.warp.check_whole(at, mask, SIZE)
+        self._warp.check_whole(at, mask, SIZE)
         results = [np.array(x) for x in into]
         scale = c.wide(scale)
         for first in np.flatnonzero(mask)[::SIZE].tolist():
@@ -166,7 +166,7 @@ class Warpgroups:
         self, at: int, lane: int, descriptor: int, rows: int, depth: int, type_: str, turned: bool
     ) -> Array:
         """The (rows, depth) matrix that a descriptor describes."""
-        c, memory, width = self.c, self.c.memory.spaces["shared"], _BYTES[type_]
+        c, memory, width = self.c, self._memory.spaces["shared"], _BYTES[type_]
         places = _tile_offsets(descriptor, rows, depth, width, turned)
         if places is None:
             raise c.fault("misaligned", at, lane, "a matrix along m or n without a swizzle")
