@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 
 from rcompiler.device.checks import positive, require
 from rcompiler.device.matrix_unit import MatrixUnit
+from rcompiler.device.measured import Measurement, Recall
+from rcompiler.device.residency import Residency
 from rcompiler.errors import DeviceError
 
 KINDS = ("cpu", "cuda", "rocm", "bsp")
@@ -163,40 +165,6 @@ class ComputeUnit:
 
 
 @dataclass(frozen=True)
-class Residency:
-    """What one EU of a GPU holds at once, and what a block of threads may take of it.
-
-    `threads`, `warps`, `blocks`, `registers` (of 32 bits), `shared` (bytes): of an EU. With the
-    prefix `block_`, and `thread_registers`: the most that a block or a thread may take.
-    `register_unit`: warps get registers in multiples of it; `shared_unit`: blocks get bytes in
-    multiples of it, and `shared_reserved` more than they ask for. `barriers`: that a block has by
-    number; 0: it has but one. `cluster`: blocks that may share their memory; 1: none.
-    """
-
-    threads: int
-    warps: int
-    blocks: int
-    registers: int
-    shared: int
-    block_threads: int
-    block_registers: int
-    block_shared: int
-    thread_registers: int
-    register_unit: int
-    shared_unit: int
-    shared_reserved: int = 0
-    barriers: int = 0
-    cluster: int = 1
-
-    def __post_init__(self) -> None:
-        may_be_zero = {"shared_reserved": self.shared_reserved, "barriers": self.barriers}
-        others = {name: n for name, n in vars(self).items() if name not in may_be_zero}
-        positive("residency", **others)
-        for name, value in may_be_zero.items():
-            require(value >= 0, f"residency: {name} is {value!r}", "it must not be negative")
-
-
-@dataclass(frozen=True)
 class Costs:
     """What it costs to get work to an EU, in ns.
 
@@ -217,52 +185,6 @@ class Costs:
 
     def __post_init__(self) -> None:
         positive("costs", **{name: ns for name, ns in vars(self).items() if name != "signals"})
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Where the measured figures of a device come from.
-
-    `machine`: what identifies the machine, see `store.fingerprint`. `date`: UTC, ISO 8601.
-    `version`: of the micro-benchmarks. `figures`: what was measured ("peak f32", "bandwidth L2").
-    `others`: measured figures that no field of the device holds, by name.
-    """
-
-    machine: str
-    date: str
-    version: int
-    figures: tuple[str, ...]
-    others: tuple[tuple[str, float], ...] = ()
-
-    def __post_init__(self) -> None:
-        positive("measurement", **dict(self.others))
-
-
-@dataclass(frozen=True)
-class Recall:
-    """What the runs of a schedule find in the last cache, and what they pay for the rest: fitted to
-    the times of whole networks.
-
-    `kept_bytes`: of the last cache, what a schedule has for itself; other programs use it, too.
-    `rate`, `shared_rate`: GB/s that an EU and that all EUs together draw from memory in pieces as
-    short as operands of rTasks. `error`: root mean square of the logarithm of measured over
-    predicted times that is left. `date`: UTC, ISO 8601; `version`: of the model that was fitted.
-    `speed`, `cache_speed`: how many times as fast as estimated arithmetic is, and what comes from
-    caches: clocks differ from the hour in which the device was measured, and estimates err.
-    """
-
-    kept_bytes: int
-    rate: float
-    shared_rate: float
-    error: float
-    date: str
-    version: int
-    speed: float = 1.0
-    cache_speed: float = 1.0
-
-    def __post_init__(self) -> None:
-        known = ("kept_bytes", "rate", "shared_rate", "speed", "cache_speed")
-        positive("recall", **{name: getattr(self, name) for name in known})
 
 
 @dataclass(frozen=True)

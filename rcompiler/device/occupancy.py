@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rcompiler.device.model import Device, Residency
+from rcompiler.device.model import Device
+from rcompiler.device.residency import Residency
 from rcompiler.errors import DeviceError
 
 

@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rcompiler.device.model import Device, Recall
+from rcompiler.device.measured import Recall
+from rcompiler.device.model import Device
 from rcompiler.rammer.cost import run_ns, size_of
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Access, Kernel

@@ -14,7 +14,8 @@ from math import inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from rcompiler.device.model import Device, Recall
+from rcompiler.device.measured import Recall
+from rcompiler.device.model import Device
 from rcompiler.errors import DeviceError
 from rcompiler.rammer.expected import expected
 from rcompiler.rammer.graph import Graph
