@@ -80,7 +80,7 @@ class GpuGeneration:
         self._names = list(read_kernels(module.operation))
         self._pinned = most_pinned(module.operation)
         # AMD's code of a kernel says how many registers all that it calls takes
-        self._apart = device.kind == "cuda"
+        self._apart = device.is_nvidia
         self._lower = (GpuToNvvm if self._apart else GpuToRocdl)(device.level_name)
         write = VdeviceToGpu(
             to_option(device), precision=precision, entry=False, pinned=self._pinned

@@ -65,7 +65,7 @@ class VdevicePin(OptionalPass):
         operations = [view.operation for view in module.regions[0].blocks[0].operations]
         programs = [op for op in operations if op.name == "vdevice.program"]
         kernels = {string(op, "sym_name"): op for op in operations if op.name == "rtask.kernel"}
-        if device.kind != "cuda" or not programs:
+        if not device.is_nvidia or not programs:
             return
         made = PinnedKernels(kernels, device)
         for program in programs:

@@ -28,9 +28,6 @@ from rcompiler.kernelgen.simt.prefetch import prefetch_text
 from rcompiler.kernelgen.simt.program import module_text, program_text
 from rcompiler.kernelgen.simt.units import (
     THREADS,
-    copies_asynchronously,
-    matrix_units,
-    multiplies_boxes,
 )
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA, Vendor
 from rcompiler.passes import Pass, PassFailure
@@ -96,15 +93,14 @@ def features_of(
     """What code for `device` may use; precision: how factors of f32 are multiplied; pinned: bytes
     of the shared memory that hold pinned boxes.
     """
-    room = fits.block_shared if (fits := device.residency) else device.memory[0].capacity
     return SimtFeatures(
         threads,
-        room - pinned,
+        device.block_shared_bytes - pinned,
         device.compute.warp,
-        matrix_units(device),
+        device.matrix_elements,
         precision,
-        asynchronous=copies_asynchronously(device),
-        boxes=multiplies_boxes(device),
+        asynchronous=device.has_cp_async,
+        boxes=device.has_wgmma,
         vendor=vendor_of(device),
         pinned=pinned,
     )
@@ -112,7 +108,7 @@ def features_of(
 
 def vendor_of(device: Device) -> Vendor:
     """Whose GPU it is."""
-    return AMD if device.kind == "rocm" else NVIDIA
+    return AMD if device.is_amd else NVIDIA
 
 
 def function_of(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, SimtKernelWriter]:
@@ -136,9 +132,9 @@ def function_of(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, Simt
 
 def _prefetch(kernel: ir.Operation, device: Device, threads: int) -> str:
     """The device function of an rKernel that asks for what a later one reads."""
-    if device.kind != "cuda":
+    if not device.is_nvidia:
         raise PassFailure(kernel, "tasks ask for memory on NVIDIA GPUs only")
-    return prefetch_text(kernel, threads, device.memory[1].line)
+    return prefetch_text(kernel, threads, device.sector_bytes)
 
 
 def _publish(gpu_module: ir.Operation) -> None:

@@ -103,7 +103,7 @@ class Recalls:
     def __init__(self, graph: Graph, device: Device, recall: Recall) -> None:
         """device: with two caches or more before its memory, of which the last one is `kept` of."""
         self._graph, self._costs = graph, device.costs
-        self._own, self._last = device.memory[-3:-1]
+        self._own, self._last = device.cache_before_last, device.last_cache
         self._spans: dict[tuple[str, int, int, int], list[tuple[int, _Span]]] = {}
         self._begin(recall)
 

@@ -207,11 +207,11 @@ def task_tiles(
     itemsize = min(access.itemsize for access in expr.outputs)
     if vector.axis in expr.parallel:
         position = expr.parallel.index(vector.axis)
-        units[position] = line_unit(units[position], device.memory[0].line, itemsize)
-    elif device.kind != "cpu" and (along := _contiguous(expr)) is not None:
+        units[position] = line_unit(units[position], device.first_level.line, itemsize)
+    elif not device.is_cpu and (along := _contiguous(expr)) is not None:
         # results of sums that vectors run along: whole sectors, which no two blocks write (what
         # CPUs write so is little, and their tiles were measured without)
-        units[along] = line_unit(units[along], device.memory[1].line, itemsize)
+        units[along] = line_unit(units[along], device.sector_bytes, itemsize)
     loops = [math.ceil(size / unit) for size, unit in zip(sizes, units, strict=True)]
     longest = sorted(range(len(sizes)), key=lambda p: (-loops[p], p))
     for several in (3, 2, 1):
@@ -232,7 +232,7 @@ def _slabs(expr: TensorExpr, device: Device, vector: VectorAxis) -> Array:
     """Task tiles of loops: some of their iterations, where they share out an axis of the results;
     whole lines where vectors run along it.
     """
-    line = line_unit(vector.lanes, device.memory[0].line, min(a.itemsize for a in expr.outputs))
+    line = line_unit(vector.lanes, device.first_level.line, min(a.itemsize for a in expr.outputs))
     choices = []
     for position in expr.parallel:
         axis, unit = expr.axes[position], line if position == vector.axis else 1

@@ -6,7 +6,6 @@ products asks here, and who chooses tiles for them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -60,27 +59,7 @@ class Units:
 
 def units_of(device: Device, precision: str, threads: int = THREADS) -> Units:
     """The units that code for `device` uses."""
-    return Units(matrix_units(device), precision, multiplies_boxes(device), threads)
-
-
-def copies_asynchronously(device: Device) -> bool:
-    """Whether there is cp.async: from compute capability 8.0 on."""
-    number = re.match(r"sm_(\d+)", device.level_name)
-    return device.kind == "cuda" and number is not None and int(number[1]) >= 80
-
-
-def multiplies_boxes(device: Device) -> bool:
-    """Whether there are TMA and wgmma, which no later architecture has."""
-    return device.kind == "cuda" and device.level_name == "sm_90a"
-
-
-def matrix_units(device: Device) -> frozenset[str]:
-    """Element types of the matrix units that products are written for: those of mma.sync as it is
-    from compute capability 8.0 on.
-    """
-    if not copies_asynchronously(device):
-        return frozenset()
-    return frozenset(name for name, _ in device.compute.matrix) & {"f16", "bf16", "tf32"}
+    return Units(device.matrix_elements, precision, device.has_wgmma, threads)
 
 
 def chunks_in_boxes(form: Form, strides: Sequence[Strides | None], threads: int) -> Chunks | None:
