@@ -28,7 +28,6 @@ from rcompiler.kernelgen.simt.program import (
     declaration,
     program_text,
 )
-from rcompiler.kernelgen.simt.units import THREADS
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.gpu.fixups import hide
 from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
@@ -115,7 +114,7 @@ class GpuGeneration:
             text = program_text(
                 self._names,
                 [declaration(name) for name in self._names],
-                threads=THREADS,
+                threads=self._device.persistent_threads,
                 shared=shared,
                 pinned=self._pinned,
                 boxes=[boxes.get(number, ()) for number in range(len(codes))],
@@ -131,10 +130,11 @@ class GpuGeneration:
             else:
                 define(main, functions)
                 made = self._amd(main, machine_code, begin)
-        needs = BlockNeeds(THREADS, made.registers or 0, shared + made.shared)
+        threads = self._device.persistent_threads
+        needs = BlockNeeds(threads, made.registers or 0, shared + made.shared)
         check_resident(self._device, needs, blocks)
         chip = self._device.level_name
-        image = GpuImage(made.text, made.machine, chip, ENTRY, THREADS, shared, boxes, self._pinned)
+        image = GpuImage(made.text, made.machine, chip, ENTRY, threads, shared, boxes, self._pinned)
         return GpuCode(image, stages, made)
 
     def _made(self, number: int, code: KernelCode) -> None:

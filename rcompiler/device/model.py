@@ -333,6 +333,25 @@ class Device:
         return self.residency.block_shared if self.residency else self.first_level.capacity
 
     @property
+    def persistent_threads(self) -> int:
+        """Threads of a block that has an EU of a GPU for itself: whole warps, as many as may each
+        have all registers that a thread can have. On all known GPUs they fill the schedulers once
+        or twice. DeviceError where the record does not say what an EU holds.
+        """
+        holds, warp = self.known_residency, self.compute.warp
+        return holds.block_registers // holds.thread_registers // warp * warp
+
+    @property
+    def known_residency(self) -> Residency:
+        """The residency; DeviceError where the record does not say it."""
+        if self.residency is None:
+            raise DeviceError(
+                f"device {self.name} does not say what its EUs hold at once; add `residency` to "
+                "its record, or take a GPU"
+            )
+        return self.residency
+
+    @property
     def sector_bytes(self) -> int:
         """Bytes of one access behind the first level, the least that moves: of a GPU a sector."""
         return self.second_level.line

@@ -41,7 +41,7 @@ _LEAST = 1 << 12  # bytes that a task reads of a constant: fewer come as fast as
 _SHARE = (
     0.25  # of the last cache is for what all EUs ask for at a time: the next task, and one more
 )
-_SECTOR_NS = 0.01  # of one sector that threads ask for, 256 at a time
+_SECTOR_NS = 0.01  # of one sector that a block asks for, all its threads at a time
 
 
 @dataclass(frozen=True)

@@ -62,4 +62,5 @@ def cpu_features(device: Device) -> CpuFeatures:
         has_fma=device.has_fma,
         has_scalef=device.has_scalef,
         dots=device.dots,
+        line_bytes=device.first_level.line,
     )

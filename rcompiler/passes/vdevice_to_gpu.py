@@ -10,7 +10,8 @@ After:
     }
 The schedule is data (tables made from the same S4 text): the kernel walks it. With entry=false
 there are the functions only, which others call. The programs say how many bytes of shared memory
-hold pinned boxes; where there are none, `pinned` does.
+hold pinned boxes; where there are none, `pinned` does. threads: of a block; 0: as many as an EU of
+the device has registers for.
 """
 
 from __future__ import annotations
@@ -26,9 +27,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.kernel import SimtFeatures, SimtKernelWriter
 from rcompiler.kernelgen.simt.prefetch import prefetch_text
 from rcompiler.kernelgen.simt.program import module_text, program_text
-from rcompiler.kernelgen.simt.units import (
-    THREADS,
-)
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA, Vendor
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.gpu.nested import functions
@@ -40,7 +39,7 @@ class VdeviceToGpu(Pass):
     """Generate a persistent GPU kernel that walks the schedule."""
 
     device: str = "h200"
-    threads: int = THREADS
+    threads: int = 0
     precision: str = "f32"
     entry: bool = True
     pinned: int = 0
@@ -48,7 +47,8 @@ class VdeviceToGpu(Pass):
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
         pinned = max(self.pinned, most_pinned(module))
-        features = features_of(device, self.precision, self.threads, pinned)
+        threads = self.threads or device.persistent_threads
+        features = features_of(device, self.precision, threads, pinned)
         vendor = vendor_of(device)
         names = list(read_kernels(module))
         block = module.regions[0].blocks[0]
@@ -60,7 +60,7 @@ class VdeviceToGpu(Pass):
             if op.name == "rtask.kernel":
                 name = ir.StringAttr(op.attributes["sym_name"]).value
                 if ir.StringAttr(op.attributes["kind"]).value == PREFETCH:
-                    texts[name] = _prefetch(op, device, self.threads)
+                    texts[name] = _prefetch(op, device, threads)
                     continue
                 texts[name], writers[name] = function_of(op, features)
                 shared = max(shared, writers[name].shared)
@@ -70,7 +70,7 @@ class VdeviceToGpu(Pass):
             text = program_text(
                 names,
                 written,
-                threads=self.threads,
+                threads=threads,
                 shared=shared + pinned,
                 pinned=pinned,
                 boxes=boxes,
@@ -87,16 +87,15 @@ class VdeviceToGpu(Pass):
             block.append(view.operation)
 
 
-def features_of(
-    device: Device, precision: str, threads: int = THREADS, pinned: int = 0
-) -> SimtFeatures:
-    """What code for `device` may use; precision: how factors of f32 are multiplied; pinned: bytes
-    of the shared memory that hold pinned boxes.
+def features_of(device: Device, precision: str, threads: int, pinned: int = 0) -> SimtFeatures:
+    """What code for `device` may use; precision: how factors of f32 are multiplied; threads: of
+    a block; pinned: bytes of the shared memory that hold pinned boxes.
     """
     return SimtFeatures(
-        threads,
+        ThreadBlock(
+            threads, device.compute.warp, device.first_level.line, device.compute.partitions
+        ),
         device.block_shared_bytes - pinned,
-        device.compute.warp,
         device.matrix_elements,
         precision,
         asynchronous=device.has_cp_async,

@@ -36,7 +36,9 @@ _TASKS = 256  # tasks of one operator, or 4 per EU on a wider device
 _SPACE = 8192  # task tiles that are evaluated
 _REGISTERS = 4  # register tiles whose task tiles are compared
 _NEAR = 1.1  # times the cycles of the best register tile that the others take at most
-_SUMS = 32 << 10  # bytes of the running sums of a task, which stay in the first two levels
+# Bytes of the running sums of a task in parts, which stay in the first two levels. A choice for
+# every device: they lie on the stack of the rKernel, which does not grow with the caches.
+_SUMS = 32 << 10
 
 
 def construct(expr: TensorExpr, device: Device, eus: int | None = None) -> list[Decision]:

@@ -7,6 +7,7 @@ import pytest
 from device_reads import device_reads
 
 from rcompiler.device.cpu import cpu_device
+from rcompiler.device.gpu import GPUS
 from rcompiler.device.model import ComputeUnit, Device, MemoryLevel
 from rcompiler.device.record import builtin_device
 from rcompiler.errors import DeviceError
@@ -106,6 +107,22 @@ def test_instructions_of_gpus(name, capability, copies, wgmma, elements):
     assert (device.has_cp_async, device.has_wgmma) == (copies, wgmma)
     assert device.matrix_elements == elements
     assert device.has_fma and device.broadcasts_loads and not device.has_scalef
+
+
+@pytest.mark.parametrize("device", GPUS.values(), ids=GPUS)
+def test_threads_that_have_all_registers(device):
+    """65,536 registers / 255 = 257 on NVIDIA, 65,536 / 256 and 131,072 / 512 on AMD: whole warps of
+    32 and 64 threads.
+    """
+    assert device.persistent_threads == 256
+
+
+def test_few_registers_make_small_blocks():
+    gpu = builtin_device("h200")
+    half = replace(gpu, residency=replace(gpu.known_residency, block_registers=1 << 15))
+    assert half.persistent_threads == 128
+    with pytest.raises(DeviceError, match="cpu-v3 does not say what its EUs hold at once"):
+        _ = cpu_device("v3").persistent_threads
 
 
 def test_architectures_of_three_digits():

@@ -18,10 +18,6 @@ from rcompiler.kernelgen.simt.source import Buffers
 from rcompiler.kernelgen.simt.strides import Strides, strides_of
 from rcompiler.kernelgen.simt.warpgroup import THREADS as WARPGROUP
 
-# Of a block: enough to fill the four schedulers of an SM twice, and so few that each may have all
-# 255 registers.
-THREADS = 256
-
 
 @dataclass(frozen=True)
 class Units:
@@ -29,10 +25,10 @@ class Units:
     multiplied, "f32" or one of these; boxes: whether there are TMA and wgmma; threads: of a block.
     """
 
-    elements: frozenset[str] = frozenset()
-    precision: str = "f32"
-    boxes: bool = False
-    threads: int = THREADS
+    elements: frozenset[str]
+    precision: str
+    boxes: bool
+    threads: int
 
     def element(self, root: Generic) -> str | None:
         """The type as which a matrix unit multiplies the factors of a product, by their types
@@ -57,9 +53,9 @@ class Units:
         return chunks_in_boxes(form, strides, self.threads)
 
 
-def units_of(device: Device, precision: str, threads: int = THREADS) -> Units:
-    """The units that code for `device` uses."""
-    return Units(device.matrix_elements, precision, device.has_wgmma, threads)
+def units_of(device: Device, precision: str) -> Units:
+    """The units that code for `device` uses. DeviceError as of `Device.persistent_threads`."""
+    return Units(device.matrix_elements, precision, device.has_wgmma, device.persistent_threads)
 
 
 def chunks_in_boxes(form: Form, strides: Sequence[Strides | None], threads: int) -> Chunks | None:
