@@ -28,7 +28,6 @@ from rcompiler.gpu_devices import is_emulated
 from rcompiler.gpu_image import GpuGeneration
 from rcompiler.host import measured_device
 from rcompiler.kernel_code import KernelCode, KernelCodes, gathered
-from rcompiler.kernelgen.simt.units import matrix_units, multiplies_boxes
 from rcompiler.model import REPORT
 from rcompiler.optional_passes import OptionalPasses
 from rcompiler.options import CompileOptions
@@ -90,7 +89,7 @@ class Compilation:
         self._texts.keep("linalg", module)
         lanes, record = self.device.lanes(4), to_option(self.device)
         roots, precision = self._options.roots, self._options.precision
-        units, gpu = matrix_units(self.device), self.device.kind != "cpu"
+        units, gpu = self.device.matrix_elements, not self.device.is_cpu
         if precision in units:
             # Winograd's filtering saves multiplications, which are what matrix units have plenty of
             roots = "direct" if roots == "auto" else roots
@@ -106,7 +105,7 @@ class Compilation:
             module,
             f"{expand}cse,{RTaskBlockChannels(lanes)},"
             f"{RTaskWinograd(record, roots)},{RTaskSinkReshapes()},"
-            f"{RTaskPackWeights(lanes, not multiplies_boxes(self.device), gpu)},{expand}"
+            f"{RTaskPackWeights(lanes, not self.device.has_wgmma, gpu)},{expand}"
             f"{group}{RTaskSplitK(record)},{RTaskSplitReductions(record)},cse",
         )
         constants = fold_constants(module.operation, constants)
@@ -185,7 +184,7 @@ class Compilation:
             # of several, each schedules a copy
             copy = module if len(schedulers) == 1 else copy_module(module)
             # an EU of a GPU runs one block or more, or none of any schedule
-            may_not_fit = by.or_wave and self._base.kind != "cpu" and by.eus > self.device.eus
+            may_not_fit = by.or_wave and not self._base.is_cpu and by.eus > self.device.eus
             spare = copy_module(copy) if may_not_fit else None
             try:
                 found.append(self._scheduled(copy, constants, by))
@@ -203,7 +202,7 @@ class Compilation:
         """An S3 module as `by` schedules it; it becomes S4, and code."""
         record = to_option(self.device)
         self._run(module, str(RammerSchedule(by.policy, by.eus, record, by.kernels)))
-        if self.device.kind == "cuda":
+        if self.device.is_nvidia:
             self._run(module, str(VdevicePin(record, self._options.precision)))
             self._run(module, str(VdevicePrefetch(record)))
         return self.from_schedule(module, constants, by)
@@ -212,7 +211,7 @@ class Compilation:
         self, module: ir.Module, constants: Mapping[str, Constant], scheduler: CompileOptions
     ) -> Artifact:
         self._texts.keep("vdevice", module)
-        make = self._for_cpu if self._base.kind == "cpu" else self._for_gpu
+        make = self._for_cpu if self._base.is_cpu else self._for_gpu
         return make(module, constants, scheduler)
 
     def _for_cpu(

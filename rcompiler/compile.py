@@ -114,13 +114,13 @@ def compile_onnx(
         or_wave=policy is None,
     )
     base = target_device(target)
-    if base.kind != "cuda" and precision != "f32":
-        what = "a CPU" if base.kind == "cpu" else "none of NVIDIA's, whose alone are programmed"
+    if not base.is_nvidia and precision != "f32":
+        what = "a CPU" if base.is_cpu else "none of NVIDIA's, whose alone are programmed"
         raise CompilerError(
             f"precision {precision!r} is for the matrix units of GPUs, and target {target!r} is "
             f"{what}; leave it out"
         )
-    if base.kind != "cpu" and tune != "off":
+    if not base.is_cpu and tune != "off":
         raise CompilerError(
             f"tune={tune!r} runs kernels on the CPU of this machine, and target {target!r} is a "
             "GPU; leave it out: the figures of its record choose the tiles"
@@ -157,7 +157,7 @@ def compile_policies(
     )
     variants = [replace(options, **by._asdict()) for by in schedulers]
     base = target_device(options.target)
-    chosen = device if base.kind != "cpu" and device else given_device(target, base, device)
+    chosen = device if not base.is_cpu and device else given_device(target, base, device)
     artifacts = Compilation(options, base, None).from_onnx(model, None, None, chosen, variants)
     return dict(zip(schedulers, map(model_of, artifacts), strict=True))
 

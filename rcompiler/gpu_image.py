@@ -28,7 +28,6 @@ from rcompiler.kernelgen.simt.program import (
     declaration,
     program_text,
 )
-from rcompiler.kernelgen.simt.units import THREADS
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.gpu.fixups import hide
 from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
@@ -80,7 +79,7 @@ class GpuGeneration:
         self._names = list(read_kernels(module.operation))
         self._pinned = most_pinned(module.operation)
         # AMD's code of a kernel says how many registers all that it calls takes
-        self._apart = device.kind == "cuda"
+        self._apart = device.is_nvidia
         self._lower = (GpuToNvvm if self._apart else GpuToRocdl)(device.level_name)
         write = VdeviceToGpu(
             to_option(device), precision=precision, entry=False, pinned=self._pinned
@@ -115,7 +114,7 @@ class GpuGeneration:
             text = program_text(
                 self._names,
                 [declaration(name) for name in self._names],
-                threads=THREADS,
+                threads=self._device.persistent_threads,
                 shared=shared,
                 pinned=self._pinned,
                 boxes=[boxes.get(number, ()) for number in range(len(codes))],
@@ -131,10 +130,11 @@ class GpuGeneration:
             else:
                 define(main, functions)
                 made = self._amd(main, machine_code, begin)
-        needs = BlockNeeds(THREADS, made.registers or 0, shared + made.shared)
+        threads = self._device.persistent_threads
+        needs = BlockNeeds(threads, made.registers or 0, shared + made.shared)
         check_resident(self._device, needs, blocks)
         chip = self._device.level_name
-        image = GpuImage(made.text, made.machine, chip, ENTRY, THREADS, shared, boxes, self._pinned)
+        image = GpuImage(made.text, made.machine, chip, ENTRY, threads, shared, boxes, self._pinned)
         return GpuCode(image, stages, made)
 
     def _made(self, number: int, code: KernelCode) -> None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from rcompiler.codegen.microbench import measure_host
 from rcompiler.codegen.ptx import check_chip
-from rcompiler.device.cpu import LEVELS, narrowed
-from rcompiler.device.gpu import GPU_KINDS
+from rcompiler.device.cpu import narrowed
+from rcompiler.device.levels import LEVELS
 from rcompiler.device.model import Device
 from rcompiler.device.record import builtin_device, builtin_names, load_device
 from rcompiler.device.store import recorded
@@ -34,11 +34,11 @@ def target_device(target: str) -> Device:
     if not isinstance(target, str) or not target:
         raise DeviceError(f"target={target!r}: give the name of a target, such as 'cpu'")
     device = find_device(target)
-    if device.kind not in ("cpu", *GPU_KINDS):
+    if not (device.is_cpu or device.is_gpu):
         raise DeviceError(
             f"target {target!r} is a {device.kind} device; code is generated for CPUs and GPUs"
         )
-    if device.kind == "cuda":
+    if device.is_nvidia:
         check_chip(device.level_name)
     return device
 
@@ -71,7 +71,7 @@ def given_device(
         raise DeviceError(
             f"device={device!r}: give a device record, the path or name of one, {DEFAULT!r} or None"
         )
-    if found.kind != "cpu":
+    if not found.is_cpu:
         raise DeviceError(f"{where}a {found.kind} device; target {target!r} is a CPU")
     needed = found.features | LEVELS.get(found.level_name, frozenset())
     return found if needed <= base.features else narrowed(found, base)

@@ -63,7 +63,7 @@ class Bench:
         except CompilerError as error:
             return Figure(operator.kind, operator.name, error=str(error))
         found.resident = operator.nbytes <= max(
-            (level.capacity for level in self.device.memory[:-1]), default=0
+            (level.capacity for level in self.device.caches), default=0
         )
         return found
 

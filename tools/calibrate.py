@@ -33,7 +33,7 @@ from rcompiler.tools._goals import print_goals, reached
 from rcompiler.tools._record import asked, unpin_openblas, write_record
 
 if TYPE_CHECKING:
-    from rcompiler.device.model import Recall
+    from rcompiler.device.measured import Recall
     from rcompiler.tools._calibrate import Row
 
 # Large weights and small ones, wide images and few pixels, one step after the other.

@@ -55,7 +55,7 @@ def _compile(given: argparse.Namespace) -> int:
     from rcompiler.tools._packed_folder import PackedFolder
 
     device = find_device(given.target)
-    if device.kind != "cuda":
+    if not device.is_nvidia:
         raise DeviceError(f"target {given.target!r} is none of NVIDIA's GPUs; give cuda:h200, say")
     folder = PackedFolder(given.output)
     folder.create()

@@ -89,7 +89,7 @@ class Kernels:
         """Compile and load. Raises as `measure_host`."""
         self._device = device
         size = device.compute.vector_bytes
-        module = module_text(size, fused=device.level_name != "x86-64")
+        module = module_text(size, fused=device.has_fma)
         objects = [compile_object(module, Target.named(_TARGETS[device.level_name]))]
         if device.dots:  # features of this host beside its level
             objects.append(compile_object(dots_text(size, device.dots), Target.named("host")))
@@ -163,9 +163,9 @@ class Kernels:
         """
         block = STREAMS * self._device.compute.vector_bytes
         buffer = self._buffer(-(-size // block) * block)
-        caches = [level for level in self._device.memory[:-1] if level.capacity < size]
+        caches = [level for level in self._device.caches if level.capacity < size]
         private = max((level.capacity for level in caches if level.shared_by == 1), default=0)
-        windows = WINDOWS if len(caches) == len(self._device.memory) - 1 else 1
+        windows = WINDOWS if len(caches) == len(self._device.caches) else 1
         part = max(size // eus, min(size, 2 * private)) // (block * windows) * block
         gap = (len(buffer) - part * windows) // max(eus - 1, 1) // block * block
         sums = [arena(block, "sums").view(np.uint64) for _ in range(eus)]

@@ -121,7 +121,7 @@ def check_chip(chip: str) -> None:
     of it ends its process.
     """
     if _number(chip) < _OLDEST:
-        devices = (d for d in GPUS.values() if d.kind == "cuda")
+        devices = (d for d in GPUS.values() if d.is_nvidia)
         known = (d.level_name for d in devices if _number(d.level_name) >= _OLDEST)
         raise DeviceError(
             f"no code can be made for {chip}: blocks wait for one another by loads with acquire, "

@@ -4,11 +4,10 @@ Figures that were not measured are conservative and the same on every host, so a
 without measuring is deterministic: they depend on the feature level and, for a detected host, on
 its cache geometry.
 
-Sources: feature levels from the x86-64 psABI §3.1.1; 2 FMA ports, 4 cycles latency and
-2 loads per cycle hold for Intel Skylake-X to Sapphire Rapids and AMD Zen 2 to Zen 5 (Agner Fog,
-instruction tables; uops.info). Plain SSE has no FMA: an accumulator waits for the addition only,
-and AMD has two multipliers beside two adders (on Intel both share two ports). 224 instructions in
-flight are those of Skylake-X; all later ones have more.
+Sources: 2 FMA ports, 4 cycles latency and 2 loads per cycle hold for Intel Skylake-X to Sapphire
+Rapids and AMD Zen 2 to Zen 5 (Agner Fog, instruction tables; uops.info). Plain SSE has no FMA: an
+accumulator waits for the addition only, and AMD has two multipliers beside two adders (on Intel
+both share two ports). 224 instructions in flight are those of Skylake-X; all later ones have more.
 """
 
 from dataclasses import dataclass, replace
@@ -16,13 +15,10 @@ from pathlib import Path
 
 from rcompiler.device.cgroups import parse_cpus, usable_cpus
 from rcompiler.device.host_flags import CPUINFO, host_flags
+from rcompiler.device.levels import EXTRA, LEVELS, V4
 from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
 from rcompiler.errors import DeviceError
 
-V3 = frozenset({"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "lzcnt", "movbe"})
-V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
-EXTRA = frozenset({"avx512vnni", "avx512bf16", "avx512fp16", "avxvnni"})  # kept when present
-LEVELS: dict[str, frozenset[str]] = {"v4": V4, "v3": V3, "x86-64": frozenset()}
 # /proc/cpuinfo spells some features its own way
 _KERNEL_NAMES = {"abm": "lzcnt", "avx512_vnni": "avx512vnni", "avx512_bf16": "avx512bf16"}
 _KERNEL_NAMES |= {"avx512_fp16": "avx512fp16", "avx_vnni": "avxvnni"}

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rcompiler.device.measure import two_digits
-from rcompiler.device.model import Device, Measurement
+from rcompiler.device.measured import Measurement
+from rcompiler.device.model import Device
 
 VERSION = 1  # of what is measured and how
 MATRIX = ("bf16", "f16", "tf32")  # element types of matrix units that are measured

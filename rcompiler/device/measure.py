@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from rcompiler.device.cpu import with_figures
-from rcompiler.device.model import Device, Measurement, MemoryLevel
+from rcompiler.device.measured import Measurement
+from rcompiler.device.model import Device, MemoryLevel
 from rcompiler.errors import DeviceError
 
 # Of what is measured and how: raise it when figures are no longer comparable with older ones.

@@ -9,10 +9,14 @@ Units: bytes, nanoseconds, GB/s = bytes/ns, gflops = operations/ns, all measured
 for one EU unless a field says otherwise.
 """
 
+import re
 from dataclasses import dataclass, field
 
 from rcompiler.device.checks import positive, require
+from rcompiler.device.levels import LEVELS
 from rcompiler.device.matrix_unit import MatrixUnit
+from rcompiler.device.measured import Measurement, Recall
+from rcompiler.device.residency import Residency
 from rcompiler.errors import DeviceError
 
 KINDS = ("cpu", "cuda", "rocm", "bsp")
@@ -163,40 +167,6 @@ class ComputeUnit:
 
 
 @dataclass(frozen=True)
-class Residency:
-    """What one EU of a GPU holds at once, and what a block of threads may take of it.
-
-    `threads`, `warps`, `blocks`, `registers` (of 32 bits), `shared` (bytes): of an EU. With the
-    prefix `block_`, and `thread_registers`: the most that a block or a thread may take.
-    `register_unit`: warps get registers in multiples of it; `shared_unit`: blocks get bytes in
-    multiples of it, and `shared_reserved` more than they ask for. `barriers`: that a block has by
-    number; 0: it has but one. `cluster`: blocks that may share their memory; 1: none.
-    """
-
-    threads: int
-    warps: int
-    blocks: int
-    registers: int
-    shared: int
-    block_threads: int
-    block_registers: int
-    block_shared: int
-    thread_registers: int
-    register_unit: int
-    shared_unit: int
-    shared_reserved: int = 0
-    barriers: int = 0
-    cluster: int = 1
-
-    def __post_init__(self) -> None:
-        may_be_zero = {"shared_reserved": self.shared_reserved, "barriers": self.barriers}
-        others = {name: n for name, n in vars(self).items() if name not in may_be_zero}
-        positive("residency", **others)
-        for name, value in may_be_zero.items():
-            require(value >= 0, f"residency: {name} is {value!r}", "it must not be negative")
-
-
-@dataclass(frozen=True)
 class Costs:
     """What it costs to get work to an EU, in ns.
 
@@ -217,52 +187,6 @@ class Costs:
 
     def __post_init__(self) -> None:
         positive("costs", **{name: ns for name, ns in vars(self).items() if name != "signals"})
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """Where the measured figures of a device come from.
-
-    `machine`: what identifies the machine, see `store.fingerprint`. `date`: UTC, ISO 8601.
-    `version`: of the micro-benchmarks. `figures`: what was measured ("peak f32", "bandwidth L2").
-    `others`: measured figures that no field of the device holds, by name.
-    """
-
-    machine: str
-    date: str
-    version: int
-    figures: tuple[str, ...]
-    others: tuple[tuple[str, float], ...] = ()
-
-    def __post_init__(self) -> None:
-        positive("measurement", **dict(self.others))
-
-
-@dataclass(frozen=True)
-class Recall:
-    """What the runs of a schedule find in the last cache, and what they pay for the rest: fitted to
-    the times of whole networks.
-
-    `kept_bytes`: of the last cache, what a schedule has for itself; other programs use it, too.
-    `rate`, `shared_rate`: GB/s that an EU and that all EUs together draw from memory in pieces as
-    short as operands of rTasks. `error`: root mean square of the logarithm of measured over
-    predicted times that is left. `date`: UTC, ISO 8601; `version`: of the model that was fitted.
-    `speed`, `cache_speed`: how many times as fast as estimated arithmetic is, and what comes from
-    caches: clocks differ from the hour in which the device was measured, and estimates err.
-    """
-
-    kept_bytes: int
-    rate: float
-    shared_rate: float
-    error: float
-    date: str
-    version: int
-    speed: float = 1.0
-    cache_speed: float = 1.0
-
-    def __post_init__(self) -> None:
-        known = ("kept_bytes", "rate", "shared_rate", "speed", "cache_speed")
-        positive("recall", **{name: getattr(self, name) for name in known})
 
 
 @dataclass(frozen=True)
@@ -313,6 +237,26 @@ class Device:
             "list them from the fastest (smallest) to the slowest (largest)",
         )
 
+    @property
+    def is_cpu(self) -> bool:
+        """Whether its EUs are cores of a CPU."""
+        return self.kind == "cpu"
+
+    @property
+    def is_nvidia(self) -> bool:
+        """Whether it is a GPU of NVIDIA."""
+        return self.kind == "cuda"
+
+    @property
+    def is_amd(self) -> bool:
+        """Whether it is a GPU of AMD."""
+        return self.kind == "rocm"
+
+    @property
+    def is_gpu(self) -> bool:
+        """Whether it is a GPU, of whomever."""
+        return self.is_nvidia or self.is_amd
+
     def level(self, name: str) -> MemoryLevel:
         """The memory level called `name`; DeviceError when there is none."""
         for level in self.memory:
@@ -321,22 +265,150 @@ class Device:
         has = ", ".join(level.name for level in self.memory)
         raise DeviceError(f"device {self.name} has no memory level {name!r}; it has: {has}")
 
-    def lanes(self, itemsize: int) -> int:
-        """Elements of `itemsize` bytes in one vector register."""
-        return self.compute.lanes(itemsize)
+    @property
+    def first_level(self) -> MemoryLevel:
+        """The level that registers are loaded from: of a GPU shared memory."""
+        return self.memory[0]
+
+    @property
+    def second_level(self) -> MemoryLevel:
+        """Where the data of the first level comes from; that level itself where it is the only one:
+        nothing comes from behind it.
+        """
+        return self.memory[min(1, len(self.memory) - 1)]
+
+    @property
+    def main_memory(self) -> MemoryLevel:
+        """The slowest level, which holds everything."""
+        return self.memory[-1]
+
+    @property
+    def caches(self) -> tuple[MemoryLevel, ...]:
+        """All levels in front of the main memory."""
+        return self.memory[:-1]
+
+    @property
+    def own_caches(self) -> tuple[MemoryLevel, ...]:
+        """The caches that an EU shares with no other one."""
+        return tuple(level for level in self.caches if level.shared_by == 1)
+
+    @property
+    def last_cache(self) -> MemoryLevel:
+        """The largest of the caches; DeviceError when there is none."""
+        return self._cache_from_the_end(1)
+
+    @property
+    def cache_before_last(self) -> MemoryLevel:
+        """The cache in front of the last one; DeviceError when there is none."""
+        return self._cache_from_the_end(2)
+
+    def _cache_from_the_end(self, number: int) -> MemoryLevel:
+        if number > len(self.caches):
+            raise DeviceError(
+                f"device {self.name} has {len(self.caches)} caches before its memory; give a "
+                f"device with {number} or more"
+            )
+        return self.caches[-number]
+
+    @property
+    def transfers(self) -> tuple[tuple[MemoryLevel, MemoryLevel], ...]:
+        """The ways that data takes, from the fastest on: a level, and the one it is filled from."""
+        return tuple(zip(self.memory, self.memory[1:], strict=False))
 
     @property
     def private(self) -> tuple[MemoryLevel, ...]:
         """The memory levels that an EU has for itself, as far as tasks are cut for them: of a GPU
         shared memory, of others all in front of the last cache.
         """
-        return self.memory[:1] if self.kind in ("cuda", "rocm") else self.memory[:-2]
+        return self.memory[:1] if self.is_gpu else self.memory[:-2]
+
+    @property
+    def private_bytes(self) -> int:
+        """Capacity of the largest of the private levels; 0 where there is none."""
+        return max((level.capacity for level in self.private), default=0)
+
+    @property
+    def block_shared_bytes(self) -> int:
+        """Of the first level, what one block of a GPU may take."""
+        return self.residency.block_shared if self.residency else self.first_level.capacity
+
+    @property
+    def persistent_threads(self) -> int:
+        """Threads of a block that has an EU of a GPU for itself: whole warps, as many as may each
+        have all registers that a thread can have. On all known GPUs they fill the schedulers once
+        or twice. DeviceError where the record does not say what an EU holds.
+        """
+        holds, warp = self.known_residency, self.compute.warp
+        return holds.block_registers // holds.thread_registers // warp * warp
+
+    @property
+    def known_residency(self) -> Residency:
+        """The residency; DeviceError where the record does not say it."""
+        if self.residency is None:
+            raise DeviceError(
+                f"device {self.name} does not say what its EUs hold at once; add `residency` to "
+                "its record, or take a GPU"
+            )
+        return self.residency
+
+    @property
+    def sector_bytes(self) -> int:
+        """Bytes of one access behind the first level, the least that moves: of a GPU a sector."""
+        return self.second_level.line
+
+    def lanes(self, itemsize: int) -> int:
+        """Elements of `itemsize` bytes in one vector register."""
+        return self.compute.lanes(itemsize)
 
     @property
     def shared_bandwidth(self) -> float | None:
         """GB/s of the fastest memory level that all EUs share; None where there is none."""
         shared = [level.shared_bandwidth for level in self.memory if level.shared_by >= self.eus]
         return max(shared, default=None)
+
+    def _has(self, instructions: str) -> bool:
+        """Whether an instruction set is there, of a CPU also by its feature level."""
+        return instructions in self.features | LEVELS.get(self.level_name, frozenset())
+
+    @property
+    def has_fma(self) -> bool:
+        """Whether multiply-adds are one instruction, as on all but the oldest CPUs."""
+        return not self.is_cpu or self._has("fma")
+
+    @property
+    def has_scalef(self) -> bool:
+        """Whether one instruction of a CPU multiplies vectors with powers of two."""
+        return self.is_cpu and self._has("avx512f")
+
+    @property
+    def broadcasts_loads(self) -> bool:
+        """Whether a load fills a vector with one element, without a shuffle behind it."""
+        return not self.is_cpu or self._has("avx")
+
+    @property
+    def compute_capability(self) -> tuple[int, int]:
+        """Of a GPU of NVIDIA, (9, 0) for sm_90a; (0, 0) of all others."""
+        number = re.match(r"sm_(\d+)(\d)", self.level_name) if self.is_nvidia else None
+        return (int(number[1]), int(number[2])) if number else (0, 0)
+
+    @property
+    def has_cp_async(self) -> bool:
+        """Whether threads copy to shared memory without waiting: cp.async of NVIDIA."""
+        return self.compute_capability >= (8, 0)
+
+    @property
+    def has_wgmma(self) -> bool:
+        """Whether there are TMA and wgmma, which no later architecture has."""
+        return self.is_nvidia and self.level_name == "sm_90a"
+
+    @property
+    def matrix_elements(self) -> frozenset[str]:
+        """Element types of the matrix units that products are written for: those of mma.sync as it
+        is from compute capability 8.0 on.
+        """
+        if self.compute_capability < (8, 0):
+            return frozenset()
+        return frozenset(name for name, _ in self.compute.matrix) & {"f16", "bf16", "tf32"}
 
     @property
     def dots(self) -> frozenset[str]:

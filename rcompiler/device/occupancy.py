@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rcompiler.device.model import Device, Residency
+from rcompiler.device.model import Device
+from rcompiler.device.residency import Residency
 from rcompiler.errors import DeviceError
 
 
@@ -41,7 +42,7 @@ def occupancy(device: Device, needs: BlockNeeds) -> Occupancy:
 
     Raises DeviceError for a device without residency, or needs that no block has.
     """
-    holds = _residency(device)
+    holds = device.known_residency
     if needs.threads < 1 or needs.registers < 0 or needs.shared < 0:
         raise DeviceError(f"a block has one thread or more, and no negative needs: {needs}")
     warps = -(-needs.threads // device.compute.warp)
@@ -61,15 +62,6 @@ def co_resident(device: Device, needs: BlockNeeds) -> int:
     another. Raises as `occupancy`.
     """
     return device.eus * occupancy(device, needs).blocks
-
-
-def _residency(device: Device) -> Residency:
-    if device.residency is None:
-        raise DeviceError(
-            f"device {device.name} does not say what its EUs hold at once; add `residency` to its "
-            "record, or take a GPU"
-        )
-    return device.residency
 
 
 def _by_registers(device: Device, holds: Residency, warps: int, registers: int) -> int:

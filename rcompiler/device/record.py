@@ -12,15 +12,9 @@ from typing import Any, TypeVar
 from rcompiler.device.bsp import BSP
 from rcompiler.device.gpu import GPUS, gpu_device
 from rcompiler.device.matrix_unit import MatrixUnit
-from rcompiler.device.model import (
-    ComputeUnit,
-    Costs,
-    Device,
-    Measurement,
-    MemoryLevel,
-    Recall,
-    Residency,
-)
+from rcompiler.device.measured import Measurement, Recall
+from rcompiler.device.model import ComputeUnit, Costs, Device, MemoryLevel
+from rcompiler.device.residency import Residency
 from rcompiler.device.servers import SERVERS
 from rcompiler.errors import DeviceError
 

@@ -1,4 +1,4 @@
-"""How much an EU of each GPU architecture holds at once.
+"""How much an EU of a GPU holds at once, and that of each architecture.
 
 Sources. NVIDIA: CUDA C++ programming guide, tables "Technical specifications per compute
 capability", which also give what may be asked for; units of allocation: `cuda_occupancy.h` of the
@@ -9,9 +9,45 @@ than one wave, each with one barrier), and 64 KiB of LDS in units of 512 bytes: 
 "Compute PGM RSRC2".
 """
 
-from rcompiler.device.model import Residency
+from dataclasses import dataclass
+
+from rcompiler.device.checks import positive, require
 
 _KIB = 1 << 10
+
+
+@dataclass(frozen=True)
+class Residency:
+    """What one EU of a GPU holds at once, and what a block of threads may take of it.
+
+    `threads`, `warps`, `blocks`, `registers` (of 32 bits), `shared` (bytes): of an EU. With the
+    prefix `block_`, and `thread_registers`: the most that a block or a thread may take.
+    `register_unit`: warps get registers in multiples of it; `shared_unit`: blocks get bytes in
+    multiples of it, and `shared_reserved` more than they ask for. `barriers`: that a block has by
+    number; 0: it has but one. `cluster`: blocks that may share their memory; 1: none.
+    """
+
+    threads: int
+    warps: int
+    blocks: int
+    registers: int
+    shared: int
+    block_threads: int
+    block_registers: int
+    block_shared: int
+    thread_registers: int
+    register_unit: int
+    shared_unit: int
+    shared_reserved: int = 0
+    barriers: int = 0
+    cluster: int = 1
+
+    def __post_init__(self) -> None:
+        may_be_zero = {"shared_reserved": self.shared_reserved, "barriers": self.barriers}
+        others = {name: n for name, n in vars(self).items() if name not in may_be_zero}
+        positive("residency", **others)
+        for name, value in may_be_zero.items():
+            require(value >= 0, f"residency: {name} is {value!r}", "it must not be negative")
 
 
 def _nvidia(

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from rcompiler.device.cpu import LEVELS, detect_cpu
+from rcompiler.device.cpu import detect_cpu
 from rcompiler.device.gpu import GPU_KINDS, gpu_device
+from rcompiler.device.levels import LEVELS
 from rcompiler.device.model import Device
 from rcompiler.device.record import builtin_device, builtin_names, from_json, load_device
 from rcompiler.errors import DeviceError

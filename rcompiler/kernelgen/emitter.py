@@ -19,16 +19,18 @@ class Emitter(Scopes):
         has_fma: bool,
         has_scalef: bool = False,
         dots: frozenset[str] = frozenset(),
+        line_bytes: int = 64,
     ) -> None:
         """`lanes`: f32 lanes of a hardware vector; `has_fma`: the target fuses multiply and add;
         `has_scalef`: it multiplies vectors with powers of two; `dots`: element types whose dot
-        groups have an instruction.
+        groups have an instruction; `line_bytes`: what a request for memory brings.
         """
         super().__init__()
         self.native_lanes = lanes
         self.has_fma = has_fma
         self.has_scalef = has_scalef
         self.dots = dots
+        self.line_bytes = line_bytes
         self.guard = 0
         self.ranges: dict[str, int] = {}
         self.externals: dict[str, str] = {}

@@ -37,18 +37,25 @@ from rcompiler.kernelgen.tiling import Range, Tiling
 @dataclass(frozen=True)
 class CpuFeatures:
     """What code generation must know of the target: f32 lanes of a vector register, fused
-    multiply-add, multiplication of vectors with powers of two (AVX-512), and the element types
-    ("i8", "bf16") that have a dot-product instruction.
+    multiply-add, multiplication of vectors with powers of two (AVX-512), the element types
+    ("i8", "bf16") that have a dot-product instruction, and bytes of a cache line.
     """
 
     lanes: int
     has_fma: bool
     has_scalef: bool = False
     dots: frozenset[str] = frozenset()
+    line_bytes: int = 64
 
     def emitter(self) -> Emitter:
         """What writes code for this target."""
-        return Emitter(self.lanes, has_fma=self.has_fma, has_scalef=self.has_scalef, dots=self.dots)
+        return Emitter(
+            self.lanes,
+            has_fma=self.has_fma,
+            has_scalef=self.has_scalef,
+            dots=self.dots,
+            line_bytes=self.line_bytes,
+        )
 
 
 # Numbers that iterations in lockstep, or vectors of them, carry from step to step where they are

@@ -32,13 +32,12 @@ if TYPE_CHECKING:
     from rcompiler.kernelgen.emitter import Emitter
     from rcompiler.kernelgen.region import Generic
 
-VECTORS_AHEAD = 8192  # bytes, of all streams together
+VECTORS_AHEAD = 8192  # bytes, of all streams together; measured
 # Bytes of a row in which the processor sees no stream in time. Rows of 1 KiB need no help, and lose
 # 5 % by the requests (product of 256x256x256).
 SHORT = 512
-FROM = 1 << 16  # bytes; a smaller operand stays in the caches
-LINE = 64  # bytes
-PAGE = 4096  # bytes
+FROM = 1 << 16  # bytes; a choice: a smaller operand stays in the caches of any device
+PAGE = 4096  # bytes; of x86-64: the smallest one, whatever the device
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,8 @@ class Prefetcher:
         """
         if not lanes or not streams:
             return self._within(0, 0)
-        ahead = max(VECTORS_AHEAD // streams // LINE, 1) * LINE
+        line = self._emitter.line_bytes
+        ahead = max(VECTORS_AHEAD // streams // line, 1) * line
         steps = math.prod(generic.sizes[d] for d in generic.reduction_dims)
         return self._within(ahead, 0 if generic.windowed else steps)
 
@@ -117,7 +117,7 @@ class Prefetcher:
         """Once for each line in a loop body, as far as the alignment of the loops is known."""
         if not ahead or buffer.bytes < FROM:
             return
-        line = offset.constant * item_bytes(buffer.element) // LINE
+        line = offset.constant * item_bytes(buffer.element) // self._emitter.line_bytes
         key = ("prefetch", buffer.pointer, offset.terms, line)
         if self._emitter.recall(key) is None:
             self._emitter.remember(key, True)

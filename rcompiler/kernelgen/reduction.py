@@ -29,7 +29,8 @@ UNROLLED_TAPS = 96
 # Of one element at a time: where vectors are not possible, every lane has such a loop of its own.
 UNROLLED_SCALARS = 16
 # Independent partial sums of a reduction that runs along the lanes: FMA latency 4 x 2 ports, halved
-# for the loads.
+# for the loads. A choice for every device, not `ComputeUnit.accumulators`: the order of additions,
+# and so the bits of results, must not depend on the figures of a record.
 LANE_CHAINS = 4
 
 # The accumulators after one step: from the coordinates of the reduction dims and their values.

@@ -23,7 +23,9 @@ from rcompiler.kernelgen.value import item_bytes
 
 STAGE = "rtask.stage"
 ALIGNMENT = 64  # bytes
-_FEW_SETS = 1024  # bytes; rows at a multiple of this share few sets of a cache of 64 sets
+# Bytes; rows at a multiple of this share few sets of a cache of 64 sets. A choice for every device:
+# where a tile lies in the workspace is written in the rKernel, whatever it is compiled for.
+_FEW_SETS = 1024
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ from rcompiler.dialects import vdevice
 from rcompiler.dialects.attributes import Symbol, to_attribute
 from rcompiler.dialects.rtask import PREFETCH
 from rcompiler.kernelgen.region import Generic
+from rcompiler.kernelgen.simt.kernel import SimtFeatures
 from rcompiler.kernelgen.simt.product import is_product
 from rcompiler.options import Precision
 from rcompiler.passes import OptionalPass, PassFailure
@@ -65,7 +66,7 @@ class VdevicePin(OptionalPass):
         operations = [view.operation for view in module.regions[0].blocks[0].operations]
         programs = [op for op in operations if op.name == "vdevice.program"]
         kernels = {string(op, "sym_name"): op for op in operations if op.name == "rtask.kernel"}
-        if device.kind != "cuda" or not programs:
+        if not device.is_nvidia or not programs:
             return
         made = PinnedKernels(kernels, device)
         for program in programs:
@@ -112,7 +113,7 @@ class _Program:
             return
         groups = groups_of(self._lists, frozenset(self._constants), self._pinnable)
         tiles = self._tiles(groups)
-        features = features_of(self._device, self._precision)
+        features = self._features()
         for share in _SHARES:
             slots = pin(tiles, int(features.shared * share))
             chosen = self._worth(groups, slots)
@@ -160,9 +161,12 @@ class _Program:
         found = {k: (group.buffers[k], reads[k]) for k in self._pinnable[group.kernel]}
         return {k: key for k, key in found.items() if key[0] in self._constants}
 
+    def _features(self, pinned: int = 0) -> SimtFeatures:
+        return features_of(self._device, self._precision, self._device.persistent_threads, pinned)
+
     def _fit(self, pinned: int) -> bool:
         """Whether what the rKernels of the program need fits beside so many bytes."""
-        features = features_of(self._device, self._precision, pinned=pinned)
+        features = self._features(pinned)
         for name, kernel in self._plain.items():
             if kernel.workspace > features.shared:
                 return False

@@ -41,7 +41,7 @@ _LEAST = 1 << 12  # bytes that a task reads of a constant: fewer come as fast as
 _SHARE = (
     0.25  # of the last cache is for what all EUs ask for at a time: the next task, and one more
 )
-_SECTOR_NS = 0.01  # of one sector that threads ask for, 256 at a time
+_SECTOR_NS = 0.01  # of one sector that a block asks for, all its threads at a time
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class VdevicePrefetch(OptionalPass):
         operations = [view.operation for view in module.regions[0].blocks[0].operations]
         for program in [op for op in operations if op.name == "vdevice.program"]:
             size = ir.IntegerAttr(program.attributes["constants"]).value
-            if device.kind == "cuda" and is_cold(device, size):
+            if device.is_nvidia and is_cold(device, size):
                 _Program(program, operations, device).run()
 
 
@@ -77,7 +77,7 @@ class _Program:
         self, program: ir.Operation, operations: list[ir.Operation], device: Device
     ) -> None:
         self._device = device
-        self._room = _SHARE * device.memory[-2].capacity
+        self._room = _SHARE * device.last_cache.capacity
         kernels = [op for op in operations if op.name == "rtask.kernel"]
         self._kernels = {string(op, "sym_name"): op for op in kernels}
         self._plain = {name: kernel_of(op) for name, op in self._kernels.items()}
@@ -165,7 +165,7 @@ class _Program:
         made = "p_" + hashlib.sha256(text.encode()).hexdigest()[:16]
         if made in self._kernels:
             return made
-        sectors = sum(kernel.reads[k].task_bytes for k in wanted) / self._device.memory[1].line
+        sectors = sum(kernel.reads[k].task_bytes for k in wanted) / self._device.sector_bytes
         ones = (1,) * len(kernel.grid)
         with ir.InsertionPoint(op), op.location:
             new = rtask.KernelOp.build(

@@ -57,10 +57,10 @@ class VdeviceToCpu(Pass):
 
 def cpu_features(device: Device) -> CpuFeatures:
     """What kernel generation must know of a CPU device."""
-    level = device.level_name
     return CpuFeatures(
         lanes=device.lanes(4),
-        has_fma=level != "x86-64",
-        has_scalef=level == "v4",
+        has_fma=device.has_fma,
+        has_scalef=device.has_scalef,
         dots=device.dots,
+        line_bytes=device.first_level.line,
     )

@@ -10,7 +10,8 @@ After:
     }
 The schedule is data (tables made from the same S4 text): the kernel walks it. With entry=false
 there are the functions only, which others call. The programs say how many bytes of shared memory
-hold pinned boxes; where there are none, `pinned` does.
+hold pinned boxes; where there are none, `pinned` does. threads: of a block; 0: as many as an EU of
+the device has registers for.
 """
 
 from __future__ import annotations
@@ -26,12 +27,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.kernel import SimtFeatures, SimtKernelWriter
 from rcompiler.kernelgen.simt.prefetch import prefetch_text
 from rcompiler.kernelgen.simt.program import module_text, program_text
-from rcompiler.kernelgen.simt.units import (
-    THREADS,
-    copies_asynchronously,
-    matrix_units,
-    multiplies_boxes,
-)
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA, Vendor
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.gpu.nested import functions
@@ -43,7 +39,7 @@ class VdeviceToGpu(Pass):
     """Generate a persistent GPU kernel that walks the schedule."""
 
     device: str = "h200"
-    threads: int = THREADS
+    threads: int = 0
     precision: str = "f32"
     entry: bool = True
     pinned: int = 0
@@ -51,7 +47,8 @@ class VdeviceToGpu(Pass):
     def run(self, module: ir.Operation) -> None:
         device = find_device(self.device)
         pinned = max(self.pinned, most_pinned(module))
-        features = features_of(device, self.precision, self.threads, pinned)
+        threads = self.threads or device.persistent_threads
+        features = features_of(device, self.precision, threads, pinned)
         vendor = vendor_of(device)
         names = list(read_kernels(module))
         block = module.regions[0].blocks[0]
@@ -63,7 +60,7 @@ class VdeviceToGpu(Pass):
             if op.name == "rtask.kernel":
                 name = ir.StringAttr(op.attributes["sym_name"]).value
                 if ir.StringAttr(op.attributes["kind"]).value == PREFETCH:
-                    texts[name] = _prefetch(op, device, self.threads)
+                    texts[name] = _prefetch(op, device, threads)
                     continue
                 texts[name], writers[name] = function_of(op, features)
                 shared = max(shared, writers[name].shared)
@@ -73,7 +70,7 @@ class VdeviceToGpu(Pass):
             text = program_text(
                 names,
                 written,
-                threads=self.threads,
+                threads=threads,
                 shared=shared + pinned,
                 pinned=pinned,
                 boxes=boxes,
@@ -90,21 +87,19 @@ class VdeviceToGpu(Pass):
             block.append(view.operation)
 
 
-def features_of(
-    device: Device, precision: str, threads: int = THREADS, pinned: int = 0
-) -> SimtFeatures:
-    """What code for `device` may use; precision: how factors of f32 are multiplied; pinned: bytes
-    of the shared memory that hold pinned boxes.
+def features_of(device: Device, precision: str, threads: int, pinned: int = 0) -> SimtFeatures:
+    """What code for `device` may use; precision: how factors of f32 are multiplied; threads: of
+    a block; pinned: bytes of the shared memory that hold pinned boxes.
     """
-    room = fits.block_shared if (fits := device.residency) else device.memory[0].capacity
     return SimtFeatures(
-        threads,
-        room - pinned,
-        device.compute.warp,
-        matrix_units(device),
+        ThreadBlock(
+            threads, device.compute.warp, device.first_level.line, device.compute.partitions
+        ),
+        device.block_shared_bytes - pinned,
+        device.matrix_elements,
         precision,
-        asynchronous=copies_asynchronously(device),
-        boxes=multiplies_boxes(device),
+        asynchronous=device.has_cp_async,
+        boxes=device.has_wgmma,
         vendor=vendor_of(device),
         pinned=pinned,
     )
@@ -112,7 +107,7 @@ def features_of(
 
 def vendor_of(device: Device) -> Vendor:
     """Whose GPU it is."""
-    return AMD if device.kind == "rocm" else NVIDIA
+    return AMD if device.is_amd else NVIDIA
 
 
 def function_of(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, SimtKernelWriter]:
@@ -136,9 +131,9 @@ def function_of(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, Simt
 
 def _prefetch(kernel: ir.Operation, device: Device, threads: int) -> str:
     """The device function of an rKernel that asks for what a later one reads."""
-    if device.kind != "cuda":
+    if not device.is_nvidia:
         raise PassFailure(kernel, "tasks ask for memory on NVIDIA GPUs only")
-    return prefetch_text(kernel, threads, device.memory[1].line)
+    return prefetch_text(kernel, threads, device.sector_bytes)
 
 
 def _publish(gpu_module: ir.Operation) -> None:

@@ -63,7 +63,7 @@ def shipped_record(driver: Driver) -> Device:
     """The record that comes with the compiler for the architecture of a GPU."""
     major, minor = driver.capability
     for device in GPUS.values():
-        if device.kind == "cuda" and device.level_name.rstrip("af") == f"sm_{major}{minor}":
+        if device.compute_capability == (major, minor):
             return device
     raise DeviceError(
         f"{driver.name}: no record has compute capability {major}.{minor}, which what cannot be "

@@ -216,8 +216,7 @@ class Profiler:
         """As many copies as drive each other out of the caches of one EU: what an operator reads
         was written by another one, so the cost model takes it from the last cache.
         """
-        private = [m.capacity for m in self.device.memory[:-2]]
-        wanted = math.ceil(_OVERFLOW * max(private, default=0) / max(operands.size, 1))
+        wanted = math.ceil(_OVERFLOW * self.device.private_bytes / max(operands.size, 1))
         return operands.copies(1 + min(wanted, _MOST_COPIES))
 
     def _code(self, body: Body, name: str, decision: Decision) -> Code:

@@ -95,7 +95,7 @@ def pinned_ns(
     kernel: as estimated with all operands in memory; what it waits for memory is taken to be in
     proportion to the bytes that come from there.
     """
-    own = device.memory[0]
+    own = device.first_level
     left = replace(kernel, pinned=tuple(operands)).task_bytes
     parts = {
         name: ns if name == "compute" else ns * left / kernel.task_bytes
@@ -108,4 +108,4 @@ def pinned_ns(
 
 def bring_ns(size: int, device: Device) -> float:
     """ns of an rTask that brings so many bytes from memory, while all EUs do."""
-    return device.costs.step_ns + size / device.memory[-1].share(device.eus)
+    return device.costs.step_ns + size / device.main_memory.share(device.eus)

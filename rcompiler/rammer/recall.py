@@ -21,7 +21,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from rcompiler.device.model import Device, Recall
+from rcompiler.device.measured import Recall
+from rcompiler.device.model import Device
 from rcompiler.rammer.cost import run_ns, size_of
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Access, Kernel
@@ -102,7 +103,7 @@ class Recalls:
     def __init__(self, graph: Graph, device: Device, recall: Recall) -> None:
         """device: with two caches or more before its memory, of which the last one is `kept` of."""
         self._graph, self._costs = graph, device.costs
-        self._own, self._last = device.memory[-3:-1]
+        self._own, self._last = device.cache_before_last, device.last_cache
         self._spans: dict[tuple[str, int, int, int], list[tuple[int, _Span]]] = {}
         self._begin(recall)
 

@@ -14,7 +14,8 @@ from math import inf, log
 import numpy as np
 from numpy.typing import NDArray
 
-from rcompiler.device.model import Device, Recall
+from rcompiler.device.measured import Recall
+from rcompiler.device.model import Device
 from rcompiler.errors import DeviceError
 from rcompiler.rammer.expected import expected
 from rcompiler.rammer.graph import Graph
@@ -57,12 +58,12 @@ def fit_recall(samples: Sequence[Sample], device: Device, date: str) -> Recall:
     Raises DeviceError where there is nothing to fit: no sample of one EU, or fewer than two caches.
     """
     ones = sum(sample.eus == 1 for sample in samples)
-    if not ones or len(device.memory) < 3:
+    if not ones or len(device.caches) < 2:
         raise DeviceError(
             f"device {device.name}: {ones} timed schedules of one EU, {len(device.memory)} memory "
             "levels; give one schedule or more, and a device with two caches"
         )
-    last, memory = device.memory[-2:]
+    last, memory = device.last_cache, device.main_memory
     first = Recall(last.capacity, memory.bandwidth, memory.shared_bandwidth, 0.0, date, VERSION)
     # what a schedule touches is found out once
     known = [(sample, Recalls(sample.graph, device, first)) for sample in samples]
@@ -90,10 +91,10 @@ def _alone(
     One EU takes its runs one after the other, and what each of them needs depends on the cache
     alone: a walk through the schedules serves all rates and speeds.
     """
-    rates = np.array(_rates(device.memory[-1].bandwidth))
+    rates = np.array(_rates(device.main_memory.bandwidth))
     speeds = np.array(_speeds(_SPEEDS))
     cache_speeds = np.array(_speeds(_CACHE_SPEEDS))
-    for size in _down(device.memory[-2].capacity):
+    for size in _down(device.last_cache.capacity):
         recall = replace(first, kept_bytes=int(size))
         errors = np.zeros((len(rates), len(speeds), len(cache_speeds)))
         for sample, recalls in known:

@@ -36,7 +36,9 @@ _TASKS = 256  # tasks of one operator, or 4 per EU on a wider device
 _SPACE = 8192  # task tiles that are evaluated
 _REGISTERS = 4  # register tiles whose task tiles are compared
 _NEAR = 1.1  # times the cycles of the best register tile that the others take at most
-_SUMS = 32 << 10  # bytes of the running sums of a task, which stay in the first two levels
+# Bytes of the running sums of a task in parts, which stay in the first two levels. A choice for
+# every device: they lie on the stack of the rKernel, which does not grow with the caches.
+_SUMS = 32 << 10
 
 
 def construct(expr: TensorExpr, device: Device, eus: int | None = None) -> list[Decision]:
@@ -207,11 +209,11 @@ def task_tiles(
     itemsize = min(access.itemsize for access in expr.outputs)
     if vector.axis in expr.parallel:
         position = expr.parallel.index(vector.axis)
-        units[position] = line_unit(units[position], device.memory[0].line, itemsize)
-    elif device.kind != "cpu" and (along := _contiguous(expr)) is not None:
+        units[position] = line_unit(units[position], device.first_level.line, itemsize)
+    elif not device.is_cpu and (along := _contiguous(expr)) is not None:
         # results of sums that vectors run along: whole sectors, which no two blocks write (what
         # CPUs write so is little, and their tiles were measured without)
-        units[along] = line_unit(units[along], device.memory[1].line, itemsize)
+        units[along] = line_unit(units[along], device.sector_bytes, itemsize)
     loops = [math.ceil(size / unit) for size, unit in zip(sizes, units, strict=True)]
     longest = sorted(range(len(sizes)), key=lambda p: (-loops[p], p))
     for several in (3, 2, 1):
@@ -232,7 +234,7 @@ def _slabs(expr: TensorExpr, device: Device, vector: VectorAxis) -> Array:
     """Task tiles of loops: some of their iterations, where they share out an axis of the results;
     whole lines where vectors run along it.
     """
-    line = line_unit(vector.lanes, device.memory[0].line, min(a.itemsize for a in expr.outputs))
+    line = line_unit(vector.lanes, device.first_level.line, min(a.itemsize for a in expr.outputs))
     choices = []
     for position in expr.parallel:
         axis, unit = expr.axes[position], line if position == vector.axis else 1

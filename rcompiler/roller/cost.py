@@ -78,7 +78,7 @@ def task_costs(
     parts: Parts | None = None,
 ) -> TaskCosts:
     """Costs of the rTask tiles `tiles` (int64, [candidates, parallel axes])."""
-    expr, line = model.expr, model.device.memory[0].line
+    expr, line = model.expr, model.device.first_level.line
     tasks = (-(-np.array(expr.extents, np.int64) // tiles)).prod(axis=1)
     least = peak_ns(expr, model.device) / tasks
     passes = register_tiles(model, register, tiles) / tasks
@@ -112,9 +112,9 @@ def _one_task(
     """
     device, compute = model.device, cycles / model.device.compute.ghz
     times, apart, names, later = [compute], [0.0], ["compute"], 0.0
-    for level, outer in zip(device.memory, device.memory[1:], strict=False):
+    for level, outer in device.transfers:
         capacity = level.capacity * FIT
-        if outer is device.memory[-1] and nest.whole <= capacity:
+        if outer is device.main_memory and nest.whole <= capacity:
             break  # the operator before left its results in the last cache
         times.append(nest.traffic(capacity) / outer.bandwidth / tasks)
         apart.append(compute * (1 - nest.loading(capacity)))

@@ -132,7 +132,7 @@ def _on_unit(
 
 def _alignment(model: RegisterModel, register: RegisterTile, tile: Sequence[int]) -> Alignment:
     expr, device, vector = model.expr, model.device, model.vector
-    first = device.memory[0]
+    first = device.first_level
     sizes = [max(1, expr.axes[p].size) for p in expr.parallel]
     rows = [model.rows_per_set(access, register.sizes) for access in expr.inputs]
     lanes, row = 1.0, expr.outputs[0].itemsize

@@ -60,7 +60,7 @@ def _as_it_is(expr: TensorExpr) -> tuple:
 
 def _decision(model: RegisterModel, program: RProgram, groups: Groups) -> Decision:
     expr, vector = model.expr, model.vector
-    lanes = vector.lanes if model.device.kind == "cpu" else 1
+    lanes = vector.lanes if model.device.is_cpu else 1
     tile, thread, vectors = dict[int, int](), dict[int, int](), dict[int, int]()
     for group, shared, register in zip(groups, program.shared, program.register, strict=True):
         tile |= _spread(expr, group, shared)
@@ -89,7 +89,7 @@ def _decision(model: RegisterModel, program: RProgram, groups: Groups) -> Decisi
         source="osdi22",
         explanation=replace(made.explanation, note=note),
     )
-    if model.device.kind == "cpu":
+    if model.device.is_cpu:
         return made
     own = tuple(thread[axis] for axis in expr.parallel)
     return replace(made, register_tile=own, vector_dim=-1, vector_reduction=-1, lanes=1)

@@ -138,7 +138,7 @@ class RegisterModel:
         work = self._work(accumulators, macs + self._shuffles(one), loads + spills, partial)
         times = [*bounds(work, self.device.compute)]
         times.append(_THRASH * self._line_cycles(self._evicted(sizes, one) / block))
-        far = self._streamed(whole, block) / self.device.memory[0].line
+        far = self._streamed(whole, block) / self.device.first_level.line
         fill = self._line_cycles(far) if self._passes(sizes) > 1 else 0.0
         tail = self._tail(partial)
         part, part_cycles = self._in_parts(sizes, blend(*times) + tail) if fill else (0, 0.0)
@@ -293,19 +293,19 @@ class RegisterModel:
             for access in vectors
         )
         panel = step * self._steps
-        return step * max(0.0, 1 - _PART * self.device.memory[0].capacity / max(panel, 1.0))
+        return step * max(0.0, 1 - _PART * self.device.first_level.capacity / max(panel, 1.0))
 
     def _line_cycles(self, lines: float) -> float:
         """Cycles to bring so many lines per reduction step from the second level."""
-        outer = self.device.memory[min(1, len(self.device.memory) - 1)]
-        line = self.device.memory[0].line
+        outer = self.device.second_level
+        line = self.device.first_level.line
         return lines * self._steps * line * self.device.compute.ghz / outer.fed
 
     def _evicted(self, sizes: Sequence[int], one: Sequence[int]) -> float:
         """Lines that every loop body loads again: rows of a broadcast operand that are more in one
         set of the first level than it has ways.
         """
-        ways = self.device.memory[0].ways
+        ways = self.device.first_level.ways
         if not self.space.broadcasts:
             return 0.0
         return sum(
@@ -318,7 +318,7 @@ class RegisterModel:
         """Rows of an input that a register tile reads side by side, in the fullest set of the first
         level.
         """
-        most, level = 1, self.device.memory[0]
+        most, level = 1, self.device.first_level
         for axis, count in zip(self.expr.parallel, sizes, strict=True):
             if axis == self.vector.axis or axis not in access.axes():
                 continue
@@ -364,7 +364,7 @@ class RegisterModel:
             for access in self.space.streams
             if self.vector.axis in access.axes()
         )
-        room = _PART * self.device.memory[0].capacity
+        room = _PART * self.device.first_level.capacity
         least = math.ceil(_LONG / math.prod(inner))
         part = min(max(int(room / panel), least), outermost)
         if part * panel > room or part == outermost:
@@ -374,7 +374,7 @@ class RegisterModel:
 
     def _shuffles(self, step: Sequence[int]) -> float:
         """Shuffles per reduction step: without AVX, no load fills a vector with one element."""
-        if not self.space.broadcasts or self.device.kind != "cpu" or "avx" in self.device.features:
+        if not self.space.broadcasts or self.device.broadcasts_loads:
             return 0.0
         scalars = (a for a in self.space.streams if self.vector.axis not in a.axes())
         return sum(self._vectors(access, step) for access in scalars)
@@ -387,9 +387,8 @@ class RegisterModel:
         with none to spare it spills one accumulator and then rotates all others through each other
         (measured: 28 accumulators of 32 registers run at 85 % of the speed of 24 or 21).
         """
-        fused = self.device.kind != "cpu" or "fma" in self.device.features
         ahead = 3 if self.space.broadcasts and self.device.vector_registers > 16 else 0
-        return (1 if fused else 3) + ahead
+        return (1 if self.device.has_fma else 3) + ahead
 
     @cached_property
     def _row_output(self) -> bool:

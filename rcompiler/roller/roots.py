@@ -106,14 +106,14 @@ class RootChooser:
         # EU time, so the more EUs draw at once the longer each waits; as for tiles, the mean over
         # numbers of EUs, since what is chosen may not depend on their number in a schedule
         counts = range(1, min(self.device.eus, _MOST_EUS) + 1)
-        loads = [size / self.device.memory[-1].share(active) for active in counts]
+        loads = [size / self.device.main_memory.share(active) for active in counts]
         # as between the levels of one operator: the slowest hides the others, not perfectly
         return sum(max(ns, 0.8 * max(ns, load) + 0.2 * (ns + load)) for load in loads) / len(loads)
 
 
 def is_cold(device: Device, weight_bytes: int) -> bool:
     """Whether so many bytes of weights do not stay in the last cache."""
-    return len(device.memory) < 2 or weight_bytes > _FIT * device.memory[-2].capacity
+    return not device.caches or weight_bytes > _FIT * device.last_cache.capacity
 
 
 def filtering_of(root: str) -> Filtering:

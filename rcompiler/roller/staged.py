@@ -243,7 +243,7 @@ def kept_room(device: Device) -> float:
     """Bytes that a task may keep: a share of the largest level that an execution unit has for
     itself.
     """
-    return _ROOM * max((level.capacity for level in device.private), default=0)
+    return _ROOM * device.private_bytes
 
 
 def _tiles(model: RegisterModel, register: RegisterTile, stages: Sequence[StageExpr]) -> Array:

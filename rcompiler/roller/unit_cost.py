@@ -68,7 +68,7 @@ def _granule(expr: TensorExpr, device: Device, axis: int) -> int:
             granule = math.lcm(own, line)
     output = expr.outputs[0]
     if granule > 1 and output.dims and output.stride(axis, 2, expr.axes[axis].size) == 1:
-        granule = math.lcm(granule, device.memory[-1].line // output.itemsize or 1)
+        granule = math.lcm(granule, device.main_memory.line // output.itemsize or 1)
     return granule
 
 
@@ -101,13 +101,13 @@ def unit_costs(
     points = math.prod(max(1, expr.axes[p].size) for p in expr.parallel)
     beside = points * expr.epilogue_ops / device.compute.peak(expr.compute_bytes)
     compute = 2 * unit.steps * padded / device.compute.matrix_rate(unit.unit) + beside
-    first = device.memory[0]
+    first = device.first_level
     times = [compute / tasks, shared * unit.steps * unit.unit.item / first.bandwidth / tasks]
-    names, transaction = ["compute", first.name], device.memory[-1].line
+    names, transaction = ["compute", first.name], device.main_memory.line
     nest = Nest(expr, transaction, register, tiles, order, inner=_boxes(expr, unit, tiles))
-    for level, outer in zip(device.memory, device.memory[1:], strict=False):
+    for level, outer in device.transfers:
         capacity = level.capacity * FIT if level is not first else 0.0
-        if outer is device.memory[-1] and nest.whole <= capacity:
+        if outer is device.main_memory and nest.whole <= capacity:
             break  # the operator before left its results in the last cache
         times.append(nest.traffic(capacity) / outer.bandwidth / tasks)
         names.append(outer.name)

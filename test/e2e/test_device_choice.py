@@ -10,10 +10,11 @@ from levels import LOWER
 
 import rcompiler
 from rcompiler import host
-from rcompiler.device.cpu import LEVELS, cpu_device, detect_cpu
+from rcompiler.device.cpu import cpu_device, detect_cpu
 from rcompiler.device.host_flags import host_flags
+from rcompiler.device.levels import LEVELS
 from rcompiler.device.measure import VERSION
-from rcompiler.device.model import Measurement
+from rcompiler.device.measured import Measurement
 from rcompiler.device.record import builtin_device, from_json, save_device
 from rcompiler.device.store import fingerprint, record_path
 from rcompiler.errors import DeviceError

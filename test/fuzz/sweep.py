@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from rcompiler.device.cpu import LEVELS, best_level, host_features
+from rcompiler.device.cpu import best_level, host_features
+from rcompiler.device.levels import LEVELS
 
 from . import catalog, judge
 from .catalog import Key

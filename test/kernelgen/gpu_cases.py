@@ -58,7 +58,7 @@ class GpuKernel:
         kind: str = "elementwise",
     ) -> None:
         self._inputs = [np.ascontiguousarray(x) for x in inputs]
-        self._outputs, self._threads = outputs, features.threads
+        self._outputs, self._threads = outputs, features.block.threads
         self.tasks = math.prod(tile.grid)
         context = dialects.load(ir.Context())
         with context, ir.Location.unknown():
@@ -66,7 +66,7 @@ class GpuKernel:
             writer = SimtKernelWriter(module.body.operations[0].operation, features)
             self.source, _ = writer.write()
             self.shared = writer.shared
-            entry = _ENTRY.format(function=self.source, threads=features.threads)
+            entry = _ENTRY.format(function=self.source, threads=features.block.threads)
             generated = ir.Module.parse(entry)
             _lowering(context)(generated)
             self.text = ptx(generated).text

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from kernel_cases import tilings
 
 from rcompiler.kernelgen.simt.kernel import SimtFeatures
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 
 few = settings(
     max_examples=6,
@@ -47,7 +48,8 @@ def devices(draw, precision: str = "f32") -> SimtFeatures:
     threads = draw(st.sampled_from([32, 64, 96, 128, 256]))
     shared = draw(st.sampled_from([24 << 10, 163 << 10]))
     copies = draw(st.booleans())
-    return SimtFeatures(threads, shared, units=UNITS, precision=precision, asynchronous=copies)
+    block = ThreadBlock(threads)
+    return SimtFeatures(block, shared, units=UNITS, precision=precision, asynchronous=copies)
 
 
 def run(data, body, results, inputs, outputs, *, fixed=(), precision="f32", kind="elementwise"):

@@ -16,6 +16,7 @@ from kernel_cases import (
 )
 
 from rcompiler.kernelgen.simt.kernel import SimtFeatures
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 
 CHECKS: list[Check] = []
 
@@ -308,7 +309,7 @@ def test_a_piece_that_a_task_has_nothing_of_is_left_alone():
       ^bb0(%i: index, %j: index):
         tensor.yield %minus : f32
       }} : {type_of((1, 7))} to {type_of((4, 7))}"""
-    outputs, features = [((4, 7), "float32")], SimtFeatures(32, 1024)
+    outputs, features = [((4, 7), "float32")], SimtFeatures(ThreadBlock(32), 1024)
     kernel = GpuKernel(body, ["%r"], [x, y], outputs, Tile((4, 7), [1, 1]), features, "movement")
     wanted = np.pad(np.concatenate([x, y], 1), [(1, 2), (0, 0)], constant_values=-1.0)
     np.testing.assert_array_equal(kernel.run()[0], wanted)

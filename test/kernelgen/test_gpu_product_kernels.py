@@ -16,6 +16,7 @@ from kernel_cases import (
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.kernel import SimtFeatures
 from rcompiler.kernelgen.simt.product import LEAST_STEPS
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 
 CHECKS: list[Check] = []
 
@@ -167,7 +168,7 @@ def test_a_last_tile_that_is_smaller_changes_no_bit(precision: str):
     """Of a dim with one row in registers, too: matrix units multiply in every tile or in none."""
     a, b = random((17, 21)), random((21, 40), 1)
     body = sum_of_products("m, n, k", ("m, k", "k, n", "m, n"), ((17, 21), (21, 40), (17, 40)))
-    features = SimtFeatures(64, 24 << 10, units=UNITS, precision=precision)
+    features = SimtFeatures(ThreadBlock(64), 24 << 10, units=UNITS, precision=precision)
     found = [
         GpuKernel(
             body, ["%r"], [a, b], [((17, 40), "float32")], tile, features, "contraction"
@@ -184,7 +185,7 @@ def test_nothing_is_read_behind_an_operand_that_ends_in_half_an_access():
     a, b = random((1, 3)), random((40, 3), 1)
     body = sum_of_products("m, n, k", ("m, k", "n, k", "m, n"), ((1, 3), (40, 3), (1, 40)))
     tile = Tile((1, 40), [1, 1], [1, 4], vector_dim=1, lanes=4)
-    features = SimtFeatures(256, 24 << 10)
+    features = SimtFeatures(ThreadBlock(256), 24 << 10)
     kernel = GpuKernel(body, ["%r"], [a, b], [((1, 40), "float32")], tile, features, "contraction")
     close(kernel.run()[0], a @ b.T, 4e-6)
 
@@ -204,7 +205,7 @@ def padded_product(m: int, n: int, k: int, low: tuple[int, int], high: tuple[int
 def test_a_tile_with_padding_changes_no_bit(precision: str):
     a, b = random((12, 21)), random((21, 20), 1)
     body = padded_product(12, 20, 21, (1, 0), (0, 2))
-    features = SimtFeatures(64, 24 << 10, units=UNITS, precision=precision)
+    features = SimtFeatures(ThreadBlock(64), 24 << 10, units=UNITS, precision=precision)
     found = [
         GpuKernel(
             body, ["%p"], [a, b], [((13, 22), "float32")], tile, features, "contraction"
@@ -220,7 +221,7 @@ def test_tiles_that_are_cut_to_the_same_extent_share_their_code():
     """
     a, b = random((16, 21)), random((21, 8), 1)
     body = padded_product(16, 8, 21, (1, 0), (0, 0))
-    features = SimtFeatures(64, 24 << 10)
+    features = SimtFeatures(ThreadBlock(64), 24 << 10)
 
     def kernel(tile: Tile) -> GpuKernel:
         return GpuKernel(
@@ -241,7 +242,7 @@ def test_a_tile_that_does_not_fit_changes_no_bit(precision: str):
     body = sum_of_products("m, n, k", ("m, k", "k, n", "m, n"), ((m, k), (k, n), (m, n)))
     found = []
     for shared in (10 << 10, 163 << 10):
-        features = SimtFeatures(256, shared, units=UNITS, precision=precision)
+        features = SimtFeatures(ThreadBlock(256), shared, units=UNITS, precision=precision)
         kernel = GpuKernel(
             body, ["%r"], [a, b], [((m, n), "float32")], Tile((m, n)), features, "contraction"
         )
@@ -257,7 +258,7 @@ def test_shared_memory_that_holds_no_part_is_refused(precision: str):
     """Multiply-adds would give other bits than matrix units do where there is more of it."""
     a, b = random((16, 40)), random((40, 8), 1)
     body = sum_of_products("m, n, k", ("m, k", "k, n", "m, n"), ((16, 40), (40, 8), (16, 8)))
-    features = SimtFeatures(256, 2 << 10, units=UNITS, precision=precision)
+    features = SimtFeatures(ThreadBlock(256), 2 << 10, units=UNITS, precision=precision)
     with pytest.raises(CompilerError, match="2048 of 2048 bytes of shared memory"):
         GpuKernel(
             body, ["%r"], [a, b], [((16, 8), "float32")], Tile((16, 8)), features, "contraction"

@@ -18,6 +18,7 @@ from rcompiler.codegen.ptxas import assemble  # noqa: E402
 from rcompiler.kernelgen.affine import Linear  # noqa: E402
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, SimtEmitter  # noqa: E402
 from rcompiler.kernelgen.simt.kernel import SimtFeatures  # noqa: E402
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock  # noqa: E402
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA  # noqa: E402
 from rcompiler.passes._pipeline_text import runner  # noqa: E402
 
@@ -68,7 +69,8 @@ def convolution(
         (around, weights, out),
         factors="%around, %a1",
     )
-    features = SimtFeatures(256, 160 << 10, units=UNITS, precision=precision, asynchronous=True)
+    block = ThreadBlock(256)
+    features = SimtFeatures(block, 160 << 10, units=UNITS, precision=precision, asynchronous=True)
     tile = Tile(out, (), out, vector_dim=2, lanes=min(out[2], 32))
     inputs = [random(shape), random(weights, 1)]
     return GpuKernel(body, ["%r"], inputs, [(out, "float32")], tile, features, "convolution")
@@ -126,7 +128,7 @@ def test_the_walk_keeps_few_values_while_an_rkernel_runs(precision):
 
 # -- the emitter
 def test_a_bounded_number_says_how_large_it_is():
-    e = SimtEmitter(256, 32, 32, NVIDIA)
+    e = SimtEmitter(ThreadBlock(256), 32, NVIDIA)
     e.bounded(Linear.of("%n", 2) + 1, 1000)
     *_, short, most, low, wide = e.text()
     assert "arith.trunci" in short and "i64 to i32" in short
@@ -135,14 +137,14 @@ def test_a_bounded_number_says_how_large_it_is():
 
 
 def test_a_number_that_may_need_more_bits_stays():
-    e = SimtEmitter(256, 32, 32, NVIDIA)
+    e = SimtEmitter(ThreadBlock(256), 32, NVIDIA)
     number = Linear.of("%n")
     assert e.bounded(number, (1 << 31) + 1) is number
     assert e.bounded(number, 1 << 31) is not number
 
 
 def test_what_differs_between_threads_is_added_up_before_it_meets_the_pointer():
-    e = SimtEmitter(256, 8, 32, NVIDIA)
+    e = SimtEmitter(ThreadBlock(256), 8, NVIDIA)
     e.pointer("%p", GLOBAL)
     own = e.lane_number * 3 + e.group
     e.load("%p", "f32", Linear.of("%a", 3) + own + 7, 0, readonly=False)
@@ -155,14 +157,14 @@ def test_what_differs_between_threads_is_added_up_before_it_meets_the_pointer():
 
 
 def test_pointers_of_32_bits_take_every_summand():
-    e = SimtEmitter(256, 8, 32, NVIDIA)
+    e = SimtEmitter(ThreadBlock(256), 8, NVIDIA)
     e.pointer("%p", SHARED)
     e.load("%p", "f32", e.lane_number * 3 + e.group + 7, 0, readonly=False)
     assert len([line for line in e.text() if "getelementptr" in line]) == 3
 
 
 def test_the_thread_is_taken_anew_in_32_bits():
-    e = SimtEmitter(256, 32, 32, NVIDIA)
+    e = SimtEmitter(ThreadBlock(256), 32, NVIDIA)
     before = e.thread
     with e.renewed():
         assert e.thread != before and e.ranges[e.thread] == 256
@@ -175,7 +177,7 @@ def test_groups_that_have_nothing_to_do_take_what_comes_next():
     """8 groups: after 3 register tiles the fourth group is the first, and behind a barrier all are
     free again.
     """
-    e = SimtEmitter(256, 32, 32, NVIDIA)
+    e = SimtEmitter(ThreadBlock(256), 32, NVIDIA)
     assert e.next_group(3) == e.group, "not in turn: a thread may read what it wrote"
     e.taken = 0
     assert e.next_group(3) == e.group
@@ -191,7 +193,7 @@ def test_groups_that_have_nothing_to_do_take_what_comes_next():
 def test_only_warps_that_have_anything_to_do_meet():
     """3 groups of 32 threads, or of 8, which are less than a warp; on AMD GPUs all of a block."""
     for width, vendor, threads in ((32, NVIDIA, 96), (8, NVIDIA, 32), (32, AMD, None)):
-        e = SimtEmitter(256, width, 32, vendor)
+        e = SimtEmitter(ThreadBlock(256), width, vendor)
         e.taken = 0
         e.next_group(2)
         e.next_group(1)
@@ -207,7 +209,7 @@ def test_only_warps_that_have_anything_to_do_meet():
 
 
 def test_where_all_groups_have_something_to_do_the_block_meets():
-    e = SimtEmitter(256, 32, 32, NVIDIA)
+    e = SimtEmitter(ThreadBlock(256), 32, NVIDIA)
     e.taken = 0
     for count in (6, 3):  # the ninth is of the first group again
         e.next_group(count)

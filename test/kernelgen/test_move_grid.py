@@ -8,6 +8,7 @@ import pytest
 from rcompiler.kernelgen.simt.move_grid import MoveGrid, move_grid
 from rcompiler.kernelgen.simt.operand import Operand
 from rcompiler.kernelgen.simt.product import Product
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 
 
 @pytest.mark.parametrize(
@@ -28,15 +29,30 @@ from rcompiler.kernelgen.simt.product import Product
     ],
 )
 def test_grids_by_hand(along, lines, size, by_steps, grid, rounds):
-    assert move_grid(256, 32, along, lines, size, by_steps) == grid
+    assert move_grid(ThreadBlock(256), along, lines, size, by_steps) == grid
     assert grid.rounds(along, lines) == rounds
+
+
+@pytest.mark.parametrize(
+    ("block", "grid"),
+    [
+        # a warp at a line: 16 runs of 8 + 4 and 4 steps of 12: 240; half of it: 16 of 8 + 8, 2: 280
+        (ThreadBlock(256), MoveGrid(32, 8)),
+        # it touches 4 short lines wherever it stands: what counts is the steps, of which there is 1
+        (ThreadBlock(256, line=32), MoveGrid(8, 32)),
+        # a line costs less: 16 runs of 8 + 1 and 4 steps: 192; of 8 + 2, 2: 184; of 8 + 4, 1: 204
+        (ThreadBlock(256, schedulers=1), MoveGrid(16, 16)),
+    ],
+)
+def test_the_device_decides_what_lines_cost(block, grid):
+    assert move_grid(block, 128, 32, 4, False) == grid
 
 
 @pytest.mark.parametrize("threads", [32, 96, 256])
 @pytest.mark.parametrize(("along", "lines"), [(1, 1), (7, 40), (49, 32), (500, 8), (8, 33)])
 @pytest.mark.parametrize("by_steps", [True, False])
 def test_every_run_has_one_thread_and_few_hang_over(threads, along, lines, by_steps):
-    grid = move_grid(threads, 32, along, lines, 4, by_steps)
+    grid = move_grid(ThreadBlock(threads), along, lines, 4, by_steps)
     assert grid.along * grid.lines == threads
     places, rows = grid.rounds(along, lines)
     ends = itertools.product(range(grid.along * places), range(grid.lines * rows))
@@ -54,7 +70,7 @@ def test_the_rest_of_a_reduction_is_moved_by_the_same_grid():
     """3 of 32 steps: of 8 threads that stand at lines, of steps, 3 move 9 runs each."""
     one = operand(258, 32)
     assert one.runs(32) == (258, 32) and one.runs(3) == (258, 3)
-    assert one.moved(256, 32, 32) == 36 and one.moved(256, 32, 3) == 9
+    assert one.moved(ThreadBlock(256), 32) == 36 and one.moved(ThreadBlock(256), 3) == 9
     turned = operand(258, 32, by_steps=True, width=4)
     assert turned.runs(32) == (8, 258) and turned.runs(3) == (0, 258)
 
@@ -77,4 +93,4 @@ def test_the_rest_of_a_reduction_is_moved_by_the_same_grid():
 def test_a_thread_has_registers_for_a_part(first, second, sums, light):
     """Of 256: 80 sums and fetched elements, 64 copies."""
     product = Product(None, (first, second), first.steps, (1, 16, 16), (1, 2, 2), (4, 4))
-    assert product.is_light(sums, 256, 32) is light
+    assert product.is_light(sums, ThreadBlock(256)) is light

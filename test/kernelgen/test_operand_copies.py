@@ -18,6 +18,7 @@ from rcompiler.kernelgen.simt.operand import (
 from rcompiler.kernelgen.simt.product import form_of
 from rcompiler.kernelgen.simt.runs import run_width
 from rcompiler.kernelgen.simt.source import Reading, peeled, split_run
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.thread_grid import Extent, ThreadGrid, thread_grid
 from rcompiler.kernelgen.simt.workspace import Workspace
 
@@ -282,23 +283,24 @@ def test_nothing_is_copied_where_nothing_can_be():
 
 def test_a_large_tile_is_8_by_8_for_each_thread():
     sides = Extent(128, False, 4), Extent(128, False, 4)
-    grid = thread_grid(256, 32, 1, sides)
+    grid = thread_grid(ThreadBlock(256), 1, sides)
     assert grid.sums == 64 and grid.runs == (4, 4)
     assert grid.tiles == (1, 2, 2) and grid.shares == (1, 16, 16)
     # 64 multiply-adds by four schedulers and four reads, of no more than a line each
-    assert grid.cost(sides)[0] == (64 + 4) / 4
+    assert grid.cost(ThreadBlock(256), sides)[0] == (64 + 4) / 4
+    assert grid.cost(ThreadBlock(256, schedulers=1), sides)[0] == 64 + 4
     assert max(lanes * 16 for lanes in grid.lanes) == 128
 
 
 def test_rows_whose_steps_are_neighbours_lie_apart():
-    grid = thread_grid(256, 32, 1, (Extent(128, True, 4), Extent(128, False, 4)))
+    grid = thread_grid(ThreadBlock(256), 1, (Extent(128, True, 4), Extent(128, False, 4)))
     assert grid.runs == (1, 4) and grid.sums == 64
 
 
 @pytest.mark.parametrize(("batches", "rows", "columns"), [(1, 7, 256), (3, 16, 128), (2, 49, 64)])
 def test_every_element_has_a_thread(batches, rows, columns):
     sides = Extent(rows, True, 4), Extent(columns, False, 4)
-    grid = thread_grid(256, 32, batches, sides)
+    grid = thread_grid(ThreadBlock(256), batches, sides)
     covered = [s * t for s, t in zip(grid.shares, grid.tiles, strict=True)]
     assert covered[0] >= batches
     assert covered[1] * grid.runs[0] >= rows and covered[2] * grid.runs[1] >= columns
@@ -307,5 +309,5 @@ def test_every_element_has_a_thread(batches, rows, columns):
 
 
 def test_halves_are_read_as_many_as_four():
-    grid = thread_grid(32, 32, 1, (Extent(64, False, 2), Extent(64, False, 2)))
+    grid = thread_grid(ThreadBlock(32), 1, (Extent(64, False, 2), Extent(64, False, 2)))
     assert isinstance(grid, ThreadGrid) and max(grid.runs) == 4

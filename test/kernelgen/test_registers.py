@@ -12,6 +12,7 @@ LEVELS = {
     V4: (Target.named("x86-64-v4"), "vfmadd"),
     V3: (Target.named("x86-64-v3"), "vfmadd"),
     BASELINE: (Target.named("x86-64"), "mulps"),
+    CpuFeatures(16, True, line_bytes=128): (Target.named("x86-64-v4"), "vfmadd"),
 }
 
 
@@ -47,7 +48,7 @@ def test_one_prefetch_per_line_of_a_large_operand(features: CpuFeatures):
     k = (1 << 16) // (4 * features.lanes)
     loop, (_, multiply) = loop_of(features, 4, 1, k), LEVELS[features]
     steps = sum(multiply in line for line in loop) // 4
-    lines = steps * features.lanes * 4 / 64
+    lines = steps * features.lanes * 4 / features.line_bytes
     assert lines == int(lines) and sum("prefetch" in line for line in loop) == lines
     assert not any("prefetch" in line for line in loop_of(features, 4, 1, k // 2))
 

@@ -76,7 +76,7 @@ def test_tiles_are_chosen_for_the_unit_that_multiplies(name, chip, precision, mo
             for decision in body.construct(device, precision=precision):
                 kernel = body.build_kernel("k", decision).operation
                 cut.clear()
-                text, _ = SimtKernelWriter(kernel, features_of(device, precision)).write()
+                text, _ = SimtKernelWriter(kernel, features_of(device, precision, 256)).write()
                 kernel.erase()
                 there = {kind for word, kind in WRITTEN.items() if word in text}
                 assert there == {unit.unit.instruction for unit in wanted}

@@ -1,6 +1,7 @@
 """Feature levels that tests force on this machine."""
 
-from rcompiler.device.cpu import LEVELS, best_level, host_features
+from rcompiler.device.cpu import best_level, host_features
+from rcompiler.device.levels import LEVELS
 
 _NAMES = list(LEVELS)  # the highest first
 # Targets with fewer features than the machine, which it can run all the same.

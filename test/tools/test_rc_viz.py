@@ -9,7 +9,7 @@ import pytest
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.gpu import gpu_device
-from rcompiler.device.model import Recall
+from rcompiler.device.measured import Recall
 from rcompiler.device.record import save_device
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.tools import rc_compile, rc_run, rc_viz

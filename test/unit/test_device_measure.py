@@ -6,7 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from rcompiler.device import measure
-from rcompiler.device.cpu import LEVELS, cpu_device, with_figures
+from rcompiler.device.cpu import cpu_device, with_figures
+from rcompiler.device.levels import LEVELS
 from rcompiler.device.measure import (
     Bench,
     figures,

@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 
 from rcompiler.device.cpu import (
-    LEVELS,
     best_level,
     cpu_device,
     detect_cpu,
@@ -15,8 +14,10 @@ from rcompiler.device.cpu import (
 )
 from rcompiler.device.gpu import GPUS, gpu_device
 from rcompiler.device.host_flags import host_flags
+from rcompiler.device.levels import LEVELS
 from rcompiler.device.measure import VERSION, figures
-from rcompiler.device.model import ComputeUnit, Measurement, MemoryLevel
+from rcompiler.device.measured import Measurement
+from rcompiler.device.model import ComputeUnit, MemoryLevel
 from rcompiler.device.record import (
     builtin_device,
     builtin_names,

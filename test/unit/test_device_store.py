@@ -10,7 +10,7 @@ import pytest
 from rcompiler.device import store
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.measure import VERSION
-from rcompiler.device.model import Measurement
+from rcompiler.device.measured import Measurement
 from rcompiler.device.record import load_device, save_device, to_json
 from rcompiler.device.store import (
     find_record,

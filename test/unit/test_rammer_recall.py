@@ -7,7 +7,8 @@ import pytest
 from rammer_cases import chain, kernel
 
 from rcompiler.device.cpu import cpu_device
-from rcompiler.device.model import Costs, MemoryLevel, Recall
+from rcompiler.device.measured import Recall
+from rcompiler.device.model import Costs, MemoryLevel
 from rcompiler.device.record import from_json, to_json
 from rcompiler.errors import DeviceError
 from rcompiler.rammer.expected import expected, timed

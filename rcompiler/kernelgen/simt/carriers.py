@@ -68,7 +68,7 @@ class Carrier:
         """
         e, operand = self._e, self.operand
         count, by_steps = operand.width, operand.by_steps
-        grid, (along, lines) = operand.grid(e.threads, e.warp), operand.runs(steps)
+        grid, (along, lines) = operand.grid(e.block), operand.runs(steps)
         own_line, own_run = self._evaluator.split(Linear.of(e.thread), grid.along)
         places, rows = (range(n) for n in grid.rounds(along, lines))
         # what is found of a step is used up before the next one
@@ -88,7 +88,7 @@ class Carrier:
 
     def moved(self, steps: int) -> int:
         """Runs of a part that a thread moves, those that hang over included."""
-        return self.operand.moved(self._e.threads, self._e.warp, steps)
+        return self.operand.moved(self._e.block, steps)
 
     def _source(self, run: _Run, before: Linear) -> tuple[Place, str | None]:
         """Where the elements of a run lie, and an i1 whether they are there, None: they are;

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.vendor import Vendor
 from rcompiler.kernelgen.value import BITS, Val, item_bytes
 
@@ -33,13 +34,12 @@ class SimtEmitter(Emitter):
     groups have anything to do so far.
     """
 
-    def __init__(self, threads: int, width: int, warp: int, vendor: Vendor) -> None:
-        """threads: of a block; width: of a group, a power of two up to `warp`; warp: threads that
-        take every step together; vendor: of the GPU.
-        """
+    def __init__(self, block: ThreadBlock, width: int, vendor: Vendor) -> None:
+        """width: threads of a group, a power of two up to a warp; vendor: of the GPU."""
         super().__init__(1, has_fma=True)
         self.has_libm = False
-        self.warp, self.width, self.groups = warp, width, threads // width
+        threads = block.threads
+        self.block, self.warp, self.width, self.groups = block, block.warp, width, threads // width
         # whether a result may take the place of an operand: no thread but that which writes an
         # element may read it
         self.in_place = False

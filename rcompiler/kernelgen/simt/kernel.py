@@ -34,6 +34,7 @@ from rcompiler.kernelgen.simt.product import is_product
 from rcompiler.kernelgen.simt.products import Products
 from rcompiler.kernelgen.simt.reduction import by_warps
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.tile import SimtTileWriter
 from rcompiler.kernelgen.simt.units import Units
 from rcompiler.kernelgen.simt.vendor import NVIDIA, Vendor
@@ -46,16 +47,15 @@ from rcompiler.runtime.gpu.tensor_maps import Box
 
 @dataclass(frozen=True)
 class SimtFeatures:
-    """What code generation must know: threads of a block, and of a warp; bytes of shared memory
+    """What code generation must know: the block of threads; bytes of shared memory
     that a task may have, and of what is `pinned` in front of them; element types that the device
     has matrix units for, and how factors of f32 are multiplied; whether threads copy to shared
     memory without waiting for it, and whether warpgroups multiply boxes of tensors (TMA and wgmma);
     whose GPU it is.
     """
 
-    threads: int
+    block: ThreadBlock
     shared: int
-    warp: int = 32
     units: frozenset[str] = frozenset()
     precision: str = "f32"
     asynchronous: bool = False
@@ -66,7 +66,7 @@ class SimtFeatures:
     @property
     def multipliers(self) -> Units:
         """What multiplies the factors of products."""
-        return Units(self.units, self.precision, self.boxes, self.threads)
+        return Units(self.units, self.precision, self.boxes, self.block.threads)
 
 
 class SimtKernelWriter(KernelWriter):
@@ -82,8 +82,8 @@ class SimtKernelWriter(KernelWriter):
         self._features = features
         generics = _generics(kernel)
         self._multiplies = any(map(is_product, generics))
-        width = _width(kernel, generics, features.warp)
-        self._simt = SimtEmitter(features.threads, width, features.warp, features.vendor)
+        width = _width(kernel, generics, features.block.warp)
+        self._simt = SimtEmitter(features.block, width, features.vendor)
         self._simt.in_place = "in_place" in kernel.attributes
         self._maps: TensorMaps | None = None
         self._pinned = _pinned_boxes(kernel)
@@ -171,7 +171,7 @@ class SimtKernelWriter(KernelWriter):
         for count in counts[1:]:
             names = [e.index(total), e.index(count)]
             total = Linear.of(e.pure(f"arith.muli {names[0]}, {names[1]} : i64", names))
-        e.loop(Linear.of(e.thread), total, self._features.threads, [], slab)
+        e.loop(Linear.of(e.thread), total, self._features.block.threads, [], slab)
 
     def _tile(self, grid: list[Linear], outputs: list[Buffer]) -> None:
         """Of pinned tensors the boxes of the run are there, and nothing else."""

@@ -86,7 +86,7 @@ class MatrixProducts:
             if found is None:
                 continue
             product = Product(form, found, steps, shares, tiles)
-            if product.is_light(4 * math.prod(tiles), self._e.threads, self._e.warp):
+            if product.is_light(4 * math.prod(tiles), self._e.block):
                 break
         if product is None:
             raise no_room(self._workspace)

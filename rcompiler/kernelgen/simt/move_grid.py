@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_LINE = 128  # bytes that a warp gets at a time
-# Instructions of a thread: for a run, for a line of memory that a warp touches (one of its four
-# schedulers waits), and for a step, which is found for every part.
-_RUN, _TOUCHED, _STEP = 8, 4, 12
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock
+
+# Instructions of a thread: for a run, and for a step, which is found for every part. A line of
+# memory that a warp touches takes as many as there are schedulers: one of them waits for it.
+_RUN, _STEP = 8, 12
 # Of a thread, which knows of each where it lies and two coordinates that padding is told by: 48
 # registers beside 64 sums and 64 elements that it multiplies.
 _MOST_POSITIONS = 16
@@ -33,10 +34,8 @@ class MoveGrid:
         return -(-along // self.along), -(-lines // self.lines)
 
 
-def move_grid(
-    threads: int, warp: int, along: int, lines: int, size: int, by_steps: bool
-) -> MoveGrid:
-    """Of `threads`, for a part of `along` runs of `size` bytes on each of `lines` lines: the grid
+def move_grid(block: ThreadBlock, along: int, lines: int, size: int, by_steps: bool) -> MoveGrid:
+    """For a part of `along` runs of `size` bytes on each of `lines` lines: the grid of the block
     that takes least instructions, of those whose threads know few positions. by_steps: the runs of
     a line are steps, not positions.
     """
@@ -44,10 +43,11 @@ def move_grid(
     def cost(grid: MoveGrid) -> tuple[int, int, int]:
         places, rows = grid.rounds(along, lines)
         steps, positions = (places, rows) if by_steps else (rows, places)
-        side_by_side = min(grid.along, along, warp)
-        touched = -(-warp // grid.along) * -(-side_by_side * size // _LINE)
-        moved = places * rows * (_RUN + _TOUCHED * touched)
+        side_by_side = min(grid.along, along, block.warp)
+        touched = -(-block.warp // grid.along) * -(-side_by_side * size // block.line)
+        moved = places * rows * (_RUN + block.schedulers * touched)
         return max(positions, _MOST_POSITIONS), moved + steps * _STEP, positions
 
+    threads = block.threads
     grids = (MoveGrid(n, threads // n) for n in range(threads, 0, -1) if threads % n == 0)
     return min(grids, key=cost)

@@ -16,6 +16,7 @@ from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.region import Generic, dims_of, shape_of
 from rcompiler.kernelgen.simt.emitter import ACCESS
 from rcompiler.kernelgen.simt.move_grid import MoveGrid, move_grid
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.stages import ALIGNMENT
 from rcompiler.kernelgen.value import item_bytes
 
@@ -94,17 +95,15 @@ class Operand(Side):
             return steps // self.width, self.filled
         return self.filled // self.width, steps
 
-    def grid(self, threads: int, warp: int) -> MoveGrid:
+    def grid(self, block: ThreadBlock) -> MoveGrid:
         """The threads of a block that move its runs: the same ones in whole parts and in the rest,
         so that positions are found once.
         """
-        return move_grid(
-            threads, warp, *self.runs(self.steps), self.width * self.item, self.by_steps
-        )
+        return move_grid(block, *self.runs(self.steps), self.width * self.item, self.by_steps)
 
-    def moved(self, threads: int, warp: int, steps: int) -> int:
+    def moved(self, block: ThreadBlock, steps: int) -> int:
         """Runs of a part of so many steps that a thread moves, those that hang over included."""
-        return math.prod(self.grid(threads, warp).rounds(*self.runs(steps)))
+        return math.prod(self.grid(block).rounds(*self.runs(steps)))
 
     def place(self, step: Linear, position: Linear) -> Linear:
         """Elements of a buffer in front of a step and position."""

@@ -17,6 +17,7 @@ from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.running_sums import ops_below, reduces
 from rcompiler.kernelgen.simt.operand import Operand
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.views import view_coordinates
 
@@ -77,9 +78,9 @@ class Product:
     runs: tuple[int, int] = (1, 1)
     lanes: tuple[int, int] = (1, 1)
 
-    def is_light(self, sums: int, threads: int, warp: int) -> bool:
+    def is_light(self, sums: int, block: ThreadBlock) -> bool:
         """Whether a thread of a block with so many sums of its own has registers for a part."""
-        runs = [operand.moved(threads, warp, self.steps) for operand in self.operands]
+        runs = [operand.moved(block, self.steps) for operand in self.operands]
         pairs = list(zip(self.operands, runs, strict=True))
         fetched = sum(count * operand.width for operand, count in pairs if not operand.asynchronous)
         copies = sum(count for operand, count in pairs if operand.asynchronous)

@@ -56,7 +56,7 @@ class ScalarProducts:
         first, second = (self._side(form, k, extents, tiling) for k in (0, 1))
         batches = math.prod(extents[d] for d in form.batch(len(extents)))
         sides = self._extent(first, batches), self._extent(second, batches)
-        grid = thread_grid(self._e.threads, self._e.warp, batches, sides)
+        grid = thread_grid(self._e.block, batches, sides)
         if min(reuse) < _LEAST_REUSE or grid.sums > MOST_SUMS * 3 // 2:
             return None
         for steps in (s for s in _STEPS if s <= form.steps):
@@ -70,7 +70,7 @@ class ScalarProducts:
             if found is None:
                 continue
             product = Product(form, found, steps, grid.shares, grid.tiles, grid.runs, grid.lanes)
-            light = product.is_light(grid.sums, self._e.threads, self._e.warp)
+            light = product.is_light(grid.sums, self._e.block)
             if light or steps == _STEPS[-1]:
                 return product
         return None

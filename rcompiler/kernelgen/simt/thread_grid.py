@@ -12,9 +12,10 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from rcompiler.kernelgen.simt.thread_block import ThreadBlock
+
 _RUNS = (4, 2, 1)  # neighbours of one thread, read as one
-_ACCESS, _LINE = 16, 128  # bytes that shared memory gives a thread, and a warp, at a time
-_SCHEDULERS = 4  # warps that issue at a time on a multiprocessor, where one reads
+_ACCESS = 16  # bytes of the longest access of a thread
 
 
 @dataclass(frozen=True)
@@ -46,8 +47,10 @@ class ThreadGrid:
         """Of a thread, those that hang over included."""
         return math.prod(self.tiles) * math.prod(self.runs)
 
-    def cost(self, sides: tuple[Extent, Extent]) -> tuple[float, float]:
-        """Of a step, in cycles of a multiprocessor for each warp: what takes longest, then all."""
+    def cost(self, block: ThreadBlock, sides: tuple[Extent, Extent]) -> tuple[float, float]:
+        """Of a step, in cycles of a multiprocessor for each warp: what takes longest, then all. One
+        warp reads a line where as many issue as there are schedulers.
+        """
         reads, lines = 0.0, 0.0
         for side, tile, run, lanes in zip(
             sides, self.tiles[1:], self.runs, self.lanes, strict=True
@@ -55,14 +58,15 @@ class ThreadGrid:
             count = self.tiles[0] * tile * (run / 4 if side.by_steps else 1)
             width = _ACCESS if side.by_steps else run * side.item
             reads += count
-            lines += count * max(lanes * width / _LINE, 1)
-        issued = (self.sums + reads) / _SCHEDULERS
+            lines += count * max(lanes * width / block.line, 1)
+        issued = (self.sums + reads) / block.schedulers
         return max(issued, lines), issued + lines
 
 
-def thread_grid(threads: int, warp: int, batches: int, sides: tuple[Extent, Extent]) -> ThreadGrid:
+def thread_grid(block: ThreadBlock, batches: int, sides: tuple[Extent, Extent]) -> ThreadGrid:
     """The one whose threads take the least time for a step."""
-    return min(_grids(threads, warp, batches, sides), key=lambda grid: grid.cost(sides))
+    grids = _grids(block.threads, block.warp, batches, sides)
+    return min(grids, key=lambda grid: grid.cost(block, sides))
 
 
 def _grids(

@@ -6,7 +6,6 @@ products asks here, and who chooses tiles for them.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -19,10 +18,6 @@ from rcompiler.kernelgen.simt.source import Buffers
 from rcompiler.kernelgen.simt.strides import Strides, strides_of
 from rcompiler.kernelgen.simt.warpgroup import THREADS as WARPGROUP
 
-# Of a block: enough to fill the four schedulers of an SM twice, and so few that each may have all
-# 255 registers.
-THREADS = 256
-
 
 @dataclass(frozen=True)
 class Units:
@@ -30,10 +25,10 @@ class Units:
     multiplied, "f32" or one of these; boxes: whether there are TMA and wgmma; threads: of a block.
     """
 
-    elements: frozenset[str] = frozenset()
-    precision: str = "f32"
-    boxes: bool = False
-    threads: int = THREADS
+    elements: frozenset[str]
+    precision: str
+    boxes: bool
+    threads: int
 
     def element(self, root: Generic) -> str | None:
         """The type as which a matrix unit multiplies the factors of a product, by their types
@@ -58,29 +53,9 @@ class Units:
         return chunks_in_boxes(form, strides, self.threads)
 
 
-def units_of(device: Device, precision: str, threads: int = THREADS) -> Units:
-    """The units that code for `device` uses."""
-    return Units(matrix_units(device), precision, multiplies_boxes(device), threads)
-
-
-def copies_asynchronously(device: Device) -> bool:
-    """Whether there is cp.async: from compute capability 8.0 on."""
-    number = re.match(r"sm_(\d+)", device.level_name)
-    return device.kind == "cuda" and number is not None and int(number[1]) >= 80
-
-
-def multiplies_boxes(device: Device) -> bool:
-    """Whether there are TMA and wgmma, which no later architecture has."""
-    return device.kind == "cuda" and device.level_name == "sm_90a"
-
-
-def matrix_units(device: Device) -> frozenset[str]:
-    """Element types of the matrix units that products are written for: those of mma.sync as it is
-    from compute capability 8.0 on.
-    """
-    if not copies_asynchronously(device):
-        return frozenset()
-    return frozenset(name for name, _ in device.compute.matrix) & {"f16", "bf16", "tf32"}
+def units_of(device: Device, precision: str) -> Units:
+    """The units that code for `device` uses. DeviceError as of `Device.persistent_threads`."""
+    return Units(device.matrix_elements, precision, device.has_wgmma, device.persistent_threads)
 
 
 def chunks_in_boxes(form: Form, strides: Sequence[Strides | None], threads: int) -> Chunks | None:

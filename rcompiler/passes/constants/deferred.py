@@ -16,7 +16,9 @@ from functools import cached_property
 import numpy as np
 
 Box = tuple[slice, ...]
-BLOCK = 1 << 17  # elements that are evaluated at a time: a second-level cache in float64
+# Elements that are evaluated at a time: 1 MiB in float64, a second-level cache of the machine that
+# compiles, which no record of a target knows.
+BLOCK = 1 << 17
 
 
 @dataclass(eq=False)

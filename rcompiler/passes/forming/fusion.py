@@ -23,7 +23,8 @@ from rcompiler.passes.ir.tensor_ir import defining
 FREE = ("tensor.empty", "linalg.fill")
 _VIEWS = (*RESHAPES, "tensor.extract_slice")
 # A broadcast back over the columns of a reduction is stitched only if enough independent rows
-# remain, or the work is tiny.
+# remain, or the work is tiny. Choices for every device: what a group computes does not depend on
+# the record that it is compiled for.
 ENOUGH_ROWS = 4
 TINY_ELEMENTS = 1 << 14
 # Each op of a chain nests the evaluation of one element deeper, and each part of a concatenation

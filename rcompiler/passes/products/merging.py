@@ -104,7 +104,7 @@ class Profit:
     @property
     def private_bytes(self) -> float:
         """How many bytes of weights an EU keeps for itself from one product to the next."""
-        return FIT * max((level.capacity for level in self.device.private), default=0)
+        return FIT * self.device.private_bytes
 
     def shares(self, product: Product) -> int:
         """How many EUs a product can keep busy."""

@@ -55,6 +55,9 @@ class Multiplier:
         if len(traced.products) > 1 or roots != set(traced.products):
             return None
         [(root, at)] = traced.products.items()
+        fits = self.device.residency
+        if fits is None:  # a CPU, or a record that does not say what a block may take
+            return None
         units = units_of(self.device, self.precision)
         generic, symbols = Generic(root), [f"a{axis}" for axis in range(len(traced.sizes))]
         form = form_of(generic, at, symbols, units.element(generic))
@@ -67,8 +70,7 @@ class Multiplier:
         if form is None or form.unit is None or instruction is None:
             return None
         unit = self.device.compute.matrix_unit(instruction, form.unit)
-        fits = self.device.residency
-        if unit is None or fits is None:  # a record that does not describe them
+        if unit is None:  # a record that does not describe it
             return None
         first, second = (set(dims) for dims in form.used)
         return UnitProduct(

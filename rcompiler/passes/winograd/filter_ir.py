@@ -88,11 +88,10 @@ class _Builder:
         The tasks that multiply go through the result in its order: with the products outermost, a
         transformed image that exceeds the private caches is read from the shared one only once.
         """
-        memory = self._device.memory
+        first, private = self._device.first_level, self._device.private_bytes
         image, result = (self._products(self._form.dims(k)) for k in (self._form.image, 2))
-        private = max((level.capacity for level in self._device.private), default=0)
-        order = result.outermost() if image.bytes > private else result.apart(memory[0])
-        return image.apart(memory[0]), order
+        order = result.outermost() if image.bytes > private else result.apart(first)
+        return image.apart(first), order
 
     def _products(self, dims: Sequence[Hashable]) -> Products:
         pixels = tuple(w.pixel for w in self._form.windows)

@@ -71,10 +71,10 @@ def derive(device: Device) -> Hal:
     is one vector register. Vectors of an rTask run one after the other, so that all of them may
     use all registers. The last cache of a core takes the part of shared memory.
     """
-    unit, first, last = device.compute, device.memory[0], device.memory[-1]
-    if device.kind == "cpu":
-        private = [m for m in device.memory[:-1] if m.shared_by == 1] or [first]
-        warp, shared, thread_registers = unit.lanes(4), private[-1], unit.registers
+    unit, first, last = device.compute, device.first_level, device.main_memory
+    if device.is_cpu:
+        own = device.own_caches or (first,)
+        warp, shared, thread_registers = unit.lanes(4), own[-1], unit.registers
         shared_bytes, block_registers = shared.capacity, MAX_THREADS * thread_registers
     else:
         warp, shared = unit.warp, first
