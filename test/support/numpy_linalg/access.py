@@ -70,7 +70,7 @@ class Access:
             self._check(dim, low, high, tensor.shape)
             start.append(slice(first, None))
         shape = [len(steps) if u else 1 for u, steps in zip(used, window, strict=True)]
-        return as_strided(tensor[tuple(start)], shape, strides)
+        return as_strided(tensor[(*start, ...)], shape, strides)  # of no dims, too, a view
 
     def _check(self, dim: int, low: int, high: int, shape: Sequence[int]) -> None:
         if not 0 <= low <= high < shape[dim]:

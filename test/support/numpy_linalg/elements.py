@@ -38,14 +38,21 @@ def is_float(dtype: np.dtype) -> bool:
     return dtype.kind == "f" or dtype in SMALL
 
 
+def has_shape(array: np.ndarray, type_: ir.RankedTensorType) -> bool:
+    """Whether an array has the rank and the static sizes of a type."""
+    dynamic = ir.ShapedType.get_dynamic_size()
+    return len(type_.shape) == array.ndim and all(
+        size in (n, dynamic) for n, size in zip(array.shape, type_.shape, strict=True)
+    )
+
+
 def stored(array: np.ndarray, type_: ir.Type) -> np.ndarray:
     """A user's array as a tensor of `type_`: uint8 and the like as the signed type of equal bytes.
 
     Raises ValueError for another shape, or elements of another size.
     """
-    dtype, shape = tensor_dtype(type_), ir.RankedTensorType(type_).shape
-    array = np.asarray(array)
-    if list(array.shape) != list(shape) or array.dtype.itemsize != dtype.itemsize:
+    array, dtype = np.asarray(array), tensor_dtype(type_)
+    if not has_shape(array, ir.RankedTensorType(type_)) or array.itemsize != dtype.itemsize:
         raise ValueError(f"{array.dtype} of shape {array.shape} is no {type_}")
     return np.ascontiguousarray(array).view(dtype).reshape(array.shape)
 

@@ -10,7 +10,7 @@ from torch_mlir import ir
 
 from numpy_linalg import affine, tensors
 from numpy_linalg.control import branch, for_loop, parallel_loop
-from numpy_linalg.elements import constant
+from numpy_linalg.elements import constant, has_shape
 from numpy_linalg.generic import Generic
 from numpy_linalg.scalars import scalar_function
 
@@ -129,10 +129,6 @@ def _packed(op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
 
 def _checked(op: ir.Operation, type_: ir.Type, value: Any) -> Any:
     """A result, which has the shape of its type."""
-    if isinstance(type_, ir.RankedTensorType):
-        shape = ir.RankedTensorType(type_).shape
-        if len(shape) != value.ndim or any(
-            n not in (size, tensors.DYNAMIC) for n, size in zip(shape, value.shape, strict=True)
-        ):
-            raise ValueError(f"{op.name} makes a tensor {value.shape}, not {type_}")
+    if isinstance(type_, ir.RankedTensorType) and not has_shape(value, type_):
+        raise ValueError(f"{op.name} makes a tensor {value.shape}, not {type_}")
     return value
