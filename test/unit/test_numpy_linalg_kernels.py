@@ -133,3 +133,11 @@ def test_the_body_of_an_operator_is_not_looked_at(module):
     other = WHOLE.replace("arith.subf", "arith.addf")
     [found] = function_results(module(other + MODEL), [u], {"weights": w})
     np.testing.assert_array_equal(found, w + u + u)
+
+
+def test_operands_that_are_none_of_the_kernel_are_refused(module):
+    for text in (WHOLE, TASK):
+        kernel, x = named_kernel(module(text)), numbers(6 if text is WHOLE else 7, 0)
+        for operands in ([x], [x, x, x], [x, x[:5]]):
+            with pytest.raises(ValueError):
+                kernel_results(kernel, operands)

@@ -45,7 +45,6 @@ def parallel_loop(
     block = op.regions[0].blocks[0]
     shared = list(block.arguments)[len(steps) :]
     written = [np.zeros(each.shape, np.bool_) for each in results]
-
     sizes = [len(each) for each in steps]
     for flat in rng.permutation(int(np.prod(sizes))):
         point = np.unravel_index(flat, sizes)

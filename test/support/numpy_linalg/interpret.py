@@ -35,25 +35,29 @@ class Interpreter:
         self._generics: dict[ir.Operation, Generic] = {}
         self._values: dict[ir.Value, Any] = {}
         self._handlers: dict[str, Handler] = {
-            "affine.apply": lambda op, v: _affine(op, v),
+            "affine.apply": _affine,
             "affine.max": lambda op, v: [np.max(_affine(op, v))],
             "affine.min": lambda op, v: [np.min(_affine(op, v))],
             "arith.constant": self._constant,
+            "linalg.fill": _filled,
             "rtask.stage": lambda op, v: list(v),
             "scf.for": lambda op, v: for_loop(op, v, self.run),
             "scf.forall": lambda op, v: parallel_loop(op, v, self.run, self._rng),
             "scf.if": lambda op, v: branch(op, v, self.run),
             "tensor.cast": lambda op, v: list(v),
+            "tensor.collapse_shape": _single(tensors.collapse_shape),
+            "tensor.concat": _single(tensors.concat),
+            "tensor.dim": _single(tensors.dim),
+            "tensor.empty": _single(tensors.empty),
+            "tensor.expand_shape": _single(tensors.expand_shape),
             "tensor.extract": lambda op, v: [tensors.element(*v)],
+            "tensor.extract_slice": _single(tensors.extract_slice),
             "tensor.insert": lambda op, v: [tensors.inserted_element(*v)],
+            "tensor.insert_slice": _single(tensors.insert_slice),
             "tensor.pad": self._pad,
             _CAST: _packed,
             **(handlers or {}),
         }
-        for name in ("collapse_shape", "concat", "dim", "empty", "expand_shape"):
-            self._handlers[f"tensor.{name}"] = _single(getattr(tensors, name))
-        for name in ("extract_slice", "insert_slice"):
-            self._handlers[f"tensor.{name}"] = _single(getattr(tensors, name))
 
     def run(self, block: ir.Block, arguments: Sequence[Any]) -> list[Any]:
         """What the terminator of a block takes, for values of the block's arguments.
@@ -84,9 +88,6 @@ class Interpreter:
         name = op.name
         if name in self._handlers:
             return self._handlers[name](op, operands)
-        if name == "linalg.fill":
-            scalar, out = operands
-            return [np.full(out.shape, scalar, out.dtype)]
         if name.startswith("linalg."):
             if op not in self._generics:
                 self._generics[op] = Generic(op)
@@ -106,14 +107,18 @@ class Interpreter:
         shape = [low + n + high for (low, high), n in zip(widths, source.shape, strict=True)]
         [value] = self.run(op.regions[0].blocks[0], list(np.indices(shape, sparse=True)))
         made = np.array(np.broadcast_to(value, shape))
-        made[tuple(slice(a, a + n) for (a, _), n in zip(widths, source.shape, strict=True))] = (
-            source
-        )
+        inside = [slice(a, a + n) for (a, _), n in zip(widths, source.shape, strict=True)]
+        made[tuple(inside)] = source
         return [made]
 
 
 def _single(function: Callable[[ir.Operation, Sequence[Any]], np.ndarray]) -> Handler:
     return lambda op, operands: [function(op, operands)]
+
+
+def _filled(op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
+    scalar, out = operands
+    return [np.full(out.shape, scalar, out.dtype)]
 
 
 def _affine(op: ir.Operation, operands: Sequence[Any]) -> list[np.ndarray]:

@@ -9,6 +9,7 @@ from torch_mlir import ir
 
 from numpy_linalg.elements import stored, tensor_dtype, unwritten
 from numpy_linalg.interpret import Interpreter
+from rcompiler.dialects import rtask
 from rcompiler.dialects.uses import captures
 
 Arrays = Sequence[np.ndarray]
@@ -46,10 +47,14 @@ def kernel_results(
     rng = np.random.default_rng(seed)
     interpreter, block = Interpreter(constants or {}, rng), kernel.regions[0].blocks[0]
     types = [argument.type for argument in block.arguments]
-    inputs = [stored(array, t) for array, t in zip(operands, types, strict=False)]
-    if not types or not isinstance(types[-1], ir.IndexType):
+    is_task = bool(types) and isinstance(types[-1], ir.IndexType)
+    yielded = list(block.operations)[-1].operation.operands[0].type
+    results = rtask.unpacked_types(yielded) if is_task else []
+    expected = types[: len(types) - len(results) - is_task]
+    inputs = [stored(array, t) for array, t in zip(operands, expected, strict=True)]
+    if not is_task:
         return _unpacked(interpreter.run(block, inputs))
-    outs = [unwritten(t.shape, tensor_dtype(t)) for t in types[len(inputs) : -1]]
+    outs = [unwritten(t.shape, tensor_dtype(t)) for t in map(ir.RankedTensorType, results)]
     for task in rng.permutation(ir.IntegerAttr(kernel.attributes["tasks"]).value):
         outs = _unpacked(interpreter.run(block, [*inputs, *outs, np.asarray(task)]))
     return outs
