@@ -4,13 +4,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from numpy_linalg.elements import SMALL
+from numpy_linalg.elements import BF16, SMALL
 from numpy_linalg.integers import as_signed, as_unsigned, low_bits
 
 
 def _to_float(a: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """Rounded to nearest even; bf16 by way of f32, as kernels do."""
-    return a.astype(np.float32).astype(dtype) if dtype in SMALL[1:] else a.astype(dtype)
+    return a.astype(np.float32).astype(dtype) if dtype == BF16 else a.astype(dtype)
 
 
 def _to_integer(a: np.ndarray, dtype: np.dtype) -> np.ndarray:

@@ -1,5 +1,7 @@
 """Element types as numpy has them: signless integers as signed ones, i1 as bool, index as int64."""
 
+from collections.abc import Mapping
+
 import ml_dtypes
 import numpy as np
 from torch_mlir import ir
@@ -18,7 +20,8 @@ _DTYPES = {
     "f32": np.dtype(np.float32),
     "f64": np.dtype(np.float64),
 }
-SMALL = (_DTYPES["f16"], _DTYPES["bf16"])  # floats that are computed in f32
+BF16 = _DTYPES["bf16"]
+SMALL = (_DTYPES["f16"], BF16)  # floats that are computed in f32
 
 
 def dtype_of(element: ir.Type) -> np.dtype:
@@ -66,7 +69,7 @@ def unwritten(shape: list[int], dtype: np.dtype) -> np.ndarray:
     return np.full(shape, int.from_bytes(b"\xa5" * dtype.itemsize, signed=True), dtype)
 
 
-def constant(value: ir.Attribute, type_: ir.Type, named: dict[str, np.ndarray]) -> np.ndarray:
+def constant(value: ir.Attribute, type_: ir.Type, named: Mapping[str, np.ndarray]) -> np.ndarray:
     """The value of an arith.constant; named: those of dense_resource by key."""
     if not isinstance(type_, ir.RankedTensorType):
         return _scalar(value, dtype_of(type_))
@@ -79,7 +82,6 @@ def constant(value: ir.Attribute, type_: ir.Type, named: dict[str, np.ndarray]) 
 def _scalar(value: ir.Attribute, dtype: np.dtype) -> np.ndarray:
     number = value.value
     if is_float(dtype):
-        # only what f64 holds is lost: the attribute has a number of its own type
         return np.asarray(number, np.float64).astype(dtype)
     if dtype == np.bool_:
         return np.asarray(bool(number))

@@ -77,12 +77,10 @@ def _range(first: int, end: int, stride: int) -> slice:
 def extract_slice(op: ir.Operation, operands: Sequence[np.ndarray]) -> np.ndarray:
     [[source], *parts] = segments(op, operands)
     tile = source[box_of(op, parts, source.shape)]
-    # MLIR drops dims of static size 1 only: those of dynamic size keep their order
-    dynamic = iter(mixed(op, "static_sizes", parts[1]))
-    static = list(op.attributes["static_sizes"])
-    sizes = iter([n for n, s in zip(dynamic, static, strict=True) if s == DYNAMIC])
+    # the result drops dims of static size 1 only: those of dynamic size are all there, in order
+    sizes = iter(parts[1])
     shape = ir.RankedTensorType(op.result.type).shape
-    return tile.reshape([next(sizes) if n == DYNAMIC else n for n in shape])
+    return tile.reshape([int(next(sizes)) if n == DYNAMIC else n for n in shape])
 
 
 def insert_slice(op: ir.Operation, operands: Sequence[np.ndarray]) -> np.ndarray:
