@@ -102,9 +102,7 @@ def test_indices_and_elements_of_other_tensors():
           %v = tensor.extract %from[%i] : tensor<3xi64>
           %d0 = linalg.index 0 : index
           %d1 = linalg.index 1 : index
-          %c10 = arith.constant 10 : index
-          %s = arith.muli %d0, %c10 : index
-          %t = arith.addi %s, %d1 : index
+          %t = affine.apply affine_map<(d0, d1) -> (d0 * 10 + d1)>(%d0, %d1)
           %u = arith.index_cast %t : index to i64
           %w = arith.muli %v, %c100 : i64
           %y = arith.addi %w, %u : i64

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from numpy_linalg import affine, tensors
+from numpy_linalg import tensors
 from numpy_linalg.control import branch, for_loop, parallel_loop
 from numpy_linalg.elements import constant, has_shape
 from numpy_linalg.generic import Generic
@@ -35,9 +35,6 @@ class Interpreter:
         self._generics: dict[ir.Operation, Generic] = {}
         self._values: dict[ir.Value, Any] = {}
         self._handlers: dict[str, Handler] = {
-            "affine.apply": _affine,
-            "affine.max": lambda op, v: [np.max(_affine(op, v))],
-            "affine.min": lambda op, v: [np.min(_affine(op, v))],
             "arith.constant": self._constant,
             "linalg.fill": _filled,
             "rtask.stage": lambda op, v: list(v),
@@ -119,12 +116,6 @@ def _single(function: Callable[[ir.Operation, Sequence[Any]], np.ndarray]) -> Ha
 def _filled(op: ir.Operation, operands: Sequence[Any]) -> list[Any]:
     scalar, out = operands
     return [np.full(out.shape, scalar, out.dtype)]
-
-
-def _affine(op: ir.Operation, operands: Sequence[Any]) -> list[np.ndarray]:
-    map_ = ir.AffineMapAttr(op.attributes["map"]).value
-    found = affine.results(map_, operands[: map_.n_dims], operands[map_.n_dims :])
-    return [np.asarray(each, np.int64) for each in found]
 
 
 def _packed(op: ir.Operation, operands: Sequence[Any]) -> list[Any]:

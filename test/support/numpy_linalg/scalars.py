@@ -1,22 +1,23 @@
-"""arith and math ops as functions of arrays, element by element; operands broadcast."""
+"""arith, math and affine ops as functions of arrays, element by element; operands broadcast."""
 
 from collections.abc import Callable
-from functools import partial
+from functools import partial, reduce
 
 import numpy as np
 from torch_mlir import ir
 
-from numpy_linalg import floats, integers
+from numpy_linalg import affine, floats, integers
 from numpy_linalg.casts import CASTS
 from numpy_linalg.elements import dtype_of
 
 Function = Callable[..., np.ndarray]
 _PLAIN = {**integers.INTEGERS, **floats.FLOATS, "arith.select": np.where}
+_CHOSEN = {"affine.apply": None, "affine.max": np.maximum, "affine.min": np.minimum}
 _COMPARISONS = {"arith.cmpi": integers.COMPARISONS, "arith.cmpf": floats.COMPARISONS}
 
 
 def scalar_function(op: ir.Operation) -> Function | None:
-    """What an op of arith or math but arith.constant does; None for any other op.
+    """What an op of arith, math or affine but arith.constant does; None for any other op.
 
     Raises NotImplementedError for one that is not known.
     """
@@ -27,9 +28,21 @@ def scalar_function(op: ir.Operation) -> Function | None:
         return _COMPARISONS[name][ir.IntegerAttr(op.attributes["predicate"]).value]
     if name in CASTS:
         return partial(CASTS[name], dtype=_element_dtype(op.result.type))
-    if name.startswith(("arith.", "math.")) and name != "arith.constant":
+    if name in _CHOSEN:
+        return partial(_of_map, ir.AffineMapAttr(op.attributes["map"]).value, _CHOSEN[name])
+    if name.startswith(("affine.", "arith.", "math.")) and name != "arith.constant":
         raise NotImplementedError(name)
     return None
+
+
+def _of_map(map_: ir.AffineMap, choose: Function | None, *operands: np.ndarray) -> np.ndarray:
+    """The only result of a map, or what is chosen of several."""
+    found = affine.results(map_, operands[: map_.n_dims], operands[map_.n_dims :])
+    numbers = [np.asarray(each, np.int64) for each in found]
+    if choose is not None:
+        return reduce(choose, numbers)
+    [number] = numbers
+    return number
 
 
 def _element_dtype(type_: ir.Type) -> np.dtype:
