@@ -1,0 +1,121 @@
+"""What stage S3 says, op by op in numpy, is what ONNX's standard backend tests expect: no code is
+generated.
+
+The cases are those of `tools.backend_coverage`; instead of its whole networks, small ones.
+"""
+
+import re
+import zlib
+from functools import cache, partial
+
+import pytest
+from s3 import S3, parsed, s3_of
+from small_networks import SMALL
+from torch_mlir import ir
+from torch_mlir.dialects import linalg
+
+import rcompiler
+from rcompiler.tools import backend_coverage, models
+from rcompiler.tools._data import random_inputs
+from rcompiler.tools._reference import compare, reference
+
+SHARDS = 16  # pytest items
+NETWORKS = re.compile("alexnet|densenet|inception|resnet|shufflenet|squeezenet|vgg|zfnet")
+LEAST = 0.9  # of the cases are compiled: 0.96 when this was written
+
+
+@cache
+def cases():
+    """The test functions by name; to make them all takes seconds."""
+    return backend_coverage.load_tests()
+
+
+def shard(number):
+    """The names of some cases, whichever others there are."""
+    names = (name for name in cases() if not NETWORKS.search(name))
+    return sorted(name for name in names if zlib.crc32(name.encode()) % SHARDS == number)
+
+
+def interpret_instead(monkeypatch, change=lambda text: text):
+    """Let rcompiler.compile_onnx give what interprets the text of stage S3, after a change."""
+
+    def compile_onnx(model, *, shapes, values, cache, target):
+        made = s3_of(model, shapes, values, target)
+        return S3(change(made.text), made.constants, made.inputs, made.outputs)
+
+    monkeypatch.setattr(rcompiler, "compile_onnx", compile_onnx)
+
+
+@pytest.mark.parametrize("number", range(SHARDS))
+def test_kernels_compute_what_the_operators_are(number, monkeypatch):
+    interpret_instead(monkeypatch)
+    verdicts = {name: backend_coverage.run_test(cases()[name]) for name in shard(number)}
+    failed = {n: v.reason for n, v in verdicts.items() if v.status in ("wrong", "crash")}
+    assert not failed
+    passed = sum(v.status == "pass" for v in verdicts.values())
+    assert passed >= LEAST * len(verdicts) > 90
+
+
+# -- what the comparison finds --------------------------------------------------------------------
+def damaged(text):
+    """Of each kernel, the last linalg op reads one element only along some dim of an input."""
+    with parsed(text) as module:
+        for view in module.body.operations:
+            kernel = view.operation
+            if kernel.name == "rtask.kernel":
+                damage_one(kernel.regions[0].blocks[0])
+        return module.operation.get_asm()
+
+
+def damage_one(block):
+    """Change one map: where an input is read along a dim that MLIR finds in another map."""
+    for view in reversed(list(block.operations)):
+        op = view.operation
+        if op.name != "linalg.generic":
+            continue
+        maps = [ir.AffineMapAttr(m).value for m in linalg.get_indexing_maps(op)]
+        known = {str(e) for e in maps[-1].results}
+        for k, results in enumerate(list(m.results) for m in maps[: -len(op.results)]):
+            sizes = ir.RankedTensorType(op.operands[k].type).shape
+            for place, expression in enumerate(results):
+                dim = isinstance(expression.maybe_downcast(), ir.AffineDimExpr)
+                if sizes[place] == 1 or dim and str(expression) not in known:
+                    continue
+                results[place] = ir.AffineExpr.get_constant(0)
+                maps[k] = ir.AffineMap.get(maps[k].n_dims, 0, results)
+                attributes = [ir.AffineMapAttr.get(m) for m in maps]
+                op.attributes["indexing_maps"] = ir.ArrayAttr.get(attributes)
+                return
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("add", "basic_conv_with_padding", "div", "gather_1", "layer_normalization_2d_axis1"),
+        *("lstm_defaults", "matmul_3d", "maxpool_2d_pads", "reduce_sum_keepdims_random"),
+        *("softmax_axis_1", "transpose_all_permutations_3", "where_example"),
+    ],
+)
+def test_a_damaged_map_is_found(name, monkeypatch):
+    run = partial(backend_coverage.run_test, cases()[f"test_{name}"])
+    interpret_instead(monkeypatch)
+    assert run().status == "pass"
+    interpret_instead(monkeypatch, damaged)
+    assert run().status == "wrong"
+
+
+# -- networks: operators that are grouped, and weights that are laid out anew ----------------------
+@pytest.mark.parametrize("name", SMALL)
+def test_kernels_of_a_network(name):
+    model = models.build(name, **SMALL[name])
+    made = s3_of(model)
+    feeds = random_inputs(made.inputs)
+    _, expected = reference(model, feeds)
+    for found, wanted in zip(made(*feeds.values()), expected, strict=True):
+        assert compare(found, wanted).right
+
+
+def test_the_text_is_that_of_a_compilation():
+    model = models.build("two_branch", rows=64, width=32)
+    compiled = rcompiler.compile_onnx(model, device="default", cache=False)
+    assert s3_of(model).text == compiled.stage("rkernel")

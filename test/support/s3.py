@@ -1,0 +1,73 @@
+"""Stage S3 of ONNX models, and what its text means: the one place where tests stop a compilation
+in front of the schedule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy_linalg import function_results
+from torch_mlir import ir
+
+from rcompiler import dialects
+from rcompiler.compilation import Compilation
+from rcompiler.device.record import to_option
+from rcompiler.frontend import TensorSpec, import_onnx
+from rcompiler.frontend.dtypes import numpy_dtype, to_storage
+from rcompiler.host import target_device
+from rcompiler.options import CompileOptions
+from rcompiler.passes.constants.deferred import whole
+from rcompiler.passes.roller_tile import RollerTile
+
+
+@dataclass(frozen=True)
+class S3:
+    """The text of stage S3, the constants that it names, and the signature of the model."""
+
+    text: str
+    constants: dict[str, np.ndarray]
+    inputs: tuple[TensorSpec, ...]
+    outputs: tuple[TensorSpec, ...]
+
+    def __call__(self, *arrays: np.ndarray, seed: int = 0) -> list[np.ndarray]:
+        """The model's outputs as the text says; seed: the order of what may be in any order."""
+        kept = [to_storage(a, t.dtype) for a, t in zip(arrays, self.inputs, strict=True)]
+        with parsed(self.text) as module:
+            found = function_results(module, kept, self.constants, seed)
+        # behind the outputs are checks of indices
+        outputs = zip(found, self.outputs, strict=False)
+        return [array.view(numpy_dtype(output.dtype)) for array, output in outputs]
+
+
+@contextmanager
+def parsed(text: str) -> Iterator[ir.Module]:
+    """A module of the compiler's dialects, in a context of its own, where resources keep their
+    names.
+    """
+    with dialects.load(ir.Context()) as context, ir.Location.unknown():
+        context.enable_multithreading(False)
+        yield ir.Module.parse(text)
+
+
+def s3_of(
+    model: Any,
+    shapes: Mapping[str, Sequence[int]] | None = None,
+    values: Mapping[str, np.ndarray] | None = None,
+    target: str = "cpu",
+) -> S3:
+    """Stage S3 as `compile_onnx` makes it with the same arguments, by default figures.
+
+    Raises CompilerError for models that are not compiled.
+    """
+    imported, device = import_onnx(model, shapes, values), target_device(target)
+    with parsed(imported.module_text) as module:
+        run = Compilation(CompileOptions(target), device, None)
+        constants = run.to_rtask(module, imported.constants)
+        RollerTile(to_option(device)).run(module.operation)
+        text = module.operation.get_asm()
+    arrays = {key: whole(array) for key, array in constants.items()}
+    return S3(text, arrays, imported.inputs, imported.outputs)
