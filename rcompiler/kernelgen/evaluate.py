@@ -70,6 +70,10 @@ class Evaluator:
         self._scratch = Scratch(self)
         self.prefetcher = Prefetcher(emitter)
 
+    def depth(self, op: ir.Operation) -> int:
+        """The loop that an op stands in: what it computes is not known further out."""
+        return 0
+
     def generic(self, op: ir.Operation) -> Generic:
         if op not in self._generics:
             self._generics[op] = Generic(op)

@@ -35,7 +35,7 @@ from rcompiler.passes.tiles.body import Values, erase_unused, is_tiled, loop, ti
 from rcompiler.passes.tiles.box import Box, empty, extract, insert, slice_parts, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.indices import Indices
-from rcompiler.passes.tiles.nest import RegisterTiling, over_register_tiles
+from rcompiler.passes.tiles.nest import Nest, RegisterTiling
 from rcompiler.passes.tiles.patterns import PATTERNS
 from rcompiler.passes.tiles.reads import Steps
 from rcompiler.passes.tiles.tile_generic import tile_generic, tile_part
@@ -107,9 +107,8 @@ class _Parts:
     def _over(
         self, dims: list[int], tile: Box, outs: Values, leaf: Callable[[Box, Values], Values]
     ) -> Values:
-        return over_register_tiles(
-            self._indices, self._tiling, dims, tile, outs, leaf, sums=True
-        )
+        nest = Nest(self._indices, self._tiling, self._where.offsets, sums=True)
+        return nest.over(dims, tile, outs, leaf)
 
     def _in_parts(self, tile: Box, outs: Values) -> Values:
         """The register tiles of the inner loops for one part of the reduction after the other."""
@@ -140,7 +139,8 @@ class _Parts:
         size, steps = root.sizes[root.reduction_dims[0]], self._steps
         end = size // steps * steps
         if end:
-            sums = loop(indices, 0, steps, Linear(end), sums, lambda at, s: turn(at, s, steps))
+            first, last = Linear(), Linear(end)
+            sums = loop(indices, first, steps, last, sums, lambda at, s: turn(at, s, steps))
         if size > end:
             sums = turn(Linear(end), sums, size - end)
 

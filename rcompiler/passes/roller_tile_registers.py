@@ -29,11 +29,11 @@ from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.running_sums import reduces
 from rcompiler.kernelgen.stages import STAGE
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes.tiles.body import Values, erase_unused, is_result, is_tiled, tiles_in
+from rcompiler.passes.tiles.body import UNTILED, Values, erase_unused, is_result, is_tiled, tiles_in
 from rcompiler.passes.tiles.box import Box, empty, insert, sizes_of, slice_parts, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.indices import Indices
-from rcompiler.passes.tiles.nest import RegisterTiling, over_register_tiles
+from rcompiler.passes.tiles.nest import Nest, RegisterTiling
 from rcompiler.passes.tiles.patterns import PATTERNS
 
 
@@ -43,10 +43,7 @@ class RollerTileRegisters(Pass):
 
     def run(self, module: ir.Operation) -> None:
         for op in list(module.regions[0].blocks[0].operations):
-            if not isinstance(op, rtask.KernelOp) or op.kind.value in (
-                "sequential",
-                rtask.PREFETCH,
-            ):
+            if not isinstance(op, rtask.KernelOp) or op.kind.value in UNTILED:
                 continue
             if not is_tiled(op.operation):
                 raise PassFailure(op, "its body is that of a whole operator; run roller-tile-tasks")
@@ -56,48 +53,71 @@ class RollerTileRegisters(Pass):
 def _tile_kernel(kernel: ir.Operation) -> None:
     block = kernel.regions[0].blocks[0]
     indices, tiling = Indices(), RegisterTiling.of(kernel)
-    for op in tiles_in(block, "tensor.insert_slice", STAGE):
+    stages = tiles_in(block, STAGE)
+    results = [o for o in tiles_in(block, "tensor.insert_slice") if is_result(o.operands[1])]
+    for op in stages:
         with ir.InsertionPoint(op), op.location:
-            if op.name == STAGE:
-                _tile_stage(indices, op)
-            elif is_result(op.operands[1]):
-                _tile_result(indices, op, tiling)
+            _tile_stage(indices, op)
+    for group in _together(results):
+        with ir.InsertionPoint(group[-1]), group[-1].location:
+            _tile_results(indices, group, tiling)
     erase_unused(block)
 
 
-def _tile_result(indices: Indices, op: ir.Operation, tiling: RegisterTiling) -> None:
-    tile, into = op.operands[0], op.operands[1]
-    offsets, sizes, _ = slice_parts(op, indices)
+def _together(ops: list[ir.Operation]) -> list[list[ir.Operation]]:
+    """The insertions in groups: those of several results in the same box of each are made in the
+    same loops.
+    """
+    groups: list[list[ir.Operation]] = []
+    for op in ops:
+        before = groups[-1] if groups else []
+        if before and _place(op) == _place(before[0]) and op.operands[1] != before[-1].result:
+            before.append(op)
+        else:
+            groups.append([op])
+    return groups
+
+
+def _place(op: ir.Operation) -> object:
+    """Where an insertion stands and what box it is of."""
+    names = ("static_offsets", "static_sizes", "static_strides")
+    return op.parent, list(op.operands)[2:], [str(op.attributes[n]) for n in names]
+
+
+def _tile_results(
+    indices: Indices, ops: list[ir.Operation], tiling: RegisterTiling
+) -> None:
+    tiles = [op.operands[0] for op in ops]
+    offsets, sizes, _ = slice_parts(ops[0], indices)
     where = Box.dense(offsets, sizes)
 
-    def put(fuser: Fuser, box: Box, outs: Values) -> Values:
-        return [insert(fuser.tile(tile, box), outs[0], box.within(where), indices)]
+    def leaf(box: Box, outs: Values) -> Values:
+        fuser = Fuser(indices, PATTERNS)
+        made = [fuser.tile(tile, box) for tile in tiles]
+        place = box.within(where)
+        return [insert(t, o, place, indices) for t, o in zip(made, outs, strict=True)]
 
-    dims = tiling.nested(where.rank)
-    made = _nest(indices, tiling, dims, tile, sizes, into, put)
-    op.result.replace_all_uses_with(made)
-    op.erase()
+    nest = Nest(indices, tiling, offsets, any(map(_reduces, tiles)))
+    whole = Box.dense([Linear()] * where.rank, sizes)
+    outs = [op.operands[1] for op in ops]
+    made = nest.over(tiling.nested(where.rank), whole, outs, leaf)
+    for op, result in zip(ops, made, strict=True):
+        op.result.replace_all_uses_with(result)
+        op.erase()
 
 
 def _tile_stage(indices: Indices, op: ir.Operation) -> None:
-    tile = op.operands[0]
+    tile, tiling = op.operands[0], RegisterTiling.of(op)
     sizes = sizes_of(tile, indices)
     into = empty(sizes, type_of(tile).element_type, indices)
-    tiling = RegisterTiling.of(op)
 
-    def put(fuser: Fuser, box: Box, outs: Values) -> Values:
-        return [insert(fuser.tile(tile, box), outs[0], box, indices)]
-
-    op.operands[0] = _nest(indices, tiling, tiling.nested(len(sizes)), tile, sizes, into, put)
-
-
-def _nest(indices, tiling, dims, tile, sizes, into, put) -> ir.Value:
     def leaf(box: Box, outs: Values) -> Values:
-        return put(Fuser(indices, PATTERNS), box, outs)
+        return [insert(Fuser(indices, PATTERNS).tile(tile, box), outs[0], box, indices)]
 
-    whole = Box.dense([Linear()] * len(sizes), sizes)
-    sums = _reduces(tile)
-    return over_register_tiles(indices, tiling, dims, whole, [into], leaf, sums=sums)[0]
+    zeros = [Linear()] * len(sizes)
+    nest = Nest(indices, tiling, zeros, _reduces(tile))
+    whole = Box.dense(zeros, sizes)
+    op.operands[0] = nest.over(tiling.nested(len(sizes)), whole, [into], leaf)[0]
 
 
 def _reduces(value: ir.Value) -> bool:

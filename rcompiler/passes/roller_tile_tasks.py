@@ -18,7 +18,7 @@ After:
 A last tile that is smaller is a side of an scf.if, or a slice of run-time size along an axis that
 no vector and no register tile goes along. What an operator stages, a task computes first, one tile
 of each stage; dims that it walks step by step (`kernelgen.stages.walked_dims`) are loops around
-that. Of a loop with independent iterations a task makes those of its tile.
+that. Left alone: sequential bodies, which are loops already.
 """
 
 from __future__ import annotations
@@ -28,14 +28,15 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.dialects import rtask
+from rcompiler.dialects.attributes import to_attribute
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.independent import independent_loops
 from rcompiler.kernelgen.pieces import Piece, pieces_of
 from rcompiler.kernelgen.region import shape_of, yielded
-from rcompiler.kernelgen.stages import STAGE, stages_of, walked_dims
+from rcompiler.kernelgen.stages import STAGE, Stage, stages_of, walked_dims
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.passes import Pass
 from rcompiler.passes.tiles.body import (
+    UNTILED,
     Values,
     add_arguments,
     branch,
@@ -58,8 +59,8 @@ class RollerTileTasks(Pass):
 
     def run(self, module: ir.Operation) -> None:
         for op in list(module.regions[0].blocks[0].operations):
-            if isinstance(op, rtask.KernelOp) and not is_tiled(op.operation):
-                if op.kind.value != rtask.PREFETCH:
+            if isinstance(op, rtask.KernelOp) and op.kind.value not in UNTILED:
+                if not is_tiled(op.operation):
                     _TaskBody(op.operation).write()
 
 
@@ -85,7 +86,6 @@ class _TaskBody:
         self._shape = shape_of(self._results[0])
         self._stages = stages_of(kernel, self._tiling.tile)
         self._walked = walked_dims(kernel)
-        self._sequential = ir.StringAttr(kernel.attributes["kind"]).value == "sequential"
         self._indices = Indices()
 
     def write(self) -> None:
@@ -93,10 +93,7 @@ class _TaskBody:
         outs, task = add_arguments(self._block, self._results)
         last = list(self._block.operations)[-1].operation
         with ir.InsertionPoint(last), last.location:
-            if self._sequential:
-                found = self._slabs(task, outs)
-            else:
-                found = self._partial(self._grid_position(task), [], outs)
+            found = self._partial(self._grid_position(task), [], outs)
             yield_instead(self._block, found)
         erase_unused(self._block)
 
@@ -130,7 +127,8 @@ class _TaskBody:
         if last == tile:
             return go(Linear(tile))
         if not self._needs_extent(dim):
-            return go(self._indices.lowest([Linear(tile), start * -1 + size]))
+            end = self._indices.lowest([start + tile, Linear(size)])
+            return go(end + start * -1)
         is_last = is_equal(self._indices, grid[dim], tiling.grid[dim] - 1)
         return branch(is_last, outs, lambda: go(Linear(last)), lambda: go(Linear(tile)))
 
@@ -152,11 +150,10 @@ class _TaskBody:
         dim, *rest = dims
 
         def step(at: Linear, outs: Values) -> Values:
-            own = _Range(ranges[dim].start + at, Linear(1))
-            inner = [own if d == dim else r for d, r in enumerate(ranges)]
+            inner = [_Range(at, Linear(1)) if d == dim else r for d, r in enumerate(ranges)]
             return self._walk(rest, inner, outs)
 
-        return loop(self._indices, 0, 1, ranges[dim].size, outs, step)
+        return loop(self._indices, ranges[dim].start, 1, ranges[dim].end, outs, step)
 
     # -- the tiles of stages and results
     def _tiles(self, ranges: list[_Range], outs: Values) -> Values:
@@ -165,7 +162,7 @@ class _TaskBody:
         for k, result in enumerate(self._results):
             shape = shape_of(result)
             own = [
-                ranges[d] if d < len(ranges) and self._shape[d] == n else _Range(Linear(), Linear(n))
+                ranges[d] if (d, n) in enumerate(self._shape) else _Range(Linear(), Linear(n))
                 for d, n in enumerate(shape)
             ]
             for piece in pieces_of(result):
@@ -204,15 +201,15 @@ class _TaskBody:
 
     def _fuser(self, ranges: list[_Range]) -> Fuser:
         """Patterns for one task: those of every body, and the kept tiles of its stages."""
-        axes = {stage.op: stage.axes for stage in self._stages}
+        stages = {stage.op: stage for stage in self._stages}
 
         def tile_stage(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value:
             spans = [
                 ranges[axis] if axis >= 0 else _Range(Linear(), Linear(size))
-                for axis, size in zip(axes[op], shape_of(op.result), strict=True)
+                for axis, size in zip(stages[op].axes, shape_of(op.result), strict=True)
             ]
             kept = Box.dense([s.start for s in spans], [s.size for s in spans])
-            [tile] = fuser.once(("stage", op), lambda: [_staged(fuser, op, kept)])
+            [tile] = fuser.once(("stage", op), lambda: [_staged(fuser, stages[op], kept)])
             offsets = [
                 o + s.start * -1 for o, s in zip(box.offsets, spans, strict=True)
             ]
@@ -224,36 +221,14 @@ class _TaskBody:
             self._indices, PATTERNS | {STAGE: tile_stage}, always=lambda op: op.name == STAGE
         )
 
-    # -- loops with independent iterations
-    def _slabs(self, task: ir.Value, outs: Values) -> Values:
-        """The iterations of the tile, and the slabs of the results that they write."""
-        indices = self._indices
-        nest = independent_loops(self._results) if any(n > 1 for n in self._tiling.grid) else []
-        spans: dict[int, _Range] = {}
-        if nest:
-            with ir.InsertionPoint(nest[0].loop):
-                grid = self._grid_position(task)
-                for apart in nest:
-                    size = self._shape[apart.dim]
-                    tile = min(self._tiling.tile[apart.dim], size)
-                    start = grid[apart.dim] * tile
-                    count = indices.lowest([Linear(tile), start * -1 + size])
-                    own = spans[apart.dim] = _Range(start, count)
-                    apart.loop.operands[0] = indices.value(own.start)
-                    apart.loop.operands[1] = indices.value(own.end)
-        found = []
-        for result, out in zip(self._results, outs, strict=True):
-            shape = shape_of(result)
-            own = [spans.get(d, _Range(Linear(), Linear(n))) for d, n in enumerate(shape)]
-            box = Box.dense([r.start for r in own], [r.size for r in own])
-            found.append(insert(extract(result, box, indices), out, box, indices))
-        return found
 
-
-def _staged(fuser: Fuser, op: ir.Operation, box: Box) -> ir.Value:
-    """The tile of a stage that a task keeps."""
+def _staged(fuser: Fuser, stage: Stage, box: Box) -> ir.Value:
+    """The tile of a stage that a task keeps: in memory of its own, which has room for `kept`."""
+    op = stage.op
     tile = fuser.tile(op.operands[0], box)
     attributes = {name: op.attributes[name] for name in op.attributes.keys()}  # noqa: SIM118
+    attributes["offset"] = to_attribute(stage.offset)
+    attributes["kept"] = to_attribute(stage.tiling.tile)
     return ir.Operation.create(
         STAGE, results=[tile.type], operands=[tile], attributes=attributes, loc=op.location
     ).results[0]

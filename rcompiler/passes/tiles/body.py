@@ -23,6 +23,9 @@ from rcompiler.passes.tiles.indices import Indices, constant
 
 Values = list[ir.Value]
 
+UNTILED = ("sequential", rtask.PREFETCH)
+"""Kinds of kernels whose bodies are loops already, or nothing."""
+
 
 def add_arguments(block: ir.Block, results: Sequence[ir.Value]) -> tuple[Values, ir.Value]:
     """Give the body of a whole operator the arguments of a task: results, and its number."""
@@ -43,7 +46,7 @@ def yield_instead(block: ir.Block, results: Sequence[ir.Value]) -> None:
 
 def loop(
     indices: Indices,
-    start: int,
+    start: Linear,
     step: int,
     end: Linear,
     outs: Values,
@@ -53,14 +56,12 @@ def loop(
 
     body: makes one turn from the loop's position and the results so far.
     """
-    if end.is_constant and start + step >= end.constant > start:
-        return body(Linear(start), outs)
-    bounds = constant(start), indices.value(end), constant(step)
-    op = scf.ForOp(*bounds, outs)
-    last = indices.highest(end)
-    turns = None if last is None else max(-(-(last - start) // step), 0)
+    count = end + start * -1
+    if count.is_constant and step >= count.constant > 0:
+        return body(start, outs)
+    op = scf.ForOp(indices.value(start), indices.value(end), constant(step), outs)
     with ir.InsertionPoint(op.body):
-        at = indices.loop(op.induction_variable, start, step, turns)
+        at = indices.read(op.induction_variable)
         scf.YieldOp(body(at, list(op.inner_iter_args)))
     return list(op.results)
 

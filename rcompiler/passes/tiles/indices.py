@@ -52,13 +52,6 @@ class Indices:
             self._known[value] = self._read(value)
         return self._known[value]
 
-    def loop(self, variable: ir.Value, base: int, unit: int, turns: int | None) -> Linear:
-        """The variable of a loop that starts at `base` and goes on by `unit`; turns: at most so
-        many, None for an unknown number.
-        """
-        self._known[variable] = self._symbol(_Symbol(variable, base, unit), turns) * unit + base
-        return self._known[variable]
-
     def bounded(self, value: ir.Value, bound: int | None) -> Linear:
         """A value that is at least 0 and below `bound`."""
         self._known[value] = self._symbol(_Symbol(value), bound)
@@ -104,9 +97,9 @@ class Indices:
         start, end, step = (self.read(v) for v in list(owner.operands)[:3])
         if not (start.is_constant and step.is_constant):
             return self.bounded(value, None)
-        last = self.highest(end)
-        turns = None if last is None else -(-(last - start.constant) // step.constant)
-        return self.loop(value, start.constant, step.constant, turns)
+        base, unit, last = start.constant, step.constant, self.highest(end)
+        turns = None if last is None else -(-(last - base) // unit)
+        return self._symbol(_Symbol(value, base, unit), turns) * unit + base
 
     def _evaluated(self, expression: ir.AffineExpr, dims: Sequence[Linear]) -> Linear:
         expression = expression.maybe_downcast()

@@ -64,40 +64,45 @@ class RegisterTiling:
         return chunks + [(width, 1) for width in lane_cover(left, lanes // 2 or 1)]
 
 
-def over_register_tiles(
-    indices: Indices,
-    tiling: RegisterTiling,
-    dims: Sequence[int],
-    tile: Box,
-    outs: Values,
-    leaf: Leaf,
-    *,
-    sums: bool,
-) -> Values:
-    """Loops along `dims`, outermost first, over the register tiles of `tile`; sums: whether they
-    are sums, see `RegisterTiling.cover`.
+@dataclass(frozen=True)
+class Nest:
+    """Loops over the register tiles of a tile that lies at `origin` of its tensor.
+
+    sums: whether they are sums, see `RegisterTiling.cover`.
     """
-    if not dims:
-        return leaf(tile, outs)
-    dim, *rest = dims
 
-    def turn(at: Linear, size: int, outs: Values) -> Values:
-        offsets, sizes = list(tile.offsets), list(tile.sizes)
-        offsets[dim], sizes[dim] = offsets[dim] + at, Linear(size)
-        inner = Box.dense(offsets, sizes)
-        return over_register_tiles(indices, tiling, rest, inner, outs, leaf, sums=sums)
+    indices: Indices
+    tiling: RegisterTiling
+    origin: Sequence[Linear]
+    sums: bool
 
-    extent = tile.sizes[dim]
-    if not extent.is_constant:
-        return loop(indices, 0, 1, extent, outs, lambda at, outs: turn(at, 1, outs))
-    start = 0
-    for step, count in tiling.cover(extent.constant, dim, sums=sums):
-        end = start + step * count
+    def over(self, dims: Sequence[int], tile: Box, outs: Values, leaf: Leaf) -> Values:
+        """Loops along `dims`, outermost first."""
+        if not dims:
+            return leaf(tile, outs)
+        dim, *rest = dims
 
-        def body(at: Linear, outs: Values, *, step: int = step) -> Values:
-            return turn(at, step, outs)
+        def turn(at: Linear, size: int, outs: Values) -> Values:
+            offsets, sizes = list(tile.offsets), list(tile.sizes)
+            offsets[dim], sizes[dim] = at, Linear(size)
+            return self.over(rest, Box.dense(offsets, sizes), outs, leaf)
 
-        if count:
-            outs = loop(indices, start, step, Linear(end), outs, body)
-        start = end
-    return outs
+        start, extent = tile.offsets[dim], tile.sizes[dim]
+        if not extent.is_constant:
+            first = self.origin[dim] + start
+
+            def step(at: Linear, outs: Values) -> Values:
+                return turn(at + self.origin[dim] * -1, 1, outs)
+
+            return loop(self.indices, first, 1, first + extent, outs, step)
+        position = start
+        for size, count in self.tiling.cover(extent.constant, dim, sums=self.sums):
+            end = position + size * count
+
+            def body(at: Linear, outs: Values, *, size: int = size) -> Values:
+                return turn(at, size, outs)
+
+            if count:
+                outs = loop(self.indices, position, size, end, outs, body)
+            position = end
+        return outs

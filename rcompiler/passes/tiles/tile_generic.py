@@ -9,8 +9,9 @@ from torch_mlir.dialects import arith, linalg
 
 from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.region import Generic
+from rcompiler.kernelgen.scratch import kept_columns
 from rcompiler.passes.ir.clone import clone
-from rcompiler.passes.tiles.box import DYNAMIC, Box, tile_type, type_of
+from rcompiler.passes.tiles.box import DYNAMIC, Box, extract, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.indices import applied
 from rcompiler.passes.tiles.reads import Read, Steps, read_of
@@ -23,11 +24,35 @@ def tile_generic(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Va
     panels, becomes tensor.extract at the places of the whole operand.
     """
     generic = Generic(op)
+    if len(op.results) == 1 and (row := _row(generic, box)) is not None:
+        # expensive values that a sum and a later op both need: the whole row of them, once
+        kept, inner = row
+        return extract(fuser.tile(op.result, kept), inner, fuser.indices)
     loops = _loops(generic, number, box)
     if loops is None:
         return None
     key = ("generic", op, tuple(loops))
     return fuser.once(key, lambda: _on_tiles(fuser, generic, loops))[number]
+
+
+def _row(generic: Generic, box: Box) -> tuple[Box, Box] | None:
+    """The rows that a box is of, and the box in them, where rows are to be kept; None where they
+    are not, or where the box has them whole.
+    """
+    columns = [] if generic.reduction_dims else kept_columns(generic)
+    full = type_of(generic.op.result).shape
+    if all(box.sizes[d] == Linear(full[d]) for d in columns):
+        return None
+    own = [(o, n, s) for o, n, s in zip(box.offsets, box.sizes, box.strides, strict=True)]
+    kept, inner = list(own), [(Linear(), n, 1) for _, n, _ in own]
+    for d in columns:
+        kept[d], inner[d] = (Linear(), Linear(full[d]), 1), own[d]
+    return _box_of(kept), _box_of(inner)
+
+
+def _box_of(dims: Sequence[tuple[Linear, Linear, int]]) -> Box:
+    offsets, sizes, strides = zip(*dims, strict=True)
+    return Box(offsets, sizes, strides)
 
 
 def _loops(generic: Generic, number: int, box: Box) -> list[Steps] | None:

@@ -84,7 +84,7 @@ def _run(offsets: Sequence[Linear], sizes: Sequence[Linear], shape: Sequence[int
     """The one run of row-major elements that a static box of a few dims is."""
     start, length = Linear(), 1
     whole = True  # all dims so far, from the innermost on
-    for offset, size, extent in reversed(list(zip(offsets, sizes, shape, strict=True))):
+    for size, extent in reversed(list(zip(sizes, shape, strict=True))):
         if size.constant != 1 and not whole:
             return None
         whole = whole and size.constant == extent
