@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from torch_mlir import ir
 
@@ -83,11 +83,19 @@ class BodyEvaluator:
     """Clones the ops of a linalg body, element type by element type, lanes by lanes."""
 
     def __init__(
-        self, emitter: Emitter, read: Callable[[ir.Value, list[Linear], int], Val]
+        self,
+        emitter: Emitter,
+        read: Callable[[ir.Value, list[Linear], int], Val],
+        position: Callable[[ir.Operation, Mapping[ir.Value, Linear], int], Linear],
     ) -> None:
-        """`read(tensor, coordinates, lanes)` gives an element of a tensor (for tensor.extract)."""
+        """`read(tensor, coordinates, lanes)` gives an element of a tensor (for tensor.extract).
+
+        `position(op, dims, lanes)` gives what an affine.apply computes from `linalg.index` values
+        and from what is outside of the body.
+        """
         self._e = emitter
         self._read = read
+        self._position = position
         self._math = VectorMath(emitter)
 
     def run(
@@ -115,7 +123,13 @@ class BodyEvaluator:
                 break
             if op.name == "linalg.index":
                 dim = ir.IntegerAttr(op.attributes["dim"]).value
-                env[op.result] = self._e.materialise(dims[dim], lanes)
+                if all(use.owner.operation.name == "affine.apply" for use in op.result.uses):
+                    env[op.result] = Val("", "i64", lanes, dims[dim])  # what reads it has a value
+                else:
+                    env[op.result] = self._e.materialise(dims[dim], lanes)
+            elif op.name == "affine.apply":
+                known = {v: x.linear for v in op.operands if v in env and (x := env[v]).linear}
+                env[op.result] = self._e.materialise(self._position(op, known, lanes), lanes)
             elif op.name == "tensor.extract":
                 env[op.result] = self._extract(env, op, lanes)
             else:

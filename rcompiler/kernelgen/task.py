@@ -138,7 +138,9 @@ class TaskWriter:
             elif op.name == "scf.if":
                 self._branch(op)
             elif op.name == "tensor.insert_slice" and op not in self._written:
-                self._store([o for o in ops if _same_box(o, op)])
+                self._store([o for o in ops if self._same_box(o, op)])
+            elif op.name in ("affine.min", "affine.max") or _divides(op):
+                self._evaluator.place(op.result)  # here, and not where it is first read
             elif op.name == STAGE:
                 self._buffers[op.result] = self._buffer(op.operands[0])
         e.guard = guard
@@ -218,6 +220,17 @@ class TaskWriter:
         return Buffer(pointer, shape, element, False)
 
     # -- register tiles
+    def _same_box(self, op: ir.Operation, other: ir.Operation) -> bool:
+        """Whether two insertions are of the same box, into different tensors."""
+        if op == other:
+            return True
+        if op.name != "tensor.insert_slice" or op.operands[1] == other.result:
+            return False
+        offsets = self._evaluator.offsets
+        return shape_of(op.operands[0]) == shape_of(other.operands[0]) and (
+            offsets(op) == offsets(other)
+        )
+
     def _store(self, ops: list[ir.Operation]) -> None:
         """The register tiles that some insertions at the same place put into tensors."""
         self._written.update(ops)
@@ -243,16 +256,12 @@ class TaskWriter:
         writer.register_tile([Linear()] * rank, steps, sources, outputs)
 
 
-def _same_box(op: ir.Operation, other: ir.Operation) -> bool:
-    """Whether two insertions are of the same box, into different tensors."""
-    if op == other:
-        return True
-    if op.name != "tensor.insert_slice" or op.operands[1] == other.result:
+def _divides(op: ir.Operation) -> bool:
+    """Whether an op gives a coordinate of the task in its grid."""
+    if op.name != "affine.apply":
         return False
-    names = ("static_offsets", "static_sizes", "static_strides")
-    return list(op.operands)[2:] == list(other.operands)[2:] and all(
-        op.attributes[n] == other.attributes[n] for n in names
-    )
+    [expression] = ir.AffineMapAttr(op.attributes["map"]).value.results
+    return isinstance(expression.maybe_downcast(), ir.AffineFloorDivExpr | ir.AffineModExpr)
 
 
 def _stage_of(value: ir.Value) -> ir.Operation | None:

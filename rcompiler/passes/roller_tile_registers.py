@@ -58,30 +58,30 @@ def _tile_kernel(kernel: ir.Operation) -> None:
     for op in stages:
         with ir.InsertionPoint(op), op.location:
             _tile_stage(indices, op)
-    for group in _together(results):
+    for group in _together(indices, results):
         with ir.InsertionPoint(group[-1]), group[-1].location:
             _tile_results(indices, group, tiling)
     erase_unused(block)
 
 
-def _together(ops: list[ir.Operation]) -> list[list[ir.Operation]]:
+def _together(indices: Indices, ops: list[ir.Operation]) -> list[list[ir.Operation]]:
     """The insertions in groups: those of several results in the same box of each are made in the
     same loops.
     """
     groups: list[list[ir.Operation]] = []
     for op in ops:
-        before = groups[-1] if groups else []
-        if before and _place(op) == _place(before[0]) and op.operands[1] != before[-1].result:
-            before.append(op)
-        else:
-            groups.append([op])
+        first = groups[-1][0] if groups else None
+        if first is not None and op.block == first.block and _other_result(op, groups[-1]):
+            if slice_parts(op, indices) == slice_parts(first, indices):
+                groups[-1].append(op)
+                continue
+        groups.append([op])
     return groups
 
 
-def _place(op: ir.Operation) -> object:
-    """Where an insertion stands and what box it is of."""
-    names = ("static_offsets", "static_sizes", "static_strides")
-    return op.parent, list(op.operands)[2:], [str(op.attributes[n]) for n in names]
+def _other_result(op: ir.Operation, before: list[ir.Operation]) -> bool:
+    """Whether an insertion is into another tensor than those before."""
+    return all(op.operands[1] != other.result for other in before)
 
 
 def _tile_results(

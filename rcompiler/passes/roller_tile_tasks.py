@@ -195,9 +195,9 @@ class _TaskBody:
             return _Range(Linear(start), Linear(end - start))
         start = indices.largest([tile.start, Linear(low)])
         end = indices.lowest([tile.end, Linear(high)])
-        # a tile beside the piece has nothing of it
-        size = indices.largest([Linear(), end + start * -1])
-        return _Range(indices.lowest([start, Linear(high)]), size)
+        # a tile that lies beside the piece has nothing of it
+        start = indices.lowest([start, Linear(high)])
+        return _Range(start, indices.largest([end, Linear(low)]) + start * -1)
 
     def _fuser(self, ranges: list[_Range]) -> Fuser:
         """Patterns for one task: those of every body, and the kept tiles of its stages."""

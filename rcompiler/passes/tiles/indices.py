@@ -175,6 +175,33 @@ class Indices:
             self.bounded(rest, divisor),
         )
 
+    def loop_bounds(self, start: Linear, end: Linear) -> tuple[Linear, Linear]:
+        """Simpler bounds of a loop of the same steps.
+
+        From min(max(s, l), h) to max(min(e, h), l), which is never a negative number of steps, is
+        from max(s, l) to min(e, h), which may be one: such a loop makes no step.
+        """
+        outer, inner = self._clamped(start, "affine.min"), self._clamped(end, "affine.max")
+        if outer is None or inner is None:
+            return start, end
+        (first, high), (last, low) = outer, inner
+        below, above = self._clamped(first, "affine.max"), self._clamped(last, "affine.min")
+        if below is None or above is None or (below[1], above[1]) != (low, high):
+            return start, end
+        return first, last
+
+    def _clamped(self, position: Linear, name: str) -> tuple[Linear, int] | None:
+        """The position and the number that an op of that name chooses from, if that is all of it."""
+        if position.constant or [c for _, c in position.terms] != [1]:
+            return None
+        value = self._symbols[position.terms[0][0]].value
+        if isinstance(value.owner, ir.Block) or value.owner.operation.name != name:
+            return None
+        choices = [self.read(v) for v in value.owner.operation.operands]
+        if len(choices) != 2 or not choices[1].is_constant:
+            return None
+        return choices[0], choices[1].constant
+
     def lowest(self, positions: Sequence[Linear]) -> Linear:
         """The least of some positions, which is not negative."""
         bounds = [b for b in map(self.highest, positions) if b is not None]

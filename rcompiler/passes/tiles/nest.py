@@ -94,7 +94,8 @@ class Nest:
             def step(at: Linear, outs: Values) -> Values:
                 return turn(at + self.origin[dim] * -1, 1, outs)
 
-            return loop(self.indices, first, 1, first + extent, outs, step)
+            bounds = self.indices.loop_bounds(first, first + extent)
+            return loop(self.indices, bounds[0], 1, bounds[1], outs, step)
         position = start
         for size, count in self.tiling.cover(extent.constant, dim, sums=self.sums):
             end = position + size * count

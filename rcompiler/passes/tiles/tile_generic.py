@@ -8,7 +8,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import Generic
+from rcompiler.kernelgen.region import Generic, dims_of
 from rcompiler.kernelgen.scratch import kept_columns
 from rcompiler.passes.ir.clone import clone
 from rcompiler.passes.tiles.box import DYNAMIC, Box, extract, tile_type, type_of
@@ -25,7 +25,7 @@ def tile_generic(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Va
     """
     generic = Generic(op)
     if len(op.results) == 1 and (row := _row(generic, box)) is not None:
-        # expensive values that a sum and a later op both need: the whole row of them, once
+        # values that are computed together: all of them once, and a slice of that
         kept, inner = row
         return extract(fuser.tile(op.result, kept), inner, fuser.indices)
     loops = _loops(generic, number, box)
@@ -36,10 +36,10 @@ def tile_generic(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Va
 
 
 def _row(generic: Generic, box: Box) -> tuple[Box, Box] | None:
-    """The rows that a box is of, and the box in them, where rows are to be kept; None where they
-    are not, or where the box has them whole.
+    """The box that has all of some dims where a box has a part, and the box in that one; None where
+    there are no such dims.
     """
-    columns = [] if generic.reduction_dims else kept_columns(generic)
+    columns = _computed_together(generic)
     full = type_of(generic.op.result).shape
     if all(box.sizes[d] == Linear(full[d]) for d in columns):
         return None
@@ -48,6 +48,19 @@ def _row(generic: Generic, box: Box) -> tuple[Box, Box] | None:
     for d in columns:
         kept[d], inner[d] = (Linear(), Linear(full[d]), 1), own[d]
     return _box_of(kept), _box_of(inner)
+
+
+def _computed_together(generic: Generic) -> list[int]:
+    """Result dims of which all is computed together: rows of expensive values that a sum and a
+    later op both need, and the rows of a small matrix times a vector, which share their work.
+    """
+    if not generic.reduction_dims:
+        return kept_columns(generic)
+    form = generic.combination
+    if form is None:
+        return []
+    rows = dims_of(generic.maps[form.coefficients].results[form.row])
+    return [d for d, loop in enumerate(generic.result_dims) if loop in rows]
 
 
 def _box_of(dims: Sequence[tuple[Linear, Linear, int]]) -> Box:
