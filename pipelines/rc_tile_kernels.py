@@ -14,4 +14,4 @@ class RcTileKernels(Pipeline):
 
     def text(self) -> str:
         steps = (RollerTileTasks(), RollerTileReductions(), RollerTileRegisters())
-        return f"{','.join(map(str, steps))},cse,loop-invariant-code-motion,cse"
+        return f"{','.join(map(str, steps))},rtask.kernel(cse,loop-invariant-code-motion,cse)"

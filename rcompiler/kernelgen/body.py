@@ -123,19 +123,22 @@ class BodyEvaluator:
                 break
             if op.name == "linalg.index":
                 dim = ir.IntegerAttr(op.attributes["dim"]).value
-                if all(use.owner.operation.name == "affine.apply" for use in op.result.uses):
-                    env[op.result] = Val("", "i64", lanes, dims[dim])  # what reads it has a value
-                else:
-                    env[op.result] = self._e.materialise(dims[dim], lanes)
+                env[op.result] = self._index(op, dims[dim], lanes)
             elif op.name == "affine.apply":
                 known = {v: x.linear for v in op.operands if v in env and (x := env[v]).linear}
-                env[op.result] = self._e.materialise(self._position(op, known, lanes), lanes)
+                env[op.result] = self._index(op, self._position(op, known, lanes), lanes)
             elif op.name == "tensor.extract":
                 env[op.result] = self._extract(env, op, lanes)
             else:
                 operands = [self._lookup(env, v) for v in op.operands]
                 env[op.result] = self.op(op, operands)
         return [self._lookup(env, v) for v in wanted]
+
+    def _index(self, op: ir.Operation, position: Linear, lanes: int) -> Val:
+        """A position; one that only an affine.apply reads has no value of its own."""
+        if all(use.owner.operation.name == "affine.apply" for use in op.result.uses):
+            return Val("", "i64", lanes, position)
+        return self._e.materialise(position, lanes)
 
     def _lookup(self, env: dict[ir.Value, Val], value: ir.Value) -> Val:
         if value in env:

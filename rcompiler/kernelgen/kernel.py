@@ -92,8 +92,7 @@ class KernelWriter:
             self._buffers[argument] = self._buffer(k, argument, readonly=True)
         outputs = [self._buffer(base + k, r, readonly=False) for k, r in enumerate(self._results)]
         self._evaluator = self._new_evaluator()
-        root = sums_in_parts(self._results[0]) if len(self._results) == 1 else None
-        self._tiles = self._tile_writer(self._name, tiling, root)
+        run = self._runner(outputs)
 
         def task(i: Linear, _: list) -> None:
             position = e.pure(
@@ -103,8 +102,6 @@ class KernelWriter:
                 f"arith.addi {position}, %first overflow<nsw> : i64", [position, "%first"]
             )
             run(Linear.of(number))
-
-        run = self._runner(outputs)
 
         e.define("%count_end")
         e.line("%count_end = arith.addi %count, %zero : i64")
@@ -123,6 +120,8 @@ class KernelWriter:
         """What writes the task of a number."""
         if is_task_body(self._block):
             return TaskWriter(self._kernel, self._e, outputs, list(self._buffers.values())).write
+        root = sums_in_parts(self._results[0]) if len(self._results) == 1 else None
+        self._tiles = self._tile_writer(self._name, self._tiling, root)
         return lambda number: self._tile(self._grid_position(number), outputs)
 
     # -- what another kind of execution unit does in another way

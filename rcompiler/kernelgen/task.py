@@ -139,7 +139,7 @@ class TaskWriter:
                 self._branch(op)
             elif op.name == "tensor.insert_slice" and op not in self._written:
                 self._store([o for o in ops if self._same_box(o, op)])
-            elif op.name in ("affine.min", "affine.max") or _divides(op):
+            elif op.name in ("affine.min", "affine.max") or self._is_of_grid(op):
                 self._evaluator.place(op.result)  # here, and not where it is first read
             elif op.name == STAGE:
                 self._buffers[op.result] = self._buffer(op.operands[0])
@@ -186,6 +186,13 @@ class TaskWriter:
         last = list(then.blocks[0].operations)[-1].operation
         for result, value in zip(op.results, last.operands, strict=True):
             self._buffers[result] = self._buffer(value)
+
+    def _is_of_grid(self, op: ir.Operation) -> bool:
+        """Whether an op gives a coordinate of the task in its grid."""
+        if op.name != "affine.apply" or op.block != self._block:
+            return False
+        [expression] = ir.AffineMapAttr(op.attributes["map"]).value.results
+        return isinstance(expression.maybe_downcast(), ir.AffineFloorDivExpr | ir.AffineModExpr)
 
     # -- tensors in memory
     def _buffer(self, value: ir.Value) -> Buffer:
@@ -254,14 +261,6 @@ class TaskWriter:
         tiling = self._tiling if stage is None else Tiling.of_loops(stage, (), tuple(steps))
         writer = TileWriter(self._name, tiling, self._evaluator, None)
         writer.register_tile([Linear()] * rank, steps, sources, outputs)
-
-
-def _divides(op: ir.Operation) -> bool:
-    """Whether an op gives a coordinate of the task in its grid."""
-    if op.name != "affine.apply":
-        return False
-    [expression] = ir.AffineMapAttr(op.attributes["map"]).value.results
-    return isinstance(expression.maybe_downcast(), ir.AffineFloorDivExpr | ir.AffineModExpr)
 
 
 def _stage_of(value: ir.Value) -> ir.Operation | None:

@@ -217,9 +217,9 @@ class _TaskBody:
                 return tile
             return extract(tile, Box(tuple(offsets), box.sizes, box.strides), self._indices)
 
-        return Fuser(
-            self._indices, PATTERNS | {STAGE: tile_stage}, always=lambda op: op.name == STAGE
-        )
+        # where there are stages, also a whole result is made anew, of what the task keeps of them
+        patterns = PATTERNS | {STAGE: tile_stage}
+        return Fuser(self._indices, patterns, always=lambda op: bool(stages))
 
 
 def _staged(fuser: Fuser, stage: Stage, box: Box) -> ir.Value:

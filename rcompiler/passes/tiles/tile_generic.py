@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
+from rcompiler.dialects.attributes import to_attribute
 from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import Generic, dims_of
+from rcompiler.kernelgen.region import LANE_DIM, Generic, dims_of
 from rcompiler.kernelgen.scratch import kept_columns
 from rcompiler.passes.ir.clone import clone
 from rcompiler.passes.tiles.box import DYNAMIC, Box, extract, tile_type, type_of
@@ -158,6 +159,9 @@ def _generic(
         for name in old.op.attributes.keys()  # noqa: SIM118 (iterating gives named attributes)
         if name not in ("indexing_maps", "operandSegmentSizes")
     }
+    if old.reduction_dims:
+        dim = old.lane_dim
+        attributes[LANE_DIM] = to_attribute(-1 if dim is None else dim)
     counts = [len(operands) - old.outputs, old.outputs]
     attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
     attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(counts)
