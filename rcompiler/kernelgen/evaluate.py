@@ -75,18 +75,16 @@ class Evaluator:
         """The loop that an op stands in: what it computes is not known further out."""
         return 0
 
-    def applied(
-        self, op: ir.Operation, dims: Mapping[ir.Value, Linear], lanes: int
-    ) -> Linear:
+    def applied(self, op: ir.Operation, dims: Mapping[ir.Value, Linear], lanes: int) -> Linear:
         """What an affine.apply inside of a body computes; `dims`: those of its operands that are
         positions of the body's own loops.
         """
         self._lane_count = max(lanes, 1)
         [expression] = ir.AffineMapAttr(op.attributes["map"]).value.results
-        values = [dims[v] if v in dims else self.place(v) for v in op.operands]
+        values = [dims[v] if v in dims else self.position_of(v) for v in op.operands]
         return compile_expression(expression)(values, self.split)
 
-    def place(self, value: ir.Value) -> Linear:
+    def position_of(self, value: ir.Value) -> Linear:
         """A position that is computed outside of the body of an op."""
         raise CompilerError(f"{value}: no position of a whole operator")
 

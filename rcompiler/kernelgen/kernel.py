@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.dialects.rtask import is_task_body
+from rcompiler.dialects.rtask import is_task_body, operands_of
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover
 from rcompiler.kernelgen.emitter import Emitter
@@ -85,10 +85,9 @@ class KernelWriter:
     def write(self) -> tuple[str, dict[str, str]]:
         """The function's text and the declarations of the external functions it calls."""
         e, tiling = self._e, self._tiling
-        base = len(list(self._block.arguments))
-        if is_task_body(self._block):
-            base -= len(self._results) + 1
-        for k, argument in enumerate(list(self._block.arguments)[:base]):
+        operands = operands_of(self._block, len(self._results))
+        base = len(operands)
+        for k, argument in enumerate(operands):
             self._buffers[argument] = self._buffer(k, argument, readonly=True)
         outputs = [self._buffer(base + k, r, readonly=False) for k, r in enumerate(self._results)]
         self._evaluator = self._new_evaluator()

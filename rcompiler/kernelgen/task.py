@@ -32,7 +32,7 @@ class TaskEvaluator(Evaluator):
 
     def __init__(self, emitter: Emitter, buffers: dict[ir.Value, Buffer]) -> None:
         super().__init__(emitter, buffers)
-        self._places: dict[ir.Value, Linear] = {}
+        self._positions: dict[ir.Value, Linear] = {}
         self._depths: dict[ir.Block, int] = {}
 
     def enter(self, block: ir.Block) -> None:
@@ -44,15 +44,15 @@ class TaskEvaluator(Evaluator):
 
     def put(self, value: ir.Value, place: Linear) -> None:
         """Note what an index value is."""
-        self._places[value] = place
+        self._positions[value] = place
 
-    def place(self, value: ir.Value) -> Linear:
+    def position_of(self, value: ir.Value) -> Linear:
         """An index value as a linear expression."""
-        if value not in self._places:
-            self._places[value] = self._place(value)
-        return self._places[value]
+        if value not in self._positions:
+            self._positions[value] = self._position(value)
+        return self._positions[value]
 
-    def _place(self, value: ir.Value) -> Linear:
+    def _position(self, value: ir.Value) -> Linear:
         if isinstance(value.owner, ir.Block):
             raise CompilerError(f"{value}: no position of a task")
         op = value.owner.operation
@@ -60,7 +60,7 @@ class TaskEvaluator(Evaluator):
             return Linear(ir.IntegerAttr(op.attributes["value"]).value)
         if op.name not in ("affine.apply", "affine.min", "affine.max"):
             raise CompilerError(f"{op.location}: {op.name} cannot give a position of a task")
-        dims = [self.place(v) for v in op.operands]
+        dims = [self.position_of(v) for v in op.operands]
         results = ir.AffineMapAttr(op.attributes["map"]).value.results
         found, *others = [compile_expression(e)(dims, self.split) for e in results]
         for other in others:
@@ -79,7 +79,7 @@ class TaskEvaluator(Evaluator):
         segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
         dynamic = iter(list(op.operands)[sum(segments[:-3]) :])
         return [
-            self.place(next(dynamic)) if n == DYNAMIC else Linear(n)
+            self.position_of(next(dynamic)) if n == DYNAMIC else Linear(n)
             for n in integers(op, "static_offsets")
         ]
 
@@ -140,18 +140,16 @@ class TaskWriter:
             elif op.name == "tensor.insert_slice" and op not in self._written:
                 self._store([o for o in ops if self._same_box(o, op)])
             elif op.name in ("affine.min", "affine.max") or self._is_of_grid(op):
-                self._evaluator.place(op.result)  # here, and not where it is first read
+                self._evaluator.position_of(op.result)  # here, and not where it is first read
             elif op.name == STAGE:
                 self._buffers[op.result] = self._buffer(op.operands[0])
         e.guard = guard
 
     def _loop(self, op: ir.Operation) -> None:
-        start, end, step = (self._evaluator.place(v) for v in list(op.operands)[:3])
+        start, end, step = (self._evaluator.position_of(v) for v in list(op.operands)[:3])
         block = op.regions[0].blocks[0]
         variable, *carried = block.arguments
-        for init, inner, result in zip(
-            list(op.operands)[3:], carried, op.results, strict=True
-        ):
+        for init, inner, result in zip(list(op.operands)[3:], carried, op.results, strict=True):
             self._buffers[inner] = self._buffers[result] = self._buffer(init)
 
         def turn(at: Linear) -> None:
@@ -162,9 +160,7 @@ class TaskWriter:
         if count.is_constant:
             turns = Linear(-(-count.constant // width))
             if start.is_constant:
-                self._e.loop(
-                    Linear(), turns, 1, [], lambda i, _: turn(i * width + start)
-                )
+                self._e.loop(Linear(), turns, 1, [], lambda i, _: turn(i * width + start))
                 return
         if width != 1:
             raise CompilerError(f"{op.location}: a loop of run-time bounds needs steps of 1")
@@ -173,8 +169,10 @@ class TaskWriter:
     def _branch(self, op: ir.Operation) -> None:
         test = op.operands[0].owner.operation
         if test.name != "arith.cmpi" or ir.IntegerAttr(test.attributes["predicate"]).value != 0:
-            raise CompilerError(f"{op.location}: a task branches where two positions are equal only")
-        a, b = (self._e.index(self._evaluator.place(v)) for v in test.operands)
+            raise CompilerError(
+                f"{op.location}: a task branches where two positions are equal only"
+            )
+        a, b = (self._e.index(self._evaluator.position_of(v)) for v in test.operands)
         condition = self._e.pure(f"arith.cmpi eq, {a}, {b} : i64", [a, b])
 
         def side(region: ir.Region) -> list:

@@ -84,9 +84,7 @@ def _other_result(op: ir.Operation, before: list[ir.Operation]) -> bool:
     return all(op.operands[1] != other.result for other in before)
 
 
-def _tile_results(
-    indices: Indices, ops: list[ir.Operation], tiling: RegisterTiling
-) -> None:
+def _tile_results(indices: Indices, ops: list[ir.Operation], tiling: RegisterTiling) -> None:
     tiles = [op.operands[0] for op in ops]
     offsets, sizes, _ = slice_parts(ops[0], indices)
     where = Box.dense(offsets, sizes)

@@ -169,9 +169,7 @@ class _TaskBody:
                 found[k] = self._piece(fuser, piece, own, found[k])
         return found
 
-    def _piece(
-        self, fuser: Fuser, piece: Piece, ranges: list[_Range], out: ir.Value
-    ) -> ir.Value:
+    def _piece(self, fuser: Fuser, piece: Piece, ranges: list[_Range], out: ir.Value) -> ir.Value:
         """A result with what of one of its pieces lies in the tile."""
         bounds = zip(ranges, piece.low, piece.high, type_of(out).shape, strict=True)
         own = [self._clipped(r, low, high, full) for r, low, high, full in bounds]
@@ -191,8 +189,8 @@ class _TaskBody:
             return tile
         indices = self._indices
         if tile.start.is_constant and tile.size.is_constant:
-            start, end = max(tile.start.constant, low), min(tile.end.constant, high)
-            return _Range(Linear(start), Linear(end - start))
+            first = max(tile.start.constant, low)
+            return _Range(Linear(first), Linear(min(tile.end.constant, high) - first))
         start = indices.largest([tile.start, Linear(low)])
         end = indices.lowest([tile.end, Linear(high)])
         # a tile that lies beside the piece has nothing of it
@@ -210,9 +208,7 @@ class _TaskBody:
             ]
             kept = Box.dense([s.start for s in spans], [s.size for s in spans])
             [tile] = fuser.once(("stage", op), lambda: [_staged(fuser, stages[op], kept)])
-            offsets = [
-                o + s.start * -1 for o, s in zip(box.offsets, spans, strict=True)
-            ]
+            offsets = [o + s.start * -1 for o, s in zip(box.offsets, spans, strict=True)]
             if all(o == Linear() for o in offsets) and box.sizes == kept.sizes and box.is_dense:
                 return tile
             return extract(tile, Box(tuple(offsets), box.sizes, box.strides), self._indices)

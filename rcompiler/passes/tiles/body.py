@@ -84,9 +84,7 @@ def branch(
 
 def is_equal(indices: Indices, position: Linear, number: int) -> ir.Value:
     """Whether a position is `number`, as an i1."""
-    return arith.CmpIOp(
-        arith.CmpIPredicate.eq, indices.value(position), constant(number)
-    ).result
+    return arith.CmpIOp(arith.CmpIPredicate.eq, indices.value(position), constant(number)).result
 
 
 def is_tiled(kernel: ir.Operation) -> bool:

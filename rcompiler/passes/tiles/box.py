@@ -167,4 +167,3 @@ def _attributes(front: list[int], numbers: list[list[int]]) -> dict[str, ir.Attr
         "static_strides": ir.DenseI64ArrayAttr.get(strides),
         "operandSegmentSizes": ir.DenseI32ArrayAttr.get(counts),
     }
-

@@ -59,9 +59,9 @@ class Fuser:
 
     def empty(self, sizes: tuple[Linear, ...], element: ir.Type) -> ir.Value:
         """A tensor for results."""
-        return self.once(
-            ("empty", sizes, element), lambda: [empty(sizes, element, self.indices)]
-        )[0]
+        return self.once(("empty", sizes, element), lambda: [empty(sizes, element, self.indices)])[
+            0
+        ]
 
     def _tile(self, value: ir.Value, box: Box) -> ir.Value:
         if not isinstance(value.owner, ir.Block):

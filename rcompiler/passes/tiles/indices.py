@@ -191,7 +191,7 @@ class Indices:
         return first, last
 
     def _clamped(self, position: Linear, name: str) -> tuple[Linear, int] | None:
-        """The position and the number that an op of that name chooses from, if that is all of it."""
+        """The position and the number that an op of that name chooses from, if it is one."""
         if position.constant or [c for _, c in position.terms] != [1]:
             return None
         value = self._symbols[position.terms[0][0]].value

@@ -33,9 +33,7 @@ class Read:
     extent: Linear
 
 
-def read_of(
-    expression: ir.AffineExpr, loops: Sequence[Steps], indices: Indices
-) -> Read | None:
+def read_of(expression: ir.AffineExpr, loops: Sequence[Steps], indices: Indices) -> Read | None:
     """How an indexing expression reads in a tile of loops; None if it reads no one box there."""
     expression = expression.maybe_downcast()
     if isinstance(expression, ir.AffineDimExpr):

@@ -86,9 +86,7 @@ def _loops(generic: Generic, number: int, box: Box) -> list[Steps] | None:
     return found if len(found) == len(loops) else None
 
 
-def tile_part(
-    fuser: Fuser, op: ir.Operation, box: Box, part: Steps, sums: ir.Value
-) -> ir.Value:
+def tile_part(fuser: Fuser, op: ir.Operation, box: Box, part: Steps, sums: ir.Value) -> ir.Value:
     """The sums of a box of a reduction's results after some steps more of its outermost reduction
     dim.
     """
@@ -223,9 +221,7 @@ def _coordinate(d: int, loops: list[Steps], offsets: dict[int, ir.Value]) -> ir.
     return _shifted(index, d, loops, offsets)
 
 
-def _shifted(
-    index: ir.Value, d: int, loops: list[Steps], offsets: dict[int, ir.Value]
-) -> ir.Value:
+def _shifted(index: ir.Value, d: int, loops: list[Steps], offsets: dict[int, ir.Value]) -> ir.Value:
     if d not in offsets:
         return index
     step, start = ir.AffineExpr.get_dim(0), ir.AffineExpr.get_dim(1)
