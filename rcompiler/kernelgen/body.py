@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from torch_mlir import ir
 
@@ -83,11 +83,19 @@ class BodyEvaluator:
     """Clones the ops of a linalg body, element type by element type, lanes by lanes."""
 
     def __init__(
-        self, emitter: Emitter, read: Callable[[ir.Value, list[Linear], int], Val]
+        self,
+        emitter: Emitter,
+        read: Callable[[ir.Value, list[Linear], int], Val],
+        position: Callable[[ir.Operation, Mapping[ir.Value, Linear], int], Linear],
     ) -> None:
-        """`read(tensor, coordinates, lanes)` gives an element of a tensor (for tensor.extract)."""
+        """`read(tensor, coordinates, lanes)` gives an element of a tensor (for tensor.extract).
+
+        `position(op, dims, lanes)` gives what an affine.apply computes from `linalg.index` values
+        and from what is outside of the body.
+        """
         self._e = emitter
         self._read = read
+        self._position = position
         self._math = VectorMath(emitter)
 
     def run(
@@ -115,13 +123,22 @@ class BodyEvaluator:
                 break
             if op.name == "linalg.index":
                 dim = ir.IntegerAttr(op.attributes["dim"]).value
-                env[op.result] = self._e.materialise(dims[dim], lanes)
+                env[op.result] = self._index(op, dims[dim], lanes)
+            elif op.name == "affine.apply":
+                known = {v: x.linear for v in op.operands if v in env and (x := env[v]).linear}
+                env[op.result] = self._index(op, self._position(op, known, lanes), lanes)
             elif op.name == "tensor.extract":
                 env[op.result] = self._extract(env, op, lanes)
             else:
                 operands = [self._lookup(env, v) for v in op.operands]
                 env[op.result] = self.op(op, operands)
         return [self._lookup(env, v) for v in wanted]
+
+    def _index(self, op: ir.Operation, position: Linear, lanes: int) -> Val:
+        """A position; one that only an affine.apply reads has no value of its own."""
+        if all(use.owner.operation.name == "affine.apply" for use in op.result.uses):
+            return Val("", "i64", lanes, position)
+        return self._e.materialise(position, lanes)
 
     def _lookup(self, env: dict[ir.Value, Val], value: ir.Value) -> Val:
         if value in env:

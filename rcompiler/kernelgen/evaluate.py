@@ -4,6 +4,7 @@ to the operands.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from torch_mlir import ir
@@ -18,7 +19,7 @@ from rcompiler.kernelgen.pieces import pad_value
 from rcompiler.kernelgen.prefetch import Prefetcher
 from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.reduction import Reducer
-from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
+from rcompiler.kernelgen.region import Generic, compile_expression, element_of, integers, shape_of
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.views import kept_dims, view_coordinates
@@ -30,12 +31,29 @@ class Evaluator:
     def __init__(self, emitter: Emitter, buffers: dict[ir.Value, Buffer]) -> None:
         self.emitter = emitter
         self.buffers = buffers
-        self.body = BodyEvaluator(emitter, self.read)
+        self.body = BodyEvaluator(emitter, self.read, self.applied)
         self.reducer = Reducer(self)
         self.combiner = Combiner(self)
         self._generics: dict[ir.Operation, Generic] = {}
         self._scratch = Scratch(self)
         self.prefetcher = Prefetcher(emitter)
+
+    def depth(self, op: ir.Operation) -> int:
+        """The loop that an op stands in: what it computes is not known further out."""
+        return 0
+
+    def applied(self, op: ir.Operation, dims: Mapping[ir.Value, Linear], lanes: int) -> Linear:
+        """What an affine.apply inside of a body computes; `dims`: those of its operands that are
+        positions of the body's own loops.
+        """
+        self._lane_count = max(lanes, 1)
+        [expression] = ir.AffineMapAttr(op.attributes["map"]).value.results
+        values = [dims[v] if v in dims else self.position_of(v) for v in op.operands]
+        return compile_expression(expression)(values, self.split)
+
+    def position_of(self, value: ir.Value) -> Linear:
+        """A position that is computed outside of the body of an op."""
+        raise CompilerError(f"{value}: no position of a whole operator")
 
     def generic(self, op: ir.Operation) -> Generic:
         if op not in self._generics:

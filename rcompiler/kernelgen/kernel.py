@@ -10,10 +10,12 @@ of the execution unit for the stages of a task. Every task writes its tile of ea
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rcompiler.dialects.rtask import is_task_body, operands_of
 from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover
 from rcompiler.kernelgen.buffer import Buffer
@@ -30,6 +32,7 @@ from rcompiler.kernelgen.sequential import (
     starts_empty,
 )
 from rcompiler.kernelgen.stages import Stage, stages_of, walked_dims
+from rcompiler.kernelgen.task import TaskWriter
 from rcompiler.kernelgen.tile import TileWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
 
@@ -73,6 +76,7 @@ class KernelWriter:
     VISIBILITY = ""
 
     def __init__(self, kernel: ir.Operation, emitter: Emitter) -> None:
+        self._kernel = kernel
         self._block = kernel.regions[0].blocks[0]
         self._name = ir.StringAttr(kernel.attributes["sym_name"]).value
         self._sequential = ir.StringAttr(kernel.attributes["kind"]).value == "sequential"
@@ -89,13 +93,13 @@ class KernelWriter:
     def write(self) -> tuple[str, dict[str, str]]:
         """The function's text and the declarations of the external functions it calls."""
         e, tiling = self._e, self._tiling
-        for k, argument in enumerate(self._block.arguments):
+        operands = operands_of(self._block, len(self._results))
+        base = len(operands)
+        for k, argument in enumerate(operands):
             self._buffers[argument] = self._buffer(k, argument, readonly=True)
-        base = len(list(self._block.arguments))
         outputs = [self._buffer(base + k, r, readonly=False) for k, r in enumerate(self._results)]
         self._evaluator = self._new_evaluator()
-        root = sums_in_parts(self._results[0]) if len(self._results) == 1 else None
-        self._tiles = self._tile_writer(self._name, tiling, root)
+        run = self._runner(outputs)
 
         def task(i: Linear, _: list) -> None:
             position = e.pure(
@@ -104,20 +108,28 @@ class KernelWriter:
             number = e.pure(
                 f"arith.addi {position}, %first overflow<nsw> : i64", [position, "%first"]
             )
-            self._tile(self._grid_position(Linear.of(number)), outputs)
+            run(Linear.of(number))
 
         e.define("%count_end")
         e.line("%count_end = arith.addi %count, %zero : i64")
         if self._sequential and not self._nest:
             self._in_order(outputs)
         elif all(g == 1 for g in tiling.grid):
-            self._tile([Linear()] * len(tiling.grid), outputs)
+            run(Linear())
         else:
             e.loop(Linear(0), Linear.of("%count_end"), 1, [], task)
         lines = "\n".join("  " + text for text in self._body(e.text()))
         attributes = self._attributes()
         head = f"func.func {self.VISIBILITY}@{self._name}({self.SIGNATURE}) {attributes}{{"
         return f"{head}\n  %zero = arith.constant 0 : i64\n{lines}\n  return\n}}", e.externals
+
+    def _runner(self, outputs: list[Buffer]) -> Callable[[Linear], None]:
+        """What writes the task of a number."""
+        if is_task_body(self._block):
+            return TaskWriter(self._kernel, self._e, outputs, list(self._buffers.values())).write
+        root = sums_in_parts(self._results[0]) if len(self._results) == 1 else None
+        self._tiles = self._tile_writer(self._name, self._tiling, root)
+        return lambda number: self._tile(self._grid_position(number), outputs)
 
     # -- what another kind of execution unit does in another way
     def _attributes(self) -> str:

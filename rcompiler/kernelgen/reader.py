@@ -45,6 +45,9 @@ class Reader(Protocol):
     def generic(self, op: ir.Operation) -> Generic:
         """What is known of a linalg.generic, which is looked at once."""
 
+    def depth(self, op: ir.Operation) -> int:
+        """The loop that an op stands in: what it computes is not known further out."""
+
     def read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
         """The element or elements of any tensor of the region."""
 

@@ -67,7 +67,7 @@ class Reducer:
         missing = [k for k, key in enumerate(keys) if e.recall(key) is None]
         if missing:
             symbols = {s for k in missing for c in positions[k] for s, _ in c.terms}
-            depth = max(e.depth_of(*symbols), e.guard)
+            depth = max(e.depth_of(*symbols), e.guard, self._reader.depth(generic.op))
             wanted = [positions[k] for k in missing]
             found = e.at_depth(depth, lambda: self._compute(generic, wanted, lanes))
             for k, values in zip(missing, found, strict=True):

@@ -17,6 +17,7 @@ from rcompiler.kernelgen.lazy import lazy
 from rcompiler.kernelgen.value import BITS
 
 CAST = "builtin.unrealized_conversion_cast"
+LANE_DIM = "rtask.lane_dim"  # of a reduction on tiles; -1: vectors run along no reduction dim
 MATRIX_LIMIT = 64  # elements of a matrix whose products with vectors are straight code
 Expression = Callable[[list[Linear], Callable[[Linear, int], tuple[Linear, Linear]]], Linear]
 
@@ -264,8 +265,12 @@ class Generic:
     def lane_dim(self) -> int | None:
         """A reduction dim that vectors run along: an input is contiguous in it, and none in the
         result's last dim, unless it is read once for each result and the order of what is combined
-        does not count. That depends on the op alone, so every tiling adds in the same order.
+        does not count. That depends on the whole op alone, so every tiling adds in the same order;
+        an op on tiles has it as an attribute.
         """
+        if LANE_DIM in self.op.attributes:
+            dim = ir.IntegerAttr(self.op.attributes[LANE_DIM]).value
+            return dim if dim >= 0 else None
         if self.combiner is None or element_of(self.inits[0]) == "i1" or not self.init_used[0]:
             return None
         read = [*range(len(self.inputs))]

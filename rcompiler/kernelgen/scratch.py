@@ -58,25 +58,8 @@ class Scratch:
     def columns(self, generic: Generic) -> list[int]:
         """Result dims of `generic` to keep in a row; [] if its values are better computed again."""
         if generic.op not in self._choice:
-            self._choice[generic.op] = self._choose(generic)
+            self._choice[generic.op] = kept_columns(generic)
         return self._choice[generic.op]
-
-    def _choose(self, generic: Generic) -> list[int]:
-        result = generic.op.result
-        users = [use.owner.operation for use in result.uses]
-        costly = any(b.operation.name.startswith("math.") for b in generic.block.operations)
-        if len(users) < 2 or not costly:
-            return []
-        columns: list[int] = []
-        for user in users:
-            if (
-                user.name == "linalg.generic"
-                and (reducing := self._reader.generic(user)).reduction_dims
-            ):
-                columns = _reduced_dims(reducing, result)
-                break
-        size = math.prod(shape_of(result)[d] for d in columns) * item_bytes(element_of(result))
-        return columns if size <= ROW_LIMIT else []
 
     def read(
         self, generic: Generic, columns: list[int], at: list[Linear], lanes: int
@@ -92,6 +75,7 @@ class Scratch:
         buffer = e.recall(key)
         if buffer is None:
             depth = max(e.depth_of(*(s for c in rows for s, _ in c.terms)), e.guard)
+            depth = max(depth, self._reader.depth(generic.op))
             buffer = self._slot(generic, columns, key, depth)
             if buffer is None:
                 return None
@@ -134,6 +118,22 @@ class Scratch:
 
         with self._reader.prefetcher.row(buffer.bytes):
             for_each(e, buffer.shape, element)
+
+
+def kept_columns(generic: Generic) -> list[int]:
+    """Result dims of `generic` to keep in a row; [] if its values are better computed again."""
+    result = generic.op.result
+    users = [use.owner.operation for use in result.uses]
+    costly = any(b.operation.name.startswith("math.") for b in generic.block.operations)
+    if len(users) < 2 or not costly:
+        return []
+    columns: list[int] = []
+    for user in users:
+        if user.name == "linalg.generic" and (reducing := Generic(user)).reduction_dims:
+            columns = _reduced_dims(reducing, result)
+            break
+    size = math.prod(shape_of(result)[d] for d in columns) * item_bytes(element_of(result))
+    return columns if size <= ROW_LIMIT else []
 
 
 def stack_memory(e: Emitter, count: int, element: str) -> str:

@@ -12,11 +12,13 @@ element is written over it. Of several heads a task goes through all stages of o
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
 from torch_mlir import ir
 
+from rcompiler.dialects.rtask import is_task_body
 from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import item_bytes
@@ -55,12 +57,8 @@ class Stage:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The tile as it lies in memory: one line more per row where rows would share few sets."""
-        *rows, row = self.tiling.tile or (1,)
-        item = item_bytes(element_of(self.result))
-        if math.prod(rows) > 1 and row * item % _FEW_SETS == 0:
-            row += ALIGNMENT // item
-        return (*rows, row)[: len(self.tiling.tile)]
+        """The tile as it lies in memory."""
+        return kept_shape(self.tiling.tile, element_of(self.result))
 
     @property
     def end(self) -> int:
@@ -78,6 +76,15 @@ class Stage:
 
     def _overlaps(self, other: Stage) -> bool:
         return self.offset < other.end and other.offset < self.end
+
+
+def kept_shape(tile: tuple[int, ...], element: str) -> tuple[int, ...]:
+    """A tile as it lies in memory: one line more per row where rows would share few sets."""
+    *rows, row = tile or (1,)
+    item = item_bytes(element)
+    if math.prod(rows) > 1 and row * item % _FEW_SETS == 0:
+        row += ALIGNMENT // item
+    return (*rows, row)[: len(tile)]
 
 
 def walked_dims(kernel: ir.Operation) -> list[int]:
@@ -106,7 +113,10 @@ def _outer_loops(op: ir.Operation, axes: tuple[int, ...]) -> list[int]:
 
 
 def _stage_ops(kernel: ir.Operation) -> list[ir.Operation]:
+    """Of the body of a whole operator; that of a task has its loops around them already."""
     block = kernel.regions[0].blocks[0]
+    if is_task_body(block):
+        return []
     return [v.operation for v in block.operations if v.operation.name == STAGE]
 
 
@@ -132,7 +142,29 @@ def stages_of(kernel: ir.Operation, tile: tuple[int, ...]) -> list[Stage]:
 
 def workspace_bytes(kernel: ir.Operation, tile: tuple[int, ...]) -> int:
     """Bytes of on-chip memory that a task of the kernel needs for its stages."""
+    block = kernel.regions[0].blocks[0]
+    if is_task_body(block):
+        return max(map(_end_of, _stages_inside(block)), default=0)
     return max((stage.end for stage in stages_of(kernel, tile)), default=0)
+
+
+def _stages_inside(block: ir.Block) -> Iterator[ir.Operation]:
+    """The stages in the body of one task, also in its loops and branches."""
+    for view in block.operations:
+        op = view.operation
+        if op.name == STAGE:
+            yield op
+        elif op.name.startswith("scf."):
+            for region in op.regions:
+                for inner in region.blocks:
+                    yield from _stages_inside(inner)
+
+
+def _end_of(op: ir.Operation) -> int:
+    """Byte of the workspace behind the tile that a stage in the body of a task keeps."""
+    element = element_of(op.result)
+    size = math.prod(kept_shape(integers(op, "kept"), element)) * item_bytes(element)
+    return ir.IntegerAttr(op.attributes["offset"]).value + -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def _last_reader(op: ir.Operation, stages: list[ir.Operation]) -> int:

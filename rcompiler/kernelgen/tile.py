@@ -71,7 +71,7 @@ class TileWriter:
         self._sums = any(v is not None and self._reduces(v) for v in values)
 
         def whole(base: list[Linear], steps: list[int]) -> None:
-            self._register_tile(base, steps, sources, outputs)
+            self.register_tile(base, steps, sources, outputs)
 
         start, ones, parts = [Linear()] * rank, [1] * rank, self._tiling.reduction_tile
         if parts is None or piece.value is None:
@@ -206,7 +206,7 @@ class TileWriter:
             left %= lanes
         return chunks + [(width, 1) for width in lane_cover(left, lanes // 2 or 1)]
 
-    def _register_tile(
+    def register_tile(
         self,
         base: list[Linear],
         steps: list[int],

@@ -31,6 +31,22 @@ class Fault:
 
 FAULTS = (
     Fault(
+        "roller-tile-tasks", "passes/roller_tile_tasks.py",
+        "start = indices.lowest([start, Linear(high)])", "start = indices.lowest([start, end])",
+        "passes/roller-tile-tasks.mlir", "text", "error",
+    ),
+    Fault(
+        "roller-tile-reductions", "passes/roller_tile_reductions.py",
+        "if size > end:", "if size < end:",
+        "passes/roller-tile-registers.mlir", "text", "error",
+    ),
+    Fault(
+        "roller-tile-registers", "passes/tiles/nest.py",
+        "position = end\n", "position = position + size\n",
+        "e2e/test_task_bodies.py::test_the_code_is_that_of_the_whole_operators[cpu-mlp]",
+        "proof", "is written",
+    ),
+    Fault(
         "rtask-form", "passes/rtask_form.py",
         "if outside or part or base in seen:", "if outside or part:",
         "e2e/test_edges.py::test_an_output_that_is_an_input_a_constant_or_another_output",

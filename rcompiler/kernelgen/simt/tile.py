@@ -278,7 +278,7 @@ class SimtTileWriter(TileWriter):
         quotient, remainder = parts
         return Linear.of(quotient), Linear.of(remainder)
 
-    def _register_tile(
+    def register_tile(
         self,
         base: list[Linear],
         steps: list[int],

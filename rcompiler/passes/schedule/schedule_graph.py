@@ -9,7 +9,7 @@ from typing import Any
 
 from torch_mlir import ir
 
-from rcompiler.dialects.rtask import CAST, operator_results, pinned_of
+from rcompiler.dialects.rtask import CAST, operands_of, operator_results, pinned_of
 from rcompiler.dialects.uses import captures
 from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.stages import workspace_bytes
@@ -37,7 +37,7 @@ def kernel_of(op: ir.Operation) -> Kernel:
     return Kernel(
         name=ir.StringAttr(attributes["sym_name"]).value,
         grid=tuple(ir.DenseI64ArrayAttr(attributes["grid"])),
-        reads=_accesses(attributes["reads"], list(block.arguments)),
+        reads=_accesses(attributes["reads"], operands_of(block, len(results))),
         writes=_accesses(attributes["writes"], results),
         estimated_ns=ir.FloatAttr(attributes[time]).value,
         on_chip_bytes=ir.IntegerAttr(attributes["on_chip_bytes"]).value,

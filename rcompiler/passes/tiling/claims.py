@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from rcompiler.dialects.rtask import is_task_body
 from rcompiler.errors import InvalidModel
 from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.kernelgen.stages import STAGE
+from rcompiler.passes.tiles.task_claims import check_task_body
 from rcompiler.passes.tiling.task_boxes import in_place_pairs, read_box, stage_axes, write_box
 from rcompiler.passes.tiling.tensor_expr import Tracer, core_of
 
@@ -28,6 +30,9 @@ def check_claims(module: ir.Operation) -> None:
 
 def check_kernel(op: ir.Operation) -> None:
     """The same of one kernel."""
+    if is_task_body(op.regions[0].blocks[0]):
+        check_task_body(op)
+        return
     name = ir.StringAttr(op.attributes["sym_name"]).value
     block = op.regions[0].blocks[0]
     grid, tile = (list(ir.DenseI64ArrayAttr(op.attributes[key])) for key in ("grid", "tile"))

@@ -1,0 +1,17 @@
+"""rc-tile-kernels: S3 -> S3."""
+
+from dataclasses import dataclass
+
+from rcompiler.passes import Pipeline
+from rcompiler.passes.roller_tile_reductions import RollerTileReductions
+from rcompiler.passes.roller_tile_registers import RollerTileRegisters
+from rcompiler.passes.roller_tile_tasks import RollerTileTasks
+
+
+@dataclass(frozen=True)
+class RcTileKernels(Pipeline):
+    """Make the body of every rKernel that of one rTask, tiled down to registers."""
+
+    def text(self) -> str:
+        steps = (RollerTileTasks(), RollerTileReductions(), RollerTileRegisters())
+        return f"{','.join(map(str, steps))},rtask.kernel(cse,loop-invariant-code-motion,cse)"

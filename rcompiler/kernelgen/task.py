@@ -1,0 +1,281 @@
+"""One rKernel whose body is that of one rTask, as a function: loops and slices as the IR has them.
+
+The body says which box is computed where (`passes.tiles`); what is chosen here is how: vectors,
+registers, what waits in them. An op is computed where its elements are stored, loaded or added up,
+at positions of its own tile; slices lead from there to the operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from torch_mlir import ir
+
+from rcompiler.errors import CompilerError
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.evaluate import Evaluator
+from rcompiler.kernelgen.pieces import Piece
+from rcompiler.kernelgen.region import compile_expression, element_of, integers, shape_of
+from rcompiler.kernelgen.scratch import stack_memory
+from rcompiler.kernelgen.stages import STAGE, kept_shape
+from rcompiler.kernelgen.tile import TileWriter
+from rcompiler.kernelgen.tiling import Tiling
+from rcompiler.kernelgen.views import kept_dims
+
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+class TaskEvaluator(Evaluator):
+    """Reads elements of tiles: slices are where the loops around them are."""
+
+    def __init__(self, emitter: Emitter, buffers: dict[ir.Value, Buffer]) -> None:
+        super().__init__(emitter, buffers)
+        self._positions: dict[ir.Value, Linear] = {}
+        self._depths: dict[ir.Block, int] = {}
+
+    def enter(self, block: ir.Block) -> None:
+        """Note that the ops of a block are computed where the code is written now."""
+        self._depths[block] = self.emitter.depth
+
+    def depth(self, op: ir.Operation) -> int:
+        return self._depths[op.block]
+
+    def put(self, value: ir.Value, place: Linear) -> None:
+        """Note what an index value is."""
+        self._positions[value] = place
+
+    def position_of(self, value: ir.Value) -> Linear:
+        """An index value as a linear expression."""
+        if value not in self._positions:
+            self._positions[value] = self._position(value)
+        return self._positions[value]
+
+    def _position(self, value: ir.Value) -> Linear:
+        if isinstance(value.owner, ir.Block):
+            raise CompilerError(f"{value}: no position of a task")
+        op = value.owner.operation
+        if op.name == "arith.constant":
+            return Linear(ir.IntegerAttr(op.attributes["value"]).value)
+        if op.name not in ("affine.apply", "affine.min", "affine.max"):
+            raise CompilerError(f"{op.location}: {op.name} cannot give a position of a task")
+        dims = [self.position_of(v) for v in op.operands]
+        results = ir.AffineMapAttr(op.attributes["map"]).value.results
+        found, *others = [compile_expression(e)(dims, self.split) for e in results]
+        for other in others:
+            found = self._extreme("minsi" if op.name == "affine.min" else "maxsi", found, other)
+        return found
+
+    def _extreme(self, name: str, a: Linear, b: Linear) -> Linear:
+        if a.is_constant and b.is_constant:
+            return Linear((min if name == "minsi" else max)(a.constant, b.constant))
+        e = self.emitter
+        first, second = e.index(a), e.index(b)
+        return Linear.of(e.pure(f"arith.{name} {first}, {second} : i64", [first, second]))
+
+    def offsets(self, op: ir.Operation) -> list[Linear]:
+        """The offsets of a slice."""
+        segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+        dynamic = iter(list(op.operands)[sum(segments[:-3]) :])
+        return [
+            self.position_of(next(dynamic)) if n == DYNAMIC else Linear(n)
+            for n in integers(op, "static_offsets")
+        ]
+
+    def view_coordinates(self, op: ir.Operation, at: list[Linear], lanes: int) -> list[Linear]:
+        if op.name != "tensor.extract_slice":
+            return super().view_coordinates(op, at, lanes)
+        offsets, strides = self.offsets(op), integers(op, "static_strides")
+        rank = len(offsets)
+        kept = set(range(rank))
+        if len(at) < rank:
+            kept = kept_dims(integers(op, "static_sizes"), shape_of(op.result))
+        inner = iter(at)
+        return [
+            next(inner) * stride + offset if d in kept else offset
+            for d, (offset, stride) in enumerate(zip(offsets, strides, strict=True))
+        ]
+
+
+class TaskWriter:
+    """Writes the tasks of one kernel: of each, the loops of its body and what they store."""
+
+    def __init__(self, kernel: ir.Operation, emitter: Emitter, outputs: Sequence[Buffer],
+                 operands: Sequence[Buffer]) -> None:  # fmt: skip
+        """`operands`, `outputs`: the memory of the operands and of the results."""
+        self._block = kernel.regions[0].blocks[0]
+        self._name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        self._e = emitter
+        arguments = list(self._block.arguments)
+        self._task = arguments.pop()
+        self._buffers = dict(zip(arguments, [*operands, *outputs], strict=True))
+        self._evaluator = TaskEvaluator(emitter, self._buffers)
+        self._tiling = replace(Tiling.of(kernel), reduction_tile=None)
+        self._written: set[ir.Operation] = set()
+        # which ops tile what is kept in a tensor of the task's own
+        self._keepers: dict[ir.Value, ir.Operation] = {}
+
+    def write(self, number: Linear) -> None:
+        """The task of this number."""
+        self._evaluator.put(self._task, number)
+        self._written.clear()
+        self._ops(self._block)
+
+    # -- control flow
+    def _ops(self, block: ir.Block) -> None:
+        """What a block stores."""
+        e = self._e
+        guard = e.guard
+        self._evaluator.enter(block)
+        ops = [view.operation for view in block.operations]
+        if any(op.name == STAGE for op in ops):
+            # what reads a stage must not move in front of the loops that compute it
+            e.guard = e.depth
+        for op in ops:
+            if op.name == "scf.for":
+                self._loop(op)
+            elif op.name == "scf.if":
+                self._branch(op)
+            elif op.name == "tensor.insert_slice" and op not in self._written:
+                self._store([o for o in ops if self._same_box(o, op)])
+            elif op.name in ("affine.min", "affine.max") or self._is_of_grid(op):
+                self._evaluator.position_of(op.result)  # here, and not where it is first read
+            elif op.name == STAGE:
+                self._buffers[op.result] = self._buffer(op.operands[0])
+        e.guard = guard
+
+    def _loop(self, op: ir.Operation) -> None:
+        start, end, step = (self._evaluator.position_of(v) for v in list(op.operands)[:3])
+        block = op.regions[0].blocks[0]
+        variable, *carried = block.arguments
+        for init, inner, result in zip(list(op.operands)[3:], carried, op.results, strict=True):
+            self._buffers[inner] = self._buffers[result] = self._buffer(init)
+
+        def turn(at: Linear) -> None:
+            self._evaluator.put(variable, at)
+            self._ops(block)
+
+        width, count = step.constant, end + start * -1
+        if count.is_constant:
+            turns = Linear(-(-count.constant // width))
+            if start.is_constant:
+                self._e.loop(Linear(), turns, 1, [], lambda i, _: turn(i * width + start))
+                return
+        if width != 1:
+            raise CompilerError(f"{op.location}: a loop of run-time bounds needs steps of 1")
+        self._e.loop(start, end, 1, [], lambda i, _: turn(i))
+
+    def _branch(self, op: ir.Operation) -> None:
+        test = op.operands[0].owner.operation
+        if test.name != "arith.cmpi" or ir.IntegerAttr(test.attributes["predicate"]).value != 0:
+            raise CompilerError(
+                f"{op.location}: a task branches where two positions are equal only"
+            )
+        a, b = (self._e.index(self._evaluator.position_of(v)) for v in test.operands)
+        condition = self._e.pure(f"arith.cmpi eq, {a}, {b} : i64", [a, b])
+
+        def side(region: ir.Region) -> list:
+            self._ops(region.blocks[0])
+            return []
+
+        then, otherwise = op.regions
+        self._e.branch(condition, lambda: side(then), lambda: side(otherwise))
+        last = list(then.blocks[0].operations)[-1].operation
+        for result, value in zip(op.results, last.operands, strict=True):
+            self._buffers[result] = self._buffer(value)
+
+    def _is_of_grid(self, op: ir.Operation) -> bool:
+        """Whether an op gives a coordinate of the task in its grid."""
+        if op.name != "affine.apply" or op.block != self._block:
+            return False
+        [expression] = ir.AffineMapAttr(op.attributes["map"]).value.results
+        return isinstance(expression.maybe_downcast(), ir.AffineFloorDivExpr | ir.AffineModExpr)
+
+    # -- tensors in memory
+    def _buffer(self, value: ir.Value) -> Buffer:
+        """The memory of a tensor that tiles are put into."""
+        if value not in self._buffers:
+            op = None if isinstance(value.owner, ir.Block) else value.owner.operation
+            if op is not None and op.name == "tensor.insert_slice":
+                self._buffers[value] = self._buffer(op.operands[1])
+            elif op is not None and op.name == "tensor.empty":
+                self._buffers[value] = self._new(value)
+            else:
+                raise CompilerError(f"{value}: no tensor that a task can put tiles into")
+        return self._buffers[value]
+
+    def _new(self, value: ir.Value) -> Buffer:
+        """Memory of a task: of a stage in the workspace of its EU, of sums on the stack."""
+        e, element = self._e, element_of(value)
+        stage = _stage_of(value)
+        if stage is None:
+            shape = shape_of(value)
+            count = 1
+            for n in shape:
+                count *= n
+            return Buffer(stack_memory(e, count, element), shape, element, False)
+        offset = ir.IntegerAttr(stage.attributes["offset"]).value
+        pointer = "%workspace"
+        if offset:
+            type_ = e.pointer_type("%workspace")
+            text = f"llvm.getelementptr %workspace[{offset}] : ({type_}) -> {type_}, i8"
+            pointer = e.pointer(e.pure(text, [], "p"), type_)
+        shape = kept_shape(integers(stage, "kept"), element)
+        return Buffer(pointer, shape, element, False)
+
+    # -- register tiles
+    def _same_box(self, op: ir.Operation, other: ir.Operation) -> bool:
+        """Whether two insertions are of the same box, into different tensors."""
+        if op == other:
+            return True
+        if op.name != "tensor.insert_slice" or op.operands[1] == other.result:
+            return False
+        offsets = self._evaluator.offsets
+        return shape_of(op.operands[0]) == shape_of(other.operands[0]) and (
+            offsets(op) == offsets(other)
+        )
+
+    def _store(self, ops: list[ir.Operation]) -> None:
+        """The register tiles that some insertions at the same place put into tensors."""
+        self._written.update(ops)
+        offsets = self._evaluator.offsets(ops[0])
+        steps = list(integers(ops[0], "static_sizes"))
+        if DYNAMIC in steps:
+            raise CompilerError(
+                f"kernel {self._name}: a tile of run-time size is stored at once; put a loop over "
+                "its elements around it (roller-tile-registers)"
+            )
+        rank = len(steps)
+        sources, outputs = [], []
+        for op in ops:
+            tile, into = op.operands[0], op.operands[1]
+            buffer = self._buffers[op.result] = self._buffer(into)
+            origin = buffer.origin or (Linear(),) * rank
+            moved = tuple(s + o * -1 for s, o in zip(origin, offsets, strict=True))
+            outputs.append(replace(buffer, origin=moved))
+            sources.append((tile, Piece((0,) * rank, tuple(steps), tile, (0,) * rank)))
+        stage = _stage_of(ops[0].result)
+        tiling = self._tiling if stage is None else Tiling.of_loops(stage, (), tuple(steps))
+        writer = TileWriter(self._name, tiling, self._evaluator, None)
+        writer.register_tile([Linear()] * rank, steps, sources, outputs)
+
+
+def _stage_of(value: ir.Value) -> ir.Operation | None:
+    """The rtask.stage that a tensor, with tiles put into it, becomes; None: it is no such one."""
+    for use in value.uses:
+        op, number = use.owner.operation, use.operand_number
+        following: ir.Value | None = None
+        if op.name == STAGE:
+            return op
+        if op.name == "scf.for" and number >= 3:
+            following = op.results[number - 3]
+        elif op.name == "tensor.insert_slice" and number == 1:
+            following = op.result
+        elif op.name == "scf.yield":
+            parent = op.parent.operation
+            following = parent.results[number]
+        if following is not None and (found := _stage_of(following)) is not None:
+            return found
+    return None

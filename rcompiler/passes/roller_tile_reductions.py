@@ -1,0 +1,181 @@
+"""roller-tile-reductions: S3 -> S3, the reduction of a kernel with `reduction_tile` runs in parts.
+
+Before:
+    %t = linalg.generic {acc + x * w} ins(%x, %w) outs(%f) -> tensor<8x32xf32>
+    %r = tensor.insert_slice %t into %out[%i, %j] [8, 32] [1, 1]
+After, for parts of 256 steps and register tiles of 8 x 16:
+    %s = scf.for %c ... iter_args(%q = tensor.empty) { ... the initial sums of 8 x 16 results ... }
+    %u = scf.for %k = %c0 to %c1024 step %c256 iter_args(%v = %s) {
+      %w = scf.for %c = %c0 to %c32 step %c16 iter_args(%q = %v) {
+        %a = tensor.extract_slice %q[0, %c] [8, 16] [1, 1]
+        %b = linalg.generic {acc + x * w} ins(slices of 256 steps) outs(%a) -> tensor<8x16xf32>
+        scf.yield (tensor.insert_slice %b into %q[0, %c] [8, 16] [1, 1])
+      }
+      scf.yield %w
+    }
+    %r = scf.for %c ... { ... epilogue of the sums of 8 x 16 results, into %out ... }
+All register tiles of the task read a part of the weights before one reads the next part: it then
+comes from the first cache. Every element adds in the same order as without parts. Needs: bodies of
+one task (roller-tile-tasks).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.dialects import rtask
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.region import Generic, integers
+from rcompiler.kernelgen.running_sums import sums_in_parts
+from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes.tiles.body import Values, erase_unused, is_tiled, loop, tiles_in
+from rcompiler.passes.tiles.box import Box, empty, extract, insert, slice_parts, type_of
+from rcompiler.passes.tiles.fuse import Fuser
+from rcompiler.passes.tiles.indices import Indices
+from rcompiler.passes.tiles.nest import Nest, RegisterTiling
+from rcompiler.passes.tiles.patterns import PATTERNS
+from rcompiler.passes.tiles.reads import Steps
+from rcompiler.passes.tiles.tile_generic import tile_generic, tile_part
+
+
+@dataclass(frozen=True)
+class RollerTileReductions(Pass):
+    """Cut the reductions of kernels with `reduction_tile` into parts."""
+
+    def run(self, module: ir.Operation) -> None:
+        for op in list(module.regions[0].blocks[0].operations):
+            if isinstance(op, rtask.KernelOp) and "reduction_tile" in op.attributes:
+                if not is_tiled(op.operation):
+                    raise PassFailure(
+                        op, "its body is that of a whole operator; run roller-tile-tasks"
+                    )
+                _cut(op.operation)
+
+
+def _cut(kernel: ir.Operation) -> None:
+    around, steps = integers(kernel, "reduction_tile")
+    indices, tiling = Indices(), RegisterTiling.of(kernel)
+    block = kernel.regions[0].blocks[0]
+    for op in tiles_in(block, "tensor.insert_slice"):
+        if op.operands[0].owner.operation.name == "linalg.fill":
+            continue  # a piece of the result that nothing is added up for
+        root = sums_in_parts(op.operands[0])
+        if root is None:
+            name = ir.StringAttr(kernel.attributes["sym_name"]).value
+            raise PassFailure(
+                kernel,
+                f"kernel {name} has a reduction_tile, but its body has no product reduction whose "
+                "sums are results of its own; remove the attribute",
+            )
+        with ir.InsertionPoint(op), op.location:
+            made = _Parts(indices, tiling, op, root, around, steps).write()
+        op.result.replace_all_uses_with(made)
+        op.erase()
+    erase_unused(block)
+
+
+class _Parts:
+    """Writes one tile of the result part after part. root: the reduction below the tile."""
+
+    def __init__(
+        self,
+        indices: Indices,
+        tiling: RegisterTiling,
+        op: ir.Operation,
+        root: ir.Operation,
+        around: int,
+        steps: int,
+    ) -> None:
+        self._indices, self._tiling = indices, tiling
+        self._tile, self._into = op.operands[0], op.operands[1]
+        offsets, sizes, _ = slice_parts(op, indices)
+        self._where = Box.dense(offsets, sizes)
+        self._root = Generic(root)
+        self._outer = [d for d in tiling.order[:around] if d < len(sizes)]
+        self._inner = tiling.nested(len(sizes))[len(self._outer) :]
+        self._steps = steps
+
+    def write(self) -> ir.Value:
+        """The result with the tile in it, at the insertion point."""
+        sizes = self._where.sizes
+        whole = Box.dense([Linear()] * len(sizes), sizes)
+        return self._over(self._outer, whole, [self._into], self._in_parts)[0]
+
+    def _over(
+        self, dims: list[int], tile: Box, outs: Values, leaf: Callable[[Box, Values], Values]
+    ) -> Values:
+        nest = Nest(self._indices, self._tiling, self._where.offsets, sums=True)
+        return nest.over(dims, tile, outs, leaf)
+
+    def _in_parts(self, tile: Box, outs: Values) -> Values:
+        """The register tiles of the inner loops for one part of the reduction after the other."""
+        indices, root = self._indices, self._root
+        kept = self._root_box(tile)  # whose sums wait between the parts
+        element = type_of(root.inits[0]).element_type
+
+        def begin(box: Box, sums: Values) -> Values:
+            own = self._root_box(box)
+            start = Fuser(indices, PATTERNS).tile(root.inits[0], own)
+            return [insert(start, sums[0], _inside(own, kept), indices)]
+
+        def advance(part: Steps) -> Callable[[Box, Values], Values]:
+            def leaf(box: Box, sums: Values) -> Values:
+                own = self._root_box(box)
+                place = _inside(own, kept)
+                before = extract(sums[0], place, indices)
+                after = tile_part(Fuser(indices, PATTERNS), root.op, own, part, before)
+                return [insert(after, sums[0], place, indices)]
+
+            return leaf
+
+        def turn(at: Linear, sums: Values, size: int) -> Values:
+            return self._over(self._inner, tile, sums, advance(Steps(at, Linear(size))))
+
+        sums = [empty(kept.sizes, element, indices)]
+        sums = self._over(self._inner, tile, sums, begin)
+        size, steps = root.sizes[root.reduction_dims[0]], self._steps
+        end = size // steps * steps
+        if end:
+            first, last = Linear(), Linear(end)
+            sums = loop(indices, first, steps, last, sums, lambda at, s: turn(at, s, steps))
+        if size > end:
+            sums = turn(Linear(end), sums, size - end)
+
+        def finish(box: Box, outs: Values) -> Values:
+            def finished(fuser: Fuser, own: Box) -> ir.Value:
+                return extract(sums[0], _inside(own, kept), indices)
+
+            tile = self._above(finished).tile(self._tile, box)
+            return [insert(tile, outs[0], box.within(self._where), indices)]
+
+        return self._over(self._inner, tile, outs, finish)
+
+    def _root_box(self, box: Box) -> Box:
+        """Which results of the reduction a box of the tile needs."""
+        found: list[Box] = []
+
+        def noted(fuser: Fuser, own: Box) -> ir.Value:
+            found.append(own)
+            return fuser.empty(own.sizes, type_of(self._root.op.result).element_type)
+
+        self._above(noted).tile(self._tile, box)
+        return found[0]
+
+    def _above(self, reduced: Callable[[Fuser, Box], ir.Value]) -> Fuser:
+        """Patterns for what comes after the reduction; `reduced`: its results in a box."""
+        root = self._root.op
+
+        def tile(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value | None:
+            return reduced(fuser, box) if op == root else tile_generic(fuser, op, number, box)
+
+        patterns = PATTERNS | {"linalg.generic": tile}
+        return Fuser(self._indices, patterns, always=lambda op: op.name != "tensor.pad")
+
+
+def _inside(box: Box, kept: Box) -> Box:
+    """A box of results as a box of the kept sums."""
+    offsets = [a + b * -1 for a, b in zip(box.offsets, kept.offsets, strict=True)]
+    return Box.dense(offsets, box.sizes)

@@ -1,0 +1,135 @@
+"""roller-tile-registers: S3 -> S3, the tiles of a task are made register tile by register tile.
+
+Before:
+    %t = linalg.generic {acc + x * w} ins(%a, %b) outs(%f) -> tensor<12x32xf32>
+    %r = tensor.insert_slice %t into %out[%i, %j] [12, 32] [1, 1]
+After, for register tiles of 6 x 16:
+    %r = scf.for %c = %c0 to %c32 step %c16 iter_args(%o = %out) {
+      %q = scf.for %d = %c0 to %c12 step %c6 iter_args(%p = %o) {
+        ... slices of %x and %w ...
+        %t = linalg.generic {acc + x * w} ins(%a, %b) outs(%f) -> tensor<6x16xf32>
+        %s = tensor.insert_slice %t into %p[%i + %d, %j + %c] [6, 16] [1, 1]
+        scf.yield %s
+      }
+      scf.yield %q
+    }
+`order` says which loop is outside. What does not fill register tiles is covered by smaller ones:
+along the vector dim by narrower vectors. The tile of a stage is made in the same way, into a tensor
+of its own. Needs: bodies of one task (roller-tile-tasks).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.dialects import rtask
+from rcompiler.kernelgen.affine import Linear
+from rcompiler.kernelgen.running_sums import reduces
+from rcompiler.kernelgen.stages import STAGE
+from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes.tiles.body import UNTILED, Values, erase_unused, is_result, is_tiled, tiles_in
+from rcompiler.passes.tiles.box import Box, empty, insert, sizes_of, slice_parts, type_of
+from rcompiler.passes.tiles.fuse import Fuser
+from rcompiler.passes.tiles.indices import Indices
+from rcompiler.passes.tiles.nest import Nest, RegisterTiling
+from rcompiler.passes.tiles.patterns import PATTERNS
+
+
+@dataclass(frozen=True)
+class RollerTileRegisters(Pass):
+    """Make loops over register tiles of the tiles of every rTask."""
+
+    def run(self, module: ir.Operation) -> None:
+        for op in list(module.regions[0].blocks[0].operations):
+            if not isinstance(op, rtask.KernelOp) or op.kind.value in UNTILED:
+                continue
+            if not is_tiled(op.operation):
+                raise PassFailure(op, "its body is that of a whole operator; run roller-tile-tasks")
+            _tile_kernel(op.operation)
+
+
+def _tile_kernel(kernel: ir.Operation) -> None:
+    block = kernel.regions[0].blocks[0]
+    indices, tiling = Indices(), RegisterTiling.of(kernel)
+    stages = tiles_in(block, STAGE)
+    results = [o for o in tiles_in(block, "tensor.insert_slice") if is_result(o.operands[1])]
+    for op in stages:
+        with ir.InsertionPoint(op), op.location:
+            _tile_stage(indices, op)
+    for group in _together(indices, results):
+        with ir.InsertionPoint(group[-1]), group[-1].location:
+            _tile_results(indices, group, tiling)
+    erase_unused(block)
+
+
+def _together(indices: Indices, ops: list[ir.Operation]) -> list[list[ir.Operation]]:
+    """The insertions in groups: those of several results in the same box of each are made in the
+    same loops.
+    """
+    groups: list[list[ir.Operation]] = []
+    for op in ops:
+        first = groups[-1][0] if groups else None
+        if first is not None and op.block == first.block and _other_result(op, groups[-1]):
+            if slice_parts(op, indices) == slice_parts(first, indices):
+                groups[-1].append(op)
+                continue
+        groups.append([op])
+    return groups
+
+
+def _other_result(op: ir.Operation, before: list[ir.Operation]) -> bool:
+    """Whether an insertion is into another tensor than those before."""
+    return all(op.operands[1] != other.result for other in before)
+
+
+def _tile_results(indices: Indices, ops: list[ir.Operation], tiling: RegisterTiling) -> None:
+    tiles = [op.operands[0] for op in ops]
+    offsets, sizes, _ = slice_parts(ops[0], indices)
+    where = Box.dense(offsets, sizes)
+
+    def leaf(box: Box, outs: Values) -> Values:
+        fuser = Fuser(indices, PATTERNS)
+        made = [fuser.tile(tile, box) for tile in tiles]
+        place = box.within(where)
+        return [insert(t, o, place, indices) for t, o in zip(made, outs, strict=True)]
+
+    nest = Nest(indices, tiling, offsets, any(map(_reduces, tiles)))
+    whole = Box.dense([Linear()] * where.rank, sizes)
+    outs = [op.operands[1] for op in ops]
+    made = nest.over(tiling.nested(where.rank), whole, outs, leaf)
+    for op, result in zip(ops, made, strict=True):
+        op.result.replace_all_uses_with(result)
+        op.erase()
+
+
+def _tile_stage(indices: Indices, op: ir.Operation) -> None:
+    tile, tiling = op.operands[0], RegisterTiling.of(op)
+    sizes = sizes_of(tile, indices)
+    into = empty(sizes, type_of(tile).element_type, indices)
+
+    def leaf(box: Box, outs: Values) -> Values:
+        return [insert(Fuser(indices, PATTERNS).tile(tile, box), outs[0], box, indices)]
+
+    zeros = [Linear()] * len(sizes)
+    nest = Nest(indices, tiling, zeros, _reduces(tile))
+    whole = Box.dense(zeros, sizes)
+    op.operands[0] = nest.over(tiling.nested(len(sizes)), whole, [into], leaf)[0]
+
+
+def _reduces(value: ir.Value) -> bool:
+    """Whether an op below a tile reduces, behind the stages in front of it."""
+    pending, seen = [value], set[ir.Value]()
+    while pending:
+        one = pending.pop()
+        if one in seen or isinstance(one.owner, ir.Block):
+            continue
+        seen.add(one)
+        op = one.owner.operation
+        if op.name == STAGE:
+            continue
+        if reduces(op):
+            return True
+        pending += [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
+    return False

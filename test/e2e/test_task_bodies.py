@@ -1,0 +1,151 @@
+"""Kernels whose bodies are those of one task: made by the passes, or by hand, compiled and run."""
+
+import numpy as np
+import onnx
+import pytest
+from levels import LOWER
+from onnx import TensorProto, helper
+from task_body import STORE, product_body, with_body
+from torch_mlir import ir
+
+import rcompiler
+from rcompiler import dialects
+from rcompiler.errors import InvalidModel
+from rcompiler.passes._pipeline_text import runner
+from rcompiler.tools import models
+
+M, N, K = 12, 32, 40
+TARGET, RECORD = "cpu:x86-64", "zen5-2"  # what decides the text: the same on every machine
+
+
+def tiled(text):
+    """The text of a module with the bodies of its kernels tiled."""
+    with dialects.load(ir.Context()) as context, ir.Location.unknown():
+        module = ir.Module.parse(text)
+        runner("rc-tile-kernels", context)(module)
+        return str(module)
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory):
+    return tmp_path_factory.mktemp("cache")
+
+
+def small_network():
+    """A padded convolution in steps of 2, pooling, a transpose, a softmax and a sum of rows."""
+    rng = np.random.default_rng(1)
+    weights = {
+        "w": rng.standard_normal((8, 3, 3, 3), dtype=np.float32) / 5,
+        "b": rng.standard_normal(8, dtype=np.float32),
+    }
+    nodes = [
+        helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=[1, 1, 1, 1], strides=[2, 2]),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("MaxPool", ["r"], ["p"], kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        helper.make_node("Transpose", ["p"], ["t"], perm=[0, 2, 3, 1]),
+        helper.make_node("Softmax", ["t"], ["s"], axis=2),
+        helper.make_node("ReduceSum", ["s", "axes"], ["y"], keepdims=0),
+        helper.make_node("Concat", ["s", "t"], ["z"], axis=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "small",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 3, 21, 19])],
+        [helper.make_tensor_value_info(n, TensorProto.FLOAT, None) for n in ("y", "z")],
+        [
+            *(onnx.numpy_helper.from_array(v, k) for k, v in weights.items()),
+            onnx.numpy_helper.from_array(np.array([1, 2]), "axes"),
+        ],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
+NETWORKS = {
+    "mlp": lambda: models.build("mlp"),
+    "two branches": lambda: models.build("two_branch", rows=96, width=64),
+    "windows and rows": small_network,
+    "transformer": lambda: models.build("tiny_llama"),
+    "recurrence": lambda: models.build("lstm2"),
+}
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("target", ["cpu", *LOWER])
+def test_the_code_is_that_of_the_whole_operators(network, target, cache):
+    """Byte for byte: what the tiled bodies say is what was generated without them."""
+    model = rcompiler.compile_onnx(
+        NETWORKS[network](), target=target, device="default", eus=2, cache=cache
+    )
+    text = tiled(model.stage("vdevice"))
+    assert "%task" not in text and "index):" in text
+    again = rcompiler.compile_schedule(text, model.constants(), target=target, cache=cache)
+    assert again.stage("llvm") == model.stage("llvm")
+
+
+@pytest.fixture(scope="module")
+def product(cache):
+    """x * w + bias, as one task."""
+    rng = np.random.default_rng(0)
+    arrays = {
+        "w": rng.standard_normal((K, N), dtype=np.float32),
+        "bias": rng.standard_normal(N, dtype=np.float32),
+    }
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [M, K]),
+        *(helper.make_tensor_value_info(k, TensorProto.FLOAT, v.shape) for k, v in arrays.items()),
+    ]
+    graph = helper.make_graph(
+        [
+            helper.make_node("MatMul", ["x", "w"], ["p"]),
+            helper.make_node("Add", ["p", "bias"], ["y"]),
+        ],
+        "product",
+        inputs,
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [M, N])],
+    )
+    proto = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    model = rcompiler.compile_onnx(proto, target=TARGET, device=RECORD, eus=1, cache=cache)
+    x = rng.standard_normal((M, K), dtype=np.float32)
+    return model, [x, arrays["w"], arrays["bias"]]
+
+
+def one_task(text):
+    """The schedule with the whole result as the only task's tile."""
+    whole = "array<i64: -1, 0, 0, 0>"
+    assert f"writes = [[{whole}, {whole}]]" in text and "tasks = 1 : i64" in text
+    return text
+
+
+@pytest.mark.parametrize("fused", [True, False], ids=["fused", "apart"])
+@pytest.mark.parametrize("order", ["rows outside", "columns outside"])
+@pytest.mark.parametrize(("rows", "columns"), [(4, 8), (3, 16), (12, 32), (1, 4)])
+def test_a_body_by_hand_runs_as_it_is_written(product, cache, rows, columns, order, fused):
+    model, inputs = product
+    body = product_body(M, N, K, rows=rows, columns=columns, order=order, fused=fused)
+    text = with_body(one_task(model.stage("vdevice")), body)
+    again = rcompiler.compile_schedule(text, model.constants(), target=TARGET, cache=cache)
+    np.testing.assert_array_equal(again(*inputs)[0], model(*inputs)[0])
+
+
+def refused(product, cache, body):
+    model, _ = product
+    text = with_body(one_task(model.stage("vdevice")), body)
+    with pytest.raises(InvalidModel) as found:
+        rcompiler.compile_schedule(text, model.constants(), target=TARGET, cache=cache)
+    return str(found.value)
+
+
+def test_a_gap_is_refused(product, cache):
+    body = product_body(M, N, K, rows=4, columns=8, order="rows outside", last=8)
+    assert "element [8, 0] of result 0 is written never" in refused(product, cache, body)
+
+
+def test_an_overlap_is_refused(product, cache):
+    twice = STORE.replace("[%i, %j]", "[0, %j]")
+    body = product_body(M, N, K, rows=4, columns=8, order="rows outside", stored=twice)
+    assert "element [0, 0] of result 0 is written 3 times" in refused(product, cache, body)
+
+
+def test_a_slice_out_of_bounds_is_refused(product, cache):
+    body = product_body(M, N, K, rows=8, columns=8, order="rows outside")
+    assert "takes 8 elements from 8 on in dim 0 of a tensor of 12" in refused(product, cache, body)

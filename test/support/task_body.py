@@ -1,0 +1,91 @@
+"""Bodies of one rTask, written by hand: a product with its bias, x[m, k] * w[k, n] + bias[n]."""
+
+import re
+
+HEAD = """  ^bb0(%x: tensor<{m}x{k}xf32>, %w: tensor<{k}x{n}xf32>, %bias: tensor<{n}xf32>, \
+%out: tensor<{m}x{n}xf32>, %task: index):
+    %zero = arith.constant 0.0 : f32
+    %c0 = arith.constant 0 : index
+    %m = arith.constant {last} : index
+    %n = arith.constant {n} : index
+    %rows = arith.constant {rows} : index
+    %columns = arith.constant {columns} : index
+"""
+PRODUCT = """
+    %a = tensor.extract_slice %x[%i, 0] [{rows}, {k}] [1, 1] : tensor<{m}x{k}xf32> to \
+tensor<{rows}x{k}xf32>
+    %b = tensor.extract_slice %w[0, %j] [{k}, {columns}] [1, 1] : tensor<{k}x{n}xf32> to \
+tensor<{k}x{columns}xf32>
+    %e = tensor.empty() : tensor<{rows}x{columns}xf32>
+    %f = linalg.fill ins(%zero : f32) outs(%e : tensor<{rows}x{columns}xf32>) -> \
+tensor<{rows}x{columns}xf32>
+    %p = linalg.generic {{indexing_maps = [affine_map<(i, j, k) -> (i, k)>, \
+affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = \
+["parallel", "parallel", "reduction"]}} ins(%a, %b : tensor<{rows}x{k}xf32>, \
+tensor<{k}x{columns}xf32>) outs(%f : tensor<{rows}x{columns}xf32>) {{
+    ^bb0(%s: f32, %t: f32, %acc: f32):
+      %u = arith.mulf %s, %t : f32
+      %v = arith.addf %acc, %u : f32
+      linalg.yield %v : f32
+    }} -> tensor<{rows}x{columns}xf32>
+"""
+BIAS = """
+    %e2 = tensor.empty() : tensor<{rows}x{columns}xf32>
+    %c = tensor.extract_slice %bias[%j] [{columns}] [1] : tensor<{n}xf32> to tensor<{columns}xf32>
+    %y = linalg.generic {{indexing_maps = [affine_map<(i, j) -> (i, j)>, \
+affine_map<(i, j) -> (j)>, affine_map<(i, j) -> (i, j)>], iterator_types = \
+["parallel", "parallel"]}} ins(%p, %c : tensor<{rows}x{columns}xf32>, tensor<{columns}xf32>) \
+outs(%e2 : tensor<{rows}x{columns}xf32>) {{
+    ^bb0(%s: f32, %t: f32, %o: f32):
+      %u = arith.addf %s, %t : f32
+      linalg.yield %u : f32
+    }} -> tensor<{rows}x{columns}xf32>
+"""
+STORE = """
+    %r = tensor.insert_slice %{tile} into %{into}[%i, %j] [{rows}, {columns}] [1, 1] : \
+tensor<{rows}x{columns}xf32> into tensor<{m}x{n}xf32>
+    scf.yield %r : tensor<{m}x{n}xf32>
+"""
+LOAD = """
+    %p = tensor.extract_slice %sums[%i, %j] [{rows}, {columns}] [1, 1] : tensor<{m}x{n}xf32> to \
+tensor<{rows}x{columns}xf32>
+"""
+LOOPS = {
+    "rows outside": ("%i = %c0 to %m step %rows", "%j = %c0 to %n step %columns"),
+    "columns outside": ("%j = %c0 to %n step %columns", "%i = %c0 to %m step %rows"),
+}
+
+
+def product_body(
+    m: int, n: int, k: int, *, rows: int, columns: int, order: str, fused: bool = True,
+    last: int | None = None, stored: str = "",
+) -> str:  # fmt: skip
+    """The body of the only task. fused: the bias is added where the sums are made, not behind all
+    of them. last: where the loop over rows ends, m if None. stored: instead of `STORE`.
+    """
+    sizes = dict(m=m, n=n, k=k, rows=rows, columns=columns, last=m if last is None else last)
+    outer, inner = LOOPS[order]
+    kind = f"tensor<{m}x{n}xf32>"
+
+    def nest(name: str, start: str, body: str) -> str:
+        return (
+            f"    %{name} = scf.for {outer} iter_args(%o_{name} = %{start}) -> ({kind}) {{\n"
+            f"    %q_{name} = scf.for {inner} iter_args(%into_{name} = %o_{name}) -> ({kind}) {{"
+            + body.format(**sizes, into=f"into_{name}", tile="y" if BIAS in body else "p")
+            + f"    }}\n    scf.yield %q_{name} : {kind}\n    }}\n"
+        )
+
+    store = stored or STORE
+    if fused:
+        text = nest("done", "out", PRODUCT + BIAS + store)
+    else:
+        text = f"    %kept = tensor.empty() : {kind}\n" + nest("sums", "kept", PRODUCT + STORE)
+        text += nest("done", "out", LOAD + BIAS + store)
+    return HEAD.format(**sizes) + text + f'    "rtask.yield"(%done) : ({kind}) -> ()'
+
+
+def with_body(text: str, body: str) -> str:
+    """A module with another body of its only kernel."""
+    pattern = re.compile(r'("rtask\.kernel"\(\) \(\{\n).*?(\n  \}\) \{)', re.S)
+    assert len(pattern.findall(text)) == 1
+    return pattern.sub(lambda found: found[1] + body + found[2], text)
