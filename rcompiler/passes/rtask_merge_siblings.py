@@ -35,10 +35,10 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import Generic, shape_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.linalg_form import alike, is_constant
+from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import erase_dead, fill, generic
 from rcompiler.passes.products.merging import Profit, groups
@@ -57,10 +57,8 @@ from rcompiler.passes.products.sink_slices import (
 class RTaskMergeSiblings(OptionalPass):
     """Merge narrow products of one tensor with constant weights."""
 
-    device: str = "cpu"
-
     def run(self, module: ir.Operation) -> None:
-        profit = Profit(find_device(self.device))
+        profit = Profit(device_of(module))
         for body in bodies(module):
             _merge_in(body, profit)
 
