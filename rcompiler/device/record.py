@@ -41,13 +41,13 @@ def to_option(device: Device) -> str:
 
 
 def figures(device: Device) -> dict[str, Any]:
-    """What the record says of the machine, as plain values that `from_plain` reads: not how that
-    was measured, nor what was fitted to the times of networks, which decide nothing.
+    """What the record says of the machine, as plain values that `from_plain` reads: not where and
+    when that was measured, nor what was fitted to the times of networks, which decide nothing.
 
     Numbers are of the types of their fields, as in a record that was read from its text.
     """
     found = _plain(from_json(to_json(device)))
-    for name in ("measured", "measurement", "recall"):
+    for name in ("measurement", "recall"):
         found.pop(name, None)
     return {name: _present(value) for name, value in found.items()}
 

@@ -10,7 +10,7 @@ After:
     %z = linalg.generic {relu(a + bias)} ins(%y, %r)
     %c = tensor.extract_slice %z[0, 0] [1, 8]           %d = tensor.extract_slice %z[0, 8] [1, 8]
 The slices sink through epilogues that are the same for all siblings (_sink_slices), so that these
-stay fused; fold_constants evaluates the concatenations, and the old weights are gone.
+stay fused; fold-constants evaluates the concatenations, and the old weights are gone.
 
 Merged: products with the same x, indexing, element types and depth, of at most two vectors of
 columns each, whose weights are constants, if Roller's cost model predicts a gain of 15 % in EU

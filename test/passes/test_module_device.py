@@ -7,7 +7,7 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.device.cpu import cpu_device
-from rcompiler.device.model import Recall
+from rcompiler.device.model import Measurement, Recall
 from rcompiler.device.record import builtin_device, builtin_names
 from rcompiler.errors import DeviceError
 from rcompiler.passes.ir.clone import copy_module
@@ -32,13 +32,14 @@ def read(text):
 @pytest.mark.parametrize("name", builtin_names())
 def test_every_record_comes_back(name):
     device = builtin_device(name)
-    facts = replace(device, measured=False, measurement=None, recall=None)
+    facts = replace(device, measurement=None, recall=None)
     assert read(printed(device, precision="f16", target="x")) == Attached(facts, "f16", "x")
 
 
 def test_how_it_was_measured_and_fitted_is_not_in_the_text():
     recall = Recall(1 << 20, 1.0, 1.0, 0.1, "2026-01-01", 1)
-    assert printed(replace(DEVICE, measured=True, recall=recall)) == printed(DEVICE)
+    measurement = Measurement("here", "2026-01-01", 1, ("peak f32",))
+    assert printed(replace(DEVICE, measurement=measurement, recall=recall)) == printed(DEVICE)
 
 
 def test_whole_numbers_print_as_the_numbers_that_they_are():
