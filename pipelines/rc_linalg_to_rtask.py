@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rcompiler.passes import Pipeline
+from rcompiler.passes import Element, Pipeline
 from rcompiler.passes.rtask_form import RTaskForm
 
 
@@ -12,5 +12,5 @@ class RcLinalgToRtask(Pipeline):
 
     fusion: bool = True
 
-    def text(self) -> str:
-        return f"cse,{RTaskForm(fusion=self.fusion)}"
+    def passes(self) -> list[Element]:
+        return ["cse", RTaskForm(fusion=self.fusion)]

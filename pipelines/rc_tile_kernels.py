@@ -1,8 +1,8 @@
-"""rc-tile-kernels: S3 -> S3."""
+"""rc-tile-kernels: S3 -> S3, and S4 -> S4."""
 
 from dataclasses import dataclass
 
-from rcompiler.passes import Pipeline
+from rcompiler.passes import Element, Pipeline
 from rcompiler.passes.roller_tile_reductions import RollerTileReductions
 from rcompiler.passes.roller_tile_registers import RollerTileRegisters
 from rcompiler.passes.roller_tile_tasks import RollerTileTasks
@@ -12,6 +12,10 @@ from rcompiler.passes.roller_tile_tasks import RollerTileTasks
 class RcTileKernels(Pipeline):
     """Make the body of every rKernel that of one rTask, tiled down to registers."""
 
-    def text(self) -> str:
-        steps = (RollerTileTasks(), RollerTileReductions(), RollerTileRegisters())
-        return f"{','.join(map(str, steps))},rtask.kernel(cse,loop-invariant-code-motion,cse)"
+    def passes(self) -> list[Element]:
+        return [
+            RollerTileTasks(),
+            RollerTileReductions(),
+            RollerTileRegisters(),
+            "rtask.kernel(cse,loop-invariant-code-motion,cse)",
+        ]

@@ -6,7 +6,7 @@ same way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +20,7 @@ from rcompiler.codegen.link import link
 from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.collector import COLLECTOR
 from rcompiler.device.model import Device
-from rcompiler.device.record import to_option
+from rcompiler.device.target import name_of
 from rcompiler.errors import ScheduleError, TooManyBlocks
 from rcompiler.explain import make_report
 from rcompiler.frontend import Imported, import_onnx
@@ -31,31 +31,16 @@ from rcompiler.kernel_code import KernelCode, KernelCodes, gathered
 from rcompiler.model import REPORT
 from rcompiler.optional_passes import OptionalPasses
 from rcompiler.options import CompileOptions
+from rcompiler.passes import Element, find
 from rcompiler.passes._pipeline_text import runner
-from rcompiler.passes.constants.deferred import Constant
-from rcompiler.passes.constants.fold import fold_constants
+from rcompiler.passes.constants.model_context import ModelContext, context_of
 from rcompiler.passes.ir.clone import copy_module
-from rcompiler.passes.rammer_schedule import RammerSchedule
-from rcompiler.passes.roller_tile import RollerTile, tile_operators
-from rcompiler.passes.rtask_batch_products import RTaskBatchProducts
-from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
-from rcompiler.passes.rtask_expand_products import RTaskExpandProducts
-from rcompiler.passes.rtask_fuse_axes import RTaskFuseAxes
-from rcompiler.passes.rtask_group_dots import RTaskGroupDots
-from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
-from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
-from rcompiler.passes.rtask_round_factors import RTaskRoundFactors
-from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
-from rcompiler.passes.rtask_split_k import RTaskSplitK
-from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
-from rcompiler.passes.rtask_winograd import RTaskWinograd
+from rcompiler.passes.roller_tile import tile_operators
 from rcompiler.passes.schedule.proof import proved_tables
 from rcompiler.passes.schedule.tables import Indices, Tables, TensorInfo, write_constants
-from rcompiler.passes.vdevice_pin import VdevicePin
-from rcompiler.passes.vdevice_prefetch import VdevicePrefetch
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
-from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
-from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
+from rcompiler.pipelines.rc_cpu import RcCpu
+from rcompiler.pipelines.rc_gpu import RcGpu
 from rcompiler.profiler.tuner import kernel_tuner
 from rcompiler.proof import describe
 from rcompiler.provenance import Machine, provenance
@@ -68,55 +53,38 @@ from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import arena, require
 from rcompiler.runtime.program import IndexCheck, IndexRange
 from rcompiler.stage_texts import StageTexts
-from rcompiler.steps import Progress, Steps
+from rcompiler.steps import Steps
+
+# Options that both lowerings have.
+_CHOSEN = ("fusion", "normalise", "roots", "roller_policy", "eus", "policy", "kernels")
 
 
 class Compilation:
-    """One compilation, with the texts of its stages. device: whose figures decide."""
+    """One compilation, with the texts of its stages.
 
-    def __init__(self, options: CompileOptions, target: Device, progress: Progress | None) -> None:
-        self.steps = Steps(progress)
+    target: what code is generated for, with default figures if it is this host. steps: told of
+    each, None for nobody.
+    """
+
+    def __init__(self, options: CompileOptions, target: Device, steps: Steps | None) -> None:
+        self.steps = Steps(None) if steps is None else steps
         self._options = options
         self._base = target
-        self.device = target
+        self._target_name = name_of(options.target, target)
+        self.device = target  # whose figures decide
         self.optional = OptionalPasses(options.cache)
         self._texts = StageTexts()
 
-    def to_rtask(
-        self, module: ir.Module, constants: Mapping[str, Constant]
-    ) -> Mapping[str, Constant]:
-        """S1 -> S2, in place; the constants that it then needs."""
-        self._texts.keep("linalg", module)
-        lanes, record = self.device.lanes(4), to_option(self.device)
-        roots, precision = self._options.roots, self._options.precision
-        units, gpu = self.device.matrix_elements, not self.device.is_cpu
-        if precision in units:
-            # Winograd's filtering saves multiplications, which are what matrix units have plenty of
-            roots = "direct" if roots == "auto" else roots
-            if precision in ("f16", "bf16"):
-                self._run(module, f"cse,{RTaskRoundFactors(precision)},cse")
-                constants = fold_constants(module.operation, constants)
-        if self._options.normalise:
-            self._run(module, f"cse,{RTaskBatchProducts(record)},{RTaskMergeSiblings(record)}")
-        # of results as the model splits them, and as packing does
-        expand = f"cse,{RTaskExpandProducts()}," if precision in units else ""
-        group = "" if gpu else f"{RTaskGroupDots()},"
-        self._run(
-            module,
-            f"{expand}cse,{RTaskBlockChannels(lanes)},"
-            f"{RTaskWinograd(record, roots)},{RTaskSinkReshapes()},"
-            f"{RTaskPackWeights(lanes, not self.device.has_wgmma, gpu)},{expand}"
-            f"{group}{RTaskSplitK(record)},{RTaskSplitReductions(record)},cse",
-        )
-        constants = fold_constants(module.operation, constants)
-        self._run(module, str(RcLinalgToRtask(self._options.fusion)))
-        if self._options.fusion:
-            self._run(module, str(RcConnectOperators(record, precision)))
-        self._run(module, str(RTaskFuseAxes(record, precision)))
-        # weights in the shapes of fused axes
-        constants = fold_constants(module.operation, constants)
-        self._texts.keep("rtask", module)
-        return constants
+    def lowering(self, by: CompileOptions) -> RcCpu | RcGpu:
+        """S1 -> S4, as `by` schedules it."""
+        chosen: dict[str, Any] = {name: getattr(by, name) for name in _CHOSEN}
+        if self.device.is_cpu:
+            return RcCpu(self.device, self._target_name, **chosen)
+        return RcGpu(self.device, self._target_name, **chosen, precision=by.precision)
+
+    def to_rtask(self, module: ir.Module) -> None:
+        """S1 -> S2, in place; the module's context is a ModelContext with its arrays."""
+        self._run(module, self.lowering(self._options).to_rtask())
 
     def from_onnx(
         self,
@@ -143,41 +111,25 @@ class Compilation:
     ) -> list[Artifact]:
         """One attempt, with the optional passes that are not left out."""
         self._texts = StageTexts()
-        with self._texts.blamed(), dialects.load(ir.Context()) as context, ir.Location.unknown():
-            context.enable_multithreading(False)
+        context = dialects.load(ModelContext(imported.constants))
+        with self._texts.blamed(), context, ir.Location.unknown():
             module = imported.parse(context)
+            # as it was parsed: its locations name the rOperators
+            self._texts.add("linalg", imported.module_text)
             kernel_code.prepare(module)
-            found = self.from_linalg(module, imported.constants, schedulers)
+            found = self._from_linalg(module, schedulers)
         notes = [str(each) for each in self.optional.notes]
         return [_noted(each, *notes) if notes else each for each in found]
 
-    def from_linalg(
-        self,
-        module: ir.Module,
-        constants: Mapping[str, Constant],
-        schedulers: Sequence[CompileOptions],
+    def _from_linalg(
+        self, module: ir.Module, schedulers: Sequence[CompileOptions]
     ) -> list[Artifact]:
-        options, record = self._options, to_option(self.device)
-        constants = self.to_rtask(module, constants)
-        if options.tune == "kernels":
-            self.steps.begin("tune")
-            with kernel_tuner(
-                self.device,
-                self._base,
-                self._target(),
-                options.cache,
-                options.roller_policy,
-                options.eus or None,
-            ) as tuner:
-                tile_operators(module.operation, tuner.decide)
+        self.to_rtask(module)
+        self._texts.keep("rtask", module)
+        if self._options.tune == "kernels":
+            self._tune(module)
         else:
-            tile = RollerTile(
-                record,
-                policy=options.roller_policy,
-                eus=options.eus,
-                precision=options.precision,
-            )
-            self._run(module, str(tile))
+            self._run(module, self.lowering(self._options).to_rkernel())
         self._texts.keep("rkernel", module)
         found = []
         for by in schedulers:
@@ -187,47 +139,52 @@ class Compilation:
             may_not_fit = by.or_wave and not self._base.is_cpu and by.eus > self.device.eus
             spare = copy_module(copy) if may_not_fit else None
             try:
-                found.append(self._scheduled(copy, constants, by))
+                found.append(self._scheduled(copy, by))
             except TooManyBlocks as error:
                 if spare is None:
                     raise
-                launched = self._scheduled(spare, constants, replace(by, policy="wave"))
+                launched = self._scheduled(spare, replace(by, policy="wave"))
                 note = f"policy 'wave', one launch per wave, instead of '{by.policy}': {error}"
                 found.append(_noted(launched, note))
         return found
 
-    def _scheduled(
-        self, module: ir.Module, constants: Mapping[str, Constant], by: CompileOptions
-    ) -> Artifact:
-        """An S3 module as `by` schedules it; it becomes S4, and code."""
-        record = to_option(self.device)
-        self._run(module, str(RammerSchedule(by.policy, by.eus, record, by.kernels)))
-        if self.device.is_nvidia:
-            self._run(module, str(VdevicePin(record, self._options.precision)))
-            self._run(module, str(VdevicePrefetch(record)))
-        return self.from_schedule(module, constants, by)
+    def _tune(self, module: ir.Module) -> None:
+        """S2 -> S3 by measuring, in place of the pass that asks the cost model."""
+        options = self._options
+        self.steps.begin("tune")
+        with kernel_tuner(
+            self.device,
+            self._base,
+            self._llvm_target(),
+            options.cache,
+            options.roller_policy,
+            options.eus or None,
+        ) as tuner:
+            tile_operators(module.operation, tuner.decide)
 
-    def from_schedule(
-        self, module: ir.Module, constants: Mapping[str, Constant], scheduler: CompileOptions
-    ) -> Artifact:
+    def _scheduled(self, module: ir.Module, by: CompileOptions) -> Artifact:
+        """An S3 module as `by` schedules it; it becomes S4, and code."""
+        self._run(module, self.lowering(by).to_vdevice())
+        return self.from_schedule(module, by)
+
+    def from_schedule(self, module: ir.Module, scheduler: CompileOptions) -> Artifact:
+        """S4 -> code; the module's context is a ModelContext with its arrays."""
         self._texts.keep("vdevice", module)
         make = self._for_cpu if self._base.is_cpu else self._for_gpu
-        return make(module, constants, scheduler)
+        return make(module, scheduler)
 
-    def _for_cpu(
-        self, module: ir.Module, constants: Mapping[str, Constant], scheduler: CompileOptions
-    ) -> Artifact:
+    def _for_cpu(self, module: ir.Module, scheduler: CompileOptions) -> Artifact:
         cache = ObjectCache(self._options.cache) if self._options.cache is not None else None
-        with Objects(self._target(), cache=cache) as objects:
+        target = self._llvm_target()
+        with Objects(target, cache=cache) as objects:
             objects.add(-1, llvm_ir(veu.module_text()))
-            lower = str(VdeviceToCpu(to_option(self.device)))
 
             def made(number: int, code: KernelCode) -> None:
                 objects.add(number, code.llvm_ir)
 
-            codes = KernelCodes(module, [("llvm", lower)], made)
+            codes = KernelCodes(module, [("llvm", VdeviceToCpu())], made)
             with codes.begun():
-                tables, weights = self._proved(module, constants)
+                tables, weights = self._proved(module)
                 report = make_report(module.operation, tables, self.device)
                 self._texts.add(REPORT, report.to_json())
                 self.steps.begin(VdeviceToCpu.name())
@@ -236,25 +193,22 @@ class Compilation:
             self.steps.begin("object")
             found = objects.all()
         self.steps.begin("link")
-        target = self._target()
         machine = Machine(target.name, "cpu", target.cpu, target.features, tuple(target.required))
         return self._artifact(link(found), machine, tables, weights, scheduler)
 
-    def _for_gpu(
-        self, module: ir.Module, constants: Mapping[str, Constant], scheduler: CompileOptions
-    ) -> Artifact:
-        generation = GpuGeneration(module, self.device, self._options.precision)
+    def _for_gpu(self, module: ir.Module, scheduler: CompileOptions) -> Artifact:
+        generation = GpuGeneration(module)
         with generation.begun():
-            tables, weights = self._proved(module, constants)
+            tables, weights = self._proved(module)
             if taken := [p.name for p in tables.launches if p.taken_by]:
                 raise ScheduleError(
                     f"program '{taken[0]}' consists of queues that EUs take when they are free "
-                    f"(policy 'dynamic'), and the blocks of {self._options.target} take none; "
+                    f"(policy 'dynamic'), and the blocks of {self._target_name} take none; "
                     "choose another policy, 'rammer' for one"
                 )
             apart = all(independent(launch.streams) for launch in tables.launches)
             report = make_report(module.operation, tables, self.device)
-            assembled = scheduler.machine_code and not is_emulated(self._options.target)
+            assembled = scheduler.machine_code and not is_emulated(self._target_name)
             code = generation.finish(
                 1 if apart else tables.eus, machine_code=assembled, begin=self.steps.begin
             )
@@ -263,12 +217,10 @@ class Compilation:
         if code.made.registers is not None:
             report = report.assembled(code.made.registers, code.made.spilled)
         self._texts.add(REPORT, report.noted(*code.made.notes).to_json())
-        machine = Machine(self._options.target, "gpu", code.image.chip, tools=code.made.tools)
+        machine = Machine(self._target_name, "gpu", code.image.chip, tools=code.made.tools)
         return self._artifact(code.image, machine, tables, weights, scheduler)
 
-    def _proved(
-        self, module: ir.Module, constants: Mapping[str, Constant]
-    ) -> tuple[Tables, np.ndarray]:
+    def _proved(self, module: ir.Module) -> tuple[Tables, np.ndarray]:
         """The schedule as data, when it is proved right, and the weights of the model."""
         self.steps.begin("prove")
         tables = proved_tables(module.operation)
@@ -276,7 +228,7 @@ class Compilation:
         total = sum((*tables.memory(), *inputs, *outputs))
         require(total, "inputs, outputs, weights and temporary tensors of the model")
         weights = arena(tables.memory()[1], "weights of the model")
-        write_constants(module.operation, constants, weights)
+        write_constants(module.operation, context_of(module.operation).arrays, weights)
         return tables, weights
 
     def _artifact(
@@ -326,21 +278,20 @@ class Compilation:
             stages=stages,
         )
 
-    def _target(self) -> Target:
-        if self._options.target == "cpu":
+    def _llvm_target(self) -> Target:
+        if self._target_name == "cpu":
             return Target.named("host")
         return Target.named(LLVM_LEVELS[self._base.level_name])
 
-    def _run(self, module: ir.Module, pipeline: str) -> None:
-        """Run passes of a stage; its result is verified when its text is kept."""
-        self._pipeline(pipeline, module.context, verify=False)(module)
+    def _run(self, module: ir.Module, passes: Sequence[Element]) -> None:
+        """Run the passes of a stage; its result is verified when its text is kept."""
+        runner(passes, module.context, self._begin, verify=False, watch=self.optional)(module)
 
-    def _pipeline(
-        self, text: str, context: ir.Context, *, verify: bool = True
-    ) -> Callable[[ir.Module], None]:
-        """A pipeline that can run on several modules, as the step that begins now."""
-        self.steps.begin(text.partition("{")[0])
-        return runner(text, context, verify=verify, watch=self.optional)
+    def _begin(self, element: str) -> None:
+        """A pass as the step that begins; MLIR's own belong to the one before."""
+        name = element.partition("{")[0]
+        if find(name) is not None:
+            self.steps.begin(name)
 
 
 def _told(tensors: Sequence[TensorInfo]) -> list[tuple[str, Indices]]:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,8 +18,10 @@ from torch_mlir import ir
 from rcompiler import dialects, isolate
 from rcompiler.codegen import emit
 from rcompiler.compilation import Compilation
+from rcompiler.device.cpu import LEVELS
 from rcompiler.device.model import Device
-from rcompiler.errors import CompilerError, InvalidModel
+from rcompiler.device.target import is_host, kind_name
+from rcompiler.errors import CompilerError, DeviceError, InvalidModel
 from rcompiler.frontend import import_onnx
 from rcompiler.host import given_device, target_device
 from rcompiler.model import Model, model_of
@@ -34,10 +37,12 @@ from rcompiler.options import (
     checked_cache,
     checked_eus,
 )
+from rcompiler.passes.constants.model_context import ModelContext
+from rcompiler.passes.ir.module_device import ATTRIBUTE, Attached, attached
 from rcompiler.passes.tiling.claims import check_claims
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.program import MAX_EUS
-from rcompiler.steps import Progress
+from rcompiler.steps import Progress, Steps
 
 
 def compile_onnx(
@@ -126,7 +131,7 @@ def compile_onnx(
             "GPU; leave it out: the figures of its record choose the tiles"
         )
     chosen = given_device(target, base, device)
-    run = Compilation(options, base, progress)
+    run = Compilation(options, base, Steps(progress))
     [artifact] = run.from_onnx(model, shapes, values, chosen, [options])
     return model_of(artifact)
 
@@ -158,7 +163,8 @@ def compile_policies(
     variants = [replace(options, **by._asdict()) for by in schedulers]
     base = target_device(options.target)
     chosen = device if not base.is_cpu and device else given_device(target, base, device)
-    artifacts = Compilation(options, base, None).from_onnx(model, None, None, chosen, variants)
+    run = Compilation(options, base, None)
+    artifacts = run.from_onnx(model, None, None, chosen, variants)
     return dict(zip(schedulers, map(model_of, artifacts), strict=True))
 
 
@@ -170,19 +176,19 @@ def operators_of(
     shapes: Mapping[str, Any] | None = None,
     roots: Roots = "auto",
 ) -> Iterator[ir.Module]:
-    """The S2 module of an ONNX model: its rOperators, for a profiler. `device` as the tiles need.
+    """The S2 module of an ONNX model for a device: its rOperators, for a profiler.
 
     The module lives inside of the context. Raises as `compile_onnx`.
     """
-    run = Compilation(CompileOptions(roots=roots), device, None)
+    run = Compilation(CompileOptions(kind_name(device), roots=roots), device, None)
     with ExitStack() as held:
 
         def attempt() -> ir.Module:
-            context = held.enter_context(dialects.load(ir.Context()))
+            context = held.enter_context(dialects.load(ModelContext(imported.constants)))
             held.enter_context(ir.Location.unknown())
             context.enable_multithreading(False)
             module = imported.parse(context)
-            run.to_rtask(module, imported.constants)
+            run.to_rtask(module)
             return module
 
         with run.steps.boundary():
@@ -195,21 +201,62 @@ def operators_of(
 def schedule_artifact(
     text: str,
     constants: Mapping[str, np.ndarray],
-    options: CompileOptions,
+    *,
+    target: str | None = None,
+    precision: Precision | None = None,
+    machine_code: bool = True,
+    cache: Path | None = None,
     progress: Progress | None = None,
 ) -> Artifact:
-    """What isolate.compile_schedule does, in this process."""
-    run = Compilation(options, target_device(options.target), progress)
+    """What isolate.compile_schedule does, in this process. cache: None for none."""
+    steps, context = Steps(progress), dialects.load(ModelContext(constants))
     emit.prepare()
-    with run.steps.boundary(), dialects.load(ir.Context()) as context, ir.Location.unknown():
-        context.enable_multithreading(False)
-        run.steps.begin("parse")
+    with steps.boundary(), context, ir.Location.unknown():
+        steps.begin("parse")
         try:
             module = ir.Module.parse(text)
         except ir.MLIRError as error:
             raise InvalidModel(f"the schedule is not valid: {error}") from None
+        made_for = _made_for(module.operation, target, precision)
+        options = CompileOptions(
+            made_for.target, cache=cache, precision=made_for.precision, machine_code=machine_code
+        )
         check_claims(module.operation)
-        return run.from_schedule(module, constants, options)
+        return Compilation(options, made_for.device, steps).from_schedule(module, options)
+
+
+def _made_for(module: ir.Operation, target: str | None, precision: Precision | None) -> Attached:
+    """What a schedule says that it is for, which is what it is compiled for.
+
+    Raises DeviceError where the caller asks for something else, where what it says does not agree,
+    and where it is for the machine that it was made on, and this one has less.
+    """
+    found = attached(module)
+    given = {"target": (target, found.target), "precision": (precision, found.precision)}
+    for what, (asked, there) in given.items():
+        if asked is not None and asked != there:
+            raise DeviceError(
+                f"{what}={asked!r}: the schedule is for {what} '{there}'; leave {what} out, or "
+                "compile the ONNX model with it"
+            )
+    name = kind_name(found.device)
+    if found.target == "cpu":
+        needed = found.device.features | LEVELS.get(found.device.level_name, frozenset())
+        if missing := needed - target_device("cpu").features:
+            raise DeviceError(
+                f"the schedule is for a CPU with {', '.join(sorted(missing))}, which this machine "
+                "lacks; compile the ONNX model here"
+            )
+        agrees = name if found.device.kind == "cpu" else "cpu"
+    else:
+        host = is_host(found.target)
+        agrees = found.target if host else kind_name(target_device(found.target))
+    if agrees != name:
+        raise DeviceError(
+            f"{ATTRIBUTE}: the target is '{found.target}', and the figures are those of {name}; "
+            "compile the ONNX model again"
+        )
+    return found
 
 
 __all__ = [

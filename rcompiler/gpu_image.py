@@ -18,7 +18,6 @@ from rcompiler.codegen.ptx_parts import PtxParts, joined
 from rcompiler.codegen.toolkit import toolkit_for, toolkits
 from rcompiler.device.model import Device
 from rcompiler.device.occupancy import BlockNeeds, co_resident, occupancy
-from rcompiler.device.record import to_option
 from rcompiler.errors import DeviceError, TooManyBlocks
 from rcompiler.kernel_code import KernelCode, KernelCodes, gathered
 from rcompiler.kernelgen.simt.program import (
@@ -32,6 +31,7 @@ from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.gpu.fixups import hide
 from rcompiler.passes.gpu_to_nvvm import GpuToNvvm
 from rcompiler.passes.gpu_to_rocdl import GpuToRocdl
+from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.schedule.program_ir import most_pinned, read_kernels
 from rcompiler.passes.vdevice_to_gpu import VdeviceToGpu, vendor_of
 from rcompiler.runtime.gpu.image import GpuImage, boxes_of
@@ -73,18 +73,16 @@ class GpuGeneration:
     calls them.
     """
 
-    def __init__(self, module: ir.Module, device: Device, precision: str) -> None:
-        """precision: how factors of f32 are multiplied."""
+    def __init__(self, module: ir.Module) -> None:
+        device = device_of(module.operation)
         self._device, self._context = device, module.context
         self._names = list(read_kernels(module.operation))
         self._pinned = most_pinned(module.operation)
         # AMD's code of a kernel says how many registers all that it calls takes
         self._apart = device.is_nvidia
         self._lower = (GpuToNvvm if self._apart else GpuToRocdl)(device.level_name)
-        write = VdeviceToGpu(
-            to_option(device), precision=precision, entry=False, pinned=self._pinned
-        )
-        stages = [("gpu", str(write)), ("llvm", str(self._lower))]
+        write = VdeviceToGpu(entry=False, pinned=self._pinned)
+        stages = [("gpu", write), ("llvm", self._lower)]
         self._codes = KernelCodes(module, stages, self._made)
         self._parts = PtxParts(device.level_name)
 
@@ -122,7 +120,7 @@ class GpuGeneration:
             )
             main = ir.Module.parse(text)
             stages = {"gpu": completed(main, gathered(codes, "gpu"))}
-            runner(str(self._lower), self._context)(main)
+            runner([self._lower], self._context)(main)
             functions = gathered(codes, "llvm")
             stages["llvm"] = completed(main, functions)
             if self._apart:

@@ -25,7 +25,7 @@ import numpy as np
 from rcompiler import errors
 from rcompiler.errors import CompilerError, InvalidModel, ScheduleError
 from rcompiler.model import Model, model_of
-from rcompiler.options import CompileOptions, Precision, checked_cache
+from rcompiler.options import Precision, checked_cache
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.memory import (
     address_space_left,
@@ -66,26 +66,30 @@ def compile_schedule(
     text: str,
     constants: Mapping[str, np.ndarray] | None = None,
     *,
-    target: str = "cpu",
-    precision: Precision = "f32",
+    target: str | None = None,
+    precision: Precision | None = None,
     machine_code: bool = True,
     cache: str | os.PathLike[str] | bool | None = None,
     progress: Progress | None = None,
 ) -> Model:
     """Compile an S4 module (the text of stage "vdevice", possibly edited) with the constants it
-    names.
+    names, for the target, precision and device that it says it is for.
 
     constants: arrays by key, as CompiledModel.constants() returns them; only their bytes count.
-    precision, machine_code: as for `compile_onnx`. The work is done in a process of its own: text
-    written by hand can make MLIR abort.
+    target, precision: what the caller takes it to be for, None for whatever it is. machine_code: as
+    for `compile_onnx`. The work is done in a process of its own: text written by hand can make MLIR
+    abort.
 
     Raises InvalidModel for text that is not S4, ScheduleError for a schedule that is not proved
-    right.
+    right, DeviceError for one that is for another target or precision, or does not say for which.
     """
-    options = CompileOptions(
-        target, cache=checked_cache(cache), precision=precision, machine_code=machine_code
-    )
     arrays = {key: np.asarray(array) for key, array in (constants or {}).items()}
+    options = {
+        "target": target,
+        "precision": precision,
+        "machine_code": machine_code,
+        "cache": checked_cache(cache),
+    }
     return model_of(_answered(("schedule", text, arrays, options), progress))
 
 

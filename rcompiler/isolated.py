@@ -22,7 +22,6 @@ from rcompiler import errors
 from rcompiler.errors import CompilerError
 from rcompiler.isolate import ERROR, MODEL, REQUEST, WARNINGS, Progress
 from rcompiler.model import Model
-from rcompiler.options import CompileOptions
 from rcompiler.runtime.artifact import Artifact
 
 
@@ -61,11 +60,14 @@ def _of_onnx(model: Any, options: Mapping[str, Any], progress: Progress) -> Mode
 
 
 def _of_schedule(
-    text: str, constants: Mapping[str, np.ndarray], options: CompileOptions, progress: Progress
+    text: str,
+    constants: Mapping[str, np.ndarray],
+    options: Mapping[str, Any],
+    progress: Progress,
 ) -> Artifact:
     from rcompiler.compile import schedule_artifact
 
-    return schedule_artifact(text, constants, options, progress)
+    return schedule_artifact(text, constants, **options, progress=progress)
 
 
 @contextmanager

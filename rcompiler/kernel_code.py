@@ -18,7 +18,9 @@ from torch_mlir import ir
 from rcompiler import dialects
 from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.errors import CompilerError
+from rcompiler.passes import Pass
 from rcompiler.passes._pipeline_text import runner
+from rcompiler.passes.ir.module_device import ATTRIBUTE, attribute_of
 from rcompiler.shared_work import SharedWork
 from rcompiler.workers import Workers, can_help, serve_answers
 
@@ -42,7 +44,7 @@ class KernelCode:
     llvm_ir: str
 
 
-Stage = tuple[str, str]  # its name, and the pipeline that leads to it
+Stage = tuple[str, Pass | str]  # its name, and the pass that leads to it, or its text
 
 
 def gathered(codes: Iterable[KernelCode], stage: str) -> dict[str, str]:
@@ -75,9 +77,11 @@ class KernelCodes:
     def __init__(
         self, module: ir.Module, stages: Sequence[Stage], done: Callable[[int, KernelCode], None]
     ) -> None:
-        """stages: what makes the code of a module with one rKernel. done: gets that code, with the
-        number of the kernel, in any order, from one thread at a time.
+        """stages: what makes the code of a module with one rKernel, which is for the device that
+        this one is for. done: gets that code, with the number of the kernel, in any order, from one
+        thread at a time.
         """
+        self._device = attribute_of(module.operation)
         ops = [view.operation for view in module.body.operations]
         self._kernels = [op for op in ops if op.name == "rtask.kernel"]
         self._generator = _Generator(stages, module.context)
@@ -92,7 +96,8 @@ class KernelCodes:
             return nullcontext()
         stages = self._generator.stages
         texts = [kernel.get_asm(assume_verified=True) for kernel in self._kernels]
-        return self._work.begun(_WORKERS, [_question(stages, text) for text in texts])
+        device = str(self._device)
+        return self._work.begun(_WORKERS, [_question(stages, device, text) for text in texts])
 
     def finish(self) -> list[KernelCode]:
         """Make what is left; the code of all, in their order.
@@ -107,7 +112,7 @@ class KernelCodes:
         alone = ir.Module.create(ir.Location.unknown(kernel.context))
         with ir.InsertionPoint(alone.body):
             kernel.clone()
-        return self._generator.code(alone)
+        return self._generator.code(alone, self._device)
 
     def _done(self, number: int, code: KernelCode) -> None:
         self._codes[number] = code
@@ -122,10 +127,14 @@ class _Generator:
 
     @cached_property
     def _steps(self) -> list[tuple[str, Callable[[ir.Module], None]]]:
-        return [(stage, runner(pipeline, self.context)) for stage, pipeline in self.stages]
+        return [
+            (stage, runner(step if isinstance(step, str) else [step], self.context))
+            for stage, step in self.stages
+        ]
 
-    def code(self, module: ir.Module) -> KernelCode:
-        """Raises CompilerError."""
+    def code(self, module: ir.Module, device: ir.Attribute) -> KernelCode:
+        """device: what the module is for. Raises CompilerError."""
+        module.operation.attributes[ATTRIBUTE] = device
         stages: dict[str, dict[str, str]] = {}
         attributes: dict[str, str] = {}
         for stage, run in self._steps:
@@ -153,8 +162,8 @@ def _worth_a_process(kernels: int) -> bool:
 
 
 # -- the other process
-def _question(stages: Sequence[Stage], kernel: str) -> bytes:
-    return json.dumps([stages, kernel]).encode()
+def _question(stages: Sequence[Stage], device: str, kernel: str) -> bytes:
+    return json.dumps([[(name, str(step)) for name, step in stages], device, kernel]).encode()
 
 
 def _read(answer: bytes) -> KernelCode:
@@ -162,8 +171,8 @@ def _read(answer: bytes) -> KernelCode:
 
 
 def serve() -> None:
-    """The other process: stages and a kernel for each question; the code, or the text of an
-    error.
+    """The other process: stages, the device and a kernel for each question; the code, or the text
+    of an error.
     """
     for dialect in _DIALECTS:
         import_module(f"torch_mlir.dialects.{dialect}")
@@ -172,10 +181,10 @@ def serve() -> None:
         generators: dict[str, _Generator] = {}
 
         def answer(question: bytes) -> tuple[int, bytes]:
-            stages, kernel = json.loads(question)
+            stages, device, kernel = json.loads(question)
             generator = generators.setdefault(str(stages), _Generator(stages, context))
             try:
-                code = generator.code(ir.Module.parse(kernel))
+                code = generator.code(ir.Module.parse(kernel), ir.Attribute.parse(device))
             except (CompilerError, ir.MLIRError) as error:
                 return 1, str(error).encode()
             return 0, json.dumps(asdict(code)).encode()

@@ -111,6 +111,16 @@ def read_inputs(files: Sequence[str], inputs: Sequence[TensorLike]) -> dict[str,
     return given
 
 
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """A .npz beside a module, with the bytes of what its text names; none where that is nothing."""
+    if arrays:
+        raw = {
+            key: np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+            for key, array in arrays.items()
+        }
+        np.savez(path, **raw)  # type: ignore[arg-type]
+
+
 def read_arrays(path: Path) -> dict[str, np.ndarray]:
     """Arrays of a .npz by name; the one of a .npy or .pb under "". Raises CompilerError."""
     try:

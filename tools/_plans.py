@@ -9,7 +9,7 @@ from dataclasses import replace
 from rcompiler.certified import prove
 from rcompiler.compile import operators_of
 from rcompiler.device.model import Device
-from rcompiler.device.record import from_json, to_option
+from rcompiler.device.record import from_json
 from rcompiler.device.target import find_device
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError, ScheduleError
 from rcompiler.explain import make_report
@@ -114,11 +114,10 @@ def _scheduled(options: argparse.Namespace, source: Source) -> Plan:
     shapes, name = given.pop("shapes", None), given.pop("device", None)
     chosen = CompileOptions(**given)
     device = _device(name)
-    record = to_option(device)
     with operators_of(source.proto, device, shapes=shapes, roots=chosen.roots) as module:
         root = module.operation
-        RollerTile(record, policy=chosen.roller_policy, eus=chosen.eus).run(root)
-        RammerSchedule(chosen.policy, chosen.eus, record, chosen.kernels).run(root)
+        RollerTile(policy=chosen.roller_policy, eus=chosen.eus).run(root)
+        RammerSchedule(chosen.policy, chosen.eus, chosen.kernels).run(root)
         tables = read_tables(root)
         report = make_report(root, tables, device)
     kernels = [*tables.kernels.values()]

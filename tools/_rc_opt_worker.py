@@ -7,21 +7,30 @@ import traceback
 from pathlib import Path
 from typing import TextIO
 
+import numpy as np
 from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.errors import CompilerError
 from rcompiler.passes import _reproducer, find, names
 from rcompiler.passes._pipeline_text import build
+from rcompiler.passes.constants.deferred import Constant, whole
+from rcompiler.passes.constants.model_context import ModelContext, as_declared
+from rcompiler.tools._data import read_arrays, write_arrays
 from rcompiler.tools._diagnostics import Diagnostics
 from rcompiler.tools._job import Chunk, Job, chunks
 
 
 class _Worker:
-    """One job: its progress notes and its output."""
+    """One job: its progress notes and its output.
+
+    arrays: those that the printed modules may name, by their keys.
+    """
 
     def __init__(self, job: Job, out: TextIO) -> None:
         self.job, self.out, self.printed = job, out, False
+        self.arrays: dict[str, Constant] = {}
+        self._given: dict[str, np.ndarray] = {}
 
     def note(self, text: str) -> None:
         """Leave a mark for the guard."""
@@ -30,6 +39,9 @@ class _Worker:
 
     def run(self, text: str) -> int:
         """All modules of the input; 1 if one failed."""
+        beside = Path(self.job.input).with_suffix(".npz")
+        if self.job.input != "-" and beside.exists():
+            self._given = read_arrays(beside)
         code = 0
         for index, chunk in enumerate(chunks(text, self.job.split_input_file)):
             code |= self._chunk(index, chunk)
@@ -38,7 +50,7 @@ class _Worker:
     def _chunk(self, index: int, chunk: Chunk) -> int:
         job = self.job
         diagnostics = Diagnostics(job.input, echo=not job.verify_diagnostics)
-        context = dialects.load(ir.Context())
+        context = dialects.load(ModelContext())
         context.allow_unregistered_dialects = job.allow_unregistered_dialect
         diagnostics.attach(context)
         ok = False
@@ -46,6 +58,7 @@ class _Worker:
             try:
                 self.note(f"{index} the parser")
                 module = ir.Module.parse("\n" * chunk.first_line + chunk.text)
+                context.arrays = as_declared(module.operation, self._given)
                 ok = self._passes(index, chunk, module, context, diagnostics)
             except ir.MLIRError as error:
                 diagnostics.explain(error)
@@ -53,6 +66,7 @@ class _Worker:
             return diagnostics.check(chunk.text, chunk.first_line)
         if ok:
             self._print(module)
+            self.arrays.update(context.arrays)
         return 0 if ok else 1
 
     def _passes(
@@ -128,6 +142,8 @@ def _main() -> int:
             code = worker.run(text)
         if isinstance(out, io.StringIO) and not code:
             Path(job.output).write_text(out.getvalue())
+            arrays = {key: whole(array) for key, array in worker.arrays.items()}
+            write_arrays(Path(job.output).with_suffix(".npz"), arrays)
     except CompilerError as error:
         print(f"rc-opt: {error}", file=sys.stderr)
         code = 1

@@ -3,6 +3,7 @@
 rc-compile model.onnx -o model.rcx
 rc-compile model.onnx --emit=vdevice -o s.mlir    the schedule as text, its weights in s.npz
 rc-compile s.mlir -o model.rcx                that schedule, perhaps edited, compiled
+rc-compile model.onnx --emit=linalg -o model.mlir    what rc-opt -p 'rc-cpu{device=cpu}' begins with
 rc-compile model.onnx --check                 everything that cannot be compiled, and why
 rc-compile model.onnx --explain               why each operator is cut as it is
 rc-compile model.onnx --target=cuda:h200 -o model.rcx    for a GPU; neither it nor CUDA is needed
@@ -22,6 +23,7 @@ import numpy as np
 
 from rcompiler.errors import CompilerError
 from rcompiler.tools._console import Parser, guard, table
+from rcompiler.tools._data import write_arrays
 
 if TYPE_CHECKING:
     from rcompiler.tools._sources import Source
@@ -47,8 +49,8 @@ def _run(options: argparse.Namespace) -> int:
     model = source.executable(options, **_more(options), **timed)
     if options.emit:
         _write_text(options.output or "-", model.stage(options.emit))
-        if options.emit == "vdevice" and options.output not in (None, "-"):
-            _write_weights(Path(options.output).with_suffix(".npz"), model.constants())
+        if options.emit in ("linalg", "vdevice") and options.output not in (None, "-"):
+            write_arrays(Path(options.output).with_suffix(".npz"), _arrays(options, source, model))
     else:
         target = Path(options.output or f"{source.name}.rcx")
         model.save(target)
@@ -129,10 +131,19 @@ def _write_text(target: str, text: str) -> None:
         Path(target).write_text(text)
 
 
-def _write_weights(path: Path, constants: Mapping[str, np.ndarray]) -> None:
-    """Beside a schedule, so that it can be compiled again."""
-    if constants:
-        np.savez(path, **constants)  # type: ignore[arg-type]
+def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[str, np.ndarray]:
+    """What the text of the stage that is emitted names, so that rc-opt and rc-compile can go on
+    from it; a compiled file has no longer what S1 names.
+    """
+    from rcompiler.frontend import import_onnx
+    from rcompiler.tools._sources import shapes_of
+
+    if options.emit == "vdevice":
+        found: Mapping[str, np.ndarray] = model.constants()
+        return found
+    if source.proto is None:
+        return {}
+    return import_onnx(source.proto, shapes_of(options, source)).constants
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -34,6 +34,25 @@ def to_option(device: Device) -> str:
     return text.replace("'", "\\u0027")  # they occur inside of JSON strings only
 
 
+def figures(device: Device) -> dict[str, Any]:
+    """What the record says of the machine, as plain values that `from_plain` reads: not where and
+    when that was measured, nor what was fitted to the times of networks, which decide nothing.
+
+    Numbers are of the types of their fields, as in a record that was read from its text.
+    """
+    found = _plain(from_json(to_json(device)))
+    for name in ("measurement", "recall"):
+        found.pop(name, None)
+    return {name: _present(value) for name, value in found.items()}
+
+
+def _present(value: Any) -> Any:
+    """A value without the fields that are None, in lists."""
+    if isinstance(value, dict):
+        return {name: _present(each) for name, each in value.items() if each is not None}
+    return [_present(each) for each in value] if isinstance(value, list | tuple) else value
+
+
 def _plain(device: Device) -> dict[str, Any]:
     record = asdict(device)
     record["features"] = sorted(device.features)
@@ -58,6 +77,11 @@ def from_json(text: str, origin: str = "device record") -> Device:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise DeviceError(f"{origin}: not JSON: {error}; write it with save_device") from None
+    return from_plain(record, origin)
+
+
+def from_plain(record: Any, origin: str = "device record") -> Device:
+    """As `from_json`, of the plain values that the text stands for."""
     record = _object(record, origin)
     if record.pop("format", None) != FORMAT:
         raise DeviceError(f'{origin}: not a device record; it must say "format": "{FORMAT}"')

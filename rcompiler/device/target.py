@@ -36,6 +36,19 @@ def find_device(target: str) -> Device:
     )
 
 
+def name_of(target: str, device: Device) -> str:
+    """The name of a target whose device that is: of a file, or a record as text, that of its kind
+    and instruction set ("cuda:sm_80"), which says the same on every machine; others stay.
+    """
+    named = target.partition(":")[0] in GPU_KINDS or target in builtin_names()
+    return target if named or is_host(target) else kind_name(device)
+
+
+def kind_name(device: Device) -> str:
+    """The kind and instruction set of a device: "cpu:v3", "cuda:sm_80"."""
+    return f"{device.kind}:{device.level_name}" if device.level_name else device.kind
+
+
 def is_host(target: str) -> bool:
     """Whether a target is this machine: "cpu", "cpu:v3" and the like."""
     kind, colon, level = target.partition(":")

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.device.target import find_device
 from rcompiler.dialects import vdevice
 from rcompiler.errors import ScheduleError
 from rcompiler.options import Kernels, Policy
 from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.schedule.program_ir import write_program
 from rcompiler.passes.schedule.schedule_graph import GraphBuilder, ScheduleGraph
 from rcompiler.rammer.program import Run
@@ -38,11 +38,10 @@ class RammerSchedule(Pass):
 
     policy: Policy = "rammer"
     eus: int = 0
-    device: str = "cpu"
     kernels: Kernels = "auto"
 
     def run(self, module: ir.Operation) -> None:
-        device = find_device(self.device)
+        device = device_of(module)
         builder = GraphBuilder(module)
         source = builder.build()
         eus = self.eus or device.eus

@@ -8,8 +8,7 @@ After:
                                           sym_name = "k_3f09a1b2c4d5e6f7"} : () -> ()
     %0 = "rtask.operator"() ({ ... }) {kernels = [@k_3f09a1b2c4d5e6f7], ...} : ...
 Operators with equal bodies share their kernels. policy=osdi22: the published search decides, with
-one kernel per operator. eus: how many EUs an operator may get; 0: all. precision: how matrix units
-multiply factors of f32, f32 for not at all. Needs: static shapes.
+one kernel per operator. eus: how many EUs an operator may get; 0: all. Needs: static shapes.
 """
 
 from __future__ import annotations
@@ -23,15 +22,15 @@ from functools import cached_property
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
-from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.dialects.uses import captures
 from rcompiler.kernelgen.region import shape_of, yielded
 from rcompiler.kernelgen.stages import STAGE
-from rcompiler.options import Precision, RollerPolicy
+from rcompiler.options import RollerPolicy
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.clone import copy_block
+from rcompiler.passes.ir.module_device import attached
 from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.tiling.staged import StageBody, stage_bodies, stage_expressions
@@ -48,18 +47,16 @@ from rcompiler.roller.staged import StageExpr, construct_staged
 class RollerTile(Pass):
     """Construct the rKernels of every rOperator for a device."""
 
-    device: str = "cpu"
     candidates: int = 3
     policy: RollerPolicy = "roller"
     eus: int = 0
-    precision: Precision = "f32"
 
     def run(self, module: ir.Operation) -> None:
-        device = find_device(self.device)
+        on = attached(module)
         eus = self.eus or None
 
         def choose(body: Body) -> list[Decision]:
-            found = body.construct(device, self.policy, eus, precision=self.precision)
+            found = body.construct(on.device, self.policy, eus, precision=on.precision)
             return found[: self.candidates]
 
         tile_operators(module, choose)

@@ -29,11 +29,11 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import shape_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.clone import copy_block
 from rcompiler.passes.ir.linalg_form import dim_of
+from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import (
     elementwise,
@@ -54,10 +54,8 @@ from rcompiler.passes.products.stack_rows import stack_rows
 class RTaskBatchProducts(OptionalPass):
     """Multiply all rows at once that meet the same constant weights."""
 
-    device: str = "cpu"
-
     def run(self, module: ir.Operation) -> None:
-        profit = Profit(find_device(self.device))
+        profit = Profit(device_of(module))
         for body in bodies(module):
             _batch_in(body, profit)
 

@@ -23,12 +23,10 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.device.model import Device
-from rcompiler.device.target import find_device
 from rcompiler.kernelgen.stages import STAGE
-from rcompiler.options import Precision
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.forming.fused_axes import FusedAxes, erase_with_views
+from rcompiler.passes.ir.module_device import Attached, attached
 from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.roller_tile import body_of
@@ -40,11 +38,8 @@ _LEAST_GAIN = 1.05  # estimated
 class RTaskFuseAxes(OptionalPass):
     """Make one dim of neighbouring dims that an rOperator always walks together."""
 
-    device: str = "cpu"
-    precision: Precision = "f32"
-
     def run(self, module: ir.Operation) -> None:
-        gain = _Gain(find_device(self.device), self.precision)
+        gain = _Gain(attached(module))
         known: dict[Hashable, bool] = {}  # whether operators with that body are better fused
         for operator in operators(module):
             body = operator.regions[0].blocks[0].operations
@@ -58,9 +53,8 @@ class RTaskFuseAxes(OptionalPass):
 class _Gain:
     """Whether one operator is clearly faster than another; remembers what each takes."""
 
-    def __init__(self, device: Device, precision: Precision) -> None:
-        """precision: how matrix units multiply factors of f32."""
-        self._device, self._precision = device, precision
+    def __init__(self, on: Attached) -> None:
+        self._device, self._precision = on.device, on.precision
         self._known: dict[str, float] = {}
 
     def __call__(self, fused: ir.Operation, old: ir.Operation) -> bool:

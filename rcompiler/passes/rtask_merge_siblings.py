@@ -10,7 +10,7 @@ After:
     %z = linalg.generic {relu(a + bias)} ins(%y, %r)
     %c = tensor.extract_slice %z[0, 0] [1, 8]           %d = tensor.extract_slice %z[0, 8] [1, 8]
 The slices sink through epilogues that are the same for all siblings (_sink_slices), so that these
-stay fused; fold_constants evaluates the concatenations, and the old weights are gone.
+stay fused; fold-constants evaluates the concatenations, and the old weights are gone.
 
 Merged: products with the same x, indexing, element types and depth, of at most two vectors of
 columns each, whose weights are constants, if Roller's cost model predicts a gain of 15 % in EU
@@ -35,10 +35,10 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import Generic, shape_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.linalg_form import alike, is_constant
+from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import erase_dead, fill, generic
 from rcompiler.passes.products.merging import Profit, groups
@@ -57,10 +57,8 @@ from rcompiler.passes.products.sink_slices import (
 class RTaskMergeSiblings(OptionalPass):
     """Merge narrow products of one tensor with constant weights."""
 
-    device: str = "cpu"
-
     def run(self, module: ir.Operation) -> None:
-        profit = Profit(find_device(self.device))
+        profit = Profit(device_of(module))
         for body in bodies(module):
             _merge_in(body, profit)
 

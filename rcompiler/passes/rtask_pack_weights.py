@@ -8,7 +8,7 @@ After:
     %y = linalg.generic {maps (m, n, k): (m, k), (n floordiv 16, k, n mod 16), (m, n)} ins(%x, %p)
 
 A kernel that vectorises along n then reads consecutive memory for consecutive k, whatever the
-order of the dims of %w was (also transposed). The repacking is IR on constants: fold_constants
+order of the dims of %w was (also transposed). The repacking is IR on constants: fold-constants
 evaluates it. Batch dims of the weights stay in front.
 
 With lines=true constants that a single row multiplies are stored one column after the other

@@ -11,7 +11,7 @@ After:
 So an rOperator and its tile see the groups, or the phases of a transposed convolution, as they are:
 along a collapsed dim no two neighbours could share a register tile, for the operands are indexed
 by its quotients. Only elementwise ops and pads are passed. Needs: static shapes. A reshaped
-constant is left to fold_constants.
+constant is left to fold-constants.
 """
 
 from __future__ import annotations

@@ -22,11 +22,11 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
-from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import Generic, element_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.linalg_expr import expression_of
 from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add
+from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.reduction_parts import can_cut, reduce_in_parts
 from rcompiler.roller.expr import TensorExpr
@@ -39,10 +39,8 @@ _SUMS = ("f32", "f64", "i32", "i64")
 class RTaskSplitK(OptionalPass):
     """Cut long sums with few results into parts that run side by side."""
 
-    device: str = "cpu"
-
     def run(self, module: ir.Operation) -> None:
-        device = find_device(self.device)
+        device = device_of(module)
         known: dict[tuple[TensorExpr, int], int] = {}
         whole: set[Hashable] = set()
         for body in bodies(module):

@@ -29,13 +29,13 @@ from itertools import pairwise
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
-from rcompiler.device.target import find_device
 from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.forming.views import RESHAPES
 from rcompiler.passes.ir.clone import copy_block
 from rcompiler.passes.ir.linalg_expr import expression_of
 from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add, operations
+from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.reduction_parts import can_cut, reduce_in_parts
 from rcompiler.passes.ir.split_dims import is_elementwise
@@ -52,10 +52,8 @@ _ROW = 16  # elements that lie beside each other, from which on they are reduced
 class RTaskSplitReductions(OptionalPass):
     """Cut long reductions with few results into parts that run side by side."""
 
-    device: str = "cpu"
-
     def run(self, module: ir.Operation) -> None:
-        device = find_device(self.device)
+        device = device_of(module)
         known: dict[tuple[TensorExpr, int], int] = {}
         for body in bodies(module):
             for view in list(body.operations):

@@ -38,12 +38,12 @@ from enum import Enum, auto
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
-from rcompiler.device.target import find_device
 from rcompiler.dialects.uses import captures
 from rcompiler.kernelgen.region import Generic, element_of, shape_of, yielded
 from rcompiler.options import Precision
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.forming.stitching import OperatorTree
+from rcompiler.passes.ir.module_device import attached
 from rcompiler.passes.ir.operators import bodies, with_own_scalars
 from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.ir.tensor_ir import defining
@@ -61,13 +61,10 @@ _KINDS = ("contraction", "convolution", "reduction", "pooling")
 class RTaskStitch(OptionalPass):
     """Connect rOperators whose tiles can stay on chip from one to the next."""
 
-    device: str = "cpu"
-    precision: Precision = "f32"
-
     def run(self, module: ir.Operation) -> None:
-        device = find_device(self.device)
+        on = attached(module)
         for body in bodies(module):
-            _Stitcher(with_own_scalars(body), device, self.precision).run()
+            _Stitcher(with_own_scalars(body), on.device, on.precision).run()
 
 
 @dataclass(frozen=True)

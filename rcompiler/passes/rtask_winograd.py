@@ -27,12 +27,12 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
-from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask
 from rcompiler.options import Roots
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.constants.fold import MOST_BYTES
 from rcompiler.passes.ir.linalg_form import Windows, extent_of, is_constant
+from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import bytes_of, erase_dead
 from rcompiler.passes.winograd.filter_form import SlidingFilter, sliding_filter
@@ -55,11 +55,10 @@ _GROWTH = max(filtering_of(root).products for root in ROOTS if root != DIRECT) *
 class RTaskWinograd(OptionalPass):
     """Compute 3x3 convolutions by Winograd's minimal filtering where that is faster."""
 
-    device: str = "cpu"
     roots: Roots = "auto"
 
     def run(self, module: ir.Operation) -> None:
-        device = find_device(self.device)
+        device = device_of(module)
         for body in bodies(module):
             self._rewrite(body, device)
 

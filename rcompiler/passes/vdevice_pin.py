@@ -26,7 +26,6 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
-from rcompiler.device.target import find_device
 from rcompiler.dialects import vdevice
 from rcompiler.dialects.attributes import Symbol, to_attribute
 from rcompiler.dialects.rtask import PREFETCH
@@ -35,6 +34,7 @@ from rcompiler.kernelgen.simt.kernel import SimtFeatures
 from rcompiler.kernelgen.simt.product import is_product
 from rcompiler.options import Precision
 from rcompiler.passes import OptionalPass, PassFailure
+from rcompiler.passes.ir.module_device import attached
 from rcompiler.passes.schedule.attributes import integer, string
 from rcompiler.passes.schedule.pinned_kernels import PinnedKernels
 from rcompiler.passes.schedule.readers import Group, groups_of
@@ -58,11 +58,9 @@ _Key = tuple[str, Access]
 class VdevicePin(OptionalPass):
     """Keep tiles of weights that EUs read again and again in their own memory."""
 
-    device: str = "h200"
-    precision: Precision = "f32"
-
     def run(self, module: ir.Operation) -> None:
-        device = find_device(self.device)
+        on = attached(module)
+        device = on.device
         operations = [view.operation for view in module.regions[0].blocks[0].operations]
         programs = [op for op in operations if op.name == "vdevice.program"]
         kernels = {string(op, "sym_name"): op for op in operations if op.name == "rtask.kernel"}
@@ -70,7 +68,7 @@ class VdevicePin(OptionalPass):
             return
         made = PinnedKernels(kernels, device)
         for program in programs:
-            _Program(program, kernels, device, self.precision).run(made)
+            _Program(program, kernels, device, on.precision).run(made)
         made.erase_unused(programs)
 
 

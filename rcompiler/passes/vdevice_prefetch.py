@@ -28,10 +28,10 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
-from rcompiler.device.target import find_device
 from rcompiler.dialects import rtask, vdevice
 from rcompiler.dialects.iterations import instances, name_at
 from rcompiler.passes import OptionalPass
+from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.schedule.attributes import integer, string, symbol, symbols
 from rcompiler.passes.schedule.program_ir import constant_key
 from rcompiler.passes.schedule.schedule_graph import kernel_of
@@ -59,10 +59,8 @@ class _Ask:
 class VdevicePrefetch(OptionalPass):
     """Ask for the weights of each EU's next task before it waits for the task at hand."""
 
-    device: str = "h200"
-
     def run(self, module: ir.Operation) -> None:
-        device = find_device(self.device)
+        device = device_of(module)
         operations = [view.operation for view in module.regions[0].blocks[0].operations]
         for program in [op for op in operations if op.name == "vdevice.program"]:
             size = ir.IntegerAttr(program.attributes["constants"]).value

@@ -15,22 +15,20 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
-from rcompiler.device.target import find_device
 from rcompiler.dialects.rtask import PREFETCH, pinned_of
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.kernel import CpuFeatures, KernelWriter
 from rcompiler.kernelgen.lower import lower_to_llvm
 from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes.ir.module_device import device_of
 
 
 @dataclass(frozen=True)
 class VdeviceToCpu(Pass):
     """Generate vectorised code for every rKernel."""
 
-    device: str = "cpu"
-
     def run(self, module: ir.Operation) -> None:
-        features = cpu_features(find_device(self.device))
+        features = cpu_features(device_of(module))
         block = module.regions[0].blocks[0]
         texts: list[str] = []
         declared: dict[str, str] = {}

@@ -21,7 +21,6 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
-from rcompiler.device.target import find_device
 from rcompiler.dialects.rtask import PREFETCH
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.kernel import SimtFeatures, SimtKernelWriter
@@ -31,6 +30,7 @@ from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA, Vendor
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.gpu.nested import functions
+from rcompiler.passes.ir.module_device import attached
 from rcompiler.passes.schedule.program_ir import most_pinned, read_kernels
 
 
@@ -38,17 +38,16 @@ from rcompiler.passes.schedule.program_ir import most_pinned, read_kernels
 class VdeviceToGpu(Pass):
     """Generate a persistent GPU kernel that walks the schedule."""
 
-    device: str = "h200"
     threads: int = 0
-    precision: str = "f32"
     entry: bool = True
     pinned: int = 0
 
     def run(self, module: ir.Operation) -> None:
-        device = find_device(self.device)
+        on = attached(module)
+        device = on.device
         pinned = max(self.pinned, most_pinned(module))
         threads = self.threads or device.persistent_threads
-        features = features_of(device, self.precision, threads, pinned)
+        features = features_of(device, on.precision, threads, pinned)
         vendor = vendor_of(device)
         names = list(read_kernels(module))
         block = module.regions[0].blocks[0]

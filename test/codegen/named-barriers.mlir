@@ -1,6 +1,9 @@
-// RUN: rc-compile %s --target=cuda:sm_80 --no-machine-code --emit=ptx | filecheck %s
-// RUN: rc-compile %s --target=cuda:sm_90a --no-machine-code --emit=ptx | filecheck %s
-// RUN: rc-compile %s --target=rocm:gfx90a --no-machine-code --emit=amdgcn | filecheck %s --check-prefix AMD
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=cuda:sm_80}' -o %t.mlir
+// RUN: rc-compile %t.mlir --no-machine-code --emit=ptx | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=cuda:sm_90a}' -o %t.mlir
+// RUN: rc-compile %t.mlir --no-machine-code --emit=ptx | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=rocm:gfx90a}' -o %t.mlir
+// RUN: rc-compile %t.mlir --no-machine-code --emit=amdgcn | filecheck %s --check-prefix AMD
 
 // Two of the eight warps of a block have anything to do: only they meet between the stages of a task, at a barrier that
 // is not that of the block. The others go on to where the block meets.

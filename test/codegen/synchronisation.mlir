@@ -1,7 +1,11 @@
-// RUN: rc-compile %s --target=cuda:sm_80 --no-machine-code --emit=ptx | filecheck %s --check-prefixes CHECK,ANY
-// RUN: rc-compile %s --target=cuda:sm_90a --no-machine-code --emit=ptx | filecheck %s --check-prefixes CHECK,SM90
-// RUN: rc-compile %s --target=rocm:gfx90a --no-machine-code --emit=amdgcn | filecheck %s --check-prefixes AMD,GFX90A
-// RUN: rc-compile %s --target=rocm:gfx942 --no-machine-code --emit=amdgcn | filecheck %s --check-prefixes AMD,GFX942
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=cuda:sm_80}' -o %t.mlir
+// RUN: rc-compile %t.mlir --no-machine-code --emit=ptx | filecheck %s --check-prefixes CHECK,ANY
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=cuda:sm_90a}' -o %t.mlir
+// RUN: rc-compile %t.mlir --no-machine-code --emit=ptx | filecheck %s --check-prefixes CHECK,SM90
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=rocm:gfx90a}' -o %t.mlir
+// RUN: rc-compile %t.mlir --no-machine-code --emit=amdgcn | filecheck %s --check-prefixes AMD,GFX90A
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=rocm:gfx942}' -o %t.mlir
+// RUN: rc-compile %t.mlir --no-machine-code --emit=amdgcn | filecheck %s --check-prefixes AMD,GFX942
 
 // The second of two EUs waits for what both have computed; both count what they have released.
 

@@ -9,9 +9,10 @@ from onnx.reference import ReferenceEvaluator
 
 import rcompiler
 from rcompiler.device.cpu import cpu_device
-from rcompiler.device.record import to_option
+from rcompiler.device.target import find_device
 from rcompiler.passes.products.merging import Profit
 from rcompiler.passes.rtask_batch_products import RTaskBatchProducts
+from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
 from rcompiler.rammer.schedule import POLICIES
 from rcompiler.tools import models
 
@@ -45,8 +46,9 @@ def compiled(model, **options):
 
 def batches_on(device, model):
     """What the pass makes of a compiled model's S1 for a device, as `s1.batched` counts it."""
-    record = device if isinstance(device, str) else to_option(device)
-    return batched(run_passes(model.stage("linalg"), f"cse,{RTaskBatchProducts(record)}"))
+    on = find_device(device) if isinstance(device, str) else device
+    passes = [VdeviceAttachDevice(on), "cse", RTaskBatchProducts()]
+    return batched(run_passes(model.stage("linalg"), passes))
 
 
 @pytest.mark.parametrize("name", CASES)

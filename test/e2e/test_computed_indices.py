@@ -382,7 +382,9 @@ def test_by_the_names_of_the_passes(tmp_path):
     """rc-opt takes the text of the front end to a schedule with the same checks."""
     imported = import_onnx(model(reading("Gather"), (2, 3), table=TABLE, **LAST))
     (tmp_path / "s1.mlir").write_text(imported.module_text)
-    pipeline = "rc-linalg-to-rtask,roller-tile,rammer-schedule{eus=2}"
+    pipeline = (
+        "vdevice-attach-device{device=cpu},rc-linalg-to-rtask,roller-tile,rammer-schedule{eus=2}"
+    )
     command = [str(tmp_path / "s1.mlir"), "-p", pipeline, "-o", str(tmp_path / "s4.mlir")]
     assert rc_opt.main(command) == 0
     looked_at(rcompiler.compile_schedule((tmp_path / "s4.mlir").read_text(), {}, cache=False))

@@ -7,7 +7,7 @@ from functools import cache
 import gpu_networks
 import numpy as np
 import pytest
-from gpu_networks import EMULATED, right_bits
+from gpu_networks import right_bits
 from onnx import ModelProto
 
 from rcompiler.certified import prove
@@ -15,7 +15,7 @@ from rcompiler.compile import schedule_artifact
 from rcompiler.emulator.faults import EmulationFault
 from rcompiler.errors import ScheduleError
 from rcompiler.model import model_of
-from rcompiler.options import CompileOptions, Policy
+from rcompiler.options import Policy
 from rcompiler.passes.vdevice_pin import VdevicePin
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
@@ -134,5 +134,5 @@ def test_a_tile_that_another_block_has_is_refused():
 def test_the_text_says_it_all():
     artifact = compiled()
     text, weights = artifact.stages["vdevice"], model_of(artifact).constants()
-    again = schedule_artifact(text, weights, CompileOptions(EMULATED))
+    again = schedule_artifact(text, weights)
     assert again.certificate == artifact.certificate

@@ -8,8 +8,10 @@ from torch_mlir import ir
 
 import rcompiler
 from rcompiler import dialects, kernel_code, workers
+from rcompiler.device.cpu import cpu_device
 from rcompiler.errors import CompilerError
 from rcompiler.kernel_code import KernelCodes
+from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.tools import models
 from rcompiler.workers import Worker, WorkerDied, Workers
@@ -105,7 +107,8 @@ def test_a_kernel_without_code_is_the_same_error(monkeypatch, cores):
     monkeypatch.setattr(workers, "usable_cpus", lambda: cores)
     with dialects.load(ir.Context()), ir.Location.unknown():
         module = ir.Module.parse(_KERNEL)
-        codes = KernelCodes(module, [("llvm", str(VdeviceToCpu()))], lambda number, code: None)
+        VdeviceAttachDevice(cpu_device("v3")).run(module.operation)
+        codes = KernelCodes(module, [("llvm", VdeviceToCpu())], lambda number, code: None)
         with pytest.raises(CompilerError, match="a constant tensor of an rTask body"):
             with codes.begun():
                 time.sleep(1)  # the other process tries first

@@ -192,5 +192,5 @@ def test_passes_that_must_run_say_so():
             raise NotImplementedError
 
     assert Must().without() is None
-    must = {"rammer-schedule", "roller-tile", "rtask-dce", "rtask-round-factors"}
+    must = {"fold-constants", "rammer-schedule", "roller-tile", "rtask-dce", "rtask-round-factors"}
     assert must & set(OPTIONAL) == set() and "rtask-form" in OPTIONAL

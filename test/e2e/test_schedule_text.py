@@ -7,14 +7,16 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 import schedule_text as edit
 
 import rcompiler
-from rcompiler.errors import ArtifactError, InvalidModel, ScheduleError
+from rcompiler.errors import ArtifactError, DeviceError, InvalidModel, ScheduleError
 from rcompiler.frontend import import_onnx
+from rcompiler.options import Precision
 from rcompiler.tools import models, rc_compile, rc_opt
 
 ROWS, WIDTH = 96, 64  # more than what is merged, or stays on chip from one to the other
@@ -63,7 +65,7 @@ def test_every_stage_by_the_names_of_its_passes(tmp_path, x, cache, form):
     (tmp_path / "s1.mlir").write_text(imported.module_text)
     steps = [
         (form, "rtask.operator"),
-        ("roller-tile", '"rtask.kernel"'),
+        ("vdevice-attach-device{device=cpu},roller-tile", '"rtask.kernel"'),
         ("rammer-schedule{eus=2}", '"vdevice.program"'),
     ]
     for number, (passes, expected) in enumerate(steps, 1):
@@ -75,6 +77,50 @@ def test_every_stage_by_the_names_of_its_passes(tmp_path, x, cache, form):
     left, right = (np.float64(w) for w in imported.constants.values())
     wanted = np.maximum(x @ left, 0) + np.tanh(x @ right)
     np.testing.assert_allclose(compiled(x)[0], wanted, rtol=1e-4, atol=1e-4)
+
+
+def test_it_is_for_what_it_says(model, cache):
+    text = model.stage("vdevice")
+    assert f'target = "{TARGET}"' in text
+    options = {"constants": model.constants(), "cache": cache}
+    made = rcompiler.compile_schedule(text, **options)
+    assert made.artifact.certificate == model.artifact.certificate
+    for asked, message in (
+        ({"target": "cpu"}, f"target='cpu': the schedule is for target '{TARGET}'; leave target"),
+        ({"precision": "f16"}, "precision='f16': the schedule is for precision 'f32'; leave"),
+    ):
+        with pytest.raises(DeviceError, match=message):
+            rcompiler.compile_schedule(text, **options, **asked)
+
+
+def test_one_that_says_nothing_or_two_things_is_refused(model, compile_text):
+    text = model.stage("vdevice")
+    with pytest.raises(DeviceError, match="does not say which device.*run vdevice-attach-device"):
+        compile_text(re.sub(r"(?m)^module attributes .*$", "module {", text))
+    for other in ("cpu:v4", "cuda:h200"):
+        changed = text.replace(f'target = "{TARGET}"', f'target = "{other}"', 1)
+        with pytest.raises(DeviceError, match=f"'{other}', and the figures are those of {TARGET}"):
+            rcompiler.compile_schedule(changed, model.constants(), cache=False)
+
+
+def test_one_that_needs_more_than_this_machine_has_is_refused(model, monkeypatch):
+    monkeypatch.setenv("RC_HOST_LEVEL", "x86-64")
+    text = model.stage("vdevice").replace(f'target = "{TARGET}"', 'target = "cpu"', 1)
+    changed = text.replace('level_name = "x86-64"', 'level_name = "v3"', 1)
+    assert changed != text
+    with pytest.raises(DeviceError, match="is for a CPU with .*avx2.*, which this machine lacks"):
+        rcompiler.compile_schedule(changed, model.constants(), cache=False)
+
+
+@pytest.mark.parametrize("target", ["cuda:h200", "cuda:sm_80"])
+@pytest.mark.parametrize("precision", get_args(Precision))
+def test_of_a_gpu_it_gives_the_same_code_in_every_precision(target, precision):
+    proto = models.build("two_branch", rows=128, width=64)
+    options = {"machine_code": False, "cache": False}
+    made = rcompiler.compile_onnx(proto, target=target, precision=precision, **options)
+    again = rcompiler.compile_schedule(made.stage("vdevice"), made.constants(), **options)
+    assert again.artifact.image == made.artifact.image
+    assert again.artifact.certificate == made.artifact.certificate
 
 
 def test_an_unedited_schedule_gives_the_same_code_and_tables(model, compile_text):
@@ -238,11 +284,10 @@ import numpy as np
 from rcompiler.compile import schedule_artifact
 from rcompiler.errors import CompilerError
 from rcompiler.model import CompiledModel
-from rcompiler.options import CompileOptions
 weights = dict(np.load(sys.argv[2]))
 for text in json.load(open(sys.argv[1])):
     try:
-        CompiledModel(schedule_artifact(text, weights, CompileOptions()))
+        CompiledModel(schedule_artifact(text, weights))
         print(json.dumps(""), flush=True)
     except CompilerError as error:
         print(json.dumps(str(error)), flush=True)

@@ -12,7 +12,7 @@ import numpy as np
 from rcompiler.compile import compile_onnx, schedule_artifact
 from rcompiler.errors import CompilerError
 from rcompiler.model import model_of
-from rcompiler.options import CompileOptions, checked_cache
+from rcompiler.options import checked_cache
 
 from . import graphs
 from .judge import Outcome, Report, key_of
@@ -34,16 +34,11 @@ def schedules(seed: int, targets: Sequence[str], report: Report) -> Outcome:
     except (Reject, CompilerError):
         return Outcome("no graph", tried=0)
     text, constants, chosen = model.stage("vdevice"), model.constants(), random.Random(seed)
-    options = CompileOptions(
-        case.options["target"],
-        cache=checked_cache(None),
-        precision=case.options.get("precision", "f32"),
-    )
     for number in range(MUTANTS):
         what, mutant = mutated(text, chosen)
         report("compile")
         try:
-            made = model_of(schedule_artifact(mutant, constants, options))
+            made = model_of(schedule_artifact(mutant, constants, cache=checked_cache(None)))
             report("run")
             found = [np.asarray(y).tobytes() for y in made(**case.feeds)]
         except CompilerError:

@@ -26,7 +26,8 @@ CONVOLUTIONS = Path(__file__).parents[1] / "Inputs" / "gpu" / "convolutions.mlir
 
 
 def compiled(device: str, chip: str, precision: str) -> PtxModule:
-    passes = f"vdevice-to-gpu{{device={device} precision={precision}}},gpu-to-nvvm{{chip={chip}}}"
+    attach = f"vdevice-attach-device{{device={device} precision={precision}}}"
+    passes = f"{attach},vdevice-to-gpu,gpu-to-nvvm{{chip={chip}}}"
     with dialects.load(ir.Context()) as context, ir.Location.unknown():
         module = ir.Module.parse(CONVOLUTIONS.read_text())
         runner(passes, context)(module)

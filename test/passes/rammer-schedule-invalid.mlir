@@ -1,4 +1,4 @@
-// RUN: rc-opt %s -p 'rammer-schedule{device=%{inputs}/v3-2.json}' --split-input-file --verify-diagnostics
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},rammer-schedule' --split-input-file --verify-diagnostics
 
 // rKernels are made by roller-tile.
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {

@@ -1,8 +1,8 @@
-// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json candidates=1},rammer-schedule{device=%{inputs}/v3-2.json}' --split-input-file | filecheck %s
-// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json candidates=1},rammer-schedule{device=%{inputs}/v3-2.json policy=base eus=4}' --split-input-file | filecheck %s --check-prefix=BASE
-// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json candidates=1},rammer-schedule{device=%{inputs}/v3-2.json policy=dynamic}' --split-input-file | filecheck %s --check-prefix=TAKEN
-// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json},rammer-schedule{device=%{inputs}/v3-2.json kernels=fast}' --split-input-file | filecheck %s --check-prefix=FAST
-// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json},rammer-schedule{device=%{inputs}/v3-2.json kernels=select}' --split-input-file | filecheck %s --check-prefix=SELECT
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile{candidates=1},rammer-schedule' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile{candidates=1},rammer-schedule{policy=base eus=4}' --split-input-file | filecheck %s --check-prefix=BASE
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile{candidates=1},rammer-schedule{policy=dynamic}' --split-input-file | filecheck %s --check-prefix=TAKEN
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile,rammer-schedule{kernels=fast}' --split-input-file | filecheck %s --check-prefix=FAST
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile,rammer-schedule{kernels=select}' --split-input-file | filecheck %s --check-prefix=SELECT
 
 #id = affine_map<(d0) -> (d0)>
 

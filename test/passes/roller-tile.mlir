@@ -1,8 +1,8 @@
-// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json}' --split-input-file | filecheck %s
-// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s --check-prefix=WIDE
-// RUN: rc-opt %s -p 'roller-tile{device=mi50 policy=osdi22}' --split-input-file | filecheck %s --check-prefix=GPU
-// RUN: rc-opt %s -p 'roller-tile{device=%{inputs}/v3-2.json policy=osdi22}' --split-input-file | filecheck %s --check-prefix=CPU
-// RUN: rc-opt %s -p 'roller-tile{device=a100 precision=tf32}' --split-input-file | filecheck %s --check-prefix=UNIT
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v4-2.json},roller-tile' --split-input-file | filecheck %s --check-prefix=WIDE
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=mi50},roller-tile{policy=osdi22}' --split-input-file | filecheck %s --check-prefix=GPU
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile{policy=osdi22}' --split-input-file | filecheck %s --check-prefix=CPU
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=a100 precision=tf32},roller-tile' --split-input-file | filecheck %s --check-prefix=UNIT
 
 // A product: vectors along the columns, a tile of accumulators in registers, nothing of which depends on the host. It
 // says why, and what came second. The columns of w that a task reads follow its place in the grid.

@@ -1,4 +1,4 @@
-// RUN: rc-opt %s -p 'rtask-batch-products{device=%{inputs}/v3-2-small-caches.json}' | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2-small-caches.json},rtask-batch-products' | filecheck %s
 // No EU can keep weights from one step to the next.
 
 #x = affine_map<(m, n, k) -> (m, k)>

@@ -1,4 +1,4 @@
-// RUN: rc-opt %s -p 'rtask-fuse-axes{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v4-2.json},rtask-fuse-axes' --split-input-file | filecheck %s
 
 #id = affine_map<(d0, d1, d2) -> (d0, d1, d2)>
 #row = affine_map<(d0, d1, d2) -> (d0)>

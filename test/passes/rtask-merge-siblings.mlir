@@ -1,4 +1,4 @@
-// RUN: rc-opt %s -p 'rtask-merge-siblings{device=%{inputs}/v3-2.json}' | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},rtask-merge-siblings' | filecheck %s
 
 #x = affine_map<(m, n, k) -> (m, k)>
 #w = affine_map<(m, n, k) -> (k, n)>

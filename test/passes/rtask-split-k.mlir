@@ -1,5 +1,5 @@
-// RUN: rc-opt %s -p 'rtask-split-k{device=epyc-9555}' --split-input-file | filecheck %s
-// RUN: rc-opt %s -p 'rtask-split-k{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s --check-prefix=TWO
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=epyc-9555},rtask-split-k' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v4-2.json},rtask-split-k' --split-input-file | filecheck %s --check-prefix=TWO
 
 // 64 results of 8192 steps: 8 parts of 1024 steps on 64 cores, and their sum, which the bias then follows. Two cores
 // are busy with the results as they are.

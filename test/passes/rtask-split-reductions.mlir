@@ -1,4 +1,4 @@
-// RUN: rc-opt %s -p 'rtask-split-reductions{device=epyc-9555},cse' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=epyc-9555},rtask-split-reductions,cse' --split-input-file | filecheck %s
 
 // One result of four million elements: both dims become one, which is cut; the parts start from what a maximum leaves
 // alone, their maximum from what the whole one started from.

@@ -1,5 +1,5 @@
 // RUN: rc-opt %s -p 'rtask-stage-rows' --split-input-file | filecheck %s
-// RUN: rc-opt %s -p 'rtask-defer-normalisation,rtask-stage-rows,roller-tile{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s --check-prefix=TILED
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v4-2.json},rtask-defer-normalisation,rtask-stage-rows,roller-tile' --split-input-file | filecheck %s --check-prefix=TILED
 
 #left = affine_map<(m, n, k) -> (m, k)>
 #right = affine_map<(m, n, k) -> (k, n)>

@@ -1,6 +1,6 @@
-// RUN: rc-opt %s -p 'rtask-stitch{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s
-// RUN: rc-opt %s -p 'rtask-stitch{device=%{inputs}/v4-2.json},roller-tile{device=%{inputs}/v4-2.json}' --split-input-file | filecheck %s --check-prefix=TILED
-// RUN: rc-opt %s -p 'rtask-stitch{device=h200}' --split-input-file | filecheck %s --check-prefix=WIDE
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v4-2.json},rtask-stitch' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v4-2.json},rtask-stitch,roller-tile' --split-input-file | filecheck %s --check-prefix=TILED
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=h200},rtask-stitch' --split-input-file | filecheck %s --check-prefix=WIDE
 
 #left = affine_map<(h, m, n, k) -> (h, m, k)>
 #right = affine_map<(h, m, n, k) -> (h, k, n)>

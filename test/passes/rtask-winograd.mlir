@@ -1,7 +1,7 @@
-// RUN: rc-opt %s -p 'rtask-winograd{roots=winograd4 device=%{inputs}/v4-2.json}' | filecheck %s
-// RUN: rc-opt %s -p 'rtask-winograd{roots=winograd2 device=%{inputs}/v4-2.json}' | filecheck %s --check-prefix=TWO
-// RUN: rc-opt %s -p 'rtask-winograd{roots=direct device=%{inputs}/v4-2.json}' | filecheck %s --check-prefix=DIRECT
-// RUN: rc-opt %s -p 'rtask-winograd{device=%{inputs}/v4-2.json}' | filecheck %s --check-prefix=AUTO
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v4-2.json},rtask-winograd{roots=winograd4}' | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v4-2.json},rtask-winograd{roots=winograd2}' | filecheck %s --check-prefix=TWO
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v4-2.json},rtask-winograd{roots=direct}' | filecheck %s --check-prefix=DIRECT
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v4-2.json},rtask-winograd' | filecheck %s --check-prefix=AUTO
 
 #image = affine_map<(n, o, y, x, ol, i, p, q, il) -> (n, i, y + p, x + q, il)>
 #filter = affine_map<(n, o, y, x, ol, i, p, q, il) -> (o, i, p, q, il, ol)>

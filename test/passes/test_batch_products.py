@@ -17,7 +17,7 @@ from rcompiler.passes.products.merging import Profit
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from s1 import assert_same_bits, batched, module_of, numbers, product, run_passes  # noqa: E402
 
-PASSES = "cse,rtask-batch-products"
+PASSES = "vdevice-attach-device{device=cpu},cse,rtask-batch-products"
 WIDTH = 4
 
 

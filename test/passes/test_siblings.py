@@ -25,7 +25,7 @@ from rcompiler.passes.products.merging import (
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from s1 import assert_same_bits, module_of, product, run_passes  # noqa: E402
 
-PASSES = "cse,rtask-merge-siblings"
+PASSES = "vdevice-attach-device{device=cpu},cse,rtask-merge-siblings"
 GATE = Product(rows=1, columns=16, depth=16, itemsize=4)
 
 

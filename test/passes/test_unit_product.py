@@ -16,6 +16,7 @@ from rcompiler.frontend import import_onnx  # noqa: E402
 from rcompiler.kernelgen.simt.kernel import SimtKernelWriter  # noqa: E402
 from rcompiler.kernelgen.simt.products import Products  # noqa: E402
 from rcompiler.options import CompileOptions  # noqa: E402
+from rcompiler.passes.constants.model_context import ModelContext  # noqa: E402
 from rcompiler.passes.roller_tile import Body, distinct_bodies  # noqa: E402
 from rcompiler.passes.tiling.unit_product import Multiplier  # noqa: E402
 from rcompiler.passes.vdevice_to_gpu import features_of  # noqa: E402
@@ -65,11 +66,11 @@ def test_tiles_are_chosen_for_the_unit_that_multiplies(name, chip, precision, mo
 
     monkeypatch.setattr(Products, "box", noted)
     run = Compilation(CompileOptions(precision=precision), device, None)
-    with dialects.load(ir.Context()) as context, ir.Location.unknown():
-        context.enable_multithreading(False)
-        imported = import_onnx((NETWORKS | {"convolutions": convolutions})[name](), None)
+    imported = import_onnx((NETWORKS | {"convolutions": convolutions})[name](), None)
+    context = dialects.load(ModelContext(imported.constants))
+    with context, ir.Location.unknown():
         module = imported.parse(context)
-        run.to_rtask(module, imported.constants)
+        run.to_rtask(module)
         multiplier, seen = Multiplier(device, precision), set()
         for body in distinct_bodies(module.operation):
             wanted = units(body, multiplier)

@@ -33,7 +33,8 @@ def build(x_shape, w, pads=(1, 1, 1, 1), groups=1, start=0.0):
 
 def rewrite(text, constants, root, lanes=4, fold=True):
     passes = (
-        f"rtask-block-channels{{lanes={lanes}}},rtask-winograd{{roots={root} device={DEVICE}}},cse"
+        f"vdevice-attach-device{{device={DEVICE}}},rtask-block-channels{{lanes={lanes}}},"
+        f"rtask-winograd{{roots={root}}},cse"
     )
     with ir.Context() as context:
         module = ir.Module.parse(text)

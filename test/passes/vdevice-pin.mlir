@@ -1,7 +1,7 @@
-// RUN: rc-opt %s -p 'vdevice-pin{device=h200}' --split-input-file | filecheck %s
-// RUN: rc-opt %s -p 'vdevice-pin{device=h200},vdevice-validate' --split-input-file -o /dev/null
-// RUN: rc-opt %s -p 'vdevice-pin{device=h200},vdevice-to-gpu{device=h200}' --split-input-file | filecheck %s --check-prefix=GPU
-// RUN: rc-opt %s -p 'vdevice-pin{device=cpu}' --split-input-file | filecheck %s --check-prefix=CPU
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=h200},vdevice-pin' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=h200},vdevice-pin,vdevice-validate' --split-input-file -o /dev/null
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=h200},vdevice-pin,vdevice-to-gpu' --split-input-file | filecheck %s --check-prefix=GPU
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=cpu},vdevice-pin' --split-input-file | filecheck %s --check-prefix=CPU
 
 #row = affine_map<(d0, d1) -> (d1)>
 #weight = affine_map<(d0, d1) -> (d0, d1)>

@@ -1,7 +1,7 @@
-// RUN: rc-opt %s -p 'vdevice-prefetch{device=h200}' --split-input-file | filecheck %s
-// RUN: rc-opt %s -p 'vdevice-prefetch{device=h200},vdevice-validate' --split-input-file -o /dev/null
-// RUN: rc-opt %s -p 'vdevice-prefetch{device=h200},vdevice-to-gpu{device=h200}' --split-input-file | filecheck %s --check-prefix=GPU
-// RUN: rc-opt %s -p 'vdevice-prefetch{device=cpu}' --split-input-file | filecheck %s --check-prefix=CPU
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=h200},vdevice-prefetch' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=h200},vdevice-prefetch,vdevice-validate' --split-input-file -o /dev/null
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=h200},vdevice-prefetch,vdevice-to-gpu' --split-input-file | filecheck %s --check-prefix=GPU
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=cpu},vdevice-prefetch' --split-input-file | filecheck %s --check-prefix=CPU
 
 #id = affine_map<(d0) -> (d0)>
 

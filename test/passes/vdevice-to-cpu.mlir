@@ -1,4 +1,4 @@
-// RUN: rc-opt %s -p 'vdevice-to-cpu{device=%{inputs}/v3-2.json}' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},vdevice-to-cpu' --split-input-file | filecheck %s
 
 #id = affine_map<(d0) -> (d0)>
 

@@ -1,4 +1,4 @@
-// RUN: rc-opt %s -p vdevice-to-gpu --split-input-file --verify-diagnostics
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=h200},vdevice-to-gpu' --split-input-file --verify-diagnostics
 
 // A constant tensor that is not a splat is an operand of the kernel.
 // expected-error@+1 {{a constant tensor of an rTask body must be an operand or a splat}}

@@ -1,10 +1,10 @@
-// RUN: rc-opt %s -p vdevice-to-gpu --split-input-file | filecheck %s
-// RUN: rc-opt %s -p 'vdevice-to-gpu{device=v100}' --split-input-file | filecheck %s --check-prefix OLD
-// RUN: rc-opt %s -p 'vdevice-to-gpu{device=a100 precision=tf32}' --split-input-file | filecheck %s --check-prefix TF32
-// RUN: rc-opt %s -p 'vdevice-to-gpu{device=mi300x}' --split-input-file | filecheck %s --check-prefix AMD
-// RUN: rc-opt %s -p 'vdevice-to-gpu{device=mi300x}' --split-input-file | filecheck %s --check-prefix NONE
-// RUN: rc-opt %s -p 'vdevice-to-gpu{entry=false}' --split-input-file | filecheck %s --check-prefix ALONE
-// RUN: rc-opt %s -p 'vdevice-to-gpu{device=a100}' --split-input-file | filecheck %s --check-prefix AMPERE
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=h200},vdevice-to-gpu' --split-input-file | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=v100},vdevice-to-gpu' --split-input-file | filecheck %s --check-prefix OLD
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=a100 precision=tf32},vdevice-to-gpu' --split-input-file | filecheck %s --check-prefix TF32
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=mi300x},vdevice-to-gpu' --split-input-file | filecheck %s --check-prefix AMD
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=mi300x},vdevice-to-gpu' --split-input-file | filecheck %s --check-prefix NONE
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=h200},vdevice-to-gpu{entry=false}' --split-input-file | filecheck %s --check-prefix ALONE
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=a100},vdevice-to-gpu' --split-input-file | filecheck %s --check-prefix AMPERE
 // NONE-NOT: {{nvvm|"device"}}
 
 #id = affine_map<(d0) -> (d0)>

@@ -1,4 +1,4 @@
-// RUN: rc-opt %s -p 'rc-connect-operators{device=%{inputs}/v4-2.json}' | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v4-2.json},rc-connect-operators' | filecheck %s
 
 #left = affine_map<(m, n, k) -> (m, k)>
 #right = affine_map<(m, n, k) -> (k, n)>

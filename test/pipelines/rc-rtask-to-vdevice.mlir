@@ -1,6 +1,6 @@
-// RUN: rc-opt %s -p 'rc-rtask-to-vdevice{device=%{inputs}/v3-2.json}' | filecheck %s
-// RUN: rc-opt %s -p 'rc-rtask-to-vdevice{device=%{inputs}/v3-2.json eus=1 policy=wave kernels=fast}' | filecheck %s --check-prefix=ONE
-// RUN: rc-opt %s -p 'rc-rtask-to-vdevice{device=%{inputs}/v3-2.json policy=dynamic}' | filecheck %s --check-prefix=TAKEN
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},rc-rtask-to-vdevice' | filecheck %s
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},rc-rtask-to-vdevice{eus=1 policy=wave kernels=fast}' | filecheck %s --check-prefix=ONE
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},rc-rtask-to-vdevice{policy=dynamic}' | filecheck %s --check-prefix=TAKEN
 
 #id = affine_map<(d0) -> (d0)>
 

@@ -6,6 +6,8 @@ import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from onnx import ModelProto
+
 from rcompiler.compilation import Compilation
 from rcompiler.host import target_device
 from rcompiler.options import CompileOptions
@@ -24,14 +26,23 @@ def compiled(case: Case) -> Artifact:
 
     Machine code of GPUs is not ours, and is left out.
     """
+    run, options = compilation(case)
+    [made] = run.from_onnx(network(case), None, None, run.device, [options])
+    return made
+
+
+def compilation(case: Case) -> tuple[Compilation, CompileOptions]:
+    """How a case is compiled, by which options."""
     target = TARGETS[case.target]
     options = CompileOptions(
         target, or_wave="policy" not in case.settings, machine_code=False, **case.settings
     )
-    device = target_device(target)
-    model = build(case.network, **case.sizes)
-    [made] = Compilation(options, device, None).from_onnx(model, None, None, device, [options])
-    return made
+    return Compilation(options, target_device(target), None), options
+
+
+def network(case: Case) -> ModelProto:
+    """What a case compiles."""
+    return build(case.network, **case.sizes)
 
 
 def hashes(artifact: Artifact) -> dict[str, str]:

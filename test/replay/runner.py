@@ -15,6 +15,7 @@ from rcompiler.tools._case_pool import Outcome, Report, Verdict, run_cases
 from rcompiler.tools._console import Parser, doing, guard, pattern, positive
 
 from .cases import cases
+from .from_text import unlike
 from .hashes import compiled, differing, hashes, write_texts
 
 RECORD = Path(__file__).parent / "record.json"
@@ -37,6 +38,20 @@ def job(name: str, report: Report) -> Verdict:
         return Verdict("refused", str(error))
 
 
+def job_from_text(name: str, report: Report) -> Verdict:
+    """As `job`, and what the printed texts give again."""
+    case = cases()[name]
+    try:
+        made = compiled(case)
+        report("from text")
+        wrong = unlike(case, made)
+    except CompilerError as error:
+        return Verdict("refused", str(error))
+    if wrong:
+        return Verdict("unlike", f"its text gives another {', '.join(wrong)}")
+    return Verdict("made", facts=hashes(made))
+
+
 def _run(options: argparse.Namespace) -> int:
     record = json.loads(RECORD.read_text()) if RECORD.exists() else {"versions": {}, "cases": {}}
     every = cases()
@@ -47,8 +62,9 @@ def _run(options: argparse.Namespace) -> int:
         for name in chosen:
             write_texts(compiled(every[name]), options.texts / name.replace(" ", "_"))
         return 0
+    work = job_from_text if options.from_text else job
     begun, made = time.monotonic(), dict[str, Outcome]()
-    for outcome in run_cases(chosen, job, options.workers, options.timeout):
+    for outcome in run_cases(chosen, work, options.workers, options.timeout):
         made[outcome.case] = outcome
         doing(f"{len(made)}/{len(chosen)} {outcome.case}")
     failed = {name: o.reason for name, o in made.items() if o.status != "made"}
@@ -111,6 +127,11 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--record", action="store_true", help="write the record of what is made")
     parser.add_argument(
         "--texts", type=Path, metavar="FOLDER", help="write the texts of stages instead"
+    )
+    parser.add_argument(
+        "--from-text",
+        action="store_true",
+        help="print S1 and S4, too: what is made of the texts alone is the same",
     )
     parser.add_argument("--workers", type=positive, default=2, metavar="N", help="default: 2")
     parser.add_argument("--timeout", type=positive, default=1800, metavar="S", help="of a case")

@@ -2,18 +2,20 @@
 
 import json
 import sys
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from rcompiler import load  # noqa: E402
 from rcompiler.options import CompileOptions  # noqa: E402
-from rcompiler.tools import models  # noqa: E402
+from rcompiler.tools import models, rc_compile, rc_opt  # noqa: E402
 from replay import runner  # noqa: E402
 from replay.cases import SMALL, Case, cases  # noqa: E402
-from replay.hashes import compiled, differing, hashes, write_texts  # noqa: E402
+from replay.from_text import unlike  # noqa: E402
+from replay.hashes import compiled, differing, hashes, network, write_texts  # noqa: E402
 
 ONE = "two_branch cpu-v3"
 # What changes no code, is measured, or is the target itself.
@@ -73,6 +75,51 @@ def test_what_is_refused_fails(monkeypatch, tmp_path, capsys):
 def test_a_pattern_that_no_case_has_is_an_error(capsys):
     assert runner.main(["--only=resnet51"]) == 1
     assert "--only=resnet51: no case has such a name" in capsys.readouterr().err
+
+
+SAMPLE = (
+    Case("mlp", "cpu-v3", SMALL["mlp"]),
+    Case("seq2seq", "cpu-x86-64", SMALL["seq2seq"], {"policy": "list", "fusion": False}),
+    Case("resnet50", "cuda:sm_80", SMALL["resnet50"], {"precision": "bf16"}),
+)
+
+
+@pytest.mark.parametrize("case", SAMPLE, ids=lambda case: case.name)
+def test_the_printed_texts_give_the_same_again(case):
+    assert unlike(case, compiled(case)) == []
+
+
+@pytest.mark.parametrize(
+    ("stage", "old", "new"),
+    [
+        ("linalg", "arith.addf", "arith.mulf"),
+        ("rkernel", "module", "// a remark\nmodule"),
+        ("vdevice", 'precision = "f32"', 'precision = "tf32"'),
+    ],
+)
+def test_a_text_that_gives_something_else_is_seen(stage, old, new):
+    case = Case("mlp", "cuda:h200", SMALL["mlp"])
+    made = compiled(case)
+    changed = made.stages[stage].replace(old, new)
+    wrong = unlike(case, replace(made, stages={**made.stages, stage: changed}))
+    assert wrong if stage != "rkernel" else wrong == ["rkernel"]
+
+
+def test_rc_opt_runs_the_printed_s1_and_rc_compile_its_s4(tmp_path, monkeypatch):
+    """The commands: S1 with its weights beside it, each later stage, and the schedule's code."""
+    monkeypatch.chdir(tmp_path)
+    case = Case("mlp", "cuda:h200", SMALL["mlp"], {"precision": "f16"})
+    made = compiled(case)
+    Path("m.onnx").write_bytes(network(case).SerializeToString())
+    line = [f"--target={case.target}", "--precision=f16", "--no-machine-code"]
+    assert rc_compile.main(["m.onnx", *line, "--emit=linalg", "-o", "m.mlir"]) == 0
+    assert Path("m.mlir").read_text() == made.stage("linalg")
+    for stage in ("rtask", "rkernel", "vdevice"):
+        pipeline = f"rc-gpu{{device={case.target} target={case.target} precision=f16 to={stage}}}"
+        assert rc_opt.main(["m.mlir", "-p", pipeline, "-o", f"{stage}.mlir"]) == 0
+        assert Path(f"{stage}.mlir").read_text() == made.stage(stage)
+    assert rc_compile.main(["vdevice.mlir", "--no-machine-code", "-o", "again.rcx"]) == 0
+    assert load("again.rcx").artifact.certificate == made.certificate
 
 
 @pytest.mark.parametrize("target", ["cpu-v4", "cuda:sm_80"])

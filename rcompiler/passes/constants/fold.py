@@ -1,6 +1,6 @@
 """Evaluate what depends on constants only: repacked weights, padded parameters.
 
-A function and not a pass, because it needs the arrays that travel beside the module:
+What the pass fold-constants does, as a function of the arrays that travel beside the module:
 
     %w = arith.constant dense_resource<w_0123> : tensor<64x64x3x3xf32>
     %e = tensor.expand_shape %w ...        %p = linalg.generic (permutation) ins(%e) ...
@@ -63,7 +63,7 @@ def fold_constants(
     for body in bodies(module):
         _fold_block(body, arrays, max_bytes)
         erase_dead(body)
-    used = _used_keys(module)
+    used = constant_keys(module)
     return {key: array for key, array in arrays.items() if key in used}
 
 
@@ -254,12 +254,14 @@ def _elements(array: np.ndarray) -> str:
     return f'"0x{np.ascontiguousarray(one).tobytes().hex()}"'
 
 
-def _used_keys(module: ir.Operation) -> set[str]:
-    used: set[str] = set()
+def constant_keys(module: ir.Operation) -> dict[str, ir.RankedTensorType]:
+    """The arrays that a module names, by their keys: their types."""
+    used: dict[str, ir.RankedTensorType] = {}
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         if op.name == "arith.constant":
-            used.update(_KEY.findall(str(op.attributes["value"])))
+            for key in _KEY.findall(str(op.attributes["value"])):
+                used[key] = ir.RankedTensorType(op.results[0].type)
         # the body of a linalg.generic has scalars only
         return ir.WalkResult.SKIP if op.name == "linalg.generic" else ir.WalkResult.ADVANCE
 

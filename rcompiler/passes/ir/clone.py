@@ -27,8 +27,10 @@ def copy_block(source: ir.Block, region: ir.Region, arguments: Sequence[ir.Value
 
 
 def copy_module(module: ir.Module) -> ir.Module:
-    """A module with copies of all ops, in the same context."""
+    """A module with copies of all ops and the attributes of the module, in the same context."""
     copy = ir.Module.create(ir.Location.unknown(module.context))
+    for name, attribute in module.operation.attributes.items():
+        copy.operation.attributes[name] = attribute
     with ir.InsertionPoint(copy.body):
         for view in module.body.operations:
             view.operation.clone()

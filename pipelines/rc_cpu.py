@@ -1,0 +1,60 @@
+"""rc-cpu: S1 -> S4 for the cores of a CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rcompiler.errors import PipelineError
+from rcompiler.passes import Element
+from rcompiler.passes.fold_constants import FoldConstants
+from rcompiler.passes.rammer_schedule import RammerSchedule
+from rcompiler.passes.rtask_batch_products import RTaskBatchProducts
+from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
+from rcompiler.passes.rtask_fuse_axes import RTaskFuseAxes
+from rcompiler.passes.rtask_group_dots import RTaskGroupDots
+from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
+from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
+from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
+from rcompiler.passes.rtask_split_k import RTaskSplitK
+from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
+from rcompiler.passes.rtask_winograd import RTaskWinograd
+from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
+from rcompiler.pipelines._lowering import Lowering
+from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
+from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
+
+
+@dataclass(frozen=True)
+class RcCpu(Lowering):
+    """Lower a model to a schedule for the cores of a CPU."""
+
+    def __post_init__(self) -> None:
+        if self.device.kind != "cpu":
+            raise PipelineError(
+                f"rc-cpu: device {self.device.name} is of kind {self.device.kind}; run rc-gpu"
+            )
+
+    def to_rtask(self) -> list[Element]:
+        lanes = self.device.lanes(4)
+        siblings: list[Element] = ["cse", RTaskBatchProducts(), RTaskMergeSiblings()]
+        return [
+            VdeviceAttachDevice(self.device, target=self.target),
+            *(siblings if self.normalise else []),
+            "cse",
+            RTaskBlockChannels(lanes),
+            RTaskWinograd(self.roots),
+            RTaskSinkReshapes(),
+            RTaskPackWeights(lanes),
+            RTaskGroupDots(),
+            RTaskSplitK(),
+            RTaskSplitReductions(),
+            "cse",
+            FoldConstants(),
+            RcLinalgToRtask(self.fusion),
+            *([RcConnectOperators()] if self.fusion else []),
+            RTaskFuseAxes(),
+            FoldConstants(),  # weights in the shapes of fused axes
+        ]
+
+    def to_vdevice(self) -> list[Element]:
+        return [RammerSchedule(self.policy, self.eus, self.kernels)]

@@ -1,0 +1,80 @@
+"""rc-gpu: S1 -> S4 for the blocks of a GPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rcompiler.errors import PipelineError
+from rcompiler.kernelgen.simt.units import matrix_units, multiplies_boxes
+from rcompiler.options import Precision
+from rcompiler.passes import Element
+from rcompiler.passes.fold_constants import FoldConstants
+from rcompiler.passes.rammer_schedule import RammerSchedule
+from rcompiler.passes.rtask_batch_products import RTaskBatchProducts
+from rcompiler.passes.rtask_block_channels import RTaskBlockChannels
+from rcompiler.passes.rtask_expand_products import RTaskExpandProducts
+from rcompiler.passes.rtask_fuse_axes import RTaskFuseAxes
+from rcompiler.passes.rtask_merge_siblings import RTaskMergeSiblings
+from rcompiler.passes.rtask_pack_weights import RTaskPackWeights
+from rcompiler.passes.rtask_round_factors import RTaskRoundFactors
+from rcompiler.passes.rtask_sink_reshapes import RTaskSinkReshapes
+from rcompiler.passes.rtask_split_k import RTaskSplitK
+from rcompiler.passes.rtask_split_reductions import RTaskSplitReductions
+from rcompiler.passes.rtask_winograd import RTaskWinograd
+from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
+from rcompiler.passes.vdevice_pin import VdevicePin
+from rcompiler.passes.vdevice_prefetch import VdevicePrefetch
+from rcompiler.pipelines._lowering import Lowering
+from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
+from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
+
+
+@dataclass(frozen=True)
+class RcGpu(Lowering):
+    """Lower a model to a schedule for the blocks of a GPU, or of another accelerator.
+
+    precision: how its matrix units multiply factors of f32; f32: they do not.
+    """
+
+    precision: Precision = "f32"
+
+    def __post_init__(self) -> None:
+        if self.device.kind == "cpu":
+            raise PipelineError(f"rc-gpu: device {self.device.name} is a CPU; run rc-cpu")
+
+    def to_rtask(self) -> list[Element]:
+        lanes, on_units = self.device.lanes(4), self.precision in matrix_units(self.device)
+        # Winograd's filtering saves multiplications, which are what matrix units have plenty of
+        roots = "direct" if on_units and self.roots == "auto" else self.roots
+        halves: list[Element] = (
+            ["cse", RTaskRoundFactors(self.precision), "cse", FoldConstants()]
+            if on_units and self.precision in ("f16", "bf16")
+            else []
+        )
+        siblings: list[Element] = ["cse", RTaskBatchProducts(), RTaskMergeSiblings()]
+        # of results as the model splits them, and as packing does
+        expand: list[Element] = ["cse", RTaskExpandProducts()] if on_units else []
+        return [
+            VdeviceAttachDevice(self.device, self.precision, self.target),
+            *halves,
+            *(siblings if self.normalise else []),
+            *expand,
+            "cse",
+            RTaskBlockChannels(lanes),
+            RTaskWinograd(roots),
+            RTaskSinkReshapes(),
+            RTaskPackWeights(lanes, halves=not multiplies_boxes(self.device), lines=True),
+            *expand,
+            RTaskSplitK(),
+            RTaskSplitReductions(),
+            "cse",
+            FoldConstants(),
+            RcLinalgToRtask(self.fusion),
+            *([RcConnectOperators()] if self.fusion else []),
+            RTaskFuseAxes(),
+            FoldConstants(),  # weights in the shapes of fused axes
+        ]
+
+    def to_vdevice(self) -> list[Element]:
+        pinned = [VdevicePin(), VdevicePrefetch()] if self.device.kind == "cuda" else []
+        return [RammerSchedule(self.policy, self.eus, self.kernels), *pinned]

@@ -1,0 +1,60 @@
+"""The context of a model: MLIR's, and the arrays that the module names as `dense_resource<KEY>`.
+
+The arrays are not in the text, and too large to be copied into it: passes reach them through the
+context of the module, which the bindings give back as the object that it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+from torch_mlir import ir
+
+from rcompiler.errors import InvalidModel, PipelineError
+from rcompiler.passes.constants.body import numpy_type
+from rcompiler.passes.constants.deferred import Constant
+from rcompiler.passes.constants.fold import constant_keys
+
+
+class ModelContext(ir.Context):
+    """arrays: by their keys, those of the module; passes that fold constants replace them."""
+
+    arrays: Mapping[str, Constant]
+
+    def __init__(self, arrays: Mapping[str, Constant] | None = None) -> None:
+        super().__init__()
+        self.arrays = {} if arrays is None else dict(arrays)
+
+
+def context_of(module: ir.Operation) -> ModelContext:
+    """The context of a module, which must be that of a model. Raises PipelineError."""
+    context = module.context
+    if not isinstance(context, ModelContext):
+        raise PipelineError(
+            "the context of the module holds no constants; make it a "
+            "rcompiler.passes.constants.model_context.ModelContext"
+        )
+    return context
+
+
+def as_declared(module: ir.Operation, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Arrays of a file, in the types and shapes of the constants that name them: only their bytes
+    count. What no constant names stays as it is.
+
+    Raises InvalidModel for one of another size.
+    """
+    found = dict(arrays)
+    for key, kind in constant_keys(module).items():
+        dtype = numpy_type(kind.element_type)
+        if key not in arrays or dtype is None:
+            continue
+        raw = np.ascontiguousarray(arrays[key]).reshape(-1).view(np.uint8)
+        if raw.nbytes != math.prod(kind.shape) * dtype.itemsize:
+            raise InvalidModel(
+                f"constant '{key}' has {raw.nbytes} bytes, and the module names it as {kind}; "
+                "give the arrays that belong to this text"
+            )
+        found[key] = raw.view(dtype).reshape(kind.shape)
+    return found

@@ -1,0 +1,29 @@
+// RUN: rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json}' | filecheck %s
+// RUN: rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json to=rtask}' | filecheck %s --check-prefix=RTASK
+// RUN: rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json to=rkernel fusion=false}' | filecheck %s --check-prefix=RKERNEL
+// RUN: rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json normalise=false}' --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=DUMP
+// RUN: not rc-opt %s -p 'rc-cpu{device=h200}' 2>&1 | filecheck %s --check-prefix=OTHER
+
+// CHECK:       module attributes {vdevice.device = {{.*}}target = "cpu:v3"}}
+// CHECK:       "vdevice.program"
+// RTASK:       "rtask.operator"
+// RTASK-NOT:   "rtask.kernel"
+// RKERNEL:     "rtask.kernel"
+// RKERNEL-NOT: "vdevice.program"
+
+// DUMP:        builtin.module(vdevice-attach-device{
+// DUMP-SAME:   },cse,rtask-block-channels{lanes=8},rtask-winograd{roots=auto},rtask-sink-reshapes,
+// DUMP-SAME:   fold-constants,cse,rtask-form{fusion=true},rtask-stitch,
+// DUMP-SAME:   fold-constants,roller-tile{{.*}},rammer-schedule{{.*}})
+
+// OTHER:       rc-cpu: device {{.*}} is of kind cuda; run rc-gpu
+#id = affine_map<(d0) -> (d0)>
+func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
+  %e = tensor.empty() : tensor<8xf32>
+  %a = linalg.generic {indexing_maps = [#id, #id], iterator_types = ["parallel"]} ins(%x : tensor<8xf32>) outs(%e : tensor<8xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = math.absf %l : f32
+    linalg.yield %s : f32
+  } -> tensor<8xf32>
+  return %a : tensor<8xf32>
+}
