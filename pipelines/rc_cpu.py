@@ -29,7 +29,7 @@ class RcCpu(Lowering):
     """Lower a model to a schedule for the cores of a CPU."""
 
     def __post_init__(self) -> None:
-        if self.device.kind != "cpu":
+        if not self.device.is_cpu:
             raise PipelineError(
                 f"rc-cpu: device {self.device.name} is of kind {self.device.kind}; run rc-gpu"
             )

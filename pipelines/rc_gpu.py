@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rcompiler.errors import PipelineError
-from rcompiler.kernelgen.simt.units import matrix_units, multiplies_boxes
 from rcompiler.options import Precision
 from rcompiler.passes import Element
 from rcompiler.passes.fold_constants import FoldConstants
@@ -39,11 +38,11 @@ class RcGpu(Lowering):
     precision: Precision = "f32"
 
     def __post_init__(self) -> None:
-        if self.device.kind == "cpu":
+        if self.device.is_cpu:
             raise PipelineError(f"rc-gpu: device {self.device.name} is a CPU; run rc-cpu")
 
     def to_rtask(self) -> list[Element]:
-        lanes, on_units = self.device.lanes(4), self.precision in matrix_units(self.device)
+        lanes, on_units = self.device.lanes(4), self.precision in self.device.matrix_elements
         # Winograd's filtering saves multiplications, which are what matrix units have plenty of
         roots = "direct" if on_units and self.roots == "auto" else self.roots
         halves: list[Element] = (
@@ -63,7 +62,7 @@ class RcGpu(Lowering):
             RTaskBlockChannels(lanes),
             RTaskWinograd(roots),
             RTaskSinkReshapes(),
-            RTaskPackWeights(lanes, halves=not multiplies_boxes(self.device), lines=True),
+            RTaskPackWeights(lanes, halves=not self.device.has_wgmma, lines=True),
             *expand,
             RTaskSplitK(),
             RTaskSplitReductions(),
@@ -76,5 +75,5 @@ class RcGpu(Lowering):
         ]
 
     def to_vdevice(self) -> list[Element]:
-        pinned = [VdevicePin(), VdevicePrefetch()] if self.device.kind == "cuda" else []
+        pinned = [VdevicePin(), VdevicePrefetch()] if self.device.is_nvidia else []
         return [RammerSchedule(self.policy, self.eus, self.kernels), *pinned]

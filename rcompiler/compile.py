@@ -247,7 +247,7 @@ def _made_for(module: ir.Operation, target: str | None, precision: Precision | N
                 f"the schedule is for a CPU with {', '.join(sorted(missing))}, which this machine "
                 "lacks; compile the ONNX model here"
             )
-        agrees = name if found.device.kind == "cpu" else "cpu"
+        agrees = name if found.device.is_cpu else "cpu"
     else:
         host = is_host(found.target)
         agrees = found.target if host else kind_name(target_device(found.target))
