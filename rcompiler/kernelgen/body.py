@@ -7,11 +7,12 @@ from collections.abc import Callable, Mapping
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.remainder import remainder
-from rcompiler.kernelgen.value import BITS, Val
+from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.vector_math import VectorMath
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.element_types import BITS, element_name
 
 _CMPI = ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge")
 _CMPF = (
@@ -388,9 +389,3 @@ class BodyEvaluator:
         )
         short = e.op(f"arith.trunci {chosen.name} : {word} to {half}", [chosen], "i16")
         return e.op(f"arith.bitcast {short.name} : {half} to {kind}", [short], "bf16")
-
-
-def element_name(type_: ir.Type) -> str:
-    """Element type as this package names it; `index` counts as i64."""
-    name = str(type_)
-    return "i64" if name == "index" else name

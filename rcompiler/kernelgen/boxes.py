@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.tiling import Range
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import LANE, Linear
 
 
 def lane_cover(extent: int, lanes: int) -> list[int]:

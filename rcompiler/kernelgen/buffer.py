@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.value import item_bytes
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.element_types import item_bytes
 
 
 @dataclass(frozen=True)

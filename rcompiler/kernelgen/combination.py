@@ -14,10 +14,11 @@ from functools import cache
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.reader import NeedsScalars, Reader
-from rcompiler.kernelgen.region import Combination, Generic, element_of
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.generic import Combination, Generic
+from rcompiler.linalg.values import element_of
 from rcompiler.roller.linear_map import plan
 
 _plan = cache(plan)

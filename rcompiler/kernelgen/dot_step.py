@@ -16,12 +16,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.dot_group import DotGroup, dot_group
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.reader import NeedsScalars, Reader
-from rcompiler.kernelgen.region import Generic
-from rcompiler.kernelgen.value import BITS, Val
+from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.dot_group import DotGroup, dot_group
+from rcompiler.linalg.element_types import BITS
+from rcompiler.linalg.generic import Generic
 
 if TYPE_CHECKING:
     from torch_mlir import ir

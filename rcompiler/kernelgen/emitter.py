@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.scopes import Scopes
-from rcompiler.kernelgen.value import Val, item_bytes, literal
+from rcompiler.kernelgen.value import Val, literal
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.element_types import item_bytes
 
 
 class Emitter(Scopes):

@@ -10,19 +10,21 @@ from dataclasses import replace
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.body import BodyEvaluator
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.combination import Combiner
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.pieces import pad_value
 from rcompiler.kernelgen.prefetch import Prefetcher
 from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.reduction import Reducer
-from rcompiler.kernelgen.region import Generic, compile_expression, element_of, integers, shape_of
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.value import Val
-from rcompiler.kernelgen.views import kept_dims, view_coordinates
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import compile_expression
+from rcompiler.linalg.pieces import pad_value
+from rcompiler.linalg.values import element_of, integers, shape_of
+from rcompiler.linalg.views import kept_dims, view_coordinates
 
 
 class Evaluator:

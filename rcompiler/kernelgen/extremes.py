@@ -10,7 +10,8 @@ a zero is that of a minimum, in any order of the operands: numpy leaves it open.
 from __future__ import annotations
 
 from rcompiler.kernelgen.emitter import Emitter
-from rcompiler.kernelgen.value import BITS, Val
+from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.element_types import BITS
 
 # combining op -> the comparison after which its first operand is chosen
 EXTREMES = {

@@ -16,15 +16,10 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.dialects.rtask import is_task_body, operands_of
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
-from rcompiler.kernelgen.independent import in_lockstep, in_vectors, independent_loops, leading
-from rcompiler.kernelgen.pieces import Piece, pieces_of
-from rcompiler.kernelgen.region import element_of, shape_of, yielded
-from rcompiler.kernelgen.running_sums import sums_in_parts
 from rcompiler.kernelgen.sequential import (
     SequentialWriter,
     carried_numbers,
@@ -35,6 +30,11 @@ from rcompiler.kernelgen.stages import Stage, stages_of, walked_dims
 from rcompiler.kernelgen.task import TaskWriter
 from rcompiler.kernelgen.tile import TileWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.independent_loops import in_lockstep, in_vectors, independent_loops, leading
+from rcompiler.linalg.pieces import Piece, pieces_of
+from rcompiler.linalg.roots import sums_in_parts
+from rcompiler.linalg.values import element_of, shape_of, yielded
 
 
 @dataclass(frozen=True)

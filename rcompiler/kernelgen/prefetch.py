@@ -24,13 +24,13 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.value import item_bytes
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.element_types import item_bytes
 
 if TYPE_CHECKING:
     from rcompiler.kernelgen.buffer import Buffer
     from rcompiler.kernelgen.emitter import Emitter
-    from rcompiler.kernelgen.region import Generic
+    from rcompiler.linalg.generic import Generic
 
 VECTORS_AHEAD = 8192  # bytes, of all streams together; measured
 # Bytes of a row in which the processor sees no stream in time. Rows of 1 KiB need no help, and lose

@@ -10,13 +10,13 @@ from typing import Protocol
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.body import BodyEvaluator
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.prefetch import Prefetcher
-from rcompiler.kernelgen.region import Generic
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.generic import Generic
 
 
 class NeedsScalars(Exception):

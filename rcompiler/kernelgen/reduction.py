@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rcompiler.kernelgen.affine import LANE, Linear
-from rcompiler.kernelgen.dot_group import DotGroup
 from rcompiler.kernelgen.dot_step import DotStep
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.extremes import EXTREMES, extreme, extreme_across
 from rcompiler.kernelgen.reader import NeedsScalars, Reader
-from rcompiler.kernelgen.region import COMBINERS, Generic, element_of, identity_of
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.combiners import COMBINERS, identity_of
+from rcompiler.linalg.dot_group import DotGroup
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import element_of
 
 # Unrolled updates per loop body: enough to hide loop overhead. Longer bodies run no faster and take
 # longer to compile (256: 1.6 times as long for ResNet-50).

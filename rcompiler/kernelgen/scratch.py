@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import for_each
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.reader import Reader
-from rcompiler.kernelgen.region import Generic, element_of, shape_of
-from rcompiler.kernelgen.value import Val, item_bytes
+from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import element_of, shape_of
 
 if TYPE_CHECKING:
     from rcompiler.kernelgen.emitter import Emitter

@@ -13,14 +13,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import for_each_in
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
-from rcompiler.kernelgen.independent import Apart, loop_of
 from rcompiler.kernelgen.tiling import Range
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.independent_loops import Apart, loop_of
 
 
 class SequentialWriter:

@@ -19,11 +19,11 @@ from itertools import takewhile
 from torch_mlir import ir
 
 from rcompiler.dialects.rtask import is_task_body
-from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.tiling import Tiling
-from rcompiler.kernelgen.value import item_bytes
+from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import STAGE, element_of, integers, shape_of
 
-STAGE = "rtask.stage"
 ALIGNMENT = 64  # bytes
 # Bytes; rows at a multiple of this share few sets of a cache of 64 sets. A choice for every device:
 # where a tile lies in the workspace is written in the rKernel, whatever it is compiled for.

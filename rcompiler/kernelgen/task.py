@@ -13,17 +13,18 @@ from dataclasses import replace
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
-from rcompiler.kernelgen.pieces import Piece
-from rcompiler.kernelgen.region import compile_expression, element_of, integers, shape_of
 from rcompiler.kernelgen.scratch import stack_memory
-from rcompiler.kernelgen.stages import STAGE, kept_shape
+from rcompiler.kernelgen.stages import kept_shape
 from rcompiler.kernelgen.tile import TileWriter
 from rcompiler.kernelgen.tiling import Tiling
-from rcompiler.kernelgen.views import kept_dims
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.maps import compile_expression
+from rcompiler.linalg.pieces import Piece
+from rcompiler.linalg.values import STAGE, element_of, integers, shape_of
+from rcompiler.linalg.views import kept_dims
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 

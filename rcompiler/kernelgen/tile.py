@@ -11,19 +11,19 @@ from functools import partial
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover, step_cover
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.in_turn import abreast
-from rcompiler.kernelgen.pieces import Piece
 from rcompiler.kernelgen.reader import NeedsScalars
-from rcompiler.kernelgen.region import Generic
 from rcompiler.kernelgen.running_sums import RunningSums
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.kernelgen.turned_blocks import TurnedBlocks
 from rcompiler.kernelgen.value import Val
-from rcompiler.kernelgen.views import VIEWS
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.pieces import Piece
+from rcompiler.linalg.views import VIEWS
 
 # Vectors of a register tile that are computed abreast; accumulators of more fill the registers.
 _ABREAST = 4

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import integers
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.values import integers
 
 
 @dataclass(frozen=True)

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.value import Val
-from rcompiler.kernelgen.views import VIEWS
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.views import VIEWS
 
 Coordinates = list[Linear]
 

@@ -8,24 +8,8 @@ from typing import NamedTuple
 import ml_dtypes
 import numpy as np
 
-from rcompiler.kernelgen.affine import Linear
-
-BITS = {
-    "i1": 1,
-    "i8": 8,
-    "i16": 16,
-    "i32": 32,
-    "i64": 64,
-    "f16": 16,
-    "bf16": 16,
-    "f32": 32,
-    "f64": 64,
-}
-
-
-def item_bytes(element: str) -> int:
-    """Bytes of one element in memory; i1 takes a whole byte."""
-    return max(8, BITS[element]) // 8
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.element_types import BITS
 
 
 class Val(NamedTuple):

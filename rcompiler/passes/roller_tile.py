@@ -25,8 +25,8 @@ from rcompiler.device.model import Device
 from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.dialects.uses import captures
-from rcompiler.kernelgen.region import shape_of, yielded
-from rcompiler.kernelgen.stages import STAGE
+from rcompiler.linalg.pieces import core_of
+from rcompiler.linalg.values import STAGE, shape_of, yielded
 from rcompiler.options import RollerPolicy
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.clone import copy_block
@@ -35,7 +35,7 @@ from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.tiling.staged import StageBody, stage_bodies, stage_expressions
 from rcompiler.passes.tiling.task_boxes import in_place_pairs, read_box, write_box
-from rcompiler.passes.tiling.tensor_expr import Traced, Tracer, core_of, tensor_expr
+from rcompiler.passes.tiling.tensor_expr import Traced, Tracer, tensor_expr
 from rcompiler.passes.tiling.unit_product import Multiplier
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr

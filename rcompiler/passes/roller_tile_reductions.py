@@ -27,9 +27,10 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.dialects import rtask
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import Generic, integers
-from rcompiler.kernelgen.running_sums import sums_in_parts
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.roots import sums_in_parts
+from rcompiler.linalg.values import integers
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.tiles.body import Values, erase_unused, is_tiled, loop, tiles_in
 from rcompiler.passes.tiles.box import Box, empty, extract, insert, slice_parts, type_of

@@ -25,9 +25,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.dialects import rtask
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.running_sums import reduces
-from rcompiler.kernelgen.stages import STAGE
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.roots import reduces
+from rcompiler.linalg.values import STAGE
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.tiles.body import UNTILED, Values, erase_unused, is_result, is_tiled, tiles_in
 from rcompiler.passes.tiles.box import Box, empty, insert, sizes_of, slice_parts, type_of

@@ -29,11 +29,11 @@ from torch_mlir import ir
 
 from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.pieces import Piece, pieces_of
-from rcompiler.kernelgen.region import shape_of, yielded
-from rcompiler.kernelgen.stages import STAGE, Stage, stages_of, walked_dims
+from rcompiler.kernelgen.stages import Stage, stages_of, walked_dims
 from rcompiler.kernelgen.tiling import Tiling
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.pieces import Piece, pieces_of
+from rcompiler.linalg.values import STAGE, shape_of, yielded
 from rcompiler.passes import Pass
 from rcompiler.passes.tiles.body import (
     UNTILED,

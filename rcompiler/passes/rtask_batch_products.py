@@ -29,10 +29,10 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import arith
 
-from rcompiler.kernelgen.region import shape_of
+from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.values import shape_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.clone import copy_block
-from rcompiler.passes.ir.linalg_form import dim_of
 from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import (

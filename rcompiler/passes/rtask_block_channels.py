@@ -25,14 +25,16 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.pieces import pad_value
-from rcompiler.kernelgen.region import Generic, integers
+from rcompiler.linalg.constants import scalar_number
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.loop_dims import extent_of
+from rcompiler.linalg.pieces import pad_value
+from rcompiler.linalg.values import integers
 from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.blocking.block_convolution import block_convolution
 from rcompiler.passes.blocking.blocked import Blocked, Layouts
 from rcompiler.passes.blocking.channel_rules import Rules
-from rcompiler.passes.blocking.padding_lanes import Numbers, after, scalar_number
-from rcompiler.passes.ir.linalg_form import extent_of
+from rcompiler.passes.blocking.padding_lanes import Numbers, after
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import (
     affine_map,

@@ -27,12 +27,13 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, element_of, shape_of
-from rcompiler.kernelgen.stages import STAGE
+from rcompiler.linalg.bodies import is_multiply_add
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.values import STAGE, defining, element_of, shape_of
 from rcompiler.passes import OptionalPass
-from rcompiler.passes.ir.linalg_form import dim_of, is_multiply_add
 from rcompiler.passes.ir.operators import operators
-from rcompiler.passes.ir.tensor_ir import affine_map, defining, empty, generic
+from rcompiler.passes.ir.tensor_ir import affine_map, empty, generic
 
 _MAXIMA = ("arith.maximumf", "arith.maxnumf")
 _SUM = ("arith.addf",)

@@ -12,7 +12,7 @@ After:
     %r = linalg.generic {arith.truncf} ins(%p) -> tensor<128x12x64xf16>
     %t = linalg.generic {copy} ins(%r) -> tensor<12x128x64xf16>
 A matrix unit multiplies where each loop of the product is a dim of the result
-(`kernelgen.simt.product.form_of`), which a sum of two of them is not: so it computes the heads of
+(`linalg.product.form_of`), which a sum of two of them is not: so it computes the heads of
 an attention, too. Nothing moves: the factors are seen in another shape. Dims of one element that a
 reshape adds in front of an epilogue are loops of the product as well.
 """
@@ -25,14 +25,16 @@ from itertools import accumulate, pairwise
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, shape_of
-from rcompiler.kernelgen.simt.product import is_product
+from rcompiler.linalg.bodies import copied_argument, is_elementwise
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.product import is_product
+from rcompiler.linalg.values import defining, shape_of
+from rcompiler.linalg.views import groups_of
 from rcompiler.passes import OptionalPass
-from rcompiler.passes.constants.body import copied_argument
-from rcompiler.passes.ir.linalg_form import dim_of
 from rcompiler.passes.ir.operators import bodies
-from rcompiler.passes.ir.split_dims import groups_of, is_elementwise, split_elementwise
-from rcompiler.passes.ir.tensor_ir import affine_map, defining, erase_dead, fill, generic, reshape
+from rcompiler.passes.ir.split_dims import split_elementwise
+from rcompiler.passes.ir.tensor_ir import affine_map, erase_dead, fill, generic, reshape
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.stages import STAGE
+from rcompiler.linalg.values import STAGE
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.forming.fused_axes import FusedAxes, erase_with_views
 from rcompiler.passes.ir.module_device import Attached, attached

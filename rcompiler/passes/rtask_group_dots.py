@@ -10,7 +10,7 @@ After:
     %y = linalg.generic {maps (m, n, k, g): (m, k, g), (n floordiv 16, k, n mod 16, g), (m, n)}
          ins(%a, %p) -> 128x768xi32
 
-Four steps of i8, or two of bf16, become the new innermost loop g (see kernelgen.dot_group): one
+Four steps of i8, or two of bf16, become the new innermost loop g (see linalg.dot_group): one
 instruction, or a few that take them out of a word. They must follow each other in the activations;
 the weights are constants and are repacked when constants are folded. A depth that is no multiple is
 padded with zeros on both sides: nothing is read outside of a tensor, and the sums stay as they are.
@@ -26,10 +26,13 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.device.model import DOT_STEPS
-from rcompiler.kernelgen.dot_group import SUMS
-from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
+from rcompiler.linalg.bodies import is_multiply_add
+from rcompiler.linalg.constants import is_constant
+from rcompiler.linalg.dot_group import SUMS
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dim_of, dims_of
+from rcompiler.linalg.values import element_of, shape_of
 from rcompiler.passes import OptionalPass
-from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add
 from rcompiler.passes.ir.tensor_ir import affine_map, generic, pad_high, reshape, transpose
 
 

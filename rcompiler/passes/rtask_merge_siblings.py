@@ -35,9 +35,11 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, shape_of
+from rcompiler.linalg.bodies import alike
+from rcompiler.linalg.constants import is_constant
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import shape_of
 from rcompiler.passes import OptionalPass
-from rcompiler.passes.ir.linalg_form import alike, is_constant
 from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import erase_dead, fill, generic

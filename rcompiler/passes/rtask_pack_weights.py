@@ -30,17 +30,13 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, element_of, shape_of
+from rcompiler.linalg.bodies import is_multiply_add
+from rcompiler.linalg.constants import is_constant
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.values import defining, element_of, shape_of
 from rcompiler.passes import OptionalPass, PassFailure
-from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add
-from rcompiler.passes.ir.tensor_ir import (
-    affine_map,
-    defining,
-    generic,
-    pad_high,
-    reshape,
-    transpose,
-)
+from rcompiler.passes.ir.tensor_ir import affine_map, generic, pad_high, reshape, transpose
 
 # Rows of the other operand from which a packed one is worth a copy of its own, and one that is made
 # anyway (measured on attention of 128 and 512 tokens: rows of 2 KiB share few sets of a cache).

@@ -11,7 +11,7 @@ factor stores it as the matrix units read it, in half the bytes, weights are rou
 is compiled, and units that copy memory as it is (TMA) can bring the factors. Sums, what is added to
 them and everything else keep f32.
 
-Rounded are the products of `kernelgen.simt.product.is_product`: those that matrix units compute.
+Rounded are the products of `linalg.product.is_product`: those that matrix units compute.
 """
 
 from __future__ import annotations
@@ -22,23 +22,17 @@ from typing import Literal
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
-from rcompiler.kernelgen.pieces import pad_value
-from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
-from rcompiler.kernelgen.simt.product import factors_of, is_product
+from rcompiler.linalg.bodies import copied_argument
+from rcompiler.linalg.constants import scalar_number
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.pieces import pad_value
+from rcompiler.linalg.product import factors_of, is_product
+from rcompiler.linalg.values import defining, element_of, integers, shape_of
+from rcompiler.linalg.views import RESHAPES
 from rcompiler.passes import Pass
-from rcompiler.passes.blocking.padding_lanes import scalar_number
-from rcompiler.passes.constants.body import copied_argument
 from rcompiler.passes.ir.clone import clone
 from rcompiler.passes.ir.operators import bodies
-from rcompiler.passes.ir.tensor_ir import (
-    RESHAPES,
-    defining,
-    elementwise,
-    empty,
-    generic,
-    padded,
-    reshape,
-)
+from rcompiler.passes.ir.tensor_ir import elementwise, empty, generic, padded, reshape
 
 Shorter = Literal["f16", "bf16"]
 

@@ -20,11 +20,14 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, integers, shape_of
+from rcompiler.linalg.bodies import is_elementwise
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import defining, integers, shape_of
+from rcompiler.linalg.views import groups_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.operators import bodies
-from rcompiler.passes.ir.split_dims import groups_of, is_elementwise, split_elementwise
-from rcompiler.passes.ir.tensor_ir import defining, erase_dead, reshape, type_like
+from rcompiler.passes.ir.split_dims import split_elementwise
+from rcompiler.passes.ir.tensor_ir import erase_dead, reshape, type_like
 
 
 @dataclass(frozen=True)

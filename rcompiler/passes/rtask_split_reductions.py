@@ -29,17 +29,20 @@ from itertools import pairwise
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
-from rcompiler.kernelgen.region import Generic, dims_of, element_of, shape_of
+from rcompiler.linalg.bodies import is_elementwise, is_multiply_add
+from rcompiler.linalg.constants import is_constant
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.loop_dims import can_cut
+from rcompiler.linalg.maps import dim_of, dims_of
+from rcompiler.linalg.roller_expr import expression_of
+from rcompiler.linalg.values import defining, element_of, operations, shape_of
+from rcompiler.linalg.views import RESHAPES
 from rcompiler.passes import OptionalPass
-from rcompiler.passes.forming.views import RESHAPES
 from rcompiler.passes.ir.clone import copy_block
-from rcompiler.passes.ir.linalg_expr import expression_of
-from rcompiler.passes.ir.linalg_form import dim_of, is_constant, is_multiply_add, operations
 from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies
-from rcompiler.passes.ir.reduction_parts import can_cut, reduce_in_parts
-from rcompiler.passes.ir.split_dims import is_elementwise
-from rcompiler.passes.ir.tensor_ir import affine_map, defining, generic, reshape
+from rcompiler.passes.ir.reduction_parts import reduce_in_parts
+from rcompiler.passes.ir.tensor_ir import affine_map, generic, reshape
 from rcompiler.passes.tiling.body_cost import body_cost
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.split_k import parts_of

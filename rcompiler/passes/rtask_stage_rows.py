@@ -26,8 +26,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.dialects import rtask
-from rcompiler.kernelgen.region import Generic, dims_of
-from rcompiler.kernelgen.stages import STAGE
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dims_of
+from rcompiler.linalg.values import STAGE
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.roller_tile import body_of

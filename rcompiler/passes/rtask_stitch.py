@@ -39,14 +39,14 @@ from torch_mlir import ir
 
 from rcompiler.device.model import Device
 from rcompiler.dialects.uses import captures
-from rcompiler.kernelgen.region import Generic, element_of, shape_of, yielded
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import defining, element_of, shape_of, yielded
 from rcompiler.options import Precision
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.forming.stitching import OperatorTree
 from rcompiler.passes.ir.module_device import attached
 from rcompiler.passes.ir.operators import bodies, with_own_scalars
 from rcompiler.passes.ir.structure import structure
-from rcompiler.passes.ir.tensor_ir import defining
 from rcompiler.passes.roller_tile import Body, body_of
 from rcompiler.passes.rtask_defer_normalisation import defer_normalisation
 from rcompiler.passes.rtask_stage_rows import stage_rows

@@ -28,13 +28,16 @@ from torch_mlir import ir
 
 from rcompiler.device.model import Device
 from rcompiler.dialects import rtask
+from rcompiler.linalg.constants import is_constant
+from rcompiler.linalg.convolution import Windows
+from rcompiler.linalg.loop_dims import extent_of
+from rcompiler.linalg.values import bytes_of
 from rcompiler.options import Roots
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.constants.fold import MOST_BYTES
-from rcompiler.passes.ir.linalg_form import Windows, extent_of, is_constant
 from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies
-from rcompiler.passes.ir.tensor_ir import bytes_of, erase_dead
+from rcompiler.passes.ir.tensor_ir import erase_dead
 from rcompiler.passes.winograd.filter_form import SlidingFilter, sliding_filter
 from rcompiler.passes.winograd.filter_ir import by_filtering
 from rcompiler.roller.roots import (

@@ -29,9 +29,9 @@ from rcompiler.device.model import Device
 from rcompiler.dialects import vdevice
 from rcompiler.dialects.attributes import Symbol, to_attribute
 from rcompiler.dialects.rtask import PREFETCH
-from rcompiler.kernelgen.region import Generic
 from rcompiler.kernelgen.simt.kernel import SimtFeatures
-from rcompiler.kernelgen.simt.product import is_product
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.product import is_product
 from rcompiler.options import Precision
 from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.ir.module_device import attached

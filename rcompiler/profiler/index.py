@@ -42,7 +42,7 @@ from rcompiler.profiler.storage import (
 
 NAME = "profile-index.sqlite"
 _MOST_BYTES = 64 << 20  # of the file: some 200,000 kernels, or 500 networks
-_CODE = ("kernelgen", "codegen", "profiler", "runtime")  # what is measured, and how
+_CODE = ("linalg", "kernelgen", "codegen", "profiler", "runtime")  # what is measured, and how
 
 
 class IndexWarning(UserWarning):

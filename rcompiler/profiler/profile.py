@@ -16,9 +16,9 @@ from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.model import Device
 from rcompiler.errors import DeviceError, WrongKernel
 from rcompiler.kernelgen.kernel import CpuFeatures
-from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.kernelgen.tiling import Tiling
+from rcompiler.linalg.values import element_of, shape_of, yielded
 from rcompiler.passes.roller_tile import Body
 from rcompiler.passes.vdevice_to_cpu import cpu_features
 from rcompiler.profiler.beside import Others

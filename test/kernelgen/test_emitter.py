@@ -1,7 +1,7 @@
 """Emitter: where an op is written, and that nothing is written twice."""
 
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.linalg.affine import LANE, Linear
 
 
 def text(e: Emitter) -> str:

@@ -15,8 +15,8 @@ from kernel_cases import (
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.kernel import SimtFeatures
-from rcompiler.kernelgen.simt.product import LEAST_STEPS
 from rcompiler.kernelgen.simt.thread_block import ThreadBlock
+from rcompiler.linalg.product import LEAST_STEPS
 
 CHECKS: list[Check] = []
 

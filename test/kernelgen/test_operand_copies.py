@@ -4,9 +4,7 @@ import pytest
 from torch_mlir import ir
 
 from rcompiler import dialects
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.buffer import Buffer
-from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.simt.operand import (
     Operand,
     Side,
@@ -15,12 +13,15 @@ from rcompiler.kernelgen.simt.operand import (
     odd_pitch,
     unfold,
 )
-from rcompiler.kernelgen.simt.product import form_of
 from rcompiler.kernelgen.simt.runs import run_width
 from rcompiler.kernelgen.simt.source import Reading, peeled, split_run
 from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.thread_grid import Extent, ThreadGrid, thread_grid
 from rcompiler.kernelgen.simt.workspace import Workspace
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.product import form_of
+from rcompiler.linalg.values import element_of, shape_of
 
 KINDS = 'iterator_types = ["parallel", "parallel"]'
 PRODUCT = """

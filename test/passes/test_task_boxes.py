@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch_mlir import ir
 
 from rcompiler import dialects
-from rcompiler.kernelgen.affine import Linear
+from rcompiler.linalg.affine import Linear
 from rcompiler.passes.tiling.task_boxes import read_box
 from rcompiler.passes.tiling.tensor_expr import Read, Traced, axis
 from rcompiler.rammer.kernel import Access, DimAccess

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.simt.box_wait import WAIT_TEXT
 from rcompiler.kernelgen.simt.boxed import ADDRESS, ITEM, Boxed
 from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
@@ -19,6 +18,7 @@ from rcompiler.kernelgen.simt.program import written
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
 from rcompiler.kernelgen.simt.warpgroup import address
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import Linear
 
 _COUNTER = 8  # bytes
 _WORD = 8

@@ -16,10 +16,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.simt.operand import Split, unfold
-from rcompiler.kernelgen.simt.product import Form
+from rcompiler.kernelgen.simt.operand import unfold
 from rcompiler.kernelgen.simt.strides import Strides
+from rcompiler.linalg.affine import Linear, Split
+from rcompiler.linalg.product import Form
 from rcompiler.roller.matrix_unit import LINES, MOST_SIDE, lines_of
 from rcompiler.runtime.gpu.driver import TensorTile
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import product
 
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.operand import Operand
 from rcompiler.kernelgen.simt.source import Place, Reading
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import LANE, Linear
 
 # A fetched element as it is stored.
 Stored = Callable[[Val], Val]

@@ -8,11 +8,12 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.vendor import Vendor
-from rcompiler.kernelgen.value import BITS, Val, item_bytes
+from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.element_types import BITS, item_bytes
 
 ACCESS = 16  # bytes of the longest access of a thread
 GLOBAL, SHARED = "!llvm.ptr<1>", "!llvm.ptr<3>"

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.evaluate import Evaluator
-from rcompiler.kernelgen.region import Generic
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.simt.emitter import ACCESS, GLOBAL, SimtEmitter
 from rcompiler.kernelgen.simt.operand import Side
 from rcompiler.kernelgen.simt.reduction import WarpReducer
 from rcompiler.kernelgen.simt.runs import Accepted, run_width
 from rcompiler.kernelgen.simt.source import Place, Reading, peeled, split_run
-from rcompiler.kernelgen.value import item_bytes
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.generic import Generic
 
 _COPIES = (16, 8, 4)  # bytes of an asynchronous copy, the most first (PTX ISA, "cp.async")
 _LOADS = (8, 4, 2)  # elements

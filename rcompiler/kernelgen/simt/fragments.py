@@ -8,13 +8,13 @@ on the way (`.trans`), and elements of tf32 are read one by one.
 
 from __future__ import annotations
 
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.operand import Operand
 from rcompiler.kernelgen.simt.operand_ring import OperandRing
 from rcompiler.kernelgen.simt.product import Product
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import Linear
 
 ROWS, COLUMNS = 16, 8  # of one instruction
 STORED = {"f16": "f16", "bf16": "bf16", "tf32": "f32"}  # elements by the unit that multiplies them

@@ -21,16 +21,12 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.kernel import KernelWriter
-from rcompiler.kernelgen.pieces import Piece
-from rcompiler.kernelgen.region import Generic, element_of, integers, shape_of
 from rcompiler.kernelgen.sequential import SequentialWriter
 from rcompiler.kernelgen.simt.clipping import Case, by_extent, cases
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, WHOLE, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
-from rcompiler.kernelgen.simt.product import is_product
 from rcompiler.kernelgen.simt.products import Products
 from rcompiler.kernelgen.simt.reduction import by_warps
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
@@ -41,7 +37,12 @@ from rcompiler.kernelgen.simt.vendor import NVIDIA, Vendor
 from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.stages import Stage, stages_of
 from rcompiler.kernelgen.tiling import Range, Tiling
-from rcompiler.kernelgen.value import item_bytes
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.pieces import Piece
+from rcompiler.linalg.product import is_product
+from rcompiler.linalg.values import element_of, integers, shape_of
 from rcompiler.runtime.gpu.tensor_maps import Box
 
 

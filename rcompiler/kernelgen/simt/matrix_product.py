@@ -13,18 +13,19 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.fragments import COLUMNS, ROWS, STORED, Fragments
 from rcompiler.kernelgen.simt.operand import Side, is_by_steps, odd_pitch
 from rcompiler.kernelgen.simt.operand_ring import OperandRing, Starts
-from rcompiler.kernelgen.simt.product import Coordinates, Element, Form, Product
+from rcompiler.kernelgen.simt.product import Element, Product
 from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS
 from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.workspace import Workspace, no_room
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import Coordinates, Linear
+from rcompiler.linalg.product import Form
 from rcompiler.roller.matrix_unit import by_warps
 
 _STEPS = {"f16": 16, "bf16": 16, "tf32": 8}  # of one instruction

@@ -9,18 +9,18 @@ size take turns, so that one is filled while another is read.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import Generic, dims_of, shape_of
 from rcompiler.kernelgen.simt.emitter import ACCESS
 from rcompiler.kernelgen.simt.move_grid import MoveGrid, move_grid
 from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.stages import ALIGNMENT
-from rcompiler.kernelgen.value import item_bytes
-
-Split = Callable[[Linear, int], tuple[Linear, Linear]]
+from rcompiler.linalg.affine import Linear, Split
+from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dims_of
+from rcompiler.linalg.values import shape_of
 
 
 @dataclass(frozen=True)

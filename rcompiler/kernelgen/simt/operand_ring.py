@@ -14,13 +14,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.simt.carriers import AsynchronousCarrier, Carrier, RegisterCarrier, Stored
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.product import Product
 from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import Linear
 
 # Of each operand, the elements in front of the buffer that a part lies in.
 Starts = tuple[Linear, Linear]

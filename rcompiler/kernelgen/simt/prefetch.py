@@ -15,10 +15,10 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import element_of, integers, shape_of
 from rcompiler.kernelgen.simt.kernel import SimtKernelWriter
 from rcompiler.kernelgen.simt.program import expanded
-from rcompiler.kernelgen.value import item_bytes
+from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.values import element_of, integers, shape_of
 
 # LLVM selects nvvm.prefetch from sm_90 on; PTX has it for all (PTX ISA, "prefetch, prefetchu").
 _ASK = 'llvm.inline_asm has_side_effects "prefetch.global.L2 [$0];", "l"'

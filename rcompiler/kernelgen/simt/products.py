@@ -5,17 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import Generic
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.matrix_product import MatrixProducts
-from rcompiler.kernelgen.simt.product import (
-    Coordinates,
-    Element,
-    Form,
-    form_of,
-)
+from rcompiler.kernelgen.simt.product import Element
 from rcompiler.kernelgen.simt.scalar_product import ScalarProducts
 from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
@@ -24,6 +17,9 @@ from rcompiler.kernelgen.simt.warpgroup_product import WarpgroupProducts
 from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import Coordinates, Linear
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.product import Form, form_of
 
 
 class Planned(Protocol):
@@ -73,7 +69,7 @@ class Products:
             self._warpgroups = WarpgroupProducts(evaluator, emitter, workspace, maps)
 
     def form(self, root: Generic, at: Coordinates, symbols: Sequence[str]) -> Form | None:
-        """See `product.form_of`."""
+        """See `linalg.product.form_of`."""
         return form_of(root, at, symbols, self._units.element(root))
 
     def _of(self, form: Form) -> Unit:

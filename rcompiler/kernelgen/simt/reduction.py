@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.dot_group import DotGroup
 from rcompiler.kernelgen.reader import Reader
 from rcompiler.kernelgen.reduction import LANE_CHAINS, Reducer
-from rcompiler.kernelgen.region import Generic, element_of, identity_of
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
-from rcompiler.kernelgen.simt.product import is_product
-from rcompiler.kernelgen.stages import STAGE
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.combiners import identity_of
+from rcompiler.linalg.dot_group import DotGroup
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.product import is_product
+from rcompiler.linalg.values import STAGE, element_of
 
 _AT_ONCE = 8  # results of a warp: they share what they read, and have several sums in each lane
 # Only some threads read what is behind these: no warp may meet there.

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.simt.operand import Side
 from rcompiler.kernelgen.simt.source import Buffers, Reading, peeled, split_run
+from rcompiler.linalg.affine import LANE, Linear
 
 # Whether so many elements of a buffer may be moved as one.
 Accepted = Callable[[Buffer, int], bool]

@@ -10,18 +10,19 @@ import math
 from collections.abc import Sequence
 from functools import partial
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import element_of
 from rcompiler.kernelgen.simt.emitter import ACCESS, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.operand import Side, even_pitch, is_by_steps, odd_pitch
 from rcompiler.kernelgen.simt.operand_ring import OperandRing, Starts
-from rcompiler.kernelgen.simt.product import Coordinates, Element, Form, Product
+from rcompiler.kernelgen.simt.product import Element, Product
 from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.thread_grid import Extent, thread_grid
 from rcompiler.kernelgen.simt.workspace import Workspace
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import Coordinates, Linear
+from rcompiler.linalg.product import Form
+from rcompiler.linalg.values import element_of
 
 _STEPS = (32, 16, 8, 4)  # of the reduction in one part, the most first
 _LEAST_REUSE = 4  # of each element in shared memory

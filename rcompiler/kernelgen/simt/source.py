@@ -12,15 +12,15 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.buffer import Buffer
-from rcompiler.kernelgen.pieces import pad_value
 from rcompiler.kernelgen.reader import NeedsScalars
-from rcompiler.kernelgen.region import Generic, integers, shape_of
-from rcompiler.kernelgen.simt.operand import Side, Split, unfold
-from rcompiler.kernelgen.simt.product import Form
-from rcompiler.kernelgen.stages import STAGE
-from rcompiler.kernelgen.views import VIEWS, view_coordinates
+from rcompiler.kernelgen.simt.operand import Side, unfold
+from rcompiler.linalg.affine import LANE, Linear, Split
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.pieces import pad_value
+from rcompiler.linalg.product import Form
+from rcompiler.linalg.values import STAGE, integers, shape_of
+from rcompiler.linalg.views import VIEWS, view_coordinates
 
 Buffers = Mapping[ir.Value, Buffer]
 

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.reader import NeedsScalars
-from rcompiler.kernelgen.simt.product import Form
 from rcompiler.kernelgen.simt.source import Buffers, traced
-from rcompiler.kernelgen.stages import STAGE
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.product import Form
+from rcompiler.linalg.values import STAGE
 
 
 @dataclass(frozen=True)

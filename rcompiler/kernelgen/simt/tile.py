@@ -10,19 +10,22 @@ from functools import partial
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import step_cover
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.evaluate import Evaluator
-from rcompiler.kernelgen.pieces import Piece
 from rcompiler.kernelgen.simt.emitter import ACCESS, SimtEmitter
-from rcompiler.kernelgen.simt.product import Element, Form, product_root
+from rcompiler.kernelgen.simt.product import Element
 from rcompiler.kernelgen.simt.products import Planned, Products
 from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, halved
 from rcompiler.kernelgen.simt.source import is_multiple
 from rcompiler.kernelgen.tile import Leaf, Source, TileWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
-from rcompiler.kernelgen.value import Val, item_bytes
+from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.pieces import Piece
+from rcompiler.linalg.product import Form
+from rcompiler.linalg.roots import product_root
 
 _AT_ONCE = 8  # sums whose epilogues may run at the same time: more of them take too many registers
 

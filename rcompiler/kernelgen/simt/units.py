@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 from rcompiler.device.matrix_unit import Instruction
 from rcompiler.device.model import Device
-from rcompiler.kernelgen.region import Generic, element_of
 from rcompiler.kernelgen.simt.boxed import Chunks, chunks_of
-from rcompiler.kernelgen.simt.product import Form, factors_of
 from rcompiler.kernelgen.simt.source import Buffers
 from rcompiler.kernelgen.simt.strides import Strides, strides_of
 from rcompiler.kernelgen.simt.warpgroup import THREADS as WARPGROUP
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.product import Form, factors_of
+from rcompiler.linalg.values import element_of
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.simt.boxed import Boxed
 from rcompiler.kernelgen.simt.emitter import SHARED, SimtEmitter
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import Linear
 
 THREADS = 128
 _LINES = 8  # of a pattern

@@ -22,12 +22,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.simt.box_ring import BoxRing
 from rcompiler.kernelgen.simt.boxed import ATOM, ITEM, Boxed, Chunks, boxed, chunks_of
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SimtEmitter
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
-from rcompiler.kernelgen.simt.product import Coordinates, Element, Form
+from rcompiler.kernelgen.simt.product import Element
 from rcompiler.kernelgen.simt.source import Reading
 from rcompiler.kernelgen.simt.strides import Strides, strides_of
 from rcompiler.kernelgen.simt.tensor_maps import TensorMaps
@@ -36,6 +35,8 @@ from rcompiler.kernelgen.simt.warpgroup import THREADS, Accumulators, descriptor
 from rcompiler.kernelgen.simt.workspace import Workspace, no_room
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import Coordinates, Linear
+from rcompiler.linalg.product import Form
 from rcompiler.roller.matrix_unit import MOST_SIDE, Cover, by_lines, lines_of
 
 ROWS, STEPS = 64, 16  # of one instruction

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.simt.evaluator import SimtEvaluator
 from rcompiler.kernelgen.simt.operand import Operand, Side
-from rcompiler.kernelgen.simt.product import Form
 from rcompiler.kernelgen.simt.source import Reading
+from rcompiler.linalg.product import Form
 
 _MOST_SLOTS = 4  # parts under way at a time, the one that is multiplied included
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from torch_mlir import ir
 
 from rcompiler.device.model import DOT_STEPS
-from rcompiler.kernelgen.region import element_of, shape_of
+from rcompiler.linalg.convolution import Convolution
+from rcompiler.linalg.values import element_of, shape_of
 from rcompiler.passes.blocking.blocked import Layouts
-from rcompiler.passes.ir.linalg_form import Convolution
 from rcompiler.passes.ir.tensor_ir import affine_map, block_axes, generic
 
 

@@ -7,19 +7,10 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import element_of, shape_of
-from rcompiler.passes.blocking.padding_lanes import Numbers, finite, scalar_number
-from rcompiler.passes.ir.linalg_form import operations
-from rcompiler.passes.ir.tensor_ir import (
-    block_axes,
-    bytes_of,
-    defining,
-    empty,
-    fill,
-    reshape,
-    slice_low,
-    transpose,
-)
+from rcompiler.linalg.constants import scalar_number
+from rcompiler.linalg.values import bytes_of, defining, element_of, operations, shape_of
+from rcompiler.passes.blocking.padding_lanes import Numbers, finite
+from rcompiler.passes.ir.tensor_ir import block_axes, empty, fill, reshape, slice_low, transpose
 
 
 @dataclass(frozen=True)

@@ -7,19 +7,13 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, integers, shape_of
+from rcompiler.linalg.bodies import sums_in_words
+from rcompiler.linalg.convolution import Convolution, Windows, convolution, depthwise_operand
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.loop_dims import channel_dim, extent_of
+from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.values import bytes_of, integers, shape_of
 from rcompiler.passes.blocking.blocked import Layouts
-from rcompiler.passes.ir.linalg_form import (
-    Convolution,
-    Windows,
-    channel_dim,
-    convolution,
-    depthwise_operand,
-    dim_of,
-    extent_of,
-    sums_in_words,
-)
-from rcompiler.passes.ir.tensor_ir import bytes_of
 
 _MOVEMENTS = (
     "tensor.collapse_shape",

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic
+from rcompiler.linalg.constants import scalar_number
+from rcompiler.linalg.generic import Generic
 
 Numbers = frozenset[float] | None
 _MOST = 8  # numbers followed at once
@@ -129,11 +130,3 @@ def _apply(op: ir.Operation, operands: list[Any]) -> Any:
         return None if compare is None or nan else compare(*operands)
     function = _FUNCTIONS.get(op.name)
     return None if function is None else function(*operands)
-
-
-def scalar_number(value: ir.Value) -> float | None:
-    """The float that a scalar ``arith.constant`` holds, else None."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return None
-    attribute = value.owner.operation.attributes["value"]
-    return ir.FloatAttr(attribute).value if isinstance(attribute, ir.FloatAttr) else None

@@ -11,21 +11,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 from torch_mlir import ir
 
-_TYPES: dict[str, Any] = {
-    "i1": np.bool_,
-    "i8": np.int8,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i64": np.int64,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f32": np.float32,
-    "f64": np.float64,
-}
+from rcompiler.linalg.constants import scalar_of
+from rcompiler.linalg.element_types import numpy_type
+
 _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "arith.addf": np.add,
     "arith.divf": np.divide,
@@ -36,33 +27,6 @@ _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
 }
 _CASTS = ("arith.extf", "arith.truncf", "arith.sitofp", "arith.uitofp", "arith.extsi",
           "arith.extui", "arith.trunci")  # fmt: skip
-
-
-def numpy_type(element: ir.Type) -> np.dtype | None:
-    """numpy dtype that stores an element type."""
-    found = _TYPES.get(str(element))
-    return None if found is None else np.dtype(found)
-
-
-def scalar_of(value: ir.Value) -> Any:
-    """The number of a scalar arith.constant as a numpy scalar of its type, else None."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return None
-    attribute = value.owner.operation.attributes["value"]
-    dtype = numpy_type(value.type)
-    if dtype is None or not isinstance(attribute, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr):
-        return None
-    return np.asarray(attribute.value).astype(dtype)[()]
-
-
-def copied_argument(block: ir.Block) -> int | None:
-    """Number of the block argument that a body of one yield copies."""
-    ops = list(block.operations)
-    if len(ops) != 1 or len(ops[0].operation.operands) != 1:
-        return None
-    arguments = list(block.arguments)
-    value = ops[0].operation.operands[0]
-    return arguments.index(value) if value in arguments else None
 
 
 @dataclass(frozen=True)

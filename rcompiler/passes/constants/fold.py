@@ -24,13 +24,15 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from rcompiler.kernelgen.pieces import pad_value
-from rcompiler.kernelgen.region import Generic, integers, shape_of
-from rcompiler.passes.constants.body import numpy_type, scalar_of
+from rcompiler.linalg.constants import scalar_of
+from rcompiler.linalg.element_types import numpy_type
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.pieces import pad_value
+from rcompiler.linalg.values import bytes_of, integers, shape_of
 from rcompiler.passes.constants.deferred import Constant, reshape, whole
 from rcompiler.passes.constants.generic import evaluate_generic
 from rcompiler.passes.ir.operators import bodies
-from rcompiler.passes.ir.tensor_ir import bytes_of, erase_dead
+from rcompiler.passes.ir.tensor_ir import erase_dead
 from rcompiler.passes.schedule.tables import dense_array
 
 INLINE_ELEMENTS = 64  # larger constants live beside the module

@@ -12,10 +12,12 @@ from dataclasses import dataclass
 import numpy as np
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Combination, Generic
-from rcompiler.passes.constants.body import copied_argument, read_body, scalar_of
+from rcompiler.linalg.bodies import copied_argument
+from rcompiler.linalg.constants import scalar_of
+from rcompiler.linalg.generic import Combination, Generic
+from rcompiler.linalg.maps import dim_of
+from rcompiler.passes.constants.body import read_body
 from rcompiler.passes.constants.deferred import BLOCK, Box, Constant, Deferred
-from rcompiler.passes.ir.linalg_form import dim_of
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler.errors import InvalidModel, PipelineError
-from rcompiler.passes.constants.body import numpy_type
+from rcompiler.linalg.element_types import numpy_type
 from rcompiler.passes.constants.deferred import Constant
 from rcompiler.passes.constants.fold import constant_keys
 

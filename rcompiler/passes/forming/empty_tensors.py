@@ -6,7 +6,7 @@ import math
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import shape_of
+from rcompiler.linalg.values import shape_of
 
 
 def forget_empty_tensors(block: ir.Block) -> None:

@@ -8,19 +8,12 @@ from torch_mlir import ir
 
 from rcompiler.dialects import rtask
 from rcompiler.dialects.uses import captures
-from rcompiler.kernelgen.region import Generic, dims_of, shape_of, yielded
-from rcompiler.passes.forming.views import RESHAPES
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dim_of, dims_of
+from rcompiler.linalg.values import defining, operations, shape_of, yielded
+from rcompiler.linalg.views import RESHAPES
 from rcompiler.passes.ir.clone import Values, clone, copy_block, remap
-from rcompiler.passes.ir.linalg_form import dim_of, operations
-from rcompiler.passes.ir.tensor_ir import (
-    affine_map,
-    defining,
-    empty,
-    fill,
-    generic,
-    reshape,
-    type_like,
-)
+from rcompiler.passes.ir.tensor_ir import affine_map, empty, fill, generic, reshape, type_like
 from rcompiler.roller.fuse import Groups, Nest, fuse_axes, fused_loops
 
 _SPLATS = ("linalg.fill", "tensor.empty")

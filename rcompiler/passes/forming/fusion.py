@@ -14,11 +14,12 @@ from itertools import islice
 from torch_mlir import ir
 
 from rcompiler.dialects.uses import tensors_used
-from rcompiler.kernelgen.forms import Forms
-from rcompiler.kernelgen.region import Generic, shape_of
+from rcompiler.linalg.forms import Forms
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import defining, shape_of
+from rcompiler.linalg.views import RESHAPES
 from rcompiler.passes.forming.mapping import TABLE, Mapping, Verdict
-from rcompiler.passes.forming.views import RESHAPES, is_free_view
-from rcompiler.passes.ir.tensor_ir import defining
+from rcompiler.passes.forming.views import is_free_view
 
 FREE = ("tensor.empty", "linalg.fill")
 _VIEWS = (*RESHAPES, "tensor.extract_slice")

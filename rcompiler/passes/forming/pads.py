@@ -6,8 +6,8 @@ import math
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.pieces import pad_value
-from rcompiler.kernelgen.region import integers, shape_of
+from rcompiler.linalg.pieces import pad_value
+from rcompiler.linalg.values import integers, shape_of
 from rcompiler.passes.ir.tensor_ir import type_like
 
 

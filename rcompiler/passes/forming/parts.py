@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import shape_of
+from rcompiler.linalg.values import shape_of
 from rcompiler.passes.forming.fusion import Group
 
 

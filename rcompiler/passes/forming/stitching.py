@@ -9,8 +9,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects import rtask
 from rcompiler.dialects.uses import tensors_used
-from rcompiler.kernelgen.region import yielded
-from rcompiler.kernelgen.stages import STAGE
+from rcompiler.linalg.values import STAGE, yielded
 from rcompiler.passes.ir.clone import remap
 
 

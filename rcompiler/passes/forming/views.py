@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import LANE, Linear
-from rcompiler.kernelgen.region import Generic, element_of, shape_of
-from rcompiler.kernelgen.value import item_bytes
-from rcompiler.kernelgen.views import contiguous_offset
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import element_of, shape_of
+from rcompiler.linalg.views import RESHAPES, contiguous_offset
 
 ALIGNMENT = 64  # bytes; of every operand of a kernel in the arenas
-RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 def is_free_view(op: ir.Operation) -> bool:

@@ -6,26 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, shape_of
-from rcompiler.passes.ir.linalg_form import dim_of, operations
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.values import shape_of
 from rcompiler.passes.ir.tensor_ir import affine_map, empty, generic, reshape
-
-
-def groups_of(reassociated: ir.Operation) -> list[list[int]]:
-    """Per dim of the narrower side of an expand_shape or collapse_shape those of the wider one."""
-    lists = ir.ArrayAttr(reassociated.attributes["reassociation"])
-    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(group)] for group in lists]
-
-
-def is_elementwise(old: Generic) -> bool:
-    """One result, which every loop dim indexes in order; the body asks for no index."""
-    identity = ir.AffineMap.get_identity(old.maps[-1].n_dims)
-    return (
-        old.outputs == 1
-        and old.maps[-1] == identity
-        and not old.init_used[0]
-        and not any(o.name in ("linalg.index", "tensor.extract") for o in operations(old.op))
-    )
 
 
 def split_elementwise(

@@ -12,27 +12,14 @@ from collections.abc import Callable, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
-from rcompiler.kernelgen.region import shape_of
+from rcompiler.linalg.values import defining, shape_of
+from rcompiler.linalg.views import RESHAPES
 from rcompiler.shapes import reassociation
-
-RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 def type_like(value: ir.Value, shape: Sequence[int]) -> ir.RankedTensorType:
     """Tensor type of ``shape`` with the element type of ``value``."""
     return ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
-
-
-def bytes_of(value: ir.Value) -> int:
-    """Bytes that a tensor value occupies; i1 is one byte per element."""
-    element = ir.RankedTensorType(value.type).element_type
-    return math.prod(shape_of(value)) * max(1, element.width // 8)
-
-
-def defining(value: ir.Value) -> ir.Operation | None:
-    """The op that defines a value; None for a block argument."""
-    owner = value.owner  # asked for once: it takes longer than all else here
-    return None if isinstance(owner, ir.Block) else owner.operation
 
 
 def affine_map(dims: int, results: Sequence[ir.AffineExpr]) -> ir.AffineMap:

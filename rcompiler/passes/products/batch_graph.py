@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import shape_of
-from rcompiler.passes.ir.linalg_form import dim_of, operations
+from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.values import defining, operations, shape_of
 from rcompiler.passes.ir.structure import body_structure
-from rcompiler.passes.ir.tensor_ir import defining
 from rcompiler.passes.products.batch_choice import worth
 from rcompiler.passes.products.batches import Factor, Graph, batches
 from rcompiler.passes.products.merging import Product, Profit

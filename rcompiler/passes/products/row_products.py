@@ -12,10 +12,13 @@ from typing import NamedTuple
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, element_of, shape_of
-from rcompiler.kernelgen.value import item_bytes
-from rcompiler.passes.ir.linalg_form import dim_of, extent_of, is_constant, is_multiply_add
-from rcompiler.passes.ir.tensor_ir import defining
+from rcompiler.linalg.bodies import is_multiply_add
+from rcompiler.linalg.constants import is_constant
+from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.loop_dims import extent_of
+from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.values import defining, element_of, shape_of
 from rcompiler.passes.products.merging import Product
 
 

@@ -15,9 +15,12 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, dims_of, shape_of
-from rcompiler.passes.ir.linalg_form import alike, dim_of, is_constant, operations
-from rcompiler.passes.ir.tensor_ir import concat, defining, empty, extract_slice, generic
+from rcompiler.linalg.bodies import alike
+from rcompiler.linalg.constants import is_constant
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dim_of, dims_of
+from rcompiler.linalg.values import defining, operations, shape_of
+from rcompiler.passes.ir.tensor_ir import concat, empty, extract_slice, generic
 
 
 @dataclass(frozen=True)

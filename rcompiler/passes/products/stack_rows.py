@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import integers, shape_of
-from rcompiler.passes.ir.tensor_ir import RESHAPES, concat, defining, extract_slice, reshape
+from rcompiler.linalg.values import defining, integers, shape_of
+from rcompiler.linalg.views import RESHAPES
+from rcompiler.passes.ir.tensor_ir import concat, extract_slice, reshape
 
 
 def stack_rows(values: Sequence[ir.Value], axis: int) -> ir.Value:

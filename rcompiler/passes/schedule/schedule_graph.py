@@ -11,13 +11,13 @@ from torch_mlir import ir
 
 from rcompiler.dialects.rtask import CAST, operands_of, operator_results, pinned_of
 from rcompiler.dialects.uses import captures
-from rcompiler.kernelgen.region import element_of, shape_of, yielded
 from rcompiler.kernelgen.stages import workspace_bytes
-from rcompiler.kernelgen.value import item_bytes
-from rcompiler.kernelgen.views import contiguous_offset
+from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.values import element_of, shape_of, yielded
+from rcompiler.linalg.views import RESHAPES, contiguous_offset
 from rcompiler.passes import PassFailure
 from rcompiler.passes.forming.empty_tensors import is_empty
-from rcompiler.passes.forming.views import ALIGNMENT, RESHAPES, is_free_view
+from rcompiler.passes.forming.views import ALIGNMENT, is_free_view
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 

@@ -12,7 +12,7 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler.errors import ArtifactError, InvalidModel
-from rcompiler.kernelgen.value import item_bytes
+from rcompiler.linalg.element_types import item_bytes
 from rcompiler.passes.constants.deferred import Constant, write
 from rcompiler.passes.schedule.program_ir import read_kernels, read_programs
 from rcompiler.rammer.encode import encode, event_ids

@@ -18,7 +18,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, scf
 
 from rcompiler.dialects import rtask
-from rcompiler.kernelgen.affine import Linear
+from rcompiler.linalg.affine import Linear
 from rcompiler.passes.tiles.indices import Indices, constant
 
 Values = list[ir.Value]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
+from rcompiler.linalg.affine import Linear
 from rcompiler.passes.tiles.indices import Indices
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()

@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
+from rcompiler.linalg.affine import Linear
 from rcompiler.passes.tiles.box import Box, empty, extract, tile_type
 from rcompiler.passes.tiles.indices import Indices
 

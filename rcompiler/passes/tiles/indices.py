@@ -17,7 +17,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.affine import Linear
+from rcompiler.linalg.affine import Linear
 
 
 @dataclass(frozen=True)

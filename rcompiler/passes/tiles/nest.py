@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
 from rcompiler.kernelgen.boxes import lane_cover, step_cover
-from rcompiler.kernelgen.region import integers
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.values import integers
 from rcompiler.passes.tiles.body import Values, loop
 from rcompiler.passes.tiles.box import Box
 from rcompiler.passes.tiles.indices import Indices

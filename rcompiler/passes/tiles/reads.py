@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
+from rcompiler.linalg.affine import Linear
 from rcompiler.passes.tiles.indices import Indices
 
 

@@ -18,7 +18,8 @@ from torch_mlir import ir
 from rcompiler.dialects.attributes import to_python
 from rcompiler.dialects.rtask import operands_of
 from rcompiler.errors import InvalidModel
-from rcompiler.kernelgen.region import Generic, integers, yielded
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import integers, yielded
 from rcompiler.passes.tiles.box import DYNAMIC, type_of
 
 Span = tuple[int, int]  # the first coordinate, and the one behind the last

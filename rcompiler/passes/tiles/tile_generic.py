@@ -8,9 +8,10 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
 from rcompiler.dialects.attributes import to_attribute
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import LANE_DIM, Generic, dims_of
 from rcompiler.kernelgen.scratch import kept_columns
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.generic import LANE_DIM, Generic
+from rcompiler.linalg.maps import dims_of
 from rcompiler.passes.ir.clone import clone
 from rcompiler.passes.tiles.box import DYNAMIC, Box, extract, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser

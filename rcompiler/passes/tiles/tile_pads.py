@@ -14,10 +14,10 @@ from __future__ import annotations
 from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.pieces import pad_value
-from rcompiler.kernelgen.region import integers
-from rcompiler.kernelgen.views import VIEWS
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.pieces import pad_value
+from rcompiler.linalg.values import integers
+from rcompiler.linalg.views import VIEWS
 from rcompiler.passes.tiles.box import DYNAMIC, Box, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser, comes_from_operands
 from rcompiler.passes.tiles.indices import Indices

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import shape_of
-from rcompiler.kernelgen.views import kept_dims
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.values import shape_of
+from rcompiler.linalg.views import kept_dims
 from rcompiler.passes.tiles.box import DYNAMIC, Box, slice_parts, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.indices import Indices

@@ -2,7 +2,7 @@
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic
+from rcompiler.linalg.generic import Generic
 
 # What an operation on vectors takes, in slots of an addition, of which there are two per cycle.
 # Measured with f32 and 512 bits on Zen 5, beside the load and the store of an element. Functions:

@@ -10,11 +10,11 @@ from torch_mlir import ir
 
 from rcompiler.dialects.rtask import is_task_body
 from rcompiler.errors import InvalidModel
-from rcompiler.kernelgen.region import shape_of, yielded
-from rcompiler.kernelgen.stages import STAGE
+from rcompiler.linalg.pieces import core_of
+from rcompiler.linalg.values import STAGE, shape_of, yielded
 from rcompiler.passes.tiles.task_claims import check_task_body
 from rcompiler.passes.tiling.task_boxes import in_place_pairs, read_box, stage_axes, write_box
-from rcompiler.passes.tiling.tensor_expr import Tracer, core_of
+from rcompiler.passes.tiling.tensor_expr import Tracer
 
 Boxes = list[list[tuple[int, ...]]]
 

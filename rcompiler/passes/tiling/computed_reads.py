@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.independent import Apart
-from rcompiler.kernelgen.region import shape_of
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.independent_loops import Apart
+from rcompiler.linalg.values import shape_of
 
 Coordinates = tuple[Linear | None, ...]  # None: computed, or counted by a loop inside
 

@@ -6,8 +6,7 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import shape_of, yielded
-from rcompiler.kernelgen.stages import STAGE
+from rcompiler.linalg.values import STAGE, shape_of, yielded
 from rcompiler.passes.tiling.task_boxes import stage_axes
 from rcompiler.passes.tiling.tensor_expr import Traced, Tracer, tensor_expr
 from rcompiler.passes.tiling.unit_product import Multiplier

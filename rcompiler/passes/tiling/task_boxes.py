@@ -6,9 +6,9 @@ import math
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import element_of, shape_of, yielded
-from rcompiler.kernelgen.value import item_bytes
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.values import element_of, shape_of, yielded
 from rcompiler.passes.tiling.tensor_expr import Read, Traced, axis
 
 Box = list[tuple[int, int, int, int]]

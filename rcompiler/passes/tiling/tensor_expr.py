@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.dot_group import dot_group
-from rcompiler.kernelgen.independent import in_vectors, independent_loops
-from rcompiler.kernelgen.pieces import pieces_of
-from rcompiler.kernelgen.region import Combination, Generic, element_of, integers, shape_of
-from rcompiler.kernelgen.running_sums import sums_in_parts
-from rcompiler.kernelgen.stages import STAGE
-from rcompiler.kernelgen.value import item_bytes
-from rcompiler.kernelgen.views import VIEWS, view_coordinates
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.dot_group import dot_group
+from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.generic import Combination, Generic
+from rcompiler.linalg.independent_loops import in_vectors, independent_loops
+from rcompiler.linalg.pieces import core_of, pieces_of
+from rcompiler.linalg.roots import sums_in_parts
+from rcompiler.linalg.values import STAGE, element_of, integers, shape_of
+from rcompiler.linalg.views import VIEWS, view_coordinates
 from rcompiler.passes.tiling.arithmetic import Arithmetic, Part, arithmetic
 from rcompiler.passes.tiling.body_cost import body_cost, loop_cost
 from rcompiler.passes.tiling.computed_reads import Coordinates, coordinate_of, read_by_loop
@@ -74,16 +74,6 @@ class Traced:
 def axis(position: int) -> Linear:
     """The symbol of an axis."""
     return Linear.of(f"a{position}")
-
-
-def core_of(result: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
-    """(what is computed, elements padded below per dim) of a result that may end in pads."""
-    low = [0] * len(shape_of(result))
-    while not isinstance(result.owner, ir.Block) and result.owner.operation.name == "tensor.pad":
-        op = result.owner.operation
-        low = [a + b for a, b in zip(low, integers(op, "static_low"), strict=True)]
-        result = op.operands[0]
-    return result, tuple(low)
 
 
 class Tracer:

@@ -10,13 +10,15 @@ from torch_mlir import ir
 from rcompiler.device.matrix_unit import MatrixUnit
 from rcompiler.device.model import Device
 from rcompiler.kernelgen.buffer import Buffer
-from rcompiler.kernelgen.pieces import pieces_of
-from rcompiler.kernelgen.region import Generic, element_of, shape_of
 from rcompiler.kernelgen.simt.boxed import Chunks
-from rcompiler.kernelgen.simt.product import Form, form_of, product_root
 from rcompiler.kernelgen.simt.source import Buffers
 from rcompiler.kernelgen.simt.strides import strides_of
 from rcompiler.kernelgen.simt.units import units_of
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.pieces import pieces_of
+from rcompiler.linalg.product import Form, form_of
+from rcompiler.linalg.roots import product_root
+from rcompiler.linalg.values import element_of, shape_of
 from rcompiler.passes.tiling.tensor_expr import Traced
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.matrix_unit import UnitProduct

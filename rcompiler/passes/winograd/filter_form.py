@@ -14,8 +14,12 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, dims_of, element_of
-from rcompiler.passes.ir.linalg_form import dim_of, extent_of, has_windows, is_multiply_add
+from rcompiler.linalg.bodies import is_multiply_add
+from rcompiler.linalg.convolution import has_windows
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.loop_dims import extent_of
+from rcompiler.linalg.maps import dim_of, dims_of
+from rcompiler.linalg.values import element_of
 
 
 @dataclass(frozen=True)

@@ -14,13 +14,12 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg
 
 from rcompiler.device.model import Device
-from rcompiler.kernelgen.pieces import pad_value
-from rcompiler.kernelgen.region import integers, shape_of
-from rcompiler.passes.blocking.padding_lanes import scalar_number
-from rcompiler.passes.ir.linalg_form import extent_of
+from rcompiler.linalg.constants import scalar_number
+from rcompiler.linalg.loop_dims import extent_of
+from rcompiler.linalg.pieces import pad_value
+from rcompiler.linalg.values import defining, integers, shape_of
 from rcompiler.passes.ir.tensor_ir import (
     affine_map,
-    defining,
     elementwise,
     fill,
     generic,

@@ -5,9 +5,9 @@ from torch_mlir import ir
 
 from rcompiler.dialects import load
 from rcompiler.dialects.uses import tensors_used
-from rcompiler.kernelgen.forms import Forms
-from rcompiler.kernelgen.region import Generic
-from rcompiler.passes.ir.linalg_form import Windows
+from rcompiler.linalg.convolution import Windows
+from rcompiler.linalg.forms import Forms
+from rcompiler.linalg.generic import Generic
 from rcompiler.passes.ir.structure import body_structure
 
 TEXT = """

@@ -5,15 +5,15 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.errors import InvalidModel
-from rcompiler.kernelgen.independent import (
+from rcompiler.kernelgen.sequential import carried_numbers
+from rcompiler.linalg.independent_loops import (
     Apart,
     in_lockstep,
     in_vectors,
     independent_loops,
     leading,
 )
-from rcompiler.kernelgen.region import yielded
-from rcompiler.kernelgen.sequential import carried_numbers
+from rcompiler.linalg.values import yielded
 from rcompiler.passes.tiling.claims import check_kernel
 
 ROWS = """

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rcompiler.kernelgen.affine import LANE, Linear
 from rcompiler.kernelgen.boxes import lane_cover, step_cover
+from rcompiler.linalg.affine import LANE, Linear
 
 NAMES = ("a", "b", LANE)
 linears = st.builds(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic
+from rcompiler.linalg.generic import Generic
 
 
 class Forms:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import Generic, element_of, shape_of
-from rcompiler.kernelgen.value import item_bytes
+from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import element_of, shape_of
 from rcompiler.roller.expr import Access, TensorExpr, tensor_expr
 from rcompiler.roller.index import Index, floordiv, index, mod
 

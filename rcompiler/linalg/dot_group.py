@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.device.model import DOT_STEPS
-from rcompiler.kernelgen.region import Generic, dims_of, element_of
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dims_of
+from rcompiler.linalg.values import element_of
+from rcompiler.linalg.views import RESHAPES
 
 SUMS = {"i8": "i32", "bf16": "f32"}  # type of the accumulators
 _SIGNED = {"arith.extsi": True, "arith.extui": False, "arith.extf": True}
-_RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 
 @dataclass(frozen=True)
@@ -78,6 +80,6 @@ def _ends_in(generic: Generic, operand: int, dim: int) -> bool:
     if any(dim in dims_of(e) for e in others):
         return False
     value = generic.inputs[operand]
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in _RESHAPES:
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in RESHAPES:
         value = value.owner.operation.operands[0]
     return isinstance(value.owner, ir.Block)

@@ -7,7 +7,7 @@ the known ranges allow it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 LANE = "<lane>"
 
@@ -121,3 +121,7 @@ class Linear:
         if low < 0 or high >= divisor:
             return None
         return Linear(quotient, whole), Linear(remainder, rest)
+
+
+Coordinates = list[Linear]
+Split = Callable[[Linear, int], tuple[Linear, Linear]]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from torch_mlir import ir
 
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.region import integers, shape_of
+from rcompiler.linalg.affine import Linear, Split
+from rcompiler.linalg.values import integers, shape_of
+
+RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
 
 VIEWS = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape")
-Split = Callable[[Linear, int], tuple[Linear, Linear]]
 
 
 def contiguous_offset(op: ir.Operation) -> int | None:
@@ -55,7 +54,7 @@ def _sliced(op: ir.Operation, at: list[Linear]) -> list[Linear]:
 def _expanded(op: ir.Operation, at: list[Linear]) -> list[Linear]:
     result = shape_of(op.result)
     where = []
-    for group in _reassociation(op):
+    for group in groups_of(op):
         total = Linear()
         for d in group:
             total = total * result[d] + at[d]
@@ -66,7 +65,7 @@ def _expanded(op: ir.Operation, at: list[Linear]) -> list[Linear]:
 def _collapsed(op: ir.Operation, at: list[Linear], split: Split) -> list[Linear]:
     source = shape_of(op.operands[0])
     where = [Linear()] * len(source)
-    for coordinate, group in zip(at, _reassociation(op), strict=True):
+    for coordinate, group in zip(at, groups_of(op), strict=True):
         for d in reversed(group):
             if source[d] == 1 and d != group[0]:
                 continue
@@ -105,8 +104,7 @@ def _fits(sizes: tuple[int, ...], result: tuple[int, ...]) -> bool:
     return position == len(result)
 
 
-def _reassociation(op: ir.Operation) -> list[list[int]]:
-    return [
-        [ir.IntegerAttr(i).value for i in ir.ArrayAttr(g)]
-        for g in ir.ArrayAttr(op.attributes["reassociation"])
-    ]
+def groups_of(reassociated: ir.Operation) -> list[list[int]]:
+    """Per dim of the narrower side of an expand_shape or collapse_shape those of the wider one."""
+    lists = ir.ArrayAttr(reassociated.attributes["reassociation"])
+    return [[ir.IntegerAttr(i).value for i in ir.ArrayAttr(group)] for group in lists]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import integers, shape_of
+from rcompiler.linalg.values import integers, shape_of
 
 
 @dataclass(frozen=True)
@@ -73,3 +73,13 @@ def _shifted(pieces: list[Piece], by: tuple[int, ...]) -> list[Piece]:
         return tuple(x + y for x, y in zip(a, by, strict=True))
 
     return [Piece(add(p.low), add(p.high), p.value, add(p.shift), p.fill) for p in pieces]
+
+
+def core_of(result: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
+    """(what is computed, elements padded below per dim) of a result that may end in pads."""
+    low = [0] * len(shape_of(result))
+    while not isinstance(result.owner, ir.Block) and result.owner.operation.name == "tensor.pad":
+        op = result.owner.operation
+        low = [a + b for a, b in zip(low, integers(op, "static_low"), strict=True)]
+        result = op.operands[0]
+    return result, tuple(low)

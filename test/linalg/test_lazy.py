@@ -1,6 +1,6 @@
 """Properties that are computed when they are first read."""
 
-from rcompiler.kernelgen.lazy import lazy
+from rcompiler.linalg.lazy import lazy
 
 
 class Circle:

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.region import shape_of
+from rcompiler.linalg.values import shape_of
 
 
 @dataclass(frozen=True)

@@ -1,83 +1,24 @@
-"""The region of an rOperator read once into plain Python: shapes, indexing maps, reductions."""
+"""A linalg.generic read once into plain Python: loops, maps, reductions."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.affine import Linear
-from rcompiler.kernelgen.body import element_name
-from rcompiler.kernelgen.lazy import lazy
-from rcompiler.kernelgen.value import BITS
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.combiners import COMBINERS
+from rcompiler.linalg.lazy import lazy
+from rcompiler.linalg.maps import Expression, compile_expression, dims_of
+from rcompiler.linalg.values import element_of, shape_of
 
 CAST = "builtin.unrealized_conversion_cast"
 LANE_DIM = "rtask.lane_dim"  # of a reduction on tiles; -1: vectors run along no reduction dim
 MATRIX_LIMIT = 64  # elements of a matrix whose products with vectors are straight code
-Expression = Callable[[list[Linear], Callable[[Linear, int], tuple[Linear, Linear]]], Linear]
-
-
-def shape_of(value: ir.Value) -> tuple[int, ...]:
-    """Static shape of a tensor value."""
-    return tuple(ir.RankedTensorType(value.type).shape)
-
-
-def element_of(value: ir.Value) -> str:
-    """Element type name of a tensor value."""
-    return element_name(ir.RankedTensorType(value.type).element_type)
-
-
-def yielded(block: ir.Block) -> list[ir.Value]:
-    """The results of an operator's or kernel's body: several ones travel as one tuple."""
-    value = list(block.operations)[-1].operation.operands[0]
-    if not isinstance(value.type, ir.TupleType):
-        return [value]
-    return list(value.owner.operation.operands)
-
-
-def integers(op: ir.Operation, name: str) -> tuple[int, ...]:
-    """A dense integer array attribute as a tuple."""
-    return tuple(int(v) for v in ir.DenseI64ArrayAttr(op.attributes[name]))
-
-
-def compile_expression(expression: ir.AffineExpr) -> Expression:
-    """An affine expression as a function of the loop coordinates."""
-    expression = expression.maybe_downcast()
-    if isinstance(expression, ir.AffineDimExpr):
-        position = expression.position
-        return lambda dims, split: dims[position]
-    if isinstance(expression, ir.AffineConstantExpr):
-        value = Linear(expression.value)
-        return lambda dims, split: value
-    left, right = compile_expression(expression.lhs), compile_expression(expression.rhs)
-    if isinstance(expression, ir.AffineAddExpr):
-        return lambda dims, split: left(dims, split) + right(dims, split)
-    constant = expression.rhs.maybe_downcast()
-    if not isinstance(constant, ir.AffineConstantExpr):
-        raise CompilerError(f"indexing expression {expression} is not affine")
-    number = constant.value
-    if isinstance(expression, ir.AffineMulExpr):
-        return lambda dims, split: left(dims, split) * number
-    if isinstance(expression, ir.AffineFloorDivExpr):
-        return lambda dims, split: split(left(dims, split), number)[0]
-    if isinstance(expression, ir.AffineModExpr):
-        return lambda dims, split: split(left(dims, split), number)[1]
-    raise CompilerError(f"indexing expression {expression} is not supported")
-
-
-def dims_of(expression: ir.AffineExpr) -> set[int]:
-    """All loop dims in an expression."""
-    expression = expression.maybe_downcast()
-    if isinstance(expression, ir.AffineDimExpr):
-        return {expression.position}
-    if isinstance(expression, ir.AffineBinaryExpr):
-        return dims_of(expression.lhs) | dims_of(expression.rhs)
-    return set()
 
 
 @dataclass(frozen=True)
@@ -335,32 +276,3 @@ def _small_matrix(value: ir.Value) -> tuple[tuple[float, ...], ...] | None:
         return None
     array = np.array([float(x) for x in attribute]).reshape(shape_of(value))
     return tuple(map(tuple, array.tolist())) if np.isfinite(array).all() else None
-
-
-# combining op -> (vector.reduction kind, identity); None: see `identity_of`
-COMBINERS: dict[str, tuple[str, float | None]] = {
-    "arith.addf": ("add", 0.0),
-    "arith.mulf": ("mul", 1.0),
-    "arith.maximumf": ("maximumf", float("-inf")),
-    "arith.minimumf": ("minimumf", float("inf")),
-    "arith.maxnumf": ("maxnumf", float("-inf")),
-    "arith.minnumf": ("minnumf", float("inf")),
-    "arith.addi": ("add", 0),
-    "arith.muli": ("mul", 1),
-    "arith.maxsi": ("maxsi", None),
-    "arith.minsi": ("minsi", None),
-    "arith.maxui": ("maxui", 0),
-    "arith.minui": ("minui", -1),
-    "arith.ori": ("or", 0),
-    "arith.andi": ("and", -1),
-    "arith.xori": ("xor", 0),
-}
-
-
-def identity_of(combiner: str, element: str) -> float:
-    """The number that `combiner` leaves any other number of this element type as it is with."""
-    number = COMBINERS[combiner][1]
-    if number is not None:
-        return number
-    half = 1 << (BITS[element] - 1)
-    return -half if combiner == "arith.maxsi" else half - 1

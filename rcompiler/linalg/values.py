@@ -1,0 +1,58 @@
+"""What a value says of itself: shape, element type, where it comes from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+from torch_mlir import ir
+
+from rcompiler.linalg.element_types import element_name
+
+STAGE = "rtask.stage"
+
+
+def shape_of(value: ir.Value) -> tuple[int, ...]:
+    """Static shape of a tensor value."""
+    return tuple(ir.RankedTensorType(value.type).shape)
+
+
+def element_of(value: ir.Value) -> str:
+    """Element type name of a tensor value."""
+    return element_name(ir.RankedTensorType(value.type).element_type)
+
+
+def bytes_of(value: ir.Value) -> int:
+    """Bytes that a tensor value occupies; i1 is one byte per element."""
+    element = ir.RankedTensorType(value.type).element_type
+    return math.prod(shape_of(value)) * max(1, element.width // 8)
+
+
+def defining(value: ir.Value) -> ir.Operation | None:
+    """The op that defines a value; None for a block argument."""
+    owner = value.owner  # asked for once: it takes longer than all else here
+    return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def yielded(block: ir.Block) -> list[ir.Value]:
+    """The results of an operator's or kernel's body: several ones travel as one tuple."""
+    value = list(block.operations)[-1].operation.operands[0]
+    if not isinstance(value.type, ir.TupleType):
+        return [value]
+    return list(value.owner.operation.operands)
+
+
+def integers(op: ir.Operation, name: str) -> tuple[int, ...]:
+    """A dense integer array attribute as a tuple."""
+    return tuple(int(v) for v in ir.DenseI64ArrayAttr(op.attributes[name]))
+
+
+def operations(op: ir.Operation) -> Iterator[ir.Operation]:
+    """All ops nested in the regions of ``op``."""
+    for region in op.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                inner = view.operation
+                yield inner
+                if len(inner.regions):
+                    yield from operations(inner)
