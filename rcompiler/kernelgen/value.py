@@ -5,11 +5,10 @@ from __future__ import annotations
 import struct
 from typing import NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.element_types import BITS
+from rcompiler.linalg.element_types import BITS, dtype_of
 
 
 class Val(NamedTuple):
@@ -39,8 +38,7 @@ def literal(value: float | int | bool, element: str) -> str:
         return str(number - (1 << bits) if number >> (bits - 1) else number)
     if element == "f64":
         return f"0x{struct.unpack('<Q', struct.pack('<d', float(value)))[0]:016X}"
-    kind = {"f32": np.float32, "f16": np.float16, "bf16": ml_dtypes.bfloat16}[element]
     digits = BITS[element] // 4
     with np.errstate(over="ignore"):
-        raw = np.array(value).astype(kind).tobytes()
+        raw = np.array(value).astype(dtype_of(element)).tobytes()
     return f"0x{int.from_bytes(raw, 'little'):0{digits}X}"

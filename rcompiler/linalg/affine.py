@@ -123,5 +123,5 @@ class Linear:
         return Linear(quotient, whole), Linear(remainder, rest)
 
 
-Coordinates = list[Linear]
-Split = Callable[[Linear, int], tuple[Linear, Linear]]
+Coordinates = list[Linear]  # one for each dim of a tensor, or of a nest of loops
+Split = Callable[[Linear, int], tuple[Linear, Linear]]  # quotient and remainder by a number

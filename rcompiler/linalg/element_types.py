@@ -1,37 +1,25 @@
-"""The element types of tensors: bits, bytes in memory, numpy types."""
+"""The element types of tensors, by their names in MLIR: numpy types, bits, bytes in memory."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import ml_dtypes
 import numpy as np
 from torch_mlir import ir
 
-BITS = {
-    "i1": 1,
-    "i8": 8,
-    "i16": 16,
-    "i32": 32,
-    "i64": 64,
-    "f16": 16,
-    "bf16": 16,
-    "f32": 32,
-    "f64": 64,
-}
+from rcompiler.errors import CompilerError
 
-
-_TYPES: dict[str, Any] = {
-    "i1": np.bool_,
-    "i8": np.int8,
-    "i16": np.int16,
-    "i32": np.int32,
-    "i64": np.int64,
-    "f16": np.float16,
-    "bf16": ml_dtypes.bfloat16,
-    "f32": np.float32,
-    "f64": np.float64,
+_DTYPES = {  # that store an element
+    "i1": np.dtype(np.bool_),
+    "i8": np.dtype(np.int8),
+    "i16": np.dtype(np.int16),
+    "i32": np.dtype(np.int32),
+    "i64": np.dtype(np.int64),
+    "f16": np.dtype(np.float16),
+    "bf16": np.dtype(ml_dtypes.bfloat16),
+    "f32": np.dtype(np.float32),
+    "f64": np.dtype(np.float64),
 }
+BITS = {name: 1 if name == "i1" else 8 * dtype.itemsize for name, dtype in _DTYPES.items()}
 
 
 def element_name(type_: ir.Type) -> str:
@@ -42,10 +30,16 @@ def element_name(type_: ir.Type) -> str:
 
 def item_bytes(element: str) -> int:
     """Bytes of one element in memory; i1 takes a whole byte."""
-    return max(8, BITS[element]) // 8
+    return _DTYPES[element].itemsize
 
 
 def numpy_type(element: ir.Type) -> np.dtype | None:
-    """numpy dtype that stores an element type."""
-    found = _TYPES.get(str(element))
-    return None if found is None else np.dtype(found)
+    """The numpy dtype that stores an element type; None for a type that tensors here never have."""
+    return _DTYPES.get(str(element))
+
+
+def dtype_of(element: str) -> np.dtype:
+    """The numpy dtype that stores an element type. Raises CompilerError if there is none."""
+    if element not in _DTYPES:
+        raise CompilerError(f"there are no arrays of element type {element}")
+    return _DTYPES[element]

@@ -16,7 +16,6 @@ from rcompiler.linalg.lazy import lazy
 from rcompiler.linalg.maps import Expression, compile_expression, dims_of
 from rcompiler.linalg.values import element_of, shape_of
 
-CAST = "builtin.unrealized_conversion_cast"
 LANE_DIM = "rtask.lane_dim"  # of a reduction on tiles; -1: vectors run along no reduction dim
 MATRIX_LIMIT = 64  # elements of a matrix whose products with vectors are straight code
 

@@ -97,7 +97,7 @@ def form_of(
 def _loops(
     root: Generic, at: Coordinates, symbols: Sequence[str]
 ) -> tuple[tuple[int, int] | None, ...] | None:
-    """See `Product.loops`; None if a loop coordinate is no result coordinate plus a distance."""
+    """See `Form.loops`; None if a loop coordinate is no result coordinate plus a distance."""
     found: list[tuple[int, int] | None] = []
     for j, coordinate in enumerate(root.loop_dims(at)):
         if j in root.reduction_dims:

@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from rcompiler.linalg.element_types import element_name
 
-STAGE = "rtask.stage"
+STAGE = "rtask.stage"  # the op whose result a task keeps a tile of before it goes on
 
 
 def shape_of(value: ir.Value) -> tuple[int, ...]:

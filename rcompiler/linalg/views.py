@@ -8,8 +8,7 @@ from rcompiler.linalg.affine import Linear, Split
 from rcompiler.linalg.values import integers, shape_of
 
 RESHAPES = ("tensor.expand_shape", "tensor.collapse_shape")
-
-VIEWS = ("tensor.extract_slice", "tensor.expand_shape", "tensor.collapse_shape")
+VIEWS = ("tensor.extract_slice", *RESHAPES)
 
 
 def contiguous_offset(op: ir.Operation) -> int | None:

@@ -7,16 +7,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 
-from rcompiler.errors import CompilerError
+from rcompiler.linalg.element_types import dtype_of
 from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty, arena
 
 _GUARD = 64  # bytes on either side of a result
 _STEPS = 16  # floats are multiples of 1 / 16: sums of many products are exact in f32
 _PATTERN = 0xA5  # of bytes that a kernel has not written
-_TYPES = {"i1": "bool", "f16": "float16", "f32": "float32", "f64": "float64"}
 
 
 @dataclass(frozen=True)
@@ -29,12 +27,7 @@ class Tensor:
     @property
     def dtype(self) -> np.dtype:
         """Raises CompilerError for a type that numpy has not."""
-        try:
-            if self.element == "bf16":
-                return np.dtype(ml_dtypes.bfloat16)
-            return np.dtype(_TYPES.get(self.element, "int" + self.element[1:]))
-        except TypeError:
-            raise CompilerError(f"profiler: no arrays of element type {self.element}") from None
+        return dtype_of(self.element)
 
     @property
     def bytes(self) -> int:

@@ -17,12 +17,11 @@ from rcompiler.dialects.uses import tensors_used
 from rcompiler.linalg.forms import Forms
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import defining, shape_of
-from rcompiler.linalg.views import RESHAPES
+from rcompiler.linalg.views import RESHAPES, VIEWS
 from rcompiler.passes.forming.mapping import TABLE, Mapping, Verdict
 from rcompiler.passes.forming.views import is_free_view
 
 FREE = ("tensor.empty", "linalg.fill")
-_VIEWS = (*RESHAPES, "tensor.extract_slice")
 # A broadcast back over the columns of a reduction is stitched only if enough independent rows
 # remain, or the work is tiny. Choices for every device: what a group computes does not depend on
 # the record that it is compiled for.
@@ -162,7 +161,7 @@ class Fusion:
             "linalg.generic",
             "tensor.concat",
             "tensor.pad",
-            *_VIEWS,
+            *VIEWS,
         ):
             return
         view = owner.operation
@@ -188,7 +187,7 @@ class Fusion:
             if value in self._computed:
                 return self._computed[value]
             op = defining(value)
-            if op is None or op.name not in _VIEWS:
+            if op is None or op.name not in VIEWS:
                 return None
             value = op.operands[0]
         return None
@@ -349,7 +348,7 @@ class Fusion:
         """
         ends: dict[int, ir.Operation] = {}
         for op in self._ops:
-            if op.name not in _VIEWS:
+            if op.name not in VIEWS:
                 continue
             group = self._group(op.operands[0])
             if group is None or op in group.ops:

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 
 from torch_mlir import ir
 
+from rcompiler.linalg.constants import scalar_number
 from rcompiler.passes.gpu.nested import nested
 from rcompiler.passes.gpu.scalars import arith, cast, constant, each_lane, in_f32, intrinsic
 
@@ -80,10 +81,7 @@ def _quotient(values: Sequence[ir.Value]) -> ir.Value:
 
 def _constant_of(value: ir.Value) -> float | None:
     """The number that a value always is, if it has a reciprocal."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":
-        return None
-    number = ir.FloatAttr(owner.operation.attributes["value"]).value
+    number = scalar_number(value)
     return number if number and math.isfinite(number) else None
 
 

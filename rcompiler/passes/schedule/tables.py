@@ -12,7 +12,7 @@ import numpy as np
 from torch_mlir import ir
 
 from rcompiler.errors import ArtifactError, InvalidModel
-from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.element_types import dtype_of, item_bytes
 from rcompiler.passes.constants.deferred import Constant, write
 from rcompiler.passes.schedule.program_ir import read_kernels, read_programs
 from rcompiler.rammer.encode import encode, event_ids
@@ -182,15 +182,14 @@ def dense_array(attribute: ir.DenseElementsAttr) -> np.ndarray:
         scalar = attribute.get_splat_value()
         number = ir.IntegerAttr(scalar).value if element[0] == "i" else ir.FloatAttr(scalar).value
         return (
-            np.full(shape, number, _numpy(element))
+            np.full(shape, number, dtype_of(element))
             if element[0] != "i"
             else _integers(number, shape, element)
         )
     if element == "bf16":
         return _bfloat16(attribute).reshape(shape)
-    return (
-        np.ascontiguousarray(np.array(attribute)).astype(_numpy(element), copy=False).reshape(shape)
-    )
+    array = np.ascontiguousarray(np.array(attribute))
+    return array.astype(dtype_of(element), copy=False).reshape(shape)
 
 
 def _bfloat16(attribute: ir.DenseElementsAttr) -> np.ndarray:
@@ -208,11 +207,4 @@ def _bfloat16(attribute: ir.DenseElementsAttr) -> np.ndarray:
 
 def _integers(number: int, shape: tuple[int, ...], element: str) -> np.ndarray:
     bits = int(element[1:])
-    return np.full(shape, number & ((1 << bits) - 1), f"uint{max(bits, 8)}").view(_numpy(element))
-
-
-def _numpy(element: str) -> np.dtype:
-    names = {"i1": "bool", "f16": "float16", "f32": "float32", "f64": "float64"}
-    if element == "bf16":
-        return np.dtype(ml_dtypes.bfloat16)
-    return np.dtype(names.get(element, "int" + element[1:]))
+    return np.full(shape, number & ((1 << bits) - 1), f"uint{max(bits, 8)}").view(dtype_of(element))
