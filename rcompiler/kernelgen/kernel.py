@@ -129,6 +129,8 @@ class KernelWriter:
             return TaskWriter(self._kernel, self._e, outputs, list(self._buffers.values())).write
         root = sums_in_parts(self._results[0]) if len(self._results) == 1 else None
         self._tiles = self._tile_writer(self._name, self._tiling, root)
+        if all(points == 1 for points in self._tiling.grid):
+            return lambda number: self._tile([Linear()] * len(self._tiling.grid), outputs)
         return lambda number: self._tile(self._grid_position(number), outputs)
 
     # -- what another kind of execution unit does in another way
