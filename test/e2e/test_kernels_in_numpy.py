@@ -15,6 +15,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
 import rcompiler
+from rcompiler.pipelines.rc_tile_kernels import RcTileKernels
 from rcompiler.tools import backend_coverage, models
 from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
@@ -36,19 +37,26 @@ def shard(number):
     return sorted(name for name in names if zlib.crc32(name.encode()) % SHARDS == number)
 
 
-def interpret_instead(monkeypatch, change=lambda text: text):
-    """Let rcompiler.compile_onnx give what interprets the text of stage S3, after a change."""
+def interpret_instead(monkeypatch, change=lambda text: text, then=()):
+    """Let rcompiler.compile_onnx give what interprets the text of stage S3, after a change.
+
+    then: passes that run before.
+    """
 
     def compile_onnx(model, *, shapes, values, cache, target):
-        made = s3_of(model, shapes, values, target)
+        made = s3_of(model, shapes, values, target, then)
         return S3(change(made.text), made.constants, made.inputs, made.outputs)
 
     monkeypatch.setattr(rcompiler, "compile_onnx", compile_onnx)
 
 
+@pytest.mark.parametrize("then", [(), (RcTileKernels(),)], ids=["whole", "tiled"])
 @pytest.mark.parametrize("number", range(SHARDS))
-def test_kernels_compute_what_the_operators_are(number, monkeypatch):
-    interpret_instead(monkeypatch)
+def test_kernels_compute_what_the_operators_are(number, then, monkeypatch):
+    """By the bodies of whole operators, and by those of one task, of which all run in some order
+    from results that hold no numbers.
+    """
+    interpret_instead(monkeypatch, then=then)
     verdicts = {name: backend_coverage.run_test(cases()[name]) for name in shard(number)}
     failed = {n: v.reason for n, v in verdicts.items() if v.status in ("wrong", "crash")}
     assert not failed

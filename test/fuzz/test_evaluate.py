@@ -170,6 +170,29 @@ def test_what_leads_out_is_no_error_of_operators_that_go_on():
     assert leads_out("MaxUnpool", x, np.array([[[0, 44]]]), kernel_shape=[2], strides=[2]) is None
 
 
+def test_an_index_that_no_element_depends_on_may_lead_out():
+    from fuzz import far_indices
+
+    def names(shape):
+        values = {"x": (1, [4]), "at": (7, [2]), "g": (1, [2]), "y": (1, shape), "z": (1, [4])}
+        infos = {n: helper.make_tensor_value_info(n, *v) for n, v in values.items()}
+        nodes = [
+            helper.make_node("Gather", ["x", "at"], ["g"]),
+            helper.make_node("Slice", ["g", "from", "to"], ["y"]),
+            helper.make_node("Neg", ["x"], ["z"]),
+        ]
+        graph = helper.make_graph(
+            nodes, "g", [infos["x"], infos["at"]], [infos["y"], infos["z"]],
+            [helper.make_tensor(n, 7, [1], [v]) for n, v in (("from", 0), ("to", shape[0]))],
+            value_info=[infos["g"]],
+        )  # fmt: skip
+        found = far_indices.computed(helper.make_model(graph)).graph
+        return [n.op_type for n in found.node], [v.name for v in found.output]
+
+    assert names([0]) == (["Neg"], ["z"])
+    assert names([1]) == (["Gather", "Slice", "Neg"], ["y", "z"])
+
+
 @pytest.mark.parametrize("axis", [-2, 1, 2])
 @pytest.mark.parametrize("mode", ["linear", "circular"])
 def test_what_leads_out_of_a_cache_is_an_error(axis, mode):

@@ -15,13 +15,14 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.compilation import Compilation
-from rcompiler.device.record import to_option
 from rcompiler.frontend import TensorSpec, import_onnx
 from rcompiler.frontend.dtypes import numpy_dtype, to_storage
 from rcompiler.host import target_device
 from rcompiler.options import CompileOptions
-from rcompiler.passes.constants.deferred import whole
-from rcompiler.passes.roller_tile import RollerTile
+from rcompiler.passes import Element
+from rcompiler.passes._pipeline_text import runner
+from rcompiler.passes.constants.deferred import Constant, whole
+from rcompiler.passes.constants.model_context import ModelContext, context_of
 
 
 @dataclass(frozen=True)
@@ -44,11 +45,11 @@ class S3:
 
 
 @contextmanager
-def parsed(text: str) -> Iterator[ir.Module]:
+def parsed(text: str, constants: Mapping[str, Constant] | None = None) -> Iterator[ir.Module]:
     """A module of the compiler's dialects, in a context of its own, where resources keep their
     names.
     """
-    with dialects.load(ir.Context()) as context, ir.Location.unknown():
+    with dialects.load(ModelContext(constants)) as context, ir.Location.unknown():
         context.enable_multithreading(False)
         yield ir.Module.parse(text)
 
@@ -58,16 +59,18 @@ def s3_of(
     shapes: Mapping[str, Sequence[int]] | None = None,
     values: Mapping[str, np.ndarray] | None = None,
     target: str = "cpu",
+    then: Sequence[Element] = (),
 ) -> S3:
     """Stage S3 as `compile_onnx` makes it with the same arguments, by default figures.
 
-    Raises CompilerError for models that are not compiled.
+    then: passes that run behind it. Raises CompilerError for models that are not compiled.
     """
-    imported, device = import_onnx(model, shapes, values), target_device(target)
-    with parsed(imported.module_text) as module:
-        run = Compilation(CompileOptions(target), device, None)
-        constants = run.to_rtask(module, imported.constants)
-        RollerTile(to_option(device)).run(module.operation)
+    imported, options = import_onnx(model, shapes, values), CompileOptions(target)
+    lowering = Compilation(options, target_device(target), None).lowering(options)
+    with parsed(imported.module_text, imported.constants) as module:
+        passes = [*lowering.to_rtask(), *lowering.to_rkernel(), *then]
+        runner(passes, module.context)(module)
         text = module.operation.get_asm()
+        constants = context_of(module.operation).arrays
     arrays = {key: whole(array) for key, array in constants.items()}
     return S3(text, arrays, imported.inputs, imported.outputs)
