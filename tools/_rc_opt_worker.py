@@ -118,7 +118,7 @@ class _Worker:
         if self.printed:
             print("// -----", file=self.out)
         self.printed = True
-        print(module, file=self.out, flush=True)
+        print(module, end="", file=self.out, flush=True)  # its text ends its last line
 
 
 def _list_passes() -> None:

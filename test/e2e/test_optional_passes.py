@@ -17,7 +17,7 @@ from rcompiler.tools import rc_opt
 from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
 
-OPTIONAL = [name for name in names("passes") if find(name)().without() is not None]
+OPTIONAL = [name for name in names("passes") if find(name).without is not Pass.without]
 ON_GPU = ("rtask-expand-products", "vdevice-pin", "vdevice-prefetch")
 
 

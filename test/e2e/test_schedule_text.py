@@ -236,8 +236,8 @@ def test_weights_that_do_not_fit_are_refused(model, compile_text):
 @pytest.mark.parametrize(
     "text, kind, reason",
     [
-        ("", InvalidModel, "no vdevice.device"),
-        ("module {}", InvalidModel, "no vdevice.device"),
+        ("", DeviceError, "no attribute vdevice.device"),
+        ("module {}", DeviceError, "no attribute vdevice.device"),
         ("what is this", InvalidModel, "not valid"),
         ("module {" * 200_000, InvalidModel, "ended the compiler's process|not valid"),
     ],
@@ -245,6 +245,12 @@ def test_weights_that_do_not_fit_are_refused(model, compile_text):
 def test_text_that_is_no_schedule(compile_text, text, kind, reason):
     with pytest.raises(kind, match=reason):
         compile_text(text, {})
+
+
+def test_a_module_with_a_device_and_no_schedule(model, compile_text):
+    [head] = re.findall(r"(?m)^module attributes .*$", model.stage("vdevice"))
+    with pytest.raises(InvalidModel, match="no vdevice.device"):
+        compile_text(head + "}")
 
 
 BAD_EDITS = [

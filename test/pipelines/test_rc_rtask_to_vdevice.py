@@ -7,13 +7,15 @@ import pytest
 from torch_mlir import ir
 
 from rcompiler import dialects
+from rcompiler.device.record import load_device
 from rcompiler.errors import PipelineError
 from rcompiler.options import Policy
 from rcompiler.passes._pipeline_text import expand, runner
 from rcompiler.passes.schedule.tables import read_tables
+from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
 from rcompiler.pipelines.rc_rtask_to_vdevice import RcRtaskToVdevice
 
-DEVICE = Path(__file__).parents[1] / "Inputs" / "v3-2.json"
+DEVICE = load_device(Path(__file__).parents[1] / "Inputs" / "v3-2.json")
 TENSOR = "tensor<1048576xf32>"  # large enough for a share of each EU
 
 
@@ -44,7 +46,7 @@ func.func @main(%x: {TENSOR}) -> {TENSOR} {{
 
 @pytest.mark.parametrize("policy", get_args(Policy))
 def test_every_policy_makes_a_schedule(policy):
-    pipeline = str(RcRtaskToVdevice(str(DEVICE), policy))
+    pipeline = [VdeviceAttachDevice(DEVICE), RcRtaskToVdevice(policy)]
     with dialects.load(ir.Context()) as context, ir.Location.unknown():
         module = ir.Module.parse(MODULE)
         runner(pipeline, context, verify=True)(module)
