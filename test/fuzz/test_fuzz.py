@@ -273,7 +273,7 @@ def test_a_schedule_that_computes_something_else_is_seen(monkeypatch):
         def __call__(self, **feeds):
             return [np.float32(1)]
 
-    monkeypatch.setattr(mutate_schedules, "schedule_artifact", lambda *given: None)
+    monkeypatch.setattr(mutate_schedules, "schedule_artifact", lambda *given, **options: None)
     monkeypatch.setattr(mutate_schedules, "model_of", lambda artifact: Other())
     found = mutate_schedules.schedules(5, CPU, lambda stage: None)
     assert found.status == "wrong" and "accepted" in found.reason
