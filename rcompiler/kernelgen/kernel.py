@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.dialects.rtask import is_task_body, operands_of
-from rcompiler.kernelgen.boxes import lane_cover
 from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.covers import lane_cover
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.sequential import (
@@ -26,7 +26,7 @@ from rcompiler.kernelgen.sequential import (
     has_plain_loops,
     starts_empty,
 )
-from rcompiler.kernelgen.stages import Stage, stages_of, walked_dims
+from rcompiler.kernelgen.stages import Stage, computed_together, stages_of, walked_dims
 from rcompiler.kernelgen.task import TaskWriter
 from rcompiler.kernelgen.tile import TileWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
@@ -306,14 +306,7 @@ class KernelWriter:
 
     def _needs_extent(self, dim: int) -> bool:
         """Whether several coordinates of a result dim are computed together."""
-        tiling = self._tiling
-        if tiling.register_tile[dim] > 1 or dim == tiling.vector_dim:
-            return True
-        return any(
-            axis == dim and (s.tiling.register_tile[d] > 1 or d == s.tiling.vector_dim)
-            for s in self._stages
-            for d, axis in enumerate(s.axes)
-        )
+        return computed_together(dim, self._tiling, self._stages)
 
     def _walk(self, dims: list[int], ranges: list[Range], outputs: list[Buffer]) -> None:
         """All stages at each step of the result dims `dims`."""

@@ -12,7 +12,7 @@ element is written over it. Of several heads a task goes through all stages of o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import takewhile
 
@@ -76,6 +76,17 @@ class Stage:
 
     def _overlaps(self, other: Stage) -> bool:
         return self.offset < other.end and other.offset < self.end
+
+
+def computed_together(dim: int, tiling: Tiling, stages: Sequence[Stage]) -> bool:
+    """Whether several coordinates of an axis are computed together, in the result or in a stage."""
+    if tiling.register_tile[dim] > 1 or dim == tiling.vector_dim:
+        return True
+    return any(
+        axis == dim and (s.tiling.register_tile[d] > 1 or d == s.tiling.vector_dim)
+        for s in stages
+        for d, axis in enumerate(s.axes)
+    )
 
 
 def kept_shape(tile: tuple[int, ...], element: str) -> tuple[int, ...]:

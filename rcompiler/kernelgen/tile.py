@@ -11,7 +11,6 @@ from functools import partial
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.boxes import lane_cover, step_cover
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.in_turn import abreast
@@ -64,8 +63,7 @@ class TileWriter:
     ) -> None:
         """The coordinates `ranges` of `results`, which lie in `piece`."""
         rank = len(ranges)
-        order = [d for d in self._tiling.order if d < rank]
-        order += [d for d in range(rank) if d not in order]
+        order = self._tiling.nested(rank)
         values = [piece.value] if len(results) == 1 else results
         sources = [(v, piece) for v in values]
         self._sums = any(v is not None and self._reduces(v) for v in values)
@@ -163,7 +161,6 @@ class TileWriter:
             return
         dim, rest = order[0], order[1:]
         span = ranges[dim]
-        vector = self._tiling.vector_dim
 
         def go(at: Linear, step: int) -> None:
             self._loops(
@@ -178,7 +175,7 @@ class TileWriter:
             self._e.loop(span.start, span.end, 1, [], lambda i, _: go(i, 1))
             return
         position = 0
-        for step, count in self._chunks(span.extent, dim, dim == vector):
+        for step, count in self._tiling.cover(span.extent, dim, sums=self._sums):
             start = span.start + position
 
             def body(i: Linear, _: list, *, step: int = step, start: Linear = start) -> None:
@@ -186,25 +183,6 @@ class TileWriter:
 
             self._e.loop(Linear(0), Linear(count), 1, [], body)
             position += count * step
-
-    def _chunks(self, extent: int, dim: int, is_vector: bool) -> list[tuple[int, int]]:
-        """(size, count) of the register-tile steps that cover `extent`: the full step, then
-        remainders. Few sums do not hide how long each takes, so none are left over of them.
-        """
-        registers = self._tiling.register_tile
-        if not is_vector:
-            step = registers[dim] if dim < len(registers) else 1
-            return step_cover(extent, step, even=self._sums)
-        lanes = max(self._tiling.lanes, 1)
-        step = registers[dim] // lanes * lanes  # whole vectors
-        chunks, left = [], extent
-        if step and extent >= step:
-            chunks.append((step, extent // step))
-            left %= step
-        if left >= lanes:
-            chunks.append((left // lanes * lanes, 1))
-            left %= lanes
-        return chunks + [(width, 1) for width in lane_cover(left, lanes // 2 or 1)]
 
     def register_tile(
         self,

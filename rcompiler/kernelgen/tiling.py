@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rcompiler.kernelgen.covers import lane_cover, step_cover
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.values import integers
 
@@ -42,6 +43,29 @@ class Tiling:
             around, steps = integers(op, "reduction_tile")
             parts = around, steps
         return Tiling(grid, tile, register_tile, order, vector_dim, lanes, parts)
+
+    def nested(self, rank: int) -> list[int]:
+        """The dims of a result of that rank, that of the outermost loop first."""
+        order = [d for d in self.order if d < rank]
+        return order + [d for d in range(rank) if d not in order]
+
+    def cover(self, extent: int, dim: int, *, sums: bool) -> list[tuple[int, int]]:
+        """(size, count) of the register tiles that cover `extent` elements along a dim: whole ones,
+        then what is left. Few sums do not hide how long each takes, so none are left over of them.
+        """
+        if dim != self.vector_dim:
+            step = self.register_tile[dim] if dim < len(self.register_tile) else 1
+            return step_cover(extent, step, even=sums)
+        lanes = max(self.lanes, 1)
+        step = self.register_tile[dim] // lanes * lanes  # whole vectors
+        chunks, left = [], extent
+        if step and extent >= step:
+            chunks.append((step, extent // step))
+            left %= step
+        if left >= lanes:
+            chunks.append((left // lanes * lanes, 1))
+            left %= lanes
+        return chunks + [(width, 1) for width in lane_cover(left, lanes // 2 or 1)]
 
 
 @dataclass(frozen=True)

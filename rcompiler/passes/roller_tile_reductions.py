@@ -36,7 +36,7 @@ from rcompiler.passes.tiles.body import Values, erase_unused, is_tiled, loop, ti
 from rcompiler.passes.tiles.box import Box, empty, extract, insert, slice_parts, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.indices import Indices
-from rcompiler.passes.tiles.nest import Nest, RegisterTiling
+from rcompiler.passes.tiles.nest import Nest
 from rcompiler.passes.tiles.patterns import PATTERNS
 from rcompiler.passes.tiles.reads import Steps
 from rcompiler.passes.tiles.tile_generic import tile_generic, tile_part
@@ -58,7 +58,7 @@ class RollerTileReductions(Pass):
 
 def _cut(kernel: ir.Operation) -> None:
     around, steps = integers(kernel, "reduction_tile")
-    indices, tiling = Indices(), RegisterTiling.of(kernel)
+    indices = Indices()
     block = kernel.regions[0].blocks[0]
     for op in tiles_in(block, "tensor.insert_slice"):
         if op.operands[0].owner.operation.name == "linalg.fill":
@@ -72,7 +72,7 @@ def _cut(kernel: ir.Operation) -> None:
                 "sums are results of its own; remove the attribute",
             )
         with ir.InsertionPoint(op), op.location:
-            made = _Parts(indices, tiling, op, root, around, steps).write()
+            made = _Parts(indices, kernel, op, root, around, steps).write()
         op.result.replace_all_uses_with(made)
         op.erase()
     erase_unused(block)
@@ -84,17 +84,19 @@ class _Parts:
     def __init__(
         self,
         indices: Indices,
-        tiling: RegisterTiling,
+        kernel: ir.Operation,
         op: ir.Operation,
         root: ir.Operation,
         around: int,
         steps: int,
     ) -> None:
-        self._indices, self._tiling = indices, tiling
+        self._indices = indices
         self._tile, self._into = op.operands[0], op.operands[1]
         offsets, sizes, _ = slice_parts(op, indices)
         self._where = Box.dense(offsets, sizes)
         self._root = Generic(root)
+        self._nest = Nest.of(kernel, indices, offsets, sums=True)
+        tiling = self._nest.tiling
         self._outer = [d for d in tiling.order[:around] if d < len(sizes)]
         self._inner = tiling.nested(len(sizes))[len(self._outer) :]
         self._steps = steps
@@ -108,8 +110,7 @@ class _Parts:
     def _over(
         self, dims: list[int], tile: Box, outs: Values, leaf: Callable[[Box, Values], Values]
     ) -> Values:
-        nest = Nest(self._indices, self._tiling, self._where.offsets, sums=True)
-        return nest.over(dims, tile, outs, leaf)
+        return self._nest.over(dims, tile, outs, leaf)
 
     def _in_parts(self, tile: Box, outs: Values) -> Values:
         """The register tiles of the inner loops for one part of the reduction after the other."""

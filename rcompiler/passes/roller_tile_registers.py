@@ -33,7 +33,7 @@ from rcompiler.passes.tiles.body import UNTILED, Values, erase_unused, is_result
 from rcompiler.passes.tiles.box import Box, empty, insert, sizes_of, slice_parts, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.indices import Indices
-from rcompiler.passes.tiles.nest import Nest, RegisterTiling
+from rcompiler.passes.tiles.nest import Nest
 from rcompiler.passes.tiles.patterns import PATTERNS
 
 
@@ -52,7 +52,7 @@ class RollerTileRegisters(Pass):
 
 def _tile_kernel(kernel: ir.Operation) -> None:
     block = kernel.regions[0].blocks[0]
-    indices, tiling = Indices(), RegisterTiling.of(kernel)
+    indices = Indices()
     stages = tiles_in(block, STAGE)
     results = [o for o in tiles_in(block, "tensor.insert_slice") if is_result(o.operands[1])]
     for op in stages:
@@ -60,7 +60,7 @@ def _tile_kernel(kernel: ir.Operation) -> None:
             _tile_stage(indices, op)
     for group in _together(indices, results):
         with ir.InsertionPoint(group[-1]), group[-1].location:
-            _tile_results(indices, group, tiling)
+            _tile_results(indices, group, kernel)
     erase_unused(block)
 
 
@@ -84,7 +84,7 @@ def _other_result(op: ir.Operation, before: list[ir.Operation]) -> bool:
     return all(op.operands[1] != other.result for other in before)
 
 
-def _tile_results(indices: Indices, ops: list[ir.Operation], tiling: RegisterTiling) -> None:
+def _tile_results(indices: Indices, ops: list[ir.Operation], kernel: ir.Operation) -> None:
     tiles = [op.operands[0] for op in ops]
     offsets, sizes, _ = slice_parts(ops[0], indices)
     where = Box.dense(offsets, sizes)
@@ -95,17 +95,17 @@ def _tile_results(indices: Indices, ops: list[ir.Operation], tiling: RegisterTil
         place = box.within(where)
         return [insert(t, o, place, indices) for t, o in zip(made, outs, strict=True)]
 
-    nest = Nest(indices, tiling, offsets, any(map(_reduces, tiles)))
+    nest = Nest.of(kernel, indices, offsets, sums=any(map(_reduces, tiles)))
     whole = Box.dense([Linear()] * where.rank, sizes)
     outs = [op.operands[1] for op in ops]
-    made = nest.over(tiling.nested(where.rank), whole, outs, leaf)
+    made = nest.over(nest.tiling.nested(where.rank), whole, outs, leaf)
     for op, result in zip(ops, made, strict=True):
         op.result.replace_all_uses_with(result)
         op.erase()
 
 
 def _tile_stage(indices: Indices, op: ir.Operation) -> None:
-    tile, tiling = op.operands[0], RegisterTiling.of(op)
+    tile = op.operands[0]
     sizes = sizes_of(tile, indices)
     into = empty(sizes, type_of(tile).element_type, indices)
 
@@ -113,9 +113,9 @@ def _tile_stage(indices: Indices, op: ir.Operation) -> None:
         return [insert(Fuser(indices, PATTERNS).tile(tile, box), outs[0], box, indices)]
 
     zeros = [Linear()] * len(sizes)
-    nest = Nest(indices, tiling, zeros, _reduces(tile))
+    nest = Nest.of(op, indices, zeros, sums=_reduces(tile))
     whole = Box.dense(zeros, sizes)
-    op.operands[0] = nest.over(tiling.nested(len(sizes)), whole, [into], leaf)[0]
+    op.operands[0] = nest.over(nest.tiling.nested(len(sizes)), whole, [into], leaf)[0]
 
 
 def _reduces(value: ir.Value) -> bool:

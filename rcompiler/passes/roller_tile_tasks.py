@@ -29,7 +29,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute
-from rcompiler.kernelgen.stages import Stage, stages_of, walked_dims
+from rcompiler.kernelgen.stages import Stage, computed_together, stages_of, walked_dims
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.pieces import Piece, pieces_of
@@ -126,22 +126,11 @@ class _TaskBody:
         last = size - (tiling.grid[dim] - 1) * tile
         if last == tile:
             return go(Linear(tile))
-        if not self._needs_extent(dim):
+        if not computed_together(dim, tiling, self._stages):
             end = self._indices.lowest([start + tile, Linear(size)])
             return go(end + start * -1)
         is_last = is_equal(self._indices, grid[dim], tiling.grid[dim] - 1)
         return branch(is_last, outs, lambda: go(Linear(last)), lambda: go(Linear(tile)))
-
-    def _needs_extent(self, dim: int) -> bool:
-        """Whether several coordinates of an axis are computed together."""
-        tiling = self._tiling
-        if tiling.register_tile[dim] > 1 or dim == tiling.vector_dim:
-            return True
-        return any(
-            axis == dim and (s.tiling.register_tile[d] > 1 or d == s.tiling.vector_dim)
-            for s in self._stages
-            for d, axis in enumerate(s.axes)
-        )
 
     def _walk(self, dims: list[int], ranges: list[_Range], outs: Values) -> Values:
         """All stages at each step of some axes."""

@@ -10,8 +10,8 @@ from functools import partial
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.boxes import step_cover
 from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.covers import step_cover
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.simt.emitter import ACCESS, SimtEmitter
 from rcompiler.kernelgen.simt.product import Element

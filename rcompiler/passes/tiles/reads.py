@@ -55,53 +55,44 @@ def read_of(expression: ir.AffineExpr, loops: Sequence[Steps], indices: Indices)
     if isinstance(expression, ir.AffineMulExpr):
         return _scaled(left, factor)
     if isinstance(expression, ir.AffineFloorDivExpr):
-        return _quotient(left, factor, indices)
+        return _divided(left, factor, indices, remainder=False)
     if isinstance(expression, ir.AffineModExpr):
-        return _remainder(left, factor, indices)
+        return _divided(left, factor, indices, remainder=True)
     return None
 
 
-def _scaled(read: Read, factor: int) -> Read:
+def _scaled(read: Read, factor: int) -> Read | None:
     span = (read.extent + -1) * factor
     if factor >= 0:
         return Read(read.offset * factor, read.local * factor, span + 1)
-    # from the last step on, so that local coordinates stay positive
     if not span.is_constant:
-        raise ValueError("a falling index over a number of steps that only a run knows")
+        return None
+    # from the last step on, so that local coordinates stay positive
     local = read.local * factor + _number(-span.constant)
     return Read(read.offset * factor + span, local, span * -1 + 1)
 
 
-def _quotient(read: Read, divisor: int, indices: Indices) -> Read | None:
+def _divided(read: Read, divisor: int, indices: Indices, *, remainder: bool) -> Read | None:
+    """The quotient of a read, or its remainder."""
     parts = read.offset.split(divisor, indices.ranges)
     if parts is None:
         if read.extent != Linear(1):
             return None
-        return Read(indices.quotient(read.offset, divisor)[0], _number(0), Linear(1))
+        return Read(indices.quotient(read.offset, divisor)[remainder], _number(0), Linear(1))
     whole, rest = parts
     last = indices.highest(rest + read.extent + -1)
-    if last is not None and last < divisor:
-        return Read(whole, _number(0), Linear(1))
-    if not rest.is_constant or not read.extent.is_constant:
-        return None
-    local = ir.AffineExpr.get_floor_div(read.local + _number(rest.constant), divisor)
-    return Read(whole, local, Linear((read.extent.constant - 1 + rest.constant) // divisor + 1))
-
-
-def _remainder(read: Read, divisor: int, indices: Indices) -> Read | None:
-    parts = read.offset.split(divisor, indices.ranges)
-    if parts is None:
-        if read.extent != Linear(1):
-            return None
-        return Read(indices.quotient(read.offset, divisor)[1], _number(0), Linear(1))
-    _, rest = parts
-    last = indices.highest(rest + read.extent + -1)
-    if last is not None and last < divisor:
-        return Read(rest, read.local, read.extent)
+    if last is not None and last < divisor:  # all in one panel
+        inside = Read(rest, read.local, read.extent)
+        return inside if remainder else Read(whole, _number(0), Linear(1))
     if not rest.is_constant:
         return None
-    local = ir.AffineExpr.get_mod(read.local + _number(rest.constant), divisor)
-    return Read(Linear(), local, Linear(divisor))
+    moved = read.local + _number(rest.constant)
+    if remainder:
+        return Read(Linear(), ir.AffineExpr.get_mod(moved, divisor), Linear(divisor))
+    if not read.extent.is_constant:
+        return None
+    panels = (read.extent.constant - 1 + rest.constant) // divisor + 1
+    return Read(whole, ir.AffineExpr.get_floor_div(moved, divisor), Linear(panels))
 
 
 def _number(value: int) -> ir.AffineExpr:
