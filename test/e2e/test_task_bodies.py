@@ -149,3 +149,10 @@ def test_an_overlap_is_refused(product, cache):
 def test_a_slice_out_of_bounds_is_refused(product, cache):
     body = product_body(M, N, K, rows=8, columns=8, order="rows outside")
     assert "takes 8 elements from 8 on in dim 0 of a tensor of 12" in refused(product, cache, body)
+
+
+def test_a_gpu_is_not_programmed_from_the_body_of_one_task(cache):
+    """It does not say what each thread does."""
+    model = rcompiler.compile_onnx(models.build("mlp"), target="cuda:sm_80", cache=cache)
+    with pytest.raises(rcompiler.CompilerError, match="leave rc-tile-kernels out"):
+        rcompiler.compile_schedule(tiled(model.stage("vdevice")), model.constants(), cache=cache)

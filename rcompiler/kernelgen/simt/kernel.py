@@ -21,6 +21,8 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
+from rcompiler.dialects.rtask import is_task_body
+from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.sequential import SequentialWriter
@@ -80,6 +82,13 @@ class SimtKernelWriter(KernelWriter):
     VISIBILITY = "private "
 
     def __init__(self, kernel: ir.Operation, features: SimtFeatures) -> None:
+        """Raises CompilerError for the body of one task: it does not say what each thread does."""
+        if is_task_body(kernel.regions[0].blocks[0]):
+            name = ir.StringAttr(kernel.attributes["sym_name"]).value
+            raise CompilerError(
+                f"kernel {name}: its body is that of one task, and code for GPUs is generated from "
+                "that of the whole operator; leave rc-tile-kernels out"
+            )
         self._features = features
         generics = _generics(kernel)
         self._multiplies = any(map(is_product, generics))
