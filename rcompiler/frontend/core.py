@@ -197,7 +197,7 @@ class Core:
     def fill(self, shape: Sequence[int], dtype: str, number: Number) -> Value:
         """A tensor filled with one number by ``linalg.fill`` (start of a reduction)."""
         kind = dtypes.mlir_type(dtype)
-        text = literal(number, dtype)
+        text = literal(stored(number, dtype), dtype)
         scalar = self.emit(
             f"arith.constant {text if kind == 'i1' else f'{text} : {kind}'}", hint="cst"
         )
@@ -346,7 +346,8 @@ def splat(array: np.ndarray) -> Any:
 def stored(number: Any, dtype: str) -> Any:
     """The number that stands for an element of ``dtype`` in its storage type."""
     if dtype in dtypes.SMALL_FLOATS + dtypes.SMALL_INTS:
-        return int(dtypes.to_storage(np.asarray(number), dtype))
+        array = np.asarray(number).astype(dtypes.numpy_dtype(dtype))
+        return int(dtypes.to_storage(array, dtype))
     return number
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from rcompiler.shapes import reassociation
 
 from . import dtypes
-from .core import Core
+from .core import Core, stored
 from .scalar import Number, literal
 from .value import Value
 
@@ -185,7 +185,7 @@ class LayoutOps(Core):
             return self.splat(shape, value.dtype, number)
         args = ", ".join(f"%_i{i}: index" for i in range(value.rank))
         kind = dtypes.mlir_type(value.dtype)
-        text = literal(number, value.dtype)
+        text = literal(stored(number, value.dtype), value.dtype)
         scalar = self.emit(
             f"arith.constant {text if kind == 'i1' else f'{text} : {kind}'}", hint="cst"
         )

@@ -14,7 +14,7 @@ from naive_linalg import Runner
 
 from rcompiler.errors import ShapeError
 from rcompiler.frontend import import_onnx
-from rcompiler.frontend.dtypes import numpy_dtype
+from rcompiler.frontend.dtypes import SMALL_FLOATS, numpy_dtype
 from rcompiler.frontend.registry import InputType, input_types
 
 
@@ -202,6 +202,14 @@ def test_pads_beyond_the_size(run, mode):
     x = np.arange(6, dtype=np.float32).reshape(2, 3)
     got = run("Pad", x, np.array([3, 4, 2, 5]), values=[1], mode=mode)[0]
     np.testing.assert_array_equal(got, np.pad(x, [(3, 2), (4, 5)], mode=mode))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int4", *SMALL_FLOATS])
+def test_what_is_put_around_is_a_number_of_the_type(run, dtype):
+    kind = numpy_dtype(dtype)
+    x, number = np.array([1.0, 2.0]).astype(kind), np.array(4.0).astype(kind)
+    got = run("Pad", x, np.array([1, 2]), number, values=[1, 2], opset=25)[0]
+    np.testing.assert_array_equal(got.astype(float), [4, 1, 2, 4, 4])
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "uint16", "bool"])
