@@ -81,11 +81,8 @@ def _kept(folder: PackedFolder, comparison: Comparison) -> Run:
         # Texts of the stages are many times as long as the rest, and nothing there reads them.
         plain = replace(comparison.artifact, stages={})
         artifact = folder.put_artifact(plain, Path(scratch, "model.rcx"))
-    return Run(
-        artifact,
-        *(put_tensors(folder, arrays) for arrays in (comparison.feeds, comparison.wanted)),
-        *(comparison.rtol, comparison.atol),
-    )
+    feeds, wanted = put_tensors(folder, comparison.feeds), put_tensors(folder, comparison.wanted)
+    return Run(artifact, feeds, wanted, comparison.rtol, comparison.atol)
 
 
 # -- ONNX's runner ---------------------------------------------------------------------------------
@@ -100,7 +97,7 @@ class _Compiled(BackendRep):
 
 
 def _compiling(observed: type[Backend]) -> type[Backend]:
-    class Compiling(observed):  # type: ignore[misc, valid-type]
+    class Compiling(observed):
         @classmethod
         def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> _Compiled:
             return _Compiled(super().prepare(model, device, **kwargs))
@@ -120,9 +117,14 @@ def _runner(take: Callable[[Comparison], None]) -> type[BackendTest]:
             model_dir: str | None = None,
         ) -> None:
             [(model, feeds)] = outputs
-            for wanted in ref_outputs:
-                if not isinstance(wanted, np.ndarray) or wanted.dtype == object:
-                    raise AssertionError(f"a tensor of numbers is computed, not {wanted!r}")
-            take(Comparison(model.artifact, feeds, ref_outputs, rtol, atol))
+            wanted = [_tensor(number, output) for number, output in enumerate(ref_outputs)]
+            take(Comparison(model.artifact, feeds, wanted, rtol, atol))
 
     return Runner
+
+
+def _tensor(number: int, wanted: Any) -> np.ndarray:
+    """What a case expects; numpy's numbers are tensors without dims."""
+    if not isinstance(wanted, np.ndarray | np.generic) or wanted.dtype == object:
+        raise AssertionError(f"Output {number} is to be no tensor of numbers, but {wanted!r}")
+    return np.asarray(wanted)
