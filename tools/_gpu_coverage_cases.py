@@ -71,10 +71,18 @@ def put_tensors(folder: PackedFolder, arrays: Iterable[np.ndarray]) -> str:
     """Keep arrays of any type that models have; their key."""
     tensors = list(arrays)
     names = np.array([tensor.dtype.name for tensor in tensors], dtype=np.str_)
-    return put_arrays(folder, {"types": names} | {str(i): x for i, x in enumerate(tensors)})
+    plain = {str(number): _plain(tensor) for number, tensor in enumerate(tensors)}
+    return put_arrays(folder, {"types": names} | plain)
 
 
 def get_tensors(folder: PackedFolder, key: str) -> list[np.ndarray]:
-    """The arrays of a key; numpy's files know those of ml_dtypes by their sizes alone."""
+    """The arrays of a key, of the types that they had."""
     types, *found = get_arrays(folder, key).values()
     return [array.view(dtype_of(str(name))) for name, array in zip(types, found, strict=True)]
+
+
+def _plain(tensor: np.ndarray) -> np.ndarray:
+    """The same bytes as a type that numpy's files have: they write that of ml_dtypes as another, or
+    as one that they refuse to read.
+    """
+    return tensor if tensor.dtype.isbuiltin == 1 else tensor.view(f"u{tensor.dtype.itemsize}")

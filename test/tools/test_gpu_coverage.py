@@ -112,6 +112,8 @@ def test_tensors_of_all_types_come_back(tmp_path):
         np.arange(6.0).reshape(2, 3),
         np.array(1.5, ml_dtypes.bfloat16),
         np.array([[1, -2]], ml_dtypes.int4),
+        np.array([[1.5], [-2]], ml_dtypes.float8_e5m2).T,
+        np.array([0.5, -6], ml_dtypes.float4_e2m1fn),
         np.zeros((0, 3), np.float16),
         np.array(True),
     ]
