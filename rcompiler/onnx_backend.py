@@ -36,7 +36,7 @@ from rcompiler.frontend.check import check
 from rcompiler.frontend.load import load
 from rcompiler.frontend.randomness import find_draw
 
-_OPTIONS = ("target", "eus", "policy", "fusion", "shapes")
+_OPTIONS = ("target", "eus", "policy", "fusion", "shapes", "machine_code")
 _MAX_BAKED_BYTES = 1 << 16  # a larger operand is data, not a shape or an axis
 
 
@@ -74,6 +74,14 @@ class Prepared(BackendRep):
         a mapping by name, or a single array. Returns a named tuple of arrays.
         Raises CompilerError kinds; ShapeError when an input is missing or does not fit.
         """
+        model, arguments = self.compiled(inputs)
+        return self._outputs(*model(*arguments))
+
+    def compiled(self, inputs: Any) -> tuple[Any, list[np.ndarray]]:
+        """The model for such inputs, and the arguments of a call that computes what `run` returns.
+
+        inputs, raises: as of `run`.
+        """
         feeds = self._named(inputs)
         while True:
             key = tuple(
@@ -87,7 +95,7 @@ class Prepared(BackendRep):
             except CompilerError as error:
                 self._fixed += self._needed(error, feeds)
         model = self._compiled[key]
-        return self._outputs(*model(*(feeds[t.name] for t in model.inputs)))
+        return model, [feeds[t.name] for t in model.inputs]
 
     def _is_fixed(self, name: str) -> bool:
         """Is this input a constant of the compiled model? Given weights are, too."""

@@ -17,8 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from rcompiler.codegen.cuda_tools import run_tool
-from rcompiler.errors import CompilerError, DeviceError, ToolError
+from rcompiler.errors import CompilerError, DeviceError
 from rcompiler.gpu_devices import open_device
 from rcompiler.tools import _measure, _torch_baselines
 from rcompiler.tools._gpu_bench_figures import Figure
@@ -29,7 +28,7 @@ from rcompiler.tools._gpu_bench_group import (
     get_arrays,
     read_groups,
 )
-from rcompiler.tools._gpu_engines import DeviceEngine, Feeds, device_ms, engine, loaded
+from rcompiler.tools._gpu_engines import DeviceEngine, Feeds, describe, device_ms, engine, loaded
 from rcompiler.tools._packed_folder import PackedFolder
 from rcompiler.tools._reference import check_equal
 
@@ -153,24 +152,7 @@ def _time(
 def describe_device(folder: PackedFolder, group: Group) -> dict[str, Any]:
     """What the groups are measured on. Raises DeviceError where there is nothing."""
     [policy, *_] = group.policies
-    driver = open_device(loaded(folder, group, policy).artifact)
-    return {
-        "name": driver.name,
-        "capability": list(driver.capability),
-        "multiprocessors": driver.multiprocessors,
-        "real": driver.real,
-        "settings": _settings() if driver.real else "",
-    }
-
-
-def _settings() -> str:
-    """Driver, clocks and power as nvidia-smi reads them; nothing where it is not there."""
-    asked = "name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.limit"
-    try:
-        command = ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"]
-        return run_tool(command, 30.0).stdout.strip()
-    except ToolError:
-        return ""
+    return describe(open_device(loaded(folder, group, policy).artifact))
 
 
 def main(argv: Sequence[str]) -> None:

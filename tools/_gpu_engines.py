@@ -1,18 +1,20 @@
-"""A model of ours on a device, as gpu_bench times it beside others; and times by its clock."""
+"""A packed model on a device, as gpu_bench times it beside others; the device, and its clock."""
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from rcompiler.errors import CompilerError
+from rcompiler.codegen.cuda_tools import run_tool
+from rcompiler.errors import CompilerError, ToolError
 from rcompiler.model import GpuModel, model_of
+from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.tools._gpu_bench_group import Group
 from rcompiler.tools._measure import Engine
 from rcompiler.tools._packed_folder import PackedFolder
@@ -36,12 +38,41 @@ class DeviceEngine:
 
 def loaded(folder: PackedFolder, group: Group, policy: str, **options: Any) -> GpuModel:
     """The model of a policy. options: as for `GpuExecutable`. Raises CompilerError."""
+    return gpu_model(folder, group.policies[policy], str(group), **options)
+
+
+def gpu_model(folder: PackedFolder, keys: Sequence[str], what: str, **options: Any) -> GpuModel:
+    """The model of an artifact. what: names it in errors. options: as for `GpuExecutable`.
+
+    Raises CompilerError.
+    """
     with tempfile.TemporaryDirectory() as scratch:
-        artifact = folder.get_artifact(group.policies[policy], Path(scratch, "model.rcx"))
+        artifact = folder.get_artifact(keys, Path(scratch, "model.rcx"))
     model = model_of(artifact, **options)
     if not isinstance(model, GpuModel):
-        raise CompilerError(f"{group}: is compiled for {artifact.target}, which is no GPU")
+        raise CompilerError(f"{what}: is compiled for {artifact.target}, which is no GPU")
     return model
+
+
+def describe(driver: Driver) -> dict[str, Any]:
+    """What a figure or a verdict has to say of the device that it comes from."""
+    return {
+        "name": driver.name,
+        "capability": list(driver.capability),
+        "multiprocessors": driver.multiprocessors,
+        "real": driver.real,
+        "settings": _settings() if driver.real else "",
+    }
+
+
+def _settings() -> str:
+    """Driver, clocks and power as nvidia-smi reads them; nothing where it is not there."""
+    asked = "name,driver_version,clocks.sm,clocks.max.sm,clocks.mem,power.limit"
+    try:
+        command = ["nvidia-smi", f"--query-gpu={asked}", "--format=csv,noheader"]
+        return run_tool(command, 30.0).stdout.strip()
+    except ToolError:
+        return ""
 
 
 def engine(model: GpuModel, feeds: Feeds) -> DeviceEngine:

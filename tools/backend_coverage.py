@@ -24,23 +24,27 @@ import sys
 import tempfile
 import unittest
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnx import ModelProto
+from onnx.backend.base import Backend
 
 from rcompiler.errors import CompilerError
 from rcompiler.host import target_device
 from rcompiler.onnx_backend import Prepared, RCompilerBackend
 from rcompiler.tools._case_pool import Outcome, Report, Verdict, run_cases
-from rcompiler.tools._console import Parser, doing, guard, positive, table
+from rcompiler.tools._console import Parser, doing, guard, positive
+from rcompiler.tools._coverage_table import counted, kept_as_inputs, print_outcomes
 from rcompiler.tools._record import read_record, write_record
 
-STATUSES = ("pass", "wrong", "crash", "refused")
-_WIDTH = 100  # of a reason in the table
+if TYPE_CHECKING:
+    from onnx.backend.test.runner import Runner
+
+# The cases that are whole networks.
+NETWORKS = re.compile("alexnet|densenet|inception|resnet|shufflenet|squeezenet|vgg|zfnet")
 Test = Callable[[unittest.TestCase], None]
 
 
@@ -85,7 +89,11 @@ def load_tests(
     """
     from onnx.backend.test import BackendTest
 
-    seen = witness or Witness()
+    return tests_of(BackendTest, backend_of(witness or Witness(), target=target), pattern)
+
+
+def backend_of(witness: Witness, **options: Any) -> type[RCompilerBackend]:
+    """The backend that tests see. witness: told of each model. options: of its compilation."""
 
     class Observed(RCompilerBackend):
         @classmethod
@@ -94,13 +102,18 @@ def load_tests(
 
         @classmethod
         def prepare(cls, model: ModelProto, device: str = "CPU", **kwargs: Any) -> Prepared:
-            seen.report(operator_of(model))
-            seen.prepared = super().prepare(model, device, target=target, **kwargs)
-            return seen.prepared
+            witness.report(operator_of(model))
+            witness.prepared = super().prepare(model, device, **options, **kwargs)
+            return witness.prepared
 
+    return Observed
+
+
+def tests_of(runner: type[Runner], backend: type[Backend], pattern: str) -> dict[str, Test]:
+    """Test functions by case name. runner: who calls a backend and compares what it gives."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the generators of the cases overflow on purpose
-        classes = BackendTest(Observed).test_cases.values()
+        classes = runner(backend).test_cases.values()
     wanted = re.compile(pattern)
     return {
         name.removesuffix("_cpu"): getattr(case, name)
@@ -137,20 +150,6 @@ def run_test(test: Test, witness: Witness | None = None) -> Verdict:
     return Verdict("pass", facts=seen.facts())
 
 
-def kept_as_inputs(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """How many of the cases that pass prove what: the numbers of cases by what their models run.
-
-    inputs: every input is one at run time; baked: the values of some were needed while compiling;
-    folded: those of all, or the case has no inputs, so that the compiler found the result.
-    """
-    counts = Counter(
-        "folded" if not o.facts["kept"] else "baked" if o.facts["baked"] else "inputs"
-        for o in outcomes
-        if o.status == "pass"
-    )
-    return {kind: counts[kind] for kind in ("inputs", "baked", "folded")}
-
-
 def differences(outcomes: Iterable[Outcome], record: Mapping[str, Any]) -> list[str]:
     """A line for each case whose status is not the one that `record` has of it."""
     claimed = {case["case"]: case["status"] for case in record["cases"]}
@@ -182,12 +181,12 @@ def _run(options: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print(f"interrupted after {len(outcomes)} of {len(tests)} cases", file=sys.stderr)
     outcomes.sort(key=lambda outcome: outcome.case)
-    counts = Counter(outcome.status for outcome in outcomes)
-    _print(outcomes, counts, options.verbose)
+    counts = counted(outcomes)
+    print_outcomes(outcomes, options.verbose)
     if options.json:
         figures = {
             "target": options.target,
-            "counts": {s: counts[s] for s in STATUSES},
+            "counts": counts,
             "passed": kept_as_inputs(outcomes),
             "cases": [asdict(outcome) for outcome in outcomes],
         }
@@ -196,29 +195,6 @@ def _run(options: argparse.Namespace) -> int:
     for line in changed:
         print(line)
     return 1 if counts["wrong"] or counts["crash"] or changed else 0
-
-
-def _print(outcomes: list[Outcome], counts: Counter[str], verbose: bool) -> None:
-    failed = [outcome for outcome in outcomes if outcome.status != "pass"]
-    if verbose:
-        for outcome in failed:
-            print(f"{outcome.status}: {outcome.case} ({outcome.subject})\n  {outcome.reason}")
-    elif failed:
-        grouped = Counter((o.subject, o.status, _brief(o.reason)) for o in failed)
-        rows = [(*key, count) for key, count in sorted(grouped.items())]
-        table(("op", "status", "reason", "count"), rows)
-    print(", ".join(f"{status} {counts[status]}" for status in STATUSES), f"of {len(outcomes)}")
-    kinds = kept_as_inputs(outcomes)
-    print(
-        f"of those that pass, {kinds['inputs']} keep all inputs, {kinds['baked']} have some "
-        f"compiled in, and {kinds['folded']} all"
-    )
-
-
-def _brief(reason: str) -> str:
-    """One line without the numbers and names that tell equal reasons apart."""
-    text = " ".join(re.sub(r"\d+", "#", re.sub(r"'[^']*'", "'…'", reason)).split())
-    return text if len(text) <= _WIDTH else text[: _WIDTH - 1] + "…"
 
 
 def _pattern(text: str) -> str:

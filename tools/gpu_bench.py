@@ -48,15 +48,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _compile(given: argparse.Namespace) -> int:
-    from rcompiler.device.target import find_device
-    from rcompiler.errors import CompilerError, DeviceError
+    from rcompiler.errors import CompilerError
     from rcompiler.profiler.gpu_bench_code import bench_code
     from rcompiler.tools._gpu_bench_compile import cases, compile_case
+    from rcompiler.tools._gpu_target import nvidia_gpu
     from rcompiler.tools._packed_folder import PackedFolder
 
-    device = find_device(given.target)
-    if not device.is_nvidia:
-        raise DeviceError(f"target {given.target!r} is none of NVIDIA's GPUs; give cuda:h200, say")
+    device = nvidia_gpu(given.target)
     folder = PackedFolder(given.output)
     folder.create()
     chip = device.level_name

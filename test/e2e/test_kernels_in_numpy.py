@@ -4,7 +4,6 @@ generated.
 The cases are those of `tools.backend_coverage`; instead of its whole networks, small ones.
 """
 
-import re
 import zlib
 from functools import cache, partial
 
@@ -21,7 +20,6 @@ from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
 
 SHARDS = 16  # pytest items
-NETWORKS = re.compile("alexnet|densenet|inception|resnet|shufflenet|squeezenet|vgg|zfnet")
 LEAST = 0.9  # of the cases are compiled: 0.96 when this was written
 
 
@@ -33,7 +31,7 @@ def cases():
 
 def shard(number):
     """The names of some cases, whichever others there are."""
-    names = (name for name in cases() if not NETWORKS.search(name))
+    names = (name for name in cases() if not backend_coverage.NETWORKS.search(name))
     return sorted(name for name in names if zlib.crc32(name.encode()) % SHARDS == number)
 
 

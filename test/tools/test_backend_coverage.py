@@ -7,7 +7,7 @@ import pytest
 from onnx import helper
 
 from rcompiler.errors import ShapeError, UnsupportedOp
-from rcompiler.tools import backend_coverage, models
+from rcompiler.tools import _coverage_table, backend_coverage, models
 from rcompiler.tools._case_pool import Verdict
 
 
@@ -91,10 +91,10 @@ def test_operator_of():
 
 
 def test_reasons_are_grouped_without_their_numbers():
-    assert backend_coverage._brief("node 'a7' has 3 inputs\n not 4") == (
+    assert _coverage_table.brief("node 'a7' has 3 inputs\n not 4") == (
         "node '…' has # inputs not #"
     )
-    assert len(backend_coverage._brief("x" * 500)) == 100
+    assert len(_coverage_table.brief("x" * 500)) == 100
 
 
 def test_wrong_pattern_is_one_line(capsys):

@@ -9,7 +9,7 @@ import pytest
 from rcompiler.errors import CompilerError
 from rcompiler.tools import _record, make_records
 from rcompiler.tools._case_pool import Outcome
-from rcompiler.tools.backend_coverage import kept_as_inputs
+from rcompiler.tools._coverage_table import kept_as_inputs
 
 CHECKOUT = Path(__file__).parents[2]  # the package may be installed elsewhere, without records
 RESULTS = CHECKOUT / "tools" / "bench" / "results"
