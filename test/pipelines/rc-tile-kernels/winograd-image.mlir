@@ -8,11 +8,12 @@
 // TASK-DAG: #[[DOWN:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d2, d3 * 4 + d6, d4, d5)>
 // TASK-DAG: #[[ACROSS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6, d7) -> (d0, d2, d3, d4, d5 * 4 + d7, d6)>
 // TASK: ^bb0(%[[X:.*]]: tensor<1x8x30x30x8xf32>, %[[OUT:.*]]: tensor<6x6x1x8x7x7x8xf32>, %[[NUMBER:.*]]: index)
+// TASK: %[[M:.*]] = arith.constant dense<
 // TASK: %[[C:.*]] = affine.apply #[[BLOCKS]](%[[NUMBER]])
 // TASK: %[[A:.*]] = tensor.extract_slice %[[X]][0, %[[C]], 0, 0, 0] [1, 4, 30, 30, 8]
 // Rows: 6 of each tile, for all columns. Then the columns.
-// TASK: %[[T:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[DOWN]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%{{.*}}, %[[A]] : tensor<6x6xf32>, tensor<1x4x30x30x8xf32>) outs(%{{.*}} : tensor<6x1x4x7x30x8xf32>)
-// TASK: %[[Y:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[ACROSS]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%{{.*}}, %[[T]] : tensor<6x6xf32>, tensor<6x1x4x7x30x8xf32>) outs(%{{.*}} : tensor<6x6x1x4x7x7x8xf32>)
+// TASK: %[[T:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[DOWN]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%[[M]], %[[A]] : tensor<6x6xf32>, tensor<1x4x30x30x8xf32>) outs(%{{.*}} : tensor<6x1x4x7x30x8xf32>)
+// TASK: %[[Y:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[ACROSS]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%[[M]], %[[T]] : tensor<6x6xf32>, tensor<6x1x4x7x30x8xf32>) outs(%{{.*}} : tensor<6x6x1x4x7x7x8xf32>)
 // TASK: %[[R:.*]] = tensor.insert_slice %[[Y]] into %[[OUT]][0, 0, 0, %[[C]], 0, 0, 0] [6, 6, 1, 4, 7, 7, 8]
 // TASK: "rtask.yield"(%[[R]])
 
@@ -21,6 +22,7 @@
 // CHECK-DAG: #[[DOWN:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d1, d2, d3 * 4 + d6, d4, d5)>
 // CHECK-DAG: #[[ACROSS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6, d7) -> (d0, d2, d3, d4, d5 * 4 + d7, d6)>
 // CHECK: ^bb0(%[[X:.*]]: tensor<1x8x30x30x8xf32>, %[[OUT:.*]]: tensor<6x6x1x8x7x7x8xf32>, %[[NUMBER:.*]]: index)
+// CHECK: %[[M:.*]] = arith.constant dense<
 // Loops over channels, and over tiles.
 // CHECK: %[[L0:.*]] = scf.for %[[D0:.*]] = %c0 to %c4 step %c1 iter_args(%[[O0:.*]] = %[[OUT]])
 // CHECK:   %[[C:.*]] = affine.apply #[[CHANNELS]](%[[NUMBER]], %[[D0]])
@@ -32,8 +34,8 @@
 // ... and reads 6 x 6 of them.
 // CHECK:       %[[A:.*]] = tensor.extract_slice %[[X]][0, %[[C]], %[[Y]], %[[X2]], 0] [1, 1, 6, 6, 8]
 // Both generics of the tile, the rows without what other tiles need.
-// CHECK:       %[[T:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[DOWN]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%{{.*}}, %[[A]] : tensor<6x6xf32>, tensor<1x1x6x6x8xf32>) outs(%{{.*}} : tensor<6x1x1x1x6x8xf32>)
-// CHECK:       %[[V:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[ACROSS]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%{{.*}}, %[[T]] : tensor<6x6xf32>, tensor<6x1x1x1x6x8xf32>) outs(%{{.*}} : tensor<6x6x1x1x1x1x8xf32>)
+// CHECK:       %[[T:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[DOWN]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%[[M]], %[[A]] : tensor<6x6xf32>, tensor<1x1x6x6x8xf32>) outs(%{{.*}} : tensor<6x1x1x1x6x8xf32>)
+// CHECK:       %[[V:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[ACROSS]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%[[M]], %[[T]] : tensor<6x6xf32>, tensor<6x1x1x1x6x8xf32>) outs(%{{.*}} : tensor<6x6x1x1x1x1x8xf32>)
 // CHECK:       %[[S:.*]] = tensor.insert_slice %[[V]] into %[[O2]][0, 0, 0, %[[C]], %[[D1]], %[[D2]], 0] [6, 6, 1, 1, 1, 1, 8]
 // CHECK:       scf.yield %[[S]]
 // CHECK:     scf.yield %[[L2]]

@@ -8,11 +8,12 @@
 // TASK-DAG: #[[DOWN:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d6, d0, d1, d2, d3 floordiv 4, d4, d5)>
 // TASK-DAG: #[[ACROSS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d5, d0, d1, d2, d3 floordiv 4, d4)>
 // TASK: ^bb0(%[[X:.*]]: tensor<6x6x1x8x7x7x8xf32>, %[[B:.*]]: tensor<8x8xf32>, %[[OUT:.*]]: tensor<1x8x28x28x8xf32>, %[[NUMBER:.*]]: index)
+// TASK: %[[M:.*]] = arith.constant dense<
 // TASK: %[[C:.*]] = affine.apply #[[BLOCKS]](%[[NUMBER]])
 // TASK: %[[A:.*]] = tensor.extract_slice %[[X]][0, 0, 0, %[[C]], 0, 0, 0] [6, 6, 1, 4, 7, 7, 8]
 // Pixel rows from pairs (6 x 6 to 4 x 6), pixel columns (4 x 6 to 4 x 4), the epilogue.
-// TASK: %[[T:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[DOWN]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%{{.*}}, %[[A]] : tensor<4x6xf32>, tensor<6x6x1x4x7x7x8xf32>) outs(%{{.*}} : tensor<6x1x4x28x7x8xf32>)
-// TASK: %[[P:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[ACROSS]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%{{.*}}, %[[T]] : tensor<4x6xf32>, tensor<6x1x4x28x7x8xf32>) outs(%{{.*}} : tensor<1x4x28x28x8xf32>)
+// TASK: %[[T:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[DOWN]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%[[M]], %[[A]] : tensor<4x6xf32>, tensor<6x6x1x4x7x7x8xf32>) outs(%{{.*}} : tensor<6x1x4x28x7x8xf32>)
+// TASK: %[[P:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[ACROSS]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%[[M]], %[[T]] : tensor<4x6xf32>, tensor<6x1x4x28x7x8xf32>) outs(%{{.*}} : tensor<1x4x28x28x8xf32>)
 // TASK: %[[BI:.*]] = tensor.extract_slice %[[B]][%[[C]], 0] [4, 8]
 // TASK: %[[Q:.*]] = linalg.generic {{.*}} ins(%[[P]], %[[BI]] : tensor<1x4x28x28x8xf32>, tensor<4x8xf32>) outs(%{{.*}} : tensor<1x4x28x28x8xf32>)
 // TASK:   arith.addf %{{.*}}, %{{.*}}
@@ -25,16 +26,17 @@
 // CHECK-DAG: #[[DOWN:.*]] = affine_map<(d0, d1, d2, d3, d4, d5, d6) -> (d6, d0, d1, d2, d3 floordiv 4, d4, d5)>
 // CHECK-DAG: #[[ACROSS:.*]] = affine_map<(d0, d1, d2, d3, d4, d5) -> (d5, d0, d1, d2, d3 floordiv 4, d4)>
 // CHECK: ^bb0(%[[X:.*]]: tensor<6x6x1x8x7x7x8xf32>, %[[B:.*]]: tensor<8x8xf32>, %[[OUT:.*]]: tensor<1x8x28x28x8xf32>, %[[NUMBER:.*]]: index)
+// CHECK: %[[M:.*]] = arith.constant dense<
 // The loop over blocks of channels: the rows of all tiles of one, once.
 // CHECK: %[[L0:.*]] = scf.for %[[D0:.*]] = %c0 to %c4 step %c1 iter_args(%[[O0:.*]] = %[[OUT]])
 // CHECK:   %[[C:.*]] = affine.apply #[[CHANNELS]](%[[NUMBER]], %[[D0]])
 // CHECK:   %[[A:.*]] = tensor.extract_slice %[[X]][0, 0, 0, %[[C]], 0, 0, 0] [6, 6, 1, 1, 7, 7, 8]
-// CHECK:   %[[T:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[DOWN]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%{{.*}}, %[[A]] : tensor<4x6xf32>, tensor<6x6x1x1x7x7x8xf32>) outs(%{{.*}} : tensor<6x1x1x28x7x8xf32>)
+// CHECK:   %[[T:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[DOWN]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%[[M]], %[[A]] : tensor<4x6xf32>, tensor<6x6x1x1x7x7x8xf32>) outs(%{{.*}} : tensor<6x1x1x28x7x8xf32>)
 // CHECK:   %[[BI:.*]] = tensor.extract_slice %[[B]][%[[C]], 0] [1, 8]
 // The loop over tiles, downwards: the columns of 4 rows of pixels.
 // CHECK:   %[[L1:.*]] = scf.for %[[Y:.*]] = %c0 to %c28 step %c4 iter_args(%[[O1:.*]] = %[[O0]])
 // CHECK:     %[[A1:.*]] = tensor.extract_slice %[[T]][0, 0, 0, %[[Y]], 0, 0] [6, 1, 1, 4, 7, 8]
-// CHECK:     %[[P:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[ACROSS]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%{{.*}}, %[[A1]] : tensor<4x6xf32>, tensor<6x1x1x4x7x8xf32>) outs(%{{.*}} : tensor<1x1x4x28x8xf32>)
+// CHECK:     %[[P:.*]] = linalg.generic {indexing_maps = [#{{.*}}, #[[ACROSS]], #{{.*}}], {{.*}}"reduction"{{.*}} ins(%[[M]], %[[A1]] : tensor<4x6xf32>, tensor<6x1x1x4x7x8xf32>) outs(%{{.*}} : tensor<1x1x4x28x8xf32>)
 // The loop over tiles in these rows: the epilogue of 4 x 4 pixels.
 // CHECK:     %[[L2:.*]] = scf.for %[[X2:.*]] = %c0 to %c28 step %c4 iter_args(%[[O2:.*]] = %[[O1]])
 // CHECK:       %[[A2:.*]] = tensor.extract_slice %[[P]][0, 0, 0, %[[X2]], 0] [1, 1, 4, 4, 8]
