@@ -2,7 +2,10 @@
 
 A vector register is one 32-bit register of a warp: 32 lanes x 4 bytes (AMD: 64 lanes). `fma_ports`
 are the warps whose FMA starts per cycle. Shared memory is the level L1; its ways are the 32 banks.
-None of these records is measured.
+Of these records, only figures of h200 are measured: hand-off, barrier, what L2 gives all SMs, and
+what it and DRAM give one, by `rc-tune --device=cuda` on an NVIDIA H200 (driver 580.159.04, 26
+November 2026; tools/bench/results/gpu-h200-record.json). Its smallest rTask is by experiment: of
+5000, 1500 and 300 ns the last gave BERT-base and ResNet-50 in f16 the shortest schedules there.
 
 Sources. SM counts, FP32 lanes per SM, shared memory, L2, DRAM, clocks and dense matrix rates:
 NVIDIA Tesla V100 architecture whitepaper (WP-08608, tables 1 and 2), NVIDIA A100 architecture
@@ -63,8 +66,11 @@ def _gpu(
     transaction: int = 32,
     l2_sharers: int | None = None,
     l3: tuple[int, float] | None = None,
+    alone: tuple[float, float] | None = None,
+    costs: Costs = _COSTS,
 ) -> Device:
-    """`l2`, `dram`: bytes and GB/s of the device; `matrix`: TFLOPS of the device by type.
+    """`l2`, `dram`: bytes and GB/s of the device; `matrix`: TFLOPS of the device by type; `alone`:
+    GB/s that one EU gets out of each of the two.
 
     `bank`: bytes per cycle of each of the 32 banks; `transaction`: bytes of one L2 or DRAM access.
     `l2_sharers`: EUs of one L2 of several, whose bytes and GB/s `l2` is; `l3`: a cache behind them.
@@ -72,15 +78,19 @@ def _gpu(
     per_sm = 64 * ghz
     row = 32 * bank
 
-    def shared_level(name: str, size: tuple[int, float], ways: int, by: int) -> MemoryLevel:
+    of_l2, of_dram = alone or (per_sm, per_sm)
+
+    def shared_level(
+        name: str, size: tuple[int, float], ways: int, by: int, own: float
+    ) -> MemoryLevel:
         capacity, rate = size
-        return MemoryLevel(name, capacity, transaction, ways, min(per_sm, rate), rate, shared_by=by)
+        return MemoryLevel(name, capacity, transaction, ways, min(own, rate), rate, shared_by=by)
 
     levels = (
         MemoryLevel("L1", shared, row, 32, row * ghz, row * ghz),
-        shared_level("L2", l2, 16, l2_sharers or sms),
-        *([shared_level("L3", l3, 16, sms)] if l3 else []),
-        shared_level("DRAM", dram, 1, sms),
+        shared_level("L2", l2, 16, l2_sharers or sms, of_l2),
+        *([shared_level("L3", l3, 16, sms, per_sm)] if l3 else []),
+        shared_level("DRAM", dram, 1, sms, of_dram),
     )
     compute = ComputeUnit(
         vector_bytes=4 * warp,
@@ -95,13 +105,14 @@ def _gpu(
         matrix_units=matrix_units,
     )
     fits = RESIDENCIES[capability]
-    return Device(name, kind, sms, compute, levels, _COSTS, capability, residency=fits)
+    return Device(name, kind, sms, compute, levels, costs, capability, residency=fits)
 
 
 def _emulated(name: str, original: Device) -> Device:
+    """Tasks of the size that all other records ask for: each takes the emulator its time."""
     eus = 4
     levels = (replace(v, shared_by=min(v.shared_by, eus)) for v in original.memory)
-    return replace(original, name=name, eus=eus, memory=tuple(levels))
+    return replace(original, name=name, eus=eus, memory=tuple(levels), costs=_COSTS)
 
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
@@ -213,10 +224,12 @@ GPUS = {
             1.98,
             warps_per_cycle=4,
             shared=227 * _KIB,
-            l2=(50 * _MIB, 5500.0),
+            l2=(50 * _MIB, 11000.0),
             dram=(141 * 10**9, 4800.0),
             matrix={"f16": 989.0, "bf16": 989.0, "tf32": 494.0, "i8": 1979.0, "f8": 1979.0},
             matrix_units=wgmma_units(("f16", "bf16"), 0.8) + mma_units(_MULTIPLIED, 0.5),
+            alone=(140.0, 62.0),
+            costs=replace(_COSTS, hand_off_ns=520.0, barrier_ns=890.0, min_task_ns=300.0),
         ),
     )
 }

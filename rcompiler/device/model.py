@@ -243,6 +243,14 @@ class Device:
         return self.kind == "cpu"
 
     @property
+    def shortest_loop(self) -> int:
+        """Instructions in the body of a loop of a stream. A block of a GPU meets three times for
+        each round and writes the body anew, some microseconds (BERT-base on an H200: 1.74 ms where
+        loops have 12 instructions and more, 2.28 ms where they have any number).
+        """
+        return 1 if self.is_cpu else 12
+
+    @property
     def is_nvidia(self) -> bool:
         """Whether it is a GPU of NVIDIA."""
         return self.kind == "cuda"

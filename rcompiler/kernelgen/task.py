@@ -260,7 +260,7 @@ class TaskWriter:
         stage = _stage_of(ops[0].result)
         tiling = self._tiling if stage is None else Tiling.of_loops(stage, (), tuple(steps))
         writer = TileWriter(self._name, tiling, self._evaluator, None)
-        writer.register_tile([Linear()] * rank, steps, sources, outputs)
+        writer.register_tiles([[Linear()] * rank], steps, sources, outputs)
 
 
 def _stage_of(value: ir.Value) -> ir.Operation | None:

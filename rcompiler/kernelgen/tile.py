@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from torch_mlir import ir
@@ -29,8 +29,8 @@ _ABREAST = 4
 
 # What a piece of a result is read from: a value of the region, or None for the piece's fill.
 Source = tuple[ir.Value | None, Piece]
-# Writes a register tile from its first coordinates and its steps.
-Leaf = Callable[[list[Linear], list[int]], None]
+# Writes register tiles of equal steps together, from the first coordinates of each.
+Leaf = Callable[[Sequence[list[Linear]], list[int]], None]
 
 
 class TileWriter:
@@ -68,8 +68,8 @@ class TileWriter:
         sources = [(v, piece) for v in values]
         self._sums = any(v is not None and self._reduces(v) for v in values)
 
-        def whole(base: list[Linear], steps: list[int]) -> None:
-            self.register_tile(base, steps, sources, outputs)
+        def whole(bases: Sequence[list[Linear]], steps: list[int]) -> None:
+            self.register_tiles(bases, steps, sources, outputs)
 
         start, ones, parts = [Linear()] * rank, [1] * rank, self._tiling.reduction_tile
         if parts is None or piece.value is None:
@@ -78,8 +78,9 @@ class TileWriter:
         outer = [d for d in self._tiling.order[: parts[0]] if d < rank]
         inner = order[len(outer) :]
 
-        def in_parts(base: list[Linear], steps: list[int]) -> None:
-            self._in_parts(inner, ranges, base, steps, sources[0], whole)
+        def in_parts(bases: Sequence[list[Linear]], steps: list[int]) -> None:
+            for base in bases:
+                self._in_parts(inner, ranges, base, steps, sources[0], whole)
 
         self._loops(outer, ranges, start, ones, in_parts)
 
@@ -104,8 +105,8 @@ class TileWriter:
         sums = RunningSums.of(self._evaluator, root, origin, extents, vector)
 
         def each(visit: Callable[[list[list[Linear]], list[list[Linear]], int], None]) -> None:
-            def leaf(at: list[Linear], size: list[int]) -> None:
-                positions, lanes = self._positions(at, size)
+            def leaf(bases: Sequence[list[Linear]], size: list[int]) -> None:
+                positions, lanes = self._positions(bases, size)
                 visit(positions, self._root_positions(source, positions, lanes), lanes)
 
             self._loops(inner, ranges, base, steps, leaf)
@@ -123,10 +124,10 @@ class TileWriter:
         if size % step:
             part(Linear(size // step * step), size % step)
 
-        def finish(at: list[Linear], size: list[int]) -> None:
-            positions, lanes = self._positions(at, size)
+        def finish(bases: Sequence[list[Linear]], size: list[int]) -> None:
+            positions, lanes = self._positions(bases, size)
             sums.finish(positions, self._root_positions(source, positions, lanes), lanes)
-            whole(at, size)
+            whole(bases, size)
 
         self._loops(inner, ranges, base, steps, finish)
 
@@ -157,7 +158,7 @@ class TileWriter:
         leaf: Leaf,
     ) -> None:
         if not order:
-            leaf(base, steps)
+            leaf([base], steps)
             return
         dim, rest = order[0], order[1:]
         span = ranges[dim]
@@ -184,17 +185,17 @@ class TileWriter:
             self._e.loop(Linear(0), Linear(count), 1, [], body)
             position += count * step
 
-    def register_tile(
+    def register_tiles(
         self,
-        base: list[Linear],
+        bases: Sequence[list[Linear]],
         steps: list[int],
         sources: list[Source],
         outputs: list[Buffer],
     ) -> None:
-        """All positions of one register tile: reductions together, then the elementwise rest, then
-        the stores.
+        """All positions of some register tiles: reductions together, then the elementwise rest,
+        then the stores.
         """
-        positions, lanes = self._positions(base, steps)
+        positions, lanes = self._positions(bases, steps)
         self._prepared.clear()
         for value, piece in sources:
             if value is not None:
@@ -220,8 +221,10 @@ class TileWriter:
                 values.append(self._evaluator.read(value, inner, lanes))
         return [self._e.splat(value, lanes) for value in values]
 
-    def _positions(self, base: list[Linear], steps: list[int]) -> tuple[list[list[Linear]], int]:
-        """Coordinates of the vectors (or elements) of a register tile, and their lanes."""
+    def _positions(
+        self, bases: Sequence[list[Linear]], steps: list[int]
+    ) -> tuple[list[list[Linear]], int]:
+        """Coordinates of the vectors (or elements) of some register tiles, and their lanes."""
         tiling = self._tiling
         vector = tiling.vector_dim
         lanes = min(tiling.lanes, steps[vector]) if vector >= 0 else 0
@@ -231,7 +234,7 @@ class TileWriter:
             for d, step in enumerate(steps)
         ]
         positions = []
-        for steps_in in itertools.product(*offsets):
+        for base, steps_in in itertools.product(bases, itertools.product(*offsets)):
             at = [c + o for c, o in zip(base, steps_in, strict=True)]
             if lanes:
                 at[vector] = at[vector] + Linear.of(LANE)

@@ -32,18 +32,24 @@ def event_ids(program: Program) -> dict[str, int]:
     return ids
 
 
-def encode(program: Program, kernels: Mapping[str, int], inputs: int) -> list[Stream]:
+def encode(
+    program: Program, kernels: Mapping[str, int], inputs: int, shortest: int = 1
+) -> list[Stream]:
     """One stream per queue; what repeats is a loop where that makes the stream smaller.
 
     The queues of a dynamic program have no loops: who walks a loop counts in its stream, and they
     lie once for all EUs.
 
-    kernels: number of each rKernel in the code table; inputs: how many inputs the signature has.
-    Raises ScheduleError for a run of an rKernel or buffer that is not there.
+    kernels: number of each rKernel in the code table; inputs: how many inputs the signature has;
+    shortest: instructions in the body of a loop. Raises ScheduleError for a run of an rKernel or
+    buffer that is not there.
     """
     place = {b.name: _address(b, inputs) for b in program.buffers}
     return [
-        np.array([*_words(lines if program.dynamic else roll(lines))[0], END], np.int64)
+        np.array(
+            [*_words(lines if program.dynamic else roll(lines, shortest=shortest))[0], END],
+            np.int64,
+        )
         for lines in program_lines(program, kernels, place)
     ]
 

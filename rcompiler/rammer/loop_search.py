@@ -59,8 +59,11 @@ class Flat:
         return self.number[low:high].reshape(count, -1)
 
 
-def search(flat: Flat, loop_size: int, step_size: int, fewest: int = FEWEST) -> list[Loop]:
-    """Loops of at least `fewest` rounds that make the list smaller, in order, none in another.
+def search(
+    flat: Flat, loop_size: int, step_size: int, fewest: int = FEWEST, shortest: int = 1
+) -> list[Loop]:
+    """Loops of at least `fewest` rounds of at least `shortest` instructions that make the list
+    smaller, in order, none in another.
 
     The one that saves most is taken first, then what is left is looked at again. loop_size: of a
     loop beside its body; step_size: of each number of a round that moves.
@@ -76,7 +79,7 @@ def search(flat: Flat, loop_size: int, step_size: int, fewest: int = FEWEST) -> 
             if saved > 0:
                 heapq.heappush(queue, (-int(saved), period, low, high, False))
 
-    for period in _periods(flat.kind):
+    for period in filter(lambda period: period >= shortest, _periods(flat.kind)):
         for low, high in _stretches(flat, period):
             push(period, low, high)
     free = np.ones(n, np.bool_)

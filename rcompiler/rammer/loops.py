@@ -84,12 +84,14 @@ def places(items: Iterable[Item]) -> list[tuple[int, tuple[int, ...]]]:
     return found
 
 
-def roll(lines: Sequence[Line], fewest: int = FEWEST) -> tuple[Item, ...]:
+def roll(lines: Sequence[Line], fewest: int = FEWEST, shortest: int = 1) -> tuple[Item, ...]:
     """Lines with their loops found, smallest total size; `unroll` gives back exactly the lines.
 
-    fewest: iterations of a loop, three or more: any two lie on a line. Deterministic.
+    fewest: iterations of a loop, three or more: any two lie on a line; shortest: items of a body.
+    Deterministic.
     """
-    return tuple(entry.item for entry in _roll([_Entry(line) for line in lines], fewest))
+    entries = [_Entry(line) for line in lines]
+    return tuple(entry.item for entry in _roll(entries, fewest, shortest))
 
 
 def size_of(items: Iterable[Item]) -> int:
@@ -115,7 +117,7 @@ class _Entry:
     moves: tuple[tuple[int, ...], ...] = ()
 
 
-def _roll(entries: list[_Entry], fewest: int) -> list[_Entry]:
+def _roll(entries: list[_Entry], fewest: int, shortest: int) -> list[_Entry]:
     """Entries with loops found, in loops and around them, until there is none left."""
     while True:
         kinds: dict[Hashable, int] = {}
@@ -123,11 +125,12 @@ def _roll(entries: list[_Entry], fewest: int) -> list[_Entry]:
         flat = Flat(
             kind, [numbers_of([e.item]) for e in entries], [size_of([e.item]) for e in entries]
         )
-        loops = search(flat, LOOP_SIZE, STEP_SIZE, fewest)
+        loops = search(flat, LOOP_SIZE, STEP_SIZE, fewest, shortest)
         rolled: list[_Entry] = []
         at = 0
         for loop in loops:
-            found = _repeat(entries[loop.start : loop.start + loop.period], loop, fewest)
+            first = entries[loop.start : loop.start + loop.period]
+            found = _repeat(first, loop, fewest, shortest)
             if len(found.moves) + _depth(found.item) <= MAX_DEPTH:
                 rolled += [*entries[at : loop.start], found]
                 at = loop.start + loop.count * loop.period
@@ -136,7 +139,7 @@ def _roll(entries: list[_Entry], fewest: int) -> list[_Entry]:
         entries = rolled + entries[at:]
 
 
-def _repeat(first: list[_Entry], loop: Loop, fewest: int) -> _Entry:
+def _repeat(first: list[_Entry], loop: Loop, fewest: int, shortest: int) -> _Entry:
     """The loop whose first iteration is given."""
     inside = []
     at = 0
@@ -144,7 +147,7 @@ def _repeat(first: list[_Entry], loop: Loop, fewest: int) -> _Entry:
         end = at + len(numbers_of([entry.item]))
         inside.append(_Entry(entry.item, (*entry.moves, loop.steps[at:end])))
         at = end
-    body = _roll(inside, fewest)
+    body = _roll(inside, fewest, shortest)
     *around, steps = (sum(level, ()) for level in zip(*(e.moves for e in body), strict=True))
     return _Entry(Repeat(loop.count, tuple(e.item for e in body), steps), tuple(around))
 

@@ -243,7 +243,8 @@ def misplaced(found: Module) -> set[str]:
         if {None, *runs} & flow.leading_to(at, is_meeting):
             wrong.add("no barrier between a run and its signal")
     for at in flow.where(lambda op: op.name == "atom"):
-        if at - 1 not in fences or ops[at].guard or flow.before[at] != [at - 1]:
+        before = flow.leading_to(at, lambda op: op.name == "fence" and not is_of_copies(op))
+        if ops[at].guard or {None, *runs} & before:
             wrong.add("a count that no fence precedes")
     return wrong
 

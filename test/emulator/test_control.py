@@ -338,3 +338,12 @@ def test_warps_that_part_wait_for_their_threads_each(seed):
     out = run(kernel(body), np.zeros(256, np.uint32), threads=256, driver=driver)[0]
     lanes = np.arange(256, dtype=np.uint32)
     assert np.array_equal(out, np.where(lanes % 32 < 8, lanes, 0))
+
+
+@pytest.mark.parametrize(
+    "read", ["mov.u32 %r0, %r5;", "@%q mov.u32 %r0, 1;", "ld.global.u32 %r0, [%rd3];"]
+)
+def test_a_register_that_nothing_writes_is_refused(read):
+    """A device gives it what was there before."""
+    with pytest.raises(UnsupportedPtx, match="nothing writes"):
+        run(kernel(AT + "mov.u32 %r0, 0;\n" + read + STORE), ZEROS)

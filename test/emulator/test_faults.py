@@ -128,7 +128,7 @@ def test_freed_memory_is_out_of_bounds():
     driver = EmulatedDriver()
     address = put(driver, WORDS)
     driver.free(address)
-    function = driver.function(driver.load(kernel(AT + STORE).encode()), "k")
+    function = driver.function(driver.load(kernel(AT + "mov.u32 %r0, 0;\n" + STORE).encode()), "k")
     with pytest.raises(EmulationFault, match="out-of-bounds"):
         driver.launch(function, (1, 1, 1), (1, 1, 1), 0, [np.uint64(address)])
 

@@ -81,6 +81,28 @@ gpu.module @kernels {
   }
 }
 
+gpu.module @shifts {
+  // The halves of an index that travels between threads: no shift of 32 bits by 32.
+  // CHECK-LABEL: llvm.func @halves
+  // CHECK-NOT: llvm.lshr {{.*}} : i32
+  // CHECK: llvm.lshr {{.*}} : i64
+  gpu.func @halves(%out: memref<2xi32>) kernel {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c3 = arith.constant 3 : i64
+    %c32 = arith.constant 32 : i64
+    %id = gpu.thread_id x
+    %wide = arith.index_cast %id : index to i64
+    %index = arith.minui %wide, %c3 : i64
+    %low = arith.trunci %index : i64 to i32
+    %shifted = arith.shrui %index, %c32 : i64
+    %high = arith.trunci %shifted : i64 to i32
+    memref.store %low, %out[%c0] : memref<2xi32>
+    memref.store %high, %out[%c1] : memref<2xi32>
+    gpu.return
+  }
+}
+
 gpu.module @hopper {
   // A TMA descriptor is 128 bytes by value; ptxas heeds setmaxnreg with minctasm only.
   // CHECK: llvm.func @copy(%arg0: !llvm.ptr {llvm.align = 64 : i64, llvm.byval = !llvm.array<128 x i8>, nvvm.grid_constant}, %arg1: !llvm.ptr)

@@ -393,12 +393,14 @@
 // CHECK:               nvvm.nanosleep
 // CHECK:               func.call @give_up
 // CHECK-NOT:       gpu.barrier
-// A signal: what all threads of the block wrote is released by the first one.
+// Signals: what all threads of the block wrote is released by the first one, once for all in a row.
 // CHECK:         case 3 {
 // CHECK:           gpu.barrier
 // CHECK-NEXT:      scf.if %[[LEADER]] {
 // CHECK-NEXT:        llvm.fence syncscope("device") release
-// CHECK-NEXT:        llvm.atomicrmw add {{.*}} syncscope("device") monotonic
+// CHECK-NEXT:        scf.while
+// CHECK-NOT:           fence
+// CHECK:               llvm.atomicrmw add {{.*}} syncscope("device") monotonic
 // A barrier is a signal and a wait for all blocks.
 // CHECK:         case 4 {
 // CHECK:           gpu.barrier
@@ -438,7 +440,7 @@
 // AMD-NEXT:        scf.if
 // AMD-NEXT:          llvm.fence syncscope("agent") release
 // AMD-NEXT:          rocdl.s.waitcnt 0
-// AMD-NEXT:          llvm.atomicrmw add {{.*}} syncscope("agent") monotonic
+// AMD:               llvm.atomicrmw add {{.*}} syncscope("agent") monotonic
 // AMD:           case 4 {
 // AMD:             llvm.fence syncscope("agent") release
 // AMD-NEXT:        rocdl.s.waitcnt 0

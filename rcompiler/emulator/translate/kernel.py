@@ -10,6 +10,7 @@ import numpy as np
 from rcompiler.emulator.numbers import floats, integers
 from rcompiler.emulator.ptx.syntax import Function, Instruction, Module
 from rcompiler.emulator.ptx.types import size_of
+from rcompiler.emulator.ptx.unwritten import refuse_unwritten
 from rcompiler.emulator.translate import (
     asynchronous,
     control,
@@ -63,6 +64,7 @@ class Kernel:
         self.instructions: list[Instruction] = []
         self._first: dict[str, int] = {}
         for number, function in enumerate(self.layout.functions):
+            refuse_unwritten(function)
             flow = Flow(function, number, len(self._of), self._flows, accumulators(function))
             self._flows[function.name] = flow
             self._of += [flow] * len(flow.blocks)

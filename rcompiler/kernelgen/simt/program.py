@@ -9,12 +9,13 @@ each with control words of its own (`rcompiler.runtime.gpu.launches`). The strea
 `rcompiler.rammer.encode` and lie in global memory; `control` are words as in
 `rcompiler.runtime.gpu.control`.
 
-What a block does is seen by the others as follows. A signal is a barrier of the block, a release
-fence and a relaxed addition by its first thread; a wait an acquiring load by the first thread, with
-a barrier of the block before the next run. Between two runs of one block there is a barrier, too,
-as the threads of the second read what others wrote in the first. Events, and meetings of all
-blocks, count up for ever: the n-th signal of launch number e is number (e - 1) * total + n, so
-nothing is cleared between inferences. What a vendor needs beside that: `vendor`.
+What a block does is seen by the others as follows. Signals in a row are a barrier of the block, a
+release fence and a relaxed addition for each by its first thread; a wait an acquiring load by the
+first thread, with a barrier of the block before the next run. Between two runs of one block there
+is a barrier, too, as the threads of the second read what others wrote in the first. Events, and
+meetings of all blocks, count up for ever: the n-th signal of launch number e is number
+(e - 1) * total + n, so nothing is cleared between inferences. What a vendor needs beside that:
+`vendor`.
 
 A wait that takes longer than the limit ends the kernel: the first block that gives up writes down
 who waited for what and where every block was, and traps.
@@ -28,7 +29,13 @@ from functools import partial
 
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, WHOLE
 from rcompiler.kernelgen.simt.vendor import NVIDIA, Vendor
-from rcompiler.kernelgen.simt.veu_text import AWAIT_TEXT, KERNEL_TEXT, MAPS_TEXT, SIGNAL_TEXT
+from rcompiler.kernelgen.simt.veu_text import (
+    AWAIT_TEXT,
+    KERNEL_TEXT,
+    MAPS_TEXT,
+    SIGNAL_TEXT,
+    SIGNALS_TEXT,
+)
 from rcompiler.runtime.gpu import control as at
 from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES, Box
 from rcompiler.runtime.tables import BARRIER, END, REPEAT, RUN, SIGNAL, WAIT
@@ -70,6 +77,7 @@ def program_text(
         "AWAIT_EVENT": _filled(AWAIT_TEXT, {"EVENT": "%event"}),
         "AWAIT_ALL": _filled(AWAIT_TEXT, {"EVENT": "%nowhere"}),
         "SIGNAL_TEXT": SIGNAL_TEXT,
+        "SIGNALS_TEXT": SIGNALS_TEXT,
         "MAPS_TEXT": MAPS_TEXT if any(boxes) else "",
         "CASES": cases,
         "PINNED": pinned,

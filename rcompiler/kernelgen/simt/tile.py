@@ -27,6 +27,7 @@ from rcompiler.linalg.pieces import Piece
 from rcompiler.linalg.product import Form
 from rcompiler.linalg.roots import product_root
 
+_IN_FLIGHT = 16  # elements that a thread reads, and keeps in registers, before it stores the first
 _AT_ONCE = 8  # sums whose epilogues may run at the same time: more of them take too many registers
 
 
@@ -244,23 +245,50 @@ class SimtTileWriter(TileWriter):
         sizes = [parts[d].size for d in range(len(base))]
         total = self._product([part.count for part in parts.values()])
 
-        def tile(number: Linear, _: list[Val]) -> None:
+        def place(number: Linear) -> list[Linear]:
             if total.is_constant:
                 e.ranges.update((symbol, total.constant) for symbol, _ in number.terms)
             at = list(base)
             for d, part in reversed(parts.items()):
                 number, position = self._divide(number, part.count)
                 at[d] = position * part.size + part.start
+            return at
+
+        def tile(number: Linear, _: list[Val]) -> None:
             guard = e.guard
             if idle:
                 e.guard = e.depth
-            leaf(at, sizes)
+            leaf([place(number)], sizes)
             e.guard = guard
+
+        def tiles(number: Linear, _: list[Val]) -> None:
+            leaf([place(number + k * e.groups) for k in range(together)], sizes)
 
         # What all groups load in front of the loop, the one that has the element may have stored.
         idle = e.in_place and not (total.is_constant and total.constant >= e.groups)
         first = e.next_group(total.constant if total.is_constant else e.groups)
-        e.loop(first, total, e.groups, [], tile)
+        together = self._together(sizes)
+        turns = total.constant // (e.groups * together) if total.is_constant else 0
+        if together > 1 and turns:
+            done = Linear(turns * e.groups * together)
+            e.loop(first, done, e.groups * together, [], tiles)
+            first = first + done
+        else:
+            turns = 0
+        if not total.is_constant or total.constant > turns * e.groups * together:
+            e.loop(first, total, e.groups, [], tile)
+
+    def _together(self, sizes: Sequence[int]) -> int:
+        """How many register tiles a group reads before it writes the first of them.
+
+        One load of a thread at a time has the latency of memory to itself, and no compiler moves a
+        load above a store that may be to the same place. Sums have loads enough in their loops.
+        """
+        vector, lanes = self._tiling.vector_dim, self._tiling.lanes
+        if self._sums or (vector >= 0 and sizes[vector] % lanes):
+            return 1
+        accesses = math.prod(sizes) // (lanes if vector >= 0 else 1)
+        return max(_IN_FLIGHT // max(accesses, 1), 1)
 
     def _product(self, counts: list[int | Linear]) -> Linear:
         fixed = math.prod(count for count in counts if isinstance(count, int))
@@ -281,17 +309,17 @@ class SimtTileWriter(TileWriter):
         quotient, remainder = parts
         return Linear.of(quotient), Linear.of(remainder)
 
-    def register_tile(
+    def register_tiles(
         self,
-        base: list[Linear],
+        bases: Sequence[list[Linear]],
         steps: list[int],
         sources: list[Source],
         outputs: list[Buffer],
     ) -> None:
-        """All positions of one register tile: reductions together, then the elementwise rest, then
-        the stores.
+        """All positions of some register tiles: reductions together, then the elementwise rest,
+        then the stores.
         """
-        e, placed = self._simt, self._placed(base, steps)
+        e, placed = self._simt, [at for base in bases for at in self._placed(base, steps)]
         self._prepared.clear()
         for value, piece in sources:
             if value is not None:
@@ -299,17 +327,24 @@ class SimtTileWriter(TileWriter):
                     [c + -s for c, s in zip(at, piece.shift, strict=True)] for at, _ in placed
                 ]
                 self._prepare(value, shifted, 0)
-        for at, lanes in placed:
+        at_once = 1 if self._sums else _IN_FLIGHT
+        for first in range(0, len(placed), at_once):
+            some = placed[first : first + at_once]
             # Threads without an element compute the last one, too, but not where it may be stored
             # before they have read it.
-            values = None if e.in_place else self._values(sources, at, 0)
+            early = [not e.in_place or e.is_active(lanes) is None for _, lanes in some]
+            found = [
+                self._values(sources, at, 0) if own else None
+                for (at, _), own in zip(some, early, strict=True)
+            ]
+            for (at, lanes), values in zip(some, found, strict=True):
 
-            def store(at: list[Linear] = at, values: list[Val] | None = values) -> None:
-                found = self._values(sources, at, 0) if values is None else values
-                for value, output in zip(found, outputs, strict=True):
-                    self._store(value, output, output.offset(at), 0)
+                def store(at: list[Linear] = at, values: list[Val] | None = values) -> None:
+                    own = self._values(sources, at, 0) if values is None else values
+                    for value, output in zip(own, outputs, strict=True):
+                        self._store(value, output, output.offset(at), 0)
 
-            e.only(e.is_active(lanes), store)
+                e.only(e.is_active(lanes), store)
 
     def _placed(self, base: list[Linear], steps: list[int]) -> list[tuple[list[Linear], int]]:
         """The coordinates of this thread's elements, and how many lanes have one there."""

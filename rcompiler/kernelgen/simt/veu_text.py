@@ -32,16 +32,43 @@ scf.if %leader {
 }
 """
 
-SIGNAL_TEXT = """
+# What the block has written is there before what is counted behind the release.
+_RELEASE_TEXT = """
 @@SETTLE
 gpu.barrier
 scf.if %leader {
   llvm.fence syncscope("@@SCOPE") release
   @@RELEASED
-  %counted = llvm.atomicrmw add %address, %c1 syncscope("@@SCOPE") monotonic
-    : !llvm.ptr<1>, i64
+@@COUNTED
 }
 """
+
+_COUNT_TEXT = """
+%counted = llvm.atomicrmw add %address, %c1 syncscope("@@SCOPE") monotonic
+  : !llvm.ptr<1>, i64
+"""
+
+# All signals in a row: the release waits until all stores of the block have arrived.
+_COUNT_ALL_TEXT = """
+%last = scf.while (%s = %w) : (!llvm.ptr<1>) -> (!llvm.ptr<1>) {
+  %event := %s[1] : i64
+  %event_word = arith.muli %event, %line : i64
+  %address = & %events[%event_word]
+@@COUNT_TEXT
+  %after = & %s[2]
+  %following := %after[0] : i64
+  %again = arith.cmpi eq, %following, %signal : i64
+  scf.condition(%again) %after : !llvm.ptr<1>
+} do {
+^signals(%s: !llvm.ptr<1>):
+  scf.yield %s : !llvm.ptr<1>
+}
+"""
+
+SIGNAL_TEXT = _RELEASE_TEXT.replace("@@COUNTED", _COUNT_TEXT)
+SIGNALS_TEXT = _RELEASE_TEXT.replace(
+    "@@COUNTED", _COUNT_ALL_TEXT.replace("@@COUNT_TEXT", _COUNT_TEXT)
+)
 
 # The host has written tensor maps: each block drops what it may remember of them, before it uses
 # one (CUDA C++ programming guide, "Using TMA to transfer multi-dimensional arrays").
@@ -174,13 +201,21 @@ gpu.func @veu(%control: !llvm.ptr<1>, %bases: !llvm.ptr<1>, %boxes: !llvm.ptr<1>
       scf.yield %behind, %met, %made_now : !llvm.ptr<1>, i64, i64
     }
     case @@OP_SIGNAL {
-      %event := %w[1] : i64
+      %signal = arith.constant @@OP_SIGNAL : i64
       %events := %control[@@AT_EVENTS] : !llvm.ptr<1>
-      %event_word = arith.muli %event, %line : i64
-      %address = & %events[%event_word]
-@@SIGNAL_TEXT
-      %behind = & %w[2]
-      scf.yield %behind, %met, %made_now : !llvm.ptr<1>, i64, i64
+@@SIGNALS_TEXT
+      %behind:2 = scf.while (%s = %w, %counts = %made)
+          : (!llvm.ptr<1>, i64) -> (!llvm.ptr<1>, i64) {
+        %after = & %s[2]
+        %counts_now = arith.addi %counts, %c1 : i64
+        %following := %after[0] : i64
+        %again = arith.cmpi eq, %following, %signal : i64
+        scf.condition(%again) %after, %counts_now : !llvm.ptr<1>, i64
+      } do {
+      ^signals(%s: !llvm.ptr<1>, %counts: i64):
+        scf.yield %s, %counts : !llvm.ptr<1>, i64
+      }
+      scf.yield %behind#0, %met, %behind#1 : !llvm.ptr<1>, i64, i64
     }
     case @@OP_BARRIER {
       %events := %control[@@AT_EVENTS] : !llvm.ptr<1>

@@ -42,6 +42,9 @@ from rcompiler.roller.matrix_unit import MOST_SIDE, Cover, by_lines, lines_of
 ROWS, STEPS = 64, 16  # of one instruction
 _COLUMNS, _MOST_COLUMNS = 8, 256
 _PART = 64  # steps that one part should have
+# Small tiles have parts of more steps: to meet over a part takes a third of a microsecond.
+_PART_BYTES = 48 << 10
+_LEAST_PARTS = 3  # there are so many all the same: while one is multiplied the next ones come
 _MOST_SLOTS = 4  # parts under way at a time, the one that is multiplied included
 
 
@@ -147,10 +150,12 @@ class WarpgroupProducts:
         groups, tiles, columns = cover.groups, cover.tiles[0], cover.each[1]
         first, second = (replace(s, filled=n) for s, n in zip(sides, cover.covered, strict=True))
         count = _chunk_count(form, first.chunks)
+        most = max(_PART, first.chunks.size), _PART_BYTES // (first.bytes + second.bytes)
         chunks = max(
             n
             for n in (4, 2, 1)
-            if count % n == 0 and n * first.chunks.size <= max(_PART, first.chunks.size)
+            if count % n == 0
+            and (n * first.chunks.size <= most[0] or n <= min(most[1], count // _LEAST_PARTS))
         )
         for slots in range(_MOST_SLOTS, 1, -1):
             slots = min(slots, max(count // chunks, 1))

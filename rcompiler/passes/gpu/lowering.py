@@ -10,6 +10,7 @@ from torch_mlir.passmanager import PassManager
 from rcompiler.passes import PassFailure
 from rcompiler.passes.gpu import fixups
 from rcompiler.passes.gpu.guard import REMEDY, refuse_leftovers
+from rcompiler.passes.gpu.wide_shifts import keep_wide_shifts
 
 # Bare pointers: a kernel's argument is what the runtime passes, and strides are constants.
 _CONVERSION = "index-bitwidth=64 use-bare-ptr-memref-call-conv=true"
@@ -49,6 +50,7 @@ def lower(
     marks kernels. Raises PassFailure at the operation that cannot be lowered.
     """
     requests = fixups.Requests.of(gpu_module)
+    keep_wide_shifts(gpu_module)
     manager = PassManager.parse(f"gpu.module({pipeline})", gpu_module.context)
     _run(manager, gpu_module, dialects[-1])
     fixups.apply(gpu_module, requests, kernel)

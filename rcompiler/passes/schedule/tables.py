@@ -14,6 +14,7 @@ from torch_mlir import ir
 from rcompiler.errors import ArtifactError, InvalidModel
 from rcompiler.linalg.element_types import dtype_of, item_bytes
 from rcompiler.passes.constants.deferred import Constant, write
+from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.schedule.program_ir import read_kernels, read_programs
 from rcompiler.rammer.encode import encode, event_ids
 from rcompiler.rammer.kernel import Kernel
@@ -103,10 +104,10 @@ def read_tables(module: ir.Operation) -> Tables:
             "tells of indices whether one is outside; undo the last change of the text"
         )
     numbers = {name: k for k, name in enumerate(kernels)}
-    launches = []
+    launches, shortest = [], device_of(module).shortest_loop
     for program in programs:
         names = tuple(tuple(i.operator for i in q if isinstance(i, Run)) for q in program.queues)
-        streams = tuple(encode(program, numbers, len(inputs)))
+        streams = tuple(encode(program, numbers, len(inputs), shortest))
         events, taken_by = tuple(event_ids(program)), program.eus if program.dynamic else 0
         launches.append(ProgramTables(program.name, streams, events, names, taken_by))
     eus = ir.IntegerAttr(device.attributes["eus"]).value
