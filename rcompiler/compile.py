@@ -39,6 +39,7 @@ from rcompiler.options import (
 )
 from rcompiler.passes.constants.model_context import ModelContext
 from rcompiler.passes.ir.module_device import ATTRIBUTE, Attached, attached
+from rcompiler.passes.tiles.named_ops import generalise
 from rcompiler.passes.tiling.claims import check_claims
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.program import MAX_EUS
@@ -222,6 +223,7 @@ def schedule_artifact(
         options = CompileOptions(
             made_for.target, cache=cache, precision=made_for.precision, machine_code=machine_code
         )
+        generalise(module.operation)
         check_claims(module.operation)
         return Compilation(options, made_for.device, steps).from_schedule(module, options)
 

@@ -2,11 +2,6 @@
 // RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v4-2.json},roller-tile' --split-input-file | filecheck %s --check-prefix=WIDE
 // RUN: rc-opt %s -p 'vdevice-attach-device{device=mi50},roller-tile{policy=osdi22}' --split-input-file | filecheck %s --check-prefix=GPU
 // RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile{policy=osdi22}' --split-input-file | filecheck %s --check-prefix=CPU
-// RUN: rc-opt %s -p 'vdevice-attach-device{device=v100},roller-tile{policy=osdi22}' --split-input-file | filecheck %s --check-prefix=LOGGED
-// RUN: rc-opt %s -p 'vdevice-attach-device{device=v100},roller-tile{policy=osdi22 score=paper}' --split-input-file | filecheck %s --check-prefix=PAPER
-// RUN: rc-opt %s -p 'vdevice-attach-device{device=v100},roller-tile{policy=osdi22 score=paper pad-banks}' --split-input-file | filecheck %s --check-prefix=PADDED
-// RUN: rc-opt %s -p 'vdevice-attach-device{device=h200 precision=tf32},roller-tile{policy=osdi22 tensor-core}' --split-input-file | filecheck %s --check-prefix=WARPS
-// RUN: rc-opt %s -p 'vdevice-attach-device{device=h200 precision=f32},roller-tile{policy=osdi22 tensor-core}' --split-input-file | filecheck %s --check-prefix=THREADS
 // RUN: rc-opt %s -p 'vdevice-attach-device{device=a100 precision=tf32},roller-tile' --split-input-file | filecheck %s --check-prefix=UNIT
 
 // A product: vectors along the columns, a tile of accumulators in registers, nothing of which depends on the host. It
@@ -29,15 +24,6 @@
 // CPU-SAME:    lanes = 8 : i64
 // CPU-SAME:    source = "osdi22"
 // CPU-SAME:    vector_dim = 1 : i64
-// What the paper has and its published runs leave out changes the tile: first as it was published.
-// LOGGED:      note = "published search: shared tile 64x32x8, register tile 4x2x1 of a thread, {{.*}} tile = array<i64: 64, 32>
-// The score by the paper's formula.
-// PAPER:       note = "published search: shared tile 64x48x8, register tile 4x2x1 of a thread, {{.*}} tile = array<i64: 64, 48>
-// And rows in shared memory padded against bank conflicts.
-// PADDED:      note = "published search: shared tile 32x64x8, register tile 4x2x1 of a thread, {{.*}} tile = array<i64: 32, 64>
-// Fragments of 16x16x16, one for each warp, where a matrix unit multiplies: not where all of f32 is exact.
-// WARPS:       note = "published search: shared tile 32x32x64, register tile 16x16x16 of a warp, {{.*}} tile = array<i64: 32, 32>
-// THREADS:     note = "published search: shared tile {{[0-9x]+}}, register tile {{[0-9x]+}} of a thread,
 // CHECK-LABEL: func.func @product
 // CHECK:       }) {kernels = [@[[K]]
 func.func @product(%x: tensor<512x256xf32>, %w: tensor<256x768xf32>) -> tensor<512x768xf32> {
