@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rcompiler.device.model import Device
-from rcompiler.options import Kernels, Policy, RollerPolicy, Roots
+from rcompiler.options import Kernels, PolicyChoice, RollerPolicy, Roots
 from rcompiler.passes import Element, Pipeline
 from rcompiler.passes.roller_tile import RollerTile
 
@@ -30,7 +30,7 @@ class Lowering(Pipeline):
     roots: Roots = "auto"
     roller_policy: RollerPolicy = "roller"
     eus: int = 0
-    policy: Policy = "rammer"
+    policy: PolicyChoice = "rammer"
     kernels: Kernels = "auto"
 
     def passes(self) -> list[Element]:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from rcompiler.options import Kernels, Policy, RollerPolicy
+from rcompiler.options import Kernels, PolicyChoice, RollerPolicy
 from rcompiler.passes import Element, Pipeline
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile
@@ -12,7 +12,7 @@ from rcompiler.passes.roller_tile import RollerTile
 class RcRtaskToVdevice(Pipeline):
     """Construct rKernels and schedule their rTasks on the device of the module."""
 
-    policy: Policy = "rammer"
+    policy: PolicyChoice = "rammer"
     roller_policy: RollerPolicy = "roller"
     eus: int = 0
     kernels: Kernels = "auto"

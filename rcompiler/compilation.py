@@ -30,7 +30,7 @@ from rcompiler.host import measured_device
 from rcompiler.kernel_code import KernelCode, KernelCodes, gathered
 from rcompiler.model import REPORT
 from rcompiler.optional_passes import OptionalPasses
-from rcompiler.options import CompileOptions
+from rcompiler.options import CompileOptions, OwnPolicy
 from rcompiler.passes import Element, find
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.constants.model_context import ModelContext, context_of
@@ -139,7 +139,9 @@ class Compilation:
             may_not_fit = by.or_wave and not self._base.is_cpu and by.eus > self.device.eus
             spare = copy_module(copy) if may_not_fit else None
             try:
-                found.append(self._scheduled(copy, by))
+                made = self._scheduled(copy, by)
+                own = isinstance(by.policy, OwnPolicy)
+                found.append(_noted(made, f"scheduled by policy '{by.policy}'") if own else made)
             except TooManyBlocks as error:
                 if spare is None:
                     raise

@@ -6,7 +6,7 @@ What callers may ask for; how it is done says `rcompiler.compilation`.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -28,7 +28,6 @@ from rcompiler.model import Model, model_of
 from rcompiler.options import (
     CompileOptions,
     Kernels,
-    Policy,
     Precision,
     RollerPolicy,
     Roots,
@@ -36,9 +35,11 @@ from rcompiler.options import (
     Tune,
     checked_cache,
     checked_eus,
+    policy_of,
 )
 from rcompiler.passes.constants.model_context import ModelContext
 from rcompiler.passes.ir.module_device import ATTRIBUTE, Attached, attached
+from rcompiler.passes.tiles.named_ops import generalise
 from rcompiler.passes.tiling.claims import check_claims
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.program import MAX_EUS
@@ -53,7 +54,7 @@ def compile_onnx(
     shapes: Mapping[str, Any] | None = None,
     values: Mapping[str, Any] | None = None,
     eus: int | None = None,
-    policy: Policy | None = None,
+    policy: str | Callable[..., Any] | None = None,
     kernels: Kernels = "auto",
     roller_policy: RollerPolicy = "roller",
     fusion: bool = True,
@@ -75,12 +76,13 @@ def compile_onnx(
     cache (default figures without a cache). shapes: static shapes of inputs by name, or sizes of
     symbolic dims. values: arrays by the names of inputs that are to be constants (they are no
     longer inputs). eus: execution units, None for all of the device. policy: who schedules, one of
-    `rcompiler.rammer.schedule.POLICIES`; None for "rammer", or, where a GPU does not run all of its
-    blocks at the same time, for "wave", which the report notes. A policy that is named is kept, or
-    refused: TooManyBlocks. kernels: which rKernels run, where there are several: "fast",
-    "efficient", "select", or "auto" for what suits the policy. roller_policy: who decides tiles,
-    "roller" (the cost model) or "osdi22" (the search that was published). fusion: group ops into
-    rOperators. normalise: join products that read one operand, and those of all steps of a
+    `rcompiler.rammer.schedule.POLICIES`, or a function of yours, itself or as "module:function"
+    (`rcompiler.rammer.policy`), which the report names; None for "rammer", or, where a GPU does not
+    run all of its blocks at the same time, for "wave", which the report notes. A policy that is
+    named is kept, or refused: TooManyBlocks. kernels: which rKernels run, where there are several:
+    "fast", "efficient", "select", or "auto" for what suits the policy. roller_policy: who decides
+    tiles, "roller" (the cost model) or "osdi22" (the search that was published). fusion: group ops
+    into rOperators. normalise: join products that read one operand, and those of all steps of a
     recurrence that need not wait for one another; without it and fusion the operators are those
     that the graph writes. tune: "off", tiles are chosen by the cost model alone; "kernels", the
     fastest of the ten best by the model, measured on this machine once and kept in the cache.
@@ -112,7 +114,7 @@ def compile_onnx(
         )
     count, folder = checked_eus(eus, MAX_EUS), checked_cache(cache)
     options = CompileOptions(
-        *(target, count, "rammer" if policy is None else policy, kernels, roller_policy),
+        *(target, count, "rammer" if policy is None else policy_of(policy), kernels, roller_policy),
         *(fusion, normalise, folder, tune, roots),
         precision=precision,
         machine_code=machine_code,
@@ -221,6 +223,7 @@ def schedule_artifact(
         options = CompileOptions(
             made_for.target, cache=cache, precision=made_for.precision, machine_code=machine_code
         )
+        generalise(module.operation)
         check_claims(module.operation)
         return Compilation(options, made_for.device, steps).from_schedule(module, options)
 

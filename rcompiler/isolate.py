@@ -25,7 +25,7 @@ import numpy as np
 from rcompiler import errors
 from rcompiler.errors import CompilerError, InvalidModel, ScheduleError
 from rcompiler.model import Model, model_of
-from rcompiler.options import Precision, checked_cache
+from rcompiler.options import Precision, checked_cache, policy_of
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.memory import (
     address_space_left,
@@ -57,6 +57,8 @@ def compile_onnx(model: Any, **options: Any) -> Model:
     Raises also DeviceError: the process needed more address space than its limit.
     """
     progress = options.pop("progress", None)
+    if options.get("policy") is not None:
+        options["policy"] = policy_of(options["policy"])
     if hasattr(model, "SerializeToString"):  # onnx.ModelProto
         model = model.SerializeToString()
     return model_of(_answered(("onnx", model, options), progress))
@@ -101,7 +103,7 @@ def _answered(request: tuple[Any, ...], progress: Progress | None) -> Artifact:
         with (folder / REQUEST).open("wb") as file:
             pickle.dump(request, file)
         home = str(Path(__file__).parents[1])
-        paths = [home, *filter(None, [os.environ.get("PYTHONPATH")])]
+        paths = [home, *map(os.path.abspath, sys.path)]  # where a policy of the caller's may be
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "rcompiler.isolated", name],
             stdout=subprocess.PIPE,

@@ -4,9 +4,11 @@ $RC_HOST_LEVEL, which says what this machine counts as (`device.host_flags`)."""
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from rcompiler.errors import CompilerError
 
@@ -18,22 +20,84 @@ Precision = Literal["f32", "tf32", "f16", "bf16"]
 Roots = Literal["auto", "direct", "winograd2", "winograd4"]
 
 _CHOICES = {
-    "policy": Policy,
     "kernels": Kernels,
     "roller_policy": RollerPolicy,
     "precision": Precision,
 }
 
 
+@dataclass(frozen=True)
+class OwnPolicy:
+    """A scheduling policy that does not come with the compiler, by where it is imported from.
+
+    Its text is `module:function`; `rcompiler.rammer.policy.Policy` says what the function does.
+    """
+
+    module: str
+    function: str
+
+    def __str__(self) -> str:
+        return f"{self.module}:{self.function}"
+
+    def load(self) -> Callable[..., Any]:
+        """The function. Raises CompilerError where it cannot be imported."""
+        try:
+            found = import_module(self.module)
+            for part in self.function.split("."):
+                found = getattr(found, part)
+        except Exception as error:  # whatever a module does when it is imported
+            raise CompilerError(
+                f"policy '{self}' cannot be imported: {type(error).__name__}: {error}; give "
+                "module:function, and name the folder of the module in PYTHONPATH"
+            ) from error
+        if not callable(found):
+            raise CompilerError(f"policy '{self}' is no function: {found!r}")
+        return found
+
+
+PolicyChoice = Policy | OwnPolicy
+
+
+def policy_of(given: str | Callable[..., Any] | OwnPolicy) -> PolicyChoice:
+    """The policy that a caller means.
+
+    Args:
+        given: a name of the compiler's own; "module:function"; or the function, which has to be one
+            that such a text can name, as texts of pipelines and other processes do.
+
+    Raises:
+        CompilerError: there is no such policy.
+    """
+    if isinstance(given, OwnPolicy):
+        return given
+    if given in get_args(Policy):
+        return given  # type: ignore[return-value]
+    if isinstance(given, str):
+        module, colon, function = given.partition(":")
+        if not colon:
+            known = ", ".join(get_args(Policy))
+            raise CompilerError(f"policy {given!r} is none of {known}, nor module:function")
+        own = OwnPolicy(module, function)
+        own.load()
+        return own
+    names = [getattr(given, name, None) for name in ("__module__", "__qualname__")]
+    if not callable(given) or None in names:
+        raise CompilerError(f"policy {given!r}: give a name, module:function, or a function")
+    own = OwnPolicy(*map(str, names))
+    if own.load() is not given:
+        raise CompilerError(f"policy '{own}' is another function than the one that was given")
+    return own
+
+
 class Scheduler(NamedTuple):
     """Who schedules, and which rKernels run: two of the options of a compilation."""
 
-    policy: Policy = "rammer"
+    policy: PolicyChoice = "rammer"
     kernels: Kernels = "auto"
 
     def __str__(self) -> str:
         """As in the paper: "base-fast"; "base" where the policy chooses."""
-        return self.policy if self.kernels == "auto" else "-".join(self)
+        return str(self.policy) if self.kernels == "auto" else f"{self.policy}-{self.kernels}"
 
 
 @dataclass(frozen=True)
@@ -41,9 +105,10 @@ class CompileOptions:
     """What a compilation may choose.
 
     target: "cpu" (this host), "cpu:v3" and the like, or a device file. eus: execution units, 0 for
-    all of the device. policy: the scheduler; with or_wave "wave" instead where a GPU does not run
-    the blocks of its schedule, which wait for one another, at the same time. kernels: which of an
-    operator's rKernels it takes, see `rammer.schedule`; "auto" is what suits the policy.
+    all of the device. policy: the scheduler, also by its text; with or_wave "wave" instead where a
+    GPU does not run the blocks of its schedule, which wait for one another, at the same time.
+    kernels: which of an operator's rKernels it takes, see `rammer.schedule`; "auto" is what suits
+    the policy.
     roller_policy: who decides tiles, see `roller.policy`. fusion: group ops into rOperators beyond
     views. normalise: join products of one operand and batch those of the steps of a recurrence.
     cache: folder of compiled objects, or None. tune: what is chosen by measuring. roots: algorithm
@@ -54,7 +119,7 @@ class CompileOptions:
 
     target: str = "cpu"
     eus: int = 0
-    policy: Policy = "rammer"
+    policy: PolicyChoice = "rammer"
     kernels: Kernels = "auto"
     roller_policy: RollerPolicy = "roller"
     fusion: bool = True
@@ -70,6 +135,7 @@ class CompileOptions:
         for name in ("fusion", "normalise", "machine_code", "or_wave"):
             if not isinstance(getattr(self, name), bool):
                 raise CompilerError(f"{name}={getattr(self, name)!r}: give True or False")
+        object.__setattr__(self, "policy", policy_of(self.policy))
         for name, kind in _CHOICES.items():
             if getattr(self, name) not in get_args(kind):
                 known = ", ".join(get_args(kind))

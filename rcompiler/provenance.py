@@ -37,7 +37,7 @@ def provenance(
     """Equal for equal code: neither a date nor a machine's name is in it. schedule: the S4 text.
     left_out: names of optional passes that failed.
     """
-    found = {"policy": options.policy, "target": options.target}
+    found = {"policy": str(options.policy), "target": options.target}
     names = ("kernels", "roller_policy", "tune", "roots")
     found |= {name: getattr(options, name) for name in names}
     found[machine.kind] = machine.model

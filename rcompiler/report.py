@@ -51,9 +51,9 @@ class Report:
     """Operators in launch order and the schedule's figures; times in ns, memory in bytes.
 
     device: the figures that the estimates follow from, measured or not. registers: of a thread of
-    the persistent kernel of a GPU, by the assembler; None where it was not asked. note: why the
-    schedule or the code is another than the options ask for, and what the assembler warns of, a
-    line each; or nothing.
+    the persistent kernel of a GPU, by the assembler; None where it was not asked. note: which
+    policy that does not come with the compiler has scheduled, why the schedule or the code is
+    another than the options ask for, and what the assembler warns of, a line each; or nothing.
     """
 
     device: str

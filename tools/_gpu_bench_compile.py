@@ -115,8 +115,8 @@ def compile_case(
             report, file = model.report(), Path(scratch, "model.rcx")
             # Texts of the stages are many times as long as the rest, and nothing there reads them.
             plain = replace(model.artifact, stages={})
-            group.policies[by.policy] = folder.put_artifact(plain, file)
-            group.expected_ms[by.policy] = report.makespan_ns / 1e6
+            group.policies[str(by.policy)] = folder.put_artifact(plain, file)
+            group.expected_ms[str(by.policy)] = report.makespan_ns / 1e6
     [first, *_] = compiled.values()
     feeds = random_inputs(first.inputs, Repeating(seed))
     _, outputs = reference(case.proto, feeds)

@@ -121,7 +121,7 @@ def _scheduled(options: argparse.Namespace, source: Source) -> Plan:
         tables = read_tables(root)
         report = make_report(root, tables, device)
     kernels = [*tables.kernels.values()]
-    return Plan(source.name, chosen.policy, device, tables.programs, kernels, report)
+    return Plan(source.name, str(chosen.policy), device, tables.programs, kernels, report)
 
 
 def _device(name: str | None) -> Device:

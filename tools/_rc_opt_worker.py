@@ -126,6 +126,8 @@ def _list_passes() -> None:
     width = max(len(cls.name()) for cls in found)
     for cls in found:
         print(f"{cls.name():{width}}  {cls.summary()}")
+        for option in cls.options():
+            print(f"{'':{width}}    {option}")
 
 
 def _main() -> int:

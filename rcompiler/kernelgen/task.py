@@ -7,7 +7,7 @@ at positions of its own tile; slices lead from there to the operands.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from torch_mlir import ir
@@ -18,8 +18,10 @@ from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.scratch import stack_memory
 from rcompiler.kernelgen.stages import kept_shape
+from rcompiler.kernelgen.task_vectors import TaskVectors
 from rcompiler.kernelgen.tile import TileWriter
 from rcompiler.kernelgen.tiling import Tiling
+from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.maps import compile_expression
 from rcompiler.linalg.pieces import Piece
@@ -113,6 +115,7 @@ class TaskWriter:
         self._task = arguments.pop()
         self._buffers = dict(zip(arguments, [*operands, *outputs], strict=True))
         self._evaluator = TaskEvaluator(emitter, self._buffers)
+        self._vectors = TaskVectors(self._evaluator)
         self._tiling = replace(Tiling.of(kernel), reduction_tile=None)
         self._written: set[ir.Operation] = set()
         # which ops tile what is kept in a tensor of the task's own
@@ -141,6 +144,8 @@ class TaskWriter:
                 self._branch(op)
             elif op.name == "tensor.insert_slice" and op not in self._written:
                 self._store([o for o in ops if self._same_box(o, op)])
+            elif op.name == "vector.transfer_write":
+                self._store_vector(op)
             elif op.name in ("affine.min", "affine.max") or self._is_of_grid(op):
                 self._evaluator.position_of(op.result)  # here, and not where it is first read
             elif op.name == STAGE:
@@ -148,25 +153,50 @@ class TaskWriter:
         e.guard = guard
 
     def _loop(self, op: ir.Operation) -> None:
-        start, end, step = (self._evaluator.position_of(v) for v in list(op.operands)[:3])
+        bounds = [self._evaluator.position_of(v) for v in list(op.operands)[:3]]
         block = op.regions[0].blocks[0]
         variable, *carried = block.arguments
-        for init, inner, result in zip(list(op.operands)[3:], carried, op.results, strict=True):
-            self._buffers[inner] = self._buffers[result] = self._buffer(init)
+        inits = list(op.operands)[3:]
+        following = list(list(block.operations)[-1].operation.operands)
+        numbers = []  # what it carries beside tensors
+        for number, init in enumerate(inits):
+            if isinstance(init.type, ir.RankedTensorType):
+                buffer = self._buffer(init)
+                self._buffers[carried[number]] = self._buffers[op.results[number]] = buffer
+            else:
+                numbers.append(number)
 
-        def turn(at: Linear) -> None:
+        def turn(at: Linear, values: list[Val]) -> list[Val]:
             self._evaluator.put(variable, at)
+            for number, value in zip(numbers, values, strict=True):
+                self._vectors.put(carried[number], value)
             self._ops(block)
+            return [self._vectors.value(following[number]) for number in numbers]
 
+        starts = [self._vectors.value(inits[number]) for number in numbers]
+        values = self._turns(op, bounds, starts, turn)
+        for number, value in zip(numbers, values, strict=True):
+            self._vectors.put(op.results[number], value)
+
+    def _turns(
+        self,
+        op: ir.Operation,
+        bounds: Sequence[Linear],
+        starts: list[Val],
+        turn: Callable[[Linear, list[Val]], list[Val]],
+    ) -> list[Val]:
+        """The turns of a loop, from its start to its end in steps, with the numbers it carries."""
+        start, end, step = bounds
         width, count = step.constant, end + start * -1
         if count.is_constant:
             turns = Linear(-(-count.constant // width))
             if start.is_constant:
-                self._e.loop(Linear(), turns, 1, [], lambda i, _: turn(i * width + start))
-                return
+                return self._e.loop(
+                    Linear(), turns, 1, starts, lambda i, values: turn(i * width + start, values)
+                )
         if width != 1:
             raise CompilerError(f"{op.location}: a loop of run-time bounds needs steps of 1")
-        self._e.loop(start, end, 1, [], lambda i, _: turn(i))
+        return self._e.loop(start, end, 1, starts, turn)
 
     def _branch(self, op: ir.Operation) -> None:
         test = op.operands[0].owner.operation
@@ -261,6 +291,13 @@ class TaskWriter:
         tiling = self._tiling if stage is None else Tiling.of_loops(stage, (), tuple(steps))
         writer = TileWriter(self._name, tiling, self._evaluator, None)
         writer.register_tiles([[Linear()] * rank], steps, sources, outputs)
+
+    def _store_vector(self, op: ir.Operation) -> None:
+        """What a body that computes with vectors of its own puts into a tensor."""
+        value, into, *indices = op.operands
+        buffer = self._buffers[op.result] = self._buffer(into)
+        place = buffer.offset(self._vectors.positions(indices, 0))
+        self._e.store(self._vectors.value(value), buffer.pointer, place)
 
 
 def _stage_of(value: ir.Value) -> ir.Operation | None:

@@ -37,7 +37,8 @@ class Tiling:
         vector_dim, lanes = (
             ir.IntegerAttr(op.attributes[n]).value for n in ("vector_dim", "lanes")
         )
-        register_tile, order = (integers(op, n) for n in ("register_tile", "order"))
+        register_tile = integers(op, "register_tile")
+        order = integers(op, "order") if "order" in op.attributes else ()
         parts = None
         if "reduction_tile" in op.attributes:
             around, steps = integers(op, "reduction_tile")

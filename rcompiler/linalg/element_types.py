@@ -23,8 +23,12 @@ BITS = {name: 1 if name == "i1" else 8 * dtype.itemsize for name, dtype in _DTYP
 
 
 def element_name(type_: ir.Type) -> str:
-    """Element type as this package names it; `index` counts as i64."""
+    """Element type as this package names it, of a vector that of its elements; `index` counts as
+    i64.
+    """
     name = str(type_)
+    if name.startswith("vector<"):
+        name = name[:-1].rpartition("x")[2]
     return "i64" if name == "index" else name
 
 

@@ -9,7 +9,8 @@ After:
     "vdevice.program"() ({ buffers, events, one list of run/wait/signal/barrier for each EU, or the
     queues that EUs take }) {sym_name = "main_0", ...} func.func @main() attributes {rtask.inputs =
     [...], rtask.outputs = [...]} { "vdevice.launch"() {program = @main_0} ... }
-Needs: rKernels (roller-tile). The policy's result is validated before it is written.
+Needs: rKernels (roller-tile). The policy is one of the compiler's, or `module:function`, see
+`rcompiler.rammer.policy`; its result is validated before it is written.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects import vdevice
 from rcompiler.errors import ScheduleError
-from rcompiler.options import Kernels, Policy
+from rcompiler.options import Kernels, OwnPolicy, PolicyChoice
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.schedule.program_ir import write_program
@@ -34,9 +35,9 @@ _INDICES = "rtask.indices"  # {first, last, reader}, which the front end writes
 
 @dataclass(frozen=True)
 class RammerSchedule(Pass):
-    """Schedule all rTasks over the EUs of a device (policy: the paper's, or a baseline)."""
+    """Schedule all rTasks over the EUs of a device (policy: the paper's, a baseline or yours)."""
 
-    policy: Policy = "rammer"
+    policy: PolicyChoice = "rammer"
     eus: int = 0
     kernels: Kernels = "auto"
 
@@ -45,10 +46,9 @@ class RammerSchedule(Pass):
         builder = GraphBuilder(module)
         source = builder.build()
         eus = self.eus or device.eus
+        policy = self.policy.load() if isinstance(self.policy, OwnPolicy) else self.policy
         try:
-            found = schedule(
-                source.graph, eus, device.costs, policy=self.policy, kernels=self.kernels
-            )
+            found = schedule(source.graph, eus, device.costs, policy=policy, kernels=self.kernels)
         except ScheduleError as error:
             raise PassFailure(module, str(error)) from error
         _write(module, builder.function, source, found, eus)

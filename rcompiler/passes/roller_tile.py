@@ -8,7 +8,9 @@ After:
                                           sym_name = "k_3f09a1b2c4d5e6f7"} : () -> ()
     %0 = "rtask.operator"() ({ ... }) {kernels = [@k_3f09a1b2c4d5e6f7], ...} : ...
 Operators with equal bodies share their kernels. policy=osdi22: the published search decides, with
-one kernel per operator. eus: how many EUs an operator may get; 0: all. Needs: static shapes.
+one kernel per operator. score, pad-banks, tensor-core: what the paper has and its published runs
+leave out, for that search (`roller.published.Variant`). eus: how many EUs an operator may get; 0:
+all. Needs: static shapes.
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ from rcompiler.device.model import Device
 from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.dialects.uses import captures
+from rcompiler.errors import PipelineError
 from rcompiler.linalg.pieces import core_of
 from rcompiler.linalg.values import STAGE, shape_of, yielded
 from rcompiler.options import RollerPolicy
@@ -39,7 +42,9 @@ from rcompiler.passes.tiling.tensor_expr import Traced, Tracer, tensor_expr
 from rcompiler.passes.tiling.unit_product import Multiplier
 from rcompiler.roller.decision import Decision
 from rcompiler.roller.expr import TensorExpr
+from rcompiler.roller.osdi22 import Score
 from rcompiler.roller.policy import decisions, left_over
+from rcompiler.roller.published import AS_PUBLISHED, Variant
 from rcompiler.roller.staged import StageExpr, construct_staged
 
 
@@ -50,13 +55,29 @@ class RollerTile(Pass):
     candidates: int = 3
     policy: RollerPolicy = "roller"
     eus: int = 0
+    score: Score = "intensity"
+    pad_banks: bool = False
+    tensor_core: bool = False
+
+    def __post_init__(self) -> None:
+        if self.policy != "osdi22" and self._variant != AS_PUBLISHED:
+            raise PipelineError(
+                "roller-tile: score, pad-banks and tensor-core are of the published search: give "
+                "policy=osdi22, too"
+            )
+
+    @property
+    def _variant(self) -> Variant:
+        return Variant(self.score, self.pad_banks, self.tensor_core)
 
     def run(self, module: ir.Operation) -> None:
         on = attached(module)
-        eus = self.eus or None
+        eus, variant = self.eus or None, self._variant
 
         def choose(body: Body) -> list[Decision]:
-            found = body.construct(on.device, self.policy, eus, precision=on.precision)
+            found = body.construct(
+                on.device, self.policy, eus, precision=on.precision, variant=variant
+            )
             return found[: self.candidates]
 
         tile_operators(module, choose)
@@ -118,13 +139,15 @@ class Body:
         eus: int | None = None,
         *,
         precision: str = "f32",
+        variant: Variant = AS_PUBLISHED,
     ) -> list[Decision]:
         """Tilings, the preferred first, see `roller.policy`; with stages by the cost model, [] if
-        they fit in no way. precision: how matrix units multiply factors of f32.
+        they fit in no way. precision: how matrix units multiply factors of f32. variant: of the
+        published search.
         """
         multiplier = Multiplier(device, precision)
         if not self.stages:
-            return decisions(self.expression(multiplier), device, policy, eus)
+            return decisions(self.expression(multiplier), device, policy, eus, variant)
         found = construct_staged(*self.stage_expressions(multiplier), device, eus)
         return found if policy == "roller" else left_over(found, "it has stages")
 

@@ -1,6 +1,6 @@
 """From a graph to validated programs: policy, memory plan, proof."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rcompiler.device.model import Costs
@@ -11,15 +11,16 @@ from rcompiler.rammer.plan_memory import MemoryPlan, plan_memory, plan_within
 from rcompiler.rammer.policy.base import schedule_base
 from rcompiler.rammer.policy.bsp import schedule_bsp
 from rcompiler.rammer.policy.dynamic import schedule_dynamic
+from rcompiler.rammer.policy.interface import Policy
 from rcompiler.rammer.policy.kernels import check_mode
 from rcompiler.rammer.policy.list import schedule_list
 from rcompiler.rammer.policy.merge import schedule_merge
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.policy.wave import schedule_wave
-from rcompiler.rammer.program import Program
+from rcompiler.rammer.program import Program, Wait
 from rcompiler.rammer.validate import Certificate, validate
 
-POLICIES = {
+POLICIES: dict[str, Policy] = {
     "base": schedule_base,
     "wave": schedule_wave,
     "bsp": schedule_bsp,
@@ -55,7 +56,7 @@ def schedule(
     eus: int,
     costs: Costs | None = None,
     *,
-    policy: str = "rammer",
+    policy: str | Policy = "rammer",
     kernels: str = "auto",
     name: str = "main",
 ) -> Schedule:
@@ -63,14 +64,15 @@ def schedule(
 
     policy: "rammer" (the paper), "list" (critical path), "merge" (launches merged two by two),
     "bsp" (a barrier after each wave), "wave" (one launch per wave), "base" (one per operator),
-    "dynamic" (a work queue). kernels: which rKernels run, "fast", "efficient" or "select" (see
-    `select_kernels`), or "auto", what suits the policy: "fast" for base, whose operators have all
-    EUs for themselves, else "select". Deterministic. Raises ScheduleError.
+    "dynamic" (a work queue); or a function, see `rcompiler.rammer.policy`. kernels: which rKernels
+    run, "fast", "efficient" or "select" (see `select_kernels`), or "auto", what suits the policy:
+    "fast" for base, whose operators have all EUs for themselves, else "select". Deterministic.
+    Raises ScheduleError.
     """
     costs = costs or Costs()
-    if policy not in POLICIES:
+    if isinstance(policy, str) and policy not in POLICIES:
         raise ScheduleError(f"policy {policy!r} is none of {', '.join(POLICIES)}")
-    if policy not in policies(costs):
+    if isinstance(policy, str) and policy not in policies(costs):
         raise ScheduleError(
             f"policy {policy!r} makes EUs wait for one another, and those of this device meet in "
             f"barriers only; use {', '.join(policies(costs))}"
@@ -79,9 +81,42 @@ def schedule(
         raise ScheduleError(f"cannot schedule for {eus} EUs: give one or more")
     check_mode(kernels)
     mode = {} if kernels == "auto" else {"kernels": kernels}
-    programs = POLICIES[policy](graph, eus, costs, name=name, **mode)
+    if isinstance(policy, str):
+        programs = POLICIES[policy](graph, eus, costs, name=name, **mode)
+    else:
+        programs = _written(lambda: policy(graph, eus, costs, name=name, **mode))
+        _check_written(programs, graph, eus, costs)
     placed, memory = _planned(graph, programs, costs)
     return Schedule(placed, memory, validate(placed, graph, max_eus=eus))
+
+
+def _written(write: Callable[[], list[Program]]) -> list[Program]:
+    """What somebody else's policy returns. Raises ScheduleError for whatever goes wrong there."""
+    try:
+        programs = write()
+    except ScheduleError:
+        raise
+    except Exception as error:
+        raise ScheduleError(f"the policy failed: {type(error).__name__}: {error}") from error
+    if not isinstance(programs, list) or not all(isinstance(p, Program) for p in programs):
+        raise ScheduleError(f"the policy returned {programs!r}: return a list of Programs")
+    return programs
+
+
+def _check_written(programs: Sequence[Program], graph: Graph, eus: int, costs: Costs) -> None:
+    """Refuse what may not be launched, before values are placed: that takes the order of programs
+    for right, and would only show what follows from a fault.
+    """
+    names = [program.name for program in programs]
+    if len(set(names)) != len(names):
+        raise ScheduleError(f"the policy returned two programs of one name: {', '.join(names)}")
+    steps = (step for program in programs for queue in program.queues for step in queue)
+    if not costs.signals and any(isinstance(step, Wait) for step in steps):
+        raise ScheduleError(
+            "the policy makes EUs wait for one another, and those of this device meet in barriers "
+            "only: return a launch for each wave"
+        )
+    validate(programs, graph, max_eus=eus)
 
 
 def _planned(

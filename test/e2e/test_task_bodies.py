@@ -5,7 +5,7 @@ import onnx
 import pytest
 from levels import LOWER
 from onnx import TensorProto, helper
-from task_body import STORE, product_body, with_body
+from task_body import PRODUCT, STORE, product_body, vector_body, with_body
 from torch_mlir import ir
 
 import rcompiler
@@ -149,6 +149,103 @@ def test_an_overlap_is_refused(product, cache):
 def test_a_slice_out_of_bounds_is_refused(product, cache):
     body = product_body(M, N, K, rows=8, columns=8, order="rows outside")
     assert "takes 8 elements from 8 on in dim 0 of a tensor of 12" in refused(product, cache, body)
+
+
+def ran(product, cache, body):
+    model, inputs = product
+    text = with_body(one_task(model.stage("vdevice")), body)
+    again = rcompiler.compile_schedule(text, model.constants(), target=TARGET, cache=cache)
+    return again(*inputs)[0]
+
+
+@pytest.mark.parametrize("lanes", [1, 4, 8, 32])
+def test_a_body_in_vectors_runs_as_it_is_written(product, cache, lanes):
+    model, inputs = product
+    found = ran(product, cache, vector_body(M, N, K, lanes))
+    np.testing.assert_array_equal(found, model(*inputs)[0])
+
+
+def test_arithmetic_on_vectors_is_what_the_body_says(product, cache):
+    """Another function than that of the operator: the text decides."""
+    body = vector_body(M, N, K, 8).replace(
+        "%y = arith.addf %sum, %c :", "%d = math.exp %c : vector<8xf32>\n"
+        "        %g = arith.cmpf ogt, %d, %c : vector<8xf32>\n"
+        "        %y = arith.select %g, %d, %sum : vector<8xi1>,",
+    )  # fmt: skip
+    bias = product[1][2]
+    wanted = np.broadcast_to(np.exp(bias), (M, N))
+    np.testing.assert_allclose(ran(product, cache, body), wanted, rtol=1e-6)
+
+
+NAMED = {
+    "linalg.matmul": (
+        PRODUCT[PRODUCT.index("%p = ") :],
+        "%p = linalg.matmul ins(%a, %b : tensor<4x40xf32>, tensor<40x8xf32>) "
+        "outs(%f : tensor<4x8xf32>) -> tensor<4x8xf32>\n",
+    ),
+    "linalg.map": (
+        "linalg.yield %u : f32\n    } -> tensor<4x8xf32>\n",
+        "linalg.yield %u : f32\n    } -> tensor<4x8xf32>\n"
+        "    %e3 = tensor.empty() : tensor<4x8xf32>\n"
+        "    %z = linalg.map { math.absf } ins(%y : tensor<4x8xf32>) outs(%e3 : tensor<4x8xf32>)\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("op", NAMED)
+def test_named_ops_are_what_they_stand_for(product, cache, op):
+    model, inputs = product
+    old, new = NAMED[op]
+    sizes = dict(m=M, n=N, k=K, rows=4, columns=8)
+    body = product_body(M, N, K, rows=4, columns=8, order="rows outside")
+    old = old.format(**sizes) if op == "linalg.matmul" else old
+    assert body.count(old) == 1
+    body = body.replace(old, new)
+    wanted = model(*inputs)[0]
+    if op == "linalg.map":
+        body, wanted = body.replace("insert_slice %y", "insert_slice %z"), np.abs(wanted)
+    np.testing.assert_array_equal(ran(product, cache, body), wanted)
+
+
+IN_VECTORS = vector_body(M, N, K, 8)
+WRONG = {
+    "gap": ("%i = %c0 to", "%i = %c1 to", "element [0, 0] of result 0 is written never"),
+    "overlap": ("%p[%i, %j]", "%p[%c0, %j]", "element [0, 0] of result 0 is written 12 times"),
+    "read outside": ("%bias[%j]", "%bias[%n]", "goes from 32 to 39 in dim 0 of a tensor of 32"),
+    "read outside in a loop": ("%k = arith.constant 40", "%k = arith.constant 41",
+        "tensor.extract goes from 0 to 40 in dim 1 of a tensor of 40"),
+    "write outside": ("%p[%i, %j]", "%p[%m, %j]", "goes from 12 to 12 in dim 0 of a tensor of 12"),
+    "lost": ("scf.yield %r :", "scf.yield %p :", "what is yielded does not have it"),
+    "a result is read": ("%bias[%j], %zero {in_bounds = [true]} : tensor<32xf32>",
+        "%p[%i, %j], %zero {in_bounds = [true]} : tensor<12x32xf32>", "reads what is no operand"),
+    "not in bounds": ("%p[%i, %j] {in_bounds = [true]}", "%p[%i, %j]", "in bounds and without"),
+    "another op": ("%y = arith.addf %sum, %c :",
+        "%y = vector.multi_reduction <add>, %sum, %c [] : vector<8xf32> to",
+        "vector.multi_reduction cannot stand in the body of a task"),
+    "no yield": ('    "rtask.yield"(%done) : (tensor<12x32xf32>) -> ()', "", "terminator"),
+    "other types": ("%bias: tensor<32xf32>", "%bias: tensor<31xf32>", "tensor<31xf32>"),
+    "yields an operand": ('"rtask.yield"(%done) : (tensor<12x32xf32>)',
+        '"rtask.yield"(%x) : (tensor<12x40xf32>)', "expects the results as arguments"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fault", WRONG)
+def test_a_wrong_body_in_vectors_is_refused(product, cache, fault):
+    right, wrong, reason = WRONG[fault]
+    assert IN_VECTORS.count(right) == 1
+    assert reason in refused(product, cache, IN_VECTORS.replace(right, wrong))
+
+
+def test_tiles_that_are_not_yielded_are_refused(product, cache):
+    body = product_body(M, N, K, rows=4, columns=8, order="rows outside")
+    for right, wrong in (
+        ('"rtask.yield"(%done)', '"rtask.yield"(%out)'),
+        ("scf.yield %q_done", "scf.yield %o_done"),
+    ):
+        assert body.count(right) == 1
+        assert "what is yielded does not have it" in refused(
+            product, cache, body.replace(right, wrong)
+        )
 
 
 def test_a_gpu_is_not_programmed_from_the_body_of_one_task(cache):

@@ -151,7 +151,7 @@ FAULTS = (
         "e2e/test_edges.py::test_the_range_of_all_elements", "proof", "written|tasks|cover|grid",
     ),
     Fault(
-        "rammer-schedule", "rammer/policy/emit.py",
+        "rammer-schedule", "rammer/policy/events.py",
         "if not number:", "if number < 2:",
         "unit/test_rammer_policy.py::test_every_policy_makes_valid_schedules",
         "proof", "race|assert",

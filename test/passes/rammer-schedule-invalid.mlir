@@ -1,4 +1,11 @@
 // RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},rammer-schedule' --split-input-file --verify-diagnostics
+// RUN: not rc-opt %s -p 'rammer-schedule{policy=best}' --split-input-file 2>&1 | filecheck %s --check-prefix=NAME
+// RUN: not rc-opt %s -p 'rammer-schedule{policy=nowhere:best}' --split-input-file 2>&1 | filecheck %s --check-prefix=MODULE
+// RUN: not rc-opt %s -p 'rammer-schedule{policy=rcompiler.rammer.policy.wave:best}' --split-input-file 2>&1 | filecheck %s --check-prefix=FUNCTION
+
+// NAME: rammer-schedule: option 'policy': policy 'best' is none of base, wave, bsp, merge, rammer, list, dynamic, nor module:function
+// MODULE: policy 'nowhere:best' cannot be imported: ModuleNotFoundError
+// FUNCTION: policy 'rcompiler.rammer.policy.wave:best' cannot be imported: AttributeError
 
 // rKernels are made by roller-tile.
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {

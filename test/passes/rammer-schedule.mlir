@@ -1,5 +1,6 @@
 // RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile{candidates=1},rammer-schedule' --split-input-file | filecheck %s
 // RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile{candidates=1},rammer-schedule{policy=base eus=4}' --split-input-file | filecheck %s --check-prefix=BASE
+// RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile{candidates=1},rammer-schedule{policy=rcompiler.rammer.policy.base:schedule_base eus=4}' --split-input-file | filecheck %s --check-prefix=BASE
 // RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile{candidates=1},rammer-schedule{policy=dynamic}' --split-input-file | filecheck %s --check-prefix=TAKEN
 // RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile,rammer-schedule{kernels=fast}' --split-input-file | filecheck %s --check-prefix=FAST
 // RUN: rc-opt %s -p 'vdevice-attach-device{device=%{inputs}/v3-2.json},roller-tile,rammer-schedule{kernels=select}' --split-input-file | filecheck %s --check-prefix=SELECT
@@ -21,7 +22,7 @@
 // CHECK-SAME:  rtask.outputs = [{dtype = "float32", name = "out0", type = tensor<1024x1024xf32>}]
 // CHECK-NEXT:  "vdevice.launch"() {program = @main_0}
 
-// One launch for each rOperator: the baseline of the paper.
+// One launch for each rOperator: the baseline of the paper, by its name and as any function that a text can name.
 // BASE:        "vdevice.device"() {eus = 4 : i64
 // BASE:        "vdevice.launch"() {program = @main_0}
 // BASE-NEXT:   "vdevice.launch"() {program = @main_1}

@@ -57,5 +57,5 @@ def test_every_policy_makes_a_schedule(policy):
 
 
 def test_other_policies_are_refused_by_name():
-    with pytest.raises(PipelineError, match="'policy' cannot be 'paper'; choices: base, wave, bsp"):
+    with pytest.raises(PipelineError, match="'policy': policy 'paper' is none of base, wave, bsp"):
         expand("rc-rtask-to-vdevice{policy=paper}")

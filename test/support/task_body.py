@@ -89,3 +89,40 @@ def with_body(text: str, body: str) -> str:
     pattern = re.compile(r'("rtask\.kernel"\(\) \(\{\n).*?(\n  \}\) \{)', re.S)
     assert len(pattern.findall(text)) == 1
     return pattern.sub(lambda found: found[1] + body + found[2], text)
+
+
+VECTORS = """  ^bb0(%x: tensor<{m}x{k}xf32>, %w: tensor<{k}x{n}xf32>, %bias: tensor<{n}xf32>, \
+%out: tensor<{m}x{n}xf32>, %task: index):
+    %zero = arith.constant 0.0 : f32
+    %start = arith.constant dense<0.0> : vector<{lanes}xf32>
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %lanes = arith.constant {lanes} : index
+    %m = arith.constant {m} : index
+    %n = arith.constant {n} : index
+    %k = arith.constant {k} : index
+    %done = scf.for %i = %c0 to %m step %c1 iter_args(%o = %out) -> (tensor<{m}x{n}xf32>) {{
+      %row = scf.for %j = %c0 to %n step %lanes iter_args(%p = %o) -> (tensor<{m}x{n}xf32>) {{
+        %sum = scf.for %l = %c0 to %k step %c1 iter_args(%acc = %start) -> (vector<{lanes}xf32>) {{
+          %a = tensor.extract %x[%i, %l] : tensor<{m}x{k}xf32>
+          %wide = vector.broadcast %a : f32 to vector<{lanes}xf32>
+          %b = vector.transfer_read %w[%l, %j], %zero {{in_bounds = [true]}} : \
+tensor<{k}x{n}xf32>, vector<{lanes}xf32>
+          %more = vector.fma %wide, %b, %acc : vector<{lanes}xf32>
+          scf.yield %more : vector<{lanes}xf32>
+        }}
+        %c = vector.transfer_read %bias[%j], %zero {{in_bounds = [true]}} : tensor<{n}xf32>, \
+vector<{lanes}xf32>
+        %y = arith.addf %sum, %c : vector<{lanes}xf32>
+        %r = vector.transfer_write %y, %p[%i, %j] {{in_bounds = [true]}} : vector<{lanes}xf32>, \
+tensor<{m}x{n}xf32>
+        scf.yield %r : tensor<{m}x{n}xf32>
+      }}
+      scf.yield %row : tensor<{m}x{n}xf32>
+    }}
+    "rtask.yield"(%done) : (tensor<{m}x{n}xf32>) -> ()"""
+
+
+def vector_body(m: int, n: int, k: int, lanes: int) -> str:
+    """The same in vectors of `lanes` columns."""
+    return VECTORS.format(m=m, n=n, k=k, lanes=lanes)

@@ -19,6 +19,10 @@
 // AFTER:      IR Dump After CSE
 // TIMING:     Execution time report
 // TIMING:     RTaskDce
+// LIST:       roller-tile {{ *}}Construct the rKernels
+// LIST:         candidates=int (default: 3)
+// LIST:         score=intensity|paper (default: intensity)
+// LIST:         pad-banks=true|false (default: false)
 // LIST:       rtask-dce {{.*}}Remove the kernels
 // CHECK:      func.func @empty
 func.func @empty() { return }

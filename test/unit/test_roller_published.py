@@ -9,14 +9,15 @@ from roller_cases import CASES, at, conv, depthwise, gemm
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.gpu import GPUS
-from rcompiler.errors import CompilerError
+from rcompiler.errors import CompilerError, DeviceError
+from rcompiler.roller import osdi22
 from rcompiler.roller.construct import construct
 from rcompiler.roller.expr import Access, Axis, index, tensor_expr
-from rcompiler.roller.osdi22 import emit
+from rcompiler.roller.osdi22 import Options, emit
 from rcompiler.roller.osdi22.hal import hal_of
 from rcompiler.roller.osdi22.implicit import implicit_product
 from rcompiler.roller.policy import decisions, shortlist
-from rcompiler.roller.published import NoTile, published
+from rcompiler.roller.published import NoTile, Variant, published
 
 GOLDEN = json.loads((Path(__file__).parents[1] / "Inputs/roller/golden_mi50.json").read_text())
 LEVELS = ("v4", "v3", "x86-64")
@@ -175,3 +176,25 @@ def test_a_budget_of_eus_needs_less_shrinking():
     whole, eight = (published(expr, device, eus=eus)[0] for eus in (None, 8))
     assert whole.tasks >= 80 > eight.tasks >= 8
     assert decisions(expr, device, "osdi22", 8)[0] == eight
+
+
+def test_what_the_published_runs_leave_out_is_counted():
+    """Each variant is a search of its own; padding is what the search itself says."""
+    device, expr = GPUS["v100"], matmul(512, 768, 256)
+    tiles = {
+        variant: published(expr, device, variant=variant)[0].tile
+        for variant in (Variant(), Variant("paper"), Variant("paper", pad_banks=True))
+    }
+    assert len(set(tiles.values())) == 3
+    for variant, tile in tiles.items():
+        options = Options(score=variant.score, pad_banks=variant.pad_banks)
+        assert osdi22.construct(expr, device, options)[0].shared[:2] == tile
+    assert decisions(expr, device, "osdi22", variant=Variant("paper"))[0].tile == (64, 48)
+
+
+def test_fragments_need_a_matrix_unit():
+    with pytest.raises(DeviceError, match="v100 has no matrix units that products are written"):
+        published(matmul(64, 64, 64), GPUS["v100"], variant=Variant(tensor_core=True))
+    expr, fragments = matmul(512, 768, 256), Variant(tensor_core=True)
+    # no unit computes these sums: f32, exactly
+    assert published(expr, GPUS["h200"], variant=fragments) == published(expr, GPUS["h200"])

@@ -19,12 +19,18 @@ from rcompiler.dialects.attributes import to_python
 from rcompiler.dialects.rtask import operands_of
 from rcompiler.errors import InvalidModel
 from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import integers, yielded
 from rcompiler.passes.tiles.box import DYNAMIC, type_of
 
 Span = tuple[int, int]  # the first coordinate, and the one behind the last
 Spans = tuple[Span, ...]
 Env = dict[ir.Value, int]
+
+# What the body of a task consists of.
+_DIALECTS = ("affine", "arith", "builtin", "linalg", "math", "rtask", "scf", "tensor")
+_VECTORS = ("transfer_read", "transfer_write", "broadcast", "fma")
+_PUT = ("tensor.insert_slice", "vector.transfer_write")  # a tile into operand 1
 
 
 def check_task_body(kernel: ir.Operation) -> None:
@@ -49,8 +55,11 @@ class _Tasks:
         self._at: tuple[int, ...] = ()
         self._seen: set[object] = set()
         self._generics: dict[ir.Operation, Generic] = {}
+        self._in_place = "in_place" in kernel.attributes
 
     def check(self) -> None:
+        self._check_ops(self._block)
+        self._check_kept()
         for number in range(math.prod(self._grid)):
             self._at = tuple(int(n) for n in np.unravel_index(number, self._grid or (1,)))
             self._seen.clear()
@@ -70,11 +79,89 @@ class _Tasks:
             "rtask"
         )
 
+    # -- what the text says, whatever the task
+    def _check_ops(self, block: ir.Block) -> None:
+        for view in block.operations:
+            op = view.operation
+            dialect, _, short = op.name.partition(".")
+            if dialect not in _DIALECTS and (dialect != "vector" or short not in _VECTORS):
+                raise self._wrong(
+                    f"{op.name} cannot stand in the body of a task; write it as linalg on slices "
+                    f"of tensors, or with vector.{', vector.'.join(_VECTORS)}, arith and math"
+                )
+            if short.startswith("transfer"):
+                self._check_transfer(op)
+            for region in op.regions:
+                for inner in region.blocks:
+                    self._check_ops(inner)
+
+    def _check_transfer(self, op: ir.Operation) -> None:
+        """Whole vectors of neighbours in a row."""
+        write = op.name == "vector.transfer_write"
+        vector, tensor = op.operands[0] if write else op.result, op.operands[1 if write else 0]
+        rank, lanes = type_of(tensor).rank, ir.VectorType(vector.type)
+        map_ = ir.AffineMapAttr(op.attributes["permutation_map"]).value
+        inside = [ir.BoolAttr(b).value for b in ir.ArrayAttr(op.attributes["in_bounds"])]
+        masked = len(op.operands) > rank + 2
+        if (
+            lanes.rank != 1
+            or not all(inside)
+            or masked
+            or not rank
+            or dim_of(map_.results[0]) != rank - 1
+        ):
+            raise self._wrong(
+                f"{op.name} moves vectors of one dim along the last dim of a tensor, in bounds and "
+                "without a mask"
+            )
+
+    def _check_kept(self) -> None:
+        """Every tile that is put into a result has to be in what the body yields."""
+        kept: set[ir.Operation] = set()
+        for value in yielded(self._block):
+            self._keep(value, kept)
+        for op in _insertions(self._block):
+            result = None if op in kept else self._result(op.operands[1])
+            if result is not None:
+                raise self._wrong(
+                    f"a tile is put into result {result}, and what is yielded does not have it; "
+                    "yield the tensor that it was put into"
+                )
+            if self._in_place and op.name == "vector.transfer_write":
+                raise self._wrong(
+                    "'in_place' is not proved of a body in vectors, which reads operands at any "
+                    "time; remove it, and give the result bytes of its own"
+                )
+
+    def _keep(self, value: ir.Value, kept: set[ir.Operation]) -> None:
+        """Note the insertions that lead to a tensor."""
+        while not isinstance(value.owner, ir.Block):
+            op = value.owner.operation
+            if op in kept:
+                return
+            number = list(op.results).index(value)
+            if op.name in ("scf.for", "scf.if"):
+                for region in op.regions:
+                    self._keep(_yields(region, number), kept)
+            if op.name in _PUT:
+                kept.add(op)
+                value = op.operands[1]
+            elif op.name == "scf.for":
+                value = op.operands[3 + number]
+            else:
+                return
+
     # -- control flow
     def _run(self, block: ir.Block, env: Env) -> None:
         for view in block.operations:
             op = view.operation
-            if op.name == "scf.for":
+            if op.name == "scf.for" and not _carries_tensors(op):
+                self._only_reads(op, env, {})
+            elif op.name in ("vector.transfer_read", "tensor.extract"):
+                self._read_numbers(op, env, {})
+            elif op.name == "vector.transfer_write":
+                self._write_vector(op, env)
+            elif op.name == "scf.for":
                 start, end, step = (self._number(v, env) for v in list(op.operands)[:3])
                 if step < 1:
                     raise self._wrong(f"a loop has steps of {step}")
@@ -107,6 +194,76 @@ class _Tasks:
         found = [_span(e, dims)[0] for e in map_.results]
         return max(found) if op.name == "affine.max" else min(found)
 
+    # -- vectors
+    def _only_reads(self, loop: ir.Operation, env: Env, spans: dict[ir.Value, Span]) -> None:
+        """A loop that stores nothing: its reads at all of its positions at once."""
+        start, end, step = (self._span_of(v, env, spans) for v in list(loop.operands)[:3])
+        if step[0] < 1:
+            raise self._wrong(f"a loop has steps of {step[0]}")
+        turns = -(-(end[1] - 1 - start[0]) // step[0])
+        if turns < 1:
+            return
+        last = start[1] - 1 + (turns - 1) * step[0]
+        block = loop.regions[0].blocks[0]
+        inner = {**spans, block.arguments[0]: (start[0], last + 1)}
+        for view in block.operations:
+            op = view.operation
+            if op.name == "scf.for":
+                self._only_reads(op, env, inner)
+            elif op.name in ("vector.transfer_read", "tensor.extract"):
+                self._read_numbers(op, env, inner)
+            elif op.name == "scf.if":
+                raise self._wrong("a loop that carries numbers only has a branch")
+
+    def _read_numbers(self, op: ir.Operation, env: Env, spans: dict[ir.Value, Span]) -> None:
+        source, *indices = op.operands
+        self._need(source, self._lanes_at(op, source, indices, op.result, env, spans), env)
+        while not isinstance(source.owner, ir.Block) and (
+            source.owner.operation.name == "tensor.extract_slice"
+        ):
+            source = source.owner.operation.operands[0]
+        if source not in self._operands:
+            raise self._wrong(f"{op.name} reads what is no operand, nor a slice of one")
+
+    def _write_vector(self, op: ir.Operation, env: Env) -> None:
+        vector, into, *indices = op.operands
+        box = self._lanes_at(op, into, indices, vector, env, {})
+        result = self._result(into)
+        if result is None:
+            return
+        self._said_so("writes", result, box, type_of(into).shape)
+        counts = self._written[result][tuple(slice(a, b) for a, b in box)]
+        np.minimum(counts + 1, 200, out=counts)
+
+    def _lanes_at(
+        self, op: ir.Operation, tensor: ir.Value, indices: Sequence[ir.Value], value: ir.Value,
+        env: Env, spans: dict[ir.Value, Span],
+    ) -> Spans:  # fmt: skip
+        """The box that a number or a vector at some positions of a tensor is, in its bounds."""
+        lanes = ir.VectorType(value.type).shape[0] if op.name != "tensor.extract" else 1
+        shape = self._shape(tensor, env)
+        box = [self._span_of(v, env, spans) for v in indices[: len(shape)]]
+        if box:
+            box[-1] = box[-1][0], box[-1][1] + lanes - 1
+        for d, (start, end) in enumerate(box):
+            if start < 0 or end > shape[d]:
+                raise self._wrong(
+                    f"task {list(self._at)}: {op.name} goes from {start} to {end - 1} in dim {d} "
+                    f"of a tensor of {shape[d]}"
+                )
+        return tuple(box)
+
+    def _span_of(self, value: ir.Value, env: Env, spans: dict[ir.Value, Span]) -> Span:
+        """The positions that a value can be."""
+        if value in spans:
+            return spans[value]
+        op = None if isinstance(value.owner, ir.Block) else value.owner.operation
+        if op is None or op.name != "affine.apply":
+            number = self._number(value, env)
+            return number, number + 1
+        [expression] = ir.AffineMapAttr(op.attributes["map"]).value.results
+        return _span(expression, [self._span_of(v, env, spans) for v in op.operands])
+
     # -- boxes
     def _insert(self, op: ir.Operation, env: Env) -> None:
         tile, into = op.operands[0], op.operands[1]
@@ -135,7 +292,7 @@ class _Tasks:
                 continue
             op = value.owner.operation
             number = list(op.results).index(value)
-            if op.name == "tensor.insert_slice":
+            if op.name in _PUT:
                 value = op.operands[1]
             elif op.name == "scf.for":
                 value = op.operands[3 + number]
@@ -296,6 +453,22 @@ class _Tasks:
             if view.operation.name == "tensor.extract":  # at positions that are computed
                 tensor = view.operation.operands[0]
                 yield tensor, _whole(self._shape(tensor, env))
+
+
+def _carries_tensors(loop: ir.Operation) -> bool:
+    return any(isinstance(v.type, ir.RankedTensorType) for v in loop.results)
+
+
+def _insertions(block: ir.Block) -> Iterator[ir.Operation]:
+    """All that put tiles into tensors, in the loops of a block, too."""
+    for view in block.operations:
+        op = view.operation
+        if op.name in _PUT:
+            yield op
+        elif op.name in ("scf.for", "scf.if"):
+            for region in op.regions:
+                for inner in region.blocks:
+                    yield from _insertions(inner)
 
 
 def _whole(shape: Sequence[int]) -> Spans:

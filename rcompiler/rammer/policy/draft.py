@@ -1,4 +1,4 @@
-"""A program in the making: the paper's Append and Wait on ranges of rTasks.
+"""A program in the making, operator by operator, each where it ends first; waits follow from that.
 
 A *share* is the contiguous range of an operator's rTasks that one EU runs. Waits are kept as "share
 needs share"; which events carry them is decided when the program is written down (`emit`).

@@ -13,6 +13,8 @@ after `Options.visits` tiles. An operator may get no tile at all (a gather count
 its footprint): the caller then has its own policy.
 """
 
+from typing import get_args
+
 from rcompiler.device.model import Device
 from rcompiler.errors import CompilerError, DeviceError
 from rcompiler.roller.expr import TensorExpr
@@ -20,11 +22,11 @@ from rcompiler.roller.osdi22.dispatch import rules_of
 from rcompiler.roller.osdi22.expression import Expression, Operand, expression_of
 from rcompiler.roller.osdi22.hal import Hal, hal_of
 from rcompiler.roller.osdi22.scale_out import shrink
-from rcompiler.roller.osdi22.search import Options, RProgram, Search
+from rcompiler.roller.osdi22.search import Options, RProgram, Score, Search
 
-__all__ = ["Expression", "Hal", "Operand", "Options", "RProgram", "construct", "emit"]
+__all__ = ["Expression", "Hal", "Operand", "Options", "RProgram", "Score", "construct", "emit"]
 
-_SCORES = ("intensity", "paper")
+_SCORES = get_args(Score)
 
 
 def construct(

@@ -6,6 +6,7 @@ The order of discovery is the ranking: no cost model orders the results.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Literal
 
 from rcompiler.roller.osdi22.alignment import (
     AlignedSizes,
@@ -19,6 +20,8 @@ from rcompiler.roller.osdi22.hal import MAX_THREADS, Hal
 from rcompiler.roller.osdi22.quantities import footprint, registers, threads, traffic, work
 from rcompiler.roller.osdi22.rules import Rules
 from rcompiler.roller.osdi22.score import best_first, intensity_scores, paper_scores
+
+Score = Literal["intensity", "paper"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +48,7 @@ class Options:
     """
 
     count: int = 10
-    score: str = "intensity"
+    score: Score = "intensity"
     eps_cap: float = 1.0
     pad_banks: bool = False
     visits: int = 100_000

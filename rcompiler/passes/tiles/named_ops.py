@@ -1,0 +1,65 @@
+"""Named linalg ops in the bodies of rKernels as linalg.generic, which code is generated from.
+
+The passes write linalg.generic only. Who writes a kernel by hand may write linalg.matmul,
+linalg.exp, linalg.map, linalg.reduce, a convolution or a pooling as well: each of them has the body
+and the maps of a linalg.generic, which take its place here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from torch_mlir import ir
+from torch_mlir.dialects import linalg
+
+from rcompiler.linalg.maps import dims_of
+
+_PLAIN = ("linalg.generic", "linalg.fill", "linalg.index", "linalg.yield")
+
+
+def generalise(module: ir.Operation) -> None:
+    """Rewrite the named ops of all kernels of a module; those without maps stay as they are."""
+    for view in module.regions[0].blocks[0].operations:
+        if view.operation.name == "rtask.kernel":
+            for op in list(_named(view.operation)):
+                _generalise(op)
+
+
+def _named(op: ir.Operation) -> Iterator[ir.Operation]:
+    for region in op.regions:
+        for block in region.blocks:
+            for view in block.operations:
+                inner = view.operation
+                if inner.name.startswith("linalg.") and inner.name not in _PLAIN:
+                    yield inner
+                elif inner.name not in _PLAIN:
+                    yield from _named(inner)
+
+
+def _generalise(op: ir.Operation) -> None:
+    maps = linalg.get_indexing_maps(op)
+    if maps is None:
+        return
+    results = [value.type for value in op.results]
+    stored = ir.AffineMapAttr(list(maps)[-len(results)]).value
+    kept = set().union(*(dims_of(expression) for expression in stored.results))
+    kinds = ["parallel" if dim in kept else "reduction" for dim in range(stored.n_dims)]
+    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
+    segments = [len(op.operands) - len(results), len(results)]
+    generic = ir.Operation.create(
+        "linalg.generic",
+        results=results,
+        operands=list(op.operands),
+        attributes={
+            "indexing_maps": maps,
+            "iterator_types": ir.ArrayAttr.get(iterators),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
+        },
+        regions=1,
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    op.regions[0].blocks[0].append_to(generic.regions[0])
+    for old, new in zip(op.results, generic.results, strict=True):
+        old.replace_all_uses_with(new)
+    op.erase()
