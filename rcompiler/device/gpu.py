@@ -4,8 +4,9 @@ A vector register is one 32-bit register of a warp: 32 lanes x 4 bytes (AMD: 64 
 are the warps whose FMA starts per cycle. Shared memory is the level L1; its ways are the 32 banks.
 Of these records, only figures of h200 are measured: hand-off, barrier, what L2 gives all SMs, and
 what it and DRAM give one, by `rc-tune --device=cuda` on an NVIDIA H200 (driver 580.159.04, 26
-November 2026; tools/bench/results/gpu-h200-record.json). Its smallest rTask is by experiment: of
-5000, 1500 and 300 ns the last gave BERT-base and ResNet-50 in f16 the shortest schedules there.
+November 2026; tools/bench/results/gpu-h200-record.json). Its smallest rTask is by experiment: with
+5000 and 300 ns recurrent networks take half as long again as with 1500, with which BERT-base and
+ResNet-50 lose little (gpu-h200-smallest-task.json beside it).
 
 Sources. SM counts, FP32 lanes per SM, shared memory, L2, DRAM, clocks and dense matrix rates:
 NVIDIA Tesla V100 architecture whitepaper (WP-08608, tables 1 and 2), NVIDIA A100 architecture
@@ -229,7 +230,7 @@ GPUS = {
             matrix={"f16": 989.0, "bf16": 989.0, "tf32": 494.0, "i8": 1979.0, "f8": 1979.0},
             matrix_units=wgmma_units(("f16", "bf16"), 0.8) + mma_units(_MULTIPLIED, 0.5),
             alone=(140.0, 62.0),
-            costs=replace(_COSTS, hand_off_ns=520.0, barrier_ns=890.0, min_task_ns=300.0),
+            costs=replace(_COSTS, hand_off_ns=520.0, barrier_ns=890.0, min_task_ns=1500.0),
         ),
     )
 }

@@ -25,12 +25,14 @@
 // CHECK-NOT:   .nc
 // CHECK:       brx.idx
 
-// A signal: behind a barrier, a release and a relaxed count by one thread.
+// Signals in a row: behind a barrier, one release, and a loop of relaxed counts by one thread.
 // CHECK:       bar.sync 0;
 // CHECK:       @%p{{[0-9]+}} bra $L__BB{{[0-9_]+}};
 // ANY:         fence.acq_rel.gpu;
 // SM90:        fence.release.gpu;
-// CHECK-NEXT:  atom.global.add.u64 %rd{{[0-9]+}}, [%rd{{[0-9]+}}], 1;
+// CHECK:       $L__BB{{[0-9_]+}}:
+// CHECK-NOT:   fence
+// CHECK:       atom.global.add.u64 %rd{{[0-9]+}}, [%rd{{[0-9]+}}], 1;
 
 // A meeting of all blocks: a barrier of this one, a release, a count; then looks until all have come, by one thread.
 // CHECK:       bar.sync 0;
@@ -97,6 +99,18 @@
 // AMD:         s_waitcnt vmcnt(0) expcnt(0) lgkmcnt(0)
 // AMD:         global_atomic_add_x2
 
+// The wait of the meeting: looks again after a sleep.
+// GFX90A:      global_load_dwordx2 {{.*}}, v[[[MEETING]]:{{.*}} offset:-32 glc
+// GFX942:      global_load_dwordx2 {{.*}}, v[[[MEETING]]:{{.*}} offset:-32 sc1
+// AMD-NEXT:    s_waitcnt vmcnt(0)
+// GFX90A-NEXT: buffer_wbinvl1_vol
+// GFX942-NEXT: buffer_inv sc1
+// AMD:         s_sleep 1
+// AMD-NEXT:    s_memrealtime s[[[NOW:[0-9]+]]:
+// AMD:         s_sub_u32 s[[NOW]], s[[NOW]], s[[SINCE]]
+// AMD:         s_mul_i32 s[[NOW]], s[[NOW]], 10
+// AMD:         give_up@rel32
+
 // A wait: looks, and looks again after a sleep.
 // GFX90A:      global_load_dwordx2 {{.*}} glc
 // GFX942:      global_load_dwordx2 {{.*}} sc1
@@ -109,18 +123,6 @@
 // GFX90A-NEXT: buffer_wbinvl1_vol
 // GFX942-NEXT: buffer_inv sc1
 // AMD:         s_sleep 1
-// AMD:         give_up@rel32
-
-// That of the meeting.
-// GFX90A:      global_load_dwordx2 {{.*}}, v[[[MEETING]]:{{.*}} offset:-32 glc
-// GFX942:      global_load_dwordx2 {{.*}}, v[[[MEETING]]:{{.*}} offset:-32 sc1
-// AMD-NEXT:    s_waitcnt vmcnt(0)
-// GFX90A-NEXT: buffer_wbinvl1_vol
-// GFX942-NEXT: buffer_inv sc1
-// AMD:         s_sleep 1
-// AMD-NEXT:    s_memrealtime s[[[NOW:[0-9]+]]:
-// AMD:         s_sub_u32 s[[NOW]], s[[NOW]], s[[SINCE]]
-// AMD:         s_mul_i32 s[[NOW]], s[[NOW]], 10
 // AMD:         give_up@rel32
 // AMD-NOT:     {{(buffer_wbl2|global_atomic)}}
 // AMD:         .amdhsa_kernel veu

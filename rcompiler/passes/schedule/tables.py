@@ -14,7 +14,7 @@ from torch_mlir import ir
 from rcompiler.errors import ArtifactError, InvalidModel
 from rcompiler.linalg.element_types import dtype_of, item_bytes
 from rcompiler.passes.constants.deferred import Constant, write
-from rcompiler.passes.ir.module_device import device_of
+from rcompiler.passes.ir.module_device import ATTRIBUTE, device_of
 from rcompiler.passes.schedule.program_ir import read_kernels, read_programs
 from rcompiler.rammer.encode import encode, event_ids
 from rcompiler.rammer.kernel import Kernel
@@ -104,7 +104,7 @@ def read_tables(module: ir.Operation) -> Tables:
             "tells of indices whether one is outside; undo the last change of the text"
         )
     numbers = {name: k for k, name in enumerate(kernels)}
-    launches, shortest = [], device_of(module).shortest_loop
+    launches, shortest = [], _shortest_loop(module)
     for program in programs:
         names = tuple(tuple(i.operator for i in q if isinstance(i, Run)) for q in program.queues)
         streams = tuple(encode(program, numbers, len(inputs), shortest))
@@ -112,6 +112,11 @@ def read_tables(module: ir.Operation) -> Tables:
         launches.append(ProgramTables(program.name, streams, events, names, taken_by))
     eus = ir.IntegerAttr(device.attributes["eus"]).value
     return Tables(tuple(programs), kernels, tuple(launches), inputs, outputs, checks, eus)
+
+
+def _shortest_loop(module: ir.Operation) -> int:
+    """By the device that the module is for; a text that is only proved need not say which."""
+    return device_of(module).shortest_loop if ATTRIBUTE in module.attributes else 1
 
 
 def _signature(attribute: ir.Attribute) -> tuple[TensorInfo, ...]:
