@@ -4,9 +4,9 @@ A vector register is one 32-bit register of a warp: 32 lanes x 4 bytes (AMD: 64 
 are the warps whose FMA starts per cycle. Shared memory is the level L1; its ways are the 32 banks.
 Of these records, only figures of h200 are measured: hand-off, barrier, what L2 gives all SMs, and
 what it and DRAM give one, by `rc-tune --device=cuda` on an NVIDIA H200 (driver 580.159.04, 26
-November 2026; tools/bench/results/gpu-h200-record.json). Its smallest rTask is by experiment: with
-5000 and 300 ns recurrent networks take half as long again as with 1500, with which BERT-base and
-ResNet-50 lose little (gpu-h200-smallest-task.json beside it).
+November 2026; device-record.json in tools/bench/results/h200). Its smallest rTask is by experiment:
+with 5000 and 300 ns recurrent networks take half as long again as with 1500, with which BERT-base
+and ResNet-50 lose little (smallest-task.json there).
 
 Sources. SM counts, FP32 lanes per SM, shared memory, L2, DRAM, clocks and dense matrix rates:
 NVIDIA Tesla V100 architecture whitepaper (WP-08608, tables 1 and 2), NVIDIA A100 architecture
