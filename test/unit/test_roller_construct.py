@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
+from pinned_devices import h200_by_datasheet
 from roller_cases import CASES, conv, elementwise, first, gemm
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.record import builtin_device
-from rcompiler.device.target import find_device
 from rcompiler.kernelgen.scratch import STACK_LIMIT
 from rcompiler.roller import construct as construction
 from rcompiler.roller.choice import preferred, worth_ns
@@ -253,7 +253,7 @@ def by_lines(n: int, k: int) -> TensorExpr:
 
 def test_a_wide_device_cuts_short_sums_into_whole_sectors():
     """8 us on one EU of 132: rTasks of a hand-off or more, which write no sector in common."""
-    device = find_device("cuda:h200")
+    device = h200_by_datasheet()
     whole, *faster = construct(by_lines(1024, 256), device)
     assert whole.tasks == 1 and whole.vector_reduction == 0
     sector = device.memory[1].line // 4
@@ -264,7 +264,7 @@ def test_a_wide_device_cuts_short_sums_into_whole_sectors():
 
 def test_a_sum_of_two_hand_offs_is_worth_two_eus():
     """Others are not shared by EUs where they take less than the shortest rTask of an operator."""
-    device = find_device("cuda:h200")
+    device = h200_by_datasheet()
     whole, *faster = construct(by_lines(512, 256), device)
     assert 2 * device.costs.hand_off_ns < whole.estimated_ns < device.costs.min_task_ns
     assert faster[-1].tasks == 4
@@ -275,7 +275,7 @@ def test_a_sum_of_two_hand_offs_is_worth_two_eus():
 
 def test_few_eus_hand_on_less():
     """What 8 EUs wait for each other is missing elsewhere."""
-    device = find_device("cuda:h200")
+    device = h200_by_datasheet()
     device = replace(device, costs=replace(device.costs, hand_off_ns=100.0))
     assert [worth_ns(device, eus, along=True) for eus in (8, 9)] == [500.0, 100.0]
     assert [worth_ns(device, eus, along=False) for eus in (8, 9)] == [500.0, 500.0]

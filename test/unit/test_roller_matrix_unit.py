@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pinned_devices import h200_by_datasheet
 from roller_cases import at, gemm
 
 from rcompiler.device.gpu import GPUS
@@ -28,7 +29,7 @@ from rcompiler.roller.register import RegisterModel
 from rcompiler.roller.unit_cost import unit_costs, unit_tiles, work_of_tasks
 from rcompiler.roller.vectors import choose_vector_axis
 
-H200, A100 = GPUS["h200"], GPUS["a100"]
+H200, A100 = h200_by_datasheet(), GPUS["a100"]
 
 
 def on_unit(device, instruction, element, rows=(0,), columns=(1,), steps=64, lines=(-1, -1)):
