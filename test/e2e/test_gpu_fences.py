@@ -16,7 +16,7 @@ from rcompiler.errors import DeviceError
 from rcompiler.runtime.gpu.executable import GpuExecutable
 
 MODES = [{}, {"interleave": True, "seed": 1}]
-ROWS, SIZES = 128, (2048, 64, 128)  # buffers of the first product are used eight times
+ROWS, SIZES = 128, (8192, 64, 128)  # buffers of the first product are used eight times
 
 
 @pytest.fixture(scope="module")
