@@ -2,15 +2,19 @@
 
 import re
 
-HEAD = """  ^bb0(%x: tensor<{m}x{k}xf32>, %w: tensor<{k}x{n}xf32>, %bias: tensor<{n}xf32>, \
+_ARGUMENTS = """  ^bb0(%x: tensor<{m}x{k}xf32>, %w: tensor<{k}x{n}xf32>, %bias: tensor<{n}xf32>, \
 %out: tensor<{m}x{n}xf32>, %task: index):
     %zero = arith.constant 0.0 : f32
-    %c0 = arith.constant 0 : index
+"""
+HEAD = (
+    _ARGUMENTS
+    + """    %c0 = arith.constant 0 : index
     %m = arith.constant {last} : index
     %n = arith.constant {n} : index
     %rows = arith.constant {rows} : index
     %columns = arith.constant {columns} : index
 """
+)
 PRODUCT = """
     %a = tensor.extract_slice %x[%i, 0] [{rows}, {k}] [1, 1] : tensor<{m}x{k}xf32> to \
 tensor<{rows}x{k}xf32>
@@ -91,10 +95,9 @@ def with_body(text: str, body: str) -> str:
     return pattern.sub(lambda found: found[1] + body + found[2], text)
 
 
-VECTORS = """  ^bb0(%x: tensor<{m}x{k}xf32>, %w: tensor<{k}x{n}xf32>, %bias: tensor<{n}xf32>, \
-%out: tensor<{m}x{n}xf32>, %task: index):
-    %zero = arith.constant 0.0 : f32
-    %start = arith.constant dense<0.0> : vector<{lanes}xf32>
+VECTORS = (
+    _ARGUMENTS
+    + """    %start = arith.constant dense<0.0> : vector<{lanes}xf32>
     %c0 = arith.constant 0 : index
     %c1 = arith.constant 1 : index
     %lanes = arith.constant {lanes} : index
@@ -121,6 +124,7 @@ tensor<{m}x{n}xf32>
       scf.yield %row : tensor<{m}x{n}xf32>
     }}
     "rtask.yield"(%done) : (tensor<{m}x{n}xf32>) -> ()"""
+)
 
 
 def vector_body(m: int, n: int, k: int, lanes: int) -> str:
