@@ -213,3 +213,10 @@ def test_of_two_arguments_of_f64(name):
             np.testing.assert_array_equal(found, np.fmod(x, y))
     else:
         check(found, exactly(np.power, x, y), 6)
+
+
+def test_powers_of_whole_numbers_are_whole():
+    """All that are below 2^53: an integer to the power of a float is cut to an integer."""
+    pairs = [(a, y) for a in range(-40, 5000) for y in range(53) if abs(a) ** y < 2**53]
+    found = Function("powf", 2, "f64")(*np.array(pairs, np.float64).T.copy())
+    np.testing.assert_array_equal(found, [float(a**y) for a, y in pairs])

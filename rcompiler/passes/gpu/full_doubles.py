@@ -25,6 +25,7 @@ _TERMS_LOG = 11  # |s| <= 0.172: s^22/23 < 2^-60
 _TERMS_SIN = 8  # |r| <= pi/4: r^18/18! < 2^-58
 _TERMS_ATAN = 21  # |t| <= tan(pi/8): t^42/43 < 2^-58
 _TERMS_ERF = 20  # |x| <= 1: 1/(20! 41) < 2^-66
+_SQUARINGS = 6  # below 2^53 no whole number but 0 and 1 has powers from 2^6 on
 _DENORMAL = 2.0**-1022
 _LARGE = 2.0**28  # from here on x^2 +- 1 is x^2, and more
 # e^(a^2) erfc(a), 1 <= a <= 28, in t = (a - 3) / (a + 3): by tools/fit_erfcx.py
@@ -247,6 +248,34 @@ class FullDoubles(Doubles):
         return total, self.sub(b, self.sub(total, a))
 
     def power(self, a: Val, y: Val) -> Val:
+        """As `Doubles.power`; exact where a and y are whole and the result is below 2^53.
+
+        An integer to the power of a float is cut to an integer: 9^3 may not be 729 less one unit in
+        the last place.
+        """
+        exact, right = self._product_of_squares(a, y)
+        return self.select(right, exact, self._near_power(a, y))
+
+    def _product_of_squares(self, a: Val, y: Val) -> tuple[Val, Val]:
+        """a^y by squaring, and whether it is that: no factor is more than the result."""
+        small = self.op(
+            "arith.andi",
+            self.compare("oge", y, self.c(0.0)),
+            self.compare("olt", y, self.c(2.0**_SQUARINGS)),
+        )
+        bits = self.cast("fptosi", self.select(small, y, self.c(0.0)), "i64")
+        result, square = self.c(1.0), a
+        for k in range(_SQUARINGS):
+            has = self.compare("ne", self.op("arith.andi", bits, self.i(1 << k)), self.i(0))
+            result = self.select(has, self.mul(result, square), result)
+            square = self.mul(square, square)
+        right = small
+        for number in (a, y):
+            whole = self.compare("oeq", self.truncated(number), number)
+            right = self.op("arith.andi", right, whole)
+        return result, self.op("arith.andi", right, self.compare("olt", result, self.c(2.0**53)))
+
+    def _near_power(self, a: Val, y: Val) -> Val:
         """The error of an exponent is one of all digits of the result: y log a has more of them."""
         zero, one = self.c(0.0), self.c(1.0)
         above, finite = self.compare("ogt", a, zero), self.compare("olt", a, self.c(math.inf))
