@@ -6,12 +6,14 @@
 func.func @main() ...
 """
 
+import re
 from pathlib import Path
 
 from rcompiler.errors import CompilerError
 
 _TITLE = "// rc-opt reproducer; run it with: rc-opt --run-reproducer FILE"
 _KEYS = ("pipeline", "allow-unregistered-dialect")
+_POLICY, _NAME = re.compile(r"policy\s*=\s*([^\s,{}()]*)"), re.compile(r"\w+")
 
 
 def write(path: str, module: str, pipeline: str, allow_unregistered_dialect: bool) -> None:
@@ -27,7 +29,8 @@ def write(path: str, module: str, pipeline: str, allow_unregistered_dialect: boo
 def read(name: str, text: str) -> tuple[str, bool]:
     """The pipeline and allow-unregistered-dialect of the reproducer `text`, a file called `name`.
 
-    CompilerError if its leading comment does not hold them.
+    CompilerError if its leading comment does not hold them, or if the pipeline has a policy that is
+    imported: a file may come from a stranger, and does not say which code runs.
     """
     found = {}
     for line in text.splitlines():
@@ -38,4 +41,10 @@ def read(name: str, text: str) -> tuple[str, bool]:
             found[key] = value.strip()
     if "pipeline" not in found:
         raise CompilerError(f"{name}: not a reproducer: no '// pipeline:' in the leading comment")
+    for policy in _POLICY.findall(found["pipeline"]):
+        if not _NAME.fullmatch(policy):
+            raise CompilerError(
+                f"{name}: its pipeline imports and calls a policy, {policy}; if you trust it, give "
+                "the pipeline with -p"
+            )
     return found["pipeline"], found.get("allow-unregistered-dialect") == "true"

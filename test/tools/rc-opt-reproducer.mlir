@@ -5,6 +5,8 @@
 // RUN: not rc-opt --run-reproducer %t.mlir 2>&1 | filecheck %s --check-prefix=AGAIN
 // A reproducer that no longer fails prints its module.
 // RUN: rc-opt --run-reproducer %S/Inputs/fixed-reproducer.mlir | filecheck %s --check-prefix=FIXED
+// A file does not say which code runs.
+// RUN: not rc-opt --run-reproducer %S/Inputs/importing-reproducer.mlir 2>&1 | filecheck %s --check-prefix=IMPORT
 // RUN: not rc-opt --run-reproducer %s 2>&1 | filecheck %s --check-prefix=NONE
 // RUN: not rc-opt --run-reproducer %t.mlir -p cse 2>&1 | filecheck %s --check-prefix=BOTH
 // RUN: not rc-opt %s -p 'func.func(affine-loop-unroll{unroll-factor=0})' --reproducer=%t.absent/x 2>&1 | filecheck %s --check-prefix=UNWRITTEN
@@ -20,6 +22,7 @@
 // AGAIN:      error: Invalid option: 'unroll-factor'
 // AGAIN-NOT:  rc-opt: note
 // FIXED:      "some.op"
+// IMPORT:     its pipeline imports and calls a policy, os:getcwd; if you trust it, give the pipeline with -p
 // NONE:       rc-opt: {{.*}}rc-opt-reproducer.mlir: not a reproducer: no '// pipeline:' in the leading comment
 // BOTH:       rc-opt: --run-reproducer takes its pipeline from the file, and one module
 // UNWRITTEN:  rc-opt: {{.*}}.absent/x: cannot write the reproducer: No such file or directory

@@ -84,3 +84,10 @@ def test_chunks_know_their_lines():
     text = "a\n// -----\nb\nc\n// ----- again\n"
     assert chunks(text, split=True) == [Chunk("a\n", 0), Chunk("b\nc\n", 2), Chunk("", 5)]
     assert chunks(text, split=False) == [Chunk(text, 0)]
+
+
+@pytest.mark.parametrize("policy", ["=os:getcwd", '="os:getcwd"', " = os.path:join"])
+def test_reproducers_import_no_policy(policy):
+    with pytest.raises(CompilerError, match="imports and calls a policy"):
+        _reproducer.read("m.mlir", f"// pipeline: rammer-schedule{{policy{policy}}}\nmodule {{}}\n")
+    assert _reproducer.read("m.mlir", "// pipeline: rammer-schedule{policy=bsp}\n")[0]
