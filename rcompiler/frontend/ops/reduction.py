@@ -1,4 +1,4 @@
-"""Reductions over axes, ArgMax/ArgMin, the softmax family."""
+"""Reductions over axes, the softmax family."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _log_sum_exp(ctx: Context) -> Value:
     axes, keep = reduced_axes(ctx, x), keeps_dims(ctx)
     if not axes:
         return x
-    shape = _kept(x, axes) if keep else [d for i, d in enumerate(x.shape) if i not in axes]
+    shape = kept_shape(x, axes) if keep else [d for i, d in enumerate(x.shape) if i not in axes]
     x, axes = joined(b, x, axes)
     top = b.elementwise(
         lambda s, m: s.select(s.abs(m).eq(float("inf")), 0.0, m), maximum_over(b, x, axes)
@@ -176,42 +176,8 @@ def _log_sum_exp(ctx: Context) -> Value:
     return b.reshape(out, shape)
 
 
-def _kept(x: Value, axes: Sequence[int]) -> list[int]:
+def kept_shape(x: Value, axes: Sequence[int]) -> list[int]:
     return [1 if i in axes else d for i, d in enumerate(x.shape)]
-
-
-@lowering("ArgMax", "ArgMin")
-def _arg(ctx: Context) -> Value:
-    """Position of the extreme: the extreme itself, then the first (last) place that has it.
-
-    Two plain reductions, which vectors run along and which can be split. Equal zeros are one
-    number, and a NaN is the extreme, as in numpy.
-    """
-    b, x = ctx.b, ctx.input(0)
-    axis = ctx.axis(ctx.attr("axis", 0), x.rank)
-    last, largest = bool(ctx.attr("select_last_index", 0)), ctx.op == "ArgMax"
-    if x.rank == 0 or x.shape[axis] == 0:
-        raise ctx.shape_error("the axis is empty")
-    n = x.shape[axis]
-    best = extreme_over(b, x, [axis], largest)
-    kind = "int32" if n <= np.iinfo(np.int32).max else "int64"
-    nowhere = -1 if last else n
-
-    def body(s: Body, a: Scalar, top: Scalar, at: Scalar) -> Scalar:
-        found = a.eq(top)
-        if dtypes.is_float(a.dtype):
-            found = found | s.is_nan(a)
-        here = s.select(found, s.cast(s.index(axis), kind), nowhere)
-        return s.maximum(at, here) if last else s.minimum(at, here)
-
-    write = along([axis], x.rank)
-    kinds = "".join("r" if i == axis else "p" for i in range(x.rank))
-    reads = [(x, ", ".join(dims(x.rank))), (best, write)]
-    where = b.generic(reads, [(b.fill(best.shape, kind, nowhere), write)], kinds, body)[0]
-    out = b.cast(where, "int64")
-    if keeps_dims(ctx):
-        return b.reshape(out, _kept(x, [axis]))
-    return out
 
 
 def softmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:

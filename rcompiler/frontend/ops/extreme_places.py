@@ -1,0 +1,104 @@
+"""ArgMax and ArgMin: the place of an extreme along an axis."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from rcompiler.frontend import dtypes
+from rcompiler.frontend.body import Body
+from rcompiler.frontend.builder import Builder, Value, dims
+from rcompiler.frontend.ops.reduction import along, extreme_over, keeps_dims, kept_shape
+from rcompiler.frontend.registry import Context, lowering
+from rcompiler.frontend.scalar import Scalar
+
+# Of fewer elements the second reading takes less time than the two operators more that parts need;
+# parts of a shorter axis are too short for vectors.
+_LARGE = 1 << 17
+_LONG = 512
+
+
+@lowering("ArgMax", "ArgMin")
+def _arg(ctx: Context) -> Value:
+    """Equal zeros are one number, and a NaN is the extreme, as in numpy."""
+    b, x = ctx.b, ctx.input(0)
+    axis = ctx.axis(ctx.attr("axis", 0), x.rank)
+    last, largest = bool(ctx.attr("select_last_index", 0)), ctx.op == "ArgMax"
+    if x.rank == 0 or x.shape[axis] == 0:
+        raise ctx.shape_error("the axis is empty")
+    count = _parts(x.shape[axis]) if x.size >= _LARGE else 0
+    if count:
+        where = _place_in_parts(b, x, axis, count, largest, last)
+    else:
+        where = _place(b, x, extreme_over(b, x, [axis], largest), axis, last)
+    out = b.cast(where, "int64")
+    if keeps_dims(ctx):
+        return b.reshape(out, kept_shape(x, [axis]))
+    return out
+
+
+def _place(b: Builder, x: Value, best: Value, axis: int, last: bool) -> Value:
+    """The first (last) place along an axis that holds ``best``, the extreme there.
+
+    With the extreme two plain reductions, which vectors run along and which can be split.
+    """
+    n = x.shape[axis]
+    kind = _kind(n)
+    nowhere = -1 if last else n
+
+    def body(s: Body, a: Scalar, top: Scalar, at: Scalar) -> Scalar:
+        found = a.eq(top)
+        if dtypes.is_float(a.dtype):
+            found = found | s.is_nan(a)
+        here = s.select(found, s.cast(s.index(axis), kind), nowhere)
+        return s.maximum(at, here) if last else s.minimum(at, here)
+
+    write = along([axis], x.rank)
+    kinds = "".join("r" if i == axis else "p" for i in range(x.rank))
+    reads = [(x, ", ".join(dims(x.rank))), (best, write)]
+    return b.generic(reads, [(b.fill(best.shape, kind, nowhere), write)], kinds, body)[0]
+
+
+def _parts(n: int) -> int:
+    """Into how many equal parts an axis of n is cut; 0: into none.
+
+    The extremes of the parts and one part are gone through a second time, which is the least near
+    the root of n; less than four parts save too little.
+    """
+    found = [count for count in range(4, math.isqrt(n) + 1) if n % count == 0]
+    return found[-1] if found and n >= _LONG else 0
+
+
+def _place_in_parts(
+    b: Builder, x: Value, axis: int, count: int, largest: bool, last: bool
+) -> Value:
+    """The place of the extreme, for which most of x is read once, not twice: the extreme of each of
+    ``count`` parts of the axis, the first (last) part that has the extreme of these, and the place
+    inside of that part alone.
+    """
+    size = x.shape[axis] // count
+    parts = b.reshape(x, [*x.shape[:axis], count, size, *x.shape[axis + 1 :]])
+    extremes = extreme_over(b, parts, [axis + 1], largest)
+    best = extreme_over(b, extremes, [axis], largest)
+    part = _place(b, extremes, best, axis, last)
+
+    def read(s: Body, number: Scalar) -> Scalar:
+        where = [s.index(i) for i in range(x.rank)]
+        where.insert(axis, s.clamp(s.cast(number, "index"), 0, count - 1))
+        return s.extract(parts, where)
+
+    shape = [*x.shape[:axis], size, *x.shape[axis + 1 :]]
+    inside = b.tabulate(shape, x.dtype, read, (part, along([axis], x.rank)))
+    place = _place(b, inside, best, axis, last)
+    kind = _kind(x.shape[axis])
+
+    def counted(s: Body, number: Scalar, at: Scalar) -> Scalar:
+        return s.cast(number, kind) * size + s.cast(at, kind)
+
+    return b.elementwise(counted, part, place, dtype=kind)
+
+
+def _kind(n: int) -> str:
+    """The type in which places along an axis of n, and n itself, are computed."""
+    return "int32" if n <= np.iinfo(np.int32).max else "int64"
