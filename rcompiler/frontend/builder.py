@@ -12,8 +12,8 @@ import re
 from collections.abc import Callable, Sequence
 
 from .body import Body
-from .contraction import ContractionOps
-from .core import NAME, Range, accumulator, broadcast_shapes, dims, splat, stored
+from .core import Range, Record, accumulator, broadcast_shapes, dims, splat, stored
+from .recurrence import RecurrenceOps, needed
 from .scalar import Number, Scalar
 from .value import Quantised, Value
 
@@ -23,8 +23,8 @@ __all__ = ["Builder", "Quantised", "Value", "broadcast_shapes", "dims", "splat",
 Term = Callable[[Body, Scalar], Scalar]
 
 
-class Builder(ContractionOps):
-    """Collects the ops of one ``func.func @main``."""
+class Builder(RecurrenceOps):
+    """Collects the ops of one ``func.func @main``, and of the steps of its recurrences."""
 
     def reduce(
         self,
@@ -115,11 +115,7 @@ class Builder(ContractionOps):
     # -- the module -------------------------------------------------------------------------
     def needed(self, results: Sequence[Value]) -> set[str]:
         """Names of all that these values are made of."""
-        live = {self.ref(value).partition("#")[0] for value in results}
-        for result, text, _ in reversed(self._records):
-            if result in live:
-                live.update(NAME.findall(text))
-        return live
+        return needed(self._main.records, [self.ref(value) for value in results])
 
     def module(
         self,
@@ -130,9 +126,8 @@ class Builder(ContractionOps):
         say of indices whether they are outside of a range; drops unused ops.
         """
         returned = [*(v for _, v in results), *(v for v, _ in checks)]
-        names = [self.ref(v) for v in returned]
         live = self.needed(returned)
-        kept = [(text, location) for result, text, location in self._records if result in live]
+        kept = [record for record in self._main.records if record[0] in live]
         args = ", ".join(
             f"{v.name}: {v.type} {_attributes(n, v, self.ranges.get(n))}" for v, n in self.arguments
         )
@@ -140,23 +135,36 @@ class Builder(ContractionOps):
             [f"{v.type} {_attributes(n, v)}" for n, v in results]
             + [f"{v.type} {_attributes(range_[2], v, range_)}" for v, range_ in checks]
         )
-        lines = [f"func.func @main({args}) -> ({outs}) {{"]
-        for text, location in kept:
-            suffix = f" loc(#l{location})"
-            lines += [
-                line if line.endswith(("{", ":")) else line + suffix for line in text.split("\n")
-            ]
-        types = ", ".join(v.type for v in returned)
-        lines += [f"return {', '.join(names)} : {types}" if names else "return", "}"]
-        used = {location for _, location in kept}
+        lines = _function(f"@main({args}) -> ({outs})", kept, [*map(self.ref, returned)], returned)
+        for symbol, step in self.steps.items():
+            if any(f"func.call @{symbol}(" in text for _, text, _ in kept):
+                own = self.step_records(step)
+                args = ", ".join(f"{v.name}: {v.type}" for v in step.arguments)
+                outs = ", ".join(v.type for v in step.results)
+                head = f"private @{symbol}({args}) -> ({outs})"
+                lines += _function(head, own, [*map(self.ref, step.results)], step.results)
+                kept += own
+        used = {location for _, _, location in kept}
         lines += [
             f"#l{number} = loc({_quote(text)})"
             for text, number in self._locations.items()
             if number in used
         ]
-        live_keys = set(re.findall(r"dense_resource<(\w+)>", "\n".join(t for t, _ in kept)))
+        live_keys = set(re.findall(r"dense_resource<(\w+)>", "\n".join(t for _, t, _ in kept)))
         self.constants = {k: v for k, v in self.constants.items() if k in live_keys}
         return "\n".join(lines) + "\n"
+
+
+def _function(
+    head: str, records: Sequence[Record], names: Sequence[str], returned: Sequence[Value]
+) -> list[str]:
+    """The lines of a function. head: its name and type; names: those of what it returns."""
+    lines = [f"func.func {head} {{"]
+    for _, text, location in records:
+        suffix = f" loc(#l{location})"
+        lines += [line if line.endswith(("{", ":")) else line + suffix for line in text.split("\n")]
+    types = ", ".join(v.type for v in returned)
+    return [*lines, f"return {', '.join(names)} : {types}" if names else "return", "}"]
 
 
 def _quote(text: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -39,6 +40,7 @@ class Expected:
     readers: set[str] = field(default_factory=set)
 
 
+Record = tuple[str, str, int]  # the result of an op, its text, the number of its location
 Out = tuple[Value, str]
 Fn = Callable[..., "Scalar | Number | Sequence[Scalar]"]
 
@@ -59,6 +61,14 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...] | None:
         return None
 
 
+@dataclass
+class Scope:
+    """The ops of one function so far, and by their texts the results of those."""
+
+    records: list[Record] = field(default_factory=list)
+    known: dict[str, str] = field(default_factory=dict)
+
+
 class Core:
     """Records ops as text, each once, and keeps the constants."""
 
@@ -66,8 +76,7 @@ class Core:
         self.constants: dict[str, np.ndarray] = {}
         self.hint = "value"  # stem of the next results' names
         self.location = "unknown"
-        self._records: list[tuple[str, str, int]] = []  # (result, text, location number)
-        self._known: dict[str, str] = {}
+        self._main = self._scope = Scope()  # of @main, and of the function that is being written
         self._stems: dict[str, int] = {}
         self._locations: dict[str, int] = {}
         self.arguments: list[tuple[Value, str]] = []
@@ -89,12 +98,13 @@ class Core:
 
     def emit(self, text: str, results: int = 1, hint: str | None = None) -> str:
         """Record ``text`` (an op without its results) and return the result name."""
-        found = self._known.get(text)
+        scope = self._scope
+        found = scope.known.get(text)
         if found is None:
-            found = self._known[text] = self._fresh(hint or self.hint)
+            found = scope.known[text] = self._fresh(hint or self.hint)
             number = self._locations.setdefault(self.location, len(self._locations))
             prefix = f"{found}:{results}" if results > 1 else found
-            self._records.append((found, f"{prefix} = {text}", number))
+            scope.records.append((found, f"{prefix} = {text}", number))
             empty: frozenset[str] = frozenset()
             names = [self._depends.get(n, empty) for n in set(NAME.findall(text))]
             self._depends[found] = frozenset().union(*names) if any(names) else empty
@@ -102,6 +112,15 @@ class Core:
             if not each.names.isdisjoint(NAME.findall(text)):
                 each.readers.add(found)
         return found
+
+    @contextmanager
+    def _written_to(self, scope: Scope) -> Iterator[None]:
+        """Record ops in another function."""
+        before, self._scope = self._scope, scope
+        try:
+            yield
+        finally:
+            self._scope = before
 
     def value(self, text: str, shape: Sequence[int], dtype: str, hint: str | None = None) -> Value:
         """Record an op with one tensor result."""
@@ -155,10 +174,11 @@ class Core:
         return Value("", array.shape, dtype or dtypes.name_of(array), const=array)
 
     def ref(self, value: Value) -> str:
-        """SSA name of a value; emits its constant on first use."""
+        """SSA name of a value; emits its constant, in @main, on first use."""
         if not value.name:
             assert value.const is not None
-            value.name = self.emit(self._constant_text(value), hint="cst")
+            with self._written_to(self._main):
+                value.name = self.emit(self._constant_text(value), hint="cst")
         return value.name
 
     def _constant_text(self, value: Value) -> str:

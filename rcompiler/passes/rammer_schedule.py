@@ -15,6 +15,7 @@ Needs: rKernels (roller-tile). The policy is one of the compiler's, or `module:f
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -51,12 +52,18 @@ class RammerSchedule(Pass):
             found = schedule(source.graph, eus, device.costs, policy=policy, kernels=self.kernels)
         except ScheduleError as error:
             raise PassFailure(module, str(error)) from error
-        _write(module, builder.function, source, found, eus)
+        _write(module, builder.functions, source, found, eus)
 
 
 def _write(
-    module: ir.Operation, function: ir.Operation, source: ScheduleGraph, found: Schedule, eus: int
+    module: ir.Operation,
+    functions: Sequence[ir.Operation],
+    source: ScheduleGraph,
+    found: Schedule,
+    eus: int,
 ) -> None:
+    """functions: @main, whose place the program takes, and those that it calls."""
+    function = functions[0]
     used = {i.kernel for p in found.programs for q in p.queues for i in q if isinstance(i, Run)}
     block = module.regions[0].blocks[0]
     for view in list(block.operations):
@@ -81,7 +88,8 @@ def _write(
             for program in found.programs:
                 vdevice.LaunchOp.build(program.name)
             ir.Operation.create("func.return")
-    function.erase()
+    for each in functions:
+        each.erase()
 
 
 def _signature(function: ir.Operation, side: str) -> ir.ArrayAttr:

@@ -1,24 +1,33 @@
-"""LSTM, GRU and RNN, unrolled over time.
+"""LSTM, GRU and RNN.
 
 The inputs' share of the gates, ``X W^T + bias``, is one contraction over all time steps; a step is
 one contraction ``H R^T`` over all gates and one elementwise generic for the new state (a GRU that
 resets before its recurrence needs two of each). Inside, tensors are [time, batch, ...].
+
+The steps are a loop (`recurrence`). Few of them are unrolled, and so are those of sequences with
+lengths, whose steps differ, and of rows that do not lie at addresses that a kernel takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
+from rcompiler.frontend.dtypes import bits
 from rcompiler.frontend.ops.unary import activation, sigmoid, softplus
+from rcompiler.frontend.recurrence import Collected
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
 
-MAX_STEPS = 4096  # unrolled steps of one direction
+MAX_STEPS = 4096  # of one direction, all of which a schedule has
+# From so many steps on they are a loop. The first step of one that begins with zeros multiplies
+# them by the weights, which an unrolled one leaves out.
+LOOP_STEPS = 16
+ALIGNMENT = 64  # bytes, of the operands of a kernel
 
 Function = Callable[[Body, Scalar], Scalar]
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
@@ -82,6 +91,10 @@ class Direction:
         return [(self.lens, "d0"), (old, "d0, d1")]
 
 
+State = tuple[Value, "Value | None", Value]  # h, c, and what is shown of the step
+Step = Callable[[Direction, int], State]
+
+
 @lowering("LSTM", "GRU", "RNN")
 def _recurrent(ctx: Context) -> list[Value | None]:
     ctx.need_float()
@@ -92,29 +105,78 @@ def _recurrent(ctx: Context) -> list[Value | None]:
     values = _operands(ctx, 2 if name == "bidirectional" else 1, by_batch)
     x = values["x"]
     assert x is not None
-    outputs, states, cells = [], [], []
-    for d, reverse in enumerate([name == "reverse", True][: 2 if name == "bidirectional" else 1]):
-        direction = _direction(ctx, values, d)
-        step = {"LSTM": _lstm_step, "GRU": _gru_step, "RNN": _rnn_step}[ctx.op]
-        times = range(x.shape[0])
-        shown: dict[int, Value] = {}
-        for t in reversed(times) if reverse else times:
-            direction.h, direction.c, shown[t] = step(direction, t)
-        outputs.append([shown[t] for t in times])
-        zeros = b.splat([direction.batch, direction.hidden], x.dtype, 0)
-        states.append(direction.h or zeros)
-        cells.append(direction.c or zeros)
-    return _results(ctx, outputs, states, cells, by_batch)
+    backward = [name == "reverse", True][: 2 if name == "bidirectional" else 1]
+    step = {"LSTM": _lstm_step, "GRU": _gru_step, "RNN": _rnn_step}[ctx.op]
+    layer: list[Direction] = []
+    outputs: list[list[Value]] = []  # of unrolled steps, by time
+    y: Value | None = None
+    for column, reverse in enumerate(backward):
+        d = _direction(ctx, values, column)
+        layer.append(d)
+        if not _may_loop(d, ctx.wants(0)):
+            outputs.append(_unroll(d, step, reverse))
+            continue
+        if y is None and ctx.wants(0):
+            y = b.empty([x.shape[0], len(backward), d.batch, d.hidden], d.xw.dtype)
+        y = _loop(d, step, reverse, None if y is None else Collected(0, y, column))
+    zeros = b.splat([layer[0].batch, layer[0].hidden], x.dtype, 0)
+    states, cells = [d.h or zeros for d in layer], [d.c or zeros for d in layer]
+    return _results(ctx, y, outputs, states, cells, by_batch)
+
+
+def _may_loop(d: Direction, collects: bool) -> bool:
+    """Whether the steps may be a loop. collects: the states of all steps are wanted."""
+    steps, batch, gates, hidden = d.xw.shape
+    rows = [gates, 1] if collects else [gates]
+    item = bits(d.xw.dtype) // 8
+    aligned = all(n * batch * hidden * item % ALIGNMENT == 0 for n in rows)
+    return steps >= LOOP_STEPS and d.xw.size > 0 and d.lens is None and aligned
+
+
+def _loop(d: Direction, step: Step, backward: bool, collected: Collected | None) -> Value | None:
+    """All steps of a direction, which then has its last states; the tensor of all of them."""
+    zeros = d.b.splat([d.batch, d.hidden], d.xw.dtype, 0)
+    inits = [d.h or zeros, *([d.c or zeros] if step is _lstm_step else [])]
+
+    def body(
+        rows: Sequence[Value], before: Sequence[Value], fixed: Sequence[Value]
+    ) -> list[Value]:
+        r, *given = fixed
+        rest = iter(given)
+        rb, peephole = (None if v is None else next(rest) for v in (d.rb, d.peephole))
+        h, c = (*before, None)[:2]
+        own = replace(d, xw=rows[0], r=r, rb=rb, peephole=peephole, h=h, c=c)
+        return [v for v in step(own, 0)[:2] if v is not None]
+
+    fixed = [v for v in (d.r, d.rb, d.peephole) if v is not None]
+    last, kept = d.b.recurrence(
+        [d.xw], inits, fixed, [] if collected is None else [collected], body, backward
+    )
+    d.h, d.c = (*last, None)[:2]
+    return kept[0] if kept else None
+
+
+def _unroll(d: Direction, step: Step, backward: bool) -> list[Value]:
+    """The same, step by step: what is shown of each, by time."""
+    times = range(d.xw.shape[0])
+    shown: dict[int, Value] = {}
+    for t in reversed(times) if backward else times:
+        d.h, d.c, shown[t] = step(d, t)
+    return [shown[t] for t in times]
 
 
 def _results(
     ctx: Context,
+    y: Value | None,
     outputs: list[list[Value]],
     states: list[Value],
     cells: list[Value],
     by_batch: bool,
 ) -> list[Value | None]:
-    """Y [time, directions, batch, hidden], Y_h and Y_c [directions, batch, hidden]."""
+    """Y [time, directions, batch, hidden], Y_h and Y_c [directions, batch, hidden].
+
+    y: that of loops; outputs: of unrolled steps.
+    """
     b, dtype = ctx.b, ctx.input(0).dtype
     batch, hidden = states[0].shape
 
@@ -123,15 +185,18 @@ def _results(
         whole = b.reshape(b.cast(whole, dtype), [*lead, batch, hidden])
         return b.transpose(whole, perm) if by_batch else whole
 
-    count, steps = len(outputs), len(outputs[0])
-    y: Value | None = None
-    if ctx.wants(0) and not steps:
-        y = b.empty([batch, 0, count, hidden] if by_batch else [0, count, batch, hidden], dtype)
+    if y is not None:
+        y = b.cast(y, dtype)
+        y = b.transpose(y, [2, 0, 1, 3]) if by_batch else y
     elif ctx.wants(0):
-        parts = [o[t] for t in range(steps) for o in outputs]
-        y = stacked(parts, [2, 0, 1, 3], [steps, count])
+        count, steps = len(outputs), len(outputs[0])
+        if not steps:
+            y = b.empty([batch, 0, count, hidden] if by_batch else [0, count, batch, hidden], dtype)
+        else:
+            parts = [o[t] for t in range(steps) for o in outputs]
+            y = stacked(parts, [2, 0, 1, 3], [steps, count])
     ends = [
-        stacked(s, [1, 0, 2], [count]) if ctx.wants(i) else None
+        stacked(s, [1, 0, 2], [len(states)]) if ctx.wants(i) else None
         for i, s in ((1, states), (2, cells))
     ]
     return [y, *ends[: 2 if ctx.op == "LSTM" else 1]]
@@ -297,7 +362,6 @@ def _function(name: str, alpha: float, beta: float) -> Function | None:
     )
 
 
-State = tuple[Value, "Value | None", Value]
 
 
 def _held(s: Body, t: int, new: Sequence[Scalar], rest: Sequence[Scalar]) -> list[Scalar]:

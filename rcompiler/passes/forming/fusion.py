@@ -8,6 +8,7 @@ out those that recompute heavy work or lose contiguous vectors.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -16,6 +17,7 @@ from torch_mlir import ir
 from rcompiler.dialects.uses import tensors_used
 from rcompiler.linalg.forms import Forms
 from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.recurrences import is_recurrence
 from rcompiler.linalg.values import defining, shape_of
 from rcompiler.linalg.views import RESHAPES, VIEWS
 from rcompiler.passes.forming.mapping import TABLE, Mapping, Verdict
@@ -78,6 +80,9 @@ class Fusion:
                 continue
             if is_free_view(op) or op.name == "tensor.extract_slice":
                 continue  # placed with their consumers, or alone (see _lone_slices)
+            if is_recurrence(op):  # its steps are rOperators of a function of their own
+                self._close([self._group(value) for value in _tensor_operands(op)])
+                continue
             mapping = self.mapping(op)
             group = self._join(op, mapping) if self._fuse else None
             if group is None:
@@ -138,15 +143,19 @@ class Fusion:
         values = _tensor_operands(op)
         for value in values:
             self._include_views(group, value, op)
-        for value in values:
-            producer = self._group(value)
-            if producer is not None and producer is not group:
-                producer.open = False
+        self._close([g for g in map(self._group, values) if g is not group])
         group.ops.append(op)
         group.sealed = group.sealed or op.name in ("tensor.pad", "scf.for")
         self._belongs(op, group)
         if op.name == "linalg.generic" and self.generic(op).reduction_dims and group.rows is None:
             group.rows = shape_of(op.results[0])
+
+    @staticmethod
+    def _close(producers: Iterable[Group | None]) -> None:
+        """Values of these groups are used outside."""
+        for producer in producers:
+            if producer is not None:
+                producer.open = False
 
     def _belongs(self, op: ir.Operation, group: Group) -> None:
         self.group_of[op] = group

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,9 +12,11 @@ from torch_mlir import ir
 
 from rcompiler.dialects.rtask import CAST, operands_of, operator_results, pinned_of
 from rcompiler.dialects.uses import captures
+from rcompiler.errors import ScheduleError
 from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.linalg.element_types import item_bytes
-from rcompiler.linalg.values import element_of, shape_of, yielded
+from rcompiler.linalg.recurrences import Recurrence, is_recurrence, row_offset
+from rcompiler.linalg.values import defining, element_of, shape_of, yielded
 from rcompiler.linalg.views import RESHAPES, contiguous_offset
 from rcompiler.passes import PassFailure
 from rcompiler.passes.forming.empty_tensors import is_empty
@@ -76,15 +79,48 @@ class ScheduleGraph:
     constants: dict[str, ir.Attribute]
 
 
+@dataclass(frozen=True)
+class _Template:
+    """An rOperator as it is written down: its kernels, what it reads and its results."""
+
+    name: str
+    kernels: tuple[str, ...]
+    inputs: Sequence[ir.Value]
+    results: Sequence[ir.Value]
+
+
+@dataclass(frozen=True)
+class _StepTemplate:
+    """The function of a step: its rOperators and views, in order, and what it returns."""
+
+    block: ir.Block
+    items: Sequence[_Template | ir.Operation]
+    returned: Sequence[ir.Value]
+
+
+@dataclass(frozen=True)
+class _Put:
+    """A value that is to lie in another one, from a byte of it on."""
+
+    part: str
+    whole: str
+    offset: int
+
+
 class GraphBuilder:
-    """Reads `func.func @main` in S3."""
+    """Reads `func.func @main` in S3; what it calls in loops, once for each step.
+
+    functions: @main, and those for steps.
+    """
 
     def __init__(self, module: ir.Operation) -> None:
         operations = [v.operation for v in module.regions[0].blocks[0].operations]
         functions = [o for o in operations if o.name == "func.func"]
-        if len(functions) != 1:
-            raise PassFailure(module, f"expects one function, @main, not {len(functions)}")
-        self.function = functions[0]
+        found = [f for f in functions if "sym_visibility" not in f.attributes]
+        if len(found) != 1:
+            raise PassFailure(module, f"expects one function, @main, not {len(found)}")
+        self.functions = [*found, *(f for f in functions if "sym_visibility" in f.attributes)]
+        self._steps = {ir.StringAttr(f.attributes["sym_name"]).value: f for f in functions}
         self._kernels = {
             ir.StringAttr(o.attributes["sym_name"]).value: kernel_of(o)
             for o in operations
@@ -95,43 +131,118 @@ class GraphBuilder:
         self._types: dict[str, ir.Type] = {}
         self._constants: dict[str, ir.Attribute] = {}
         self._output_names: list[str] = []
+        self._puts: list[_Put] = []
 
     def build(self) -> ScheduleGraph:
-        block = self.function.regions[0].blocks[0]
+        block = self.functions[0].regions[0].blocks[0]
         for index, argument in enumerate(block.arguments):
             self._add(argument, f"in{index}", kind="input", index=index)
         operators, concats = [], []
         for view in block.operations:
             op = view.operation
             if op.name == "rtask.operator":
-                operator = self._operator(op)
+                operator = self._operator(_template(op))
                 if _is_plain_concat(op):
                     concats.append((operator, op))
                 operators.append(operator)
-            elif is_free_view(op):
-                source = self._names[op.operands[0]]
-                offset = _byte_offset(op)
-                self._add(
-                    op.results[0],
-                    self._fresh(source + ".view"),
-                    alias_of=source,
-                    alias_offset=offset,
-                )
-            elif op.name == "arith.constant":
-                self._constant(op)
-            elif op.name in (CAST, "tensor.empty"):
-                continue  # the results of an operator with several; an output without elements
-            elif op.name != "func.return":
-                raise PassFailure(
-                    op, f"{op.name} is not part of an rOperator; run rtask-form first"
-                )
-            else:
+            elif is_recurrence(op):
+                operators += self._recurrence(op)
+            elif op.name == "func.return":
                 self._outputs(op)
+            else:
+                self._data(op)
+        for put in self._puts:
+            self._put(put)
         kept = [o for o in operators if not self._write_in_place(o, concats)]
         used = {k for o in kept for k in o.kernels}
         kernels = tuple(k for n, k in self._kernels.items() if n in used)
         graph = Graph(tuple(kept), tuple(self._values.values()), kernels)
         return ScheduleGraph(graph, self._types, self._constants)
+
+    def _data(self, op: ir.Operation) -> None:
+        """An op that computes nothing."""
+        if is_free_view(op):
+            self._view(op.results[0], self._names[op.operands[0]], _byte_offset(op))
+        elif op.name == "arith.constant":
+            if not isinstance(op.results[0].type, ir.IndexType):  # a number of a loop
+                self._constant(op)
+        elif op.name not in (CAST, "tensor.empty"):
+            # those: the results of an operator with several; an output without elements
+            raise PassFailure(op, f"{op.name} is not part of an rOperator; run rtask-form first")
+
+    def _view(self, result: ir.Value, source: str, offset: int) -> None:
+        self._add(result, self._fresh(source + ".view"), alias_of=source, alias_offset=offset)
+
+    # -- the steps of a loop
+    def _recurrence(self, op: ir.Operation) -> Iterator[Operator]:
+        """The rOperators of all steps."""
+        loop = Recurrence(op)
+        names = [self._begun(value, op) for value in loop.inits]
+        functions: dict[str, _StepTemplate] = {}
+        for number, known in enumerate(loop.steps()):
+            self._names.update(zip(loop.carried, names, strict=True))
+            for inner in loop.ops:
+                if inner.name == "tensor.extract_slice":
+                    offset = _row_bytes(inner, inner.operands[0], known)
+                    self._view(inner.results[0], self._names[inner.operands[0]], offset)
+                elif inner.name == "tensor.insert_slice":
+                    part, whole = (self._names[v] for v in [*inner.operands][:2])
+                    self._puts.append(_Put(part, whole, _row_bytes(inner, inner.operands[1], known)))
+                    self._names[inner.results[0]] = whole
+                elif inner.name == "func.call":
+                    callee = ir.FlatSymbolRefAttr(inner.attributes["callee"]).value
+                    if callee not in functions:
+                        functions[callee] = self._step_template(self._steps[callee])
+                    yield from self._step(functions[callee], inner, number)
+                elif inner.name != "arith.subi":
+                    self._data(inner)
+            names = [self._names[value] for value in loop.yielded]
+        self._names.update(zip(op.results, names, strict=True))
+
+    def _begun(self, init: ir.Value, loop: ir.Operation) -> str:
+        """The value that a loop begins with; a new one for what it collects from the first row on."""
+        owner = defining(init)
+        if owner is None or owner.name != "tensor.empty":
+            return self._names[init]
+        self._add(init, self._fresh(f"{_callee(loop)}.rows"))
+        return self._names[init]
+
+    def _step_template(self, function: ir.Operation) -> _StepTemplate:
+        """What there is to do for each step; its constants are the same in all of them."""
+        block = function.regions[0].blocks[0]
+        found: list[_Template | ir.Operation] = []
+        for view in block.operations:
+            op = view.operation
+            if op.name == "rtask.operator":
+                found.append(_template(op))
+            elif is_free_view(op):
+                found.append(op)
+            elif op.name != "func.return":
+                self._data(op)
+        return _StepTemplate(block, found, [*[*block.operations][-1].operation.operands])
+
+    def _step(
+        self, function: _StepTemplate, call: ir.Operation, number: int
+    ) -> Iterator[Operator]:
+        operands = (self._names[value] for value in call.operands)
+        self._names.update(zip(function.block.arguments, operands, strict=True))
+        for item in function.items:
+            if isinstance(item, _Template):
+                yield self._operator(item, f".{number}")
+            else:
+                self._data(item)
+        results = [self._names[value] for value in function.returned]
+        self._names.update(zip(call.results, results, strict=True))
+
+    def _put(self, put: _Put) -> None:
+        """Let the producer of a value write it to its place in another one."""
+        part, whole = self._unshaped(self._values[put.part]), self._values[put.whole]
+        if part.kind != "temp" or part.alias_of is not None or put.offset % ALIGNMENT:
+            raise ScheduleError(
+                f"value {part.name} cannot lie at byte {put.offset} of {whole.name}: a loop "
+                "collects what its steps compute, each value once, at aligned addresses"
+            )
+        self._values[part.name] = replace(part, alias_of=whole.name, alias_offset=put.offset)
 
     def _fresh(self, name: str) -> str:
         number, found = 1, name
@@ -144,20 +255,15 @@ class GraphBuilder:
         self._values[name] = Value(name, tensor_size(value), **fields)
         self._types[name] = value.type
 
-    def _operator(self, op: ir.Operation) -> Operator:
-        name = ir.StringAttr(op.attributes["sym_name"]).value
-        if "kernels" not in op.attributes:
-            raise PassFailure(op, f"rOperator {name} has no rKernel; run roller-tile first")
-        inputs = tuple(self._names[v] for v in captures(op))
-        results = operator_results(op)
+    def _operator(self, written: _Template, suffix: str = "") -> Operator:
+        """suffix: of the name, for a step."""
+        name = written.name + suffix
+        inputs = tuple([self._names[v] for v in written.inputs])
         outputs = []
-        for k, result in enumerate(results):
-            self._add(result, self._fresh(name if len(results) == 1 else f"{name}.{k}"))
+        for k, result in enumerate(written.results):
+            self._add(result, self._fresh(name if len(written.results) == 1 else f"{name}.{k}"))
             outputs.append(self._names[result])
-        kernels = tuple(
-            ir.FlatSymbolRefAttr(k).value for k in ir.ArrayAttr(op.attributes["kernels"])
-        )
-        return Operator(name, kernels, inputs, tuple(outputs))
+        return Operator(name, written.kernels, inputs, tuple(outputs))
 
     def _constant(self, op: ir.Operation) -> None:
         attribute = op.attributes["value"]
@@ -220,6 +326,29 @@ class GraphBuilder:
     def _is_viewed_output(self, part: Value) -> bool:
         outputs = (self._values[name] for name in self._output_names)
         return any(v.alias_of == part.name or self._unshaped(v) == part for v in outputs)
+
+
+def _template(op: ir.Operation) -> _Template:
+    name = ir.StringAttr(op.attributes["sym_name"]).value
+    if "kernels" not in op.attributes:
+        raise PassFailure(op, f"rOperator {name} has no rKernel; run roller-tile first")
+    kernels = tuple(ir.FlatSymbolRefAttr(k).value for k in ir.ArrayAttr(op.attributes["kernels"]))
+    return _Template(name, kernels, captures(op), operator_results(op))
+
+
+def _callee(loop: ir.Operation) -> str:
+    """The function that a loop calls, or the first of them."""
+    calls = (op for op in Recurrence(loop).ops if op.name == "func.call")
+    return ir.FlatSymbolRefAttr(next(calls).attributes["callee"]).value
+
+
+def _row_bytes(op: ir.Operation, whole: ir.Value, known: Mapping[ir.Value, int]) -> int:
+    """Where the row of a step begins in a tensor of all of them."""
+    offset = row_offset(op, known)
+    offset = None if offset is None else offset * item_bytes(element_of(whole))
+    if offset is None or offset % ALIGNMENT:
+        raise PassFailure(op, f"the row of a step is not contiguous, or not at {ALIGNMENT} bytes")
+    return offset
 
 
 def _byte_offset(view: ir.Operation) -> int:

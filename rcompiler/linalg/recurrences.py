@@ -1,0 +1,85 @@
+"""Loops over the steps of a network, each of which calls a function: `frontend.recurrence`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from torch_mlir import ir
+
+from rcompiler.linalg.values import defining, integers, shape_of
+
+MOVING = -(1 << 63)  # an offset that is an operand, as MLIR writes it in static_offsets
+
+
+def is_recurrence(op: ir.Operation) -> bool:
+    """Whether an op is such a loop; other loops are the work of one rOperator."""
+    return op.name == "scf.for" and any(
+        view.operation.name == "func.call" for view in op.regions[0].blocks[0].operations
+    )
+
+
+def handed_on(value: ir.Value) -> bool:
+    """Whether a value is what the last step of such a loop hands on: the bytes of a value of that
+    step, which may also be a row of the tensor in which the loop collects those of all steps.
+    """
+    op = defining(value)
+    if op is None or not is_recurrence(op):
+        return False
+    made = defining(Recurrence(op).yielded[[*op.results].index(value)])
+    return made is None or made.name != "tensor.insert_slice"
+
+
+class Recurrence:
+    """The parts of such a loop.
+
+    carried: the arguments of its body, of which `inits` come first and `yielded` next. ops: those
+    of the body but for its terminator.
+    """
+
+    def __init__(self, op: ir.Operation) -> None:
+        self._op = op
+        block = op.regions[0].blocks[0]
+        self._at, *self.carried = block.arguments
+        *ops, last = (view.operation for view in block.operations)
+        self.ops: list[ir.Operation] = ops
+        self.yielded = [*last.operands]
+        self.inits = [*op.operands][3:]
+
+    def steps(self) -> Iterator[dict[ir.Value, int]]:
+        """The indices that are known in each step, in the order of the steps."""
+        first, end, step = (_integer(value) for value in [*self._op.operands][:3])
+        for at in range(first, end, step):
+            known = {self._at: at}
+            for op in self.ops:
+                if op.name == "arith.subi":
+                    a, b = (known[v] if v in known else _integer(v) for v in op.operands)
+                    known[op.results[0]] = a - b
+            yield known
+
+
+def row_offset(op: ir.Operation, known: Mapping[ir.Value, int]) -> int | None:
+    """In elements, where the row begins that a slice of a loop reads, or writes to; None where it
+    is not one contiguous row.
+    """
+    whole = op.operands[0] if op.name == "tensor.extract_slice" else op.operands[1]
+    moving = iter([v for v in op.operands if isinstance(v.type, ir.IndexType)])
+    starts, sizes, strides = (
+        integers(op, n) for n in ("static_offsets", "static_sizes", "static_strides")
+    )
+    shape, offset, weight, full = shape_of(whole), 0, 1, True
+    places = [known[next(moving)] if start == MOVING else start for start in starts]
+    for place, size, stride, extent in reversed(
+        list(zip(places, sizes, strides, shape, strict=True))
+    ):
+        if size > 1 and (stride != 1 or not full):
+            return None
+        full = full and size == extent
+        offset += place * weight
+        weight *= extent
+    return offset
+
+
+def _integer(value: ir.Value) -> int:
+    op = defining(value)
+    assert op is not None and op.name == "arith.constant"
+    return int(ir.IntegerAttr(op.attributes["value"]).value)
