@@ -144,10 +144,10 @@ class RecurrenceOps(ContractionOps):
             after.append(f"%_o{k}")
         begin = [*inits, *(c.into for c in collected)]
         pairs = zip([*before, *kept], begin, strict=True)
+        arguments = ", ".join(f"{a.name} = {self.ref(v)}" for a, v in pairs)
         types = ", ".join(v.type for v in begin)
         text = [
-            f"scf.for %_t = {first} to {end} step {one} "
-            f"iter_args({', '.join(f'{a.name} = {self.ref(v)}' for a, v in pairs)}) -> ({types}) {{",
+            f"scf.for %_t = {first} to {end} step {one} iter_args({arguments}) -> ({types}) {{",
             *lines,
             f"scf.yield {', '.join(after)} : {types}",
             "}",

@@ -138,9 +138,7 @@ def _loop(d: Direction, step: Step, backward: bool, collected: Collected | None)
     zeros = d.b.splat([d.batch, d.hidden], d.xw.dtype, 0)
     inits = [d.h or zeros, *([d.c or zeros] if step is _lstm_step else [])]
 
-    def body(
-        rows: Sequence[Value], before: Sequence[Value], fixed: Sequence[Value]
-    ) -> list[Value]:
+    def body(rows: Sequence[Value], before: Sequence[Value], fixed: Sequence[Value]) -> list[Value]:
         r, *given = fixed
         rest = iter(given)
         rb, peephole = (None if v is None else next(rest) for v in (d.rb, d.peephole))
@@ -360,8 +358,6 @@ def _function(name: str, alpha: float, beta: float) -> Function | None:
     return activation(
         spelled[name], lambda key, default: {"alpha": alpha, "beta": beta}.get(key, default)
     )
-
-
 
 
 def _held(s: Body, t: int, new: Sequence[Scalar], rest: Sequence[Scalar]) -> list[Scalar]:

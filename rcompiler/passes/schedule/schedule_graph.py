@@ -187,7 +187,9 @@ class GraphBuilder:
                     self._view(inner.results[0], self._names[inner.operands[0]], offset)
                 elif inner.name == "tensor.insert_slice":
                     part, whole = (self._names[v] for v in [*inner.operands][:2])
-                    self._puts.append(_Put(part, whole, _row_bytes(inner, inner.operands[1], known)))
+                    self._puts.append(
+                        _Put(part, whole, _row_bytes(inner, inner.operands[1], known))
+                    )
                     self._names[inner.results[0]] = whole
                 elif inner.name == "func.call":
                     callee = ir.FlatSymbolRefAttr(inner.attributes["callee"]).value
@@ -200,7 +202,7 @@ class GraphBuilder:
         self._names.update(zip(op.results, names, strict=True))
 
     def _begun(self, init: ir.Value, loop: ir.Operation) -> str:
-        """The value that a loop begins with; a new one for what it collects from the first row on."""
+        """The value that a loop begins with; a new one for the rows that it collects."""
         owner = defining(init)
         if owner is None or owner.name != "tensor.empty":
             return self._names[init]
@@ -221,9 +223,7 @@ class GraphBuilder:
                 self._data(op)
         return _StepTemplate(block, found, [*[*block.operations][-1].operation.operands])
 
-    def _step(
-        self, function: _StepTemplate, call: ir.Operation, number: int
-    ) -> Iterator[Operator]:
+    def _step(self, function: _StepTemplate, call: ir.Operation, number: int) -> Iterator[Operator]:
         operands = (self._names[value] for value in call.operands)
         self._names.update(zip(function.block.arguments, operands, strict=True))
         for item in function.items:
