@@ -32,3 +32,46 @@ func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   // expected-error@+1 {{output 0 is an input, a constant or another output; run rtask-form first}}
   return %x : tensor<8xf32>
 }
+
+// -----
+
+// The rows of a loop over steps lie at addresses that kernels take.
+func.func @main(%x: tensor<8x12xf32>) -> tensor<1x12xf32> {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c8 = arith.constant 8 : index
+  %z = arith.constant dense<0.0> : tensor<1x12xf32>
+  %r = scf.for %t = %c0 to %c8 step %c1 iter_args(%h = %z) -> (tensor<1x12xf32>) {
+    // expected-error@+1 {{the row of a step is not contiguous, or not at 64 bytes}}
+    %row = tensor.extract_slice %x[%t, 0] [1, 12] [1, 1] : tensor<8x12xf32> to tensor<1x12xf32>
+    %n = func.call @step(%row) : (tensor<1x12xf32>) -> tensor<1x12xf32>
+    scf.yield %n : tensor<1x12xf32>
+  }
+  return %r : tensor<1x12xf32>
+}
+func.func private @step(%x: tensor<1x12xf32>) -> tensor<1x12xf32> {
+  return %x : tensor<1x12xf32>
+}
+
+// -----
+
+// What such a loop collects is computed in its steps.
+// expected-error@+1 {{value in0.0 cannot lie at byte 0 of step.rows: a loop collects what its steps compute, each value once, at aligned addresses}}
+module {
+  func.func @main(%x: tensor<8x16xf32>) -> tensor<8x1x16xf32> {
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %y = tensor.empty() : tensor<8x1x16xf32>
+    %r = scf.for %t = %c0 to %c8 step %c1 iter_args(%k = %y) -> (tensor<8x1x16xf32>) {
+      %row = tensor.extract_slice %x[%t, 0] [1, 16] [1, 1] : tensor<8x16xf32> to tensor<1x16xf32>
+      %n = func.call @step(%row) : (tensor<1x16xf32>) -> tensor<1x16xf32>
+      %p = tensor.insert_slice %n into %k[%t, 0, 0] [1, 1, 16] [1, 1, 1] : tensor<1x16xf32> into tensor<8x1x16xf32>
+      scf.yield %p : tensor<8x1x16xf32>
+    }
+    return %r : tensor<8x1x16xf32>
+  }
+  func.func private @step(%x: tensor<1x16xf32>) -> tensor<1x16xf32> {
+    return %x : tensor<1x16xf32>
+  }
+}

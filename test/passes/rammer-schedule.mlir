@@ -249,3 +249,50 @@ func.func @main(%x: tensor<20000xf32>, %z: tensor<20000xf32>) -> (tensor<20000xf
   }) {kind = "elementwise", sym_name = "right"} : () -> tensor<20000xf32>
   return %left, %right : tensor<20000xf32>, tensor<20000xf32>
 }
+
+// -----
+
+#id = affine_map<(d0, d1) -> (d0, d1)>
+
+// A loop over steps, backward, each of which calls a function: its rOperators are there once for each step. They read
+// and write the rows of the tensors where they lie.
+// CHECK:       "vdevice.program"()
+// CHECK-DAG:   {{.*}}index = 0 : i64, kind = "output", offset = 0 : i64, sym_name = "step.rows", type = tensor<8x1x1x16xf32>}
+// CHECK-DAG:   alias_of = @step.rows, {{.*}}offset = 448 : i64, offset_steps = array<i64: -64>, sym_name = "cell.{{[{]}}0+i}"
+// CHECK-DAG:   alias_of = @in0, {{.*}}offset = 448 : i64, sym_name = "in0.0.view"
+// CHECK-DAG:   alias_of = @in0, {{.*}}offset = 384 : i64, offset_steps = array<i64: -64>, sym_name = "in0.{{[{]}}1+i}.view"
+// CHECK:       "vdevice.eu"()
+// CHECK-NEXT:    "vdevice.run"() {buffers = [@in0.0.view, @in1, @cell.0],
+// CHECK-NEXT:    "vdevice.repeat"() ({
+// CHECK-NEXT:      "vdevice.run"() {buffers = [@"in0.{{[{]}}1+i}.view", @"cell.{{[{]}}0+i}", @"cell.{{[{]}}1+i}"]
+// CHECK-NEXT:    }) {count = 7 : i64}
+// CHECK:       func.func @main
+// CHECK-NOT:   func.func private
+func.func @main(%x: tensor<8x1x16xf32>, %z: tensor<1x16xf32>) -> tensor<8x1x1x16xf32> {
+  %y = tensor.empty() : tensor<8x1x1x16xf32>
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c7 = arith.constant 7 : index
+  %c8 = arith.constant 8 : index
+  %r:2 = scf.for %t = %c0 to %c8 step %c1 iter_args(%h = %z, %k = %y) -> (tensor<1x16xf32>, tensor<8x1x1x16xf32>) {
+    %at = arith.subi %c7, %t : index
+    %row = tensor.extract_slice %x[%at, 0, 0] [1, 1, 16] [1, 1, 1] : tensor<8x1x16xf32> to tensor<1x1x16xf32>
+    %n = func.call @step(%row, %h) : (tensor<1x1x16xf32>, tensor<1x16xf32>) -> tensor<1x16xf32>
+    %p = tensor.insert_slice %n into %k[%at, 0, 0, 0] [1, 1, 1, 16] [1, 1, 1, 1] : tensor<1x16xf32> into tensor<8x1x1x16xf32>
+    scf.yield %n, %p : tensor<1x16xf32>, tensor<8x1x1x16xf32>
+  }
+  return %r#1 : tensor<8x1x1x16xf32>
+}
+func.func private @step(%row: tensor<1x1x16xf32>, %h: tensor<1x16xf32>) -> tensor<1x16xf32> {
+  %x = tensor.collapse_shape %row [[0, 1], [2]] : tensor<1x1x16xf32> into tensor<1x16xf32>
+  %r = "rtask.operator"() ({
+    %e = tensor.empty() : tensor<1x16xf32>
+    %s = linalg.generic {indexing_maps = [#id, #id, #id], iterator_types = ["parallel", "parallel"]} ins(%x, %h : tensor<1x16xf32>, tensor<1x16xf32>) outs(%e : tensor<1x16xf32>) {
+    ^bb0(%l: f32, %q: f32, %o: f32):
+      %a = arith.addf %l, %q : f32
+      linalg.yield %a : f32
+    } -> tensor<1x16xf32>
+    "rtask.yield"(%s) : (tensor<1x16xf32>) -> ()
+  }) {kind = "elementwise", sym_name = "cell"} : () -> tensor<1x16xf32>
+  return %r : tensor<1x16xf32>
+}

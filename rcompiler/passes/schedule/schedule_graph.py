@@ -12,7 +12,6 @@ from torch_mlir import ir
 
 from rcompiler.dialects.rtask import CAST, operands_of, operator_results, pinned_of
 from rcompiler.dialects.uses import captures
-from rcompiler.errors import ScheduleError
 from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.recurrences import Recurrence, is_recurrence, row_offset
@@ -114,6 +113,7 @@ class GraphBuilder:
     """
 
     def __init__(self, module: ir.Operation) -> None:
+        self._module = module
         operations = [v.operation for v in module.regions[0].blocks[0].operations]
         functions = [o for o in operations if o.name == "func.func"]
         found = [f for f in functions if "sym_visibility" not in f.attributes]
@@ -162,7 +162,8 @@ class GraphBuilder:
     def _data(self, op: ir.Operation) -> None:
         """An op that computes nothing."""
         if is_free_view(op):
-            self._view(op.results[0], self._names[op.operands[0]], _byte_offset(op))
+            source = self._names[op.operands[0]]
+            self._view(op.results[0], f"{source}.view", source, _byte_offset(op))
         elif op.name == "arith.constant":
             if not isinstance(op.results[0].type, ir.IndexType):  # a number of a loop
                 self._constant(op)
@@ -170,8 +171,8 @@ class GraphBuilder:
             # those: the results of an operator with several; an output without elements
             raise PassFailure(op, f"{op.name} is not part of an rOperator; run rtask-form first")
 
-    def _view(self, result: ir.Value, source: str, offset: int) -> None:
-        self._add(result, self._fresh(source + ".view"), alias_of=source, alias_offset=offset)
+    def _view(self, result: ir.Value, name: str, source: str, offset: int) -> None:
+        self._add(result, self._fresh(name), alias_of=source, alias_offset=offset)
 
     # -- the steps of a loop
     def _recurrence(self, op: ir.Operation) -> Iterator[Operator]:
@@ -184,7 +185,8 @@ class GraphBuilder:
             for inner in loop.ops:
                 if inner.name == "tensor.extract_slice":
                     offset = _row_bytes(inner, inner.operands[0], known)
-                    self._view(inner.results[0], self._names[inner.operands[0]], offset)
+                    source = self._names[inner.operands[0]]
+                    self._view(inner.results[0], f"{source}.{number}", source, offset)
                 elif inner.name == "tensor.insert_slice":
                     part, whole = (self._names[v] for v in [*inner.operands][:2])
                     self._puts.append(
@@ -238,9 +240,10 @@ class GraphBuilder:
         """Let the producer of a value write it to its place in another one."""
         part, whole = self._unshaped(self._values[put.part]), self._values[put.whole]
         if part.kind != "temp" or part.alias_of is not None or put.offset % ALIGNMENT:
-            raise ScheduleError(
+            raise PassFailure(
+                self._module,
                 f"value {part.name} cannot lie at byte {put.offset} of {whole.name}: a loop "
-                "collects what its steps compute, each value once, at aligned addresses"
+                "collects what its steps compute, each value once, at aligned addresses",
             )
         self._values[part.name] = replace(part, alias_of=whole.name, alias_offset=put.offset)
 
