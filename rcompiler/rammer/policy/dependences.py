@@ -1,5 +1,7 @@
 """Which shares of a producer a share of a consumer needs: per tile, from the kernels' boxes."""
 
+from collections.abc import Hashable, Sequence
+
 import numpy as np
 
 from rcompiler.rammer.graph import Graph
@@ -16,6 +18,7 @@ class Dependences:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self._links: dict[tuple[str, str], list[tuple[int, int, int, int]]] = {}
+        self._needs: dict[Hashable, Bools] = {}
         self._touching = Overlaps()
 
     def links(self, producer: str, consumer: str) -> list[tuple[int, int, int, int]]:
@@ -36,9 +39,25 @@ class Dependences:
         return self._links[key]
 
     def needs(self, producer: str, source: Split, consumer: str, target: Split) -> Bools:
-        """(n consumer shares, m producer shares): which must be over before which may start."""
+        """(n consumer shares, m producer shares): which must be over before which may start.
+
+        Read-only. Only the distance between what is written and what is read counts: the steps of a
+        network have the same.
+        """
+        links = self.links(producer, consumer)
+        distances = tuple([(i, j, start - low) for i, j, low, start in links])
+        key = (_key(source), _key(target), distances)
+        found = self._needs.get(key)
+        if found is None:
+            found = self._needs[key] = self._found(links, source, target)
+            found.flags.writeable = False
+        return found
+
+    def _found(
+        self, links: Sequence[tuple[int, int, int, int]], source: Split, target: Split
+    ) -> Bools:
         result = np.zeros((len(target[1]), len(source[1])), bool)
-        for i, j, low, start in self.links(producer, consumer):
+        for i, j, low, start in links:
             write, read = source[0].writes[i], target[0].reads[j]
             if _all_of(target[0], read, start, write, low):
                 result[:] = True
@@ -48,6 +67,12 @@ class Dependences:
                 shares_of(source[0], write, low, source[1], source[2]),
             )
         return result
+
+
+def _key(split: Split) -> Hashable:
+    """Equal for equal splits; the rKernels of a graph have names of their own."""
+    kernel, first, count = split
+    return kernel.name, first.tobytes(), count.tobytes()
 
 
 def _all_of(kernel: Kernel, read: Access, start: int, write: Access, low: int) -> bool:

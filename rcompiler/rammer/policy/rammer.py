@@ -34,6 +34,7 @@ def schedule_rammer(
     """
     links = Dependences(graph)
     drafts: list[Draft] = []
+    single: dict[str, float] = {}  # ns of a launch of an operator with an rKernel
     current = Draft.empty(graph, eus, costs, links)
     # of any launch, by estimate; who measures is asked about all
     least = costs.launch_ns if time is estimated else -inf
@@ -48,8 +49,15 @@ def schedule_rammer(
         together = time(current)
         if together <= before + least:
             continue  # whatever the wave takes alone
+        # of one operator alone, which waits for nothing, the rKernel says all: steps have the same
+        known = chosen[0].name if len(wave) == 1 and time is estimated else ""
+        if known and together <= before + single.get(known, -inf):
+            continue
         alone = fresh(graph, eus, costs, links, wave, chosen)
-        if together > before + time(alone):
+        taken = time(alone)
+        if known:
+            single[known] = taken
+        if together > before + taken:
             current.rewind(mark)
             drafts.append(current)
             current = alone
