@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
-from support.small_networks import FORMS, SMALL
+from support.small_networks import FORMS, LOOPS, SMALL
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.record import to_option
@@ -40,25 +40,28 @@ _CHOICES: Mapping[str, tuple[Any, ...]] = {
 class Case:
     """One compilation.
 
-    sizes: options of the network; settings: fields of `CompileOptions` beside the target.
+    sizes: options of the network; settings: fields of `CompileOptions` beside the target. looped:
+    whether the sizes are those of `LOOPS`.
     """
 
     network: str
     target: str
     sizes: Mapping[str, Any] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    looped: bool = False
 
     @property
     def name(self) -> str:
         """As the record has it: "resnet50 cpu-v3 policy=wave"."""
         form = [self.sizes["form"]] if "form" in self.sizes else []
+        form += ["looped"] * self.looped
         settings = [f"{key}={value}" for key, value in self.settings.items()]
         return " ".join([self.network, *form, self.target, *settings])
 
 
 def cases() -> dict[str, Case]:
     """By name: each small network and form on a CPU and a GPU, four of them on every target and
-    with each option.
+    with each option, and loops over steps on every target.
     """
     found = []
     for network, sizes in SMALL.items():
@@ -66,6 +69,8 @@ def cases() -> dict[str, Case]:
         found += [Case(network, target, sizes) for target in targets]
         for form in FORMS.get(network, ()):
             found += [Case(network, target, {**sizes, "form": form}) for target in _EVERYWHERE]
+    for network, sizes in LOOPS.items():
+        found += [Case(network, target, sizes, looped=True) for target in TARGETS]
     for network in _VARIED:
         for option, values in _CHOICES.items():
             found += [

@@ -53,3 +53,10 @@ FORMS = {
     "resnext101_64x4d": ("normalised",),
     "seq2seq": ("normalised", "operator"),
 }
+
+# Networks of ONNX's recurrent operators, with so many steps that these are loops.
+LOOPS = {
+    "deepspeech2": {**SMALL["deepspeech2"], "frames": 80, "hidden": 16, "form": "operator"},
+    "deepspeech2_gru": {**SMALL["deepspeech2_gru"], "frames": 40, "hidden": 16},
+    "lstm2": {**SMALL["lstm2"], "sequence": 20},
+}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rammer_cases import chain, kernel, random_graph
+from rammer_cases import chain, kernel, random_graph, recurrent
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
@@ -16,7 +16,9 @@ from rcompiler.options import Kernels
 from rcompiler.rammer.cost import earliest_finish
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.interpret import Adversary, Interpreter
+from rcompiler.rammer.policy import rammer
 from rcompiler.rammer.policy.base import schedule_base
+from rcompiler.rammer.policy.dependences import Dependences
 from rcompiler.rammer.policy.kernels import MODES, select_kernels
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.policy.wave import schedule_wave
@@ -216,6 +218,34 @@ def test_growth_follows_the_timer():
     assert len(schedule_rammer(graph, 2, COSTS)) == 1  # a hand-off is cheaper than a launch
     dear = Costs(task_ns=10, hand_off_ns=5000, barrier_ns=1, launch_ns=1, min_task_ns=1)
     assert len(schedule_rammer(graph, 2, dear)) == 4
+
+
+def test_equal_steps_ask_once_what_they_need_and_what_a_launch_takes(monkeypatch):
+    asked, launched = [], []
+    found, alone = Dependences._found, rammer.fresh
+    monkeypatch.setattr(Dependences, "_found", lambda *args: asked.append(args) or found(*args))
+    monkeypatch.setattr(rammer, "fresh", lambda *args: launched.append(args) or alone(*args))
+
+    def counts(steps):
+        asked.clear(), launched.clear()
+        schedule_rammer(recurrent(steps), 2, COSTS)
+        return len(asked), len(launched)
+
+    assert counts(8) == counts(40)
+
+
+def test_what_is_needed_depends_on_distances_alone():
+    graph = recurrent(3)
+    links = Dependences(graph)
+    product, update = graph.kernel["product"], graph.kernel["update"]
+    halves = np.array([0, 2]), np.array([2, 2])
+    each = np.array([0, 1]), np.array([1, 1])
+    one, two = (
+        links.needs(f"o{2 * step}", (product, *halves), f"o{2 * step + 1}", (update, *each))
+        for step in (0, 1)
+    )
+    assert one is two and not one.flags.writeable
+    assert one.tolist() == [[True, False], [False, True]]
 
 
 def test_elementwise_chains_stay_on_their_eu_without_a_wait():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fuzz.catalog import generator
 from fuzz.maker import Maker, Value
+from rcompiler.frontend.ops.recurrent import LOOP_STEPS
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 _FUNCTIONS = {"LSTM": 3, "GRU": 2, "RNN": 1}
@@ -15,6 +16,8 @@ _MORE = ("Affine", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", 
 @generator("LSTM", "GRU", "RNN")
 def recurrent(g: Maker, op: str) -> None:
     steps, batch, width, hidden = g.int(1, 5), g.int(1, 3), g.int(1, 5), g.pick([1, 2, 4, 5])
+    if g.chance(0.25):  # a loop, where elements are of 4 bytes
+        steps, hidden = g.int(LOOP_STEPS, LOOP_STEPS + 3), 16
     direction = g.pick([None, "forward", "reverse", "bidirectional"])
     n = 2 if direction == "bidirectional" else 1
     by_batch = g.chance(0.2)
