@@ -4,7 +4,8 @@ Plain data, checked when it is built. Sizes are in bytes. Rammer (OSDI'20) secti
 is a set of independent, equal rTasks.
 """
 
-from collections.abc import Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -222,20 +223,40 @@ class Graph:
         return {root: tuple(found) for root, found in readers.items()}
 
     @cached_property
+    def _places(self) -> Mapping[str, tuple[list[int], list[int], tuple[tuple[str, int], ...]]]:
+        """Of each root value, in the order of the bytes that are written: their first ones, those
+        behind their last, and the writers.
+        """
+        found = {}
+        for root, writers in self.writers.items():
+            spans = []
+            for op, number in writers:
+                name = self.operator[op].outputs[number]
+                low = self.root(name)[1]
+                spans.append((low, low + self.value[name].bytes, (op, number)))
+            spans.sort()
+            lows, highs, names = zip(*spans, strict=True)
+            found[root] = [*lows], [*highs], names
+        return found
+
+    def writers_of(self, name: str) -> Sequence[tuple[str, int]]:
+        """(operator, result number) of all that writes bytes of a value, which may be a part of
+        what steps by the hundred write.
+        """
+        root, low = self.root(name)
+        if root not in self._places:
+            return ()
+        lows, highs, writers = self._places[root]  # no two overlap, so both are sorted
+        first = bisect_right(highs, low)
+        return writers[first : bisect_left(lows, low + self.value[name].bytes, first)]
+
+    @cached_property
     def predecessors(self) -> Mapping[str, tuple[str, ...]]:
         """Operator -> the operators that write bytes it reads, in graph order, each once."""
         order = {op.name: i for i, op in enumerate(self.operators)}
         found: dict[str, tuple[str, ...]] = {}
         for op in self.operators:
-            before: set[str] = set()
-            for name in op.inputs:
-                root, low = self.root(name)
-                high = low + self.value[name].bytes
-                for writer, number in self.writers.get(root, ()):
-                    written = self.operator[writer].outputs[number]
-                    start = self.root(written)[1]
-                    if start < high and low < start + self.value[written].bytes:
-                        before.add(writer)
+            before = {writer for name in op.inputs for writer, _ in self.writers_of(name)}
             found[op.name] = tuple(sorted(before, key=order.__getitem__))
         return found
 

@@ -142,15 +142,19 @@ def _check_outputs(graph: Graph) -> None:
 
 
 def _late_reads(placement: Placement) -> Iterator[tuple[Operand, Operand]]:
-    """Writes and reads of one root value; not those where all of the writer is over before any run
-    of the reader starts.
+    """Writes and reads of common bytes of a root value; not those where all of the writer is over
+    before any run of the reader starts.
     """
     graph, times, row = placement.graph, placement.times, placement.row
     pairs: list[tuple[Operand, Operand]] = []
     for root, writers in graph.writers.items():
-        for writer, result in writers:
-            write = (writer, len(graph.operator[writer].inputs) + result)
-            pairs += [(write, read) for read in graph.readers.get(root, ())]
+        reads: dict[tuple[str, int], list[Operand]] = {writer: [] for writer in writers}
+        for read in graph.readers.get(root, ()):
+            for writer in graph.writers_of(graph.operator[read[0]].inputs[read[1]]):
+                reads[writer].append(read)
+        for writer, own in reads.items():
+            write = (writer[0], len(graph.operator[writer[0]].inputs) + writer[1])
+            pairs += [(write, read) for read in own]
     for low in range(0, len(pairs), _AT_ONCE):
         some = pairs[low : low + _AT_ONCE]
         ends = times.ends[[row[write[0]] for write, _ in some]]
