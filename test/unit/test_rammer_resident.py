@@ -5,6 +5,7 @@ from rammer_cases import kernel
 
 from rcompiler.device.model import Costs
 from rcompiler.rammer.graph import Graph, Operator, Value
+from rcompiler.rammer.kernel import Access, Kernel
 from rcompiler.rammer.policy.dependences import Dependences
 from rcompiler.rammer.policy.draft import Draft
 from rcompiler.rammer.policy.rammer import schedule_rammer
@@ -44,6 +45,20 @@ def test_a_constant_stays_where_it_was_read_for_the_price_of_a_hand_off(hand_off
 
 def test_values_of_one_inference_are_not_worth_it():
     assert eus_of(three("input"), 100) == "011"
+
+
+def test_the_largest_constant_decides():
+    # Two directions of a layer: they begin with the same zeros, and have weights of their own.
+    whole = Access.whole((4,), 4), Access.whole((4, 4), 4)
+    step = Kernel("step", (1,), whole, (Access.whole((4,), 4),), 1000.0)
+    values = [Value("zeros", 16, "constant"), *(Value(n, 64, "constant") for n in "vw")]
+    values += [Value(name, 16, "output", index=i) for i, name in enumerate("ab")]
+    operators = (
+        Operator("p", ("step",), ("zeros", "v"), ("a",)),
+        Operator("q", ("step",), ("zeros", "w"), ("b",)),
+    )
+    [program] = schedule_rammer(Graph(operators, tuple(values), (step,)), 2, costs(2000))
+    assert [len(queue) for queue in program.queues] == [1, 1]
 
 
 def test_what_is_taken_back_read_nothing():

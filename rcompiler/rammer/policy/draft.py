@@ -4,7 +4,7 @@ A *share* is the contiguous range of an operator's rTasks that one EU runs. Wait
 needs share"; which events carry them is decided when the program is written down (`emit`).
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -70,7 +70,7 @@ class Draft:
     known: NDArray[np.int32]
     length: Ints
     shares: dict[str, Shares] = field(default_factory=dict)
-    _readers: dict[str, list[str]] = field(default_factory=dict)  # of each constant, so far
+    _readers: dict[str, list[str]] = field(default_factory=dict)  # of weights, so far
 
     @classmethod
     def empty(cls, graph: Graph, eus: int, costs: Costs, links: Dependences) -> "Draft":
@@ -151,25 +151,28 @@ class Draft:
         return found
 
     def _resident(self, op: Operator, kernel: Kernel) -> Ints | None:
-        """The split of the operator before that read the same constants in the same tiles."""
+        """The split of the operator before that read the same weights in the same tiles."""
         if len(self.free) == 1:
             return None
-        for name in self._constants(op):
-            readers = self._readers.get(name, [])
-            while readers and readers[-1] not in self.shares:
-                readers.pop()  # taken back
-            if readers and self.shares[readers[-1]].kernel is kernel:
-                shares = self.shares[readers[-1]]
-                counts = np.zeros(len(self.free), np.int64)
-                counts[shares.eu] = shares.count
-                return counts
-        return None
+        readers = self._readers.get(self._weights(op), [])
+        while readers and readers[-1] not in self.shares:
+            readers.pop()  # taken back
+        if not readers or self.shares[readers[-1]].kernel is not kernel:
+            return None
+        shares = self.shares[readers[-1]]
+        counts = np.zeros(len(self.free), np.int64)
+        counts[shares.eu] = shares.count
+        return counts
 
-    def _constants(self, op: Operator) -> Iterator[str]:
-        for name in op.inputs:
-            root = self.graph.root(name)[0]
-            if self.graph.value[root].kind == "constant":
-                yield self.graph.value[root].key or root
+    def _weights(self, op: Operator) -> str:
+        """The largest constant that an operator reads, "" for none.
+
+        Others say nothing of the EU: the zeros that both directions of a layer begin with.
+        """
+        values = [self.graph.value[self.graph.root(name)[0]] for name in op.inputs]
+        constants = [value for value in values if value.kind == "constant"]
+        largest = max(constants, key=lambda value: value.bytes, default=None)
+        return "" if largest is None else largest.key or largest.name
 
     def _try(self, op: Operator, kernel: Kernel, counts: Ints, producers: list[str]) -> "_Trial":
         eu = np.flatnonzero(counts)
@@ -207,8 +210,8 @@ class Draft:
         clock[rows, eu] = place + 1
         self.free[eu] = trial.finish
         self.length[eu] += 1
-        for constant in self._constants(op):
-            self._readers.setdefault(constant, []).append(op.name)
+        if weights := self._weights(op):
+            self._readers.setdefault(weights, []).append(op.name)
         self.shares[op.name] = Shares(
             number=len(self.shares),
             kernel=trial.kernel,
