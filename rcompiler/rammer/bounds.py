@@ -51,10 +51,10 @@ class _Waits:
             return []
         found: set[str] = set()
         for number, operand in enumerate(graph.operator[name].inputs):
-            writers = {op for op, _ in graph.writers.get(graph.root(operand)[0], ())}
+            writers = graph.writers.get(graph.root(operand)[0], ())
             some, all_of_it = self._reads(kernel, number)
-            if all_of_it or (some and len(writers) == 1):
-                found |= writers
+            if all_of_it or (some and all(op == writers[0][0] for op, _ in writers)):
+                found.update(op for op, _ in graph.writers_of(operand))
         return [before for before in graph.predecessors[name] if before in found]
 
     def _reads(self, kernel: Kernel, number: int) -> tuple[bool, bool]:

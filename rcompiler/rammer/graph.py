@@ -205,6 +205,18 @@ class Graph:
         return {root: tuple(names) for root, names in views.items()}
 
     @cached_property
+    def homes(self) -> Mapping[str, tuple[str, int]]:
+        """Root value -> the memory in which it and its views lie, kind and index: that of the
+        output among them, if any.
+        """
+        found = {}
+        for root, views in self.views.items():
+            value = next((v for v in map(self.value.get, views) if v and v.kind == "output"), None)
+            value = value or self.value[root]
+            found[root] = value.kind, value.index if value.kind in ("input", "output") else -1
+        return found
+
+    @cached_property
     def writers(self) -> Mapping[str, tuple[tuple[str, int], ...]]:
         """Root value -> (operator, result number) of everything that writes bytes of it."""
         writers: dict[str, list[tuple[str, int]]] = {}

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from rcompiler.rammer.graph import Graph
-from rcompiler.rammer.placement import home
 from rcompiler.rammer.program import Buffer, Instruction, Program, Run
 
 ALIGN = 64  # bytes: a cache line, and the widest vector
@@ -26,7 +25,7 @@ class Layout:
 
 def temp_roots(graph: Graph) -> list[str]:
     """Root values that live in the temp arena, in graph order."""
-    return [root for root in graph.views if home(graph, root)[0] == "temp"]
+    return [root for root in graph.views if graph.homes[root][0] == "temp"]
 
 
 def constant_layout(graph: Graph) -> tuple[dict[str, int], int]:
@@ -36,7 +35,7 @@ def constant_layout(graph: Graph) -> tuple[dict[str, int], int]:
     end = 0
     for root in graph.views:
         value = graph.value[root]
-        if home(graph, root)[0] != "constant":
+        if graph.homes[root][0] != "constant":
             continue
         key = (value.key, value.bytes)
         if value.key and key in by_key:
@@ -61,7 +60,7 @@ def external_layout(graph: Graph) -> dict[str, int]:
     """Offsets of the roots that lie in inputs and outputs: the outer tensor starts at byte 0."""
     offset: dict[str, int] = {}
     for root, views in graph.views.items():
-        kind = home(graph, root)[0]
+        kind = graph.homes[root][0]
         if kind in ("input", "output"):
             value = next(v for v in views if graph.value[v].kind == kind)
             offset[root] = -graph.root(value)[1]
@@ -80,7 +79,7 @@ def make_buffers(graph: Graph, layout: Layout, names: Iterable[str]) -> tuple[Bu
     for name in wanted:
         value = graph.value[name]
         root, offset = graph.root(name)
-        kind, index = home(graph, root)
+        kind, index = graph.homes[root]
         view = root if root in wanted and root != name else None
         start = layout.offset[root] + offset
         buffers.append(Buffer(name, kind, start, value.bytes, index, view, graph.value[root].key))

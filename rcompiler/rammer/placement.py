@@ -1,6 +1,6 @@
 """Where the values of a graph lie according to the buffers that the runs use."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -171,12 +171,11 @@ def place_runs(
     runs: dict[str, OperatorRuns] = {}
     place: dict[str, tuple[Space, int]] = {}
     program = order.program.tolist()
-    homes = {root: home(graph, root) for root in graph.views}
     for op in graph.operators:
         which = grouped.get(op.name, [])
         runs[op.name] = _operator_runs(op, graph, order, which)
         for number, buffers in dict.fromkeys((program[i], order.runs[i].buffers) for i in which):
-            _check_buffers(programs[number], graph, op, buffers, homes, place)
+            _check_buffers(programs[number], graph, op, buffers, place)
     if not derived:
         _check_external(graph, place)
     return Placement(graph, order, runs, place)
@@ -263,13 +262,9 @@ def _check_buffers(
     graph: Graph,
     op: Operator,
     buffers: tuple[str, ...],
-    homes: Mapping[str, Space],
     place: dict[str, tuple[Space, int]],
 ) -> None:
-    """The buffers of a run hold the operator's values, everywhere at the same bytes.
-
-    homes: see `home`.
-    """
+    """The buffers of a run hold the operator's values, everywhere at the same bytes."""
     names = (*op.inputs, *op.outputs)
     where = f"program {program.name}, operator {op.name}"
     if len(names) != len(buffers):
@@ -288,7 +283,7 @@ def _check_buffers(
                 f"{buffer.bytes}",
                 "buffer",
             )
-        kind, index = homes[root_name]
+        kind, index = graph.homes[root_name]
         if (buffer.kind, buffer.index) != (kind, index):
             raise ScheduleError(
                 f"{where}: value {name} belongs in {kind} memory {index}, its buffer "
@@ -303,16 +298,6 @@ def _check_buffers(
                 f"{buffer.space}, other runs have it at byte {start + offset} of {space}",
                 "buffer",
             )
-
-
-def home(graph: Graph, root: str) -> Space:
-    """The memory in which a root value and its views lie: that of the output among them, if any."""
-    for name in graph.views[root]:
-        value = graph.value[name]
-        if value.kind == "output":
-            return ("output", value.index)
-    value = graph.value[root]
-    return (value.kind, value.index if value.kind == "input" else -1)
 
 
 def _check_external(graph: Graph, place: dict[str, tuple[Space, int]]) -> None:

@@ -20,7 +20,7 @@ from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.order import Order, happens_before
 from rcompiler.rammer.pinned_boxes import check_pinned
-from rcompiler.rammer.placement import Placement, derive_graph, describe, home, place_runs
+from rcompiler.rammer.placement import Placement, derive_graph, describe, place_runs
 from rcompiler.rammer.program import Program
 from rcompiler.rammer.regions import Ints, covers, disjoint, intersect_ranges
 from rcompiler.rammer.reuse import Operand, check_reuse
@@ -133,7 +133,7 @@ def _check_outputs(graph: Graph) -> None:
         spans = graph.written_spans(root)
         if not any(a <= low and low + value.bytes <= b for a, b in spans):
             raise ScheduleError(f"output {value.name} is not written by any operator", "task")
-        if home(graph, root) != ("output", value.index):
+        if graph.homes[root] != ("output", value.index):
             raise ScheduleError(
                 f"output {value.name} has the same bytes as another output or an input: insert an "
                 "operator that copies it",
