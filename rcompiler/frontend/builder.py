@@ -142,7 +142,7 @@ class Builder(RecurrenceOps):
                 args = ", ".join(f"{v.name}: {v.type}" for v in step.arguments)
                 outs = ", ".join(v.type for v in step.results)
                 head = f"private @{symbol}({args}) -> ({outs})"
-                lines += _function(head, own, [*map(self.ref, step.results)], step.results)
+                lines += _function(head, own, self.result_names(step), step.results)
                 kept += own
         used = {location for _, _, location in kept}
         lines += [

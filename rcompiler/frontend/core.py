@@ -63,10 +63,16 @@ def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...] | None:
 
 @dataclass
 class Scope:
-    """The ops of one function so far, and by their texts the results of those."""
+    """The ops of one function so far, and by their texts the results of those.
+
+    names: of what is computed there, and of its parameters. brought: by their names the tensors of
+    @main that a step reads, with the parameters that bring them.
+    """
 
     records: list[Record] = field(default_factory=list)
     known: dict[str, str] = field(default_factory=dict)
+    names: set[str] = field(default_factory=set)
+    brought: dict[str, tuple[Value, Value]] = field(default_factory=dict)
 
 
 class Core:
@@ -105,6 +111,7 @@ class Core:
             number = self._locations.setdefault(self.location, len(self._locations))
             prefix = f"{found}:{results}" if results > 1 else found
             scope.records.append((found, f"{prefix} = {text}", number))
+            scope.names.add(found)
             empty: frozenset[str] = frozenset()
             names = [self._depends.get(n, empty) for n in set(NAME.findall(text))]
             self._depends[found] = frozenset().union(*names) if any(names) else empty
@@ -174,12 +181,27 @@ class Core:
         return Value("", array.shape, dtype or dtypes.name_of(array), const=array)
 
     def ref(self, value: Value) -> str:
-        """SSA name of a value; emits its constant, in @main, on first use."""
+        """SSA name of a value; emits its constant, in @main, on first use. In a step a value of
+        @main has that of the parameter that brings it.
+        """
         if not value.name:
             assert value.const is not None
             with self._written_to(self._main):
                 value.name = self.emit(self._constant_text(value), hint="cst")
-        return value.name
+        if not self.in_step or value.const is not None:
+            return value.name
+        scope, name = self._scope, value.name
+        if name.partition("#")[0] in scope.names:
+            return name
+        if name not in scope.brought:
+            brought = self.local(f"%_step_w{len(scope.brought)}", value.shape, value.dtype)
+            scope.brought[name] = value, brought
+        return scope.brought[name][1].name
+
+    @property
+    def in_step(self) -> bool:
+        """Whether ops go to the function of a step."""
+        return self._scope is not self._main
 
     def _constant_text(self, value: Value) -> str:
         array = dtypes.to_storage(value.array, value.dtype)

@@ -21,29 +21,39 @@ from .contraction import ContractionOps
 from .core import NAME, Record, Scope
 from .value import Value
 
-StepBody = Callable[[Sequence[Value], Sequence[Value], Sequence[Value]], Sequence[Value]]
+StepBody = Callable[[Sequence[Value], Sequence[Value]], Sequence[Value]]
 
 
 @dataclass(frozen=True)
 class Collected:
     """Where a loop puts what a step has made, a value of the shape ``into.shape[2:]``.
 
-    carried: the number of that value among those that the step hands on. into: a tensor of steps;
-    column: the position along its second axis.
+    result: the number of that value among the results of the step. into: a tensor of steps; column:
+    the position along its second axis.
     """
 
-    carried: int
+    result: int
     into: Value
-    column: int
+    column: int = 0
 
 
 @dataclass(frozen=True)
 class Step:
-    """The function of one step."""
+    """The function of one step.
 
-    arguments: Sequence[Value]
+    rows, before: its first parameters, see `RecurrenceOps.step`; those that bring tensors of @main
+    follow. results: what it hands on, and what else it makes.
+    """
+
+    symbol: str
+    rows: Sequence[Value]
+    before: Sequence[Value]
     results: Sequence[Value]
     scope: Scope
+
+    @property
+    def arguments(self) -> list[Value]:
+        return [*self.rows, *self.before, *(own for _, own in self.scope.brought.values())]
 
 
 class RecurrenceOps(ContractionOps):
@@ -53,93 +63,69 @@ class RecurrenceOps(ContractionOps):
         super().__init__()
         self.steps: dict[str, Step] = {}
 
-    def recurrence(
-        self,
-        scanned: Sequence[Value],
-        inits: Sequence[Value],
-        fixed: Sequence[Value],
-        collected: Sequence[Collected],
-        body: StepBody,
-        backward: bool = False,
-    ) -> tuple[list[Value], list[Value]]:
-        """A step for each position along the first axis of tensors, in order, or backward.
+    def step(self, scanned: Sequence[Value], inits: Sequence[Value], body: StepBody) -> Step:
+        """One step as a function.
 
         Args:
             scanned: tensors of all steps; a step gets one row, with a first axis of 1.
             inits: what the first step is handed on.
-            fixed: what else a step reads that is no constant.
-            collected: what is kept of every step.
-            body: makes, of the rows, of what the step before has handed on and of ``fixed``, what
-                the step hands on: values of the types of ``inits``.
-            backward: from the last row to the first.
+            body: makes, of the rows and of what the step before has handed on, what the step hands
+                on, values of the types of ``inits``, and what else is to be collected of it.
+        """
+        assert not self.in_step
+        rows = [self._parameter("x", k, (1, *v.shape[1:]), v.dtype) for k, v in enumerate(scanned)]
+        before = [self._parameter("h", k, v.shape, v.dtype) for k, v in enumerate(inits)]
+        scope = Scope(names={v.name for v in (*rows, *before)})
+        with self._written_to(scope):
+            results = body(rows, before)
+            for value in results:
+                self.ref(value)  # what the step does not compute itself is brought
+        return Step(self._fresh(f"{self.hint}_step")[1:], rows, before, results, scope)
+
+    def repeat(
+        self,
+        step: Step,
+        scanned: Sequence[Value],
+        inits: Sequence[Value],
+        collected: Sequence[Collected],
+        backward: bool = False,
+    ) -> tuple[list[Value], list[Value]]:
+        """The step for each position along the first axis of tensors, in order, or backward.
 
         Returns:
             What the last step hands on, and the tensors of ``collected``.
         """
+        self.steps[step.symbol] = step
         steps = scanned[0].shape[0]
-        rows = [self._parameter("x", k, (1, *v.shape[1:]), v.dtype) for k, v in enumerate(scanned)]
-        before = [self._parameter("h", k, v.shape, v.dtype) for k, v in enumerate(inits)]
-        brought = [v for v in fixed if v.const is None]
-        known = {id(v): self._parameter("w", k, v.shape, v.dtype) for k, v in enumerate(brought)}
-        scope = Scope()
-        with self._written_to(scope):
-            after = body(rows, before, [known.get(id(v), v) for v in fixed])
-        symbol = self._fresh(f"{self.hint}_step")[1:]
-        self.steps[symbol] = Step([*rows, *before, *known.values()], after, scope)
-        return self._loop(symbol, steps, scanned, inits, brought, collected, backward)
-
-    def step_records(self, step: Step) -> list[Record]:
-        """The ops of a step that its results need, and the constants that it uses in front."""
-        names = [value.name for value in step.results]
-        live = needed(step.scope.records, names)
-        own = [record for record in step.scope.records if record[0] in live]
-        used = live.union(*(NAME.findall(text) for _, text, _ in own))
-        return [record for record in self._main.records if record[0] in used] + own
-
-    def _parameter(self, kind: str, number: int, shape: Sequence[int], dtype: str) -> Value:
-        return self.local(f"%_step_{kind}{number}", shape, dtype)
-
-    def _loop(
-        self,
-        symbol: str,
-        steps: int,
-        scanned: Sequence[Value],
-        inits: Sequence[Value],
-        brought: Sequence[Value],
-        collected: Sequence[Collected],
-        backward: bool,
-    ) -> tuple[list[Value], list[Value]]:
-        """The loop that calls a step."""
         first, end, one = (self._index(n) for n in (0, steps, 1))
         at, lines = "%_t", list[str]()
         if backward:
             at = "%_at"
             lines.append(f"{at} = arith.subi {self._index(steps - 1)}, %_t : index")
-        rows = []
-        for k, value in enumerate(scanned):
-            row = self.local(f"%_x{k}", (1, *value.shape[1:]), value.dtype)
+        rows = [self.local(f"%_x{k}", v.shape, v.dtype) for k, v in enumerate(step.rows)]
+        for value, row in zip(scanned, rows, strict=True):
             box = _box(at, [0] * (value.rank - 1), row.shape)
             lines.append(
                 f"{row.name} = tensor.extract_slice {self.ref(value)}{box} : {value.type} to "
                 f"{row.type}"
             )
-            rows.append(row)
         before = [self.local(f"%_h{k}", v.shape, v.dtype) for k, v in enumerate(inits)]
-        operands = [*rows, *before, *brought]
-        types = ", ".join(v.type for v in inits)
+        operands = [*rows, *before, *(value for value, _ in step.scope.brought.values())]
+        made, types = step.results, ", ".join(v.type for v in operands)
+        names = _results("%_s", len(made))
         lines.append(
-            f"%_s{_count(inits)} = func.call @{symbol}({', '.join(self.ref(v) for v in operands)}) "
-            f": ({', '.join(v.type for v in operands)}) -> ({types})"
+            f"%_s{_count(made)} = func.call @{step.symbol}"
+            f"({', '.join(self.ref(v) for v in operands)}) "
+            f": ({types}) -> ({', '.join(v.type for v in made)})"
         )
-        after = _results("%_s", len(inits))
+        after = names[: len(inits)]
         kept = [self.local(f"%_y{k}", c.into.shape, c.into.dtype) for k, c in enumerate(collected)]
         for k, each in enumerate(collected):
-            value, into = inits[each.carried], each.into
-            shape = (1, 1, *into.shape[2:])
-            box = _box(at, [each.column, *[0] * (into.rank - 2)], shape)
+            into = each.into
+            box = _box(at, [each.column, *[0] * (into.rank - 2)], (1, 1, *into.shape[2:]))
             lines.append(
-                f"%_o{k} = tensor.insert_slice {after[each.carried]} into {kept[k].name}{box} : "
-                f"{value.type} into {into.type}"
+                f"%_o{k} = tensor.insert_slice {names[each.result]} into {kept[k].name}{box} : "
+                f"{made[each.result].type} into {into.type}"
             )
             after.append(f"%_o{k}")
         begin = [*inits, *(c.into for c in collected)]
@@ -158,6 +144,21 @@ class RecurrenceOps(ContractionOps):
             for own, v in zip(_results(name, len(begin)), begin, strict=True)
         ]
         return found[: len(inits)], found[len(inits) :]
+
+    def step_records(self, step: Step) -> list[Record]:
+        """The ops of a step that its results need, and the constants that it uses in front."""
+        live = needed(step.scope.records, self.result_names(step))
+        own = [record for record in step.scope.records if record[0] in live]
+        used = live.union(*(NAME.findall(text) for _, text, _ in own))
+        return [record for record in self._main.records if record[0] in used] + own
+
+    def result_names(self, step: Step) -> list[str]:
+        """The names that the results of a step have in it."""
+        with self._written_to(step.scope):
+            return [self.ref(value) for value in step.results]
+
+    def _parameter(self, kind: str, number: int, shape: Sequence[int], dtype: str) -> Value:
+        return self.local(f"%_step_{kind}{number}", shape, dtype)
 
     def _index(self, number: int) -> str:
         return self.emit(f"arith.constant {number} : index", hint="c")

@@ -130,7 +130,8 @@ def _may_loop(d: Direction, collects: bool) -> bool:
     rows = [gates, 1] if collects else [gates]
     item = bits(d.xw.dtype) // 8
     aligned = all(n * batch * hidden * item % ALIGNMENT == 0 for n in rows)
-    return steps >= LOOP_STEPS and d.xw.size > 0 and d.lens is None and aligned
+    possible = d.xw.size > 0 and d.lens is None and not d.b.in_step
+    return steps >= LOOP_STEPS and possible and aligned
 
 
 def _loop(d: Direction, step: Step, backward: bool, collected: Collected | None) -> Value | None:
@@ -138,18 +139,13 @@ def _loop(d: Direction, step: Step, backward: bool, collected: Collected | None)
     zeros = d.b.splat([d.batch, d.hidden], d.xw.dtype, 0)
     inits = [d.h or zeros, *([d.c or zeros] if step is _lstm_step else [])]
 
-    def body(rows: Sequence[Value], before: Sequence[Value], fixed: Sequence[Value]) -> list[Value]:
-        r, *given = fixed
-        rest = iter(given)
-        rb, peephole = (None if v is None else next(rest) for v in (d.rb, d.peephole))
+    def body(rows: Sequence[Value], before: Sequence[Value]) -> list[Value]:
         h, c = (*before, None)[:2]
-        own = replace(d, xw=rows[0], r=r, rb=rb, peephole=peephole, h=h, c=c)
-        return [v for v in step(own, 0)[:2] if v is not None]
+        return [v for v in step(replace(d, xw=rows[0], h=h, c=c), 0)[:2] if v is not None]
 
-    fixed = [v for v in (d.r, d.rb, d.peephole) if v is not None]
-    last, kept = d.b.recurrence(
-        [d.xw], inits, fixed, [] if collected is None else [collected], body, backward
-    )
+    once = d.b.step([d.xw], inits, body)
+    into = [] if collected is None else [collected]
+    last, kept = d.b.repeat(once, [d.xw], inits, into, backward)
     d.h, d.c = (*last, None)[:2]
     return kept[0] if kept else None
 
