@@ -4,7 +4,8 @@ what the kernel says of its tasks.
 The proof of a schedule rests on `reads` and `writes`. Of a body that was edited by hand both are
 claims; here all tasks are walked through, positions as numbers and tensors as boxes: a slice that
 leaves its tensor, an element of a result that two tasks or none write, and a box that a task is
-said not to touch are found. Nothing is computed.
+said not to touch are found. So is an operand that may lie in the bytes of a result, and of which
+another element is read than the one that is written there. Nothing is computed.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ from torch_mlir import ir
 from rcompiler.dialects.attributes import to_python
 from rcompiler.dialects.rtask import operands_of
 from rcompiler.errors import InvalidModel
+from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.values import integers, yielded
+from rcompiler.linalg.values import element_of, integers, shape_of, yielded
 from rcompiler.passes.tiles.box import DYNAMIC, type_of
 
 Span = tuple[int, int]  # the first coordinate, and the one behind the last
@@ -55,7 +57,13 @@ class _Tasks:
         self._at: tuple[int, ...] = ()
         self._seen: set[object] = set()
         self._generics: dict[ir.Operation, Generic] = {}
-        self._in_place = "in_place" in kernel.attributes
+        pairs = to_python(kernel.attributes["in_place"]) if "in_place" in kernel.attributes else []
+        # the operands that may lie in the bytes of each result
+        self._in_place: dict[int, set[int]] = {}
+        for operand, result in zip(pairs[::2], pairs[1::2], strict=False):
+            self._in_place.setdefault(result, set()).add(operand)
+        self._over = set().union(*self._in_place.values())
+        self._place: tuple[int, Spans] = -1, ()  # the result, and where, of the tile looked at
 
     def check(self) -> None:
         self._check_ops(self._block)
@@ -268,12 +276,14 @@ class _Tasks:
     def _insert(self, op: ir.Operation, env: Env) -> None:
         tile, into = op.operands[0], op.operands[1]
         box = self._slice(op, env, list(type_of(into).shape))
-        self._need(tile, _whole(self._shape(tile, env)), env)
+        steps = integers(op, "static_strides")
         result = self._result(into)
+        alike = result in self._in_place and set(steps) <= {1}
+        self._place = (-1 if result is None else result), box
+        self._need(tile, _whole(self._shape(tile, env)), env, alike)
         if result is None:
             return
         self._said_so("writes", result, box, type_of(into).shape)
-        steps = integers(op, "static_strides")
         place = tuple(slice(a, b, s) for (a, b), s in zip(box, steps, strict=True))
         counts = self._written[result][place]
         np.minimum(counts + 1, 200, out=counts)
@@ -363,19 +373,64 @@ class _Tasks:
             return shapes[0]
         raise self._wrong(f"{op.name} makes a tile of unknown size")
 
-    def _need(self, value: ir.Value, box: Spans, env: Env) -> None:
-        """Follow a box of a value back to the operands that it is computed from."""
+    def _need(self, value: ir.Value, box: Spans, env: Env, alike: bool = False) -> None:
+        """Follow a box of a value back to the operands that it is computed from.
+
+        alike: whether each element of the tile that is put into a result is computed from the
+        element at its own place in this box only.
+        """
         if isinstance(value.owner, ir.Block):
             if value in self._operands:
-                self._said_so("reads", self._operands[value], box, type_of(value).shape)
+                number = self._operands[value]
+                self._said_so("reads", number, box, type_of(value).shape)
+                if number in self._over:
+                    self._check_in_place(number, box, alike)
             return  # what other tiles wait in
         op = value.owner.operation
-        key = (value, box, *(env[v] for v in env))
+        place = self._place if self._over else None
+        key = (value, box, alike, place, *(env[v] for v in env))
         if key in self._seen or any(start >= end for start, end in box):
             return
         self._seen.add(key)
-        for operand, own in self._sources(op, list(op.results).index(value), box, env):
-            self._need(operand, own, env)
+        number = list(op.results).index(value)
+        for k, (operand, own) in enumerate(self._sources(op, number, box, env)):
+            self._need(operand, own, env, alike and self._keeps_places(op, number, k))
+
+    def _keeps_places(self, op: ir.Operation, number: int, source: int) -> bool:
+        """Whether each element of a result is computed from the element at its own place of a
+        source, moved as one box."""
+        if op.name == "tensor.extract_slice":
+            same = type_of(op.operands[0]).rank == type_of(op.result).rank
+            return same and set(integers(op, "static_strides")) <= {1}
+        if op.name != "linalg.generic":
+            return op.name == "tensor.cast"
+        generic = self._generic(op)
+        if source >= len(generic.maps):
+            return False  # at positions that are computed
+        map_, written = generic.maps[source], generic.maps[len(generic.inputs) + number]
+        return map_ == written == ir.AffineMap.get_identity(written.n_dims)
+
+    def _check_in_place(self, operand: int, box: Spans, alike: bool) -> None:
+        """What is read of an operand whose bytes the result may have taken is read where a tile is
+        put, and for that tile alone: no element is read after it was written over.
+        """
+        result, place = self._place
+        ours = operand in self._in_place.get(result, ())
+        if ours and alike and box == place and self._same_bytes(operand, result):
+            return
+        [over] = {r for r, operands in self._in_place.items() if operand in operands} or {result}
+        raise self._wrong(
+            f"task {list(self._at)} reads {_printed(box)} of operand {operand} for "
+            f"{f'{_printed(place)} of result {result}' if result >= 0 else 'a tile it keeps'}, and "
+            f"'in_place' says that result {over} may lie in the same bytes; read only the elements "
+            "that are written there, or remove 'in_place'"
+        )
+
+    def _same_bytes(self, operand: int, result: int) -> bool:
+        """Whether equal places are equal bytes."""
+        read, written = self._block.arguments[operand], yielded(self._block)[result]
+        sizes = [item_bytes(element_of(value)) for value in (read, written)]
+        return shape_of(read) == shape_of(written) and sizes[0] == sizes[1]
 
     def _sources(
         self, op: ir.Operation, number: int, box: Spans, env: Env
@@ -430,12 +485,15 @@ class _Tasks:
         low = integers(op, "static_low")
         return [self._number(next(dynamic), env) if n == DYNAMIC else n for n in low]
 
+    def _generic(self, op: ir.Operation) -> Generic:
+        if op not in self._generics:
+            self._generics[op] = Generic(op)
+        return self._generics[op]
+
     def _of_generic(
         self, op: ir.Operation, number: int, box: Spans, env: Env
     ) -> Iterator[tuple[ir.Value, Spans]]:
-        if op not in self._generics:
-            self._generics[op] = Generic(op)
-        generic = self._generics[op]
+        generic = self._generic(op)
         loops: list[Span] = [(0, 1)] * generic.maps[0].n_dims
         for value, map_ in zip(generic.operands, generic.maps, strict=True):
             for size, expression in zip(self._shape(value, env), map_.results, strict=True):
@@ -469,6 +527,10 @@ def _insertions(block: ir.Block) -> Iterator[ir.Operation]:
             for region in op.regions:
                 for inner in region.blocks:
                     yield from _insertions(inner)
+
+
+def _printed(box: Spans) -> str:
+    return "[" + ", ".join(f"{a} ... {b - 1}" if b - a > 1 else str(a) for a, b in box) + "]"
 
 
 def _whole(shape: Sequence[int]) -> Spans:
