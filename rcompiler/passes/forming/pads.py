@@ -8,6 +8,7 @@ from torch_mlir import ir
 
 from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.values import integers, shape_of
+from rcompiler.passes.forming.views import is_free_view
 from rcompiler.passes.ir.tensor_ir import type_like
 
 
@@ -80,7 +81,7 @@ def _read_inside_of_pad(pad: ir.Operation) -> None:
     """
     core, padded = pad.operands[0], pad.results[0]
     others = [use for use in core.uses if use.owner.operation != pad]
-    if not others or any(use.owner.operation.name == "func.return" for use in others):
+    if not others or _is_returned(core):
         return
     low, shape = integers(pad, "static_low"), shape_of(core)
     numbers = {
@@ -96,3 +97,14 @@ def _read_inside_of_pad(pad: ir.Operation) -> None:
         )
     for use in others:
         use.owner.operation.operands[use.operand_number] = inside.results[0]
+
+
+def _is_returned(value: ir.Value) -> bool:
+    """Whether a value is an output, or an output is a view of it: outputs have bytes of their own,
+    which are no part of another tensor.
+    """
+    readers = [use.owner.operation for use in value.uses]
+    return any(
+        op.name == "func.return" or (is_free_view(op) and _is_returned(op.results[0]))
+        for op in readers
+    )
