@@ -135,9 +135,9 @@ class Evaluator:
             raise NeedsScalars
         steps = -(min(value.lowest(ranges), 0) // divisor)  # whole steps that make it positive
         value = value + steps * divisor
-        number, by = e.index(value), e.index(Linear(divisor))
-        quotient = e.pure(f"arith.divui {number}, {by} : i64", [number, by])
-        remainder = e.pure(f"arith.remui {number}, {by} : i64", [number, by])
+        number = e.number(value)
+        quotient = e.div_unsigned(number, divisor).name
+        remainder = e.rem_unsigned(number, divisor).name
         e.ranges[remainder] = divisor
         return Linear.of(quotient) + -steps, Linear.of(remainder)
 
@@ -326,9 +326,7 @@ class Evaluator:
             return value.constant < bound
         if value.coefficient(LANE):
             raise NeedsScalars
-        e = self.emitter
-        number, limit = e.index(value), e.index(Linear(bound))
-        return e.pure(f"arith.cmpi slt, {number}, {limit} : i64", [number, limit])
+        return self.emitter.compare("slt", value, bound).name
 
     def _inside(
         self,
@@ -352,22 +350,19 @@ class Evaluator:
         names = [test for test in tests if isinstance(test, str)]
         if not names:
             return True
-        total = names[0]
-        for name in names[1:]:
-            total = self.emitter.pure(f"arith.andi {total}, {name} : i1", [total, name])
-        return total
+        total, *others = (Val(name, "i1") for name in names)
+        for other in others:
+            total = self.emitter.bit_and(total, other)
+        return total.name
 
     def _is_zero(self, value: Linear) -> str | bool:
         if value.is_constant:
             return value.constant == 0
         if value.coefficient(LANE):
             raise NeedsScalars
-        number, zero = self.emitter.index(value), self.emitter.index(Linear())
-        return self.emitter.pure(f"arith.cmpi eq, {number}, {zero} : i64", [number, zero])
+        return self.emitter.compare("eq", value, 0).name
 
     def _negated(self, test: str | bool) -> str | bool:
-        return not test if isinstance(test, bool) else self._not(test)
-
-    def _not(self, name: str) -> str:
-        true = self.emitter.constant(True, "i1")
-        return self.emitter.pure(f"arith.xori {name}, {true.name} : i1", [name, true.name])
+        if isinstance(test, bool):
+            return not test
+        return self.emitter.bit_xor(Val(test, "i1"), True).name
