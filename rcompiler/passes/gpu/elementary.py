@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.vector_math import VectorMath
+from rcompiler.linalg.affine import Linear
 from rcompiler.passes.gpu.doubles import LOG2E, Doubles
 from rcompiler.passes.gpu.full_doubles import FullDoubles
 
@@ -134,26 +135,16 @@ def _remf(d: Doubles, x: Val, y: Val) -> Val:
 
 def _remainder_steps(d: Doubles, steps: Val, value: Val, divisor: Val) -> Val:
     """`value` modulo `divisor`, and modulo smaller ones down to the last of `steps`."""
-    e = d.e
-    zero, one = d.i(0), d.i(1)
-    e.open()
-    rest, by = (Val(e.define(name), "f64") for name in ("%rest", "%by"))
-    quotient = d.truncated(d.div(rest, by))
-    left = d.fma(d.neg(quotient), by, rest)  # the quotient may be one too large or too small
-    left = d.select(d.compare("olt", left, d.c(0.0)), d.add(left, by), left)
-    left = d.select(d.compare("oge", left, by), d.sub(left, by), left)
-    smaller = d.mul(by, d.c(2.0**-_REMAINDER_BITS))
-    lines = e.close()
-    name = e.fresh("r")
-    for text in (
-        f"{name}:2 = scf.for %step = {zero.name} to {steps.name} step {one.name} "
-        f"iter_args(%rest = {value.name}, %by = {divisor.name}) -> (f64, f64) : i64 {{",
-        *("  " + line for line in lines),
-        f"  scf.yield {left.name}, {smaller.name} : f64, f64",
-        "}",
-    ):
-        e.line(text)
-    return Val(e.define(f"{name}#0"), "f64")
+
+    def step(_: Linear, carried: list[Val]) -> list[Val]:
+        rest, by = carried
+        quotient = d.truncated(d.div(rest, by))
+        left = d.fma(d.neg(quotient), by, rest)  # the quotient may be one too large or too small
+        left = d.select(d.compare("olt", left, d.c(0.0)), d.add(left, by), left)
+        left = d.select(d.compare("oge", left, by), d.sub(left, by), left)
+        return [left, d.mul(by, d.c(2.0**-_REMAINDER_BITS))]
+
+    return d.e.loop(Linear(), Linear.of(steps.name), 1, [value, divisor], step)[0]
 
 
 Function = Callable[..., Val]
