@@ -61,8 +61,8 @@ class TypedOps(ABC):
         return Val(self.index(value), "i64", 0, value)
 
     def values(self, *operands: Operand) -> list[Val]:
-        """The operands of one operation as values: a number is a splat of the type that the first of
-        the other operands has.
+        """The operands of an operation as values: a number takes the type of the first operand that
+        has one, and is in all of its lanes.
         """
         values = [v for v in operands if isinstance(v, Val)]
         if len(values) == len(operands):
@@ -76,7 +76,9 @@ class TypedOps(ABC):
     # -- arithmetic
     def elementwise(self, name: str, *operands: Operand) -> Val:
         """An operation of any dialect whose operands and result all have one type."""
-        values = self.values(*operands)
+        return self._of_one_type(name, self.values(*operands))
+
+    def _of_one_type(self, name: str, values: Sequence[Val]) -> Val:
         first, names = values[0], ", ".join([v.name for v in values])
         return self.op(f"{name} {names} : {first.type}", values, first.element, first.lanes)
 
@@ -86,8 +88,9 @@ class TypedOps(ABC):
 
     def _by_kind(self, name: str, a: Operand, b: Operand) -> Val:
         """The operation of this name on floats (addf) or on integers (addi)."""
-        x, y = self.values(a, b)
-        return self.elementwise(f"arith.{name}{'f' if is_float(x.element) else 'i'}", x, y)
+        values = self.values(a, b)
+        kind = "f" if is_float(values[0].element) else "i"
+        return self._of_one_type(f"arith.{name}{kind}", values)
 
     def add(self, a: Operand, b: Operand) -> Val:
         return self._by_kind("add", a, b)
@@ -103,10 +106,11 @@ class TypedOps(ABC):
         contraction); scalars count for every lane.
         """
         values = self.values(a, b, c)
-        lanes = max(v.lanes for v in values)
-        x, y, z = (self.splat(v, lanes) for v in values)
+        lanes = max([v.lanes for v in values])
+        values = [self.splat(v, lanes) for v in values]
         if self.has_fma:
-            return self.elementwise("vector.fma" if lanes else "math.fma", x, y, z)
+            return self._of_one_type("vector.fma" if lanes else "math.fma", values)
+        x, y, z = values
         return self.add(self.mul(x, y), z)
 
     def div(self, a: Operand, b: Operand) -> Val:

@@ -246,7 +246,7 @@ class SimtEmitter(Emitter):
         total: str | None = None
         for name in dict.fromkeys(c for c in conditions if c is not None):
             if total is not None:
-                name = self.bit_and(Val(total, "i1"), Val(name, "i1")).name
+                name = self.pure(f"arith.andi {total}, {name} : i1", [total, name])
             total = name
         return total
 
