@@ -182,10 +182,11 @@ class BodyEvaluator:
         return self._e.gather_lanes(scalars)
 
     def _symbol(self, value: Val, lane: int | None = None) -> Linear:
+        if lane is None:
+            return value.symbol
         if value.linear is not None:
-            return value.linear if lane is None else value.linear.at_lane(lane)
-        scalar = value if lane is None else self._e.lane(value, lane)
-        return Linear.of(scalar.name)
+            return value.linear.at_lane(lane)
+        return self._e.lane(value, lane).symbol
 
     # -- one op ----------------------------------------------------------------------------------
     def op(self, op: ir.Operation, operands: list[Val]) -> Val:

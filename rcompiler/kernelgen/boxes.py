@@ -53,7 +53,7 @@ def _spans(e: Emitter, own: Range, lanes: int) -> Iterator[tuple[Linear, Linear,
             start, left = start + left // width * width, left % width
         return
     if lanes > 1:
-        count = Linear.of(e.div_unsigned(own.end + start * -1, lanes).name)
+        count = e.div_unsigned(own.end + start * -1, lanes).symbol
         yield start, count, lanes
         start = start + count * lanes
     yield start, own.end + start * -1, 1

@@ -136,10 +136,10 @@ class Evaluator:
         steps = -(min(value.lowest(ranges), 0) // divisor)  # whole steps that make it positive
         value = value + steps * divisor
         number = e.number(value)
-        quotient = e.div_unsigned(number, divisor).name
-        remainder = e.rem_unsigned(number, divisor).name
-        e.ranges[remainder] = divisor
-        return Linear.of(quotient) + -steps, Linear.of(remainder)
+        quotient = e.div_unsigned(number, divisor)
+        remainder = e.rem_unsigned(number, divisor)
+        e.ranges[remainder.name] = divisor
+        return quotient.symbol + -steps, remainder.symbol
 
     _lane_count = 1
 

@@ -32,6 +32,11 @@ class Val(NamedTuple):
     def type(self) -> str:
         return type_name(self.element, self.lanes)
 
+    @property
+    def symbol(self) -> Linear:
+        """Of an i64: its symbolic value, where it has none itself as a symbol."""
+        return Linear.of(self.name) if self.linear is None else self.linear
+
 
 def literal(value: float | int | bool, element: str) -> str:
     """A constant in MLIR's syntax, exact: floats by their bits, integers cut to their width."""

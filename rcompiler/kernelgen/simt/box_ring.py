@@ -255,10 +255,10 @@ class BoxRing:
         e = self._e
         [along, *rows], before = side.corner(starts, outer, step, unit)
         map_ = self._maps.address(side.strides.buffer, side.tile())
-        base = e.div_unsigned(Linear.of(self._maps.offset(side.strides.buffer)), ADDRESS).name
+        base = e.div_unsigned(Linear.of(self._maps.offset(side.strides.buffer)), ADDRESS).symbol
         of = ADDRESS // ITEM
         steps = Linear(before.constant // of, tuple((s, c // of) for s, c in before.terms))
-        names = [e.word(where).name for where in (along, Linear.of(base) + steps, *rows)]
+        names = [e.word(where).name for where in (along, base + steps, *rows)]
         target = self._pointer(place)
         e.line(
             f"nvvm.cp.async.bulk.tensor.shared.cluster.global {target}, {map_}, {counter}, "

@@ -56,9 +56,9 @@ class Carrier:
         e, slots = self._e, self.operand.slots
         if part.is_constant:
             return Linear(part.constant % slots * self.operand.size)
-        name = e.rem_unsigned(part, slots).name
-        e.ranges[name] = slots
-        return Linear.of(name) * self.operand.size
+        slot = e.rem_unsigned(part, slots)
+        e.ranges[slot.name] = slots
+        return slot.symbol * self.operand.size
 
     def _runs(self, steps: int, valid: int) -> Iterator[_Run]:
         """What this thread moves of a part of `steps` steps, of which the first `valid` are steps

@@ -63,12 +63,12 @@ class SimtEmitter(Emitter):
         if self.width == 1:
             return Linear.of(self.thread), Linear()
         thread = Linear.of(self.thread)
-        lane = self.named("lane").rem_unsigned(thread, self.width).name
-        group = self.named("group").div_unsigned(thread, self.width).name
-        self.ranges[lane], self.ranges[group] = self.width, self.groups
+        lane = self.named("lane").rem_unsigned(thread, self.width)
+        group = self.named("group").div_unsigned(thread, self.width)
+        self.ranges[lane.name], self.ranges[group.name] = self.width, self.groups
         if self.width == self.warp:  # all threads of a warp are in the same group
-            self._varying.discard(group)
-        return Linear.of(group), Linear.of(lane)
+            self._varying.discard(group.name)
+        return group.symbol, lane.symbol
 
     def bounded(self, value: Linear, limit: int) -> Linear:
         """`value`, which is below `limit` and not negative, so that compilers see it: what is
@@ -187,9 +187,9 @@ class SimtEmitter(Emitter):
         if most <= limit:
             return value, None
         number = self.number(value)
-        name = self.min_signed(number, limit - 1).name
-        self.ranges[name] = limit
-        return Linear.of(name), self.compare("slt", number, limit).name
+        least = self.min_signed(number, limit - 1)
+        self.ranges[least.name] = limit
+        return least.symbol, self.compare("slt", number, limit).name
 
     def select(self, condition: Val | str, then: Operand, other: Operand) -> Val:
         """As `TypedOps.select`; the condition may be the name of an i1."""
@@ -231,9 +231,9 @@ class SimtEmitter(Emitter):
             return self.lane_number
         if lanes == 1:
             return Linear()
-        name = self.min_signed(self.lane_number, lanes - 1).name
-        self.ranges[name] = lanes
-        return Linear.of(name)
+        lane = self.min_signed(self.lane_number, lanes - 1)
+        self.ranges[lane.name] = lanes
+        return lane.symbol
 
     def is_active(self, lanes: int) -> str | None:
         """An i1: is this one of the first `lanes` threads of its group? None: all are."""
@@ -313,9 +313,9 @@ class SimtEmitter(Emitter):
         self.taken += count
         if ahead == 0:
             return self.group
-        name = self.named("group").rem_unsigned(self.group + ahead, self.groups).name
-        self.ranges[name] = self.groups
-        return Linear.of(name)
+        group = self.named("group").rem_unsigned(self.group + ahead, self.groups)
+        self.ranges[group.name] = self.groups
+        return group.symbol
 
     def shared_out(self, lines: Sequence[str]) -> list[str]:
         """The lines of a body, by the threads that have anything to do there alone: the first so
