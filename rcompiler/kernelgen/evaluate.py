@@ -14,9 +14,9 @@ from rcompiler.kernelgen.body import BodyEvaluator
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.combination import Combiner
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.lane_sums import vector_reducer
 from rcompiler.kernelgen.prefetch import Prefetcher
 from rcompiler.kernelgen.reader import NeedsScalars
-from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
@@ -34,7 +34,7 @@ class Evaluator:
         self.emitter = emitter
         self.buffers = buffers
         self.body = BodyEvaluator(emitter, self.read, self.applied)
-        self.reducer = Reducer(self)
+        self.reducer = vector_reducer(self)
         self.combiner = Combiner(self)
         self._generics: dict[ir.Operation, Generic] = {}
         self._scratch = Scratch(self)

@@ -11,7 +11,7 @@ from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.simt.emitter import ACCESS, GLOBAL, SimtEmitter
 from rcompiler.kernelgen.simt.operand import Side
-from rcompiler.kernelgen.simt.reduction import WarpReducer
+from rcompiler.kernelgen.simt.reduction import warp_reducer
 from rcompiler.kernelgen.simt.runs import Accepted, run_width
 from rcompiler.kernelgen.simt.source import Place, Reading, peeled, split_run
 from rcompiler.linalg.affine import LANE, Linear
@@ -31,7 +31,7 @@ class SimtEvaluator(Evaluator):
         """alone: one thread runs the body, so none can share in its sums."""
         super().__init__(emitter, buffers)
         if not alone:
-            self.reducer = WarpReducer(self, emitter)
+            self.reducer = warp_reducer(self, emitter)
         self._scratch = _NoScratch(self)
 
     def split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:
