@@ -28,7 +28,7 @@ from rcompiler.kernelgen.sequential import (
 )
 from rcompiler.kernelgen.stages import Stage, computed_together, stages_of, walked_dims
 from rcompiler.kernelgen.task import TaskWriter
-from rcompiler.kernelgen.tile import TileWriter
+from rcompiler.kernelgen.tile import VectorTileWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.independent_loops import in_lockstep, in_vectors, independent_loops, leading
@@ -148,9 +148,9 @@ class KernelWriter:
         """What reads elements of this kernel."""
         return Evaluator(self._e, self._buffers)
 
-    def _tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> TileWriter:
+    def _tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> VectorTileWriter:
         """What writes the boxes of a task; `root`: see `TileWriter`."""
-        return TileWriter(name, tiling, self._evaluator, root)
+        return VectorTileWriter(name, tiling, self._evaluator, root)
 
     def _in_order(self, outputs: list[Buffer]) -> None:
         """The body of a sequential task."""

@@ -19,7 +19,7 @@ from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.scratch import stack_memory
 from rcompiler.kernelgen.stages import kept_shape
 from rcompiler.kernelgen.task_vectors import TaskVectors
-from rcompiler.kernelgen.tile import TileWriter
+from rcompiler.kernelgen.tile import VectorTileWriter
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
@@ -289,8 +289,8 @@ class TaskWriter:
             sources.append((tile, Piece((0,) * rank, tuple(steps), tile, (0,) * rank)))
         stage = _stage_of(ops[0].result)
         tiling = self._tiling if stage is None else Tiling.of_loops(stage, (), tuple(steps))
-        writer = TileWriter(self._name, tiling, self._evaluator, None)
-        writer.register_tiles([[Linear()] * rank], steps, sources, outputs)
+        writer = VectorTileWriter(self._name, tiling, self._evaluator, None)
+        writer.register_tile([Linear()] * rank, steps, sources, outputs)
 
     def _store_vector(self, op: ir.Operation) -> None:
         """What a body that computes with vectors of its own puts into a tensor."""
