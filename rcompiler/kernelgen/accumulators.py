@@ -23,7 +23,7 @@ LANE_CHAINS = 4
 Update = Callable[[dict[int, Linear], list[Val]], list[Val]]
 
 # Of each reduction dim, outermost first: where its loop starts, and how many steps it takes.
-Spans = Mapping[int, tuple[Linear, int]]
+Spans = dict[int, tuple[Linear, int]]
 
 
 class Accumulators:

@@ -120,6 +120,18 @@ class Emitter(Scopes):
         self.line("}")
         return [Val(self.define(f"{name}#{k}"), v.element, v.lanes) for k, v in enumerate(values)]
 
+    def only(self, condition: str | None, write: Callable[[], None]) -> None:
+        """What `write` writes, where the condition holds; None: everywhere."""
+        if condition is None:
+            write()
+            return
+
+        def then() -> Sequence[Val]:
+            write()
+            return []
+
+        self.branch(condition, then, lambda: [])
+
     # -- values
     def _by_depth(self, terms: tuple[tuple[str, int], ...]) -> Sequence[tuple[str, int]]:
         """The terms of a linear expression, those that are known further out first."""
@@ -162,6 +174,15 @@ class Emitter(Scopes):
         """A pure operation written as `text` (complete, operand names inside)."""
         width = max((v.lanes for v in operands), default=0) if lanes is None else lanes
         return Val(self.pure(text, [v.name for v in operands]), element, width)
+
+    def all_of(self, conditions: Sequence[str | None]) -> str | None:
+        """The conjunction of i1 values, of which None always holds."""
+        total: str | None = None
+        for name in dict.fromkeys(c for c in conditions if c is not None):
+            if total is not None:
+                name = self.pure(f"arith.andi {total}, {name} : i1", [total, name])
+            total = name
+        return total
 
     def splat(self, value: Val, lanes: int) -> Val:
         """`value` in every lane."""

@@ -13,7 +13,7 @@ from dataclasses import replace
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.buffer import Buffer, in_workspace
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.scratch import stack_memory
@@ -248,13 +248,8 @@ class TaskWriter:
                 count *= n
             return Buffer(stack_memory(e, count, element), shape, element, False)
         offset = ir.IntegerAttr(stage.attributes["offset"]).value
-        pointer = "%workspace"
-        if offset:
-            type_ = e.pointer_type("%workspace")
-            text = f"llvm.getelementptr %workspace[{offset}] : ({type_}) -> {type_}, i8"
-            pointer = e.pointer(e.pure(text, [], "p"), type_)
         shape = kept_shape(integers(stage, "kept"), element)
-        return Buffer(pointer, shape, element, False)
+        return Buffer(in_workspace(e, offset), shape, element, False)
 
     # -- register tiles
     def _same_box(self, op: ir.Operation, other: ir.Operation) -> bool:

@@ -168,10 +168,10 @@ class VectorTileWriter:
         """
         positions, lanes = self._positions(base, steps)
         seen: Seen = set()
-        for value, at in self._elements.wanted(sources, positions):
+        for value, places in self._elements.wanted(sources, positions):
             with contextlib.suppress(NeedsScalars):  # then each lane is prepared on its own
-                self._elements.prepare(value, at, lanes, seen)
-                self._turned.prepare(value, at, lanes)
+                self._elements.prepare(value, places, lanes, seen)
+                self._turned.prepare(value, places, lanes)
         few = len(positions) <= _ABREAST
         for group in [positions] if few else [[at] for at in positions]:
             parts = [partial(self._elements.values, sources, at, lanes) for at in group]
