@@ -132,6 +132,15 @@ class Emitter(Scopes):
 
         self.branch(condition, then, lambda: [])
 
+    def all_of(self, conditions: Sequence[str | None]) -> str | None:
+        """The conjunction of i1 values, of which None always holds."""
+        total: str | None = None
+        for name in dict.fromkeys(c for c in conditions if c is not None):
+            if total is not None:
+                name = self.pure(f"arith.andi {total}, {name} : i1", [total, name])
+            total = name
+        return total
+
     # -- values
     def _by_depth(self, terms: tuple[tuple[str, int], ...]) -> Sequence[tuple[str, int]]:
         """The terms of a linear expression, those that are known further out first."""
@@ -174,15 +183,6 @@ class Emitter(Scopes):
         """A pure operation written as `text` (complete, operand names inside)."""
         width = max((v.lanes for v in operands), default=0) if lanes is None else lanes
         return Val(self.pure(text, [v.name for v in operands]), element, width)
-
-    def all_of(self, conditions: Sequence[str | None]) -> str | None:
-        """The conjunction of i1 values, of which None always holds."""
-        total: str | None = None
-        for name in dict.fromkeys(c for c in conditions if c is not None):
-            if total is not None:
-                name = self.pure(f"arith.andi {total}, {name} : i1", [total, name])
-            total = name
-        return total
 
     def splat(self, value: Val, lanes: int) -> Val:
         """`value` in every lane."""
