@@ -20,7 +20,7 @@ from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.slabs import Slabs
 from rcompiler.kernelgen.slabs_abreast import write_abreast
-from rcompiler.kernelgen.stages import Stage
+from rcompiler.kernelgen.target import Meeting
 from rcompiler.kernelgen.tile import VectorTileWriter
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.linalg.affine import Linear
@@ -34,7 +34,8 @@ SIGNATURE = "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %work
 class CpuFeatures:
     """What code generation must know of a core: f32 lanes of a vector register, fused
     multiply-add, multiplication of vectors with powers of two (AVX-512), the element types
-    ("i8", "bf16") that have a dot-product instruction, and bytes of a cache line.
+    ("i8", "bf16") that have a dot-product instruction, and bytes of a cache line; as `Emitter` has
+    them.
     """
 
     lanes: int
@@ -44,37 +45,14 @@ class CpuFeatures:
     line_bytes: int = 64
 
 
-class Alone:
-    """The one thread that computes a task waits for nobody."""
-
-    def begin(self) -> None:
-        """Nothing."""
-
-    def before(self, stage: Stage) -> None:
-        """Nothing."""
-
-    def before_results(self) -> None:
-        """Nothing."""
-
-    def end(self) -> None:
-        """Nothing."""
-
-
 class CpuTarget:
     """A core, for the code of one kernel; see `Target`."""
 
     shares_products = False
 
     def __init__(self, features: CpuFeatures) -> None:
-        emitter = Emitter(
-            features.lanes,
-            has_fma=features.has_fma,
-            has_scalef=features.has_scalef,
-            dots=features.dots,
-            line_bytes=features.line_bytes,
-        )
-        self.evaluator = Evaluator(emitter, {})
-        self.meeting = Alone()
+        self.evaluator = Evaluator(Emitter(**vars(features)), {})
+        self.meeting = Meeting()
 
     def head(self, name: str, *, vectorise: bool) -> str:
         """As `Target.head`."""

@@ -31,8 +31,10 @@ class TileWriter(Protocol):
         """The coordinates `ranges` of `results`, which lie in `piece`."""
 
 
-class Meeting(Protocol):
-    """Where those who compute the stages of a task together wait for each other."""
+class Meeting:
+    """Where those who compute the stages of a task together wait for each other. Who computes a
+    task alone never waits: nothing is written.
+    """
 
     def begin(self) -> None:
         """Before the first stage of a task, or of a step of one."""

@@ -30,7 +30,7 @@ class ToyKernel:
         target = ToyTarget()
         self._inputs, self._shape = inputs, shape
         self._kernel = Kernel(body, ["%r"], inputs, [(shape, "float32")], tile, target, kind)
-        self.diary = target.diary
+        self.diary = target.meeting.pages
 
     def run(self) -> np.ndarray:
         """The result of all tasks, of which the last is the first."""

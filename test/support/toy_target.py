@@ -18,6 +18,7 @@ from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.slabs import Slabs
 from rcompiler.kernelgen.stages import Stage
+from rcompiler.kernelgen.target import Meeting
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
@@ -80,8 +81,27 @@ class OneByOne:
         for_each_in(self._e, ranges, element)
 
 
+class Diary(Meeting):
+    """Notes who would meet when."""
+
+    def __init__(self) -> None:
+        self.pages: list[str] = []
+
+    def begin(self) -> None:
+        self.pages.append("begin")
+
+    def before(self, stage: Stage) -> None:
+        self.pages.append("stage")
+
+    def before_results(self) -> None:
+        self.pages.append("results")
+
+    def end(self) -> None:
+        self.pages.append("end")
+
+
 class ToyTarget:
-    """The processor, for the code of one kernel. It meets itself, and says so in its diary."""
+    """The processor, for the code of one kernel."""
 
     shares_products = False
 
@@ -89,8 +109,7 @@ class ToyTarget:
         self.evaluator = Evaluator(CountingEmitter(1, has_fma=False), {})
         accumulators = Accumulators(self.evaluator, None)
         self.evaluator.reducer = Reducer(self.evaluator, accumulators, NobodyShares())
-        self.meeting = self
-        self.diary: list[str] = []
+        self.meeting = Diary()
 
     def head(self, name: str, *, vectorise: bool) -> str:
         return f"func.func @{name}({SIGNATURE}) "
@@ -110,11 +129,11 @@ class ToyTarget:
         return number
 
     def in_order(self, write: Callable[[], None]) -> None:
-        self.diary.append("in order")
+        self.meeting.pages.append("in order")
         write()
 
     def write_slabs(self, slabs: Slabs, ranges: Sequence[Range]) -> None:
-        self.diary.append("slabs")
+        self.meeting.pages.append("slabs")
 
         def slab(at: list[Linear], lanes: int) -> None:
             slabs.copy(at)
@@ -124,16 +143,3 @@ class ToyTarget:
 
     def tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> OneByOne:
         return OneByOne(name, self.evaluator)
-
-    # -- how it meets itself between stages
-    def begin(self) -> None:
-        self.diary.append("begin")
-
-    def before(self, stage: Stage) -> None:
-        self.diary.append("stage")
-
-    def before_results(self) -> None:
-        self.diary.append("results")
-
-    def end(self) -> None:
-        self.diary.append("end")

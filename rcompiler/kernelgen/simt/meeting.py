@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
 from rcompiler.kernelgen.stages import Stage
+from rcompiler.kernelgen.target import Meeting
 
 
-class BlockMeeting:
+class BlockMeeting(Meeting):
     """Barriers. Stages that do not depend on each other are computed side by side."""
 
     def __init__(self, emitter: SimtEmitter) -> None:
