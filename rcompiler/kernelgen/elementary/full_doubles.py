@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from rcompiler.kernelgen.elementary.doubles import LN2, LN2_LOW, LOG2E, ROOT_HALF_BITS, Doubles
+from rcompiler.kernelgen.elementary.quadrants import HALF_PI_LOW, quadrant_for_f64, turned
 from rcompiler.kernelgen.value import Val
-from rcompiler.passes.gpu.doubles import LN2, LN2_LOW, LOG2E, ROOT_HALF_BITS, Doubles
-from rcompiler.passes.gpu.quadrants import HALF_PI_LOW, quadrant_for_f64, turned
 
 _TERMS_EXP = 14  # |r| <= ln2/2: r^14/15! < 2^-61
 _TERMS_LOG = 11  # |s| <= 0.172: s^22/23 < 2^-60

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from rcompiler.kernelgen.elementary.f64 import F64
 from rcompiler.kernelgen.value import Val
-from rcompiler.passes.gpu.f64 import F64
 
 HALF_PI_LOW = 6.123233995736766e-17  # pi/2 - its f64
 _HALF_PI_LOWEST = -1.4973849048591833e-33  # pi/2 - its f64 - HALF_PI_LOW

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from rcompiler.kernelgen.elementary.f64 import F64
+from rcompiler.kernelgen.elementary.quadrants import quadrant_for_f32, turned
 from rcompiler.kernelgen.value import Val
-from rcompiler.passes.gpu.f64 import F64
-from rcompiler.passes.gpu.quadrants import quadrant_for_f32, turned
 
 LN2, LOG2E = math.log(2), 1 / math.log(2)
 LN2_LOW = 2.3190468138462996e-17  # ln 2 - LN2
