@@ -82,7 +82,7 @@ class Target(Protocol):
         """
 
     def task_number(self, number: Linear, tasks: int) -> Linear:
-        """The number of a task, of which the kernel has so many."""
+        """The number of a task, which is below `tasks`, as the unit computes with it best."""
 
     def in_order(self, write: Callable[[], None]) -> None:
         """What `write` writes, a step after the other: never two at a time."""

@@ -15,6 +15,7 @@ from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.elements import Elements, sources_of
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
+from rcompiler.kernelgen.reader import Reader
 from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.slabs import Slabs
 from rcompiler.kernelgen.stages import Stage
@@ -62,6 +63,10 @@ class NobodyShares:
         raise AssertionError("nobody shares in a sum")
 
 
+def own_reducer(reader: Reader) -> Reducer:
+    return Reducer(reader, Accumulators(reader, None), NobodyShares())
+
+
 class OneByOne:
     """Writes boxes of results element by element."""
 
@@ -106,9 +111,7 @@ class ToyTarget:
     shares_products = False
 
     def __init__(self) -> None:
-        self.evaluator = Evaluator(CountingEmitter(1, has_fma=False), {})
-        accumulators = Accumulators(self.evaluator, None)
-        self.evaluator.reducer = Reducer(self.evaluator, accumulators, NobodyShares())
+        self.evaluator = Evaluator(CountingEmitter(1, has_fma=False), {}, own_reducer)
         self.meeting = Diary()
 
     def head(self, name: str, *, vectorise: bool) -> str:
