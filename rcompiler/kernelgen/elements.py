@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.evaluate import Evaluator
+from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.generic import Generic
@@ -18,9 +20,10 @@ from rcompiler.linalg.views import VIEWS
 
 # What a piece of a result is read from: a value of the region, or None for the piece's fill.
 Source = tuple[ir.Value | None, Piece]
+# Makes something of a value known at positions that are written next, in vectors of some lanes.
+Prepare = Callable[[ir.Value, list[list[Linear]], int], None]
 _Visit = Callable[[Generic, list[list[Linear]]], None]
-# What is prepared already for the elements that are written now.
-Seen = set[tuple[ir.Value, tuple[tuple[Linear, ...], ...]]]
+_Seen = set[tuple[ir.Value, tuple[tuple[Linear, ...], ...]]]
 
 
 def sources_of(piece: Piece, results: Sequence[ir.Value]) -> list[Source]:
@@ -40,39 +43,44 @@ class Elements:
         self._reducing: dict[ir.Value, bool] = {}
 
     # -- reductions, which several elements have together
-    def wanted(
-        self, sources: Sequence[Source], positions: Sequence[list[Linear]]
-    ) -> Iterator[tuple[ir.Value, list[list[Linear]]]]:
-        """The values behind results, each with the positions that it is read at."""
-        for value, piece in sources:
-            if value is not None:
-                yield value, [_shifted(at, piece) for at in positions]
-
     def prepare(
-        self, value: ir.Value, positions: list[list[Linear]], lanes: int, seen: Seen
+        self,
+        sources: Sequence[Source],
+        positions: Sequence[list[Linear]],
+        lanes: int,
+        also: Prepare | None = None,
     ) -> None:
-        """Compute the reductions below `value` for all positions at once, so that they share their
-        loops.
+        """Compute the reductions behind results for all positions at once, so that they share their
+        loops; also: prepares more of each value.
         """
 
         def compute(generic: Generic, at: list[list[Linear]]) -> None:
             unique = list({tuple(p): p for p in at}.values())
             self._evaluator.reducer.reduce(generic, unique, lanes)
 
-        self._walk(value, positions, lanes, compute, seen)
+        seen: _Seen = set()
+        for value, piece in sources:
+            if value is not None:
+                places = [_shifted(at, piece) for at in positions]
+                with suppress(NeedsScalars):  # then each lane is prepared on its own
+                    self._walk(value, places, lanes, compute, seen)
+                    if also is not None:
+                        also(value, places, lanes)
 
     def root_positions(
         self, source: Source, positions: Sequence[list[Linear]], lanes: int
     ) -> list[list[Linear]]:
         """Which element of the one reduction below a source each result element comes from."""
+        value, piece = source
         found: list[list[Linear]] = []
-        for value, at in self.wanted([source], positions):
-            self._walk(value, at, lanes, lambda generic, there: found.extend(there), set())
+        if value is not None:
+            places = [_shifted(at, piece) for at in positions]
+            self._walk(value, places, lanes, lambda generic, there: found.extend(there), set())
         assert len(found) == len(positions)  # `reduction_root` promises it
         return found
 
     def _walk(
-        self, value: ir.Value, positions: list[list[Linear]], lanes: int, visit: _Visit, seen: Seen
+        self, value: ir.Value, positions: list[list[Linear]], lanes: int, visit: _Visit, seen: _Seen
     ) -> None:
         """Visit each reduction below `value` with the elements of it that `positions` need."""
         if not self.reduces(value):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 from collections.abc import Callable
 from functools import partial
@@ -11,10 +10,9 @@ from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.buffer import Buffer
-from rcompiler.kernelgen.elements import Elements, Seen, Source, sources_of
+from rcompiler.kernelgen.elements import Elements, Source, sources_of
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.in_turn import abreast
-from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.running_sums import RunningSums
 from rcompiler.kernelgen.tiling import Range, Tiling
 from rcompiler.kernelgen.turned_blocks import TurnedBlocks
@@ -167,11 +165,7 @@ class VectorTileWriter:
         elementwise rest, then the stores.
         """
         positions, lanes = self._positions(base, steps)
-        seen: Seen = set()
-        for value, places in self._elements.wanted(sources, positions):
-            with contextlib.suppress(NeedsScalars):  # then each lane is prepared on its own
-                self._elements.prepare(value, places, lanes, seen)
-                self._turned.prepare(value, places, lanes)
+        self._elements.prepare(sources, positions, lanes, self._turned.prepare)
         few = len(positions) <= _ABREAST
         for group in [positions] if few else [[at] for at in positions]:
             parts = [partial(self._elements.values, sources, at, lanes) for at in group]

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.covers import step_cover
-from rcompiler.kernelgen.elements import Elements, Seen, Source
+from rcompiler.kernelgen.elements import Elements, Source
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
 from rcompiler.kernelgen.simt.scalar_product import MOST_SUMS, halved
@@ -181,9 +181,7 @@ class GroupTiles:
         then the stores.
         """
         e, placed = self.emitter, [at for base in bases for at in self._placed(base, steps)]
-        seen: Seen = set()
-        for value, positions in self.elements.wanted(self.sources, [at for at, _ in placed]):
-            self.elements.prepare(value, positions, 0, seen)
+        self.elements.prepare(self.sources, [at for at, _ in placed], 0)
         at_once = 1 if self._sums else _IN_FLIGHT
         for first in range(0, len(placed), at_once):
             some = placed[first : first + at_once]
