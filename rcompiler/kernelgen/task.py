@@ -7,6 +7,7 @@ at positions of its own tile; slices lead from there to the operands.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -243,10 +244,7 @@ class TaskWriter:
         stage = _stage_of(value)
         if stage is None:
             shape = shape_of(value)
-            count = 1
-            for n in shape:
-                count *= n
-            return Buffer(stack_memory(e, count, element), shape, element, False)
+            return Buffer(stack_memory(e, math.prod(shape), element), shape, element, False)
         offset = ir.IntegerAttr(stage.attributes["offset"]).value
         shape = kept_shape(integers(stage, "kept"), element)
         return Buffer(in_workspace(e, offset), shape, element, False)
