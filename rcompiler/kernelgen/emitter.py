@@ -121,6 +121,27 @@ class Emitter(Scopes, TypedOps):
         self.line("}")
         return [Val(self.define(f"{name}#{k}"), v.element, v.lanes) for k, v in enumerate(values)]
 
+    def only(self, condition: str | None, write: Callable[[], None]) -> None:
+        """What `write` writes, where the condition holds; None: everywhere."""
+        if condition is None:
+            write()
+            return
+
+        def then() -> Sequence[Val]:
+            write()
+            return []
+
+        self.branch(condition, then, lambda: [])
+
+    def all_of(self, conditions: Sequence[str | None]) -> str | None:
+        """The conjunction of i1 values, of which None always holds."""
+        total: str | None = None
+        for name in dict.fromkeys(c for c in conditions if c is not None):
+            if total is not None:
+                name = self.pure(f"arith.andi {total}, {name} : i1", [total, name])
+            total = name
+        return total
+
     # -- values
     def op(self, text: str, operands: Sequence[Val], element: str, lanes: int | None = None) -> Val:
         """As `TypedOps.op`: recorded where its operands allow."""

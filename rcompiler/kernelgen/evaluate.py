@@ -4,7 +4,7 @@ to the operands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from torch_mlir import ir
@@ -14,8 +14,9 @@ from rcompiler.kernelgen.body import BodyEvaluator
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.combination import Combiner
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.lane_sums import vector_reducer
 from rcompiler.kernelgen.prefetch import Prefetcher
-from rcompiler.kernelgen.reader import NeedsScalars
+from rcompiler.kernelgen.reader import NeedsScalars, Reader
 from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.value import Val
@@ -30,11 +31,17 @@ from rcompiler.linalg.views import kept_dims, view_coordinates
 class Evaluator:
     """Reads tensor elements of one rTask's region."""
 
-    def __init__(self, emitter: Emitter, buffers: dict[ir.Value, Buffer]) -> None:
+    def __init__(
+        self,
+        emitter: Emitter,
+        buffers: dict[ir.Value, Buffer],
+        new_reducer: Callable[[Reader], Reducer] = vector_reducer,
+    ) -> None:
+        """new_reducer: makes what computes reductions, which reads its operands here."""
         self.emitter = emitter
         self.buffers = buffers
         self.body = BodyEvaluator(emitter, self.read, self.applied)
-        self.reducer = Reducer(self)
+        self.reducer = new_reducer(self)
         self.combiner = Combiner(self)
         self._generics: dict[ir.Operation, Generic] = {}
         self._scratch = Scratch(self)

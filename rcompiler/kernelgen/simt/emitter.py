@@ -241,27 +241,6 @@ class SimtEmitter(Emitter):
             return None
         return self.compare("slt", self.lane_number, lanes).name
 
-    def all_of(self, conditions: Sequence[str | None]) -> str | None:
-        """The conjunction of i1 values, of which None always holds."""
-        total: str | None = None
-        for name in dict.fromkeys(c for c in conditions if c is not None):
-            if total is not None:
-                name = self.pure(f"arith.andi {total}, {name} : i1", [total, name])
-            total = name
-        return total
-
-    def only(self, condition: str | None, write: Callable[[], None]) -> None:
-        """What `write` writes, where the condition holds; None: everywhere."""
-        if condition is None:
-            write()
-            return
-
-        def then() -> Sequence[Val]:
-            write()
-            return []
-
-        self.branch(condition, then, lambda: [])
-
     # -- shared memory
     def load_run(self, pointer: str, element: str, offset: Linear, count: int) -> list[Val]:
         """Neighbours, as one access."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from torch_mlir import ir
 
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.evaluate import Evaluator
+from rcompiler.kernelgen.lane_sums import vector_reducer
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.simt.emitter import ACCESS, GLOBAL, SimtEmitter
 from rcompiler.kernelgen.simt.operand import Side
-from rcompiler.kernelgen.simt.reduction import WarpReducer
+from rcompiler.kernelgen.simt.reduction import warp_reducer
 from rcompiler.kernelgen.simt.runs import Accepted, run_width
 from rcompiler.kernelgen.simt.source import Place, Reading, peeled, split_run
 from rcompiler.linalg.affine import LANE, Linear
@@ -29,9 +31,8 @@ class SimtEvaluator(Evaluator):
         self, emitter: SimtEmitter, buffers: dict[ir.Value, Buffer], *, alone: bool
     ) -> None:
         """alone: one thread runs the body, so none can share in its sums."""
-        super().__init__(emitter, buffers)
-        if not alone:
-            self.reducer = WarpReducer(self, emitter)
+        new_reducer = vector_reducer if alone else partial(warp_reducer, emitter=emitter)
+        super().__init__(emitter, buffers, new_reducer)
         self._scratch = _NoScratch(self)
 
     def split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:

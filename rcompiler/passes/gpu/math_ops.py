@@ -2,7 +2,7 @@
 
 MLIR's own lowering makes a call into libdevice (ocml) of each of them, also of floor and sqrt. Here
 they become intrinsics that every LLVM back end for GPUs has as instructions, exact in the sense of
-IEEE 754; or functions of the device (`elementary`); or, where the operation allows it by the
+IEEE 754; or functions of the device (`device_function`); or, where the operation allows it by the
 fastmath flag `afn`, the approximations that the hardware has.
 
     %y = math.sqrt %x : vector<4xf32>  ->  llvm.call_intrinsic "llvm.sqrt.v4f32"(%x)
@@ -17,8 +17,8 @@ from collections.abc import Callable, Mapping, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, func
 
+from rcompiler.kernelgen.elementary.device_function import available, device_function, symbol
 from rcompiler.passes import PassFailure
-from rcompiler.passes.gpu.elementary import available, device_function, symbol
 from rcompiler.passes.gpu.nested import nested
 from rcompiler.passes.gpu.scalars import each_lane, in_f32, intrinsic, is_vector
 

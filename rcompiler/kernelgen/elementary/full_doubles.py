@@ -9,17 +9,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from rcompiler.kernelgen.elementary.doubles import LN2, LN2_LOW, LOG2E, ROOT_HALF_BITS, Doubles
+from rcompiler.kernelgen.elementary.quadrants import HALF_PI_LOW, quadrant_for_f64, turned
 from rcompiler.kernelgen.value import Val
-from rcompiler.passes.gpu.doubles import (
-    HALF_PI_LOW,
-    LN2,
-    LN2_LOW,
-    LOG2E,
-    ROOT_HALF_BITS,
-    Doubles,
-)
 
-_HALF_PI_LOWEST = -1.4973849048591833e-33  # pi/2 - its f64 - HALF_PI_LOW
 _TERMS_EXP = 14  # |r| <= ln2/2: r^14/15! < 2^-61
 _TERMS_LOG = 11  # |s| <= 0.172: s^22/23 < 2^-60
 _TERMS_SIN = 8  # |r| <= pi/4: r^18/18! < 2^-58
@@ -56,24 +49,6 @@ _ERFCX = (
     5.142675235076319e-10,
     -3.0542705629713957e-10,
 )
-_WORD = (1 << 64) - 1
-
-
-def _two_over_pi(words: int) -> list[int]:
-    """2/pi in words of 64 bits, the first with 32 bits before the point; after Machin."""
-    bits = 64 * words
-    one = 1 << (bits + 32)
-
-    def arctan(n: int) -> int:
-        total, power, k = 0, one // n, 0
-        while power:
-            total += (-1) ** k * power // (2 * k + 1)
-            power, k = power // (n * n), k + 1
-        return total
-
-    pi = 4 * (4 * arctan(5) - arctan(239))
-    quotient = (2 * one << (bits - 32)) // pi
-    return [quotient >> (bits - 64 * (k + 1)) & _WORD for k in range(words)]
 
 
 class FullDoubles(Doubles):
@@ -99,9 +74,6 @@ class FullDoubles(Doubles):
         return self.cast(
             "bitcast", self.op("arith.shli", self.iadd(n, self.i(1023)), self.i(52)), "f64"
         )
-
-    def iadd(self, a: Val, b: Val) -> Val:
-        return self.op("arith.addi", a, b)
 
     def _scaled(self, p: Val, n: Val) -> Val:
         """p 2^n, in two steps: neither factor overflows or is denormal."""
@@ -328,7 +300,7 @@ class FullDoubles(Doubles):
 
     # -- of angles
     def sine_cosine(self, x: Val) -> tuple[Val, Val]:
-        quadrant, r = self._reduced(x)
+        quadrant, r = quadrant_for_f64(self, x)
         z = self.mul(r, r)
         sines, cosines = (
             [Fraction((-1) ** k, math.factorial(2 * k + odd)) for k in range(1, _TERMS_SIN + 1)]
@@ -336,62 +308,7 @@ class FullDoubles(Doubles):
         )
         sine = self.fma(self.mul(r, z), self.horner(z, sines), r)
         cosine = self.fma(z, self.horner(z, cosines), self.c(1.0))
-        return self._turned(quadrant, sine, cosine)
-
-    def _reduced_small(self, x: Val) -> tuple[Val, Val]:
-        """The first difference is exact."""
-        k = self.op("math.roundeven", self.mul(x, self.c(2 / math.pi)))
-        r = self.fma(k, self.c(-math.pi / 2), x)
-        r = self.fma(k, self.c(-_HALF_PI_LOWEST), self.fma(k, self.c(-HALF_PI_LOW), r))
-        return self.cast("fptosi", k, "i64"), r
-
-    def _reduced_large(self, x: Val) -> tuple[Val, Val]:
-        """After Payne and Hanek: an integer of 53 bits times those 192 bits of 2/pi that matter,
-        modulo 4. Infinity has no meaning here; its sine is made NaN by r.
-        """
-        bits = self.cast("bitcast", x, "i64")
-        integer = self.op("arith.andi", bits, self.i((1 << 52) - 1))
-        integer = self.op("arith.ori", integer, self.i(1 << 52))
-        exponent = self.op("arith.andi", self.op("arith.shrui", bits, self.i(52)), self.i(0x7FF))
-        # x = integer * 2^e; the first bit of 2/pi that counts, from 0: of weight 2 beside 2^e
-        first = self.op("arith.subi", exponent, self.i(1023 + 52 + 2 - 32))
-        high, middle, low = self._window(first)
-        below = self._high_product(integer, low)
-        middle_low = self.op("arith.muli", integer, middle)
-        fraction = self.iadd(middle_low, below)
-        carry = self.compare("ult", fraction, below)
-        top = self.iadd(self.op("arith.muli", integer, high), self._high_product(integer, middle))
-        top = self.select(carry, self.iadd(top, self.i(1)), top)  # in units of 2^-62 quarter turns
-        quadrant = self.op("arith.shrui", self.iadd(top, self.i(1 << 61)), self.i(62))
-        rest = self.op("arith.subi", top, self.op("arith.shli", quadrant, self.i(62)))
-        fine = self.cast("uitofp", self.op("arith.shrui", fraction, self.i(1)), "f64")
-        r = self.fma(fine, self.c(2.0**-63), self.cast("sitofp", rest, "f64"))
-        r = self.mul(r, self.c(math.pi / 2 * 2.0**-62))
-        r = self.select(self.compare("olt", self.abs(x), self.c(math.inf)), r, self.c(math.nan))
-        negative = self.compare("olt", x, self.c(0.0))
-        mirrored = self.op("arith.subi", self.i(0), quadrant)
-        return self.select(negative, mirrored, quadrant), self.select(negative, self.neg(r), r)
-
-    def _high_product(self, a: Val, b: Val) -> Val:
-        """The upper 64 bits of the product of unsigned numbers."""
-        wide = self.op("arith.muli", self.cast("extui", a, "i128"), self.cast("extui", b, "i128"))
-        half = self.cast("extui", self.i(64), "i128")
-        return self.cast("trunci", self.op("arith.shrui", wide, half), "i64")
-
-    def _window(self, first: Val) -> list[Val]:
-        """192 bits of 2/pi from bit `first` in [0, 1024) on, 32 of zeros in front."""
-        words = [self.i(word) for word in _two_over_pi(16 + 3)]
-        index = self.op("arith.shrui", first, self.i(6))
-        for step, left in ((8, 11), (4, 7), (2, 5), (1, 4)):
-            chosen = self._bit(index, step)
-            words = [self.select(chosen, words[k + step], words[k]) for k in range(left)]
-        shift = self.op("arith.andi", first, self.i(63))
-        back = self.op("arith.subi", self.i(63), shift)
-        found = []
-        for above, below in zip(words, words[1:], strict=False):
-            carried = self.op("arith.shrui", self.op("arith.shrui", below, self.i(1)), back)
-            found.append(self.op("arith.ori", self.op("arith.shli", above, shift), carried))
-        return found
+        return turned(self, quadrant, sine, cosine)
 
     def atan(self, x: Val) -> Val:
         steep, middle, t = self._inclination(x)

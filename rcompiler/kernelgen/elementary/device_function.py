@@ -10,12 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from rcompiler.kernelgen.elementary.doubles import LOG2E, Doubles
+from rcompiler.kernelgen.elementary.full_doubles import FullDoubles
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.vector_math import VectorMath
 from rcompiler.linalg.affine import Linear
-from rcompiler.passes.gpu.doubles import LOG2E, Doubles
-from rcompiler.passes.gpu.full_doubles import FullDoubles
 
 _AS_ON_CPUS = ("exp", "exp2", "expm1", "log", "tanh", "erf", "erfc")
 # One step of a remainder: quotients below this are exact to one in f64.
