@@ -27,13 +27,13 @@ class Doubles(F64):
 
     def _exponential(self, x: Val) -> tuple[Val, Val]:
         """2^n and e^r - 1 with x = n ln2 + r, for x within 700 of 0 or else for 700."""
-        low = self.op("arith.maximumf", x, self.c(-700.0))
-        x = self.op("arith.minimumf", low, self.c(700.0))
-        n = self.op("math.roundeven", self.mul(x, self.c(LOG2E)))
-        r = self.fma(n, self.c(-LN2_LOW), self.fma(n, self.c(-LN2), x))
+        low = self.maximum(x, -700.0)
+        x = self.minimum(low, 700.0)
+        n = self.math("roundeven", self.mul(x, LOG2E))
+        r = self.fma(n, self.c(-LN2_LOW), self.fma(n, -LN2, x))
         series = [Fraction(1, math.factorial(k)) for k in range(1, _TERMS_EXP + 1)]
-        biased = self.op("arith.addi", self.cast("fptosi", n, "i64"), self.i(1023))
-        power = self.cast("bitcast", self.op("arith.shli", biased, self.i(52)), "f64")
+        biased = self.add(self.convert("fptosi", n, "i64"), 1023)
+        power = self.bitcast(self.shift_left(biased, 52), "f64")
         return power, self.mul(r, self.horner(r, series))
 
     def exp(self, x: Val) -> Val:
@@ -42,39 +42,37 @@ class Doubles(F64):
 
     def expm1(self, x: Val) -> Val:
         power, rest = self._exponential(x)
-        return self.fma(power, rest, self.sub(power, self.c(1.0)))
+        return self.fma(power, rest, self.sub(power, 1.0))
 
     def log(self, x: Val) -> Val:
         """x is no denormal number of f64: none that comes from f32 is."""
-        bits = self.cast("bitcast", x, "i64")
-        above = self.op("arith.subi", bits, self.i(ROOT_HALF_BITS))
-        k = self.op("arith.shrsi", above, self.i(52))
-        mantissa = self.op("arith.subi", bits, self.op("arith.shli", k, self.i(52)))
-        m = self.cast("bitcast", mantissa, "f64")  # in [sqrt(1/2), sqrt(2))
-        s = self.div(self.sub(m, self.c(1.0)), self.add(m, self.c(1.0)))
+        bits = self.bitcast(x, "i64")
+        above = self.sub(bits, ROOT_HALF_BITS)
+        k = self.shift_right_signed(above, 52)
+        mantissa = self.sub(bits, self.shift_left(k, 52))
+        m = self.bitcast(mantissa, "f64")  # in [sqrt(1/2), sqrt(2))
+        s = self.div(self.sub(m, 1.0), self.add(m, 1.0))
         series = self.horner(self.mul(s, s), [Fraction(2, 2 * j + 1) for j in range(_TERMS_LOG)])
-        result = self.fma(self.cast("sitofp", k, "f64"), self.c(LN2), self.mul(s, series))
+        result = self.fma(self.convert("sitofp", k, "f64"), self.c(LN2), self.mul(s, series))
         zero, infinity = self.c(0.0), self.c(math.inf)
-        result = self.select(self.compare("oeq", x, zero), self.c(-math.inf), result)
-        result = self.select(self.compare("olt", x, zero), self.c(math.nan), result)
+        result = self.select(self.compare("oeq", x, zero), -math.inf, result)
+        result = self.select(self.compare("olt", x, zero), math.nan, result)
         ends = self.compare("ueq", x, infinity)  # NaN too
         return self.select(ends, x, result)
 
     def power(self, a: Val, y: Val) -> Val:
         """a^y of a that is not below 0; 1^infinity is 1, but 0 infinity is NaN."""
-        level = self.compare("oeq", a, self.c(1.0))
+        level = self.compare("oeq", a, 1.0)
         return self.exp(self.select(level, self.c(0.0), self.mul(y, self.log(a))))
 
     def exponent(self, x: Val) -> Val:
         """Of 2 in x, which is not below 0, and some more."""
-        return self.op("arith.shrui", self.cast("bitcast", x, "i64"), self.i(52))
+        return self.shift_right_unsigned(self.bitcast(x, "i64"), 52)
 
     def raised(self, x: Val, places: Val) -> Val:
         """x 2^places, places not below 0."""
-        step = self.op("arith.shli", places, self.i(52))
-        return self.cast(
-            "bitcast", self.op("arith.addi", self.cast("bitcast", x, "i64"), step), "f64"
-        )
+        step = self.shift_left(places, 52)
+        return self.bitcast(self.add(self.bitcast(x, "i64"), step), "f64")
 
     def log1p(self, x: Val) -> Val:
         """log(u) with what rounding took from u = 1 + x."""
@@ -82,7 +80,7 @@ class Doubles(F64):
         u = self.add(x, one)
         lost = self.div(self.sub(x, self.sub(u, one)), u)
         known = self.compare("ord", lost, lost)  # not where u is 0 or infinite
-        return self.add(self.log(u), self.select(known, lost, self.c(0.0)))
+        return self.add(self.log(u), self.select(known, lost, 0.0))
 
     def sine_cosine(self, x: Val) -> tuple[Val, Val]:
         quadrant, r = quadrant_for_f32(self, x)
@@ -96,17 +94,17 @@ class Doubles(F64):
         whether it is the first, or one of both, and the argument.
         """
         a, one = self.abs(x), self.c(1.0)
-        steep = self.compare("ogt", a, self.c(1 + math.sqrt(2)))
-        middle = self.compare("ogt", a, self.c(math.sqrt(2) - 1))
+        steep = self.compare("ogt", a, 1 + math.sqrt(2))
+        middle = self.compare("ogt", a, math.sqrt(2) - 1)
         above = self.select(middle, self.sub(a, one), a)
         below = self.select(middle, self.add(a, one), one)
-        t = self.div(self.select(steep, self.c(-1.0), above), self.select(steep, a, below))
+        t = self.div(self.select(steep, -1.0, above), self.select(steep, a, below))
         return steep, middle, t
 
     def atan(self, x: Val) -> Val:
         steep, middle, t = self._inclination(x)
         start = self.select(middle, self.c(math.pi / 4), self.c(0.0))
-        start = self.select(steep, self.c(math.pi / 2), start)
+        start = self.select(steep, math.pi / 2, start)
         series = [Fraction((-1) ** j, 2 * j + 1) for j in range(_TERMS_ATAN)]
         turned = self.add(start, self.mul(t, self.horner(self.mul(t, t), series)))
         return self.copysign(turned, x)

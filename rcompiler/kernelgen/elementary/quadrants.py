@@ -42,49 +42,49 @@ def turned(d: F64, quadrant: Val, sine: Val, cosine: Val) -> tuple[Val, Val]:
     odd = d.bit(quadrant, 1)
     s, c = d.select(odd, cosine, sine), d.select(odd, sine, cosine)
     s = d.select(d.bit(quadrant, 2), d.neg(s), s)
-    ahead = d.op("arith.addi", quadrant, d.i(1))
+    ahead = d.add(quadrant, 1)
     return s, d.select(d.bit(ahead, 2), d.neg(c), c)
 
 
 def _by_size(d: F64, x: Val, small: _Reduction, large: _Reduction) -> tuple[Val, Val]:
     """By one of two reductions, the second of which takes far more operations."""
-    is_large = d.compare("oge", d.abs(x), d.c(_EXACT_QUOTIENT))
+    is_large = d.compare("oge", d.abs(x), _EXACT_QUOTIENT)
     quadrant, r = d.e.branch(is_large.name, lambda: large(d, x), lambda: small(d, x))
     return quadrant, r
 
 
 def _small_for_f32(d: F64, x: Val) -> tuple[Val, Val]:
-    k = d.op("math.roundeven", d.mul(x, d.c(2 / math.pi)))
-    r = d.fma(k, d.c(-math.pi / 2), x)
-    return d.cast("fptosi", k, "i64"), d.fma(k, d.c(-HALF_PI_LOW), r)
+    k = d.math("roundeven", d.mul(x, 2 / math.pi))
+    r = d.fma(k, -math.pi / 2, x)
+    return d.convert("fptosi", k, "i64"), d.fma(k, -HALF_PI_LOW, r)
 
 
 def _small_for_f64(d: F64, x: Val) -> tuple[Val, Val]:
     """The first difference is exact."""
-    k = d.op("math.roundeven", d.mul(x, d.c(2 / math.pi)))
-    r = d.fma(k, d.c(-math.pi / 2), x)
-    r = d.fma(k, d.c(-_HALF_PI_LOWEST), d.fma(k, d.c(-HALF_PI_LOW), r))
-    return d.cast("fptosi", k, "i64"), r
+    k = d.math("roundeven", d.mul(x, 2 / math.pi))
+    r = d.fma(k, -math.pi / 2, x)
+    r = d.fma(k, d.c(-_HALF_PI_LOWEST), d.fma(k, -HALF_PI_LOW, r))
+    return d.convert("fptosi", k, "i64"), r
 
 
 def _large_for_f32(d: F64, x: Val) -> tuple[Val, Val]:
     """An integer of 24 bits times 96 bits of 2/pi."""
-    bits = d.cast("bitcast", x, "i64")
-    integer = d.op("arith.andi", d.op("arith.shrui", bits, d.i(29)), d.i(0x7FFFFF))
-    integer = d.op("arith.ori", integer, d.i(0x800000))
-    exponent = d.op("arith.andi", d.op("arith.shrui", bits, d.i(52)), d.i(0x7FF))
+    bits = d.bitcast(x, "i64")
+    integer = d.bit_and(d.shift_right_unsigned(bits, 29), 0x7FFFFF)
+    integer = d.bit_or(integer, 0x800000)
+    exponent = d.bit_and(d.shift_right_unsigned(bits, 52), 0x7FF)
     # x = integer * 2^e; the first bit of 2/pi that counts, from 0: of weight 2 beside 2^e
-    first = d.op("arith.subi", exponent, d.i(1023 + 23 + 2))
+    first = d.sub(exponent, 1023 + 23 + 2)
     high, middle, low = _window_for_f32(d, first)
-    product = d.op("arith.muli", integer, low)
-    product = d.op("arith.shrui", product, d.i(32))
-    product = d.op("arith.addi", product, d.op("arith.muli", integer, middle))
-    top = d.op("arith.shli", d.op("arith.muli", integer, high), d.i(32))
-    product = d.op("arith.addi", product, top)  # in units of 2^-62 quarter turns
-    nearest = d.op("arith.addi", product, d.i(1 << 61))
-    quadrant = d.op("arith.shrui", nearest, d.i(62))
-    rest = d.op("arith.subi", product, d.op("arith.shli", quadrant, d.i(62)))
-    r = d.mul(d.cast("sitofp", rest, "f64"), d.c(math.pi / 2 * 2.0**-62))
+    product = d.mul(integer, low)
+    product = d.shift_right_unsigned(product, 32)
+    product = d.add(product, d.mul(integer, middle))
+    top = d.shift_left(d.mul(integer, high), 32)
+    product = d.add(product, top)  # in units of 2^-62 quarter turns
+    nearest = d.add(product, 1 << 61)
+    quadrant = d.shift_right_unsigned(nearest, 62)
+    rest = d.sub(product, d.shift_left(quadrant, 62))
+    r = d.mul(d.convert("sitofp", rest, "f64"), math.pi / 2 * 2.0**-62)
     return _signed(d, x, quadrant, r)
 
 
@@ -93,69 +93,69 @@ def _window_for_f32(d: F64, first: Val) -> list[Val]:
     pairs = [
         d.i(high << 32 | low) for high, low in zip(_TWO_OVER_PI, _TWO_OVER_PI[1:], strict=False)
     ]
-    word = d.op("arith.shrui", first, d.i(5))
-    shift = d.op("arith.andi", first, d.i(31))
+    word = d.shift_right_unsigned(first, 5)
+    shift = d.bit_and(first, 31)
     found = []
     for k in range(3):
         pair = pairs[k]
         for j in range(1, 4):
-            pair = d.select(d.compare("uge", word, d.i(j)), pairs[k + j], pair)
-        shifted = d.op("arith.shli", pair, shift)
-        found.append(d.op("arith.shrui", shifted, d.i(32)))
+            pair = d.select(d.compare("uge", word, j), pairs[k + j], pair)
+        shifted = d.shift_left(pair, shift)
+        found.append(d.shift_right_unsigned(shifted, 32))
     return found
 
 
 def _large_for_f64(d: F64, x: Val) -> tuple[Val, Val]:
     """An integer of 53 bits times 192 bits of 2/pi."""
-    bits = d.cast("bitcast", x, "i64")
-    integer = d.op("arith.andi", bits, d.i((1 << 52) - 1))
-    integer = d.op("arith.ori", integer, d.i(1 << 52))
-    exponent = d.op("arith.andi", d.op("arith.shrui", bits, d.i(52)), d.i(0x7FF))
+    bits = d.bitcast(x, "i64")
+    integer = d.bit_and(bits, (1 << 52) - 1)
+    integer = d.bit_or(integer, 1 << 52)
+    exponent = d.bit_and(d.shift_right_unsigned(bits, 52), 0x7FF)
     # x = integer * 2^e; the first bit of 2/pi that counts, from 0: of weight 2 beside 2^e
-    first = d.op("arith.subi", exponent, d.i(1023 + 52 + 2 - 32))
+    first = d.sub(exponent, 1023 + 52 + 2 - 32)
     high, middle, low = _window_for_f64(d, first)
     below = _high_product(d, integer, low)
-    middle_low = d.op("arith.muli", integer, middle)
-    fraction = d.iadd(middle_low, below)
+    middle_low = d.mul(integer, middle)
+    fraction = d.add(middle_low, below)
     carry = d.compare("ult", fraction, below)
-    top = d.iadd(d.op("arith.muli", integer, high), _high_product(d, integer, middle))
-    top = d.select(carry, d.iadd(top, d.i(1)), top)  # in units of 2^-62 quarter turns
-    quadrant = d.op("arith.shrui", d.iadd(top, d.i(1 << 61)), d.i(62))
-    rest = d.op("arith.subi", top, d.op("arith.shli", quadrant, d.i(62)))
-    fine = d.cast("uitofp", d.op("arith.shrui", fraction, d.i(1)), "f64")
-    r = d.fma(fine, d.c(2.0**-63), d.cast("sitofp", rest, "f64"))
-    r = d.mul(r, d.c(math.pi / 2 * 2.0**-62))
+    top = d.add(d.mul(integer, high), _high_product(d, integer, middle))
+    top = d.select(carry, d.add(top, 1), top)  # in units of 2^-62 quarter turns
+    quadrant = d.shift_right_unsigned(d.add(top, 1 << 61), 62)
+    rest = d.sub(top, d.shift_left(quadrant, 62))
+    fine = d.convert("uitofp", d.shift_right_unsigned(fraction, 1), "f64")
+    r = d.fma(fine, d.c(2.0**-63), d.convert("sitofp", rest, "f64"))
+    r = d.mul(r, math.pi / 2 * 2.0**-62)
     return _signed(d, x, quadrant, r)
 
 
 def _signed(d: F64, x: Val, quadrant: Val, r: Val) -> tuple[Val, Val]:
     """Those of x, of which the absolute value has these; r is NaN where that is infinite."""
-    r = d.select(d.compare("olt", d.abs(x), d.c(math.inf)), r, d.c(math.nan))
-    negative = d.compare("olt", x, d.c(0.0))
-    mirrored = d.op("arith.subi", d.i(0), quadrant)
+    r = d.select(d.compare("olt", d.abs(x), math.inf), r, math.nan)
+    negative = d.compare("olt", x, 0.0)
+    mirrored = d.sub(0, quadrant)
     return d.select(negative, mirrored, quadrant), d.select(negative, d.neg(r), r)
 
 
 def _high_product(d: F64, a: Val, b: Val) -> Val:
     """The upper 64 bits of the product of unsigned numbers."""
-    wide = d.op("arith.muli", d.cast("extui", a, "i128"), d.cast("extui", b, "i128"))
-    half = d.cast("extui", d.i(64), "i128")
-    return d.cast("trunci", d.op("arith.shrui", wide, half), "i64")
+    wide = d.mul(d.convert("extui", a, "i128"), d.convert("extui", b, "i128"))
+    half = d.convert("extui", d.i(64), "i128")
+    return d.convert("trunci", d.shift_right_unsigned(wide, half), "i64")
 
 
 def _window_for_f64(d: F64, first: Val) -> list[Val]:
     """192 bits of 2/pi from bit `first` in [0, 1024) on, 32 of zeros in front."""
     words = [d.i(word) for word in _two_over_pi(16 + 3)]
-    index = d.op("arith.shrui", first, d.i(6))
+    index = d.shift_right_unsigned(first, 6)
     for step, left in ((8, 11), (4, 7), (2, 5), (1, 4)):
         chosen = d.bit(index, step)
         words = [d.select(chosen, words[k + step], words[k]) for k in range(left)]
-    shift = d.op("arith.andi", first, d.i(63))
-    back = d.op("arith.subi", d.i(63), shift)
+    shift = d.bit_and(first, 63)
+    back = d.sub(63, shift)
     found = []
     for above, below in zip(words, words[1:], strict=False):
-        carried = d.op("arith.shrui", d.op("arith.shrui", below, d.i(1)), back)
-        found.append(d.op("arith.ori", d.op("arith.shli", above, shift), carried))
+        carried = d.shift_right_unsigned(d.shift_right_unsigned(below, 1), back)
+        found.append(d.bit_or(d.shift_left(above, shift), carried))
     return found
 
 
