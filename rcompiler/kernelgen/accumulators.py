@@ -120,7 +120,7 @@ class Accumulators:
         """Two accumulators as one."""
         if combiner in EXTREMES:
             return extreme(self._e, combiner, a, b)
-        return self._e.op(f"{combiner} {a.name}, {b.name} : {a.type}", [a, b], a.element)
+        return self._e.elementwise(combiner, a, b)
 
     def joined(self, combiner: str, values: Sequence[Val]) -> Val:
         """All of them as one, by a fixed tree."""

@@ -43,5 +43,4 @@ def in_workspace(e: Emitter, offset: int) -> str:
     if not offset:
         return "%workspace"
     type_ = e.pointer_type("%workspace")
-    text = f"llvm.getelementptr %workspace[{offset}] : ({type_}) -> {type_}, i8"
-    return e.pointer(e.pure(text, [], "p"), type_)
+    return e.pointer(e.behind("%workspace", type_, "i8", offset), type_)

@@ -68,9 +68,7 @@ class CpuTarget:
         if pinned:
             raise CompilerError("cores have no memory of their own to pin tensors in")
         e = self.evaluator.emitter
-        slot = e.pure(
-            f"llvm.getelementptr %operands[{index}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr", [], "p"
-        )
+        slot = e.behind("%operands", "!llvm.ptr", "!llvm.ptr", index)
         pointer = e.pure(f"llvm.load {slot} : !llvm.ptr -> !llvm.ptr", [slot], "p")
         return Buffer(pointer, shape_of(value), element_of(value), readonly)
 

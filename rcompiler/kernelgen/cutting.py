@@ -9,6 +9,7 @@ from typing import Protocol
 from rcompiler.kernelgen.clipping import Case, by_extent, cases
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.tiling import Range
+from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.pieces import Piece
 
@@ -64,12 +65,8 @@ class ByBounds:
             return Range(Linear(start), end - start, Linear(end))
         if low == 0 and high == (self._shape[dim] if dim < len(self._shape) else high):
             return tile
-        e = self._e
-        bounds = []
-        for value, limit, op in ((tile.start, low, "maxsi"), (tile.end, high, "minsi")):
-            a, b = e.index(value), e.index(Linear(limit))
-            bounds.append(Linear.of(e.pure(f"arith.{op} {a}, {b} : i64", [a, b])))
-        return Range(bounds[0], None, bounds[1])
+        start, end = self._e.max_signed(tile.start, low), self._e.min_signed(tile.end, high)
+        return Range(start.symbol, None, end.symbol)
 
 
 class ByCases:
@@ -143,15 +140,17 @@ class ByCases:
 
     def _is_in(self, group: list[Case], start: Linear, size: int) -> str | None:
         """An i1: is the tile at `start` one of these cases? None: it always is."""
-        e, total = self._e, ""
+        e = self._e
+        total: Val | None = None
         for case in group:
             above = self._compared("sge", start, case.begin) if case.begin > 0 else None
             below = self._compared("slt", start, case.end) if case.end < size else None
-            own = e.all_of([above, below])
-            if own is None:
+            both = e.all_of([above, below])
+            if both is None:
                 return None
-            total = e.pure(f"arith.ori {total}, {own} : i1", [total, own]) if total else own
-        return total
+            own = Val(both, "i1")
+            total = e.bit_or(total, own) if total else own
+        return total.name if total else None
 
     def _skipped(self, group: list[Case], start: Linear) -> Linear:
         """Coordinates of the tile in front of the piece, in one of these cases."""
@@ -159,17 +158,12 @@ class ByCases:
         unit = math.gcd(*(case.skipped for case in group))
         if all(case.skipped == last.skipped for case in others):
             return Linear(last.skipped)
-        name = e.index(Linear(last.skipped // unit))
+        skipped = e.number(Linear(last.skipped // unit))
         for case in reversed(others):
-            own, here = (
-                e.index(Linear(case.skipped // unit)),
-                self._compared("slt", start, case.end),
-            )
-            name = e.pure(f"arith.select {here}, {own}, {name} : i64", [here, own, name])
-        e.ranges[name] = max(case.skipped for case in group) // unit + 1
-        return Linear.of(name, unit)
+            own = e.number(Linear(case.skipped // unit))
+            skipped = e.select(e.compare("slt", start, case.end), own, skipped)
+        e.ranges[skipped.name] = max(case.skipped for case in group) // unit + 1
+        return skipped.symbol * unit
 
     def _compared(self, how: str, value: Linear, bound: int) -> str:
-        e = self._e
-        a, b = e.index(value), e.index(Linear(bound))
-        return e.pure(f"arith.cmpi {how}, {a}, {b} : i64", [a, b])
+        return self._e.compare(how, value, bound).name

@@ -138,7 +138,7 @@ class Emitter(Scopes, TypedOps):
         total: str | None = None
         for name in dict.fromkeys(c for c in conditions if c is not None):
             if total is not None:
-                name = self.pure(f"arith.andi {total}, {name} : i1", [total, name])
+                name = self.bit_and(Val(total, "i1"), Val(name, "i1")).name
             total = name
         return total
 
@@ -171,14 +171,14 @@ class Emitter(Scopes, TypedOps):
         for symbol, coefficient in self._by_depth(value.terms):
             part = symbol
             if coefficient != 1:
-                part = self._exact("muli", symbol, self.index(Linear(coefficient)))
-            name = self._exact("addi", name, part) if name else part
+                part = self.exact("muli", symbol, self.index(Linear(coefficient)))
+            name = self.exact("addi", name, part) if name else part
         if value.constant:
-            name = self._exact("addi", name, self.index(Linear(value.constant)))
+            name = self.exact("addi", name, self.index(Linear(value.constant)))
         return name
 
-    def _exact(self, name: str, a: str, b: str) -> str:
-        """Arithmetic on two i64 that does not overflow."""
+    def exact(self, name: str, a: str, b: str) -> str:
+        """The name of arithmetic on two i64, such as addi, that does not overflow."""
         return self.pure(f"arith.{name} {a}, {b} overflow<nsw> : i64", [a, b])
 
     def constant(self, value: float | int | bool, element: str, lanes: int = 0) -> Val:

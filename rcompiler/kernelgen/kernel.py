@@ -90,13 +90,8 @@ class KernelWriter:
         e = self._e
 
         def task(i: Linear, _: list) -> None:
-            position = e.pure(
-                f"arith.muli {e.index(i)}, %stride overflow<nsw> : i64", [e.index(i), "%stride"]
-            )
-            number = e.pure(
-                f"arith.addi {position}, %first overflow<nsw> : i64", [position, "%first"]
-            )
-            run(Linear.of(number))
+            position = e.exact("muli", e.index(i), "%stride")
+            run(Linear.of(e.exact("addi", position, "%first")))
 
         if all(g == 1 for g in self._tiling.grid):
             run(Linear())
@@ -170,11 +165,9 @@ class KernelWriter:
         if last == tile or self._cutting.hangs_over:
             go(tile, start + tile)
         elif not self._cutting.needs_extent(dim):
-            limit, bound = e.index(start + tile), e.index(Linear(size))
-            go(None, Linear.of(e.pure(f"arith.minsi {limit}, {bound} : i64", [limit, bound])))
+            go(None, e.min_signed(start + tile, size).symbol)
         else:
-            number, final = e.index(grid[dim]), e.index(Linear(tiling.grid[dim] - 1))
-            is_last = e.pure(f"arith.cmpi eq, {number}, {final} : i64", [number, final])
+            is_last = e.compare("eq", grid[dim], tiling.grid[dim] - 1).name
 
             def side(extent: int) -> list:
                 go(extent, start + extent)

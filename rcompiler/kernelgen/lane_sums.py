@@ -94,6 +94,4 @@ class LaneSums:
             return extreme_across(self._e, combiner, value)
         kind, _ = COMBINERS[combiner]
         free = value.element[0] == "f" and kind in ("add", "mul")
-        flags = " fastmath<reassoc>" if free else ""
-        text = f"vector.reduction <{kind}>, {value.name}{flags} : {value.type} into {value.element}"
-        return self._e.op(text, [value], value.element, 0)
+        return self._e.across(kind, value, fastmath="reassoc" if free else "")

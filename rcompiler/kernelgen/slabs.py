@@ -46,9 +46,7 @@ class Slabs:
             start = grid[apart.dim] * tile
             own = Range(start, tile, start + tile)
             if size % tile:
-                limit, bound = e.index(own.end), e.index(Linear(size))
-                end = e.pure(f"arith.minsi {limit}, {bound} : i64", [limit, bound])
-                own = Range(start, None, Linear.of(end))
+                own = Range(start, None, e.min_signed(own.end, size).symbol)
             ranges.append(own)
         return ranges
 

@@ -60,10 +60,7 @@ def _groups(
     elif size == 1:
         end = own.end
     else:
-        left = own.end + start * -1
-        names = [e.index(left), e.index(Linear(size))]
-        whole = e.pure(f"arith.divui {names[0]}, {names[1]} : i64", names)
-        end = start + Linear.of(whole, size)
+        end = start + e.div_unsigned(own.end + start * -1, size).symbol * size
 
     def group(i: Linear, _: list) -> None:
         first = i + (Linear.of(LANE) if lanes else 0)

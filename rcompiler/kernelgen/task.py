@@ -75,9 +75,7 @@ class TaskEvaluator(Evaluator):
     def _extreme(self, name: str, a: Linear, b: Linear) -> Linear:
         if a.is_constant and b.is_constant:
             return Linear((min if name == "minsi" else max)(a.constant, b.constant))
-        e = self.emitter
-        first, second = e.index(a), e.index(b)
-        return Linear.of(e.pure(f"arith.{name} {first}, {second} : i64", [first, second]))
+        return self.emitter.elementwise(f"arith.{name}", a, b).symbol
 
     def offsets(self, op: ir.Operation) -> list[Linear]:
         """The offsets of a slice."""
@@ -205,8 +203,8 @@ class TaskWriter:
             raise CompilerError(
                 f"{op.location}: a task branches where two positions are equal only"
             )
-        a, b = (self._e.index(self._evaluator.position_of(v)) for v in test.operands)
-        condition = self._e.pure(f"arith.cmpi eq, {a}, {b} : i64", [a, b])
+        a, b = (self._e.number(self._evaluator.position_of(v)) for v in test.operands)
+        condition = self._e.compare("eq", a, b).name
 
         def side(region: ir.Region) -> list:
             self._ops(region.blocks[0])

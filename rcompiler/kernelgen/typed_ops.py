@@ -242,9 +242,12 @@ class TypedOps(ABC):
         text = f"vector.shuffle {a.name}, {b.name} {list(order)} : {a.type}, {b.type}"
         return self.op(text, [a, b], a.element, len(order))
 
-    def across(self, kind: str, value: Val) -> Val:
-        """The lanes of a vector combined to a scalar; `kind` as vector.reduction names it."""
-        text = f"vector.reduction <{kind}>, {value.name} : {value.type} into {value.element}"
+    def across(self, kind: str, value: Val, *, fastmath: str = "") -> Val:
+        """The lanes of a vector combined to a scalar; `kind` as vector.reduction names it.
+        `fastmath`: what of the order of IEEE 754 it need not keep.
+        """
+        flags = f" fastmath<{fastmath}>" if fastmath else ""
+        text = f"vector.reduction <{kind}>, {value.name}{flags} : {value.type} into {value.element}"
         return self.op(text, [value], value.element, 0)
 
     # -- functions

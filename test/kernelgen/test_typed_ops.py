@@ -116,6 +116,11 @@ def test_the_result_has_the_type_of_the_operands(write, text):
             "vector.reduction <or>, %m : vector<8xi1> into i1",
             "i1",
         ),
+        (
+            lambda e: e.across("add", VX, fastmath="reassoc"),
+            "vector.reduction <add>, %x fastmath<reassoc> : vector<8xf32> into f32",
+            "f32",
+        ),
         (lambda e: e.call("sinf", [X], "f32"), "llvm.call @sinf(%x) : (f32) -> f32", "f32"),
         (
             lambda e: e.intrinsic("llvm.x86.sse2.pmadd.wd", [VA, VB], "i32", 4),
@@ -151,6 +156,12 @@ def test_linear_expressions_are_indices():
         "arith.cmpi slt, %v2, %k3 : i64",
     ]
     assert result.type == "i1"
+
+
+def test_indices_are_symbols():
+    result, _ = written(lambda e: e.div_unsigned(N, 3))
+    assert result.symbol == Linear.of(result.name)
+    assert written(lambda e: e.number(N * 2 + 1))[0].symbol == N * 2 + 1
 
 
 def test_fma_is_fused_where_the_target_can():

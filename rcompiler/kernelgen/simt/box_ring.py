@@ -62,7 +62,7 @@ class BoxRing:
         still being multiplied.
         """
         e = self._e
-        first = self._is_first()
+        first = e.is_first()
         self._fence_shared()
         e.barrier()  # who still reads what was in the workspace before
         self._fill()
@@ -132,9 +132,6 @@ class BoxRing:
         """
         kind = f"{_PROXY}<async.shared>"
         self._e.line(f"nvvm.fence.proxy {{kind = {kind}, space = #nvvm.shared_space<cta>}}")
-
-    def _is_first(self) -> str:
-        return self._e.compare("eq", Linear.of(self._e.thread), 0).name
 
     # -- counters
     def _create(self) -> None:

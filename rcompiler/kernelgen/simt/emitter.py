@@ -222,6 +222,10 @@ class SimtEmitter(Emitter):
         own = Linear.of(self.index(Linear(0, apart)))
         return super().address(start, element, own + offset.constant)
 
+    def is_first(self) -> str:
+        """An i1: is this the first thread of the block?"""
+        return self.compare("eq", Linear.of(self.thread), 0).name
+
     # -- lanes of a group
     def active_lane(self, lanes: int) -> Linear:
         """The lane, in threads beyond the first `lanes` of a group the last of these: what it is

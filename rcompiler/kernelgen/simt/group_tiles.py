@@ -101,9 +101,7 @@ class GroupTiles:
         """Of a range with dynamic ends; it is empty, too, where its end lies before its start: of
         two such dims the product would be positive.
         """
-        e = self.emitter
-        length, zero = e.index(span.end + span.start * -1), e.index(Linear())
-        return Linear.of(e.pure(f"arith.maxsi {length}, {zero} : i64", [length, zero]))
+        return self.emitter.max_signed(span.end + span.start * -1, 0).symbol
 
     def _share_out(self, parts: dict[int, _Steps]) -> None:
         """All combinations of the steps of each dim; the last dim of `parts` changes fastest."""
@@ -159,11 +157,10 @@ class GroupTiles:
 
     def _product(self, counts: list[int | Linear]) -> Linear:
         fixed = math.prod(count for count in counts if isinstance(count, int))
-        e, total = self.emitter, Linear(fixed)
+        total = Linear(fixed)
         for count in counts:
             if isinstance(count, Linear):
-                a, b = e.index(total), e.index(count)
-                total = Linear.of(e.pure(f"arith.muli {a}, {b} : i64", [a, b]))
+                total = self.emitter.mul(total, count).symbol
         return total
 
     def _divide(self, number: Linear, by: int | Linear) -> tuple[Linear, Linear]:
@@ -171,10 +168,7 @@ class GroupTiles:
         if isinstance(by, int):
             return self.evaluator.split(number, by)
         e = self.emitter
-        a, b = e.index(number), e.index(by)
-        parts = (e.pure(f"arith.{op} {a}, {b} : i64", [a, b]) for op in ("divui", "remui"))
-        quotient, remainder = parts
-        return Linear.of(quotient), Linear.of(remainder)
+        return e.div_unsigned(number, by).symbol, e.rem_unsigned(number, by).symbol
 
     def _register_tiles(self, bases: Sequence[list[Linear]], steps: list[int]) -> None:
         """All positions of some register tiles: reductions together, then the elementwise rest,

@@ -91,7 +91,7 @@ class WarpSums:
         symbols = self._asked(position)
         if not symbols:
             return self._together(generic, [position])[0]
-        own = e.index(e.lane_number)
+        own = e.number(e.lane_number)
         element = element_of(generic.inits[0])
 
         def turn(lane: Linear, kept: list[Val]) -> list[Val]:
@@ -105,9 +105,7 @@ class WarpSums:
                 for c in position
             ]
             [value] = self._together(generic, [there])
-            number = e.index(lane)
-            mine = e.pure(f"arith.cmpi eq, {own}, {number} : i64", [own, number])
-            return [e.select(mine, value, kept[0])]
+            return [e.select(e.compare("eq", own, lane), value, kept[0])]
 
         nothing = e.constant(0, element)
         [value] = e.loop(Linear(0), Linear(e.warp), 1, [nothing], turn)

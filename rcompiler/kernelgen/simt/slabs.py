@@ -17,16 +17,14 @@ def share_out_slabs(e: SimtEmitter, slabs: Slabs, ranges: Sequence[Range]) -> No
     def slab(number: Linear, _: list) -> None:
         at: list[Linear] = []
         for own, count in zip(reversed(ranges[1:]), reversed(counts[1:]), strict=True):
-            names = [e.index(number), e.index(count)]
-            inner = e.pure(f"arith.remui {names[0]}, {names[1]} : i64", names)
-            number = Linear.of(e.pure(f"arith.divui {names[0]}, {names[1]} : i64", names))
-            at.insert(0, own.start + Linear.of(inner))
+            inner = e.rem_unsigned(number, count).symbol
+            number = e.div_unsigned(number, count).symbol
+            at.insert(0, own.start + inner)
         at.insert(0, ranges[0].start + number)
         slabs.copy(at)
         slabs.write([at])
 
     total = counts[0]
     for count in counts[1:]:
-        names = [e.index(total), e.index(count)]
-        total = Linear.of(e.pure(f"arith.muli {names[0]}, {names[1]} : i64", names))
+        total = e.mul(total, count).symbol
     e.loop(Linear.of(e.thread), total, e.threads, [], slab)

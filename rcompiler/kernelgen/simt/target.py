@@ -133,10 +133,8 @@ class SimtTarget:
     def _pinned(self, index: int, value: ir.Value) -> Buffer:
         """In front of the workspace."""
         e, offset = self._e, self._word(2 * index + 1)
-        front = e.index(Linear(-self._pinned_bytes))
-        place = e.pure(f"arith.addi {offset}, {front} : i64", [offset, front])
-        text = f"llvm.getelementptr %workspace[{place}] : ({SHARED}, i64) -> {SHARED}, i8"
-        pointer = e.pointer(e.pure(text, [place], "p"), SHARED)
+        place = e.add(Linear.of(offset), -self._pinned_bytes).name
+        pointer = e.pointer(e.behind("%workspace", SHARED, "i8", place), SHARED)
         return Buffer(pointer, shape_of(value), element_of(value), readonly=False)
 
     def _global(self, index: int, value: ir.Value, readonly: bool) -> Buffer:
@@ -144,11 +142,9 @@ class SimtTarget:
         e = self._e
         base = self._word(2 * index)
         offset = self._word(2 * index + 1)
-        text = f"llvm.getelementptr %bases[{base}] : ({GLOBAL}, i64) -> {GLOBAL}, i64"
-        slot = e.pure(text, [base], "p")
+        slot = e.behind("%bases", GLOBAL, "i64", base)
         memory = e.pure(f"llvm.load {slot} {WHOLE} : {GLOBAL} -> {GLOBAL}", [slot], "p")
-        text = f"llvm.getelementptr {memory}[{offset}] : ({GLOBAL}, i64) -> {GLOBAL}, i8"
-        pointer = e.pointer(e.pure(text, [memory, offset], "p"), GLOBAL)
+        pointer = e.pointer(e.behind(memory, GLOBAL, "i8", offset), GLOBAL)
         buffer = Buffer(pointer, shape_of(value), element_of(value), readonly)
         e.sized(pointer, buffer.bytes)
         return buffer
@@ -156,8 +152,7 @@ class SimtTarget:
     def _word(self, number: int) -> str:
         """A word of the instruction, an i64."""
         e = self._e
-        text = f"llvm.getelementptr %words[{number}] : ({GLOBAL}) -> {GLOBAL}, i64"
-        slot = e.pure(text, [], "p")
+        slot = e.behind("%words", GLOBAL, "i64", number)
         return e.pure(f"llvm.load {slot} {WHOLE} : {GLOBAL} -> i64", [slot])
 
     def task_number(self, number: Linear, tasks: int) -> Linear:
@@ -166,10 +161,7 @@ class SimtTarget:
 
     def in_order(self, write: Callable[[], None]) -> None:
         """One thread does it all."""
-        e = self._e
-        thread, zero = e.thread, e.index(Linear())
-        first = e.pure(f"arith.cmpi eq, {thread}, {zero} : i64", [thread, zero])
-        e.only(first, write)
+        self._e.only(self._e.is_first(), write)
 
     def write_slabs(self, slabs: Slabs, ranges: Sequence[Range]) -> None:
         """Each thread does some."""
