@@ -36,15 +36,19 @@ class Evaluator:
         emitter: Emitter,
         buffers: dict[ir.Value, Buffer],
         new_reducer: Callable[[Reader], Reducer] = vector_reducer,
+        *,
+        keeps_rows: bool = True,
     ) -> None:
-        """new_reducer: makes what computes reductions, which reads its operands here."""
+        """new_reducer: makes what computes reductions, which reads its operands here; keeps_rows:
+        whether expensive values wait on the task's stack (`scratch`).
+        """
         self.emitter = emitter
         self.buffers = buffers
         self.body = BodyEvaluator(emitter, self.read, self.applied)
         self.reducer = new_reducer(self)
         self.combiner = Combiner(self)
         self._generics: dict[ir.Operation, Generic] = {}
-        self._scratch = Scratch(self)
+        self._rows = Scratch(self) if keeps_rows else None
         self.prefetcher = Prefetcher(emitter)
 
     def depth(self, op: ir.Operation) -> int:
@@ -205,8 +209,9 @@ class Evaluator:
             return self.combiner.read(generic, generic.combination, at, lanes)
         if generic.reduction_dims:
             return self.reducer.reduce(generic, [at], lanes)[0][index]
-        if generic.outputs == 1 and (columns := self._scratch.columns(generic)):
-            kept = self._scratch.read(generic, columns, at, lanes)
+        rows = self._rows if generic.outputs == 1 else None
+        if rows is not None and (columns := rows.columns(generic)):
+            kept = rows.read(generic, columns, at, lanes)
             if kept is not None:
                 return kept
         return self.inline(generic, at, lanes)[index]

@@ -54,6 +54,7 @@ class Target(Protocol):
 
     evaluator: reads elements of the kernel's tensors, and knows what computes sums (`Reducer`); its
     emitter is where the code is written, its buffers are those that the kernel puts there.
+    meeting: where those who compute a task wait for each other.
     shares_products: whether all threads compute a product together, so that the extents of tiles
     must be known in the code.
     """
@@ -68,29 +69,47 @@ class Target(Protocol):
     def shares_products(self) -> bool: ...
 
     def head(self, name: str, *, vectorise: bool) -> str:
-        """Of the function, up to its body; vectorise: whether LLVM had better make vectors of its
-        loops. The body may use %first, %count and %stride, i64, and a pointer %workspace.
+        """The function up to its body, which may use %first, %count and %stride, i64, and the
+        pointer %workspace.
+
+        Args:
+            name: of the kernel.
+            vectorise: whether LLVM had better look for vectors in the loops.
         """
 
     def body(self, lines: list[str]) -> list[str]:
-        """Of the function, from the lines that compute its tasks."""
+        """The body of the function, from the lines that compute its tasks."""
 
     def operand(self, index: int, value: ir.Value, *, readonly: bool, pinned: bool) -> Buffer:
-        """Where an operand or, behind all of them, a result lies; pinned: in the unit's own memory.
+        """Where an operand or a result lies.
 
-        Raises CompilerError where the unit has none.
+        Args:
+            index: among the operands and, behind them, the results.
+            value: the operand or result.
+            readonly: whether it is an operand.
+            pinned: whether it lies in memory of the unit's own.
+
+        Raises:
+            CompilerError: the unit has no such memory.
         """
 
     def task_number(self, number: Linear, tasks: int) -> Linear:
         """The number of a task, which is below `tasks`, as the unit computes with it best."""
 
     def in_order(self, write: Callable[[], None]) -> None:
-        """What `write` writes, a step after the other: never two at a time."""
+        """Write what `write` does so that its steps run one after the other, and once."""
 
     def write_slabs(self, slabs: Slabs, ranges: Sequence[Range]) -> None:
-        """Iterations that do not depend on each other: of each loop those of a range."""
+        """Write iterations that do not depend on each other: of each loop those of a range."""
 
     def tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> TileWriter:
-        """What writes tiles as `tiling` says; name: for errors; root: the reduction that may run in
-        parts, see `sums_in_parts`.
+        """What writes the tiles of the results, or of a stage.
+
+        Args:
+            name: of the kernel and the stage, for errors.
+            tiling: how tiles are cut into register tiles.
+            root: the reduction that may run in parts, see `sums_in_parts`.
+
+        Raises:
+            CompilerError: the unit cannot cut tiles so.
         """
