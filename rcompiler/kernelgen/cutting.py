@@ -65,8 +65,8 @@ class ByBounds:
             return Range(Linear(start), end - start, Linear(end))
         if low == 0 and high == (self._shape[dim] if dim < len(self._shape) else high):
             return tile
-        start, end = self._e.max_signed(tile.start, low), self._e.min_signed(tile.end, high)
-        return Range(start.symbol, None, end.symbol)
+        first = self._e.max_signed(tile.start, low).symbol
+        return Range(first, None, self._e.min_signed(tile.end, high).symbol)
 
 
 class ByCases:
