@@ -7,19 +7,20 @@ at positions of its own tile; slices lead from there to the operands.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.buffer import Buffer, in_workspace
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.scratch import stack_memory
 from rcompiler.kernelgen.stages import kept_shape
 from rcompiler.kernelgen.task_vectors import TaskVectors
-from rcompiler.kernelgen.tile import TileWriter
+from rcompiler.kernelgen.tile import VectorTileWriter
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
@@ -74,9 +75,7 @@ class TaskEvaluator(Evaluator):
     def _extreme(self, name: str, a: Linear, b: Linear) -> Linear:
         if a.is_constant and b.is_constant:
             return Linear((min if name == "minsi" else max)(a.constant, b.constant))
-        e = self.emitter
-        first, second = e.index(a), e.index(b)
-        return Linear.of(e.pure(f"arith.{name} {first}, {second} : i64", [first, second]))
+        return self.emitter.elementwise(f"arith.{name}", a, b).symbol
 
     def offsets(self, op: ir.Operation) -> list[Linear]:
         """The offsets of a slice."""
@@ -204,8 +203,8 @@ class TaskWriter:
             raise CompilerError(
                 f"{op.location}: a task branches where two positions are equal only"
             )
-        a, b = (self._e.index(self._evaluator.position_of(v)) for v in test.operands)
-        condition = self._e.pure(f"arith.cmpi eq, {a}, {b} : i64", [a, b])
+        a, b = (self._e.number(self._evaluator.position_of(v)) for v in test.operands)
+        condition = self._e.compare("eq", a, b).name
 
         def side(region: ir.Region) -> list:
             self._ops(region.blocks[0])
@@ -243,18 +242,10 @@ class TaskWriter:
         stage = _stage_of(value)
         if stage is None:
             shape = shape_of(value)
-            count = 1
-            for n in shape:
-                count *= n
-            return Buffer(stack_memory(e, count, element), shape, element, False)
+            return Buffer(stack_memory(e, math.prod(shape), element), shape, element, False)
         offset = ir.IntegerAttr(stage.attributes["offset"]).value
-        pointer = "%workspace"
-        if offset:
-            type_ = e.pointer_type("%workspace")
-            text = f"llvm.getelementptr %workspace[{offset}] : ({type_}) -> {type_}, i8"
-            pointer = e.pointer(e.pure(text, [], "p"), type_)
         shape = kept_shape(integers(stage, "kept"), element)
-        return Buffer(pointer, shape, element, False)
+        return Buffer(in_workspace(e, offset), shape, element, False)
 
     # -- register tiles
     def _same_box(self, op: ir.Operation, other: ir.Operation) -> bool:
@@ -289,8 +280,8 @@ class TaskWriter:
             sources.append((tile, Piece((0,) * rank, tuple(steps), tile, (0,) * rank)))
         stage = _stage_of(ops[0].result)
         tiling = self._tiling if stage is None else Tiling.of_loops(stage, (), tuple(steps))
-        writer = TileWriter(self._name, tiling, self._evaluator, None)
-        writer.register_tiles([[Linear()] * rank], steps, sources, outputs)
+        writer = VectorTileWriter(self._name, tiling, self._evaluator, None)
+        writer.register_tile([Linear()] * rank, steps, sources, outputs)
 
     def _store_vector(self, op: ir.Operation) -> None:
         """What a body that computes with vectors of its own puts into a tensor."""
