@@ -28,7 +28,6 @@ from torch_mlir import ir
 
 from rcompiler.dialects import rtask
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.roots import sums_in_parts
 from rcompiler.linalg.values import integers
 from rcompiler.passes import Pass, PassFailure
@@ -39,6 +38,7 @@ from rcompiler.passes.tiles.indices import Indices
 from rcompiler.passes.tiles.nest import Nest
 from rcompiler.passes.tiles.patterns import PATTERNS
 from rcompiler.passes.tiles.reads import Steps
+from rcompiler.passes.tiles.sources import Sources
 from rcompiler.passes.tiles.tile_generic import tile_generic, tile_part
 
 
@@ -58,7 +58,7 @@ class RollerTileReductions(Pass):
 
 def _cut(kernel: ir.Operation) -> None:
     around, steps = integers(kernel, "reduction_tile")
-    indices = Indices()
+    indices, sources = Indices(), Sources()
     block = kernel.regions[0].blocks[0]
     for op in tiles_in(block, "tensor.insert_slice"):
         if op.operands[0].owner.operation.name == "linalg.fill":
@@ -72,7 +72,7 @@ def _cut(kernel: ir.Operation) -> None:
                 "sums are results of its own; remove the attribute",
             )
         with ir.InsertionPoint(op), op.location:
-            made = _Parts(indices, kernel, op, root, around, steps).write()
+            made = _Parts(indices, sources, kernel, op, root, around, steps).write()
         op.result.replace_all_uses_with(made)
         op.erase()
     erase_unused(block)
@@ -84,17 +84,18 @@ class _Parts:
     def __init__(
         self,
         indices: Indices,
+        sources: Sources,
         kernel: ir.Operation,
         op: ir.Operation,
         root: ir.Operation,
         around: int,
         steps: int,
     ) -> None:
-        self._indices = indices
+        self._indices, self._sources = indices, sources
         self._tile, self._into = op.operands[0], op.operands[1]
         offsets, sizes, _ = slice_parts(op, indices)
         self._where = Box.dense(offsets, sizes)
-        self._root = Generic(root)
+        self._root = sources.of(root)
         self._nest = Nest.of(kernel, indices, offsets, sums=True)
         tiling = self._nest.tiling
         self._outer = [d for d in tiling.order[:around] if d < len(sizes)]
@@ -120,7 +121,7 @@ class _Parts:
 
         def begin(box: Box, sums: Values) -> Values:
             own = self._root_box(box)
-            start = Fuser(indices, PATTERNS).tile(root.inits[0], own)
+            start = self._fuser().tile(root.inits[0], own)
             return [insert(start, sums[0], _inside(own, kept), indices)]
 
         def advance(part: Steps) -> Callable[[Box, Values], Values]:
@@ -128,7 +129,7 @@ class _Parts:
                 own = self._root_box(box)
                 place = _inside(own, kept)
                 before = extract(sums[0], place, indices)
-                after = tile_part(Fuser(indices, PATTERNS), root.op, own, part, before)
+                after = tile_part(self._fuser(), root.op, own, part, before)
                 return [insert(after, sums[0], place, indices)]
 
             return leaf
@@ -155,6 +156,9 @@ class _Parts:
 
         return self._over(self._inner, tile, outs, finish)
 
+    def _fuser(self) -> Fuser:
+        return Fuser(self._indices, self._sources, PATTERNS)
+
     def _root_box(self, box: Box) -> Box:
         """Which results of the reduction a box of the tile needs."""
         found: list[Box] = []
@@ -174,7 +178,9 @@ class _Parts:
             return reduced(fuser, box) if op == root else tile_generic(fuser, op, number, box)
 
         patterns = PATTERNS | {"linalg.generic": tile}
-        return Fuser(self._indices, patterns, always=lambda op: op.name != "tensor.pad")
+        return Fuser(
+            self._indices, self._sources, patterns, always=lambda op: op.name != "tensor.pad"
+        )
 
 
 def _inside(box: Box, kept: Box) -> Box:

@@ -35,6 +35,7 @@ from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.indices import Indices
 from rcompiler.passes.tiles.nest import Nest
 from rcompiler.passes.tiles.patterns import PATTERNS
+from rcompiler.passes.tiles.sources import Sources
 
 
 @dataclass(frozen=True)
@@ -52,15 +53,15 @@ class RollerTileRegisters(Pass):
 
 def _tile_kernel(kernel: ir.Operation) -> None:
     block = kernel.regions[0].blocks[0]
-    indices = Indices()
+    indices, sources = Indices(), Sources()
     stages = tiles_in(block, STAGE)
     results = [o for o in tiles_in(block, "tensor.insert_slice") if is_result(o.operands[1])]
     for op in stages:
         with ir.InsertionPoint(op), op.location:
-            _tile_stage(indices, op)
+            _tile_stage(indices, sources, op)
     for group in _together(indices, results):
         with ir.InsertionPoint(group[-1]), group[-1].location:
-            _tile_results(indices, group, kernel)
+            _tile_results(indices, sources, group, kernel)
     erase_unused(block)
 
 
@@ -84,13 +85,15 @@ def _other_result(op: ir.Operation, before: list[ir.Operation]) -> bool:
     return all(op.operands[1] != other.result for other in before)
 
 
-def _tile_results(indices: Indices, ops: list[ir.Operation], kernel: ir.Operation) -> None:
+def _tile_results(
+    indices: Indices, sources: Sources, ops: list[ir.Operation], kernel: ir.Operation
+) -> None:
     tiles = [op.operands[0] for op in ops]
     offsets, sizes, _ = slice_parts(ops[0], indices)
     where = Box.dense(offsets, sizes)
 
     def leaf(box: Box, outs: Values) -> Values:
-        fuser = Fuser(indices, PATTERNS)
+        fuser = Fuser(indices, sources, PATTERNS)
         made = [fuser.tile(tile, box) for tile in tiles]
         place = box.within(where)
         return [insert(t, o, place, indices) for t, o in zip(made, outs, strict=True)]
@@ -104,13 +107,14 @@ def _tile_results(indices: Indices, ops: list[ir.Operation], kernel: ir.Operatio
         op.erase()
 
 
-def _tile_stage(indices: Indices, op: ir.Operation) -> None:
+def _tile_stage(indices: Indices, sources: Sources, op: ir.Operation) -> None:
     tile = op.operands[0]
     sizes = sizes_of(tile, indices)
     into = empty(sizes, type_of(tile).element_type, indices)
 
     def leaf(box: Box, outs: Values) -> Values:
-        return [insert(Fuser(indices, PATTERNS).tile(tile, box), outs[0], box, indices)]
+        made = Fuser(indices, sources, PATTERNS).tile(tile, box)
+        return [insert(made, outs[0], box, indices)]
 
     zeros = [Linear()] * len(sizes)
     nest = Nest.of(op, indices, zeros, sums=_reduces(tile))

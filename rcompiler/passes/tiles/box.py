@@ -26,11 +26,6 @@ class Box:
         """Neighbouring elements along each dim."""
         return Box(tuple(offsets), tuple(sizes), (1,) * len(offsets))
 
-    @staticmethod
-    def whole(shape: Sequence[int]) -> Box:
-        """All elements of a tensor of static shape."""
-        return Box.dense([Linear()] * len(shape), [Linear(n) for n in shape])
-
     @property
     def rank(self) -> int:
         return len(self.offsets)
@@ -46,7 +41,14 @@ class Box:
 
     def covers(self, value: ir.Value) -> bool:
         """Whether the box is all of a tensor."""
-        return self == Box.whole(type_of(value).shape)
+        shape = type_of(value).shape
+        return self.is_dense and all(
+            size.constant == extent
+            and offset.constant == 0
+            and size.is_constant
+            and offset.is_constant
+            for offset, size, extent in zip(self.offsets, self.sizes, shape, strict=True)
+        )
 
     def within(self, outer: Box) -> Box:
         """A box of the tile that `outer` takes, as a box of the tensor."""

@@ -1,0 +1,64 @@
+"""What tiles are made of: the ops of one body, each of which is read once.
+
+A kernel has many tiles of the same op, one for each way in which register tiles cover the result;
+what the text of the op says is the same in all of them.
+"""
+
+from __future__ import annotations
+
+from torch_mlir import ir
+
+from rcompiler.kernelgen.scratch import kept_columns
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.lazy import lazy
+from rcompiler.linalg.maps import dim_of, dims_of
+from rcompiler.linalg.values import operations
+from rcompiler.passes.tiles.reads import Reader, reader_of
+
+
+class Source(Generic):
+    """A linalg.generic that tiles are made of."""
+
+    @lazy
+    def readers(self) -> list[list[Reader]]:
+        """How each input is read, dim by dim."""
+        return [[reader_of(e) for e in m.results] for m in self.maps[: len(self.inputs)]]
+
+    @lazy
+    def places(self) -> list[list[int]]:
+        """For each result the loop of each of its dims, -1 for a constant: result maps are
+        projected permutations.
+        """
+        return [[dim_of(e) for e in m.results] for m in self.maps[len(self.inputs) :]]
+
+    @lazy
+    def joint_dims(self) -> list[int]:
+        """Result dims of which all is computed together: rows of expensive values that a sum and a
+        later op both need, and the rows of a small matrix times a vector, which share their work.
+        """
+        if not self.reduction_dims:
+            return kept_columns(self)
+        form = self.combination
+        if form is None:
+            return []
+        rows = dims_of(self.maps[form.coefficients].results[form.row])
+        return [d for d, loop in enumerate(self.result_dims) if loop in rows]
+
+    @lazy
+    def knows_positions(self) -> bool:
+        """Whether the body asks where it is."""
+        return any(op.name == "linalg.index" for op in operations(self.op))
+
+
+class Sources:
+    """The linalg.generics of one body."""
+
+    def __init__(self) -> None:
+        self._known: dict[ir.Operation, Source] = {}
+
+    def of(self, op: ir.Operation) -> Source:
+        """What is known of an op, which must not be changed after that."""
+        found = self._known.get(op)
+        if found is None:
+            found = self._known[op] = Source(op)
+        return found
