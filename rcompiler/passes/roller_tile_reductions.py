@@ -34,7 +34,6 @@ from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.tiles.body import Values, erase_unused, is_tiled, loop, tiles_in
 from rcompiler.passes.tiles.box import Box, empty, extract, insert, slice_parts, type_of
 from rcompiler.passes.tiles.fuse import Fuser
-from rcompiler.passes.tiles.indices import Indices
 from rcompiler.passes.tiles.nest import Nest
 from rcompiler.passes.tiles.patterns import PATTERNS
 from rcompiler.passes.tiles.reads import Steps
@@ -58,7 +57,7 @@ class RollerTileReductions(Pass):
 
 def _cut(kernel: ir.Operation) -> None:
     around, steps = integers(kernel, "reduction_tile")
-    indices, sources = Indices(), Sources()
+    sources = Sources()
     block = kernel.regions[0].blocks[0]
     for op in tiles_in(block, "tensor.insert_slice"):
         if op.operands[0].owner.operation.name == "linalg.fill":
@@ -72,7 +71,7 @@ def _cut(kernel: ir.Operation) -> None:
                 "sums are results of its own; remove the attribute",
             )
         with ir.InsertionPoint(op), op.location:
-            made = _Parts(indices, sources, kernel, op, root, around, steps).write()
+            made = _Parts(sources, kernel, op, root, around, steps).write()
         op.result.replace_all_uses_with(made)
         op.erase()
     erase_unused(block)
@@ -83,7 +82,6 @@ class _Parts:
 
     def __init__(
         self,
-        indices: Indices,
         sources: Sources,
         kernel: ir.Operation,
         op: ir.Operation,
@@ -91,7 +89,8 @@ class _Parts:
         around: int,
         steps: int,
     ) -> None:
-        self._indices, self._sources = indices, sources
+        self._sources = sources
+        self._indices = indices = sources.indices
         self._tile, self._into = op.operands[0], op.operands[1]
         offsets, sizes, _ = slice_parts(op, indices)
         self._where = Box.dense(offsets, sizes)
@@ -157,7 +156,7 @@ class _Parts:
         return self._over(self._inner, tile, outs, finish)
 
     def _fuser(self) -> Fuser:
-        return Fuser(self._indices, self._sources, PATTERNS)
+        return Fuser(self._sources, PATTERNS)
 
     def _root_box(self, box: Box) -> Box:
         """Which results of the reduction a box of the tile needs."""
@@ -178,9 +177,7 @@ class _Parts:
             return reduced(fuser, box) if op == root else tile_generic(fuser, op, number, box)
 
         patterns = PATTERNS | {"linalg.generic": tile}
-        return Fuser(
-            self._indices, self._sources, patterns, always=lambda op: op.name != "tensor.pad"
-        )
+        return Fuser(self._sources, patterns, always=lambda op: op.name != "tensor.pad")
 
 
 def _inside(box: Box, kept: Box) -> Box:

@@ -26,7 +26,6 @@ from torch_mlir import ir
 
 from rcompiler.dialects import rtask
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.roots import reduces
 from rcompiler.linalg.values import STAGE
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.tiles.body import UNTILED, Values, erase_unused, is_result, is_tiled, tiles_in
@@ -53,15 +52,15 @@ class RollerTileRegisters(Pass):
 
 def _tile_kernel(kernel: ir.Operation) -> None:
     block = kernel.regions[0].blocks[0]
-    indices, sources = Indices(), Sources()
+    sources = Sources()
     stages = tiles_in(block, STAGE)
     results = [o for o in tiles_in(block, "tensor.insert_slice") if is_result(o.operands[1])]
     for op in stages:
         with ir.InsertionPoint(op), op.location:
-            _tile_stage(indices, sources, op)
-    for group in _together(indices, results):
+            _tile_stage(sources, op)
+    for group in _together(sources.indices, results):
         with ir.InsertionPoint(group[-1]), group[-1].location:
-            _tile_results(indices, sources, group, kernel)
+            _tile_results(sources, group, kernel)
     erase_unused(block)
 
 
@@ -85,20 +84,19 @@ def _other_result(op: ir.Operation, before: list[ir.Operation]) -> bool:
     return all(op.operands[1] != other.result for other in before)
 
 
-def _tile_results(
-    indices: Indices, sources: Sources, ops: list[ir.Operation], kernel: ir.Operation
-) -> None:
+def _tile_results(sources: Sources, ops: list[ir.Operation], kernel: ir.Operation) -> None:
+    indices = sources.indices
     tiles = [op.operands[0] for op in ops]
     offsets, sizes, _ = slice_parts(ops[0], indices)
     where = Box.dense(offsets, sizes)
 
     def leaf(box: Box, outs: Values) -> Values:
-        fuser = Fuser(indices, sources, PATTERNS)
+        fuser = Fuser(sources, PATTERNS)
         made = [fuser.tile(tile, box) for tile in tiles]
         place = box.within(where)
         return [insert(t, o, place, indices) for t, o in zip(made, outs, strict=True)]
 
-    nest = Nest.of(kernel, indices, offsets, sums=any(map(_reduces, tiles)))
+    nest = Nest.of(kernel, indices, offsets, sums=any(_reduces(sources, tile) for tile in tiles))
     whole = Box.dense([Linear()] * where.rank, sizes)
     outs = [op.operands[1] for op in ops]
     made = nest.over(nest.tiling.nested(where.rank), whole, outs, leaf)
@@ -107,22 +105,23 @@ def _tile_results(
         op.erase()
 
 
-def _tile_stage(indices: Indices, sources: Sources, op: ir.Operation) -> None:
+def _tile_stage(sources: Sources, op: ir.Operation) -> None:
+    indices = sources.indices
     tile = op.operands[0]
     sizes = sizes_of(tile, indices)
     into = empty(sizes, type_of(tile).element_type, indices)
 
     def leaf(box: Box, outs: Values) -> Values:
-        made = Fuser(indices, sources, PATTERNS).tile(tile, box)
+        made = Fuser(sources, PATTERNS).tile(tile, box)
         return [insert(made, outs[0], box, indices)]
 
     zeros = [Linear()] * len(sizes)
-    nest = Nest.of(op, indices, zeros, sums=_reduces(tile))
+    nest = Nest.of(op, indices, zeros, sums=_reduces(sources, tile))
     whole = Box.dense(zeros, sizes)
     op.operands[0] = nest.over(nest.tiling.nested(len(sizes)), whole, [into], leaf)[0]
 
 
-def _reduces(value: ir.Value) -> bool:
+def _reduces(sources: Sources, value: ir.Value) -> bool:
     """Whether an op below a tile reduces, behind the stages in front of it."""
     pending, seen = [value], set[ir.Value]()
     while pending:
@@ -133,7 +132,7 @@ def _reduces(value: ir.Value) -> bool:
         op = one.owner.operation
         if op.name == STAGE:
             continue
-        if reduces(op):
+        if op.name == "linalg.generic" and sources.of(op).accumulates:
             return True
         pending += [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
     return False

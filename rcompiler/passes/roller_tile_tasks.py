@@ -48,7 +48,6 @@ from rcompiler.passes.tiles.body import (
 )
 from rcompiler.passes.tiles.box import Box, extract, insert, type_of
 from rcompiler.passes.tiles.fuse import Fuser
-from rcompiler.passes.tiles.indices import Indices
 from rcompiler.passes.tiles.patterns import PATTERNS
 from rcompiler.passes.tiles.sources import Sources
 from rcompiler.passes.tiles.tile_generic import tile_fill_of
@@ -87,7 +86,8 @@ class _TaskBody:
         self._shape = shape_of(self._results[0])
         self._stages = stages_of(kernel, self._tiling.tile)
         self._walked = walked_dims(kernel)
-        self._indices, self._sources = Indices(), Sources()
+        self._sources = Sources()
+        self._indices = self._sources.indices
 
     def write(self) -> None:
         """Raises CompilerError for a body that no task can have."""
@@ -205,7 +205,7 @@ class _TaskBody:
 
         # where there are stages, also a whole result is made anew, of what the task keeps of them
         patterns = PATTERNS | {STAGE: tile_stage}
-        return Fuser(self._indices, self._sources, patterns, always=lambda op: bool(stages))
+        return Fuser(self._sources, patterns, always=lambda op: bool(stages))
 
 
 def _staged(fuser: Fuser, stage: Stage, box: Box) -> ir.Value:

@@ -60,9 +60,10 @@ def loop(
     if count.is_constant and step >= count.constant > 0:
         return body(start, outs)
     op = scf.ForOp(indices.value(start), indices.value(end), constant(step), outs)
-    with ir.InsertionPoint(op.body):
-        at = indices.read(op.induction_variable)
-        scf.YieldOp(body(at, list(op.inner_iter_args)))
+    block = op.regions[0].blocks[0]
+    variable, *carried = block.arguments
+    with ir.InsertionPoint(block):
+        scf.YieldOp(body(indices.read(variable), carried))
     return list(op.results)
 
 
@@ -138,5 +139,9 @@ def erase_unused(block: ir.Block) -> None:
             for region in op.regions:
                 for inner in region.blocks:
                     erase_unused(inner)
-        if len(op.results) and not any(len(list(r.uses)) for r in op.results):
+        if len(op.results) and not any(map(_is_used, op.results)):
             op.erase()
+
+
+def _is_used(value: ir.Value) -> bool:
+    return next(iter(value.uses), None) is not None

@@ -19,7 +19,6 @@ from torch_mlir import ir
 
 from rcompiler.linalg.affine import Linear
 from rcompiler.passes.tiles.box import Box, empty, extract, tile_type
-from rcompiler.passes.tiles.indices import Indices
 from rcompiler.passes.tiles.sources import Sources
 
 # Makes the tile of a result of an op at the insertion point, or None where it cannot.
@@ -35,13 +34,12 @@ class Fuser:
 
     def __init__(
         self,
-        indices: Indices,
         sources: Sources,
         patterns: dict[str, Pattern],
         *,
         always: Callable[[ir.Operation], bool] = lambda op: False,
     ) -> None:
-        self.indices = indices
+        self.indices = sources.indices
         self.sources = sources
         self._patterns = patterns
         self._always = always

@@ -7,7 +7,7 @@ Of the loops d0 in [o0, o0 + n0), d1 in [o1, o1 + n1) the expression 2 * d0 + d1
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch_mlir import ir
 
@@ -15,8 +15,7 @@ from rcompiler.linalg.affine import Linear
 from rcompiler.passes.tiles.indices import Indices
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(NamedTuple):
     """The steps of one loop in a tile: coordinates offset, offset + stride, ..., `size` of them."""
 
     offset: Linear
@@ -24,8 +23,7 @@ class Steps:
     stride: int = 1
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     """The coordinate offset + local(steps), with local from 0 up to extent - 1."""
 
     offset: Linear

@@ -6,13 +6,18 @@ what the text of the op says is the same in all of them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from torch_mlir import ir
 
 from rcompiler.kernelgen.scratch import kept_columns
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.lazy import lazy
 from rcompiler.linalg.maps import dim_of, dims_of
-from rcompiler.linalg.values import operations
+from rcompiler.linalg.values import operations, shape_of
+from rcompiler.linalg.views import kept_dims
+from rcompiler.passes.tiles.box import DYNAMIC, Box, slice_parts, type_of
+from rcompiler.passes.tiles.indices import Indices
 from rcompiler.passes.tiles.reads import Reader, reader_of
 
 
@@ -50,15 +55,44 @@ class Source(Generic):
         return any(op.name == "linalg.index" for op in operations(self.op))
 
 
+@dataclass(frozen=True)
+class Slice:
+    """A tensor.extract_slice. box: what it takes; kept: the dims that its result has, in order,
+    None where that cannot be told.
+    """
+
+    box: Box
+    kept: list[int] | None
+
+
 class Sources:
-    """The linalg.generics of one body."""
+    """The ops of one body, and the positions in it."""
 
     def __init__(self) -> None:
-        self._known: dict[ir.Operation, Source] = {}
+        self.indices = Indices()
+        self._generics: dict[ir.Operation, Source] = {}
+        self._slices: dict[ir.Operation, Slice] = {}
 
     def of(self, op: ir.Operation) -> Source:
-        """What is known of an op, which must not be changed after that."""
-        found = self._known.get(op)
+        """What is known of a linalg.generic, which must not be changed after that."""
+        found = self._generics.get(op)
         if found is None:
-            found = self._known[op] = Source(op)
+            found = self._generics[op] = Source(op)
         return found
+
+    def slice_of(self, op: ir.Operation) -> Slice:
+        """The same of a tensor.extract_slice."""
+        found = self._slices.get(op)
+        if found is None:
+            found = self._slices[op] = self._read_slice(op)
+        return found
+
+    def _read_slice(self, op: ir.Operation) -> Slice:
+        offsets, sizes, strides = slice_parts(op, self.indices)
+        box, shape = Box(tuple(offsets), tuple(sizes), tuple(strides)), type_of(op.result).shape
+        kept: list[int] | None = None
+        if len(shape) == box.rank:
+            kept = list(range(box.rank))
+        elif DYNAMIC not in (*shape, *box.shape):
+            kept = sorted(kept_dims(tuple(box.shape), shape_of(op.result)))
+        return Slice(box, kept)

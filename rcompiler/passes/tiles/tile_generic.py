@@ -33,7 +33,9 @@ def tile_generic(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Va
     loops = _loops(source, number, box)
     if loops is None:
         return None
-    key = ("generic", op, tuple(loops))
+    if source.outputs == 1:
+        return _on_tiles(fuser, source, loops)[0]
+    key = ("generic", op, tuple(loops))  # of all results at once
     return fuser.once(key, lambda: _on_tiles(fuser, source, loops))[number]
 
 
