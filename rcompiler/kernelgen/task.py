@@ -8,7 +8,7 @@ at positions of its own tile; slices lead from there to the operands.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
@@ -25,10 +25,26 @@ from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.maps import compile_expression
 from rcompiler.linalg.pieces import Piece
-from rcompiler.linalg.values import STAGE, element_of, integers, shape_of
+from rcompiler.linalg.values import STAGE, defining, element_of, integers, shape_of
 from rcompiler.linalg.views import kept_dims
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """A tensor.extract_slice. dims: of each dim of the source the dim of the slice that runs along
+    it, -1 for none, the stride, and where the slice begins.
+    """
+
+    source: ir.Value
+    dims: Sequence[tuple[int, int, Linear]]
+
+    def place(self, at: list[Linear]) -> list[Linear]:
+        """Where an element of the slice is in the source."""
+        return [
+            offset if dim < 0 else at[dim] * stride + offset for dim, stride, offset in self.dims
+        ]
 
 
 class TaskEvaluator(Evaluator):
@@ -38,6 +54,7 @@ class TaskEvaluator(Evaluator):
         super().__init__(emitter, buffers)
         self._positions: dict[ir.Value, Linear] = {}
         self._depths: dict[ir.Block, int] = {}
+        self._slices: dict[ir.Value, _Slice | None] = {}
 
     def enter(self, block: ir.Block) -> None:
         """Note that the ops of a block are computed where the code is written now."""
@@ -80,8 +97,8 @@ class TaskEvaluator(Evaluator):
 
     def offsets(self, op: ir.Operation) -> list[Linear]:
         """The offsets of a slice."""
-        segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-        dynamic = iter(list(op.operands)[sum(segments[:-3]) :])
+        front = 2 if op.name == "tensor.insert_slice" else 1
+        dynamic = iter(list(op.operands)[front:])
         return [
             self.position_of(next(dynamic)) if n == DYNAMIC else Linear(n)
             for n in integers(op, "static_offsets")
@@ -90,16 +107,35 @@ class TaskEvaluator(Evaluator):
     def view_coordinates(self, op: ir.Operation, at: list[Linear], lanes: int) -> list[Linear]:
         if op.name != "tensor.extract_slice":
             return super().view_coordinates(op, at, lanes)
+        found = self._slice_of(op.result)
+        assert found is not None
+        return found.place(at)
+
+    def read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
+        # through slices at once: what they show is known by its place in the source
+        while (found := self._slice_of(value)) is not None:
+            value, at = found.source, found.place(at)
+        return super().read(value, at, lanes)
+
+    def _slice_of(self, value: ir.Value) -> _Slice | None:
+        """What is known of a slice, None of any other value. The loops around a slice are open, and
+        stay so, when its elements are read.
+        """
+        if value not in self._slices:
+            op, found = defining(value), None
+            if op is not None and op.name == "tensor.extract_slice":
+                found = self._new_slice(op)
+            self._slices[value] = found
+        return self._slices[value]
+
+    def _new_slice(self, op: ir.Operation) -> _Slice:
         offsets, strides = self.offsets(op), integers(op, "static_strides")
         rank = len(offsets)
-        kept = set(range(rank))
-        if len(at) < rank:
-            kept = kept_dims(integers(op, "static_sizes"), shape_of(op.result))
-        inner = iter(at)
-        return [
-            next(inner) * stride + offset if d in kept else offset
-            for d, (offset, stride) in enumerate(zip(offsets, strides, strict=True))
-        ]
+        kept = list(range(rank))
+        if ir.RankedTensorType(op.result.type).rank < rank:
+            kept = sorted(kept_dims(integers(op, "static_sizes"), shape_of(op.result)))
+        dims = [kept.index(d) if d in kept else -1 for d in range(rank)]
+        return _Slice(op.operands[0], list(zip(dims, strides, offsets, strict=True)))
 
 
 class TaskWriter:
