@@ -7,6 +7,7 @@ at positions of its own tile; slices lead from there to the operands.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,7 +18,7 @@ from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.scratch import stack_memory
-from rcompiler.kernelgen.stages import kept_shape
+from rcompiler.kernelgen.stages import kept_shape, stages_inside
 from rcompiler.kernelgen.task_vectors import TaskVectors
 from rcompiler.kernelgen.tile import TileWriter
 from rcompiler.kernelgen.tiling import Tiling
@@ -154,8 +155,7 @@ class TaskWriter:
         self._vectors = TaskVectors(self._evaluator)
         self._tiling = replace(Tiling.of(kernel), reduction_tile=None)
         self._written: set[ir.Operation] = set()
-        # which ops tile what is kept in a tensor of the task's own
-        self._keepers: dict[ir.Value, ir.Operation] = {}
+        self._kept = _kept_tensors(self._block)
 
     def write(self, number: Linear) -> None:
         """The task of this number."""
@@ -197,8 +197,9 @@ class TaskWriter:
         numbers = []  # what it carries beside tensors
         for number, init in enumerate(inits):
             if isinstance(init.type, ir.RankedTensorType):
-                buffer = self._buffer(init)
-                self._buffers[carried[number]] = self._buffers[op.results[number]] = buffer
+                result = op.results[number]
+                self._buffers[carried[number]] = self._memory(result, init)
+                self._buffers[result] = self._buffers[carried[number]]
             else:
                 numbers.append(number)
 
@@ -261,12 +262,19 @@ class TaskWriter:
         return isinstance(expression.maybe_downcast(), ir.AffineFloorDivExpr | ir.AffineModExpr)
 
     # -- tensors in memory
+    def _memory(self, value: ir.Value, before: ir.Value) -> Buffer:
+        """The memory of a tensor that was `before` without its last tiles."""
+        stage = self._kept.get(value)
+        if stage is None or before in self._kept:
+            return self._buffer(before)
+        return self._memory_of(stage)
+
     def _buffer(self, value: ir.Value) -> Buffer:
         """The memory of a tensor that tiles are put into."""
         if value not in self._buffers:
             op = None if isinstance(value.owner, ir.Block) else value.owner.operation
             if op is not None and op.name == "tensor.insert_slice":
-                self._buffers[value] = self._buffer(op.operands[1])
+                self._buffers[value] = self._memory(value, op.operands[1])
             elif op is not None and op.name == "tensor.empty":
                 self._buffers[value] = self._new(value)
             else:
@@ -274,15 +282,13 @@ class TaskWriter:
         return self._buffers[value]
 
     def _new(self, value: ir.Value) -> Buffer:
-        """Memory of a task: of a stage in the workspace of its EU, of sums on the stack."""
-        e, element = self._e, element_of(value)
-        stage = _stage_of(value)
-        if stage is None:
-            shape = shape_of(value)
-            count = 1
-            for n in shape:
-                count *= n
-            return Buffer(stack_memory(e, count, element), shape, element, False)
+        """Memory of sums on the stack."""
+        shape, element = shape_of(value), element_of(value)
+        return Buffer(stack_memory(self._e, math.prod(shape), element), shape, element, False)
+
+    def _memory_of(self, stage: ir.Operation) -> Buffer:
+        """Memory of what a task keeps of a stage, in the workspace of its EU."""
+        e, element = self._e, element_of(stage.result)
         offset = ir.IntegerAttr(stage.attributes["offset"]).value
         pointer = "%workspace"
         if offset:
@@ -294,10 +300,12 @@ class TaskWriter:
 
     # -- register tiles
     def _same_box(self, op: ir.Operation, other: ir.Operation) -> bool:
-        """Whether two insertions are of the same box, into different tensors."""
+        """Whether two insertions are of the same box, into different results."""
         if op == other:
             return True
         if op.name != "tensor.insert_slice" or op.operands[1] == other.result:
+            return False
+        if op.result in self._kept or other.result in self._kept:
             return False
         offsets = self._evaluator.offsets
         return shape_of(op.operands[0]) == shape_of(other.operands[0]) and (
@@ -318,12 +326,12 @@ class TaskWriter:
         sources, outputs = [], []
         for op in ops:
             tile, into = op.operands[0], op.operands[1]
-            buffer = self._buffers[op.result] = self._buffer(into)
+            buffer = self._buffers[op.result] = self._memory(op.result, into)
             origin = buffer.origin or (Linear(),) * rank
             moved = tuple(s + o * -1 for s, o in zip(origin, offsets, strict=True))
             outputs.append(replace(buffer, origin=moved))
             sources.append((tile, Piece((0,) * rank, tuple(steps), tile, (0,) * rank)))
-        stage = _stage_of(ops[0].result)
+        stage = self._kept.get(ops[0].result)
         tiling = self._tiling if stage is None else Tiling.of_loops(stage, (), tuple(steps))
         writer = TileWriter(self._name, tiling, self._evaluator, None)
         writer.register_tiles([[Linear()] * rank], steps, sources, outputs)
@@ -331,25 +339,41 @@ class TaskWriter:
     def _store_vector(self, op: ir.Operation) -> None:
         """What a body that computes with vectors of its own puts into a tensor."""
         value, into, *indices = op.operands
-        buffer = self._buffers[op.result] = self._buffer(into)
+        buffer = self._buffers[op.result] = self._memory(op.result, into)
         place = buffer.offset(self._vectors.positions(indices, 0))
         self._e.store(self._vectors.value(value), buffer.pointer, place)
 
 
-def _stage_of(value: ir.Value) -> ir.Operation | None:
-    """The rtask.stage that a tensor, with tiles put into it, becomes; None: it is no such one."""
-    for use in value.uses:
-        op, number = use.owner.operation, use.operand_number
-        following: ir.Value | None = None
-        if op.name == STAGE:
-            return op
-        if op.name == "scf.for" and number >= 3:
-            following = op.results[number - 3]
-        elif op.name == "tensor.insert_slice" and number == 1:
-            following = op.result
-        elif op.name == "scf.yield":
-            parent = op.parent.operation
-            following = parent.results[number]
-        if following is not None and (found := _stage_of(following)) is not None:
-            return found
-    return None
+def _kept_tensors(block: ir.Block) -> dict[ir.Value, ir.Operation]:
+    """The tensors that the tiles of stages are put into, and the rtask.stage that each becomes.
+
+    What they begin as is none of them: CSE lets several stages begin as the same tensor.empty.
+    """
+    found: dict[ir.Value, ir.Operation] = {}
+    for stage in stages_inside(block):
+        pending = list(stage.operands)
+        while pending:
+            value = pending.pop()
+            before = _before(value) if value not in found else ()
+            if before:
+                found[value] = stage
+                pending += before
+    return found
+
+
+def _before(value: ir.Value) -> Sequence[ir.Value]:
+    """What a tensor was before the last tiles, or loop or branch with tiles, were put into it; ()
+    of another one than such a tensor.
+    """
+    if isinstance(value.owner, ir.Block):
+        block, loop = value.owner, value.owner.owner.operation
+        number = list(block.arguments).index(value)
+        return [loop.operands[2 + number]] if loop.name == "scf.for" else ()
+    op = value.owner.operation
+    if op.name in ("tensor.insert_slice", "vector.transfer_write"):
+        return [op.operands[1]]
+    if op.name not in ("scf.for", "scf.if"):
+        return ()
+    number = list(op.results).index(value)
+    last = [list(region.blocks[0].operations)[-1].operation for region in op.regions]
+    return [*(each.operands[number] for each in last), *list(op.operands)[3 + number :][:1]]
