@@ -148,6 +148,9 @@ class _TaskBody:
     # -- the tiles of stages and results
     def _tiles(self, ranges: list[_Range], outs: Values) -> Values:
         fuser = self._fuser(ranges)
+        for stage in self._stages:
+            # in their order, for which they have their places in the workspace
+            self._keep(fuser, stage, ranges)
         found = list(outs)
         for k, result in enumerate(self._results):
             shape = shape_of(result)
@@ -192,13 +195,8 @@ class _TaskBody:
         stages = {stage.op: stage for stage in self._stages}
 
         def tile_stage(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value:
-            spans = [
-                ranges[axis] if axis >= 0 else _Range(Linear(), Linear(size))
-                for axis, size in zip(stages[op].axes, shape_of(op.result), strict=True)
-            ]
-            kept = Box.dense([s.start for s in spans], [s.size for s in spans])
-            [tile] = fuser.once(("stage", op), lambda: [_staged(fuser, stages[op], kept)])
-            offsets = [o + s.start * -1 for o, s in zip(box.offsets, spans, strict=True)]
+            tile, kept = self._keep(fuser, stages[op], ranges)
+            offsets = [o + s * -1 for o, s in zip(box.offsets, kept.offsets, strict=True)]
             if all(o == Linear() for o in offsets) and box.sizes == kept.sizes and box.is_dense:
                 return tile
             return extract(tile, Box(tuple(offsets), box.sizes, box.strides), self._indices)
@@ -206,6 +204,16 @@ class _TaskBody:
         # where there are stages, also a whole result is made anew, of what the task keeps of them
         patterns = PATTERNS | {STAGE: tile_stage}
         return Fuser(self._sources, patterns, always=lambda op: bool(stages))
+
+    def _keep(self, fuser: Fuser, stage: Stage, ranges: list[_Range]) -> tuple[ir.Value, Box]:
+        """The tile that a task keeps of a stage, and which box of its value that is."""
+        spans = [
+            ranges[axis] if axis >= 0 else _Range(Linear(), Linear(size))
+            for axis, size in zip(stage.axes, shape_of(stage.result), strict=True)
+        ]
+        box = Box.dense([s.start for s in spans], [s.size for s in spans])
+        [tile] = fuser.once(("stage", stage.op), lambda: [_staged(fuser, stage, box)])
+        return tile, box
 
 
 def _staged(fuser: Fuser, stage: Stage, box: Box) -> ir.Value:

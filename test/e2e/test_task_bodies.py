@@ -5,6 +5,7 @@ import onnx
 import pytest
 from levels import LOWER
 from onnx import TensorProto, helper
+from small_networks import SMALL
 from task_body import PRODUCT, STORE, product_body, vector_body, with_body
 from torch_mlir import ir
 
@@ -66,6 +67,9 @@ NETWORKS = {
     "windows and rows": small_network,
     "transformer": lambda: models.build("tiny_llama"),
     "recurrence": lambda: models.build("lstm2"),
+    "a stage and a result of one tile": lambda: models.build("two_branch"),
+    "stages of one shape": lambda: models.build("nasnet_a", **SMALL["nasnet_a"]),
+    "stages that a result reads last first": lambda: models.build("lstm_tc", **SMALL["lstm_tc"]),
 }
 
 
