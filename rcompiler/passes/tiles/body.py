@@ -63,8 +63,12 @@ def loop(
     block = op.regions[0].blocks[0]
     variable, *carried = block.arguments
     with ir.InsertionPoint(block):
-        scf.YieldOp(body(indices.read(variable), carried))
+        _yield(body(indices.read(variable), carried))
     return list(op.results)
+
+
+def _yield(values: Values) -> None:
+    ir.Operation.create("scf.yield", operands=values)
 
 
 def branch(
@@ -79,7 +83,7 @@ def branch(
     )
     for region, side in zip(op.regions, (then, otherwise), strict=True):
         with ir.InsertionPoint(region.blocks.append()):
-            scf.YieldOp(side())
+            _yield(side())
     return list(op.results)
 
 
@@ -139,9 +143,6 @@ def erase_unused(block: ir.Block) -> None:
             for region in op.regions:
                 for inner in region.blocks:
                     erase_unused(inner)
-        if len(op.results) and not any(map(_is_used, op.results)):
+        results = list(op.results)
+        if results and all(next(iter(r.uses), None) is None for r in results):
             op.erase()
-
-
-def _is_used(value: ir.Value) -> bool:
-    return next(iter(value.uses), None) is not None
