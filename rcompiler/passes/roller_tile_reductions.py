@@ -31,7 +31,14 @@ from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.roots import sums_in_parts
 from rcompiler.linalg.values import integers
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes.tiles.body import Values, erase_unused, is_tiled, loop, tiles_in
+from rcompiler.passes.tiles.body import (
+    Values,
+    erase_unused,
+    insertions_in,
+    is_tiled,
+    loop,
+    ops_in,
+)
 from rcompiler.passes.tiles.box import Box, empty, extract, insert, slice_parts, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.nest import Nest
@@ -59,7 +66,7 @@ def _cut(kernel: ir.Operation) -> None:
     around, steps = integers(kernel, "reduction_tile")
     sources = Sources()
     block = kernel.regions[0].blocks[0]
-    for op in tiles_in(block, "tensor.insert_slice"):
+    for op in insertions_in(block):
         if op.operands[0].owner.operation.name == "linalg.fill":
             continue  # a piece of the result that nothing is added up for
         root = sums_in_parts(op.operands[0])
@@ -73,8 +80,7 @@ def _cut(kernel: ir.Operation) -> None:
         with ir.InsertionPoint(op), op.location:
             made = _Parts(sources, kernel, op, root, around, steps).write()
         op.result.replace_all_uses_with(made)
-        op.erase()
-    erase_unused(block)
+    erase_unused(ops_in(block))
 
 
 class _Parts:

@@ -28,10 +28,16 @@ from rcompiler.dialects import rtask
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.values import STAGE
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes.tiles.body import UNTILED, Values, erase_unused, is_result, is_tiled, tiles_in
-from rcompiler.passes.tiles.box import Box, empty, insert, sizes_of, slice_parts, type_of
+from rcompiler.passes.tiles.body import (
+    UNTILED,
+    Values,
+    erase_unused,
+    insertions_in,
+    is_tiled,
+    ops_in,
+)
+from rcompiler.passes.tiles.box import Box, empty, insert, sizes_of, type_of
 from rcompiler.passes.tiles.fuse import Fuser
-from rcompiler.passes.tiles.indices import Indices
 from rcompiler.passes.tiles.nest import Nest
 from rcompiler.passes.tiles.patterns import PATTERNS
 from rcompiler.passes.tiles.sources import Sources
@@ -53,18 +59,19 @@ class RollerTileRegisters(Pass):
 def _tile_kernel(kernel: ir.Operation) -> None:
     block = kernel.regions[0].blocks[0]
     sources = Sources()
-    stages = tiles_in(block, STAGE)
-    results = [o for o in tiles_in(block, "tensor.insert_slice") if is_result(o.operands[1])]
-    for op in stages:
-        with ir.InsertionPoint(op), op.location:
-            _tile_stage(sources, op)
-    for group in _together(sources.indices, results):
+    ops = ops_in(block)
+    results = insertions_in(block)
+    for op in ops:
+        if op.name == STAGE:
+            with ir.InsertionPoint(op), op.location:
+                _tile_stage(sources, op)
+    for group in _together(sources, results):
         with ir.InsertionPoint(group[-1]), group[-1].location:
             _tile_results(sources, group, kernel)
-    erase_unused(block)
+    erase_unused(ops)
 
 
-def _together(indices: Indices, ops: list[ir.Operation]) -> list[list[ir.Operation]]:
+def _together(sources: Sources, ops: list[ir.Operation]) -> list[list[ir.Operation]]:
     """The insertions in groups: those of several results in the same box of each are made in the
     same loops.
     """
@@ -72,7 +79,7 @@ def _together(indices: Indices, ops: list[ir.Operation]) -> list[list[ir.Operati
     for op in ops:
         first = groups[-1][0] if groups else None
         if first is not None and op.block == first.block and _other_result(op, groups[-1]):
-            if slice_parts(op, indices) == slice_parts(first, indices):
+            if sources.box_of(op) == sources.box_of(first):
                 groups[-1].append(op)
                 continue
         groups.append([op])
@@ -87,8 +94,7 @@ def _other_result(op: ir.Operation, before: list[ir.Operation]) -> bool:
 def _tile_results(sources: Sources, ops: list[ir.Operation], kernel: ir.Operation) -> None:
     indices = sources.indices
     tiles = [op.operands[0] for op in ops]
-    offsets, sizes, _ = slice_parts(ops[0], indices)
-    where = Box.dense(offsets, sizes)
+    where = sources.box_of(ops[0])
 
     def leaf(box: Box, outs: Values) -> Values:
         fuser = Fuser(sources, PATTERNS)
@@ -96,13 +102,13 @@ def _tile_results(sources: Sources, ops: list[ir.Operation], kernel: ir.Operatio
         place = box.within(where)
         return [insert(t, o, place, indices) for t, o in zip(made, outs, strict=True)]
 
-    nest = Nest.of(kernel, indices, offsets, sums=any(_reduces(sources, tile) for tile in tiles))
-    whole = Box.dense([Linear()] * where.rank, sizes)
+    sums = any(_reduces(sources, tile) for tile in tiles)
+    nest = Nest.of(kernel, indices, where.offsets, sums=sums)
+    whole = Box.dense([Linear()] * where.rank, where.sizes)
     outs = [op.operands[1] for op in ops]
     made = nest.over(nest.tiling.nested(where.rank), whole, outs, leaf)
     for op, result in zip(ops, made, strict=True):
         op.result.replace_all_uses_with(result)
-        op.erase()
 
 
 def _tile_stage(sources: Sources, op: ir.Operation) -> None:

@@ -44,6 +44,7 @@ from rcompiler.passes.tiles.body import (
     is_equal,
     is_tiled,
     loop,
+    ops_in,
     yield_instead,
 )
 from rcompiler.passes.tiles.box import Box, extract, insert, type_of
@@ -92,11 +93,11 @@ class _TaskBody:
     def write(self) -> None:
         """Raises CompilerError for a body that no task can have."""
         outs, task = add_arguments(self._block, self._results)
-        last = list(self._block.operations)[-1].operation
+        *whole, last = ops_in(self._block)
         with ir.InsertionPoint(last), last.location:
             found = self._partial(self._grid_position(task), [], outs)
             yield_instead(self._block, found)
-        erase_unused(self._block)
+        erase_unused(whole)
 
     def _grid_position(self, task: ir.Value) -> list[Linear]:
         """Row-major coordinates of a task in the grid."""

@@ -72,6 +72,7 @@ class Sources:
         self.indices = Indices()
         self._generics: dict[ir.Operation, Source] = {}
         self._slices: dict[ir.Operation, Slice] = {}
+        self._boxes: dict[ir.Operation, Box] = {}
 
     def of(self, op: ir.Operation) -> Source:
         """What is known of a linalg.generic, which must not be changed after that."""
@@ -87,9 +88,16 @@ class Sources:
             found = self._slices[op] = self._read_slice(op)
         return found
 
+    def box_of(self, op: ir.Operation) -> Box:
+        """Where a slice or an insertion lies in its tensor."""
+        found = self._boxes.get(op)
+        if found is None:
+            offsets, sizes, strides = slice_parts(op, self.indices)
+            found = self._boxes[op] = Box(tuple(offsets), tuple(sizes), tuple(strides))
+        return found
+
     def _read_slice(self, op: ir.Operation) -> Slice:
-        offsets, sizes, strides = slice_parts(op, self.indices)
-        box, shape = Box(tuple(offsets), tuple(sizes), tuple(strides)), type_of(op.result).shape
+        box, shape = self.box_of(op), type_of(op.result).shape
         kept: list[int] | None = None
         if len(shape) == box.rank:
             kept = list(range(box.rank))
