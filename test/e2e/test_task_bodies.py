@@ -14,6 +14,7 @@ from rcompiler import dialects
 from rcompiler.errors import InvalidModel
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.tools import models
+from rcompiler.tools._data import random_inputs
 
 M, N, K = 12, 32, 40
 TARGET, RECORD = "cpu:x86-64", "zen5-2"  # what decides the text: the same on every machine
@@ -84,6 +85,18 @@ def test_the_code_is_that_of_the_whole_operators(network, target, cache):
     assert "%task" not in text and "index):" in text
     again = rcompiler.compile_schedule(text, model.constants(), target=target, cache=cache)
     assert again.stage("llvm") == model.stage("llvm")
+
+
+@pytest.mark.parametrize("target", ["cpu", *LOWER])
+def test_a_tile_that_begins_in_the_middle_of_a_panel_is_read_one_by_one(target, cache):
+    """Vectors are given up while a loop is open: its lines go, and the results are right."""
+    network = models.build("tiny_llama", **SMALL["tiny_llama"])
+    model = rcompiler.compile_onnx(network, target=target, device="default", eus=2, cache=cache)
+    text = tiled(model.stage("vdevice"))
+    again = rcompiler.compile_schedule(text, model.constants(), target=target, cache=cache)
+    inputs = random_inputs(model.inputs)
+    for found, wanted in zip(again(**inputs), model(**inputs), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
 @pytest.fixture(scope="module")
