@@ -106,6 +106,7 @@ class _Parts:
         self._outer = [d for d in tiling.order[:around] if d < len(sizes)]
         self._inner = tiling.nested(len(sizes))[len(self._outer) :]
         self._steps = steps
+        self._largest = integers(kernel, "tile")
 
     def write(self) -> ir.Value:
         """The result with the tile in it, at the insertion point."""
@@ -121,7 +122,8 @@ class _Parts:
     def _in_parts(self, tile: Box, outs: Values) -> Values:
         """The register tiles of the inner loops for one part of the reduction after the other."""
         indices, root = self._indices, self._root
-        kept = self._root_box(tile)  # whose sums wait between the parts
+        # Whose sums wait between the parts. Their memory has room for the largest tile.
+        kept = self._root_box(self._largest_of(tile))
         element = type_of(root.inits[0]).element_type
 
         def begin(box: Box, sums: Values) -> Values:
@@ -163,6 +165,11 @@ class _Parts:
 
     def _fuser(self) -> Fuser:
         return Fuser(self._sources, PATTERNS)
+
+    def _largest_of(self, tile: Box) -> Box:
+        """A tile with the static sizes that those of run-time size do not exceed."""
+        sizes = zip(tile.sizes, self._largest, strict=True)
+        return Box.dense(tile.offsets, [n if n.is_constant else Linear(most) for n, most in sizes])
 
     def _root_box(self, box: Box) -> Box:
         """Which results of the reduction a box of the tile needs."""
