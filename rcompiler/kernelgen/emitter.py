@@ -71,7 +71,8 @@ class Emitter(Scopes, TypedOps):
         inner = [
             Val(self.define(n), c.element, c.lanes) for n, c in zip(names, carried, strict=True)
         ]
-        results = body(Linear.of(variable), inner) or []
+        with self.left_on_error():
+            results = body(Linear.of(variable), inner) or []
         lines = self.close()
         head = f"scf.for {variable} = {bounds[0]} to {bounds[1]} step {bounds[2]}"
         out: list[Val] = []
@@ -99,9 +100,12 @@ class Emitter(Scopes, TypedOps):
         for side in (then, other):
             self.open()
             self.guard = self.depth  # a guarded load must not be hoisted above its guard
-            values = list(side())
+            try:
+                with self.left_on_error():
+                    values = list(side())
+            finally:
+                self.guard = guard
             sides.append((self.close(), values))
-            self.guard = guard
         values = sides[0][1]
         types = ", ".join(v.type for v in values)
         name = self.fresh("if")
