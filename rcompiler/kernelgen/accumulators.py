@@ -46,12 +46,12 @@ class Accumulators:
         accumulated in f32 and rounded once.
         """
         if element in ("f16", "bf16") and generic.combiner is not None:
-            value = self._reader.body._widen(value)
+            value = self._reader.body.widen(value)
         return self._e.splat(value, lanes)
 
     def rounded(self, value: Val, element: str) -> Val:
         """The result that a finished accumulator is."""
-        return self._reader.body._narrow(value, element) if value.element != element else value
+        return self._reader.body.narrow(value, element) if value.element != element else value
 
     def step(
         self, generic: Generic, dims: list[Linear], values: list[Val], lanes: int
@@ -64,13 +64,13 @@ class Accumulators:
         arguments = [reader.operand(generic, k, dims, lanes) for k in range(len(generic.inputs))]
         wide = values[0].element
         if generic.factors is not None and wide in ("f32", "f64"):
-            a, b = (reader.body._widen(arguments[k]) for k in generic.factors)
+            a, b = (reader.body.widen(arguments[k]) for k in generic.factors)
             return [e.fma(a, b, values[0])]
         widened = element_of(generic.inits[0]) != wide
         if generic.combiner is not None and (widened or generic.combiner in EXTREMES):
             wanted = [generic.combined]
             [value] = reader.body.values(generic.block, arguments + values, dims, lanes, wanted)
-            value = reader.body._widen(value) if widened else value
+            value = reader.body.widen(value) if widened else value
             return [self.combined(generic.combiner, values[0], e.splat(value, lanes))]
         results = reader.body.run(generic.block, arguments + values, dims, lanes)
         return [e.splat(r, lanes) for r in results]

@@ -204,11 +204,11 @@ class BodyEvaluator:
         small = element if element in ("f16", "bf16") else ""
         if dialect == "arith" and name in _CASTS:
             return self._cast(name, operands[0], element)
-        operands = [self._widen(v) for v in operands] if self._is_arithmetic(name) else operands
+        operands = [self.widen(v) for v in operands] if self._is_arithmetic(name) else operands
         result = self._compute(
             dialect, name, op, operands, "f32" if small and self._is_arithmetic(name) else element
         )
-        return self._narrow(result, small) if small and result.element == "f32" else result
+        return self.narrow(result, small) if small and result.element == "f32" else result
 
     @staticmethod
     def _is_arithmetic(name: str) -> bool:
@@ -309,15 +309,15 @@ class BodyEvaluator:
         if name == "bitcast":
             return e.bitcast(value, element)
         if value.element == "bf16":
-            value = self._widen(value)
+            value = self.widen(value)
             if element == "f32":
                 return value
         target = "f32" if element == "bf16" else element
         if value.element != target:
             value = e.convert(name, value, target)
-        return self._narrow(value, "bf16") if element == "bf16" else value
+        return self.narrow(value, "bf16") if element == "bf16" else value
 
-    def _widen(self, value: Val) -> Val:
+    def widen(self, value: Val) -> Val:
         """f16 and bf16 are computed in f32 and rounded after each op, as ONNX's reference does."""
         e = self._e
         if value.element == "f16":
@@ -327,7 +327,7 @@ class BodyEvaluator:
         word = e.convert("extui", e.bitcast(value, "i16"), "i32")
         return e.bitcast(e.shift_left(word, 16), "f32")
 
-    def _narrow(self, value: Val, element: str) -> Val:
+    def narrow(self, value: Val, element: str) -> Val:
         """Round f32 to nearest even; bf16 by integer arithmetic (x86 has no conversion before
         AVX512_BF16).
         """

@@ -196,7 +196,7 @@ class MatrixProducts:
         e, element = self._e, STORED[unit]
         if unit != "tf32" and value.element == element:
             return value
-        wide = self._evaluator.body._widen(value)
+        wide = self._evaluator.body.widen(value)
         if unit != "tf32":
             return e.convert("truncf", wide, element)
         return e.bitcast(e.tf32(wide), "f32", dialect="llvm")
