@@ -1,4 +1,4 @@
-"""Fit the polynomial of e^(a^2) erfc(a) for a in [1, 28] that `passes/gpu/full_doubles.py` holds.
+"""Fit the polynomial of e^(a^2) erfc(a), 1 <= a <= 28: for `kernelgen/elementary/full_doubles.py`.
 
     python -m rcompiler.tools.fit_erfcx
 

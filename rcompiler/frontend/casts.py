@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from . import dtypes
-from .dtypes import mlir_type
 from .scalar import Arithmetic, Scalar
 
 
@@ -25,48 +24,44 @@ def cast(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
         return _float_to_float(s, a, dtype) if dtypes.is_float(dtype) else _to_int(s, a, dtype)
     if dtypes.is_float(dtype):
         op = "arith.sitofp" if dtypes.is_signed(a.dtype) else "arith.uitofp"
-        return _convert(s, op, a, dtype)
+        return s.convert(op, a, dtype)
     return _int_to_int(s, a, dtype)
-
-
-def _convert(s: Arithmetic, op: str, a: Scalar, dtype: str) -> Scalar:
-    return s.op(f"{op} {a.name} : {mlir_type(a.dtype)} to {mlir_type(dtype)}", dtype)
 
 
 def _index(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     if dtype == "index":
         signed = dtypes.is_signed(a.dtype)
-        return _convert(s, "arith.index_cast" if signed else "arith.index_castui", a, dtype)
+        return s.convert("arith.index_cast" if signed else "arith.index_castui", a, dtype)
     if dtypes.is_integer(dtype) and dtype not in dtypes.SMALL_INTS:
-        return _convert(s, "arith.index_cast", a, dtype)
-    return cast(s, _convert(s, "arith.index_cast", a, "int64"), dtype)
+        return s.convert("arith.index_cast", a, dtype)
+    return cast(s, s.convert("arith.index_cast", a, "int64"), dtype)
 
 
 def _from_bool(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
-    return _convert(s, "arith.uitofp" if dtypes.is_float(dtype) else "arith.extui", a, dtype)
+    return s.convert("arith.uitofp" if dtypes.is_float(dtype) else "arith.extui", a, dtype)
 
 
 def _float_to_float(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     have, want = dtypes.bits(a.dtype), dtypes.bits(dtype)
     if have == want:  # f16 <-> bf16: neither holds the other
-        return _convert(s, "arith.truncf", _convert(s, "arith.extf", a, "float32"), dtype)
-    return _convert(s, "arith.extf" if want > have else "arith.truncf", a, dtype)
+        return s.convert("arith.truncf", s.convert("arith.extf", a, "float32"), dtype)
+    return s.convert("arith.extf" if want > have else "arith.truncf", a, dtype)
 
 
 def _to_int(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     if dtype == "uint64":
-        return _convert(s, "arith.fptoui", a, dtype)
+        return s.convert("arith.fptoui", a, dtype)
     # Through i64: what numpy's C conversion gives, and no poison for narrow targets.
-    wide = _convert(s, "arith.fptosi", a, "int64")
+    wide = s.convert("arith.fptosi", a, "int64")
     return _int_to_int(s, wide, dtype)
 
 
 def _int_to_int(s: Arithmetic, a: Scalar, dtype: str) -> Scalar:
     have, want = dtypes.bits(a.dtype), dtypes.bits(dtype)
     if want > have:
-        out = _convert(s, "arith.extsi" if dtypes.is_signed(a.dtype) else "arith.extui", a, dtype)
+        out = s.convert("arith.extsi" if dtypes.is_signed(a.dtype) else "arith.extui", a, dtype)
     else:
-        out = _convert(s, "arith.trunci", a, dtype) if want < have else s.as_type(a, dtype)
+        out = s.convert("arith.trunci", a, dtype) if want < have else s.as_type(a, dtype)
     return _wrap(s, out, dtype) if dtype in dtypes.SMALL_INTS else out
 
 

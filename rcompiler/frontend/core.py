@@ -51,14 +51,20 @@ def dims(count: int, start: int = 0) -> list[str]:
 
 
 def broadcast_shapes(*shapes: Sequence[int]) -> tuple[int, ...] | None:
-    """numpy's broadcast of shapes, or None when they do not fit."""
-    first = tuple(shapes[0]) if shapes else ()
-    if all(tuple(s) == first for s in shapes):
-        return first
-    try:
-        return tuple(int(d) for d in np.broadcast_shapes(*map(tuple, shapes)))
-    except ValueError:
-        return None
+    """numpy's broadcast of shapes, of any rank, or None when they do not fit.
+
+    numpy's own function takes at most 32 dims, where its arrays have up to 64.
+    """
+    rank = max(map(len, shapes), default=0)
+    found = [1] * rank
+    for shape in shapes:
+        for dim, size in enumerate(shape, rank - len(shape)):
+            if size == 1 or size == found[dim]:
+                continue
+            if found[dim] != 1:
+                return None
+            found[dim] = int(size)
+    return tuple(found)
 
 
 @dataclass

@@ -232,6 +232,13 @@ class Arithmetic:
             return lambda a: self.unary("math." + name, a)
         raise AttributeError(name)
 
+    def convert(self, op: str, a: Scalar, dtype: str) -> Scalar:
+        """``op a`` of another type (``arith.extf``, ``arith.fptosi`` ...); ``Body.cast`` chooses
+        the op itself.
+        """
+        source, target = dtypes.mlir_type(a.dtype), dtypes.mlir_type(dtype)
+        return self.op(f"{op} {a.name} : {source} to {target}", dtype)
+
     # -- comparison and choice --------------------------------------------------------------
     def compare(self, predicate: str, a: Operand, b: Operand) -> Scalar:
         """``lt le gt ge eq ne`` with numpy's meaning for NaN (only ``ne`` is true)."""
@@ -259,7 +266,6 @@ class Arithmetic:
 
     def bitcast(self, a: Scalar, dtype: str) -> Scalar:
         """The same bits as another type of equal width."""
-        source, target = dtypes.mlir_type(a.dtype), dtypes.mlir_type(dtype)
-        if source == target:
+        if dtypes.mlir_type(a.dtype) == dtypes.mlir_type(dtype):
             return self.as_type(a, dtype)
-        return self.op(f"arith.bitcast {a.name} : {source} to {target}", dtype)
+        return self.convert("arith.bitcast", a, dtype)

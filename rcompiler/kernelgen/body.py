@@ -182,10 +182,11 @@ class BodyEvaluator:
         return self._e.gather_lanes(scalars)
 
     def _symbol(self, value: Val, lane: int | None = None) -> Linear:
+        if lane is None:
+            return value.symbol
         if value.linear is not None:
-            return value.linear if lane is None else value.linear.at_lane(lane)
-        scalar = value if lane is None else self._e.lane(value, lane)
-        return Linear.of(scalar.name)
+            return value.linear.at_lane(lane)
+        return self._e.lane(value, lane).symbol
 
     # -- one op ----------------------------------------------------------------------------------
     def op(self, op: ir.Operation, operands: list[Val]) -> Val:
@@ -203,11 +204,11 @@ class BodyEvaluator:
         small = element if element in ("f16", "bf16") else ""
         if dialect == "arith" and name in _CASTS:
             return self._cast(name, operands[0], element)
-        operands = [self._widen(v) for v in operands] if self._is_arithmetic(name) else operands
+        operands = [self.widen(v) for v in operands] if self._is_arithmetic(name) else operands
         result = self._compute(
             dialect, name, op, operands, "f32" if small and self._is_arithmetic(name) else element
         )
-        return self._narrow(result, small) if small and result.element == "f32" else result
+        return self.narrow(result, small) if small and result.element == "f32" else result
 
     @staticmethod
     def _is_arithmetic(name: str) -> bool:
@@ -217,16 +218,14 @@ class BodyEvaluator:
         self, dialect: str, name: str, op: ir.Operation, v: list[Val], element: str
     ) -> Val:
         e = self._e
-        names = ", ".join(x.name for x in v)
         if dialect == "arith":
             if name in ("cmpi", "cmpf"):
                 predicate = (_CMPI if name == "cmpi" else _CMPF)[
                     ir.IntegerAttr(op.attributes["predicate"]).value
                 ]
-                return e.op(f"arith.{name} {predicate}, {names} : {v[0].type}", v, "i1")
+                return e.compare(predicate, *v)
             if name == "select":
-                types = f"{v[0].type}, {v[1].type}" if v[0].lanes else v[1].type
-                return e.op(f"arith.select {names} : {types}", v, element)
+                return e.select(*v)
             if name in ("divsi", "divui", "remsi", "remui"):
                 return self._divide(name, v[0], v[1])
             if name == "remf" and e.has_libm:
@@ -237,8 +236,7 @@ class BodyEvaluator:
                 raise CompilerError(
                     f"arith.{name} is not expected in a body; use divsi with a correction"
                 )
-            result = e.op(f"arith.{name} {names} : {v[0].type}", v, element)
-            return self._linear(name, v, result)
+            return self._linear(name, v, e.elementwise(f"arith.{name}", *v))
         if dialect == "math":
             return self._math_op(name, v, element)
         raise CompilerError(f"{op.name} cannot stand in a linalg body")
@@ -262,47 +260,27 @@ class BodyEvaluator:
         """Integer division that cannot trap: x / 0 = x / 1, and INT_MIN / -1 wraps."""
         e = self._e
         one, zero = e.constant(1, a.element, a.lanes), e.constant(0, a.element, a.lanes)
-        is_zero = e.op(f"arith.cmpi eq, {b.name}, {zero.name} : {b.type}", [b, zero], "i1")
-        types = f"{is_zero.type}, {b.type}" if b.lanes else b.type
-        safe = e.op(
-            f"arith.select {is_zero.name}, {one.name}, {b.name} : {types}",
-            [is_zero, one, b],
-            a.element,
-        )
+        safe = e.select(e.compare("eq", b, zero), one, b)
         if name in ("divui", "remui"):
-            return e.op(f"arith.{name} {a.name}, {safe.name} : {a.type}", [a, safe], a.element)
-        minus = e.constant(-1, a.element, a.lanes)
-        is_minus = e.op(f"arith.cmpi eq, {b.name}, {minus.name} : {b.type}", [b, minus], "i1")
-        safe = e.op(
-            f"arith.select {is_minus.name}, {one.name}, {safe.name} : {types}",
-            [is_minus, one, safe],
-            a.element,
-        )
-        plain = e.op(f"arith.{name} {a.name}, {safe.name} : {a.type}", [a, safe], a.element)
+            return e.elementwise(f"arith.{name}", a, safe)
+        is_minus = e.compare("eq", b, -1)
+        plain = e.elementwise(f"arith.{name}", a, e.select(is_minus, one, safe))
         if name == "remsi":
             return plain  # x % 1 == 0 == x % -1
-        negated = e.op(f"arith.subi {zero.name}, {a.name} : {a.type}", [zero, a], a.element)
-        return e.op(
-            f"arith.select {is_minus.name}, {negated.name}, {plain.name} : {types}",
-            [is_minus, negated, plain],
-            a.element,
-        )
+        return e.select(is_minus, e.sub(zero, a), plain)
 
     def _math_op(self, name: str, v: list[Val], element: str) -> Val:
         e = self._e
-        names = ", ".join(x.name for x in v)
         if name in _DIRECT or name in _ROUNDING:
-            return e.op(f"math.{name} {names} : {v[0].type}", v, element)
+            return e.math(name, *v)
         if name == "rsqrt":
-            root = e.op(f"math.sqrt {names} : {v[0].type}", v, element)
-            one = e.constant(1.0, element, root.lanes)
-            return e.op(f"arith.divf {one.name}, {root.name} : {root.type}", [one, root], element)
+            return e.div(1.0, e.sqrt(*v))
         if element == "f32" and (done := self._math.apply(name, v[0])) is not None:
             return done
         if name in ("fpowi", "ipowi") or name not in _LIBM:
             raise CompilerError(f"math.{name} has no lowering")
         if not e.has_libm:
-            return e.op(f"math.{name} {names} : {v[0].type}", v, element)
+            return e.math(name, *v)
         return self._libm(_LIBM[name], v)
 
     def _libm(self, function: str, v: list[Val]) -> Val:
@@ -310,13 +288,10 @@ class BodyEvaluator:
         symbol = function + ("f" if element == "f32" else "")
         arguments = ", ".join([element] * len(v))
         self._e.externals[symbol] = f"llvm.func @{symbol}({arguments}) -> {element}"
-        results = []
+        ops, results = self._e.guarded, []
         for lane in range(max(lanes, 1)):
-            scalars = [self._e.lane(x, lane, self._e.guard) for x in v]
-            names = [s.name for s in scalars]
-            text = f"llvm.call @{symbol}({', '.join(names)}) : ({arguments}) -> {element}"
-            called = self._e.pure(text, names, least_depth=self._e.guard)
-            results.append(Val(called, element))
+            scalars = [ops.lane(x, lane) for x in v]
+            results.append(ops.call(symbol, scalars, element))
         return self._e.gather_lanes(results) if lanes else results[0]
 
     # -- casts -----------------------------------------------------------------------------------
@@ -332,60 +307,38 @@ class BodyEvaluator:
         if value.element == element:
             return value
         if name == "bitcast":
-            kind = Val("", element, value.lanes).type
-            return e.op(f"arith.bitcast {value.name} : {value.type} to {kind}", [value], element)
+            return e.bitcast(value, element)
         if value.element == "bf16":
-            value = self._widen(value)
+            value = self.widen(value)
             if element == "f32":
                 return value
         target = "f32" if element == "bf16" else element
         if value.element != target:
-            kind = Val("", target, value.lanes).type
-            value = e.op(f"arith.{name} {value.name} : {value.type} to {kind}", [value], target)
-        return self._narrow(value, "bf16") if element == "bf16" else value
+            value = e.convert(name, value, target)
+        return self.narrow(value, "bf16") if element == "bf16" else value
 
-    def _widen(self, value: Val) -> Val:
+    def widen(self, value: Val) -> Val:
         """f16 and bf16 are computed in f32 and rounded after each op, as ONNX's reference does."""
         e = self._e
         if value.element == "f16":
-            kind = Val("", "f32", value.lanes).type
-            return e.op(f"arith.extf {value.name} : {value.type} to {kind}", [value], "f32")
+            return e.convert("extf", value, "f32")
         if value.element != "bf16":
             return value
-        half, word, wide = (Val("", t, value.lanes).type for t in ("i16", "i32", "f32"))
-        bits = e.op(f"arith.bitcast {value.name} : {value.type} to {half}", [value], "i16")
-        long = e.op(f"arith.extui {bits.name} : {half} to {word}", [bits], "i32")
-        places = e.constant(16, "i32", value.lanes)
-        high = e.op(f"arith.shli {long.name}, {places.name} : {word}", [long, places], "i32")
-        return e.op(f"arith.bitcast {high.name} : {word} to {wide}", [high], "f32")
+        word = e.convert("extui", e.bitcast(value, "i16"), "i32")
+        return e.bitcast(e.shift_left(word, 16), "f32")
 
-    def _narrow(self, value: Val, element: str) -> Val:
+    def narrow(self, value: Val, element: str) -> Val:
         """Round f32 to nearest even; bf16 by integer arithmetic (x86 has no conversion before
         AVX512_BF16).
         """
         e = self._e
-        kind = Val("", element, value.lanes).type
         if element == "f16":
-            return e.op(f"arith.truncf {value.name} : {value.type} to {kind}", [value], "f16")
-        word, half = (Val("", t, value.lanes).type for t in ("i32", "i16"))
-        bits = e.op(f"arith.bitcast {value.name} : {value.type} to {word}", [value], "i32")
-        places = e.constant(16, "i32", value.lanes)
-        one, bias = e.constant(1, "i32", value.lanes), e.constant(0x7FFF, "i32", value.lanes)
-        high = e.op(f"arith.shrui {bits.name}, {places.name} : {word}", [bits, places], "i32")
-        odd = e.op(f"arith.andi {high.name}, {one.name} : {word}", [high, one], "i32")
-        up = e.op(f"arith.addi {bits.name}, {bias.name} : {word}", [bits, bias], "i32")
-        up = e.op(f"arith.addi {up.name}, {odd.name} : {word}", [up, odd], "i32")
-        rounded = e.op(f"arith.shrui {up.name}, {places.name} : {word}", [up, places], "i32")
-        quiet = e.constant(0x40, "i32", value.lanes)
-        nan = e.op(f"arith.ori {high.name}, {quiet.name} : {word}", [high, quiet], "i32")
-        unordered = e.op(
-            f"arith.cmpf uno, {value.name}, {value.name} : {value.type}", [value], "i1"
-        )
-        types = f"{unordered.type}, {word}" if value.lanes else word
-        chosen = e.op(
-            f"arith.select {unordered.name}, {nan.name}, {rounded.name} : {types}",
-            [unordered, nan, rounded],
-            "i32",
-        )
-        short = e.op(f"arith.trunci {chosen.name} : {word} to {half}", [chosen], "i16")
-        return e.op(f"arith.bitcast {short.name} : {half} to {kind}", [short], "bf16")
+            return e.convert("truncf", value, "f16")
+        bits = e.bitcast(value, "i32")
+        places, one, bias = (e.constant(n, "i32", value.lanes) for n in (16, 1, 0x7FFF))
+        high = e.shift_right_unsigned(bits, places)
+        odd = e.bit_and(high, one)
+        rounded = e.shift_right_unsigned(e.add(e.add(bits, bias), odd), places)
+        nan = e.bit_or(high, 0x40)
+        chosen = e.select(e.compare("uno", value, value), nan, rounded)
+        return e.bitcast(e.convert("trunci", chosen, "i16"), element)

@@ -53,8 +53,7 @@ def _spans(e: Emitter, own: Range, lanes: int) -> Iterator[tuple[Linear, Linear,
             start, left = start + left // width * width, left % width
         return
     if lanes > 1:
-        names = [e.index(own.end + start * -1), e.index(Linear(lanes))]
-        count = Linear.of(e.pure(f"arith.divui {names[0]}, {names[1]} : i64", names))
+        count = e.div_unsigned(own.end + start * -1, lanes).symbol
         yield start, count, lanes
         start = start + count * lanes
     yield start, own.end + start * -1, 1

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 
+from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.element_types import item_bytes
 
@@ -35,3 +36,11 @@ class Buffer:
     @cached_property
     def _strides(self) -> list[int]:
         return [math.prod(self.shape[dim + 1 :]) for dim in range(len(self.shape))]
+
+
+def in_workspace(e: Emitter, offset: int) -> str:
+    """Pointer to a byte of the execution unit's workspace."""
+    if not offset:
+        return "%workspace"
+    type_ = e.pointer_type("%workspace")
+    return e.pointer(e.behind("%workspace", type_, "i8", offset), type_)

@@ -43,19 +43,15 @@ class Combiner:
             return value
         start = self._e.splat(reader.read(generic.inits[0], at, lanes), value.lanes)
         value = self._e.splat(value, start.lanes)
-        return self._binary("addf", start, value)
+        return self._e.add(start, value)
 
     def _select(self, rows: list[Val], row: Linear) -> Val:
         """The row of a number that is not known while the code is written: of a register tile that
         is no multiple of the matrix."""
-        e, number = self._e, self._e.index(row)
+        e, number = self._e, self._e.number(row)
         chosen = rows[0]
         for k, other in enumerate(rows[1:], 1):
-            limit = e.index(Linear(k))
-            equal = e.pure(f"arith.cmpi eq, {number}, {limit} : i64", [number, limit])
-            flag = Val(equal, "i1")
-            text = f"arith.select {equal}, {other.name}, {chosen.name} : {chosen.type}"
-            chosen = e.op(text, [flag, other, chosen], chosen.element, chosen.lanes)
+            chosen = e.select(e.compare("eq", number, k), other, chosen)
         return chosen
 
     def _rows(
@@ -97,15 +93,12 @@ class Combiner:
             if total is None and factor == 1.0:
                 total = value
             elif total is None:
-                total = self._binary("mulf", value, e.constant(factor, element, lanes))
+                total = e.mul(value, factor)
             elif abs(factor) == 1.0:
-                total = self._binary("addf" if factor > 0 else "subf", total, value)
+                total = e.add(total, value) if factor > 0 else e.sub(total, value)
             else:
-                total = e.fma(value, e.constant(factor, element, lanes), total)
+                total = e.fma(value, factor, total)
         return total if total is not None else e.constant(0.0, element, lanes)
-
-    def _binary(self, name: str, a: Val, b: Val) -> Val:
-        return self._e.op(f"arith.{name} {a.name}, {b.name} : {a.type}", [a, b], a.element)
 
 
 def _is_zero(init: ir.Value) -> bool:

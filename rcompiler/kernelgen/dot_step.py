@@ -29,7 +29,11 @@ if TYPE_CHECKING:
 
 
 _LEAST = 4  # lanes of the narrowest vector registers
-_MULTIPLY_PAIRS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+_MULTIPLY_PAIRS = {
+    4: "llvm.x86.sse2.pmadd.wd",
+    8: "llvm.x86.avx2.pmadd.wd",
+    16: "llvm.x86.avx512.pmaddw.d.512",
+}
 
 
 class DotStep:
@@ -103,62 +107,45 @@ class DotStep:
         first, second = group.signed
         there = group.element in self._e.dots
         if group.element == "bf16" and there:
-            return self._accumulate("avx512bf16.dpbf16ps", accumulator, a, b, "bf16")
+            return self._accumulate("llvm.x86.avx512bf16.dpbf16ps", accumulator, a, b, "bf16")
         if group.element == "i8" and there and first != second:
             unsigned, signed = (b, a) if first else (a, b)
-            return self._accumulate("avx512.vpdpbusd", accumulator, unsigned, signed, "i8")
+            return self._accumulate("llvm.x86.avx512.vpdpbusd", accumulator, unsigned, signed, "i8")
         for odd in (False, True):
             if group.element == "bf16":
                 accumulator = self._e.fma(self._half(a, odd), self._half(b, odd), accumulator)
                 continue
             factors = [self._bytes(a, first, odd), self._bytes(b, second, odd)]
-            pairs = self._intrinsic(_MULTIPLY_PAIRS[a.lanes], factors, "i32", a.lanes)
-            text = f"arith.addi {accumulator.name}, {pairs.name} : {accumulator.type}"
-            accumulator = self._e.op(text, [accumulator, pairs], "i32")
+            pairs = self._e.intrinsic(_MULTIPLY_PAIRS[a.lanes], factors, "i32", a.lanes)
+            accumulator = self._e.add(accumulator, pairs)
         return accumulator
 
     def _accumulate(self, name: str, accumulator: Val, a: Val, b: Val, element: str) -> Val:
         """An instruction that adds products of `element` to every lane of a register."""
         factors = [self._as(v, element) for v in (a, b)]
-        bits = 32 * accumulator.lanes
+        lanes = accumulator.lanes
         operands = [accumulator, *factors]
-        return self._intrinsic(f"{name}.{bits}", operands, accumulator.element, accumulator.lanes)
-
-    def _intrinsic(self, name: str, operands: list[Val], element: str, lanes: int) -> Val:
-        names, types = (", ".join(getattr(v, of) for v in operands) for of in ("name", "type"))
-        text = f'llvm.call_intrinsic "llvm.x86.{name}"({names}) : ({types}) -> '
-        return self._e.op(text + Val("", element, lanes).type, operands, element, lanes)
+        return self._e.intrinsic(f"{name}.{32 * lanes}", operands, accumulator.element, lanes)
 
     def _bytes(self, words: Val, signed: bool, odd: bool) -> Val:
         """The even or the odd bytes of every word as 16-bit numbers in their places."""
         e = self._e
         pairs = self._as(words, "i16")
         if not signed and not odd:
-            mask = e.constant(0xFF, "i16", pairs.lanes)
-            return e.op(
-                f"arith.andi {pairs.name}, {mask.name} : {pairs.type}", [pairs, mask], "i16"
-            )
-        places = e.constant(8, "i16", pairs.lanes)
+            return e.bit_and(pairs, 0xFF)
         if not odd:
-            text = f"arith.shli {pairs.name}, {places.name} : {pairs.type}"
-            pairs = e.op(text, [pairs, places], "i16")
-        shift = "shrsi" if signed else "shrui"
-        text = f"arith.{shift} {pairs.name}, {places.name} : {pairs.type}"
-        return e.op(text, [pairs, places], "i16")
+            pairs = e.shift_left(pairs, 8)
+        return e.shift_right_signed(pairs, 8) if signed else e.shift_right_unsigned(pairs, 8)
 
     def _half(self, words: Val, odd: bool) -> Val:
         """The first or the second bf16 of every word as an f32."""
         e = self._e
-        number, name = (-1 << 16, "andi") if odd else (16, "shli")
-        by = e.constant(number, "i32", words.lanes)
-        text = f"arith.{name} {words.name}, {by.name} : {words.type}"
-        return self._as(e.op(text, [words, by], "i32"), "f32")
+        half = e.bit_and(words, -1 << 16) if odd else e.shift_left(words, 16)
+        return self._as(half, "f32")
 
     def _as(self, value: Val, element: str) -> Val:
         """The same bits as a vector of another element type."""
         if value.element == element:
             return value
         lanes = value.lanes * BITS[value.element] // BITS[element]
-        kind = Val("", element, lanes).type
-        text = f"vector.bitcast {value.name} : {value.type} to {kind}"
-        return self._e.op(text, [value], element, lanes)
+        return self._e.bitcast(value, element, lanes, dialect="vector")

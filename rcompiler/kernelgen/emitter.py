@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rcompiler.kernelgen.scopes import Scopes
-from rcompiler.kernelgen.value import Val, literal
+from rcompiler.kernelgen.typed_ops import TypedOps
+from rcompiler.kernelgen.value import Val, literal, type_name
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.element_types import item_bytes
 
 
-class Emitter(Scopes):
-    """Writes the body of one function."""
+class Emitter(Scopes, TypedOps):
+    """Writes the body of one function. Its typed operations are pure: see `Scopes.pure`."""
 
     def __init__(
         self,
@@ -70,7 +71,8 @@ class Emitter(Scopes):
         inner = [
             Val(self.define(n), c.element, c.lanes) for n, c in zip(names, carried, strict=True)
         ]
-        results = body(Linear.of(variable), inner) or []
+        with self.left_on_error():
+            results = body(Linear.of(variable), inner) or []
         lines = self.close()
         head = f"scf.for {variable} = {bounds[0]} to {bounds[1]} step {bounds[2]}"
         out: list[Val] = []
@@ -98,9 +100,12 @@ class Emitter(Scopes):
         for side in (then, other):
             self.open()
             self.guard = self.depth  # a guarded load must not be hoisted above its guard
-            values = list(side())
+            try:
+                with self.left_on_error():
+                    values = list(side())
+            finally:
+                self.guard = guard
             sides.append((self.close(), values))
-            self.guard = guard
         values = sides[0][1]
         types = ", ".join(v.type for v in values)
         name = self.fresh("if")
@@ -120,7 +125,44 @@ class Emitter(Scopes):
         self.line("}")
         return [Val(self.define(f"{name}#{k}"), v.element, v.lanes) for k, v in enumerate(values)]
 
+    def only(self, condition: str | None, write: Callable[[], None]) -> None:
+        """What `write` writes, where the condition holds; None: everywhere."""
+        if condition is None:
+            write()
+            return
+
+        def then() -> Sequence[Val]:
+            write()
+            return []
+
+        self.branch(condition, then, lambda: [])
+
+    def all_of(self, conditions: Sequence[str | None]) -> str | None:
+        """The conjunction of i1 values, of which None always holds."""
+        total: str | None = None
+        for name in dict.fromkeys(c for c in conditions if c is not None):
+            if total is not None:
+                name = self.bit_and(Val(total, "i1"), Val(name, "i1")).name
+            total = name
+        return total
+
     # -- values
+    def op(self, text: str, operands: Sequence[Val], element: str, lanes: int | None = None) -> Val:
+        """As `TypedOps.op`: recorded where its operands allow."""
+        width = max((v.lanes for v in operands), default=0) if lanes is None else lanes
+        return Val(self.pure(text, [v.name for v in operands]), element, width)
+
+    @property
+    def guarded(self) -> TypedOps:
+        """The same operations, none of them in front of the branch that it is written in: for what
+        hardly ever runs, or is undefined where the branch is not taken.
+        """
+        return _Variant(self, "v", self.guard)
+
+    def named(self, prefix: str) -> TypedOps:
+        """The same operations, whose results have names that begin with `prefix`."""
+        return _Variant(self, prefix, 0)
+
     def _by_depth(self, terms: tuple[tuple[str, int], ...]) -> Sequence[tuple[str, int]]:
         """The terms of a linear expression, those that are known further out first."""
         return terms if len(terms) < 2 else sorted(terms, key=lambda t: self.depth_of(t[0]))
@@ -133,47 +175,23 @@ class Emitter(Scopes):
         for symbol, coefficient in self._by_depth(value.terms):
             part = symbol
             if coefficient != 1:
-                part = self.pure(
-                    f"arith.muli {symbol}, {self.index(Linear(coefficient))} overflow<nsw> : i64",
-                    [symbol],
-                )
-            name = (
-                self.pure(f"arith.addi {name}, {part} overflow<nsw> : i64", [name, part])
-                if name
-                else part
-            )
+                part = self.exact("muli", symbol, self.index(Linear(coefficient)))
+            name = self.exact("addi", name, part) if name else part
         if value.constant:
-            name = self.pure(
-                f"arith.addi {name}, {self.index(Linear(value.constant))} overflow<nsw> : i64",
-                [name],
-            )
+            name = self.exact("addi", name, self.index(Linear(value.constant)))
         return name
+
+    def exact(self, name: str, a: str, b: str) -> str:
+        """The name of arithmetic on two i64, such as addi, that does not overflow."""
+        return self.pure(f"arith.{name} {a}, {b} overflow<nsw> : i64", [a, b])
 
     def constant(self, value: float | int | bool, element: str, lanes: int = 0) -> Val:
         """A scalar or splat constant, bit-exact."""
         number = literal(value, element)
         if lanes:
             number = f"dense<{number}>"
-        kind = Val("", element, lanes).type
-        typed = "" if number in ("true", "false") else f" : {kind}"
+        typed = "" if number in ("true", "false") else f" : {type_name(element, lanes)}"
         return Val(self.pure(f"arith.constant {number}{typed}", [], "k"), element, lanes)
-
-    def op(self, text: str, operands: Sequence[Val], element: str, lanes: int | None = None) -> Val:
-        """A pure operation written as `text` (complete, operand names inside)."""
-        width = max((v.lanes for v in operands), default=0) if lanes is None else lanes
-        return Val(self.pure(text, [v.name for v in operands]), element, width)
-
-    def splat(self, value: Val, lanes: int) -> Val:
-        """`value` in every lane."""
-        if value.lanes or not lanes:
-            return value
-        kind = f"vector<{lanes}x{value.element}>"
-        return self.op(
-            f"vector.broadcast {value.name} : {value.element} to {kind}",
-            [value],
-            value.element,
-            lanes,
-        )
 
     def materialise(self, value: Linear, lanes: int) -> Val:
         """A linear expression as an i64 value, a vector if it depends on the lane."""
@@ -181,45 +199,11 @@ class Emitter(Scopes):
         base = Val(self.index(value.without(LANE)), "i64", 0, value)
         if not stride or not lanes:
             return base
-        steps = ", ".join(str(stride * k) for k in range(lanes))
-        kind = f"vector<{lanes}xi64>"
-        lane = Val(self.pure(f"arith.constant dense<[{steps}]> : {kind}", [], "k"), "i64", lanes)
-        wide = self.splat(base, lanes)
-        total = self.op(f"arith.addi {wide.name}, {lane.name} : {kind}", [wide, lane], "i64")
+        steps = [stride * k for k in range(lanes)]
+        text = f"arith.constant dense<{steps}> : {type_name('i64', lanes)}"
+        lane = Val(self.pure(text, [], "k"), "i64", lanes)
+        total = self.add(self.splat(base, lanes), lane)
         return Val(total.name, "i64", lanes, value)
-
-    def gather_lanes(self, values: Sequence[Val]) -> Val:
-        """One vector from one scalar for each lane."""
-        element, lanes = values[0].element, len(values)
-        names = ", ".join(v.name for v in values)
-        return self.op(
-            f"vector.from_elements {names} : vector<{lanes}x{element}>", values, element, lanes
-        )
-
-    def lane(self, value: Val, position: int, least_depth: int = 0) -> Val:
-        """The scalar in one lane."""
-        if not value.lanes:
-            return value
-        text = f"vector.extract {value.name}[{position}] : {value.element} from {value.type}"
-        return Val(self.pure(text, [value.name], least_depth=least_depth), value.element)
-
-    def shuffle(self, a: Val, b: Val, order: Sequence[int]) -> Val:
-        """The lanes `order` of `a` and the lanes of `b` behind them."""
-        text = f"vector.shuffle {a.name}, {b.name} {list(order)} : {a.type}, {b.type}"
-        return self.op(text, [a, b], a.element, len(order))
-
-    def fma(self, a: Val, b: Val, c: Val) -> Val:
-        """a * b + c, fused where the target can (both forms are exact about which one they are: no
-        contraction).
-        """
-        lanes = max(a.lanes, b.lanes, c.lanes)
-        a, b, c = (self.splat(v, lanes) for v in (a, b, c))
-        if self.has_fma:
-            dialect = "vector" if lanes else "math"
-            text = f"{dialect}.fma {a.name}, {b.name}, {c.name} : {a.type}"
-            return self.op(text, [a, b, c], a.element)
-        product = self.op(f"arith.mulf {a.name}, {b.name} : {a.type}", [a, b], a.element)
-        return self.op(f"arith.addf {product.name}, {c.name} : {a.type}", [product, c], a.element)
 
     # -- memory
     def address(self, pointer: str, element: str, offset: Linear) -> str:
@@ -229,16 +213,22 @@ class Emitter(Scopes):
         kind = "i8" if element == "i1" else element
         name, type_ = pointer, self.pointer_type(pointer)
         for symbol, coefficient in self._by_depth(offset.terms):
-            step = self.index(Linear.of(symbol, coefficient))
-            name = self.pure(
-                f"llvm.getelementptr {name}[{step}] : ({type_}, i64) -> {type_}, {kind}",
-                [name, step],
-                "p",
-            )
-        if offset.constant:
-            text = f"llvm.getelementptr {name}[{offset.constant}] : ({type_}) -> {type_}, {kind}"
-            name = self.pure(text, [name], "p")
-        return name
+            name = self.behind(name, type_, kind, self.index(Linear.of(symbol, coefficient)))
+        return self.behind(name, type_, kind, offset.constant) if offset.constant else name
+
+    def behind(self, pointer: str, type_: str, kind: str, count: str | int) -> str:
+        """The pointer `count` elements behind another one.
+
+        Args:
+            pointer: where to start.
+            type_: of both pointers.
+            kind: type of the elements, as they lie in memory.
+            count: a number, or the name of an i64.
+        """
+        named = isinstance(count, str)
+        types = f"({type_}, i64)" if named else f"({type_})"
+        text = f"llvm.getelementptr {pointer}[{count}] : {types} -> {type_}, {kind}"
+        return self.pure(text, [pointer, count] if isinstance(count, str) else [pointer], "p")
 
     def pointer(self, name: str, type_: str) -> str:
         """Note the type of a pointer to a buffer; its name."""
@@ -269,7 +259,7 @@ class Emitter(Scopes):
         stored = "i8" if element == "i1" else element
         if steps > 1:
             stored = f"i{8 * item_bytes(element) * steps}"
-        kind = f"vector<{lanes}x{stored}>" if lanes else stored
+        kind = type_name(stored, lanes)
         address = self.address(pointer, element, offset)
         aligned = f"{{alignment = {self.alignment(pointer, element, offset)} : i64}}"
         text = f"llvm.load {address} {aligned} : {self.pointer_type(pointer)} -> {kind}"
@@ -280,10 +270,7 @@ class Emitter(Scopes):
             self.line(f"{name} = {text}")
         value = Val(name, stored, lanes)
         if element == "i1":
-            zero = self.constant(0, "i8", lanes)
-            return self.op(
-                f"arith.cmpi ne, {value.name}, {zero.name} : {value.type}", [value, zero], "i1"
-            )
+            return self.compare("ne", value, 0)
         return value
 
     def prefetch(self, pointer: str, element: str, offset: Linear, ahead: int) -> None:
@@ -299,9 +286,28 @@ class Emitter(Scopes):
         """Write a scalar or a vector to a flat buffer."""
         element = value.element
         if element == "i1":
-            kind = Val("", "i8", value.lanes).type
-            value = self.op(f"arith.extui {value.name} : {value.type} to {kind}", [value], "i8")
+            value = self.convert("extui", value, "i8")
         address = self.address(pointer, element, offset)
         aligned = f"{{alignment = {self.alignment(pointer, element, offset)} : i64}}"
         type_ = self.pointer_type(pointer)
         self.line(f"llvm.store {value.name}, {address} {aligned} : {value.type}, {type_}")
+
+
+class _Variant(TypedOps):
+    """The operations of an emitter, recorded under other names or not as far out as they could."""
+
+    def __init__(self, emitter: Emitter, prefix: str, least_depth: int) -> None:
+        self.has_fma = emitter.has_fma
+        self._emitter, self._prefix, self._least_depth = emitter, prefix, least_depth
+
+    def op(self, text: str, operands: Sequence[Val], element: str, lanes: int | None = None) -> Val:
+        width = max((v.lanes for v in operands), default=0) if lanes is None else lanes
+        names = [v.name for v in operands]
+        name = self._emitter.pure(text, names, self._prefix, self._least_depth)
+        return Val(name, element, width)
+
+    def constant(self, value: float | int | bool, element: str, lanes: int = 0) -> Val:
+        return self._emitter.constant(value, element, lanes)
+
+    def index(self, value: Linear) -> str:
+        return self._emitter.index(value)

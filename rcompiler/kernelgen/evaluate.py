@@ -4,7 +4,7 @@ to the operands.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from torch_mlir import ir
@@ -14,8 +14,9 @@ from rcompiler.kernelgen.body import BodyEvaluator
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.combination import Combiner
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.lane_sums import vector_reducer
 from rcompiler.kernelgen.prefetch import Prefetcher
-from rcompiler.kernelgen.reader import NeedsScalars
+from rcompiler.kernelgen.reader import NeedsScalars, Reader
 from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.value import Val
@@ -30,14 +31,24 @@ from rcompiler.linalg.views import kept_dims, view_coordinates
 class Evaluator:
     """Reads tensor elements of one rTask's region."""
 
-    def __init__(self, emitter: Emitter, buffers: dict[ir.Value, Buffer]) -> None:
+    def __init__(
+        self,
+        emitter: Emitter,
+        buffers: dict[ir.Value, Buffer],
+        new_reducer: Callable[[Reader], Reducer] = vector_reducer,
+        *,
+        keeps_rows: bool = True,
+    ) -> None:
+        """new_reducer: makes what computes reductions, which reads its operands here; keeps_rows:
+        whether expensive values wait on the task's stack (`scratch`).
+        """
         self.emitter = emitter
         self.buffers = buffers
         self.body = BodyEvaluator(emitter, self.read, self.applied)
-        self.reducer = Reducer(self)
+        self.reducer = new_reducer(self)
         self.combiner = Combiner(self)
         self._generics: dict[ir.Operation, Generic] = {}
-        self._scratch = Scratch(self)
+        self._rows = Scratch(self) if keeps_rows else None
         self.prefetcher = Prefetcher(emitter)
 
     def depth(self, op: ir.Operation) -> int:
@@ -135,11 +146,11 @@ class Evaluator:
             raise NeedsScalars
         steps = -(min(value.lowest(ranges), 0) // divisor)  # whole steps that make it positive
         value = value + steps * divisor
-        number, by = e.index(value), e.index(Linear(divisor))
-        quotient = e.pure(f"arith.divui {number}, {by} : i64", [number, by])
-        remainder = e.pure(f"arith.remui {number}, {by} : i64", [number, by])
-        e.ranges[remainder] = divisor
-        return Linear.of(quotient) + -steps, Linear.of(remainder)
+        number = e.number(value)
+        quotient = e.div_unsigned(number, divisor)
+        remainder = e.rem_unsigned(number, divisor)
+        e.ranges[remainder.name] = divisor
+        return quotient.symbol + -steps, remainder.symbol
 
     _lane_count = 1
 
@@ -198,8 +209,9 @@ class Evaluator:
             return self.combiner.read(generic, generic.combination, at, lanes)
         if generic.reduction_dims:
             return self.reducer.reduce(generic, [at], lanes)[0][index]
-        if generic.outputs == 1 and (columns := self._scratch.columns(generic)):
-            kept = self._scratch.read(generic, columns, at, lanes)
+        rows = self._rows if generic.outputs == 1 else None
+        if rows is not None and (columns := rows.columns(generic)):
+            kept = rows.read(generic, columns, at, lanes)
             if kept is not None:
                 return kept
         return self.inline(generic, at, lanes)[index]
@@ -326,9 +338,7 @@ class Evaluator:
             return value.constant < bound
         if value.coefficient(LANE):
             raise NeedsScalars
-        e = self.emitter
-        number, limit = e.index(value), e.index(Linear(bound))
-        return e.pure(f"arith.cmpi slt, {number}, {limit} : i64", [number, limit])
+        return self.emitter.compare("slt", value, bound).name
 
     def _inside(
         self,
@@ -352,22 +362,19 @@ class Evaluator:
         names = [test for test in tests if isinstance(test, str)]
         if not names:
             return True
-        total = names[0]
-        for name in names[1:]:
-            total = self.emitter.pure(f"arith.andi {total}, {name} : i1", [total, name])
-        return total
+        total, *others = (Val(name, "i1") for name in names)
+        for other in others:
+            total = self.emitter.bit_and(total, other)
+        return total.name
 
     def _is_zero(self, value: Linear) -> str | bool:
         if value.is_constant:
             return value.constant == 0
         if value.coefficient(LANE):
             raise NeedsScalars
-        number, zero = self.emitter.index(value), self.emitter.index(Linear())
-        return self.emitter.pure(f"arith.cmpi eq, {number}, {zero} : i64", [number, zero])
+        return self.emitter.compare("eq", value, 0).name
 
     def _negated(self, test: str | bool) -> str | bool:
-        return not test if isinstance(test, bool) else self._not(test)
-
-    def _not(self, name: str) -> str:
-        true = self.emitter.constant(True, "i1")
-        return self.emitter.pure(f"arith.xori {name}, {true.name} : i1", [name, true.name])
+        if isinstance(test, bool):
+            return not test
+        return self.emitter.bit_xor(Val(test, "i1"), True).name

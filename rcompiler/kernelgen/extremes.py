@@ -29,20 +29,13 @@ def extreme(e: Emitter, combiner: str, accumulator: Val, value: Val) -> Val:
     if combiner not in _NAN_WINS:
         return first
     second = _chosen(e, EXTREMES[combiner], accumulator, value)
-    element = f"i{BITS[value.element]}"
-    kind = Val("", element, value.lanes).type
-    bits = [
-        e.op(f"arith.bitcast {v.name} : {v.type} to {kind}", [v], element) for v in (first, second)
-    ]
-    both = e.op(f"arith.ori {bits[0].name}, {bits[1].name} : {kind}", bits, element)
-    return e.op(f"arith.bitcast {both.name} : {kind} to {value.type}", [both], value.element)
+    bits = [e.bitcast(v, f"i{BITS[value.element]}") for v in (first, second)]
+    return e.bitcast(e.bit_or(*bits), value.element)
 
 
 def _chosen(e: Emitter, predicate: str, a: Val, b: Val) -> Val:
     """a where the comparison holds, else b: one instruction."""
-    mask = e.op(f"arith.cmpf {predicate}, {a.name}, {b.name} : {a.type}", [a, b], "i1")
-    types = f"{mask.type}, {a.type}" if a.lanes else a.type
-    return e.op(f"arith.select {mask.name}, {a.name}, {b.name} : {types}", [mask, a, b], a.element)
+    return e.select(e.compare(predicate, a, b), a, b)
 
 
 def extreme_across(e: Emitter, combiner: str, value: Val) -> Val:
@@ -63,6 +56,4 @@ def _lanes(e: Emitter, value: Val, chosen: range) -> Val:
     count = max(len(chosen), min(value.lanes, 128 // BITS[value.element]))
     if count == value.lanes and chosen.start == 0:
         return value
-    places = [chosen[k % len(chosen)] for k in range(count)]
-    text = f"vector.shuffle {value.name}, {value.name} {places} : {value.type}, {value.type}"
-    return e.op(text, [value], value.element, count)
+    return e.shuffle(value, value, [chosen[k % len(chosen)] for k in range(count)])

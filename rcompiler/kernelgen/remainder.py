@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.typed_ops import TypedOps
 from rcompiler.kernelgen.value import Val
 
 _LIMIT = 2.0**29
@@ -24,43 +25,23 @@ def remainder(e: Emitter, x: Val, y: Val, called: Callable[[], Val]) -> Val:
     """
     key = "remainder", x.name, y.name
     if (known := e.recall(key)) is None:
-        a, b = _cast(e, "extf", x, "f64"), _cast(e, "extf", y, "f64")
-        quotient = _op(e, "arith.divf", a, b)
-        size, limit = _op(e, "math.absf", quotient), e.constant(_LIMIT, "f64", x.lanes)
-        beyond = _compare(e, "uge", size, limit)
-        text = f"vector.reduction <or>, {beyond.name} : {beyond.type} into i1"
-        some = e.op(text, [beyond], "i1", 0)
-        [known] = e.branch(some.name, lambda: [called()], lambda: [_exact(e, x, a, b, quotient)])
+        ops = e.guarded
+        a, b = ops.convert("extf", x, "f64"), ops.convert("extf", y, "f64")
+        quotient = ops.div(a, b)
+        beyond = ops.compare("uge", ops.abs(quotient), _LIMIT)
+        some = e.across("or", beyond).name
+        [known] = e.branch(some, lambda: [called()], lambda: [_exact(e.guarded, x, a, b, quotient)])
         e.remember(key, known)
     return known
 
 
-def _exact(e: Emitter, x: Val, a: Val, b: Val, quotient: Val) -> Val:
-    """Of a and b, which are x and y in f64, where every quotient is below the limit."""
-    whole = _cast(e, "sitofp", _cast(e, "fptosi", quotient, "i32"), "f64")
-    left = _op(e, "arith.subf", a, _op(e, "arith.mulf", whole, b))
-    signed = _op(e, "math.copysign", _cast(e, "truncf", left, "f32"), x)
+def _exact(ops: TypedOps, x: Val, a: Val, b: Val, quotient: Val) -> Val:
+    """Of a and b, which are x and y in f64, where every quotient is below the limit; not in front
+    of the branch that it stands in, since what is too large has no integer.
+    """
+    whole = ops.convert("sitofp", ops.convert("fptosi", quotient, "i32"), "f64")
+    left = ops.sub(a, ops.mul(whole, b))
+    signed = ops.copysign(ops.convert("truncf", left, "f32"), x)
     # The product of zero and infinity is none.
-    below = _compare(e, "olt", _op(e, "math.absf", a), _op(e, "math.absf", b))
-    names = f"{below.name}, {x.name}, {signed.name}"
-    return _guarded(e, f"arith.select {names} : {below.type}, {x.type}", "f32", below, x, signed)
-
-
-def _op(e: Emitter, name: str, *operands: Val) -> Val:
-    names = ", ".join(v.name for v in operands)
-    return _guarded(e, f"{name} {names} : {operands[0].type}", operands[0].element, *operands)
-
-
-def _cast(e: Emitter, name: str, value: Val, element: str) -> Val:
-    kind = Val("", element, value.lanes).type
-    return _guarded(e, f"arith.{name} {value.name} : {value.type} to {kind}", element, value)
-
-
-def _compare(e: Emitter, predicate: str, a: Val, b: Val) -> Val:
-    return _guarded(e, f"arith.cmpf {predicate}, {a.name}, {b.name} : {a.type}", "i1", a, b)
-
-
-def _guarded(e: Emitter, text: str, element: str, *operands: Val) -> Val:
-    """Not in front of the branch that it stands in: what is too large has no integer."""
-    name = e.pure(text, [v.name for v in operands], least_depth=e.guard)
-    return Val(name, element, operands[0].lanes)
+    below = ops.compare("olt", ops.abs(a), ops.abs(b))
+    return ops.select(below, x, signed)

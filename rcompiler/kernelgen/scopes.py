@@ -8,7 +8,8 @@ spills the accumulators).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 _T = TypeVar("_T")
@@ -140,6 +141,18 @@ class Scopes:
     def close(self) -> list[str]:
         """Leave the innermost scope; its lines."""
         return self._scopes.pop().lines
+
+    @contextmanager
+    def left_on_error(self) -> Iterator[None]:
+        """A context that leaves the innermost scope, without its lines, where an exception leads
+        out of it: whoever catches that writes in another way.
+        """
+        depth = self.depth
+        try:
+            yield
+        except BaseException:
+            del self._scopes[depth:]
+            raise
 
     def text(self) -> list[str]:
         """The lines of the whole function, when all scopes but the outermost are closed."""

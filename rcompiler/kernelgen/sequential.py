@@ -250,11 +250,11 @@ class SequentialWriter:
 
     def _symbol(self, value: ir.Value) -> Linear:
         """Of an index that all members have in common."""
-        return _linear(self._scalar(value)[0])
+        return self._scalar(value)[0].symbol
 
     def _where(self, indices: Sequence[ir.Value]) -> list[list[Linear]]:
         """The place of each member."""
-        places = [[_linear(one) for one in self._scalar(i)] for i in indices]
+        places = [[one.symbol for one in self._scalar(i)] for i in indices]
         return [[own[k] for own in places] for k in range(self._members)]
 
     def _tensor(self, value: ir.Value) -> Buffer:
@@ -309,10 +309,6 @@ def _innermost(block: ir.Block) -> Iterator[ir.Operation]:
 def _is_empty(value: ir.Value) -> bool:
     """Whether a tensor has no elements yet: the loop writes all of them."""
     return not isinstance(value.owner, ir.Block) and value.owner.operation.name == "tensor.empty"
-
-
-def _linear(scalar: Val) -> Linear:
-    return scalar.linear if scalar.linear is not None else Linear.of(scalar.name)
 
 
 def _is_tensor(value: ir.Value) -> bool:

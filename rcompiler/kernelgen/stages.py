@@ -155,11 +155,11 @@ def workspace_bytes(kernel: ir.Operation, tile: tuple[int, ...]) -> int:
     """Bytes of on-chip memory that a task of the kernel needs for its stages."""
     block = kernel.regions[0].blocks[0]
     if is_task_body(block):
-        return max(map(_end_of, _stages_inside(block)), default=0)
+        return max(map(_end_of, stages_inside(block)), default=0)
     return max((stage.end for stage in stages_of(kernel, tile)), default=0)
 
 
-def _stages_inside(block: ir.Block) -> Iterator[ir.Operation]:
+def stages_inside(block: ir.Block) -> Iterator[ir.Operation]:
     """The stages in the body of one task, also in its loops and branches."""
     for view in block.operations:
         op = view.operation
@@ -168,7 +168,7 @@ def _stages_inside(block: ir.Block) -> Iterator[ir.Operation]:
         elif op.name.startswith("scf."):
             for region in op.regions:
                 for inner in region.blocks:
-                    yield from _stages_inside(inner)
+                    yield from stages_inside(inner)
 
 
 def _end_of(op: ir.Operation) -> int:

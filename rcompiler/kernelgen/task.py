@@ -7,28 +7,45 @@ at positions of its own tile; slices lead from there to the operands.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.buffer import Buffer, in_workspace
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
 from rcompiler.kernelgen.scratch import stack_memory
-from rcompiler.kernelgen.stages import kept_shape
+from rcompiler.kernelgen.stages import kept_shape, stages_inside
 from rcompiler.kernelgen.task_vectors import TaskVectors
-from rcompiler.kernelgen.tile import TileWriter
+from rcompiler.kernelgen.tile import VectorTileWriter
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.maps import compile_expression
 from rcompiler.linalg.pieces import Piece
-from rcompiler.linalg.values import STAGE, element_of, integers, shape_of
+from rcompiler.linalg.values import STAGE, defining, element_of, integers, shape_of
 from rcompiler.linalg.views import kept_dims
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
+
+
+@dataclass(frozen=True)
+class _Slice:
+    """A tensor.extract_slice. dims: of each dim of the source the dim of the slice that runs along
+    it, -1 for none, the stride, and where the slice begins.
+    """
+
+    source: ir.Value
+    dims: Sequence[tuple[int, int, Linear]]
+
+    def place(self, at: list[Linear]) -> list[Linear]:
+        """Where an element of the slice is in the source."""
+        return [
+            offset if dim < 0 else at[dim] * stride + offset for dim, stride, offset in self.dims
+        ]
 
 
 class TaskEvaluator(Evaluator):
@@ -38,6 +55,7 @@ class TaskEvaluator(Evaluator):
         super().__init__(emitter, buffers)
         self._positions: dict[ir.Value, Linear] = {}
         self._depths: dict[ir.Block, int] = {}
+        self._slices: dict[ir.Value, _Slice | None] = {}
 
     def enter(self, block: ir.Block) -> None:
         """Note that the ops of a block are computed where the code is written now."""
@@ -74,14 +92,12 @@ class TaskEvaluator(Evaluator):
     def _extreme(self, name: str, a: Linear, b: Linear) -> Linear:
         if a.is_constant and b.is_constant:
             return Linear((min if name == "minsi" else max)(a.constant, b.constant))
-        e = self.emitter
-        first, second = e.index(a), e.index(b)
-        return Linear.of(e.pure(f"arith.{name} {first}, {second} : i64", [first, second]))
+        return self.emitter.elementwise(f"arith.{name}", a, b).symbol
 
     def offsets(self, op: ir.Operation) -> list[Linear]:
         """The offsets of a slice."""
-        segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-        dynamic = iter(list(op.operands)[sum(segments[:-3]) :])
+        front = 2 if op.name == "tensor.insert_slice" else 1
+        dynamic = iter(list(op.operands)[front:])
         return [
             self.position_of(next(dynamic)) if n == DYNAMIC else Linear(n)
             for n in integers(op, "static_offsets")
@@ -90,16 +106,35 @@ class TaskEvaluator(Evaluator):
     def view_coordinates(self, op: ir.Operation, at: list[Linear], lanes: int) -> list[Linear]:
         if op.name != "tensor.extract_slice":
             return super().view_coordinates(op, at, lanes)
+        found = self._slice_of(op.result)
+        assert found is not None
+        return found.place(at)
+
+    def read(self, value: ir.Value, at: list[Linear], lanes: int) -> Val:
+        # through slices at once: what they show is known by its place in the source
+        while (found := self._slice_of(value)) is not None:
+            value, at = found.source, found.place(at)
+        return super().read(value, at, lanes)
+
+    def _slice_of(self, value: ir.Value) -> _Slice | None:
+        """What is known of a slice, None of any other value. The loops around a slice are open, and
+        stay so, when its elements are read.
+        """
+        if value not in self._slices:
+            op, found = defining(value), None
+            if op is not None and op.name == "tensor.extract_slice":
+                found = self._new_slice(op)
+            self._slices[value] = found
+        return self._slices[value]
+
+    def _new_slice(self, op: ir.Operation) -> _Slice:
         offsets, strides = self.offsets(op), integers(op, "static_strides")
         rank = len(offsets)
-        kept = set(range(rank))
-        if len(at) < rank:
-            kept = kept_dims(integers(op, "static_sizes"), shape_of(op.result))
-        inner = iter(at)
-        return [
-            next(inner) * stride + offset if d in kept else offset
-            for d, (offset, stride) in enumerate(zip(offsets, strides, strict=True))
-        ]
+        kept = list(range(rank))
+        if ir.RankedTensorType(op.result.type).rank < rank:
+            kept = sorted(kept_dims(integers(op, "static_sizes"), shape_of(op.result)))
+        dims = [kept.index(d) if d in kept else -1 for d in range(rank)]
+        return _Slice(op.operands[0], list(zip(dims, strides, offsets, strict=True)))
 
 
 class TaskWriter:
@@ -118,8 +153,7 @@ class TaskWriter:
         self._vectors = TaskVectors(self._evaluator)
         self._tiling = replace(Tiling.of(kernel), reduction_tile=None)
         self._written: set[ir.Operation] = set()
-        # which ops tile what is kept in a tensor of the task's own
-        self._keepers: dict[ir.Value, ir.Operation] = {}
+        self._kept = _kept_tensors(self._block)
 
     def write(self, number: Linear) -> None:
         """The task of this number."""
@@ -161,8 +195,9 @@ class TaskWriter:
         numbers = []  # what it carries beside tensors
         for number, init in enumerate(inits):
             if isinstance(init.type, ir.RankedTensorType):
-                buffer = self._buffer(init)
-                self._buffers[carried[number]] = self._buffers[op.results[number]] = buffer
+                result = op.results[number]
+                self._buffers[carried[number]] = self._memory(result, init)
+                self._buffers[result] = self._buffers[carried[number]]
             else:
                 numbers.append(number)
 
@@ -204,8 +239,8 @@ class TaskWriter:
             raise CompilerError(
                 f"{op.location}: a task branches where two positions are equal only"
             )
-        a, b = (self._e.index(self._evaluator.position_of(v)) for v in test.operands)
-        condition = self._e.pure(f"arith.cmpi eq, {a}, {b} : i64", [a, b])
+        a, b = (self._e.number(self._evaluator.position_of(v)) for v in test.operands)
+        condition = self._e.compare("eq", a, b).name
 
         def side(region: ir.Region) -> list:
             self._ops(region.blocks[0])
@@ -225,12 +260,19 @@ class TaskWriter:
         return isinstance(expression.maybe_downcast(), ir.AffineFloorDivExpr | ir.AffineModExpr)
 
     # -- tensors in memory
+    def _memory(self, value: ir.Value, before: ir.Value) -> Buffer:
+        """The memory of a tensor that was `before` without its last tiles."""
+        stage = self._kept.get(value)
+        if stage is None or before in self._kept:
+            return self._buffer(before)
+        return self._memory_of(stage)
+
     def _buffer(self, value: ir.Value) -> Buffer:
         """The memory of a tensor that tiles are put into."""
         if value not in self._buffers:
             op = None if isinstance(value.owner, ir.Block) else value.owner.operation
             if op is not None and op.name == "tensor.insert_slice":
-                self._buffers[value] = self._buffer(op.operands[1])
+                self._buffers[value] = self._memory(value, op.operands[1])
             elif op is not None and op.name == "tensor.empty":
                 self._buffers[value] = self._new(value)
             else:
@@ -238,30 +280,25 @@ class TaskWriter:
         return self._buffers[value]
 
     def _new(self, value: ir.Value) -> Buffer:
-        """Memory of a task: of a stage in the workspace of its EU, of sums on the stack."""
-        e, element = self._e, element_of(value)
-        stage = _stage_of(value)
-        if stage is None:
-            shape = shape_of(value)
-            count = 1
-            for n in shape:
-                count *= n
-            return Buffer(stack_memory(e, count, element), shape, element, False)
+        """Memory of sums on the stack."""
+        shape, element = shape_of(value), element_of(value)
+        return Buffer(stack_memory(self._e, math.prod(shape), element), shape, element, False)
+
+    def _memory_of(self, stage: ir.Operation) -> Buffer:
+        """Memory of what a task keeps of a stage, in the workspace of its EU."""
+        element = element_of(stage.result)
         offset = ir.IntegerAttr(stage.attributes["offset"]).value
-        pointer = "%workspace"
-        if offset:
-            type_ = e.pointer_type("%workspace")
-            text = f"llvm.getelementptr %workspace[{offset}] : ({type_}) -> {type_}, i8"
-            pointer = e.pointer(e.pure(text, [], "p"), type_)
         shape = kept_shape(integers(stage, "kept"), element)
-        return Buffer(pointer, shape, element, False)
+        return Buffer(in_workspace(self._e, offset), shape, element, False)
 
     # -- register tiles
     def _same_box(self, op: ir.Operation, other: ir.Operation) -> bool:
-        """Whether two insertions are of the same box, into different tensors."""
+        """Whether two insertions are of the same box, into different results."""
         if op == other:
             return True
         if op.name != "tensor.insert_slice" or op.operands[1] == other.result:
+            return False
+        if op.result in self._kept or other.result in self._kept:
             return False
         offsets = self._evaluator.offsets
         return shape_of(op.operands[0]) == shape_of(other.operands[0]) and (
@@ -282,38 +319,54 @@ class TaskWriter:
         sources, outputs = [], []
         for op in ops:
             tile, into = op.operands[0], op.operands[1]
-            buffer = self._buffers[op.result] = self._buffer(into)
+            buffer = self._buffers[op.result] = self._memory(op.result, into)
             origin = buffer.origin or (Linear(),) * rank
             moved = tuple(s + o * -1 for s, o in zip(origin, offsets, strict=True))
             outputs.append(replace(buffer, origin=moved))
             sources.append((tile, Piece((0,) * rank, tuple(steps), tile, (0,) * rank)))
-        stage = _stage_of(ops[0].result)
+        stage = self._kept.get(ops[0].result)
         tiling = self._tiling if stage is None else Tiling.of_loops(stage, (), tuple(steps))
-        writer = TileWriter(self._name, tiling, self._evaluator, None)
-        writer.register_tiles([[Linear()] * rank], steps, sources, outputs)
+        writer = VectorTileWriter(self._name, tiling, self._evaluator, None)
+        writer.register_tile([Linear()] * rank, steps, sources, outputs)
 
     def _store_vector(self, op: ir.Operation) -> None:
         """What a body that computes with vectors of its own puts into a tensor."""
         value, into, *indices = op.operands
-        buffer = self._buffers[op.result] = self._buffer(into)
+        buffer = self._buffers[op.result] = self._memory(op.result, into)
         place = buffer.offset(self._vectors.positions(indices, 0))
         self._e.store(self._vectors.value(value), buffer.pointer, place)
 
 
-def _stage_of(value: ir.Value) -> ir.Operation | None:
-    """The rtask.stage that a tensor, with tiles put into it, becomes; None: it is no such one."""
-    for use in value.uses:
-        op, number = use.owner.operation, use.operand_number
-        following: ir.Value | None = None
-        if op.name == STAGE:
-            return op
-        if op.name == "scf.for" and number >= 3:
-            following = op.results[number - 3]
-        elif op.name == "tensor.insert_slice" and number == 1:
-            following = op.result
-        elif op.name == "scf.yield":
-            parent = op.parent.operation
-            following = parent.results[number]
-        if following is not None and (found := _stage_of(following)) is not None:
-            return found
-    return None
+def _kept_tensors(block: ir.Block) -> dict[ir.Value, ir.Operation]:
+    """The tensors that the tiles of stages are put into, and the rtask.stage that each becomes.
+
+    What they begin as is none of them: CSE lets several stages begin as the same tensor.empty.
+    """
+    found: dict[ir.Value, ir.Operation] = {}
+    for stage in stages_inside(block):
+        pending = list(stage.operands)
+        while pending:
+            value = pending.pop()
+            before = _before(value) if value not in found else ()
+            if before:
+                found[value] = stage
+                pending += before
+    return found
+
+
+def _before(value: ir.Value) -> Sequence[ir.Value]:
+    """What a tensor was before the last tiles, or loop or branch with tiles, were put into it; ()
+    of another one than such a tensor.
+    """
+    if isinstance(value.owner, ir.Block):
+        block, loop = value.owner, value.owner.owner.operation
+        number = list(block.arguments).index(value)
+        return [loop.operands[2 + number]] if loop.name == "scf.for" else ()
+    op = value.owner.operation
+    if op.name in ("tensor.insert_slice", "vector.transfer_write"):
+        return [op.operands[1]]
+    if op.name not in ("scf.for", "scf.if"):
+        return ()
+    number = list(op.results).index(value)
+    last = [list(region.blocks[0].operations)[-1].operation for region in op.regions]
+    return [*(each.operands[number] for each in last), *list(op.operands)[3 + number :][:1]]

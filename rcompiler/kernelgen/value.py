@@ -11,6 +11,11 @@ from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.element_types import BITS, dtype_of
 
 
+def type_name(element: str, lanes: int = 0) -> str:
+    """The MLIR type of a scalar (no lanes) or of a vector."""
+    return f"vector<{lanes}x{element}>" if lanes else element
+
+
 class Val(NamedTuple):
     """An SSA value: its name, element type and number of lanes (0: a scalar). `linear` is its
     symbolic value, if any.
@@ -25,7 +30,12 @@ class Val(NamedTuple):
 
     @property
     def type(self) -> str:
-        return f"vector<{self.lanes}x{self.element}>" if self.lanes else self.element
+        return type_name(self.element, self.lanes)
+
+    @property
+    def symbol(self) -> Linear:
+        """Of an i64: its symbolic value, where it has none itself as a symbol."""
+        return Linear.of(self.name) if self.linear is None else self.linear
 
 
 def literal(value: float | int | bool, element: str) -> str:

@@ -29,6 +29,8 @@ from rcompiler.kernelgen.vector_math_coefficients import (
 _AVX512_LANES = (4, 8, 16)
 _CURRENT_ROUNDING = 4
 _BELOW = 0b1001
+_EXPONENT = 23  # the place of an f32's exponent in its bits
+_ROOT_HALF = 0x3F3504F3  # the bits of sqrt(1/2)
 
 
 class VectorMath:
@@ -54,70 +56,50 @@ class VectorMath:
     def _c(self, value: float, x: Val) -> Val:
         return self._e.constant(value, "f32", x.lanes)
 
-    def _binary(self, op: str, a: Val, b: Val) -> Val:
-        return self._e.op(f"arith.{op} {a.name}, {b.name} : {a.type}", [a, b], "f32")
-
-    def _fma(self, a: Val, b: Val, c: Val) -> Val:
-        return self._e.fma(a, b, c)
-
-    def _unary(self, op: str, x: Val) -> Val:
-        return self._e.op(f"math.{op} {x.name} : {x.type}", [x], "f32")
-
     def _nearest(self, x: Val) -> Val:
         """The integer nearest to x, |x| < 2^22; an even one where two are."""
-        if self._e.has_fma:
-            return self._unary("roundeven", x)
+        e = self._e
+        if e.has_fma:
+            return e.math("roundeven", x)
         # Before SSE4.1 that is a call for every lane. At this magnitude the last place is 1.
         magic = self._c(1.5 * 2.0**23, x)
-        return self._binary("subf", self._binary("addf", x, magic), magic)
+        return e.sub(e.add(x, magic), magic)
 
     def _floor(self, x: Val) -> Val:
         """The greatest integer that is not above x, |x| < 2^22."""
         if self._e.has_fma:
-            return self._unary("floor", x)
+            return self._e.math("floor", x)
         nearest = self._nearest(x)
-        below = self._binary("subf", nearest, self._c(1.0, x))
+        below = self._e.sub(nearest, 1.0)
         return self._select("ogt", nearest, x, below, nearest)
 
     def _horner(self, x: Val, coefficients: tuple[float, ...]) -> Val:
         total = self._c(coefficients[-1], x)
         for coefficient in coefficients[-2::-1]:
-            total = self._fma(total, x, self._c(coefficient, x))
+            total = self._e.fma(total, x, coefficient)
         return total
 
-    def _select(self, predicate: str, a: Val, b: Val, yes: Val, no: Val) -> Val:
-        mask_type = f"vector<{a.lanes}xi1>" if a.lanes else "i1"
-        mask = self._e.op(f"arith.cmpf {predicate}, {a.name}, {b.name} : {a.type}", [a, b], "i1")
-        types = f"{mask_type}, {yes.type}" if a.lanes else yes.type
-        return self._e.op(
-            f"arith.select {mask.name}, {yes.name}, {no.name} : {types}", [mask, yes, no], "f32"
-        )
-
-    def _integers(self, x: Val) -> str:
-        return f"vector<{x.lanes}xi32>" if x.lanes else "i32"
+    def _select(self, predicate: str, a: Val, b: Val | float, yes: Val, no: Val) -> Val:
+        return self._e.select(self._e.compare(predicate, a, b), yes, no)
 
     def _scaled(self, p: Val, n: Val) -> Val:
         """p * 2^n for integral n in [-252, 254], rounded once: one instruction, or two steps so
         that neither factor overflows or is denormal.
         """
-        kind = self._integers(p)
-        e = self._e
         if self._scales(p):
             return self._scalef(p, n)
-        i = e.op(f"arith.fptosi {n.name} : {n.type} to {kind}", [n], "i32")
-        one = e.constant(1, "i32", p.lanes)
-        half = e.op(f"arith.shrsi {i.name}, {one.name} : {kind}", [i, one], "i32")
-        rest = e.op(f"arith.subi {i.name}, {half.name} : {kind}", [i, half], "i32")
+        i = self._e.convert("fptosi", n, "i32")
+        half = self._e.shift_right_signed(i, 1)
+        rest = self._e.sub(i, half)
         for part in (half, rest):
-            bias = e.constant(127, "i32", p.lanes)
-            shift = e.constant(23, "i32", p.lanes)
-            biased = e.op(f"arith.addi {part.name}, {bias.name} : {kind}", [part, bias], "i32")
-            raised = e.op(
-                f"arith.shli {biased.name}, {shift.name} : {kind}", [biased, shift], "i32"
-            )
-            factor = e.op(f"arith.bitcast {raised.name} : {kind} to {p.type}", [raised], "f32")
-            p = self._binary("mulf", p, factor)
+            p = self._e.mul(p, self._power_of_two(part, 127))
         return p
+
+    def _power_of_two(self, n: Val, bias: int) -> Val:
+        """2^(n + bias - 127) of integers: the bits of an f32 with this exponent."""
+        e = self._e
+        first, places = (e.constant(k, "i32", n.lanes) for k in (bias, _EXPONENT))
+        return e.bitcast(e.shift_left(e.add(n, first), places), "f32")
 
     def _four_lanes(self, x: Val) -> Val:
         """At least four: those of `x` again and again."""
@@ -147,9 +129,8 @@ class VectorMath:
         operands = [*operands, x, self._e.constant(-1, f"i{max(x.lanes, 8)}")]
         if x.lanes == 16:
             operands.append(self._e.constant(_CURRENT_ROUNDING, "i32"))
-        values, types = (", ".join(getattr(v, f) for v in operands) for f in ("name", "type"))
-        text = f'llvm.call_intrinsic "llvm.x86.avx512.mask.{name}.ps.{32 * x.lanes}"({values})'
-        return self._e.op(f"{text} : ({types}) -> {x.type}", operands, "f32", x.lanes)
+        full = f"llvm.x86.avx512.mask.{name}.ps.{32 * x.lanes}"
+        return self._e.intrinsic(full, operands, "f32", x.lanes)
 
     # -- functions
     def exp(self, x: Val) -> Val:
@@ -159,32 +140,28 @@ class VectorMath:
 
     def _reduced(self, x: Val) -> tuple[Val, Val]:
         """n and r with x = n ln2 + r, n whole, |r| <= ln2/2."""
-        n = self._nearest(self._binary("mulf", x, self._c(1 / math.log(2), x)))
-        r = self._fma(n, self._c(-0.693359375, x), x)
-        return n, self._fma(n, self._c(2.12194440e-4, x), r)
+        n = self._nearest(self._e.mul(x, 1 / math.log(2)))
+        r = self._e.fma(n, -0.693359375, x)
+        return n, self._e.fma(n, 2.12194440e-4, r)
 
     def expm1(self, x: Val) -> Val:
         """e^x - 1 as 2 (h (e^r - 1) + (h - 1/2)), h = 2^(n-1), which no x in reach makes infinite;
         where n is 0 that is e^r - 1, of which nothing cancels. It has the sign of x.
         """
+        e = self._e
         n, r = self._reduced(self._clamp(x, -18.0, 89.0))
-        square = self._binary("mulf", r, r)
-        grown = self._fma(square, self._horner(r, EXPM1), r)
+        square = e.mul(r, r)
+        grown = e.fma(square, self._horner(r, EXPM1), r)
         half = self._half_power(n)
-        rest = self._binary("subf", half, self._c(0.5, x))
-        result = self._fma(half, grown, rest)
-        return self._copysign(self._binary("addf", result, result), x)
+        rest = e.sub(half, 0.5)
+        result = e.fma(half, grown, rest)
+        return e.copysign(e.add(result, result), x)
 
     def _half_power(self, n: Val) -> Val:
         """2^(n - 1) for integral n in [-125, 128]."""
         if self._scales(n):
             return self._scalef(self._c(0.5, n), n)
-        e, kind = self._e, self._integers(n)
-        i = e.op(f"arith.fptosi {n.name} : {n.type} to {kind}", [n], "i32")
-        bias, places = e.constant(126, "i32", n.lanes), e.constant(23, "i32", n.lanes)
-        biased = e.op(f"arith.addi {i.name}, {bias.name} : {kind}", [i, bias], "i32")
-        bits = e.op(f"arith.shli {biased.name}, {places.name} : {kind}", [biased, places], "i32")
-        return e.op(f"arith.bitcast {bits.name} : {kind} to {n.type}", [bits], "f32")
+        return self._power_of_two(self._e.convert("fptosi", n, "i32"), 126)
 
     def exp2(self, x: Val) -> Val:
         """2^x as 2^(x - n) * 2^n, n the integer below x. AVX-512 takes both from x, whatever it is,
@@ -197,90 +174,72 @@ class VectorMath:
             return self._first_lanes(y, x.lanes)
         clamped = self._clamp(x, -150.0, 129.0)
         n = self._floor(clamped)
-        return self._scaled(self._horner(self._binary("subf", clamped, n), EXP2), n)
+        return self._scaled(self._horner(self._e.sub(clamped, n), EXP2), n)
 
     def _clamp(self, x: Val, low: float, high: float) -> Val:
-        # minimumf/maximumf propagate NaN
-        return self._binary(
-            "minimumf", self._binary("maximumf", x, self._c(low, x)), self._c(high, x)
-        )
+        """x between two numbers; NaN stays NaN."""
+        return self._e.minimum(self._e.maximum(x, low), high)
 
     def _power(self, y: Val) -> Val:
         """2^y for |y| <= 125 within 1e-7 of itself: no ends to look at, one step of scaling."""
-        e, kind = self._e, self._integers(y)
+        e = self._e
         n = self._nearest(y)
-        p = self._horner(self._binary("subf", y, n), POWER)
-        i = e.op(f"arith.fptosi {n.name} : {n.type} to {kind}", [n], "i32")
-        places = e.constant(23, "i32", y.lanes)
-        step = e.op(f"arith.shli {i.name}, {places.name} : {kind}", [i, places], "i32")
-        bits = e.op(f"arith.bitcast {p.name} : {p.type} to {kind}", [p], "i32")
-        raised = e.op(f"arith.addi {bits.name}, {step.name} : {kind}", [bits, step], "i32")
-        return e.op(f"arith.bitcast {raised.name} : {kind} to {y.type}", [raised], "f32")
+        p = self._horner(e.sub(y, n), POWER)
+        step = e.shift_left(e.convert("fptosi", n, "i32"), _EXPONENT)
+        return e.bitcast(e.add(e.bitcast(p, "i32"), step), "f32")
 
     def tanh(self, x: Val) -> Val:
         """|x| < 0.55: x * P(x^2); else sign * (1 - 2 / (e^(2|x|) + 1))."""
-        a = self._unary("absf", x)
-        small = self._binary("mulf", x, self._horner(self._binary("mulf", x, x), TANH))
-        bounded = self._binary("minimumf", a, self._c(9.2, x))
-        e2 = self._power(self._binary("mulf", bounded, self._c(2 / math.log(2), x)))
+        e = self._e
+        a = e.abs(x)
+        small = e.mul(x, self._horner(e.mul(x, x), TANH))
+        e2 = self._power(e.mul(e.minimum(a, 9.2), 2 / math.log(2)))
         one, two = self._c(1.0, x), self._c(2.0, x)
-        large = self._binary("subf", one, self._binary("divf", two, self._binary("addf", e2, one)))
-        large = self._copysign(large, x)
-        return self._select("olt", a, self._c(0.55, x), small, large)
+        large = e.sub(one, e.div(two, e.add(e2, one)))
+        large = e.copysign(large, x)
+        return self._select("olt", a, 0.55, small, large)
 
     def erf(self, x: Val) -> Val:
         """|x| < 1: x * P(x^2); else sign * (1 - 2^Q(|x|))."""
-        a = self._binary("minimumf", self._unary("absf", x), self._c(3.95, x))
-        small = self._binary("mulf", x, self._horner(self._binary("mulf", a, a), ERF_SMALL))
+        e = self._e
+        a = e.minimum(e.abs(x), 3.95)
+        small = e.mul(x, self._horner(e.mul(a, a), ERF_SMALL))
         rest = self._power(self._horner(a, ERF_LARGE))
-        large = self._copysign(self._binary("subf", self._c(1.0, x), rest), x)
-        return self._select("olt", a, self._c(1.0, x), small, large)
+        large = e.copysign(e.sub(1.0, rest), x)
+        return self._select("olt", a, 1.0, small, large)
 
     def erfc(self, x: Val) -> Val:
         """1 - erf(x), of which nothing cancels: with a = |x| and t = (a - 3) / (a + 3)
         e^(-a^2) P(t), or 2 less that. Its relative error grows with a^2, as that of x counts for
         so much.
         """
-        a = self._binary("minimumf", self._unary("absf", x), self._c(10.2, x))  # there it is 0
-        three = self._c(3.0, x)
-        t = self._binary("divf", self._binary("subf", a, three), self._binary("addf", a, three))
-        powers = self._binary("mulf", self._binary("mulf", a, self._c(-math.log2(math.e), x)), a)
-        tail = self._binary("mulf", self._horner(t, ERFCX), self.exp2(powers))
-        other = self._binary("subf", self._c(2.0, x), tail)
-        return self._select("olt", x, self._c(0.0, x), other, tail)
-
-    def _copysign(self, magnitude: Val, sign: Val) -> Val:
-        return self._e.op(
-            f"math.copysign {magnitude.name}, {sign.name} : {magnitude.type}",
-            [magnitude, sign],
-            "f32",
-        )
+        e = self._e
+        a = e.minimum(e.abs(x), 10.2)  # there it is 0
+        t = e.div(e.sub(a, 3.0), e.add(a, 3.0))
+        powers = e.mul(e.mul(a, -math.log2(math.e)), a)
+        tail = e.mul(self._horner(t, ERFCX), self.exp2(powers))
+        other = e.sub(2.0, tail)
+        return self._select("olt", x, 0.0, other, tail)
 
     def log(self, x: Val) -> Val:
         """Natural logarithm: x = m * 2^k with m in [sqrt(1/2), sqrt(2)); log m = f - f^2/2 + f^3
         P(f), f = m - 1.
         """
-        e, kind = self._e, self._integers(x)
+        e = self._e
         tiny = self._c(1.1754944e-38, x)
-        scaled = self._binary("mulf", x, self._c(2.0**25, x))
+        scaled = e.mul(x, 2.0**25)
         normal = self._select("olt", x, tiny, scaled, x)
         shift_k = self._select("olt", x, tiny, self._c(-25.0, x), self._c(0.0, x))
-        bits = e.op(f"arith.bitcast {normal.name} : {normal.type} to {kind}", [normal], "i32")
-        offset = e.constant(0x3F3504F3, "i32", x.lanes)
-        moved = e.op(f"arith.subi {bits.name}, {offset.name} : {kind}", [bits, offset], "i32")
-        places = e.constant(23, "i32", x.lanes)
-        k = e.op(f"arith.shrsi {moved.name}, {places.name} : {kind}", [moved, places], "i32")
-        back = e.op(f"arith.shli {k.name}, {places.name} : {kind}", [k, places], "i32")
-        mantissa = e.op(f"arith.subi {bits.name}, {back.name} : {kind}", [bits, back], "i32")
-        m = e.op(f"arith.bitcast {mantissa.name} : {kind} to {x.type}", [mantissa], "f32")
-        f = self._binary("subf", m, self._c(1.0, x))
-        kf = e.op(f"arith.sitofp {k.name} : {kind} to {x.type}", [k], "f32")
-        kf = self._binary("addf", kf, shift_k)
-        square = self._binary("mulf", f, f)
-        p = self._binary("mulf", self._binary("mulf", square, f), self._horner(f, LOG))
-        p = self._fma(kf, self._c(-2.12194440e-4, x), p)
-        p = self._fma(square, self._c(-0.5, x), p)
-        result = self._fma(kf, self._c(0.693359375, x), self._binary("addf", f, p))
+        bits = e.bitcast(normal, "i32")
+        k = e.shift_right_signed(e.sub(bits, _ROOT_HALF), _EXPONENT)
+        mantissa = e.sub(bits, e.shift_left(k, _EXPONENT))
+        f = e.sub(e.bitcast(mantissa, "f32"), 1.0)
+        kf = e.add(e.convert("sitofp", k, "f32"), shift_k)
+        square = e.mul(f, f)
+        p = e.mul(e.mul(square, f), self._horner(f, LOG))
+        p = e.fma(kf, -2.12194440e-4, p)
+        p = e.fma(square, -0.5, p)
+        result = e.fma(kf, self._c(0.693359375, x), e.add(f, p))
         infinity, zero = self._c(math.inf, x), self._c(0.0, x)
         result = self._select("oeq", x, infinity, infinity, result)
         result = self._select("oeq", x, zero, self._c(-math.inf, x), result)

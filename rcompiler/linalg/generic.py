@@ -275,3 +275,9 @@ def _small_matrix(value: ir.Value) -> tuple[tuple[float, ...], ...] | None:
         return None
     array = np.array([float(x) for x in attribute]).reshape(shape_of(value))
     return tuple(map(tuple, array.tolist())) if np.isfinite(array).all() else None
+
+
+def generics_of(block: ir.Block) -> list[Generic]:
+    """The linalg.generic in a block, in order."""
+    ops = (view.operation for view in block.operations)
+    return [Generic(op) for op in ops if op.name == "linalg.generic"]

@@ -44,7 +44,9 @@ def yielded(block: ir.Block) -> list[ir.Value]:
 
 def integers(op: ir.Operation, name: str) -> tuple[int, ...]:
     """A dense integer array attribute as a tuple."""
-    return tuple(int(v) for v in ir.DenseI64ArrayAttr(op.attributes[name]))
+    numbers = ir.DenseI64ArrayAttr(op.attributes[name])
+    # by their positions: the end of an iteration takes the bindings longer than all numbers
+    return tuple([numbers[k] for k in range(len(numbers))])
 
 
 def operations(op: ir.Operation) -> Iterator[ir.Operation]:

@@ -28,17 +28,23 @@ from torch_mlir import ir
 
 from rcompiler.dialects import rtask
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.roots import sums_in_parts
 from rcompiler.linalg.values import integers
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes.tiles.body import Values, erase_unused, is_tiled, loop, tiles_in
+from rcompiler.passes.tiles.body import (
+    Values,
+    erase_unused,
+    insertions_in,
+    is_tiled,
+    loop,
+    ops_in,
+)
 from rcompiler.passes.tiles.box import Box, empty, extract, insert, slice_parts, type_of
 from rcompiler.passes.tiles.fuse import Fuser
-from rcompiler.passes.tiles.indices import Indices
 from rcompiler.passes.tiles.nest import Nest
 from rcompiler.passes.tiles.patterns import PATTERNS
 from rcompiler.passes.tiles.reads import Steps
+from rcompiler.passes.tiles.sources import Sources
 from rcompiler.passes.tiles.tile_generic import tile_generic, tile_part
 
 
@@ -58,9 +64,9 @@ class RollerTileReductions(Pass):
 
 def _cut(kernel: ir.Operation) -> None:
     around, steps = integers(kernel, "reduction_tile")
-    indices = Indices()
+    sources = Sources()
     block = kernel.regions[0].blocks[0]
-    for op in tiles_in(block, "tensor.insert_slice"):
+    for op in insertions_in(block):
         if op.operands[0].owner.operation.name == "linalg.fill":
             continue  # a piece of the result that nothing is added up for
         root = sums_in_parts(op.operands[0])
@@ -72,10 +78,9 @@ def _cut(kernel: ir.Operation) -> None:
                 "sums are results of its own; remove the attribute",
             )
         with ir.InsertionPoint(op), op.location:
-            made = _Parts(indices, kernel, op, root, around, steps).write()
+            made = _Parts(sources, kernel, op, root, around, steps).write()
         op.result.replace_all_uses_with(made)
-        op.erase()
-    erase_unused(block)
+    erase_unused(ops_in(block))
 
 
 class _Parts:
@@ -83,23 +88,25 @@ class _Parts:
 
     def __init__(
         self,
-        indices: Indices,
+        sources: Sources,
         kernel: ir.Operation,
         op: ir.Operation,
         root: ir.Operation,
         around: int,
         steps: int,
     ) -> None:
-        self._indices = indices
+        self._sources = sources
+        self._indices = indices = sources.indices
         self._tile, self._into = op.operands[0], op.operands[1]
         offsets, sizes, _ = slice_parts(op, indices)
         self._where = Box.dense(offsets, sizes)
-        self._root = Generic(root)
+        self._root = sources.of(root)
         self._nest = Nest.of(kernel, indices, offsets, sums=True)
         tiling = self._nest.tiling
         self._outer = [d for d in tiling.order[:around] if d < len(sizes)]
         self._inner = tiling.nested(len(sizes))[len(self._outer) :]
         self._steps = steps
+        self._largest = integers(kernel, "tile")
 
     def write(self) -> ir.Value:
         """The result with the tile in it, at the insertion point."""
@@ -115,12 +122,13 @@ class _Parts:
     def _in_parts(self, tile: Box, outs: Values) -> Values:
         """The register tiles of the inner loops for one part of the reduction after the other."""
         indices, root = self._indices, self._root
-        kept = self._root_box(tile)  # whose sums wait between the parts
+        # Whose sums wait between the parts. Their memory has room for the largest tile.
+        kept = self._root_box(self._largest_of(tile))
         element = type_of(root.inits[0]).element_type
 
         def begin(box: Box, sums: Values) -> Values:
             own = self._root_box(box)
-            start = Fuser(indices, PATTERNS).tile(root.inits[0], own)
+            start = self._fuser().tile(root.inits[0], own)
             return [insert(start, sums[0], _inside(own, kept), indices)]
 
         def advance(part: Steps) -> Callable[[Box, Values], Values]:
@@ -128,7 +136,7 @@ class _Parts:
                 own = self._root_box(box)
                 place = _inside(own, kept)
                 before = extract(sums[0], place, indices)
-                after = tile_part(Fuser(indices, PATTERNS), root.op, own, part, before)
+                after = tile_part(self._fuser(), root.op, own, part, before)
                 return [insert(after, sums[0], place, indices)]
 
             return leaf
@@ -155,6 +163,14 @@ class _Parts:
 
         return self._over(self._inner, tile, outs, finish)
 
+    def _fuser(self) -> Fuser:
+        return Fuser(self._sources, PATTERNS)
+
+    def _largest_of(self, tile: Box) -> Box:
+        """A tile with the static sizes that those of run-time size do not exceed."""
+        sizes = zip(tile.sizes, self._largest, strict=True)
+        return Box.dense(tile.offsets, [n if n.is_constant else Linear(most) for n, most in sizes])
+
     def _root_box(self, box: Box) -> Box:
         """Which results of the reduction a box of the tile needs."""
         found: list[Box] = []
@@ -174,7 +190,7 @@ class _Parts:
             return reduced(fuser, box) if op == root else tile_generic(fuser, op, number, box)
 
         patterns = PATTERNS | {"linalg.generic": tile}
-        return Fuser(self._indices, patterns, always=lambda op: op.name != "tensor.pad")
+        return Fuser(self._sources, patterns, always=lambda op: op.name != "tensor.pad")
 
 
 def _inside(box: Box, kept: Box) -> Box:

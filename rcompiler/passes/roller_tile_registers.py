@@ -26,15 +26,21 @@ from torch_mlir import ir
 
 from rcompiler.dialects import rtask
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.roots import reduces
 from rcompiler.linalg.values import STAGE
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes.tiles.body import UNTILED, Values, erase_unused, is_result, is_tiled, tiles_in
-from rcompiler.passes.tiles.box import Box, empty, insert, sizes_of, slice_parts, type_of
+from rcompiler.passes.tiles.body import (
+    UNTILED,
+    Values,
+    erase_unused,
+    insertions_in,
+    is_tiled,
+    ops_in,
+)
+from rcompiler.passes.tiles.box import Box, empty, insert, sizes_of, type_of
 from rcompiler.passes.tiles.fuse import Fuser
-from rcompiler.passes.tiles.indices import Indices
 from rcompiler.passes.tiles.nest import Nest
 from rcompiler.passes.tiles.patterns import PATTERNS
+from rcompiler.passes.tiles.sources import Sources
 
 
 @dataclass(frozen=True)
@@ -52,19 +58,20 @@ class RollerTileRegisters(Pass):
 
 def _tile_kernel(kernel: ir.Operation) -> None:
     block = kernel.regions[0].blocks[0]
-    indices = Indices()
-    stages = tiles_in(block, STAGE)
-    results = [o for o in tiles_in(block, "tensor.insert_slice") if is_result(o.operands[1])]
-    for op in stages:
-        with ir.InsertionPoint(op), op.location:
-            _tile_stage(indices, op)
-    for group in _together(indices, results):
+    sources = Sources()
+    ops = ops_in(block)
+    results = insertions_in(block)
+    for op in ops:
+        if op.name == STAGE:
+            with ir.InsertionPoint(op), op.location:
+                _tile_stage(sources, op)
+    for group in _together(sources, results):
         with ir.InsertionPoint(group[-1]), group[-1].location:
-            _tile_results(indices, group, kernel)
-    erase_unused(block)
+            _tile_results(sources, group, kernel)
+    erase_unused(ops)
 
 
-def _together(indices: Indices, ops: list[ir.Operation]) -> list[list[ir.Operation]]:
+def _together(sources: Sources, ops: list[ir.Operation]) -> list[list[ir.Operation]]:
     """The insertions in groups: those of several results in the same box of each are made in the
     same loops.
     """
@@ -72,7 +79,7 @@ def _together(indices: Indices, ops: list[ir.Operation]) -> list[list[ir.Operati
     for op in ops:
         first = groups[-1][0] if groups else None
         if first is not None and op.block == first.block and _other_result(op, groups[-1]):
-            if slice_parts(op, indices) == slice_parts(first, indices):
+            if sources.box_of(op) == sources.box_of(first):
                 groups[-1].append(op)
                 continue
         groups.append([op])
@@ -84,41 +91,43 @@ def _other_result(op: ir.Operation, before: list[ir.Operation]) -> bool:
     return all(op.operands[1] != other.result for other in before)
 
 
-def _tile_results(indices: Indices, ops: list[ir.Operation], kernel: ir.Operation) -> None:
+def _tile_results(sources: Sources, ops: list[ir.Operation], kernel: ir.Operation) -> None:
+    indices = sources.indices
     tiles = [op.operands[0] for op in ops]
-    offsets, sizes, _ = slice_parts(ops[0], indices)
-    where = Box.dense(offsets, sizes)
+    where = sources.box_of(ops[0])
 
     def leaf(box: Box, outs: Values) -> Values:
-        fuser = Fuser(indices, PATTERNS)
+        fuser = Fuser(sources, PATTERNS)
         made = [fuser.tile(tile, box) for tile in tiles]
         place = box.within(where)
         return [insert(t, o, place, indices) for t, o in zip(made, outs, strict=True)]
 
-    nest = Nest.of(kernel, indices, offsets, sums=any(map(_reduces, tiles)))
-    whole = Box.dense([Linear()] * where.rank, sizes)
+    sums = any(_reduces(sources, tile) for tile in tiles)
+    nest = Nest.of(kernel, indices, where.offsets, sums=sums)
+    whole = Box.dense([Linear()] * where.rank, where.sizes)
     outs = [op.operands[1] for op in ops]
     made = nest.over(nest.tiling.nested(where.rank), whole, outs, leaf)
     for op, result in zip(ops, made, strict=True):
         op.result.replace_all_uses_with(result)
-        op.erase()
 
 
-def _tile_stage(indices: Indices, op: ir.Operation) -> None:
+def _tile_stage(sources: Sources, op: ir.Operation) -> None:
+    indices = sources.indices
     tile = op.operands[0]
     sizes = sizes_of(tile, indices)
     into = empty(sizes, type_of(tile).element_type, indices)
 
     def leaf(box: Box, outs: Values) -> Values:
-        return [insert(Fuser(indices, PATTERNS).tile(tile, box), outs[0], box, indices)]
+        made = Fuser(sources, PATTERNS).tile(tile, box)
+        return [insert(made, outs[0], box, indices)]
 
     zeros = [Linear()] * len(sizes)
-    nest = Nest.of(op, indices, zeros, sums=_reduces(tile))
+    nest = Nest.of(op, indices, zeros, sums=_reduces(sources, tile))
     whole = Box.dense(zeros, sizes)
     op.operands[0] = nest.over(nest.tiling.nested(len(sizes)), whole, [into], leaf)[0]
 
 
-def _reduces(value: ir.Value) -> bool:
+def _reduces(sources: Sources, value: ir.Value) -> bool:
     """Whether an op below a tile reduces, behind the stages in front of it."""
     pending, seen = [value], set[ir.Value]()
     while pending:
@@ -129,7 +138,7 @@ def _reduces(value: ir.Value) -> bool:
         op = one.owner.operation
         if op.name == STAGE:
             continue
-        if reduces(op):
+        if op.name == "linalg.generic" and sources.of(op).accumulates:
             return True
         pending += [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
     return False

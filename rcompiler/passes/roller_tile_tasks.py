@@ -44,12 +44,13 @@ from rcompiler.passes.tiles.body import (
     is_equal,
     is_tiled,
     loop,
+    ops_in,
     yield_instead,
 )
 from rcompiler.passes.tiles.box import Box, extract, insert, type_of
 from rcompiler.passes.tiles.fuse import Fuser
-from rcompiler.passes.tiles.indices import Indices
 from rcompiler.passes.tiles.patterns import PATTERNS
+from rcompiler.passes.tiles.sources import Sources
 from rcompiler.passes.tiles.tile_generic import tile_fill_of
 
 
@@ -86,16 +87,17 @@ class _TaskBody:
         self._shape = shape_of(self._results[0])
         self._stages = stages_of(kernel, self._tiling.tile)
         self._walked = walked_dims(kernel)
-        self._indices = Indices()
+        self._sources = Sources()
+        self._indices = self._sources.indices
 
     def write(self) -> None:
         """Raises CompilerError for a body that no task can have."""
         outs, task = add_arguments(self._block, self._results)
-        last = list(self._block.operations)[-1].operation
+        *whole, last = ops_in(self._block)
         with ir.InsertionPoint(last), last.location:
             found = self._partial(self._grid_position(task), [], outs)
             yield_instead(self._block, found)
-        erase_unused(self._block)
+        erase_unused(whole)
 
     def _grid_position(self, task: ir.Value) -> list[Linear]:
         """Row-major coordinates of a task in the grid."""
@@ -147,6 +149,9 @@ class _TaskBody:
     # -- the tiles of stages and results
     def _tiles(self, ranges: list[_Range], outs: Values) -> Values:
         fuser = self._fuser(ranges)
+        for stage in self._stages:
+            # in their order, for which they have their places in the workspace
+            self._keep(fuser, stage, ranges)
         found = list(outs)
         for k, result in enumerate(self._results):
             shape = shape_of(result)
@@ -191,20 +196,25 @@ class _TaskBody:
         stages = {stage.op: stage for stage in self._stages}
 
         def tile_stage(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value:
-            spans = [
-                ranges[axis] if axis >= 0 else _Range(Linear(), Linear(size))
-                for axis, size in zip(stages[op].axes, shape_of(op.result), strict=True)
-            ]
-            kept = Box.dense([s.start for s in spans], [s.size for s in spans])
-            [tile] = fuser.once(("stage", op), lambda: [_staged(fuser, stages[op], kept)])
-            offsets = [o + s.start * -1 for o, s in zip(box.offsets, spans, strict=True)]
+            tile, kept = self._keep(fuser, stages[op], ranges)
+            offsets = [o + s * -1 for o, s in zip(box.offsets, kept.offsets, strict=True)]
             if all(o == Linear() for o in offsets) and box.sizes == kept.sizes and box.is_dense:
                 return tile
             return extract(tile, Box(tuple(offsets), box.sizes, box.strides), self._indices)
 
         # where there are stages, also a whole result is made anew, of what the task keeps of them
         patterns = PATTERNS | {STAGE: tile_stage}
-        return Fuser(self._indices, patterns, always=lambda op: bool(stages))
+        return Fuser(self._sources, patterns, always=lambda op: bool(stages))
+
+    def _keep(self, fuser: Fuser, stage: Stage, ranges: list[_Range]) -> tuple[ir.Value, Box]:
+        """The tile that a task keeps of a stage, and which box of its value that is."""
+        spans = [
+            ranges[axis] if axis >= 0 else _Range(Linear(), Linear(size))
+            for axis, size in zip(stage.axes, shape_of(stage.result), strict=True)
+        ]
+        box = Box.dense([s.start for s in spans], [s.size for s in spans])
+        [tile] = fuser.once(("stage", stage.op), lambda: [_staged(fuser, stage, box)])
+        return tile, box
 
 
 def _staged(fuser: Fuser, stage: Stage, box: Box) -> ir.Value:

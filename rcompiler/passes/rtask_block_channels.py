@@ -24,6 +24,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch_mlir import ir
+from torch_mlir.dialects import tensor
 
 from rcompiler.linalg.constants import scalar_number
 from rcompiler.linalg.generic import Generic
@@ -144,17 +145,8 @@ class _Walk:
         low, high = integers(op, "static_low"), integers(op, "static_high")
         shape = self.layouts.shape(op.results[0], form.axis)
         number = _padded_with(op)
-        new = ir.Operation.create(
-            "tensor.pad",
-            results=[type_like(op.results[0], shape)],
-            operands=[form.value],
-            attributes={
-                "static_low": ir.DenseI64ArrayAttr.get([*low, 0]),
-                "static_high": ir.DenseI64ArrayAttr.get([*high, 0]),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0]),
-            },
-            regions=1,
-        )
+        kind = type_like(op.results[0], shape)
+        new = tensor.PadOp(kind, form.value, [], [], [*low, 0], [*high, 0])
         block = op.regions[0].blocks[0]
         block.add_argument(ir.IndexType.get(), op.location)
         block.append_to(new.regions[0])
@@ -164,16 +156,12 @@ class _Walk:
     def _concat(self, op: ir.Operation, form: Blocked) -> None:
         parts = [self.layouts.operand(v, form.axis) for v in op.operands]
         shape = self.layouts.shape(op.results[0], form.axis)
-        new = ir.Operation.create(
-            "tensor.concat",
-            results=[type_like(op.results[0], shape)],
-            operands=[p.value for p in parts],
-            attributes={"dim": op.attributes["dim"]},
-        )
+        kind = type_like(op.results[0], shape)
+        new = tensor.concat(kind, op.attributes["dim"], [p.value for p in parts])
         ragged = [p.padding for p in parts if p.channels % self.layouts.lanes]
         known = [p for p in ragged if p is not None]
         padding = frozenset().union(*known) if len(known) == len(ragged) else None
-        self.layouts.define(op.results[0], new.results[0], form.axis, padding)
+        self.layouts.define(op.results[0], new, form.axis, padding)
 
     def _slice(self, op: ir.Operation, form: Blocked) -> None:
         offsets, strides = integers(op, "static_offsets"), integers(op, "static_strides")

@@ -19,6 +19,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from torch_mlir import ir
+from torch_mlir.dialects import tensor
 
 from rcompiler.linalg.bodies import is_elementwise
 from rcompiler.linalg.generic import Generic
@@ -123,17 +124,7 @@ def _padded(pad: ir.Operation, collapse: ir.Operation) -> ir.Value:
         high[group[0]] += integers(pad, "static_high")[k]
     shape = [a + d + b for a, d, b in zip(low, shape_of(source), high, strict=True)]
     with ir.InsertionPoint(pad), pad.location:
-        new = ir.Operation.create(
-            "tensor.pad",
-            results=[type_like(source, shape)],
-            operands=[source],
-            attributes={
-                "static_low": ir.DenseI64ArrayAttr.get(low),
-                "static_high": ir.DenseI64ArrayAttr.get(high),
-                "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0]),
-            },
-            regions=1,
-        )
+        new = tensor.PadOp(type_like(source, shape), source, [], [], low, high)
     block = pad.regions[0].blocks[0]
     for _ in range(len(shape) - len(groups)):
         block.add_argument(ir.IndexType.get(pad.context), pad.location)

@@ -29,7 +29,7 @@ from rcompiler.device.model import Device
 from rcompiler.dialects import vdevice
 from rcompiler.dialects.attributes import Symbol, to_attribute
 from rcompiler.dialects.rtask import PREFETCH
-from rcompiler.kernelgen.simt.kernel import SimtFeatures
+from rcompiler.kernelgen.simt.target import SimtFeatures
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.product import is_product
 from rcompiler.options import Precision

@@ -15,9 +15,10 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.device.model import Device
-from rcompiler.dialects.rtask import PREFETCH, pinned_of
+from rcompiler.dialects.rtask import PREFETCH
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.kernel import CpuFeatures, KernelWriter
+from rcompiler.kernelgen.cpu import CpuFeatures, CpuTarget
+from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.lower import lower_to_llvm
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.module_device import device_of
@@ -37,10 +38,8 @@ class VdeviceToCpu(Pass):
             if op.name == "rtask.kernel":
                 if ir.StringAttr(op.attributes["kind"]).value == PREFETCH:
                     raise PassFailure(op, "tasks ask for memory on NVIDIA GPUs only")
-                if pinned_of(op):
-                    raise PassFailure(op, "cores have no memory of their own to pin tensors in")
                 try:
-                    text, externals = KernelWriter(op, features.emitter()).write()
+                    text, externals = KernelWriter(op, CpuTarget(features)).write()
                 except CompilerError as error:
                     raise PassFailure(op, str(error)) from error
                 texts.append(text)

@@ -23,9 +23,10 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.dialects.rtask import PREFETCH
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.simt.kernel import SimtFeatures, SimtKernelWriter
+from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.simt.prefetch import prefetch_text
 from rcompiler.kernelgen.simt.program import module_text, program_text
+from rcompiler.kernelgen.simt.target import SimtFeatures, SimtTarget
 from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA, Vendor
 from rcompiler.passes import Pass, PassFailure
@@ -52,7 +53,7 @@ class VdeviceToGpu(Pass):
         names = list(read_kernels(module))
         block = module.regions[0].blocks[0]
         texts: dict[str, str] = {}
-        writers: dict[str, SimtKernelWriter] = {}
+        targets: dict[str, SimtTarget] = {}
         shared = 0
         for view in block.operations:
             op = view.operation
@@ -61,10 +62,10 @@ class VdeviceToGpu(Pass):
                 if ir.StringAttr(op.attributes["kind"]).value == PREFETCH:
                     texts[name] = _prefetch(op, device, threads)
                     continue
-                texts[name], writers[name] = function_of(op, features)
-                shared = max(shared, writers[name].shared)
+                texts[name], targets[name] = function_of(op, features)
+                shared = max(shared, targets[name].shared)
         written = [texts[name] for name in names]
-        boxes = [writers[name].boxes if name in writers else [] for name in names]
+        boxes = [targets[name].boxes if name in targets else [] for name in names]
         if self.entry:
             text = program_text(
                 names,
@@ -109,23 +110,23 @@ def vendor_of(device: Device) -> Vendor:
     return AMD if device.is_amd else NVIDIA
 
 
-def function_of(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, SimtKernelWriter]:
-    """The device function of an rKernel, and who wrote it.
+def function_of(kernel: ir.Operation, features: SimtFeatures) -> tuple[str, SimtTarget]:
+    """The device function of an rKernel, and the target that knows what it needs.
 
     Raises PassFailure where no code can be made of it, or it needs too much shared memory.
     """
     try:
-        writer = SimtKernelWriter(kernel, features)
-        text, _ = writer.write()
+        target = SimtTarget(kernel, features)
+        text, _ = KernelWriter(kernel, target).write()
     except CompilerError as error:
         raise PassFailure(kernel, str(error)) from error
-    if writer.shared > features.shared:
+    if target.shared > features.shared:
         raise PassFailure(
             kernel,
-            f"its tasks keep {writer.shared} bytes in shared memory, and a block has "
+            f"its tasks keep {target.shared} bytes in shared memory, and a block has "
             f"{features.shared}; cut it into smaller tiles",
         )
-    return text, writer
+    return text, target
 
 
 def _prefetch(kernel: ir.Operation, device: Device, threads: int) -> str:

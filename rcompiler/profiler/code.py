@@ -12,7 +12,8 @@ from torch_mlir import ir
 from rcompiler.codegen import veu
 from rcompiler.codegen.cpu import ObjectCache, Target, compile_objects
 from rcompiler.codegen.link import link
-from rcompiler.kernelgen.kernel import CpuFeatures, KernelWriter
+from rcompiler.kernelgen.cpu import CpuFeatures, CpuTarget
+from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.lower import lower_to_llvm
 from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.kernelgen.tiling import Tiling
@@ -73,7 +74,7 @@ class Code:
 def write(kernel: ir.Operation, features: CpuFeatures) -> Code:
     """The code of an rtask.kernel. Raises CompilerError where none can be generated."""
     name = ir.StringAttr(kernel.attributes["sym_name"]).value
-    text, externals = KernelWriter(kernel, features.emitter()).write()
+    text, externals = KernelWriter(kernel, CpuTarget(features)).write()
     tasks = ir.IntegerAttr(kernel.attributes["tasks"]).value
     tiling = Tiling.of(kernel)
     workspace = workspace_bytes(kernel, tiling.tile)

@@ -15,7 +15,7 @@ from rcompiler.codegen.cpu import ObjectCache, Target
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.model import Device
 from rcompiler.errors import DeviceError, WrongKernel
-from rcompiler.kernelgen.kernel import CpuFeatures
+from rcompiler.kernelgen.cpu import CpuFeatures
 from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.linalg.values import element_of, shape_of, yielded

@@ -134,6 +134,23 @@ def test_two_pads_of_one_value():
     np.testing.assert_array_equal(n, -np.maximum(X, 0))
 
 
+def test_a_padded_value_of_which_a_view_is_returned():
+    """An output has bytes of its own: it cannot be the inside of the padded tensor."""
+    rng = np.random.default_rng(4)
+    w, r = (rng.standard_normal((1, 2, 2)).astype(np.float32) for _ in range(2))
+    run = model(
+        [node("RNN", "x w r", "y h", hidden_size=2), node("Pad", "h behind", "p")],
+        {"x": (FLOAT, [1, 1, 2])},
+        {"y": (FLOAT, [1, 1, 1, 2]), "p": (FLOAT, [2, 1, 2])},
+        w=w, r=r, behind=np.array([0, 0, 0, 1, 0, 0]),
+    )  # fmt: skip
+    x = rng.standard_normal((1, 1, 2)).astype(np.float32)
+    y, p = run(x)
+    expected = np.tanh(x[0] @ w[0].T)
+    np.testing.assert_allclose(y[0, 0], expected, rtol=1e-6)
+    np.testing.assert_array_equal(p, [y[0, 0], np.zeros_like(expected)])
+
+
 def test_a_long_chain():
     """Longer than one rOperator may nest."""
     chain = [node("Neg", f"v{k}", f"v{k + 1}") for k in range(150)]

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
@@ -137,3 +139,22 @@ def test_layout_of_constants_is_folded():
 def test_broadcast_shapes():
     assert broadcast_shapes((2, 1), (3,), ()) == (2, 3)
     assert broadcast_shapes((2,), (3,)) is None
+    assert broadcast_shapes((0, 1), (1, 4)) == (0, 4)
+    assert broadcast_shapes((0,), (3,)) is None
+    assert broadcast_shapes() == ()
+
+
+def test_broadcast_shapes_of_more_dims_than_numpy_takes():
+    """numpy's function takes 32 dims, tensors have up to 64: a byte of a model makes one of 33."""
+    ones = (1,) * 62
+    assert broadcast_shapes((*ones, 2, 1), (3,)) == (*ones, 2, 3)
+    assert broadcast_shapes((*ones, 2, 1), (3, 1)) is None
+
+
+@given(st.lists(st.lists(st.integers(0, 3), max_size=4), min_size=1, max_size=3))
+def test_shapes_are_broadcast_as_numpy_does(shapes):
+    try:
+        expected = np.broadcast_shapes(*map(tuple, shapes))
+    except ValueError:
+        expected = None
+    assert broadcast_shapes(*shapes) == expected

@@ -5,7 +5,9 @@
 Two kinds of change. "raw": bytes anywhere, hashes as they were: every such file must be refused.
 "rehashed": header, notes, certificate, tables and texts, with all hashes right again: the file is
 refused with a typed error, or it is as good as the one that it was made of and gives its results.
-Code and weights are not changed with right hashes: they are believed.
+Code and weights are not changed with right hashes: they are believed. So is which of the weights an
+operator reads, where tables and proof agree on another one: such a file is another model, and has
+to give the results of the first one with that weight in the other's place.
 
 The child goes on from mutation to mutation; only a crash or a hang makes a new one. A mutation is
 known by seed and number: `--first=N --mutations=1` does it again, `--keep=FILE` writes its bytes.
@@ -25,6 +27,8 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -42,6 +46,7 @@ from rcompiler.tools._data import random_inputs  # noqa: E402
 
 _PATIENCE_S = 60.0  # for one mutation, on a busy machine
 _MEMORY = 8 << 30  # bytes of address space of the child
+_OTHER = "other results"
 _MOST_STARTS = 200  # children before the search gives up: each death is a finding already
 # name -> model, sizes and options: each kind of thing that a file can hold
 _BASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
@@ -172,6 +177,9 @@ def judge(bases: list[Base], file: Path, seed: int, number: int) -> tuple[str, s
             verdict = _use(model, base)
         finally:
             model.close()
+        if verdict == _OTHER and kind != "raw" and (outputs := _with_other_weights(base, file)):
+            with closing(rcompiler.load(file, eus=2, wait_limit_s=20.0)) as model:
+                verdict = _use(model, base, outputs)
     except CompilerError as error:
         return kind, "refused", type(error).__name__ if len(str(error)) < 5000 else "too long"
     except Exception as error:  # what must not leave
@@ -181,8 +189,38 @@ def judge(bases: list[Base], file: Path, seed: int, number: int) -> tuple[str, s
     return kind, "wrong" if verdict else "as good", verdict
 
 
-def _use(model: Any, base: Base) -> str:
-    """Everything that a user may ask of a loaded model; what is wrong with it, or nothing."""
+def _with_other_weights(base: Base, file: Path) -> list[np.ndarray]:
+    """What the base computes with the weights that the proof of a file says its operators read; []
+    where it says nothing of that kind.
+    """
+    header, _ = split(file)
+    before, after = ([p["operands"] for p in h["proof"]["programs"]] for h in (base.header, header))
+    if header["proof"]["buffers"] != base.header["proof"]["buffers"]:
+        return []
+    sections = {name: data.copy() for name, data in base.sections.items()}
+    weights, moved = sections["weights"], 0
+    for old, new in zip(before, after, strict=True):
+        for name, operands in old.items():
+            for was, now in zip(operands, new.get(name, operands), strict=True):
+                ours, theirs = (base.header["proof"]["buffers"][k] for k in (was, now))
+                if was == now or {ours[1], theirs[1]} != {"constant"} or ours[3] != theirs[3]:
+                    continue
+                (to, size), start = ours[2:4], theirs[2]
+                weights[to : to + size] = base.sections["weights"][start : start + size]
+                moved += 1
+    if not moved:
+        return []
+    other = file.with_suffix(".other.rcx")
+    joined(other, base.header, sections)
+    with closing(rcompiler.load(other, eus=2)) as model:
+        return [np.array(result) for result in model(*base.inputs.values())]
+
+
+def _use(model: Any, base: Base, outputs: Sequence[np.ndarray] | None = None) -> str:
+    """Everything that a user may ask of a loaded model; what is wrong with it, or nothing.
+
+    outputs: what it has to compute, by default what the base does.
+    """
     for name in list(model.artifact.stages):
         try:
             model.stage(name) if name != "report" else model.report()
@@ -196,8 +234,9 @@ def _use(model: Any, base: Base) -> str:
         return f"it stopped: {error}" if "no EU made progress" in str(error) else ""
     # An output without elements more or less is another signature, as another name is: nothing
     # that computes writes it, and no byte of a result differs.
-    made, wanted = ([a.tobytes() for a in arrays if a.size] for arrays in (results, base.outputs))
-    return "" if made == wanted else "other results"
+    expected = base.outputs if outputs is None else outputs
+    made, wanted = ([a.tobytes() for a in arrays if a.size] for arrays in (results, expected))
+    return "" if made == wanted else _OTHER
 
 
 def change(rng: random.Random, base: Base, file: Path) -> str:

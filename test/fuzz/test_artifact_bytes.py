@@ -49,3 +49,33 @@ def test_an_output_without_elements_has_no_byte_to_be_wrong(base, tmp_path):
     other = copy.copy(base)
     other.outputs = [base.outputs[0] + 1]
     assert artifact_bytes._use(model, other) == "other results"
+
+
+@pytest.mark.parametrize("agree", [True, False])
+def test_another_weight_makes_another_model(base, tmp_path, monkeypatch, agree):
+    """Where proof and tables agree that an operator reads the second weight twice, the file is the
+    model with that weight twice; where only one says so, it is refused."""
+    buffers = base.header["proof"]["buffers"]
+    first, second = (k for k, buffer in enumerate(buffers) if buffer[1] == "constant")
+    header, sections = copy.deepcopy(base.header), copy.deepcopy(base.sections)
+    operands = next(iter(header["proof"]["programs"][0]["operands"].values()))
+    operands[operands.index(first)] = second
+    if agree:
+        words = sections["tables"].view("<i8")
+        assert buffers[first][2] == 4096 and list(words).count(4096) == 1
+        words[list(words).index(4096)] = buffers[second][2]
+
+    def write(rng, base, file):
+        joined(file, header, sections)
+        return "rehashed both"
+
+    monkeypatch.setattr(artifact_bytes, "change", write)
+    kind, verdict, why = artifact_bytes.judge([base], tmp_path / "m.rcx", 0, 0)
+    assert (kind, verdict) == ("rehashed both", "as good" if agree else "refused")
+    if agree:  # with other weights still, it would be found
+        changed = copy.copy(base)
+        changed.sections = {**base.sections, "weights": base.sections["weights"] ^ 1}
+        assert artifact_bytes.judge([changed], tmp_path / "m.rcx", 0, 0)[1:] == (
+            "wrong",
+            "other results",
+        )

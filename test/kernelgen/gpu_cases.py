@@ -12,7 +12,8 @@ from torch_mlir import ir
 from rcompiler import dialects
 from rcompiler.codegen.ptx import ptx
 from rcompiler.emulator.driver import EmulatedDriver
-from rcompiler.kernelgen.simt.kernel import SimtFeatures, SimtKernelWriter
+from rcompiler.kernelgen.kernel import KernelWriter
+from rcompiler.kernelgen.simt.target import SimtFeatures, SimtTarget
 from rcompiler.passes._pipeline_text import runner
 
 UNITS = frozenset(("f16", "bf16", "tf32"))
@@ -63,9 +64,10 @@ class GpuKernel:
         context = dialects.load(ir.Context())
         with context, ir.Location.unknown():
             module = ir.Module.parse(rkernel(body, results, inputs, outputs, tile, kind))
-            writer = SimtKernelWriter(module.body.operations[0].operation, features)
-            self.source, _ = writer.write()
-            self.shared = writer.shared
+            kernel = module.body.operations[0].operation
+            target = SimtTarget(kernel, features)
+            self.source, _ = KernelWriter(kernel, target).write()
+            self.shared = target.shared
             entry = _ENTRY.format(function=self.source, threads=features.block.threads)
             generated = ir.Module.parse(entry)
             _lowering(context)(generated)

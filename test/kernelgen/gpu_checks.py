@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from kernel_cases import tilings
 
-from rcompiler.kernelgen.simt.kernel import SimtFeatures
+from rcompiler.kernelgen.simt.target import SimtFeatures
 from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 
 few = settings(

@@ -12,16 +12,19 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.codegen.assembly import assembly
-from rcompiler.codegen.cpu import Target, compile_object
+from rcompiler.codegen.cpu import Target as Cpu
+from rcompiler.codegen.cpu import compile_object
 from rcompiler.codegen.link import link
-from rcompiler.kernelgen.kernel import CpuFeatures, KernelWriter
+from rcompiler.kernelgen.cpu import CpuFeatures, CpuTarget
+from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.lower import lower_to_llvm
 from rcompiler.kernelgen.stages import workspace_bytes
+from rcompiler.kernelgen.target import Target
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import aligned_empty
 
-HOST = Target.named("host")
+HOST = Cpu.named("host")
 HAS_FMA = "fma" in HOST.required
 HAS_SCALEF = {"avx512f", "avx512vl", "avx512dq"} <= set(HOST.required)
 FEATURES = [CpuFeatures(lanes, fma) for lanes in (16, 8, 4) for fma in {HAS_FMA, False}]
@@ -139,20 +142,22 @@ class Kernel:
         inputs: Sequence[np.ndarray],
         outputs: Sequence[tuple[Sequence[int], str]],
         tile: Tile,
-        features: CpuFeatures,
+        features: CpuFeatures | Target,
         kind: str = "elementwise",
     ) -> None:
+        """features: of the core that will run it, or any other target."""
         self._inputs = [np.ascontiguousarray(x) for x in inputs]
         self._outputs = outputs
         self.tasks = math.prod(tile.grid)
         self.text = rkernel(body, results, inputs, outputs, tile, kind)
-        self.source, self.address = self._compile(features)
+        target = CpuTarget(features) if isinstance(features, CpuFeatures) else features
+        self.source, self.address = self._compile(target)
 
-    def _compile(self, features: CpuFeatures) -> tuple[str, int]:
+    def _compile(self, target: Target) -> tuple[str, int]:
         with dialects.load(ir.Context()), ir.Location.unknown():
             module = ir.Module.parse(self.text)
             kernel = module.body.operations[0].operation
-            source, externals = KernelWriter(kernel, features.emitter()).write()
+            source, externals = KernelWriter(kernel, target).write()
             self.workspace = workspace_bytes(kernel, Tiling.of(kernel).tile)
             generated = ir.Module.parse("\n".join([*externals.values(), source]))
             lower_to_llvm(generated)
@@ -160,7 +165,7 @@ class Kernel:
             self._image = LoadedImage(link([compile_object(generated, HOST)]))
         return source, self._image.function("k")
 
-    def loop(self, target: Target, operation: str) -> list[str]:
+    def loop(self, target: Cpu, operation: str) -> list[str]:
         """Instructions of the basic block with the most lines that `operation` occurs in."""
         text = assembly(self.lowered, target.cpu, target.features)
         blocks = re.split(r"^\S+:.*$", text, flags=re.MULTILINE)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kernel_cases import HAS_FMA, HOST, Kernel, Tile, type_of
 
 from rcompiler.codegen.assembly import assembly
-from rcompiler.kernelgen.kernel import CpuFeatures
+from rcompiler.kernelgen.cpu import CpuFeatures
 
 few = settings(
     max_examples=12,

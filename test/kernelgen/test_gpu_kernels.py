@@ -15,7 +15,7 @@ from kernel_cases import (
     type_of,
 )
 
-from rcompiler.kernelgen.simt.kernel import SimtFeatures
+from rcompiler.kernelgen.simt.target import SimtFeatures
 from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 
 CHECKS: list[Check] = []

@@ -14,7 +14,7 @@ from kernel_cases import (
 )
 
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.simt.kernel import SimtFeatures
+from rcompiler.kernelgen.simt.target import SimtFeatures
 from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.linalg.product import LEAST_STEPS
 

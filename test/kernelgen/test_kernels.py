@@ -22,7 +22,7 @@ from kernel_cases import (
 
 from rcompiler.codegen.assembly import assembly
 from rcompiler.errors import CompilerError
-from rcompiler.kernelgen.kernel import CpuFeatures
+from rcompiler.kernelgen.cpu import CpuFeatures
 from rcompiler.kernelgen.reduction import _power_of_two
 
 few = settings(

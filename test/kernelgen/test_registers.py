@@ -5,7 +5,7 @@ import pytest
 from kernel_cases import Kernel, Tile, contraction, random, sum_of_products
 
 from rcompiler.codegen.cpu import Target
-from rcompiler.kernelgen.kernel import CpuFeatures
+from rcompiler.kernelgen.cpu import CpuFeatures
 
 V4, V3, BASELINE = CpuFeatures(16, True), CpuFeatures(8, True), CpuFeatures(4, False)
 LEVELS = {

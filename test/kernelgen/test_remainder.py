@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from kernel_cases import FEATURES, Kernel, Tile, elementwise
 
-from rcompiler.kernelgen.kernel import CpuFeatures
+from rcompiler.kernelgen.cpu import CpuFeatures
 
 SPECIAL = np.array(
     [

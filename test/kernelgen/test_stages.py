@@ -11,7 +11,7 @@ from kernel_cases import FEATURES, Kernel, Tile, type_of
 from torch_mlir import ir
 
 from rcompiler import dialects
-from rcompiler.kernelgen.kernel import CpuFeatures
+from rcompiler.kernelgen.cpu import CpuFeatures
 from rcompiler.kernelgen.stages import stages_of, workspace_bytes
 
 few = settings(max_examples=8)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from kernel_cases import FEATURES, HAS_FMA, HAS_SCALEF, Kernel, Tile, elementwise
 
-from rcompiler.kernelgen.kernel import CpuFeatures
+from rcompiler.kernelgen.cpu import CpuFeatures
 
 SPECIAL = np.array(
     [0.0, -0.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 1.1754942e-38, 3.4e38, -3.4e38],

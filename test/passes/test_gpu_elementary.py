@@ -1,4 +1,4 @@
-"""gpu/elementary.py: the device's functions, run on this machine: all their operations are exact
+"""kernelgen/elementary: the device's functions, run on this machine: all their operations are exact
 ones of IEEE 754, so a GPU computes the same bits.
 """
 
@@ -12,8 +12,8 @@ from torch_mlir import ir
 
 from rcompiler.codegen.cpu import Target, compile_object
 from rcompiler.codegen.link import link
+from rcompiler.kernelgen.elementary.device_function import device_function, symbol
 from rcompiler.kernelgen.lower import lower_to_llvm
-from rcompiler.passes.gpu.elementary import device_function, symbol
 from rcompiler.runtime.image import LoadedImage
 
 HOST = Target.named("host")

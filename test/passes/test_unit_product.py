@@ -13,8 +13,9 @@ from gpu_networks import ARCHITECTURES, NETWORKS  # noqa: E402
 from rcompiler import dialects  # noqa: E402
 from rcompiler.compilation import Compilation  # noqa: E402
 from rcompiler.frontend import import_onnx  # noqa: E402
-from rcompiler.kernelgen.simt.kernel import SimtKernelWriter  # noqa: E402
+from rcompiler.kernelgen.kernel import KernelWriter  # noqa: E402
 from rcompiler.kernelgen.simt.products import Products  # noqa: E402
+from rcompiler.kernelgen.simt.target import SimtTarget  # noqa: E402
 from rcompiler.options import CompileOptions  # noqa: E402
 from rcompiler.passes.constants.model_context import ModelContext  # noqa: E402
 from rcompiler.passes.roller_tile import Body, distinct_bodies  # noqa: E402
@@ -77,7 +78,8 @@ def test_tiles_are_chosen_for_the_unit_that_multiplies(name, chip, precision, mo
             for decision in body.construct(device, precision=precision):
                 kernel = body.build_kernel("k", decision).operation
                 cut.clear()
-                text, _ = SimtKernelWriter(kernel, features_of(device, precision, 256)).write()
+                target = SimtTarget(kernel, features_of(device, precision, 256))
+                text, _ = KernelWriter(kernel, target).write()
                 kernel.erase()
                 there = {kind for word, kind in WRITTEN.items() if word in text}
                 assert there == {unit.unit.instruction for unit in wanted}

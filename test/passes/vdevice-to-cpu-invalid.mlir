@@ -39,3 +39,16 @@
 }) {estimated_ns = 3.0 : f64, grid = array<i64: 1>, kind = "prefetch", lanes = 1 : i64, on_chip_bytes = 0 : i64,
     reads = [[array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1>, registers = 0 : i64, source = "prefetch",
     sym_name = "p", tasks = 1 : i64, tile = array<i64: 1>, vector_dim = -1 : i64, writes = []} : () -> ()
+
+// -----
+
+// What is pinned lies in memory of an execution unit's own; all cores share theirs.
+// expected-error@+1 {{cores have no memory of their own to pin tensors in}}
+"rtask.kernel"() ({
+^bb0(%x: tensor<8xf32>):
+  %y = tensor.expand_shape %x [[0, 1]] output_shape [2, 4] : tensor<8xf32> into tensor<2x4xf32>
+  "rtask.yield"(%y) : (tensor<2x4xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1, 1>, kind = "movement", lanes = 1 : i64, on_chip_bytes = 0 : i64,
+    order = array<i64: 0, 1>, pinned = array<i64: 0>, reads = [[array<i64: -1, 0, 0, 0>]],
+    register_tile = array<i64: 1, 1>, registers = 1 : i64, source = "test", sym_name = "k", tasks = 1 : i64,
+    tile = array<i64: 2, 4>, vector_dim = -1 : i64, writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()

@@ -9,8 +9,8 @@ from torch_mlir import ir
 from rcompiler import dialects
 from rcompiler.codegen.ptx import ptx
 from rcompiler.emulator.driver import EmulatedDriver
-from rcompiler.kernelgen.simt.kernel import SimtKernelWriter
 from rcompiler.kernelgen.simt.program import ENTRY, program_text
+from rcompiler.kernelgen.simt.target import SIGNATURE
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.runtime.artifact import Artifact, Program
 from rcompiler.runtime.gpu.executable import GpuExecutable
@@ -53,7 +53,7 @@ def _function(name: str) -> str:
     write = write[: write.rindex("\n")]  # nobody reads what is to be written
     return _FUNCTION.format(
         name=name,
-        signature=SimtKernelWriter.SIGNATURE,
+        signature=SIGNATURE,
         threads=THREADS,
         body="".join(reads) + write + "\n  " + result,
         last=inputs,

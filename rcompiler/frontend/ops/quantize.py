@@ -57,8 +57,7 @@ def round_to(s: Body, x: Scalar, zero: Scalar | None, dtype: str) -> Scalar:
         x = x + s.cast(zero, x.dtype)
     x = s.select(x > low, x, low)
     x = s.select(x < high, x, high)
-    kind = dtypes.mlir_type(x.dtype)
-    return s.cast(s.op(f"arith.fptosi {x.name} : {kind} to i32", "int32"), dtype)
+    return s.cast(s.convert("arith.fptosi", x, "int32"), dtype)
 
 
 @lowering("QuantizeLinear")

@@ -19,8 +19,7 @@ from rcompiler.frontend.scalar import Scalar
 
 def _whole(s: Body, x: Scalar) -> Scalar:
     """A float that holds a whole number of moderate size, as an ``index``."""
-    kind = "f64" if x.dtype == "float64" else "f32"
-    return s.cast(s.op(f"arith.fptosi {x.name} : {kind} to i32", "int32"), "index")
+    return s.cast(s.convert("arith.fptosi", x, "int32"), "index")
 
 
 def _bounded(s: Body, x: Scalar, low: float, high: float) -> Scalar:

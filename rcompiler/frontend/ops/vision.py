@@ -175,8 +175,7 @@ def _taps_of(s: Body, g: Scalar, size: int, mode: str, padding: str, corners: bo
         if padding == "reflection":
             point = _reflect(s, point, low, high)
         at = s.clamp(point, 0.0, size - 1.0)
-        kind = "f64" if at.dtype == "float64" else "f32"
-        index = s.cast(s.op(f"arith.fptosi {at.name} : {kind} to i32", "int32"), "index")
+        index = s.cast(s.convert("arith.fptosi", at, "int32"), "index")
         taps.append((index, weight, inside))
     return taps
 

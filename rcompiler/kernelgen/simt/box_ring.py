@@ -62,7 +62,7 @@ class BoxRing:
         still being multiplied.
         """
         e = self._e
-        first = self._is_first()
+        first = e.is_first()
         self._fence_shared()
         e.barrier()  # who still reads what was in the workspace before
         self._fill()
@@ -133,11 +133,6 @@ class BoxRing:
         kind = f"{_PROXY}<async.shared>"
         self._e.line(f"nvvm.fence.proxy {{kind = {kind}, space = #nvvm.shared_space<cta>}}")
 
-    def _is_first(self) -> str:
-        e = self._e
-        thread, zero = e.thread, e.index(Linear())
-        return e.pure(f"arith.cmpi eq, {thread}, {zero} : i64", [thread, zero])
-
     # -- counters
     def _create(self) -> None:
         e = self._e
@@ -168,8 +163,7 @@ class BoxRing:
         if turn.is_constant:
             return e.constant(turn.constant % 2, "i32").name
         _, odd = self._evaluator.split(turn, 2)
-        number = e.index(odd)
-        return e.pure(f"arith.trunci {number} : i64 to i32", [number])
+        return e.word(odd).name
 
     def _wait(self, slot: Linear, which: int, parity: str) -> None:
         """Until a counter has ended its phase."""
@@ -219,9 +213,7 @@ class BoxRing:
         return turn + -1, slot
 
     def _compared(self, how: str, a: Linear, b: Linear) -> str:
-        e = self._e
-        left, right = e.index(a), e.index(b)
-        return e.pure(f"arith.cmpi {how}, {left}, {right} : i64", [left, right])
+        return self._e.compare(how, a, b).name
 
     # -- boxes
     def _ask(self, starts: Sequence[Linear], part: Linear, slot: Linear) -> None:
@@ -260,14 +252,10 @@ class BoxRing:
         e = self._e
         [along, *rows], before = side.corner(starts, outer, step, unit)
         map_ = self._maps.address(side.strides.buffer, side.tile())
-        offset, by = self._maps.offset(side.strides.buffer), e.index(Linear(ADDRESS))
-        base = e.pure(f"arith.divui {offset}, {by} : i64", [offset, by])
+        base = e.div_unsigned(Linear.of(self._maps.offset(side.strides.buffer)), ADDRESS).symbol
         of = ADDRESS // ITEM
         steps = Linear(before.constant // of, tuple((s, c // of) for s, c in before.terms))
-        names = []
-        for where in (along, Linear.of(base) + steps, *rows):
-            number = e.index(where)
-            names.append(e.pure(f"arith.trunci {number} : i64 to i32", [number]))
+        names = [e.word(where).name for where in (along, base + steps, *rows)]
         target = self._pointer(place)
         e.line(
             f"nvvm.cp.async.bulk.tensor.shared.cluster.global {target}, {map_}, {counter}, "

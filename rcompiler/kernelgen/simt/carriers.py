@@ -49,18 +49,16 @@ class Carrier:
     def pointer(self) -> str:
         """To the first buffer."""
         e = self._e
-        text = f"llvm.getelementptr %workspace[{self.operand.offset}] : ({SHARED}) -> {SHARED}, i8"
-        return e.pointer(e.pure(text, [], "p"), SHARED)
+        return e.pointer(e.behind("%workspace", SHARED, "i8", self.operand.offset), SHARED)
 
     def start(self, part: Linear) -> Linear:
         """Elements in front of the buffer of a part."""
         e, slots = self._e, self.operand.slots
         if part.is_constant:
             return Linear(part.constant % slots * self.operand.size)
-        number, by = e.index(part), e.index(Linear(slots))
-        name = e.pure(f"arith.remui {number}, {by} : i64", [number, by])
-        e.ranges[name] = slots
-        return Linear.of(name) * self.operand.size
+        slot = e.rem_unsigned(part, slots)
+        e.ranges[slot.name] = slots
+        return slot.symbol * self.operand.size
 
     def _runs(self, steps: int, valid: int) -> Iterator[_Run]:
         """What this thread moves of a part of `steps` steps, of which the first `valid` are steps
@@ -131,8 +129,7 @@ class RegisterCarrier(Carrier):
         for run in self._runs(steps, valid):
             value = self._several(run, before) if self.operand.width > 1 else self._one(run, before)
             if run.valid is not None:
-                nothing = e.constant(0, value.element, value.lanes)
-                value = e.select(run.valid, value, nothing)
+                value = e.select(run.valid, value, 0)
             values.append(value)
         return values
 

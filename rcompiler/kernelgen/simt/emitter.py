@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.vendor import Vendor
+from rcompiler.kernelgen.typed_ops import Operand
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.element_types import BITS, item_bytes
@@ -50,9 +51,9 @@ class SimtEmitter(Emitter):
         self.vendor = vendor
         self._varying: set[str] = set()
         self._accesses: dict[str, int] = {}
-        index = self.pure("gpu.thread_id x", [], "t")
-        self._thread = self.pure(f"arith.index_cast {index} : index to i32", [index], "t")
-        self._varying |= {index, self._thread}
+        index = Val(self.pure("gpu.thread_id x", [], "t"), "index")
+        self._thread = self.named("t").convert("index_cast", index, "i32")
+        self._varying |= {index.name, self._thread.name}
         self.thread = self._widened(self._thread, threads)
         self.ranges[self.thread] = threads
         self.group, self.lane_number = self._place()
@@ -61,13 +62,13 @@ class SimtEmitter(Emitter):
         """Group and lane of this thread."""
         if self.width == 1:
             return Linear.of(self.thread), Linear()
-        by = self.index(Linear(self.width))
-        lane = self.pure(f"arith.remui {self.thread}, {by} : i64", [self.thread, by], "lane")
-        group = self.pure(f"arith.divui {self.thread}, {by} : i64", [self.thread, by], "group")
-        self.ranges[lane], self.ranges[group] = self.width, self.groups
+        thread = Linear.of(self.thread)
+        lane = self.named("lane").rem_unsigned(thread, self.width)
+        group = self.named("group").div_unsigned(thread, self.width)
+        self.ranges[lane.name], self.ranges[group.name] = self.width, self.groups
         if self.width == self.warp:  # all threads of a warp are in the same group
-            self._varying.discard(group)
-        return Linear.of(group), Linear.of(lane)
+            self._varying.discard(group.name)
+        return group.symbol, lane.symbol
 
     def bounded(self, value: Linear, limit: int) -> Linear:
         """`value`, which is below `limit` and not negative, so that compilers see it: what is
@@ -75,16 +76,13 @@ class SimtEmitter(Emitter):
         """
         if limit > _WORD:
             return value
-        number = self.index(value)
-        return Linear.of(
-            self._widened(self.pure(f"arith.trunci {number} : i64 to i32", [number]), limit)
-        )
+        return Linear.of(self._widened(self.word(value), limit))
 
-    def _widened(self, word: str, limit: int) -> str:
+    def _widened(self, word: Val, limit: int) -> str:
         """An i32 below `limit` as an i64."""
-        most = self.pure(f"arith.constant {(1 << (limit - 1).bit_length()) - 1} : i32", [], "k")
-        low = self.pure(f"arith.andi {word}, {most} : i32", [word, most], "t")
-        return self.pure(f"arith.extui {low} : i32 to i64", [low], "t")
+        ops = self.named("t")
+        low = ops.bit_and(word, (1 << (limit - 1).bit_length()) - 1)
+        return ops.convert("extui", low, "i64").name
 
     @contextmanager
     def renewed(self) -> Iterator[None]:
@@ -95,9 +93,9 @@ class SimtEmitter(Emitter):
         """
         before = self.thread, self.group, self.lane_number
         name = self.define(self.fresh("t"))
-        self.line(f"{name} = {self.vendor.copy.format(self._thread)}")
+        self.line(f"{name} = {self.vendor.copy.format(self._thread.name)}")
         self._varying.add(name)
-        self.thread = self._widened(name, self.threads)
+        self.thread = self._widened(Val(name, "i32"), self.threads)
         self.ranges[self.thread] = self.threads
         self.group, self.lane_number = self._place()
         try:
@@ -188,22 +186,25 @@ class SimtEmitter(Emitter):
         """
         if most <= limit:
             return value, None
-        number, last = self.index(value), self.index(Linear(limit - 1))
-        name = self.pure(f"arith.minsi {number}, {last} : i64", [number, last])
-        self.ranges[name] = limit
-        end = self.index(Linear(limit))
-        inside = self.pure(f"arith.cmpi slt, {number}, {end} : i64", [number, end])
-        return Linear.of(name), inside
+        number = self.number(value)
+        least = self.min_signed(number, limit - 1)
+        self.ranges[least.name] = limit
+        return least.symbol, self.compare("slt", number, limit).name
 
-    def select(self, condition: str, then: Val, other: Val) -> Val:
-        """One of two values."""
-        text = f"arith.select {condition}, {then.name}, {other.name} : {then.type}"
-        return self.op(text, [Val(condition, "i1"), then, other], then.element)
+    def select(self, condition: Val | str, then: Operand, other: Operand) -> Val:
+        """As `TypedOps.select`; the condition may be the name of an i1."""
+        if isinstance(condition, str):
+            condition = Val(condition, "i1")
+        return super().select(condition, then, other)
 
     def tf32(self, value: Val) -> Val:
         """The bits of an f32 rounded to 10 bits of the fraction, to nearest, ties away from 0."""
         text = f"nvvm.convert.float.to.tf32 {value.name} {{rnd = #nvvm.fp_rnd_mode<rna>}}"
         return self.op(text, [value], "i32")
+
+    def word(self, value: Linear) -> Val:
+        """A linear expression as an i32."""
+        return self.convert("trunci", self.number(value), "i32")
 
     def part(self, name: str, number: int, type_: str) -> str:
         """A field of a struct."""
@@ -221,6 +222,10 @@ class SimtEmitter(Emitter):
         own = Linear.of(self.index(Linear(0, apart)))
         return super().address(start, element, own + offset.constant)
 
+    def is_first(self) -> str:
+        """An i1: is this the first thread of the block?"""
+        return self.compare("eq", Linear.of(self.thread), 0).name
+
     # -- lanes of a group
     def active_lane(self, lanes: int) -> Linear:
         """The lane, in threads beyond the first `lanes` of a group the last of these: what it is
@@ -230,38 +235,15 @@ class SimtEmitter(Emitter):
             return self.lane_number
         if lanes == 1:
             return Linear()
-        own, last = self.index(self.lane_number), self.index(Linear(lanes - 1))
-        name = self.pure(f"arith.minsi {own}, {last} : i64", [own, last])
-        self.ranges[name] = lanes
-        return Linear.of(name)
+        lane = self.min_signed(self.lane_number, lanes - 1)
+        self.ranges[lane.name] = lanes
+        return lane.symbol
 
     def is_active(self, lanes: int) -> str | None:
         """An i1: is this one of the first `lanes` threads of its group? None: all are."""
         if lanes >= self.width:
             return None
-        own, limit = self.index(self.lane_number), self.index(Linear(lanes))
-        return self.pure(f"arith.cmpi slt, {own}, {limit} : i64", [own, limit])
-
-    def all_of(self, conditions: Sequence[str | None]) -> str | None:
-        """The conjunction of i1 values, of which None always holds."""
-        total: str | None = None
-        for name in dict.fromkeys(c for c in conditions if c is not None):
-            if total is not None:
-                name = self.pure(f"arith.andi {total}, {name} : i1", [total, name])
-            total = name
-        return total
-
-    def only(self, condition: str | None, write: Callable[[], None]) -> None:
-        """What `write` writes, where the condition holds; None: everywhere."""
-        if condition is None:
-            write()
-            return
-
-        def then() -> Sequence[Val]:
-            write()
-            return []
-
-        self.branch(condition, then, lambda: [])
+        return self.compare("slt", self.lane_number, lanes).name
 
     # -- shared memory
     def load_run(self, pointer: str, element: str, offset: Linear, count: int) -> list[Val]:
@@ -279,10 +261,9 @@ class SimtEmitter(Emitter):
         if there is None:
             self.line(f"nvvm.cp.async.shared.global {operands}, cache = {cache} : {types}")
             return
-        whole, none = self._word(size), self._word(0)
-        filled = self.pure(f"arith.select {there}, {whole}, {none} : i32", [there, whole, none])
+        filled = self.select(there, self.constant(size, "i32"), 0)
         self.line(
-            f"nvvm.cp.async.shared.global {operands}, cache = {cache}, {filled} : {types}, i32"
+            f"nvvm.cp.async.shared.global {operands}, cache = {cache}, {filled.name} : {types}, i32"
         )
 
     def commit_copies(self) -> None:
@@ -315,10 +296,9 @@ class SimtEmitter(Emitter):
         self.taken += count
         if ahead == 0:
             return self.group
-        number, by = self.index(self.group + ahead), self.index(Linear(self.groups))
-        name = self.pure(f"arith.remui {number}, {by} : i64", [number, by], "group")
-        self.ranges[name] = self.groups
-        return Linear.of(name)
+        group = self.named("group").rem_unsigned(self.group + ahead, self.groups)
+        self.ranges[group.name] = self.groups
+        return group.symbol
 
     def shared_out(self, lines: Sequence[str]) -> list[str]:
         """The lines of a body, by the threads that have anything to do there alone: the first so
@@ -343,52 +323,35 @@ class SimtEmitter(Emitter):
     # -- exchange between the threads of a warp, which must all be here
     def exchange(self, value: Val, distance: int) -> Val:
         """The value of the thread whose lane differs in the bit `distance`."""
-        return self._shuffle("xor", value, self._word(distance))
+        return self._shuffle("xor", value, self.constant(distance, "i32"))
 
     def broadcast(self, value: Val, lane: Linear) -> Val:
         """The value of the thread in `lane`."""
-        number = self.index(lane)
-        word = self.pure(f"arith.trunci {number} : i64 to i32", [number])
-        return self._shuffle("idx", value, word)
+        return self._shuffle("idx", value, self.word(lane))
 
-    def _shuffle(self, mode: str, value: Val, offset: str) -> Val:
+    def _shuffle(self, mode: str, value: Val, offset: Val) -> Val:
         """Words of 32 bits travel; narrower and wider values are made of them and back."""
         bits = BITS[value.element]
         if value.element in ("f32", "i32"):
             return self._shuffled(mode, value, offset)
         if value.element[0] != "i":
-            raw = self.op(
-                f"arith.bitcast {value.name} : {value.element} to i{bits}", [value], f"i{bits}"
-            )
-            moved = self._shuffle(mode, raw, offset)
-            text = f"arith.bitcast {moved.name} : i{bits} to {value.element}"
-            return self.op(text, [moved], value.element)
+            moved = self._shuffle(mode, self.bitcast(value, f"i{bits}"), offset)
+            return self.bitcast(moved, value.element)
         if bits < 32:
-            wide = self.op(f"arith.extui {value.name} : i{bits} to i32", [value], "i32")
-            moved = self._shuffled(mode, wide, offset)
-            return self.op(f"arith.trunci {moved.name} : i32 to i{bits}", [moved], value.element)
-        places = self.constant(32, "i64")
-        names = f"{value.name}, {places.name}"
-        high = self.op(f"arith.shrui {names} : i64", [value, places], "i64")
+            moved = self._shuffled(mode, self.convert("extui", value, "i32"), offset)
+            return self.convert("trunci", moved, value.element)
         halves = []
-        for half in (value, high):
-            word = self.op(f"arith.trunci {half.name} : i64 to i32", [half], "i32")
-            moved = self._shuffled(mode, word, offset)
-            halves.append(self.op(f"arith.extui {moved.name} : i32 to i64", [moved], "i64"))
+        for half in (value, self.shift_right_unsigned(value, 32)):
+            moved = self._shuffled(mode, self.convert("trunci", half, "i32"), offset)
+            halves.append(self.convert("extui", moved, "i64"))
         low, high = halves
-        raised = self.op(f"arith.shli {high.name}, {places.name} : i64", [high, places], "i64")
-        return self.op(f"arith.ori {low.name}, {raised.name} : i64", [low, raised], "i64")
+        return self.bit_or(low, self.shift_left(high, 32))
 
-    def _shuffled(self, mode: str, value: Val, offset: str) -> Val:
+    def _shuffled(self, mode: str, value: Val, offset: Val) -> Val:
         """Not `pure`: all threads of the warp must take part, so it stays where it is written."""
         name, valid = self.define(self.fresh("s")), self.define(self.fresh("s"))
-        width = self._word(self.warp)
-        self.line(
-            f"{name}, {valid} = gpu.shuffle {mode} {value.name}, {offset}, {width} : {value.type}"
-        )
-        if mode != "idx" or self.varies(offset):  # else all have the value of one thread
+        names = f"{value.name}, {offset.name}, {self.constant(self.warp, 'i32').name}"
+        self.line(f"{name}, {valid} = gpu.shuffle {mode} {names} : {value.type}")
+        if mode != "idx" or self.varies(offset.name):  # else all have the value of one thread
             self._varying.add(name)
         return Val(name, value.element)
-
-    def _word(self, number: int) -> str:
-        return self.pure(f"arith.constant {number} : i32", [], "k")

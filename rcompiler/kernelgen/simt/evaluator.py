@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from torch_mlir import ir
 
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.evaluate import Evaluator
-from rcompiler.kernelgen.scratch import Scratch
+from rcompiler.kernelgen.lane_sums import vector_reducer
 from rcompiler.kernelgen.simt.emitter import ACCESS, GLOBAL, SimtEmitter
 from rcompiler.kernelgen.simt.operand import Side
-from rcompiler.kernelgen.simt.reduction import WarpReducer
+from rcompiler.kernelgen.simt.reduction import warp_reducer
 from rcompiler.kernelgen.simt.runs import Accepted, run_width
 from rcompiler.kernelgen.simt.source import Place, Reading, peeled, split_run
 from rcompiler.linalg.affine import LANE, Linear
 from rcompiler.linalg.element_types import item_bytes
-from rcompiler.linalg.generic import Generic
 
 _COPIES = (16, 8, 4)  # bytes of an asynchronous copy, the most first (PTX ISA, "cp.async")
 _LOADS = (8, 4, 2)  # elements
@@ -28,11 +28,11 @@ class SimtEvaluator(Evaluator):
     def __init__(
         self, emitter: SimtEmitter, buffers: dict[ir.Value, Buffer], *, alone: bool
     ) -> None:
-        """alone: one thread runs the body, so none can share in its sums."""
-        super().__init__(emitter, buffers)
-        if not alone:
-            self.reducer = WarpReducer(self, emitter)
-        self._scratch = _NoScratch(self)
+        """alone: one thread runs the body, so none can share in its sums. Rows in a memory of each
+        thread would be slower than to compute their values again.
+        """
+        new_reducer = vector_reducer if alone else partial(warp_reducer, emitter=emitter)
+        super().__init__(emitter, buffers, new_reducer, keeps_rows=False)
 
     def split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:
         """As `Evaluator.split`, of no more than what must be divided; of the elements of an
@@ -87,10 +87,3 @@ class SimtEvaluator(Evaluator):
             below = self._below(coordinate.without(LANE), bound)
             tests.append(below if bound else self._negated(below))
         return self._all(tests)
-
-
-class _NoScratch(Scratch):
-    """Rows in a memory of each thread would be slower than to compute their values again."""
-
-    def columns(self, generic: Generic) -> list[int]:
-        return []

@@ -93,11 +93,8 @@ class Fragments:
             for more in beyond:
                 place = start + operand.place(inside + (first + later), position + quad + more)
                 value = e.load(pointer, operand.element, place, 0, readonly=False)
-                found.append(
-                    self._rounded(
-                        operand, e.op(f"llvm.bitcast {value.name} : f32 to i32", [value], "i32")
-                    )
-                )
+                bits = e.bitcast(value, "i32", dialect="llvm")
+                found.append(self._rounded(operand, bits))
         return found
 
     def _blocks(
@@ -130,15 +127,11 @@ class Fragments:
         words = [Val(e.part(name, k, result), "i32") for k in range(count)]
         if operand.element != "f16":
             return [self._rounded(operand, word) for word in words]
-        return [
-            e.op(f"llvm.bitcast {word.name} : i32 to vector<2xf16>", [word], "f16", 2).name
-            for word in words
-        ]
+        return [e.bitcast(word, "f16", 2, dialect="llvm").name for word in words]
 
     def _rounded(self, operand: Operand, word: Val) -> str:
         """What was copied as it lies in memory is rounded here, all else was when it was kept."""
         e = self._e
         if operand.element != "f32" or not operand.asynchronous:
             return word.name
-        value = e.op(f"llvm.bitcast {word.name} : i32 to f32", [word], "f32")
-        return e.tf32(value).name
+        return e.tf32(e.bitcast(word, "f32", dialect="llvm")).name

@@ -196,11 +196,10 @@ class MatrixProducts:
         e, element = self._e, STORED[unit]
         if unit != "tf32" and value.element == element:
             return value
-        wide = self._evaluator.body._widen(value)
+        wide = self._evaluator.body.widen(value)
         if unit != "tf32":
-            return e.op(f"arith.truncf {wide.name} : f32 to {element}", [wide], element)
-        bits = e.tf32(wide)
-        return e.op(f"llvm.bitcast {bits.name} : i32 to f32", [bits], "f32")
+            return e.convert("truncf", wide, element)
+        return e.bitcast(e.tf32(wide), "f32", dialect="llvm")
 
     def _mma(self, unit: str, a: Sequence[str], b: Sequence[str], sums: Sequence[Val]) -> list[Val]:
         """The four sums of this thread after one instruction."""

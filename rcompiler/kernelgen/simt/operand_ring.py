@@ -131,9 +131,7 @@ class OperandRing:
         """Start those of a part of the loop, which ends before it in the last iterations."""
         e, steps = self._e, self._product.steps
         if not part.is_constant:
-            number, end = e.index(part), e.index(Linear(parts))
-            there = e.pure(f"arith.cmpi slt, {number}, {end} : i64", [number, end])
-            self._copy(part, steps, steps, there)
+            self._copy(part, steps, steps, e.compare("slt", part, parts).name)
         elif part.constant < parts:
             self._copy(part, steps, steps)
 

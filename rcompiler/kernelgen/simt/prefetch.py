@@ -1,6 +1,6 @@
 """An rKernel that computes nothing: it asks for what a later task of the block will read.
 
-    func.func private @k(%words: !llvm.ptr<1>, ...)    as in `kernel`
+    func.func private @k(%words: !llvm.ptr<1>, ...)    as in `target`
 
 The threads of a block ask for one sector each in turn, and wait for none: the second cache fetches
 them from memory while the block does something else. Of a box that hangs over the end of its tensor
@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.kernelgen.simt.kernel import SimtKernelWriter
 from rcompiler.kernelgen.simt.program import expanded
+from rcompiler.kernelgen.simt.target import SIGNATURE
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.values import element_of, integers, shape_of
 
@@ -101,7 +101,7 @@ def prefetch_text(kernel: ir.Operation, threads: int, sector: int) -> str:
         inside += _sectors(k, own, sector)
     body = "\n".join([*lines, *_tasks(integers(kernel, "grid"), inside), ""])
     return expanded(
-        f"""func.func private @{name}({SimtKernelWriter.SIGNATURE}) attributes {{no_inline}} {{
+        f"""func.func private @{name}({SIGNATURE}) attributes {{no_inline}} {{
   %c0 = arith.constant 0 : i64
   %c1 = arith.constant 1 : i64
   %thread_index = gpu.thread_id x

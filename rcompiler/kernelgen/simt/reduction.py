@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from rcompiler.kernelgen.accumulators import LANE_CHAINS, Accumulators
 from rcompiler.kernelgen.reader import Reader
-from rcompiler.kernelgen.reduction import LANE_CHAINS, Reducer
+from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.simt.emitter import SimtEmitter
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.combiners import identity_of
-from rcompiler.linalg.dot_group import DotGroup
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.product import is_product
 from rcompiler.linalg.values import STAGE, element_of
@@ -52,22 +52,28 @@ def _guarded(op: ir.Operation) -> bool:
     return False
 
 
-class WarpReducer(Reducer):
-    """Computes reduction generics at given result coordinates, each thread those of its own."""
+def warp_reducer(reader: Reader, emitter: SimtEmitter) -> Reducer:
+    """What computes reductions by all threads of a block, each thread those of its own results.
+    Dot groups are for the vectors of CPUs: a thread takes their steps one by one.
+    """
+    accumulators = Accumulators(reader, None)
+    return Reducer(reader, accumulators, WarpSums(reader, emitter, accumulators))
 
-    def __init__(self, reader: Reader, emitter: SimtEmitter) -> None:
-        super().__init__(reader)
-        self._simt = emitter
 
-    def _group(self, generic: Generic) -> DotGroup | None:
-        """None: groups are for the vectors of CPUs. A thread takes their steps one by one."""
-        return None
+class WarpSums:
+    """Sums that the lanes of a warp share in."""
 
-    def _compute(
+    def __init__(self, reader: Reader, emitter: SimtEmitter, accumulators: Accumulators) -> None:
+        self._reader, self._simt, self._accumulators = reader, emitter, accumulators
+
+    def shares(self, generic: Generic) -> bool:
+        """See `by_warps`."""
+        return by_warps(generic)
+
+    def results(
         self, generic: Generic, positions: list[list[Linear]], lanes: int
     ) -> list[list[Val]]:
-        if not by_warps(generic):
-            return self._register_tile(generic, positions, lanes)
+        """For each position the result, some of them together."""
         if any(self._asked(position) for position in positions):
             return [[self._by_warp(generic, position)] for position in positions]
         found = []
@@ -85,7 +91,7 @@ class WarpReducer(Reducer):
         symbols = self._asked(position)
         if not symbols:
             return self._together(generic, [position])[0]
-        own = e.index(e.lane_number)
+        own = e.number(e.lane_number)
         element = element_of(generic.inits[0])
 
         def turn(lane: Linear, kept: list[Val]) -> list[Val]:
@@ -99,9 +105,7 @@ class WarpReducer(Reducer):
                 for c in position
             ]
             [value] = self._together(generic, [there])
-            number = e.index(lane)
-            mine = e.pure(f"arith.cmpi eq, {own}, {number} : i64", [own, number])
-            return [e.select(mine, value, kept[0])]
+            return [e.select(e.compare("eq", own, lane), value, kept[0])]
 
         nothing = e.constant(0, element)
         [value] = e.loop(Linear(0), Linear(e.warp), 1, [nothing], turn)
@@ -110,17 +114,18 @@ class WarpReducer(Reducer):
     def _together(self, generic: Generic, positions: list[list[Linear]]) -> list[Val]:
         """The results at positions that all threads of the warp ask for."""
         e, combiner = self._simt, generic.combiner
+        combined = self._accumulators.combined
         assert combiner is not None
         element = element_of(generic.inits[0])
         starts = [self._reader.read(generic.inits[0], at, 0) for at in positions]
-        totals = [self._accumulator(generic, start, element, 0) for start in starts]
+        totals = [self._accumulators.start(generic, start, element, 0) for start in starts]
         found = []
         for total, value in zip(totals, self._of_lane(generic, positions, totals), strict=True):
             distance = e.warp // 2
             while distance:
-                value = self._combine(combiner, value, e.exchange(value, distance))
+                value = combined(combiner, value, e.exchange(value, distance))
                 distance //= 2
-            found.append(self._round(e, self._combine(combiner, total, value), element))
+            found.append(self._accumulators.rounded(combined(combiner, total, value), element))
         return found
 
     def _of_lane(
@@ -132,16 +137,15 @@ class WarpReducer(Reducer):
         e, combiner, dim = self._simt, generic.combiner, generic.lane_dim
         assert combiner is not None and dim is not None
         points = [generic.loop_dims(position) for position in positions]
-        others = [d for d in generic.reduction_dims if d != dim]
         size, chains = generic.sizes[dim], LANE_CHAINS
         rounds = size // (e.warp * chains)
 
         def step(where: Linear, values: list[Val]) -> list[Val]:
             """One element more of each."""
             return [
-                self._others(
-                    generic, others, [where if d == dim else c for d, c in enumerate(dims)], [v], 0
-                )[0]
+                self._accumulators.beside(
+                    generic, dim, [*dims[:dim], where, *dims[dim + 1 :]], v, 0
+                )
                 for dims, v in zip(points, values, strict=True)
             ]
 
@@ -167,11 +171,7 @@ class WarpReducer(Reducer):
             sums[::chains] = [
                 e.select(active, new, old) for new, old in zip(beyond, sums[::chains], strict=True)
             ]
-        found = []
-        for k in range(0, len(sums), chains):
-            values = sums[k : k + chains]
-            while len(values) > 1:
-                pairs = [values[j : j + 2] for j in range(0, len(values), 2)]
-                values = [self._combine(combiner, *p) if len(p) == 2 else p[0] for p in pairs]
-            found.append(values[0])
-        return found
+        return [
+            self._accumulators.joined(combiner, sums[k : k + chains])
+            for k in range(0, len(sums), chains)
+        ]

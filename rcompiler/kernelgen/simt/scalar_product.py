@@ -215,7 +215,7 @@ class ScalarProducts:
                 for j, value in enumerate(loaded):
                     at, along = (k + j, n) if operand.by_steps else (k, n + j)
                     key = batch, run * length + along
-                    found[at][key] = self._evaluator.body._widen(value)
+                    found[at][key] = self._evaluator.body.widen(value)
         return found
 
 

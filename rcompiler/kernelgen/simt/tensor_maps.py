@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.simt.emitter import GLOBAL, WHOLE, SimtEmitter
+from rcompiler.kernelgen.value import Val
 from rcompiler.runtime.gpu.driver import TensorTile
 from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES, Box
 
@@ -43,18 +44,9 @@ class TensorMaps:
             self.boxes.append(box)
         number = self.boxes.index(box)
         rows = e.pure(f"llvm.load %boxes {WHOLE} : {GLOBAL} -> {GLOBAL}", [], "p")
-        behind = e.pure(f"llvm.getelementptr %boxes[1] : ({GLOBAL}) -> {GLOBAL}, i64", [], "p")
+        behind = e.behind("%boxes", GLOBAL, "i64", 1)
         size = e.pure(f"llvm.load {behind} {WHOLE} : {GLOBAL} -> i64", [behind])
         memory = self._word(2 * argument)
-        place = [(size, number), (memory, MAP_BYTES)]
-        total = ""
-        for name, times in place:
-            by = e.constant(times, "i64").name
-            part = e.pure(f"arith.muli {name}, {by} : i64", [name, by])
-            total = e.pure(f"arith.addi {total}, {part} : i64", [total, part]) if total else part
-        at = e.pure(
-            f"llvm.getelementptr {rows}[{total}] : ({GLOBAL}, i64) -> {GLOBAL}, i8",
-            [rows, total],
-            "p",
-        )
+        row, column = e.mul(Val(size, "i64"), number), e.mul(Val(memory, "i64"), MAP_BYTES)
+        at = e.behind(rows, GLOBAL, "i8", e.add(row, column).name)
         return e.pure(f"llvm.addrspacecast {at} : {GLOBAL} to !llvm.ptr", [at], "p")

@@ -21,18 +21,13 @@ def descriptor(e: SimtEmitter, side: Boxed, start: str, place: Linear) -> str:
     """
     unit = side.chunks.size * side.line if side.unit else 16
     fixed = (unit >> 4) << 16 | (_LINES * side.line >> 4) << 32 | _MODE[side.line] << 62
-    begin = e.pure(f"arith.extui {start} : i32 to i64", [start])
-    moved = e.index(place)
-    byte = e.pure(f"arith.addi {begin}, {moved} : i64", [begin, moved])
-    four = e.index(Linear(4))
-    words = e.pure(f"arith.shrui {byte}, {four} : i64", [byte, four])
-    rest = e.constant(fixed, "i64").name
-    return e.pure(f"arith.ori {words}, {rest} : i64", [words, rest])
+    byte = e.add(e.convert("extui", Val(start, "i32"), "i64"), place)
+    return e.bit_or(e.shift_right_unsigned(byte, 4), fixed).name
 
 
 def address(e: SimtEmitter, pointer: str) -> str:
     """A pointer to shared memory as an i32."""
-    return e.pure(f"llvm.ptrtoint {pointer} : {SHARED} to i32", [pointer])
+    return e.op(f"llvm.ptrtoint {pointer} : {SHARED} to i32", [Val(pointer, SHARED)], "i32").name
 
 
 class Accumulators:

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
 from rcompiler.linalg.constants import scalar_number
 from rcompiler.linalg.values import bytes_of, defining, element_of, operations, shape_of
@@ -92,9 +93,7 @@ class Layouts:
             number = ir.FloatAttr(scalar).value if isinstance(scalar, ir.FloatAttr) else None
             kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
             splat = ir.DenseElementsAttr.get_splat(kind, scalar)
-            made = ir.Operation.create(
-                "arith.constant", results=[kind], attributes={"value": splat}
-            ).results[0]
+            made = arith.constant(kind, splat)
         return made, axis, channels, None if number is None else frozenset([float(number)])
 
     def image(self, value: ir.Value, axis: int) -> Blocked:

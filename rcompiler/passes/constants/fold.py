@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
 from rcompiler.linalg.constants import scalar_of
 from rcompiler.linalg.element_types import numpy_type
@@ -243,9 +244,7 @@ def _materialise(op: ir.Operation, known: Known, arrays: dict[str, Constant]) ->
         # MLIR gives a name that the context has seen before, in another pass, a number
         if (resource := _KEY.match(str(attribute))) is not None:
             arrays[resource[1]] = array
-        return ir.Operation.create(
-            "arith.constant", results=[kind], attributes={"value": attribute}
-        ).results[0]
+        return arith.constant(kind, attribute)
 
 
 def _elements(array: np.ndarray) -> str:

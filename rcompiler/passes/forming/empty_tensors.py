@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from torch_mlir import ir
+from torch_mlir.dialects import tensor
 
 from rcompiler.linalg.values import shape_of
 
@@ -30,5 +31,5 @@ def _forget(value: ir.Value, block: ir.Block) -> None:
     if not is_empty(value) or not list(value.uses):
         return
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown(block.owner.context):
-        nothing = ir.Operation.create("tensor.empty", results=[value.type]).results[0]
+        nothing = tensor.empty(shape_of(value), ir.RankedTensorType(value.type).element_type)
     value.replace_all_uses_with(nothing)

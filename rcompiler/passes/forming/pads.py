@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 
 from torch_mlir import ir
+from torch_mlir.dialects import tensor
 
 from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.values import integers, shape_of
-from rcompiler.passes.ir.tensor_ir import type_like
+from rcompiler.passes.forming.views import is_free_view
+from rcompiler.passes.ir.tensor_ir import extract_slice, type_like
 
 
 def hoist_pads(block: ir.Block) -> None:
@@ -61,14 +63,9 @@ def _pad_parts(pad: ir.Operation) -> list[ir.Operation]:
             part.operands[0] = value
             part.results[0].set_type(type_like(value, shape))
             parts.append(part)
-        joined = ir.Operation.create(
-            "tensor.concat",
-            results=[pad.results[0].type],
-            operands=[part.results[0] for part in parts],
-            attributes={"dim": concat.attributes["dim"]},
-            loc=concat.location,
-        )
-    pad.results[0].replace_all_uses_with(joined.results[0])
+        padded = [part.results[0] for part in parts]
+        joined = tensor.concat(pad.results[0].type, dim, padded, loc=concat.location)
+    pad.results[0].replace_all_uses_with(joined)
     pad.erase()
     concat.erase()
     return parts
@@ -80,19 +77,21 @@ def _read_inside_of_pad(pad: ir.Operation) -> None:
     """
     core, padded = pad.operands[0], pad.results[0]
     others = [use for use in core.uses if use.owner.operation != pad]
-    if not others or any(use.owner.operation.name == "func.return" for use in others):
+    if not others or _is_returned(core):
         return
     low, shape = integers(pad, "static_low"), shape_of(core)
-    numbers = {
-        "static_offsets": list(low),
-        "static_sizes": list(shape),
-        "static_strides": [1] * len(shape),
-    }
-    attributes = {name: ir.DenseI64ArrayAttr.get(v, pad.context) for name, v in numbers.items()}
-    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([1, 0, 0, 0], pad.context)
     with ir.InsertionPoint.after(pad), pad.location:
-        inside = ir.Operation.create(
-            "tensor.extract_slice", results=[core.type], operands=[padded], attributes=attributes
-        )
+        inside = extract_slice(padded, low, shape, [1] * len(shape))
     for use in others:
-        use.owner.operation.operands[use.operand_number] = inside.results[0]
+        use.owner.operation.operands[use.operand_number] = inside
+
+
+def _is_returned(value: ir.Value) -> bool:
+    """Whether a value is an output, or an output is a view of it: outputs have bytes of their own,
+    which are no part of another tensor.
+    """
+    readers = [use.owner.operation for use in value.uses]
+    return any(
+        op.name == "func.return" or (is_free_view(op) and _is_returned(op.results[0]))
+        for op in readers
+    )

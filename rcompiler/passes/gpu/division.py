@@ -22,15 +22,15 @@ import math
 from collections.abc import Sequence
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
 from rcompiler.linalg.constants import scalar_number
 from rcompiler.passes.gpu.nested import nested
-from rcompiler.passes.gpu.scalars import arith, cast, constant, each_lane, in_f32, intrinsic
+from rcompiler.passes.gpu.scalars import each_lane, in_f32, intrinsic
 
 _NEWTON_STEPS = 2
 _RECIPROCAL = "llvm.nvvm.rcp.approx.ftz.d"
 _DIVISION = "arith.divf"
-_NOT_ZERO = 6  # arith.cmpf one: ordered, and not equal
 
 
 def divide_exactly(gpu_module: ir.Operation) -> None:
@@ -55,28 +55,20 @@ def _quotient(values: Sequence[ir.Value]) -> ir.Value:
     """Of two numbers of f32."""
     f64 = ir.F64Type.get()
     divisor = _constant_of(values[1])
-    a, b = (cast("extf", value, f64) for value in values)
-    minus_b = ir.Operation.create("arith.negf", results=[f64], operands=[b]).results[0]
+    a, b = (arith.extf(f64, value) for value in values)
+    minus_b = arith.negf(b)
     if divisor is not None:
-        rough = r = constant(1 / divisor, f64)
+        rough = r = arith.constant(f64, 1 / divisor)
     else:
         rough = r = intrinsic(_RECIPROCAL, [b], f64)
-        one = constant(1.0, f64)
+        one = arith.constant(f64, 1.0)
         for _ in range(_NEWTON_STEPS):
             r = _fma(r, _fma(minus_b, r, one), r)
-    q = arith("mulf", a, r)
+    q = arith.mulf(a, r)
     q = _fma(_fma(minus_b, q, a), r, q)
-    predicate = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), _NOT_ZERO)
-    known = ir.Operation.create(
-        "arith.cmpf",
-        results=[ir.IntegerType.get_signless(1)],
-        operands=[q, constant(0.0, f64)],
-        attributes={"predicate": predicate},
-    ).results[0]
-    chosen = ir.Operation.create(
-        "arith.select", results=[f64], operands=[known, q, arith("mulf", a, rough)]
-    )
-    return cast("truncf", chosen.results[0], values[0].type)
+    is_known = arith.cmpf(arith.CmpFPredicate.ONE, q, arith.constant(f64, 0.0))  # neither 0 nor NaN
+    chosen = arith.select(is_known, q, arith.mulf(a, rough))
+    return arith.truncf(values[0].type, chosen)
 
 
 def _constant_of(value: ir.Value) -> float | None:

@@ -2,7 +2,7 @@
 
 MLIR's own lowering makes a call into libdevice (ocml) of each of them, also of floor and sqrt. Here
 they become intrinsics that every LLVM back end for GPUs has as instructions, exact in the sense of
-IEEE 754; or functions of the device (`elementary`); or, where the operation allows it by the
+IEEE 754; or functions of the device (`device_function`); or, where the operation allows it by the
 fastmath flag `afn`, the approximations that the hardware has.
 
     %y = math.sqrt %x : vector<4xf32>  ->  llvm.call_intrinsic "llvm.sqrt.v4f32"(%x)
@@ -15,18 +15,12 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith, func
 
+from rcompiler.kernelgen.elementary.device_function import available, device_function, symbol
 from rcompiler.passes import PassFailure
-from rcompiler.passes.gpu.elementary import available, device_function, symbol
 from rcompiler.passes.gpu.nested import nested
-from rcompiler.passes.gpu.scalars import (
-    arith,
-    constant,
-    each_lane,
-    in_f32,
-    intrinsic,
-    is_vector,
-)
+from rcompiler.passes.gpu.scalars import each_lane, in_f32, intrinsic, is_vector
 
 # Exact on every type; llvm.intr operations would be legalised away, calls of intrinsics are not.
 _EXACT = {
@@ -132,7 +126,9 @@ class _Rewrite:
 
         def call(values: Sequence[ir.Value]) -> ir.Value:
             of = values[0].type
-            operands = [*values, constant(False)] if name in _FLAGGED else list(values)
+            operands = list(values)
+            if name in _FLAGGED:
+                operands.append(arith.constant(ir.IntegerType.get_signless(1), False))
             lanes = f"v{ir.VectorType(of).shape[0]}" if is_vector(of) else ""
             return intrinsic(f"llvm.{name}.{lanes}{element}", operands, of)
 
@@ -151,24 +147,17 @@ class _Rewrite:
             raise self._refused(element)
         kind = element if isinstance(element, ir.F64Type) else ir.F32Type.get()
         self._functions.setdefault((self._name, str(kind)))
-        callee = ir.FlatSymbolRefAttr.get(symbol(self._name, str(kind)))
-
-        def call(values: Sequence[ir.Value]) -> ir.Value:
-            made = ir.Operation.create(
-                "func.call", results=[kind], operands=list(values), attributes={"callee": callee}
-            )
-            return made.results[0]
-
-        return call
+        callee = symbol(self._name, str(kind))
+        return lambda values: func.call([kind], callee, list(values))
 
     def _approximated(self, values: Sequence[ir.Value]) -> ir.Value:
         f32, name = ir.F32Type.get(), self._name
         if name == "exp":
-            values = [arith("mulf", values[0], constant(1 / math.log(2)))]
+            values = [arith.mulf(values[0], arith.constant(f32, 1 / math.log(2)))]
             name = "exp2"
         if name == "log":
             root = intrinsic(self._fast["log2"], values, f32, fast=True)
-            return arith("mulf", root, constant(math.log(2)))
+            return arith.mulf(root, arith.constant(f32, math.log(2)))
         return intrinsic(self._fast[name], values, f32, fast=True)
 
     def _refused(self, element: ir.Type) -> PassFailure:
@@ -187,7 +176,4 @@ def _approximate(flags: str) -> bool:
 def _reciprocal_root(values: Sequence[ir.Value]) -> ir.Value:
     kind = values[0].type
     root = intrinsic(f"llvm.sqrt.{kind}", values, kind)
-    one = ir.Operation.create(
-        "arith.constant", results=[kind], attributes={"value": ir.FloatAttr.get(kind, 1.0)}
-    )
-    return arith("divf", one.results[0], root)
+    return arith.divf(arith.constant(kind, 1.0), root)

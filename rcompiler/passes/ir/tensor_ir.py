@@ -83,13 +83,7 @@ def concat(values: Sequence[ir.Value], axis: int) -> ir.Value:
     """``tensor.concat``: of one element type, and of one size along all other axes."""
     shape = list(shape_of(values[0]))
     shape[axis] = sum(shape_of(value)[axis] for value in values)
-    dim = ir.IntegerAttr.get(ir.IntegerType.get_signless(64, values[0].type.context), axis)
-    return ir.Operation.create(
-        "tensor.concat",
-        results=[type_like(values[0], shape)],
-        operands=list(values),
-        attributes={"dim": dim},
-    ).results[0]
+    return tensor.concat(type_like(values[0], shape), axis, list(values))
 
 
 def reshape(value: ir.Value, shape: Sequence[int]) -> ir.Value:

@@ -37,11 +37,8 @@ def add_arguments(block: ir.Block, results: Sequence[ir.Value]) -> tuple[Values,
 def yield_instead(block: ir.Block, results: Sequence[ir.Value]) -> None:
     """Let a body yield other values of the same types; the insertion point is in front of it."""
     last = list(block.operations)[-1].operation
-    old = last.operands[0]
     rtask.YieldOp.build(rtask.pack(results))
     last.erase()
-    if not isinstance(old.owner, ir.Block) and old.owner.operation.name == rtask.CAST:
-        old.owner.operation.erase()
 
 
 def loop(
@@ -60,10 +57,15 @@ def loop(
     if count.is_constant and step >= count.constant > 0:
         return body(start, outs)
     op = scf.ForOp(indices.value(start), indices.value(end), constant(step), outs)
-    with ir.InsertionPoint(op.body):
-        at = indices.read(op.induction_variable)
-        scf.YieldOp(body(at, list(op.inner_iter_args)))
+    block = op.regions[0].blocks[0]
+    variable, *carried = block.arguments
+    with ir.InsertionPoint(block):
+        _yield(body(indices.read(variable), carried))
     return list(op.results)
+
+
+def _yield(values: Values) -> None:
+    ir.Operation.create("scf.yield", operands=values)
 
 
 def branch(
@@ -78,7 +80,7 @@ def branch(
     )
     for region, side in zip(op.regions, (then, otherwise), strict=True):
         with ir.InsertionPoint(region.blocks.append()):
-            scf.YieldOp(side())
+            _yield(side())
     return list(op.results)
 
 
@@ -92,51 +94,56 @@ def is_tiled(kernel: ir.Operation) -> bool:
     return rtask.is_task_body(kernel.regions[0].blocks[0])
 
 
-def tiles_in(block: ir.Block, *names: str) -> list[ir.Operation]:
-    """The ops of some names in a body, also in its loops and branches, in order."""
+def ops_in(block: ir.Block) -> list[ir.Operation]:
+    """The ops of a body, also of its loops and branches, each in front of those inside of it; an op
+    of a linalg region belongs to its op.
+    """
     found = []
     for view in block.operations:
         op = view.operation
-        if op.name in names:
-            found.append(op)
-        elif op.name in ("scf.for", "scf.if"):
+        found.append(op)
+        if op.name in ("scf.for", "scf.if"):
             for region in op.regions:
-                for inner in region.blocks:
-                    found += tiles_in(inner, *names)
+                found += ops_in(region.blocks[0])
     return found
 
 
-def is_result(value: ir.Value) -> bool:
-    """Whether a tensor in the body of a task is one of its results, with tiles in it or not."""
-    while True:
-        if isinstance(value.owner, ir.Block):
-            block = value.owner
-            owner = block.owner.operation
-            if owner.name != "scf.for":
-                return owner.name == rtask.KernelOp.OPERATION_NAME
-            value = owner.operands[2 + list(block.arguments).index(value)]
-            continue
-        op = value.owner.operation
-        if op.name == "tensor.insert_slice":
-            value = op.operands[1]
-        elif op.name == "scf.for":
-            value = op.operands[3 + list(op.results).index(value)]
-        elif op.name == "scf.if":
-            last = list(op.regions[0].blocks[0].operations)[-1].operation
-            value = last.operands[list(op.results).index(value)]
-        else:
-            return False
+def insertions_in(block: ir.Block) -> list[ir.Operation]:
+    """The insertions of tiles into results, in order, also in the loops and branches of a body."""
+    results: set[ir.Value] = set(block.arguments)  # with tiles in them or not
+    found: list[ir.Operation] = []
+
+    def visit(block: ir.Block) -> None:
+        for view in block.operations:
+            op = view.operation
+            if op.name == "tensor.insert_slice" and op.operands[1] in results:
+                results.add(op.result)
+                found.append(op)
+            elif op.name == "scf.for":
+                inner = op.regions[0].blocks[0]
+                carried = zip(
+                    list(op.operands)[3:], list(inner.arguments)[1:], op.results, strict=True
+                )
+                for init, argument, result in carried:
+                    if init in results:
+                        results.update((argument, result))
+                visit(inner)
+            elif op.name == "scf.if":
+                for region in op.regions:
+                    visit(region.blocks[0])
+                last = list(op.regions[0].blocks[0].operations)[-1].operation
+                yielded = zip(last.operands, op.results, strict=True)
+                results.update(result for value, result in yielded if value in results)
+
+    visit(block)
+    return found
 
 
-def erase_unused(block: ir.Block) -> None:
-    """Erase the ops of a body, also in loops and branches, whose results nothing uses: all are
-    pure. An op of a linalg region stays with its op.
+def erase_unused(ops: Sequence[ir.Operation]) -> None:
+    """Erase those of some ops, which are in the order of `ops_in`, whose results nothing uses: all
+    are pure.
     """
-    for view in reversed(list(block.operations)):
-        op = view.operation
-        if op.name in ("scf.for", "scf.if"):
-            for region in op.regions:
-                for inner in region.blocks:
-                    erase_unused(inner)
-        if len(op.results) and not any(len(list(r.uses)) for r in op.results):
+    for op in reversed(ops):
+        results = list(op.results)
+        if results and all(next(iter(r.uses), None) is None for r in results):
             op.erase()

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from torch_mlir import ir
 
 from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.values import integers
 from rcompiler.passes.tiles.indices import Indices
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 
-@dataclass(frozen=True)
-class Box:
+class Box(NamedTuple):
     """Elements offset, offset + stride, ... of each dim, `size` of them."""
 
     offsets: tuple[Linear, ...]
@@ -25,11 +25,6 @@ class Box:
     def dense(offsets: Sequence[Linear], sizes: Sequence[Linear]) -> Box:
         """Neighbouring elements along each dim."""
         return Box(tuple(offsets), tuple(sizes), (1,) * len(offsets))
-
-    @staticmethod
-    def whole(shape: Sequence[int]) -> Box:
-        """All elements of a tensor of static shape."""
-        return Box.dense([Linear()] * len(shape), [Linear(n) for n in shape])
 
     @property
     def rank(self) -> int:
@@ -46,7 +41,10 @@ class Box:
 
     def covers(self, value: ir.Value) -> bool:
         """Whether the box is all of a tensor."""
-        return self == Box.whole(type_of(value).shape)
+        for size, extent in zip(self.sizes, type_of(value).shape, strict=True):
+            if size.constant != extent or size.terms:
+                return False
+        return self.is_dense and all(not o.constant and not o.terms for o in self.offsets)
 
     def within(self, outer: Box) -> Box:
         """A box of the tile that `outer` takes, as a box of the tensor."""
@@ -90,13 +88,11 @@ def sizes_of(value: ir.Value, indices: Indices) -> list[Linear]:
 
 def slice_parts(op: ir.Operation, indices: Indices) -> tuple[list[Linear], list[Linear], list[int]]:
     """Offsets, sizes and strides of a tensor.extract_slice or tensor.insert_slice."""
-    segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-    front = sum(segments[:-3])
-    operands = list(op.operands)
-    dynamic = iter(operands[front:])
+    front = 2 if op.name == "tensor.insert_slice" else 1
+    dynamic = iter(list(op.operands)[front:])
 
     def parts(name: str) -> list[Linear]:
-        numbers = ir.DenseI64ArrayAttr(op.attributes[name])
+        numbers = integers(op, name)
         return [indices.read(next(dynamic)) if n == DYNAMIC else Linear(n) for n in numbers]
 
     offsets, sizes, strides = map(parts, ("static_offsets", "static_sizes", "static_strides"))
@@ -106,7 +102,7 @@ def slice_parts(op: ir.Operation, indices: Indices) -> tuple[list[Linear], list[
 def _kept(op: ir.Operation) -> list[bool]:
     """Of each dim of an extract_slice that drops none of run-time size, whether it keeps it."""
     shape = list(type_of(op.result).shape)
-    sizes = list(ir.DenseI64ArrayAttr(op.attributes["static_sizes"]))
+    sizes = integers(op, "static_sizes")
     kept, position = [False] * len(sizes), len(shape) - 1
     for d in reversed(range(len(sizes))):
         spare = d + 1 > position + 1  # more dims than are left in the result

@@ -19,7 +19,7 @@ from torch_mlir import ir
 
 from rcompiler.linalg.affine import Linear
 from rcompiler.passes.tiles.box import Box, empty, extract, tile_type
-from rcompiler.passes.tiles.indices import Indices
+from rcompiler.passes.tiles.sources import Sources
 
 # Makes the tile of a result of an op at the insertion point, or None where it cannot.
 Pattern = Callable[["Fuser", ir.Operation, int, Box], ir.Value | None]
@@ -34,28 +34,27 @@ class Fuser:
 
     def __init__(
         self,
-        indices: Indices,
+        sources: Sources,
         patterns: dict[str, Pattern],
         *,
         always: Callable[[ir.Operation], bool] = lambda op: False,
     ) -> None:
-        self.indices = indices
+        self.indices = sources.indices
+        self.sources = sources
         self._patterns = patterns
         self._always = always
         self._made: dict[object, list[ir.Value]] = {}
 
     def tile(self, value: ir.Value, box: Box) -> ir.Value:
         """The elements of a value in a box."""
-        key = (value, box)
-        if key not in self._made:
-            self._made[key] = [self._tile(value, box)]
-        return self._made[key][0]
+        return self.once((value, box), lambda: [self._tile(value, box)])[0]
 
     def once(self, key: object, make: Callable[[], list[ir.Value]]) -> list[ir.Value]:
         """What was made for `key` at this insertion point, or is made now."""
-        if key not in self._made:
-            self._made[key] = make()
-        return self._made[key]
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = make()
+        return found
 
     def empty(self, sizes: tuple[Linear, ...], element: ir.Type) -> ir.Value:
         """A tensor for results."""

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith
 
 from rcompiler.errors import CompilerError
 from rcompiler.linalg.affine import Linear
@@ -44,13 +43,15 @@ class Indices:
         self.ranges: dict[str, int] = {}
         self._known: dict[ir.Value, Linear] = {}
         self._symbols: dict[str, _Symbol] = {}
+        self._maps: dict[object, ir.AffineMapAttr | None] = {}
 
     # -- reading
     def read(self, value: ir.Value) -> Linear:
         """An index value as a linear expression; of what cannot be one, a symbol of its own."""
-        if value not in self._known:
-            self._known[value] = self._read(value)
-        return self._known[value]
+        found = self._known.get(value)
+        if found is None:
+            found = self._known[value] = self._read(value)
+        return found
 
     def bounded(self, value: ir.Value, bound: int | None) -> Linear:
         """A value that is at least 0 and below `bound`."""
@@ -143,20 +144,14 @@ class Indices:
         """The index value of a position, at the insertion point."""
         if position.is_constant:
             return constant(position.constant)
-        total, values = _constant(position.constant), list[ir.Value]()
-        for name, coefficient in position.terms:
-            symbol = self._symbols[name]
-            dim = ir.AffineExpr.get_dim(len(values))
-            values.append(symbol.value)
-            if coefficient % symbol.unit == 0:
-                factor = coefficient // symbol.unit
-                total = total + dim * factor + _constant(-symbol.base * factor)
-            else:
-                turn = ir.AffineExpr.get_floor_div(dim + _constant(-symbol.base), symbol.unit)
-                total = total + turn * coefficient
-        if total == ir.AffineExpr.get_dim(0):
-            return values[0]
-        return _apply("affine.apply", [total], values)
+        symbols = [self._symbols[name] for name, _ in position.terms]
+        values = [symbol.value for symbol in symbols]
+        terms = [(c, s.base, s.unit) for (_, c), s in zip(position.terms, symbols, strict=True)]
+        key = (position.constant, *terms)
+        if key not in self._maps:
+            self._maps[key] = _map_to(position.constant, terms)
+        map_ = self._maps[key]
+        return values[0] if map_ is None else _with_map("affine.apply", map_, values)
 
     def quotient(self, position: Linear, divisor: int) -> tuple[Linear, Linear]:
         """(position floordiv divisor, position mod divisor), as values where they are not linear.
@@ -226,7 +221,10 @@ class Indices:
 
 def constant(number: int) -> ir.Value:
     """An index constant at the insertion point."""
-    return arith.ConstantOp(ir.IndexType.get(), number).result
+    index = ir.IndexType.get()
+    return ir.Operation.create(
+        "arith.constant", results=[index], attributes={"value": ir.IntegerAttr.get(index, number)}
+    ).results[0]
 
 
 def applied(map_: ir.AffineMap, values: Sequence[ir.Value]) -> ir.Value:
@@ -234,8 +232,31 @@ def applied(map_: ir.AffineMap, values: Sequence[ir.Value]) -> ir.Value:
     return _apply("affine.apply", list(map_.results), values)
 
 
+def _map_to(constant: int, terms: Sequence[tuple[int, int, int]]) -> ir.AffineMapAttr | None:
+    """The map from the values of symbols to a position; None if that is the value of the only one.
+
+    terms: coefficient, base and unit of each symbol.
+    """
+    total = _constant(constant)
+    for number, (coefficient, base, unit) in enumerate(terms):
+        dim = ir.AffineExpr.get_dim(number)
+        if coefficient % unit == 0:
+            factor = coefficient // unit
+            total = total + dim * factor + _constant(-base * factor)
+        else:
+            turn = ir.AffineExpr.get_floor_div(dim + _constant(-base), unit)
+            total = total + turn * coefficient
+    if total == ir.AffineExpr.get_dim(0):
+        return None
+    return ir.AffineMapAttr.get(ir.AffineMap.get(len(terms), 0, [total]))
+
+
 def _apply(name: str, results: list[ir.AffineExpr], values: Sequence[ir.Value]) -> ir.Value:
     map_ = ir.AffineMapAttr.get(ir.AffineMap.get(len(values), 0, results))
+    return _with_map(name, map_, values)
+
+
+def _with_map(name: str, map_: ir.AffineMapAttr, values: Sequence[ir.Value]) -> ir.Value:
     return ir.Operation.create(
         name, results=[ir.IndexType.get()], operands=list(values), attributes={"map": map_}
     ).results[0]

@@ -54,8 +54,11 @@ class Nest:
 
             bounds = self.indices.loop_bounds(first, first + extent)
             return loop(self.indices, bounds[0], 1, bounds[1], outs, step)
+        cover = self.tiling.cover(extent.constant, dim, sums=self.sums)
+        if cover == [(extent.constant, 1)]:
+            return self.over(rest, tile, outs, leaf)
         position = start
-        for size, count in self.tiling.cover(extent.constant, dim, sums=self.sums):
+        for size, count in cover:
             end = position + size * count
 
             def body(at: Linear, outs: Values, *, size: int = size) -> Values:

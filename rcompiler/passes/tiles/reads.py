@@ -6,8 +6,8 @@ Of the loops d0 in [o0, o0 + n0), d1 in [o1, o1 + n1) the expression 2 * d0 + d1
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from torch_mlir import ir
 
@@ -15,8 +15,7 @@ from rcompiler.linalg.affine import Linear
 from rcompiler.passes.tiles.indices import Indices
 
 
-@dataclass(frozen=True)
-class Steps:
+class Steps(NamedTuple):
     """The steps of one loop in a tile: coordinates offset, offset + stride, ..., `size` of them."""
 
     offset: Linear
@@ -24,8 +23,7 @@ class Steps:
     stride: int = 1
 
 
-@dataclass(frozen=True)
-class Read:
+class Read(NamedTuple):
     """The coordinate offset + local(steps), with local from 0 up to extent - 1."""
 
     offset: Linear
@@ -33,32 +31,68 @@ class Read:
     extent: Linear
 
 
-def read_of(expression: ir.AffineExpr, loops: Sequence[Steps], indices: Indices) -> Read | None:
-    """How an indexing expression reads in a tile of loops; None if it reads no one box there."""
+Reader = Callable[[Sequence[Steps], Indices], Read | None]
+
+
+def reader_of(expression: ir.AffineExpr) -> Reader:
+    """What says of any tile of loops how an indexing expression reads there: of none, if it reads
+    no one box.
+
+    The expression is taken apart once, since kernels have many tiles of the same op.
+    """
     expression = expression.maybe_downcast()
     if isinstance(expression, ir.AffineDimExpr):
-        steps, dim = loops[expression.position], ir.AffineExpr.get_dim(expression.position)
+        return _dim_reader(expression)
+    if isinstance(expression, ir.AffineConstantExpr):
+        found = Read(Linear(expression.value), _number(0), Linear(1))
+        return lambda loops, indices: found
+    assert isinstance(expression, ir.AffineBinaryExpr)
+    left_of, right_of = reader_of(expression.lhs), reader_of(expression.rhs)
+    combine = _combiner(expression)
+
+    def read(loops: Sequence[Steps], indices: Indices) -> Read | None:
+        left, right = left_of(loops, indices), right_of(loops, indices)
+        return None if left is None or right is None else combine(left, right, indices)
+
+    return read
+
+
+def read_of(expression: ir.AffineExpr, loops: Sequence[Steps], indices: Indices) -> Read | None:
+    """How an indexing expression reads in a tile of loops; None if it reads no one box there."""
+    return reader_of(expression)(loops, indices)
+
+
+def _dim_reader(dim: ir.AffineDimExpr) -> Reader:
+    position = dim.position
+
+    def read(loops: Sequence[Steps], indices: Indices) -> Read:
+        steps = loops[position]
+        if steps.stride == 1:
+            return Read(steps.offset, dim, steps.size)
         # a loop of one step stays in the map: MLIR finds the extents of loops there
         local = dim if steps.size == Linear(1) else dim * steps.stride
         return Read(steps.offset, local, (steps.size + -1) * steps.stride + 1)
-    if isinstance(expression, ir.AffineConstantExpr):
-        return Read(Linear(expression.value), _number(0), Linear(1))
-    assert isinstance(expression, ir.AffineBinaryExpr)
-    left = read_of(expression.lhs, loops, indices)
-    right = read_of(expression.rhs, loops, indices)
-    if left is None or right is None:
-        return None
+
+    return read
+
+
+def _combiner(expression: ir.AffineBinaryExpr) -> Callable[[Read, Read, Indices], Read | None]:
+    """How an expression reads where both of its sides read one box."""
     if isinstance(expression, ir.AffineAddExpr):
-        extent = left.extent + right.extent + -1
-        return Read(left.offset + right.offset, left.local + right.local, extent)
-    factor = right.offset.constant
+        return lambda left, right, indices: Read(
+            left.offset + right.offset, left.local + right.local, left.extent + right.extent + -1
+        )
     if isinstance(expression, ir.AffineMulExpr):
-        return _scaled(left, factor)
+        return lambda left, right, indices: _scaled(left, right.offset.constant)
     if isinstance(expression, ir.AffineFloorDivExpr):
-        return _divided(left, factor, indices, remainder=False)
+        return lambda left, right, indices: _divided(
+            left, right.offset.constant, indices, remainder=False
+        )
     if isinstance(expression, ir.AffineModExpr):
-        return _divided(left, factor, indices, remainder=True)
-    return None
+        return lambda left, right, indices: _divided(
+            left, right.offset.constant, indices, remainder=True
+        )
+    return lambda left, right, indices: None
 
 
 def _scaled(read: Read, factor: int) -> Read | None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg
+from torch_mlir.dialects import arith
 
 from rcompiler.dialects.attributes import to_attribute
-from rcompiler.kernelgen.scratch import kept_columns
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.generic import LANE_DIM, Generic
-from rcompiler.linalg.maps import dims_of
+from rcompiler.linalg.generic import LANE_DIM
+from rcompiler.linalg.values import operations
 from rcompiler.passes.ir.clone import clone
 from rcompiler.passes.tiles.box import DYNAMIC, Box, extract, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser
-from rcompiler.passes.tiles.indices import applied
-from rcompiler.passes.tiles.reads import Read, Steps, read_of
+from rcompiler.passes.tiles.indices import Indices, applied
+from rcompiler.passes.tiles.reads import Read, Reader, Steps
+from rcompiler.passes.tiles.sources import Source
 
 
 def tile_generic(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value | None:
@@ -25,24 +25,28 @@ def tile_generic(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Va
     An operand that is read at places that are no box in the tile, such as in the middle of two
     panels, becomes tensor.extract at the places of the whole operand.
     """
-    generic = Generic(op)
-    if len(op.results) == 1 and (row := _row(generic, box)) is not None:
+    source = fuser.sources.of(op)
+    if source.outputs == 1 and (row := _row(source, box)) is not None:
         # values that are computed together: all of them once, and a slice of that
         kept, inner = row
         return extract(fuser.tile(op.result, kept), inner, fuser.indices)
-    loops = _loops(generic, number, box)
+    loops = _loops(source, number, box)
     if loops is None:
         return None
-    key = ("generic", op, tuple(loops))
-    return fuser.once(key, lambda: _on_tiles(fuser, generic, loops))[number]
+    if source.outputs == 1:
+        return _on_tiles(fuser, source, loops)[0]
+    key = ("generic", op, tuple(loops))  # of all results at once
+    return fuser.once(key, lambda: _on_tiles(fuser, source, loops))[number]
 
 
-def _row(generic: Generic, box: Box) -> tuple[Box, Box] | None:
+def _row(source: Source, box: Box) -> tuple[Box, Box] | None:
     """The box that has all of some dims where a box has a part, and the box in that one; None where
     there are no such dims.
     """
-    columns = _computed_together(generic)
-    full = type_of(generic.op.result).shape
+    columns = source.joint_dims
+    if not columns:
+        return None
+    full = type_of(source.op.result).shape
     if all(box.sizes[d] == Linear(full[d]) for d in columns):
         return None
     own = [(o, n, s) for o, n, s in zip(box.offsets, box.sizes, box.strides, strict=True)]
@@ -52,37 +56,20 @@ def _row(generic: Generic, box: Box) -> tuple[Box, Box] | None:
     return _box_of(kept), _box_of(inner)
 
 
-def _computed_together(generic: Generic) -> list[int]:
-    """Result dims of which all is computed together: rows of expensive values that a sum and a
-    later op both need, and the rows of a small matrix times a vector, which share their work.
-    """
-    if not generic.reduction_dims:
-        return kept_columns(generic)
-    form = generic.combination
-    if form is None:
-        return []
-    rows = dims_of(generic.maps[form.coefficients].results[form.row])
-    return [d for d, loop in enumerate(generic.result_dims) if loop in rows]
-
-
 def _box_of(dims: Sequence[tuple[Linear, Linear, int]]) -> Box:
     offsets, sizes, strides = zip(*dims, strict=True)
     return Box(offsets, sizes, strides)
 
 
-def _loops(generic: Generic, number: int, box: Box) -> list[Steps] | None:
+def _loops(source: Source, number: int, box: Box) -> list[Steps] | None:
     """The loops of the tile; None where other dims of the loops than those of the result are
     parallel."""
-    loops: list[Steps | None] = [
-        Steps(Linear(), Linear(size)) if d in generic.reduction_dims else None
-        for d, size in enumerate(generic.sizes)
-    ]
-    results = generic.maps[len(generic.inputs) + number].results
-    for d, expression in enumerate(results):
-        expression = expression.maybe_downcast()
-        if isinstance(expression, ir.AffineDimExpr):
-            place = Steps(box.offsets[d], box.sizes[d], box.strides[d])
-            loops[expression.position] = place
+    loops: list[Steps | None] = [None] * len(source.sizes)
+    for d in source.reduction_dims:
+        loops[d] = Steps(Linear(), Linear(source.sizes[d]))
+    for d, loop in enumerate(source.places[number]):
+        if loop >= 0:
+            loops[loop] = Steps(box.offsets[d], box.sizes[d], box.strides[d])
     found = [steps for steps in loops if steps is not None]
     return found if len(found) == len(loops) else None
 
@@ -91,15 +78,15 @@ def tile_part(fuser: Fuser, op: ir.Operation, box: Box, part: Steps, sums: ir.Va
     """The sums of a box of a reduction's results after some steps more of its outermost reduction
     dim.
     """
-    generic = Generic(op)
-    loops = _loops(generic, 0, box)
+    source = fuser.sources.of(op)
+    loops = _loops(source, 0, box)
     assert loops is not None
-    loops[generic.reduction_dims[0]] = part
-    return _on_tiles(fuser, generic, loops, [sums])[0]
+    loops[source.reduction_dims[0]] = part
+    return _on_tiles(fuser, source, loops, [sums])[0]
 
 
 def _on_tiles(
-    fuser: Fuser, old: Generic, loops: list[Steps], inits: list[ir.Value] | None = None
+    fuser: Fuser, old: Source, loops: list[Steps], inits: list[ir.Value] | None = None
 ) -> list[ir.Value]:
     """inits: tiles that the results start from, None for those of the op's own."""
     rank = len(loops)
@@ -107,86 +94,111 @@ def _on_tiles(
     maps: list[ir.AffineMap] = []
     picked: list[int] = []  # inputs that are read by tensor.extract
     for k, value in enumerate(old.inputs):
-        reads = [read_of(e, loops, fuser.indices) for e in old.maps[k].results]
-        found = [read for read in reads if read is not None]
-        if len(found) < len(reads):
+        found = _reads(old.readers[k], loops, fuser.indices)
+        if found is None:
             picked.append(k)
             continue
-        operands.append(fuser.tile(value, _box(value, found)))
+        operands.append(fuser.tile(value, _box(found)))
         maps.append(ir.AffineMap.get(rank, 0, [read.local for read in found]))
-    for k, init in enumerate(old.inits, len(old.inputs)):
-        reads = [read_of(e, loops, fuser.indices) for e in old.maps[k].results]
-        # result maps are projected permutations
-        box = Box(
-            tuple(read.offset for read in reads if read is not None),
-            tuple(_size(e, loops) for e in old.maps[k].results),
-            tuple(_stride(e, loops) for e in old.maps[k].results),
-        )
-        number = k - len(old.inputs)
-        operands.append(fuser.tile(init, box) if inits is None else inits[number])
-        maps.append(ir.AffineMap.get(rank, 0, list(old.maps[k].results)))
+    for k, init in enumerate(old.inits):
+        if inits is None:
+            operands.append(fuser.tile(init, _stored(old, k, loops)))
+        else:
+            operands.append(inits[k])
+        maps.append(old.maps[len(old.inputs) + k])
     return _generic(fuser, old, loops, operands, maps, picked)
 
 
-def _box(value: ir.Value, reads: Sequence[Read]) -> Box:
+def _reads(readers: list[Reader], loops: list[Steps], indices: Indices) -> list[Read] | None:
+    """How an input is read in a tile of loops, dim by dim; None if it reads no one box of it."""
+    found = []
+    for reader in readers:
+        read = reader(loops, indices)
+        if read is None:
+            return None
+        found.append(read)
+    return found
+
+
+def _box(reads: Sequence[Read]) -> Box:
     return Box.dense([r.offset for r in reads], [r.extent for r in reads])
 
 
-def _size(expression: ir.AffineExpr, loops: list[Steps]) -> Linear:
-    expression = expression.maybe_downcast()
-    dim = isinstance(expression, ir.AffineDimExpr)
-    return loops[expression.position].size if dim else Linear(1)
-
-
-def _stride(expression: ir.AffineExpr, loops: list[Steps]) -> int:
-    expression = expression.maybe_downcast()
-    dim = isinstance(expression, ir.AffineDimExpr)
-    return loops[expression.position].stride if dim else 1
+def _stored(source: Source, number: int, loops: list[Steps]) -> Box:
+    """The box of a result that a tile of loops writes."""
+    expressions = source.maps[len(source.inputs) + number].results
+    dims = []
+    for loop, expression in zip(source.places[number], expressions, strict=True):
+        if loop >= 0:
+            dims.append((loops[loop].offset, loops[loop].size, loops[loop].stride))
+        else:
+            dims.append((Linear(expression.maybe_downcast().value), Linear(1), 1))
+    return _box_of(dims) if dims else Box((), (), ())
 
 
 def _generic(
     fuser: Fuser,
-    old: Generic,
+    old: Source,
     loops: list[Steps],
     operands: list[ir.Value],
     maps: list[ir.AffineMap],
     picked: list[int],
 ) -> list[ir.Value]:
     """The op on tiles; `picked`: inputs that it does not have, but picks elements of."""
-    attributes = {
-        name: old.op.attributes[name]
-        for name in old.op.attributes.keys()  # noqa: SIM118 (iterating gives named attributes)
-        if name not in ("indexing_maps", "operandSegmentSizes")
-    }
-    if old.reduction_dims:
-        dim = old.lane_dim
-        attributes[LANE_DIM] = to_attribute(-1 if dim is None else dim)
-    counts = [len(operands) - old.outputs, old.outputs]
-    attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
-    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get(counts)
     offsets: dict[int, ir.Value] = {}
-    if picked or _names(old.op, "linalg.index"):
+    if picked or old.knows_positions:
         moved = [d for d, s in enumerate(loops) if s.offset != Linear() or s.stride != 1]
         offsets = {d: fuser.indices.value(loops[d].offset) for d in moved}
+    make = _picking if picked else _copied
+    new = make(old, operands)
+    new.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
+    if old.reduction_dims:
+        dim = old.lane_dim
+        new.attributes[LANE_DIM] = to_attribute(-1 if dim is None else dim)
     with old.op.location:
-        new = ir.Operation.create(
-            "linalg.generic",
-            results=[v.type for v in operands[counts[0] :]],
-            operands=operands,
-            attributes=attributes,
-            regions=1,
-        )
-        _copy_body(old, new, loops, offsets, picked)
+        if picked:
+            _copy_body(old, new, loops, offsets, picked)
+        elif offsets:
+            _shift_all(list(operations(new)), loops, offsets)
     return list(new.results)
 
 
+def _copied(old: Source, operands: list[ir.Value]) -> ir.Operation:
+    """An op with another tile of each operand."""
+    new = old.op.clone()
+    for k, operand in enumerate(operands):
+        new.operands[k] = operand
+    for result, init in zip(new.results, operands[len(old.inputs) :], strict=True):
+        result.set_type(init.type)
+    return new
+
+
+def _picking(old: Source, operands: list[ir.Value]) -> ir.Operation:
+    """An op with fewer operands, and without a body yet."""
+    attributes = {
+        name: old.op.attributes[name]
+        for name in old.op.attributes.keys()  # noqa: SIM118 (iterating gives named attributes)
+    }
+    inputs = len(operands) - old.outputs
+    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([inputs, old.outputs])
+    return ir.Operation.create(
+        "linalg.generic",
+        results=[v.type for v in operands[inputs:]],
+        operands=operands,
+        attributes=attributes,
+        regions=1,
+        loc=old.op.location,
+    )
+
+
 def _copy_body(
-    old: Generic,
+    old: Source,
     new: ir.Operation,
     loops: list[Steps],
     offsets: dict[int, ir.Value],
     picked: list[int],
 ) -> None:
+    """The body, with elements that it picks in the place of some arguments."""
     arguments = [a for k, a in enumerate(old.block.arguments) if k not in picked]
     unknown = ir.Location.unknown(new.context)
     block = new.regions[0].blocks.append(
@@ -205,11 +217,17 @@ def _copy_body(
                 results=[type_of(value).element_type],
                 operands=[value, *where],
             ).results[0]
-        made = set(_all(block))
+        made = set(operations(new))
         for view in old.block.operations:
             clone(view.operation, mapped)
-    for op in _all(block):
-        if op.name == "linalg.index" and op not in made:
+    _shift_all([op for op in operations(new) if op not in made], loops, offsets)
+
+
+def _shift_all(
+    ops: Sequence[ir.Operation], loops: list[Steps], offsets: dict[int, ir.Value]
+) -> None:
+    for op in ops:
+        if op.name == "linalg.index":
             _shift(op, loops, offsets)
 
 
@@ -239,20 +257,6 @@ def _shift(op: ir.Operation, loops: list[Steps], offsets: dict[int, ir.Value]) -
     op.result.replace_all_uses_except(shifted, shifted.owner.operation)
 
 
-def _all(block: ir.Block) -> list[ir.Operation]:
-    found = []
-    for view in block.operations:
-        found.append(view.operation)
-        for region in view.operation.regions:
-            for inner in region.blocks:
-                found += _all(inner)
-    return found
-
-
-def _names(op: ir.Operation, name: str) -> bool:
-    return any(inner.name == name for b in op.regions[0].blocks for inner in _all(b))
-
-
 def tile_fill(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value:
     """A smaller tensor of the same scalar."""
     return tile_fill_of(fuser, op.operands[0], box.sizes)
@@ -261,7 +265,23 @@ def tile_fill(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value
 def tile_fill_of(fuser: Fuser, scalar: ir.Value, sizes: tuple[Linear, ...]) -> ir.Value:
     """A tensor of one scalar."""
     into = fuser.empty(sizes, scalar.type)
-    return fuser.once(("fill", scalar, sizes), lambda: [linalg.fill(scalar, outs=[into])])[0]
+    return fuser.once(("fill", scalar, sizes), lambda: [_filled(scalar, into)])[0]
+
+
+def _filled(scalar: ir.Value, into: ir.Value) -> ir.Value:
+    """linalg.fill at the insertion point; the bindings' own function builds all of a language for
+    that."""
+    op = ir.Operation.create(
+        "linalg.fill",
+        results=[into.type],
+        operands=[scalar, into],
+        attributes={"operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 1])},
+        regions=1,
+    )
+    block = op.regions[0].blocks.append(scalar.type, scalar.type)
+    with ir.InsertionPoint(block):
+        ir.Operation.create("linalg.yield", operands=[block.arguments[0]])
+    return op.result
 
 
 def tile_empty(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value:
@@ -277,6 +297,6 @@ def tile_constant(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.V
     type_ = tile_type(op.result, box.shape)
     if DYNAMIC in box.shape:
         scalar = arith.ConstantOp(type_.element_type, attribute.get_splat_value()).result
-        return linalg.fill(scalar, outs=[fuser.empty(box.sizes, type_.element_type)])
+        return _filled(scalar, fuser.empty(box.sizes, type_.element_type))
     value = ir.DenseElementsAttr.get_splat(type_, attribute.get_splat_value())
     return arith.ConstantOp(type_, value).result

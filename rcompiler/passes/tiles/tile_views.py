@@ -8,9 +8,7 @@ from collections.abc import Sequence
 from torch_mlir import ir
 
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.values import shape_of
-from rcompiler.linalg.views import kept_dims
-from rcompiler.passes.tiles.box import DYNAMIC, Box, slice_parts, tile_type, type_of
+from rcompiler.passes.tiles.box import DYNAMIC, Box, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.indices import Indices
 
@@ -19,22 +17,18 @@ Span = tuple[Linear, Linear]  # offset and size along one dim
 
 def tile_slice(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value | None:
     """A slice of a slice is one slice."""
-    offsets, sizes, strides = slice_parts(op, fuser.indices)
-    source, rank = op.operands[0], len(offsets)
-    if box.rank == rank:
-        kept = list(range(rank))
-    elif all(n.is_constant for n in sizes) and DYNAMIC not in type_of(op.result).shape:
-        static = tuple(n.constant for n in sizes)
-        kept = sorted(kept_dims(static, shape_of(op.result)))
-    else:
+    known = fuser.sources.slice_of(op)
+    if known.kept is None:
         return None
-    inner = [Linear()] * rank, [Linear(1)] * rank, [1] * rank
-    for position, d in enumerate(kept):
-        inner[0][d], inner[1][d] = box.offsets[position], box.sizes[position]
-        inner[2][d] = box.strides[position]
-    own = Box(tuple(inner[0]), tuple(inner[1]), tuple(inner[2]))
-    tile = fuser.tile(source, own.within(Box(tuple(offsets), tuple(sizes), tuple(strides))))
-    return tile if len(kept) == rank else _dropped(tile, box)
+    rank, own = known.box.rank, box
+    if len(known.kept) < rank:
+        inner = [Linear()] * rank, [Linear(1)] * rank, [1] * rank
+        for position, d in enumerate(known.kept):
+            inner[0][d], inner[1][d] = box.offsets[position], box.sizes[position]
+            inner[2][d] = box.strides[position]
+        own = Box(tuple(inner[0]), tuple(inner[1]), tuple(inner[2]))
+    tile = fuser.tile(op.operands[0], own.within(known.box))
+    return tile if own is box else _dropped(tile, box)
 
 
 def _dropped(tile: ir.Value, box: Box) -> ir.Value | None:

@@ -10,11 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 
+from rcompiler.kernelgen.elementary.doubles import LOG2E, Doubles
+from rcompiler.kernelgen.elementary.full_doubles import FullDoubles
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.value import Val
 from rcompiler.kernelgen.vector_math import VectorMath
-from rcompiler.passes.gpu.doubles import LOG2E, Doubles
-from rcompiler.passes.gpu.full_doubles import FullDoubles
+from rcompiler.linalg.affine import Linear
 
 _AS_ON_CPUS = ("exp", "exp2", "expm1", "log", "tanh", "erf", "erfc")
 # One step of a remainder: quotients below this are exact to one in f64.
@@ -43,8 +44,8 @@ def device_function(name: str, element: str) -> str:
         result = found
     else:
         d = Doubles(emitter)
-        wide = [d.cast("extf", v, "f64") for v in operands]
-        result = d.cast("truncf", _of_f64(name, d, wide, _FUNCTIONS), element)
+        wide = [d.convert("extf", v, "f64") for v in operands]
+        result = d.convert("truncf", _of_f64(name, d, wide, _FUNCTIONS), element)
     arguments = ", ".join(f"{v.name}: {v.type}" for v in operands)
     named = f"{symbol(name, element)}({arguments})"
     head = f"func.func private @{named} -> {element} attributes {{always_inline}} {{"
@@ -54,7 +55,7 @@ def device_function(name: str, element: str) -> str:
 def _of_f64(name: str, d: Doubles, operands: list[Val], functions: Mapping[str, Function]) -> Val:
     result = functions[name](d, *operands)
     if name in _ODD:  # keeps the sign of zero
-        result = d.select(d.compare("oeq", operands[0], d.c(0.0)), operands[0], result)
+        result = d.select(d.compare("oeq", operands[0], 0.0), operands[0], result)
     return result
 
 
@@ -75,33 +76,33 @@ def _acos(d: Doubles, x: Val) -> Val:
 
 def _sinh(d: Doubles, x: Val) -> Val:
     grown = d.expm1(d.abs(x))
-    both = d.add(grown, d.div(grown, d.add(grown, d.c(1.0))))
-    return d.copysign(d.mul(both, d.c(0.5)), x)
+    both = d.add(grown, d.div(grown, d.add(grown, 1.0)))
+    return d.copysign(d.mul(both, 0.5), x)
 
 
 def _cosh(d: Doubles, x: Val) -> Val:
     power = d.exp(d.abs(x))
-    return d.mul(d.add(power, d.div(d.c(1.0), power)), d.c(0.5))
+    return d.mul(d.add(power, d.div(1.0, power)), 0.5)
 
 
 def _asinh(d: Doubles, x: Val) -> Val:
     a, one = d.abs(x), d.c(1.0)
     square = d.mul(a, a)
     more = d.div(square, d.add(one, d.sqrt(d.add(square, one))))
-    finite = d.compare("olt", a, d.c(math.inf))
+    finite = d.compare("olt", a, math.inf)
     return d.copysign(d.log1p(d.select(finite, d.add(a, more), a)), x)
 
 
 def _acosh(d: Doubles, x: Val) -> Val:
-    t = d.sub(x, d.c(1.0))
-    root = d.sqrt(d.mul(t, d.add(t, d.c(2.0))))
-    inside = d.compare("uge", x, d.c(1.0))
-    return d.select(inside, d.log1p(d.add(t, root)), d.c(math.nan))
+    t = d.sub(x, 1.0)
+    root = d.sqrt(d.mul(t, d.add(t, 2.0)))
+    inside = d.compare("uge", x, 1.0)
+    return d.select(inside, d.log1p(d.add(t, root)), math.nan)
 
 
 def _atanh(d: Doubles, x: Val) -> Val:
-    ratio = d.div(d.add(x, x), d.sub(d.c(1.0), x))
-    return d.mul(d.log1p(ratio), d.c(0.5))
+    ratio = d.div(d.add(x, x), d.sub(1.0, x))
+    return d.mul(d.log1p(ratio), 0.5)
 
 
 def _powf(d: Doubles, x: Val, y: Val) -> Val:
@@ -109,51 +110,41 @@ def _powf(d: Doubles, x: Val, y: Val) -> Val:
     zero, one, infinity = d.c(0.0), d.c(1.0), d.c(math.inf)
     a = d.abs(x)
     power = d.select(d.compare("ord", y, y), d.power(a, y), y)
-    whole = d.compare("oeq", d.truncated(y), y)
-    half = d.mul(y, d.c(0.5))
-    odd = d.op("arith.andi", whole, d.compare("one", d.truncated(half), half))
+    whole = d.compare("oeq", d.math("trunc", y), y)
+    half = d.mul(y, 0.5)
+    odd = d.bit_and(whole, d.compare("one", d.math("trunc", half), half))
     signed = d.select(odd, d.copysign(power, x), power)
-    below = d.op("arith.andi", d.compare("olt", x, zero), d.compare("olt", a, infinity))
-    broken = d.op("arith.andi", below, d.compare("one", d.truncated(y), y))
-    result = d.select(broken, d.c(math.nan), signed)
-    always = d.op("arith.ori", d.compare("oeq", x, one), d.compare("oeq", y, zero))
+    below = d.bit_and(d.compare("olt", x, zero), d.compare("olt", a, infinity))
+    broken = d.bit_and(below, d.compare("one", d.math("trunc", y), y))
+    result = d.select(broken, math.nan, signed)
+    always = d.bit_or(d.compare("oeq", x, one), d.compare("oeq", y, zero))
     return d.select(always, one, result)
 
 
 def _remf(d: Doubles, x: Val, y: Val) -> Val:
     """x - trunc(x / y) y, exactly: a few bits of the quotient at a time."""
     a, b = d.abs(x), d.abs(y)
-    apart = d.op("arith.subi", d.exponent(a), d.exponent(b))
-    steps = d.op("arith.divui", d.op("arith.maxsi", apart, d.i(0)), d.i(_REMAINDER_BITS))
-    first = d.raised(b, d.op("arith.muli", steps, d.i(_REMAINDER_BITS)))
-    r = _remainder_steps(d, d.op("arith.addi", steps, d.i(1)), a, first)
-    result = d.select(d.compare("oeq", b, d.c(math.inf)), x, d.copysign(r, x))
-    defined = d.op("arith.andi", d.compare("olt", a, d.c(math.inf)), d.compare("ogt", b, d.c(0.0)))
-    return d.select(defined, result, d.c(math.nan))
+    apart = d.sub(d.exponent(a), d.exponent(b))
+    steps = d.div_unsigned(d.max_signed(apart, 0), _REMAINDER_BITS)
+    first = d.raised(b, d.mul(steps, _REMAINDER_BITS))
+    r = _remainder_steps(d, d.add(steps, 1), a, first)
+    result = d.select(d.compare("oeq", b, math.inf), x, d.copysign(r, x))
+    defined = d.bit_and(d.compare("olt", a, math.inf), d.compare("ogt", b, 0.0))
+    return d.select(defined, result, math.nan)
 
 
 def _remainder_steps(d: Doubles, steps: Val, value: Val, divisor: Val) -> Val:
     """`value` modulo `divisor`, and modulo smaller ones down to the last of `steps`."""
-    e = d.e
-    zero, one = d.i(0), d.i(1)
-    e.open()
-    rest, by = (Val(e.define(name), "f64") for name in ("%rest", "%by"))
-    quotient = d.truncated(d.div(rest, by))
-    left = d.fma(d.neg(quotient), by, rest)  # the quotient may be one too large or too small
-    left = d.select(d.compare("olt", left, d.c(0.0)), d.add(left, by), left)
-    left = d.select(d.compare("oge", left, by), d.sub(left, by), left)
-    smaller = d.mul(by, d.c(2.0**-_REMAINDER_BITS))
-    lines = e.close()
-    name = e.fresh("r")
-    for text in (
-        f"{name}:2 = scf.for %step = {zero.name} to {steps.name} step {one.name} "
-        f"iter_args(%rest = {value.name}, %by = {divisor.name}) -> (f64, f64) : i64 {{",
-        *("  " + line for line in lines),
-        f"  scf.yield {left.name}, {smaller.name} : f64, f64",
-        "}",
-    ):
-        e.line(text)
-    return Val(e.define(f"{name}#0"), "f64")
+
+    def step(_: Linear, carried: list[Val]) -> list[Val]:
+        rest, by = carried
+        quotient = d.math("trunc", d.div(rest, by))
+        left = d.fma(d.neg(quotient), by, rest)  # the quotient may be one too large or too small
+        left = d.select(d.compare("olt", left, 0.0), d.add(left, by), left)
+        left = d.select(d.compare("oge", left, by), d.sub(left, by), left)
+        return [left, d.mul(by, 2.0**-_REMAINDER_BITS)]
+
+    return d.e.loop(Linear(), Linear.of(steps.name), 1, [value, divisor], step)[0]
 
 
 Function = Callable[..., Val]
@@ -170,8 +161,8 @@ _FUNCTIONS: dict[str, Function] = {
     "acosh": _acosh,
     "atanh": _atanh,
     "log1p": lambda d, x: d.log1p(x),
-    "log2": lambda d, x: d.mul(d.log(x), d.c(LOG2E)),
-    "log10": lambda d, x: d.mul(d.log(x), d.c(1 / math.log(10))),
+    "log2": lambda d, x: d.mul(d.log(x), LOG2E),
+    "log10": lambda d, x: d.mul(d.log(x), 1 / math.log(10)),
     "powf": _powf,
     "remf": _remf,
 }

@@ -9,17 +9,10 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
+from rcompiler.kernelgen.elementary.doubles import LN2, LN2_LOW, LOG2E, ROOT_HALF_BITS, Doubles
+from rcompiler.kernelgen.elementary.quadrants import HALF_PI_LOW, quadrant_for_f64, turned
 from rcompiler.kernelgen.value import Val
-from rcompiler.passes.gpu.doubles import (
-    HALF_PI_LOW,
-    LN2,
-    LN2_LOW,
-    LOG2E,
-    ROOT_HALF_BITS,
-    Doubles,
-)
 
-_HALF_PI_LOWEST = -1.4973849048591833e-33  # pi/2 - its f64 - HALF_PI_LOW
 _TERMS_EXP = 14  # |r| <= ln2/2: r^14/15! < 2^-61
 _TERMS_LOG = 11  # |s| <= 0.172: s^22/23 < 2^-60
 _TERMS_SIN = 8  # |r| <= pi/4: r^18/18! < 2^-58
@@ -56,24 +49,6 @@ _ERFCX = (
     5.142675235076319e-10,
     -3.0542705629713957e-10,
 )
-_WORD = (1 << 64) - 1
-
-
-def _two_over_pi(words: int) -> list[int]:
-    """2/pi in words of 64 bits, the first with 32 bits before the point; after Machin."""
-    bits = 64 * words
-    one = 1 << (bits + 32)
-
-    def arctan(n: int) -> int:
-        total, power, k = 0, one // n, 0
-        while power:
-            total += (-1) ** k * power // (2 * k + 1)
-            power, k = power // (n * n), k + 1
-        return total
-
-    pi = 4 * (4 * arctan(5) - arctan(239))
-    quotient = (2 * one << (bits - 32)) // pi
-    return [quotient >> (bits - 64 * (k + 1)) & _WORD for k in range(words)]
 
 
 class FullDoubles(Doubles):
@@ -82,9 +57,9 @@ class FullDoubles(Doubles):
     # -- exponentials
     def _parts(self, x: Val) -> tuple[Val, Val]:
         """n and e^r - 1 with x = n ln2 + r."""
-        n = self.op("math.roundeven", self.mul(x, self.c(LOG2E)))
-        r = self.fma(n, self.c(-LN2_LOW), self.fma(n, self.c(-LN2), x))
-        return self.cast("fptosi", n, "i64"), self._grown(r)
+        n = self.math("roundeven", self.mul(x, LOG2E))
+        r = self.fma(n, self.c(-LN2_LOW), self.fma(n, -LN2, x))
+        return self.convert("fptosi", n, "i64"), self._grown(r)
 
     def _grown(self, r: Val) -> Val:
         """e^r - 1 for |r| <= ln2/2."""
@@ -92,50 +67,45 @@ class FullDoubles(Doubles):
         return self.fma(self.mul(r, r), self.horner(r, series), r)
 
     def _clamped(self, x: Val, low: float, high: float) -> Val:
-        return self.op("arith.minimumf", self.op("arith.maximumf", x, self.c(low)), self.c(high))
+        return self.minimum(self.maximum(x, low), high)
 
     def _power(self, n: Val) -> Val:
         """2^n, n in [-1022, 1023]."""
-        return self.cast(
-            "bitcast", self.op("arith.shli", self.iadd(n, self.i(1023)), self.i(52)), "f64"
-        )
-
-    def iadd(self, a: Val, b: Val) -> Val:
-        return self.op("arith.addi", a, b)
+        return self.bitcast(self.shift_left(self.add(n, 1023), 52), "f64")
 
     def _scaled(self, p: Val, n: Val) -> Val:
         """p 2^n, in two steps: neither factor overflows or is denormal."""
-        half = self.op("arith.shrsi", n, self.i(1))
-        rest = self.op("arith.subi", n, half)
+        half = self.shift_right_signed(n, 1)
+        rest = self.sub(n, half)
         return self.mul(self.mul(p, self._power(half)), self._power(rest))
 
     def exp(self, x: Val) -> Val:
         n, grown = self._parts(self._clamped(x, -746.0, 710.0))
-        return self._scaled(self.add(grown, self.c(1.0)), n)
+        return self._scaled(self.add(grown, 1.0), n)
 
     def exp2(self, x: Val) -> Val:
         clamped = self._clamped(x, -1076.0, 1025.0)
-        n = self.op("math.roundeven", clamped)
+        n = self.math("roundeven", clamped)
         f = self.sub(clamped, n)
-        grown = self._grown(self.fma(f, self.c(LN2), self.mul(f, self.c(LN2_LOW))))
-        return self._scaled(self.add(grown, self.c(1.0)), self.cast("fptosi", n, "i64"))
+        grown = self._grown(self.fma(f, self.c(LN2), self.mul(f, LN2_LOW)))
+        return self._scaled(self.add(grown, 1.0), self.convert("fptosi", n, "i64"))
 
     def expm1(self, x: Val) -> Val:
         """2 (h (e^r - 1) + (h - 1/2)), h = 2^(n-1), which no x in reach makes infinite."""
         n, grown = self._parts(self._clamped(x, -40.0, 710.0))
-        half = self._power(self.iadd(n, self.i(-1)))
-        result = self.fma(half, grown, self.sub(half, self.c(0.5)))
+        half = self._power(self.add(n, -1))
+        result = self.fma(half, grown, self.sub(half, 0.5))
         return self.add(result, result)
 
     def tanh(self, x: Val) -> Val:
-        a = self.op("arith.minimumf", self.abs(x), self.c(20.0))
+        a = self.minimum(self.abs(x), 20.0)
         grown = self.expm1(self.add(a, a))
-        return self.copysign(self.div(grown, self.add(grown, self.c(2.0))), x)
+        return self.copysign(self.div(grown, self.add(grown, 2.0)), x)
 
     def sinh(self, x: Val) -> Val:
         a, half = self.abs(x), self.c(0.5)
         grown = self.expm1(a)
-        near = self.mul(self.add(grown, self.div(grown, self.add(grown, self.c(1.0)))), half)
+        near = self.mul(self.add(grown, self.div(grown, self.add(grown, 1.0))), half)
         return self.copysign(self._unless_far(a, near), x)
 
     def cosh(self, x: Val) -> Val:
@@ -149,20 +119,20 @@ class FullDoubles(Doubles):
         half = self.c(0.5)
         root = self.exp(self.mul(a, half))
         far = self.mul(self.mul(root, half), root)
-        return self.select(self.compare("ogt", a, self.c(700.0)), far, near)
+        return self.select(self.compare("ogt", a, 700.0), far, near)
 
     def erf(self, x: Val) -> Val:
         """|x| < 1: the series; else 1 - erfc(|x|), which is nothing beside 1 from 6 on."""
-        a, one = self.op("arith.minimumf", self.abs(x), self.c(6.0)), self.c(1.0)
+        a, one = self.minimum(self.abs(x), 6.0), self.c(1.0)
         large = self.sub(one, self._erf_tail(a))
         return self.copysign(self.select(self.compare("olt", a, one), self._erf_near(a), large), x)
 
     def erfc(self, x: Val) -> Val:
         """1 - erf(x), of which nothing cancels where x is above 1: nothing is left from 28 on."""
-        a, one = self.op("arith.minimumf", self.abs(x), self.c(28.0)), self.c(1.0)
+        a, one = self.minimum(self.abs(x), 28.0), self.c(1.0)
         tail = self._erf_tail(a)
-        below = self.compare("olt", x, self.c(0.0))
-        large = self.select(below, self.sub(self.c(2.0), tail), tail)
+        below = self.compare("olt", x, 0.0)
+        large = self.select(below, self.sub(2.0, tail), tail)
         near = self.sub(one, self._erf_near(x))
         return self.select(self.compare("olt", a, one), near, large)
 
@@ -174,13 +144,13 @@ class FullDoubles(Doubles):
         square = self.mul(x, x)
         cube = self.mul(x, square)
         small = self.fma(cube, self.horner(square, series), x)
-        return self.mul(small, self.c(2 / math.sqrt(math.pi)))
+        return self.mul(small, 2 / math.sqrt(math.pi))
 
     def _erf_tail(self, a: Val) -> Val:
         """erfc(a), 1 <= a <= 28."""
         square = self.mul(a, a)
         rest = self.fma(a, a, self.neg(square))
-        t = self.div(self.sub(a, self.c(3.0)), self.add(a, self.c(3.0)))
+        t = self.div(self.sub(a, 3.0), self.add(a, 3.0))
         scaled = self.horner(t, [Fraction(c) for c in _ERFCX])
         tail = self.mul(self.exp(self.neg(square)), scaled)
         return self.fma(self.neg(rest), tail, tail)
@@ -188,14 +158,14 @@ class FullDoubles(Doubles):
     # -- logarithms
     def _split(self, x: Val) -> tuple[Val, Val]:
         """k and m - 1 with x = m 2^k, m in [sqrt(1/2), sqrt(2)), for finite x above 0."""
-        tiny = self.compare("olt", x, self.c(_DENORMAL))
-        normal = self.select(tiny, self.mul(x, self.c(2.0**54)), x)
-        bits = self.cast("bitcast", normal, "i64")
-        k = self.op("arith.shrsi", self.op("arith.subi", bits, self.i(ROOT_HALF_BITS)), self.i(52))
-        mantissa = self.op("arith.subi", bits, self.op("arith.shli", k, self.i(52)))
-        f = self.sub(self.cast("bitcast", mantissa, "f64"), self.c(1.0))
+        tiny = self.compare("olt", x, _DENORMAL)
+        normal = self.select(tiny, self.mul(x, 2.0**54), x)
+        bits = self.bitcast(normal, "i64")
+        k = self.shift_right_signed(self.sub(bits, ROOT_HALF_BITS), 52)
+        mantissa = self.sub(bits, self.shift_left(k, 52))
+        f = self.sub(self.bitcast(mantissa, "f64"), 1.0)
         shift = self.select(tiny, self.c(-54.0), self.c(0.0))
-        return self.add(self.cast("sitofp", k, "f64"), shift), f
+        return self.add(self.convert("sitofp", k, "f64"), shift), f
 
     def _series(self, z: Val) -> Val:
         """2 z/3 + 2 z^2/5 + ...: of 2 atanh(s) / s what is beyond 2, z = s^2."""
@@ -204,40 +174,40 @@ class FullDoubles(Doubles):
 
     def _at_ends(self, x: Val, result: Val) -> Val:
         """A logarithm of numbers that are not above 0 or not finite."""
-        result = self.select(self.compare("oeq", x, self.c(0.0)), self.c(-math.inf), result)
-        result = self.select(self.compare("olt", x, self.c(0.0)), self.c(math.nan), result)
-        return self.select(self.compare("ueq", x, self.c(math.inf)), x, result)  # NaN too
+        result = self.select(self.compare("oeq", x, 0.0), -math.inf, result)
+        result = self.select(self.compare("olt", x, 0.0), math.nan, result)
+        return self.select(self.compare("ueq", x, math.inf), x, result)  # NaN too
 
     def _less(self, f: Val, low: Val) -> Val:
         """f^2/2 - s (f^2/2 + series) - low: f less that is log(1 + f) + low."""
-        s = self.div(f, self.add(f, self.c(2.0)))
-        square = self.mul(self.mul(f, f), self.c(0.5))
+        s = self.div(f, self.add(f, 2.0))
+        square = self.mul(self.mul(f, f), 0.5)
         rest = self.fma(s, self.add(square, self._series(self.mul(s, s))), low)
         return self.sub(square, rest)
 
     def log(self, x: Val) -> Val:
         k, f = self._split(x)
-        inner = self.sub(f, self._less(f, self.mul(k, self.c(LN2_LOW))))
-        return self._at_ends(x, self.fma(k, self.c(LN2), inner))
+        inner = self.sub(f, self._less(f, self.mul(k, LN2_LOW)))
+        return self._at_ends(x, self.fma(k, LN2, inner))
 
     def log2(self, x: Val) -> Val:
         """Of powers of two exact."""
         k, f = self._split(x)
         inner = self.sub(f, self._less(f, self.c(0.0)))
-        return self._at_ends(x, self.fma(inner, self.c(LOG2E), k))
+        return self._at_ends(x, self.fma(inner, LOG2E, k))
 
     def _log_pair(self, x: Val) -> tuple[Val, Val]:
         """log x as the sum of two numbers, to some 60 bits; x is finite and above 0."""
         k, f = self._split(x)
-        u = self.add(f, self.c(2.0))
-        lost = self.sub(f, self.sub(u, self.c(2.0)))  # of u
+        u = self.add(f, 2.0)
+        lost = self.sub(f, self.sub(u, 2.0))  # of u
         s = self.div(f, u)
         rest = self.fma(self.neg(s), u, f)
         low = self.div(self.fma(self.neg(s), lost, rest), u)  # of s
         twice = self.add(s, s)
         small = self.fma(s, self._series(self.mul(s, s)), self.add(low, low))
         # k LN2 in two exact parts
-        high = self.mul(k, self.c(LN2))
+        high = self.mul(k, LN2)
         below = self.fma(k, self.c(LN2_LOW), self.fma(k, self.c(LN2), self.neg(high)))
         total, error = self._sum(high, twice)
         return self._sum(total, self.add(error, self.add(small, below)))
@@ -258,147 +228,91 @@ class FullDoubles(Doubles):
 
     def _product_of_squares(self, a: Val, y: Val) -> tuple[Val, Val]:
         """a^y by squaring, and whether it is that: no factor is more than the result."""
-        small = self.op(
-            "arith.andi",
-            self.compare("oge", y, self.c(0.0)),
-            self.compare("olt", y, self.c(2.0**_SQUARINGS)),
+        small = self.bit_and(
+            self.compare("oge", y, 0.0),
+            self.compare("olt", y, 2.0**_SQUARINGS),
         )
-        bits = self.cast("fptosi", self.select(small, y, self.c(0.0)), "i64")
+        bits = self.convert("fptosi", self.select(small, y, 0.0), "i64")
         result, square = self.c(1.0), a
         for k in range(_SQUARINGS):
-            has = self.compare("ne", self.op("arith.andi", bits, self.i(1 << k)), self.i(0))
+            has = self.compare("ne", self.bit_and(bits, 1 << k), 0)
             result = self.select(has, self.mul(result, square), result)
             square = self.mul(square, square)
         right = small
         for number in (a, y):
-            whole = self.compare("oeq", self.truncated(number), number)
-            right = self.op("arith.andi", right, whole)
-        return result, self.op("arith.andi", right, self.compare("olt", result, self.c(2.0**53)))
+            whole = self.compare("oeq", self.math("trunc", number), number)
+            right = self.bit_and(right, whole)
+        return result, self.bit_and(right, self.compare("olt", result, 2.0**53))
 
     def _near_power(self, a: Val, y: Val) -> Val:
         """The error of an exponent is one of all digits of the result: y log a has more of them."""
         zero, one = self.c(0.0), self.c(1.0)
-        above, finite = self.compare("ogt", a, zero), self.compare("olt", a, self.c(math.inf))
-        fine = self.op("arith.andi", above, finite)
+        above, finite = self.compare("ogt", a, zero), self.compare("olt", a, math.inf)
+        fine = self.bit_and(above, finite)
         high, low = self._log_pair(a)
         product = self.mul(y, high)
         rest = self.fma(y, low, self.fma(y, high, self.neg(product)))
-        known = self.op("arith.andi", fine, self.compare("olt", self.abs(rest), one))
+        known = self.bit_and(fine, self.compare("olt", self.abs(rest), one))
         exponent = self.select(fine, product, self.mul(y, self.log(a)))
         exponent = self.select(self.compare("oeq", a, one), zero, exponent)
         return self.mul(self.exp(exponent), self.add(one, self.select(known, rest, zero)))
 
     # -- exponents
     def exponent(self, x: Val) -> Val:
-        wide = super().exponent(self.mul(x, self.c(2.0**54)))
-        tiny = self.compare("olt", x, self.c(_DENORMAL))
-        return self.select(tiny, self.iadd(wide, self.i(-54)), super().exponent(x))
+        wide = super().exponent(self.mul(x, 2.0**54))
+        tiny = self.compare("olt", x, _DENORMAL)
+        return self.select(tiny, self.add(wide, -54), super().exponent(x))
 
     def raised(self, x: Val, places: Val) -> Val:
         """A denormal number is raised by more than there are exponents: in three steps."""
         most = self.i(1000)
         for _ in range(3):
-            step = self.op("arith.minsi", places, most)
-            x, places = self.mul(x, self._power(step)), self.op("arith.subi", places, step)
+            step = self.min_signed(places, most)
+            x, places = self.mul(x, self._power(step)), self.sub(places, step)
         return x
 
     # -- inverses of hyperbolic functions
     def _log_of_twice(self, x: Val) -> Val:
-        return self.add(self.log(x), self.c(LN2))
+        return self.add(self.log(x), LN2)
 
     def asinh(self, x: Val) -> Val:
         a, one = self.abs(x), self.c(1.0)
         square = self.mul(a, a)
         more = self.div(square, self.add(one, self.sqrt(self.add(square, one))))
-        far = self.compare("ogt", a, self.c(_LARGE))
+        far = self.compare("ogt", a, _LARGE)
         near = self.log1p(self.add(a, more))
         return self.copysign(self.select(far, self._log_of_twice(a), near), x)
 
     def acosh(self, x: Val) -> Val:
-        t = self.sub(x, self.c(1.0))
-        near = self.log1p(self.add(t, self.sqrt(self.mul(t, self.add(t, self.c(2.0))))))
-        far = self.compare("ogt", x, self.c(_LARGE))
-        inside = self.compare("uge", x, self.c(1.0))
-        return self.select(inside, self.select(far, self._log_of_twice(x), near), self.c(math.nan))
+        t = self.sub(x, 1.0)
+        near = self.log1p(self.add(t, self.sqrt(self.mul(t, self.add(t, 2.0)))))
+        far = self.compare("ogt", x, _LARGE)
+        inside = self.compare("uge", x, 1.0)
+        return self.select(inside, self.select(far, self._log_of_twice(x), near), math.nan)
 
     def atanh(self, x: Val) -> Val:
         a = self.abs(x)
-        ratio = self.div(self.add(a, a), self.sub(self.c(1.0), a))
-        return self.copysign(self.mul(self.log1p(ratio), self.c(0.5)), x)
+        ratio = self.div(self.add(a, a), self.sub(1.0, a))
+        return self.copysign(self.mul(self.log1p(ratio), 0.5), x)
 
     # -- of angles
     def sine_cosine(self, x: Val) -> tuple[Val, Val]:
-        quadrant, r = self._reduced(x)
+        quadrant, r = quadrant_for_f64(self, x)
         z = self.mul(r, r)
         sines, cosines = (
             [Fraction((-1) ** k, math.factorial(2 * k + odd)) for k in range(1, _TERMS_SIN + 1)]
             for odd in (1, 0)
         )
         sine = self.fma(self.mul(r, z), self.horner(z, sines), r)
-        cosine = self.fma(z, self.horner(z, cosines), self.c(1.0))
-        return self._turned(quadrant, sine, cosine)
-
-    def _reduced_small(self, x: Val) -> tuple[Val, Val]:
-        """The first difference is exact."""
-        k = self.op("math.roundeven", self.mul(x, self.c(2 / math.pi)))
-        r = self.fma(k, self.c(-math.pi / 2), x)
-        r = self.fma(k, self.c(-_HALF_PI_LOWEST), self.fma(k, self.c(-HALF_PI_LOW), r))
-        return self.cast("fptosi", k, "i64"), r
-
-    def _reduced_large(self, x: Val) -> tuple[Val, Val]:
-        """After Payne and Hanek: an integer of 53 bits times those 192 bits of 2/pi that matter,
-        modulo 4. Infinity has no meaning here; its sine is made NaN by r.
-        """
-        bits = self.cast("bitcast", x, "i64")
-        integer = self.op("arith.andi", bits, self.i((1 << 52) - 1))
-        integer = self.op("arith.ori", integer, self.i(1 << 52))
-        exponent = self.op("arith.andi", self.op("arith.shrui", bits, self.i(52)), self.i(0x7FF))
-        # x = integer * 2^e; the first bit of 2/pi that counts, from 0: of weight 2 beside 2^e
-        first = self.op("arith.subi", exponent, self.i(1023 + 52 + 2 - 32))
-        high, middle, low = self._window(first)
-        below = self._high_product(integer, low)
-        middle_low = self.op("arith.muli", integer, middle)
-        fraction = self.iadd(middle_low, below)
-        carry = self.compare("ult", fraction, below)
-        top = self.iadd(self.op("arith.muli", integer, high), self._high_product(integer, middle))
-        top = self.select(carry, self.iadd(top, self.i(1)), top)  # in units of 2^-62 quarter turns
-        quadrant = self.op("arith.shrui", self.iadd(top, self.i(1 << 61)), self.i(62))
-        rest = self.op("arith.subi", top, self.op("arith.shli", quadrant, self.i(62)))
-        fine = self.cast("uitofp", self.op("arith.shrui", fraction, self.i(1)), "f64")
-        r = self.fma(fine, self.c(2.0**-63), self.cast("sitofp", rest, "f64"))
-        r = self.mul(r, self.c(math.pi / 2 * 2.0**-62))
-        r = self.select(self.compare("olt", self.abs(x), self.c(math.inf)), r, self.c(math.nan))
-        negative = self.compare("olt", x, self.c(0.0))
-        mirrored = self.op("arith.subi", self.i(0), quadrant)
-        return self.select(negative, mirrored, quadrant), self.select(negative, self.neg(r), r)
-
-    def _high_product(self, a: Val, b: Val) -> Val:
-        """The upper 64 bits of the product of unsigned numbers."""
-        wide = self.op("arith.muli", self.cast("extui", a, "i128"), self.cast("extui", b, "i128"))
-        half = self.cast("extui", self.i(64), "i128")
-        return self.cast("trunci", self.op("arith.shrui", wide, half), "i64")
-
-    def _window(self, first: Val) -> list[Val]:
-        """192 bits of 2/pi from bit `first` in [0, 1024) on, 32 of zeros in front."""
-        words = [self.i(word) for word in _two_over_pi(16 + 3)]
-        index = self.op("arith.shrui", first, self.i(6))
-        for step, left in ((8, 11), (4, 7), (2, 5), (1, 4)):
-            chosen = self._bit(index, step)
-            words = [self.select(chosen, words[k + step], words[k]) for k in range(left)]
-        shift = self.op("arith.andi", first, self.i(63))
-        back = self.op("arith.subi", self.i(63), shift)
-        found = []
-        for above, below in zip(words, words[1:], strict=False):
-            carried = self.op("arith.shrui", self.op("arith.shrui", below, self.i(1)), back)
-            found.append(self.op("arith.ori", self.op("arith.shli", above, shift), carried))
-        return found
+        cosine = self.fma(z, self.horner(z, cosines), 1.0)
+        return turned(self, quadrant, sine, cosine)
 
     def atan(self, x: Val) -> Val:
         steep, middle, t = self._inclination(x)
         low = self.select(middle, self.c(HALF_PI_LOW / 2), self.c(0.0))
-        low = self.select(steep, self.c(HALF_PI_LOW), low)
+        low = self.select(steep, HALF_PI_LOW, low)
         start = self.select(middle, self.c(math.pi / 4), self.c(0.0))
-        start = self.select(steep, self.c(math.pi / 2), start)
+        start = self.select(steep, math.pi / 2, start)
         z = self.mul(t, t)
         series = [Fraction((-1) ** j, 2 * j + 1) for j in range(1, _TERMS_ATAN)]
         bent = self.fma(self.mul(t, z), self.horner(z, series), low)

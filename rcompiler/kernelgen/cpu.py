@@ -1,0 +1,89 @@
+"""A core of a CPU as the target of a kernel: one thread with vectors.
+
+    func.func @k(
+        %operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr)
+
+`operands` points to one pointer per region argument and then one per result; `workspace` is memory
+of the core for the stages of a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from torch_mlir import ir
+
+from rcompiler.errors import CompilerError
+from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.emitter import Emitter
+from rcompiler.kernelgen.evaluate import Evaluator
+from rcompiler.kernelgen.slabs import Slabs
+from rcompiler.kernelgen.slabs_abreast import write_abreast
+from rcompiler.kernelgen.target import Meeting
+from rcompiler.kernelgen.tile import VectorTileWriter
+from rcompiler.kernelgen.tiling import Range, Tiling
+from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.values import element_of, shape_of
+
+OPTIMISED = "optimised-loops"  # as codegen/emit.py calls functions that LLVM is to make vectors of
+SIGNATURE = "%operands: !llvm.ptr, %first: i64, %count: i64, %stride: i64, %workspace: !llvm.ptr"
+
+
+@dataclass(frozen=True)
+class CpuFeatures:
+    """What code generation must know of a core: f32 lanes of a vector register, fused
+    multiply-add, multiplication of vectors with powers of two (AVX-512), the element types
+    ("i8", "bf16") that have a dot-product instruction, and bytes of a cache line; as `Emitter` has
+    them.
+    """
+
+    lanes: int
+    has_fma: bool
+    has_scalef: bool = False
+    dots: frozenset[str] = frozenset()
+    line_bytes: int = 64
+
+
+class CpuTarget:
+    """A core, for the code of one kernel; see `Target`."""
+
+    shares_products = False
+
+    def __init__(self, features: CpuFeatures) -> None:
+        self.evaluator = Evaluator(Emitter(**vars(features)), {})
+        self.meeting = Meeting()
+
+    def head(self, name: str, *, vectorise: bool) -> str:
+        """As `Target.head`."""
+        attributes = f'attributes {{llvm.passthrough = ["{OPTIMISED}"]}} ' if vectorise else ""
+        return f"func.func @{name}({SIGNATURE}) {attributes}"
+
+    def body(self, lines: list[str]) -> list[str]:
+        """The lines themselves."""
+        return lines
+
+    def operand(self, index: int, value: ir.Value, *, readonly: bool, pinned: bool) -> Buffer:
+        """As `Target.operand`."""
+        if pinned:
+            raise CompilerError("cores have no memory of their own to pin tensors in")
+        e = self.evaluator.emitter
+        slot = e.behind("%operands", "!llvm.ptr", "!llvm.ptr", index)
+        pointer = e.pure(f"llvm.load {slot} : !llvm.ptr -> !llvm.ptr", [slot], "p")
+        return Buffer(pointer, shape_of(value), element_of(value), readonly)
+
+    def task_number(self, number: Linear, tasks: int) -> Linear:
+        """The number itself."""
+        return number
+
+    def in_order(self, write: Callable[[], None]) -> None:
+        """The one thread does everything in order."""
+        write()
+
+    def write_slabs(self, slabs: Slabs, ranges: Sequence[Range]) -> None:
+        """As `write_abreast`."""
+        write_abreast(slabs, ranges)
+
+    def tile_writer(self, name: str, tiling: Tiling, root: ir.Operation | None) -> VectorTileWriter:
+        """As `Target.tile_writer`; raises CompilerError as `VectorTileWriter` does."""
+        return VectorTileWriter(name, tiling, self.evaluator, root)

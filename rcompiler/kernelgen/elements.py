@@ -1,0 +1,156 @@
+"""The elements of results: what is computed for several at once, what each is, where it goes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from torch_mlir import ir
+
+from rcompiler.errors import CompilerError
+from rcompiler.kernelgen.buffer import Buffer
+from rcompiler.kernelgen.evaluate import Evaluator
+from rcompiler.kernelgen.reader import NeedsScalars
+from rcompiler.kernelgen.value import Val
+from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.pieces import Piece
+from rcompiler.linalg.views import VIEWS
+
+# What a piece of a result is read from: a value of the region, or None for the piece's fill.
+Source = tuple[ir.Value | None, Piece]
+# Makes something of a value known at positions that are written next, in vectors of some lanes.
+Prepare = Callable[[ir.Value, list[list[Linear]], int], None]
+_Visit = Callable[[Generic, list[list[Linear]]], None]
+_Seen = set[tuple[ir.Value, tuple[tuple[Linear, ...], ...]]]
+
+
+def sources_of(piece: Piece, results: Sequence[ir.Value]) -> list[Source]:
+    """What each result is read from in a piece; several results have one piece, which is whole."""
+    values = [piece.value] if len(results) == 1 else results
+    return [(value, piece) for value in values]
+
+
+class Elements:
+    """Writes the elements of results, one or a vector of them at a time."""
+
+    def __init__(self, name: str, evaluator: Evaluator) -> None:
+        """name: of the kernel, or of a part of it, for errors."""
+        self._name = name
+        self._evaluator = evaluator
+        self._e = evaluator.emitter
+        self._reducing: dict[ir.Value, bool] = {}
+
+    # -- reductions, which several elements have together
+    def prepare(
+        self,
+        sources: Sequence[Source],
+        positions: Sequence[list[Linear]],
+        lanes: int,
+        also: Prepare | None = None,
+    ) -> None:
+        """Compute the reductions behind results for all positions at once, so that they share their
+        loops; also: prepares more of each value.
+        """
+
+        def compute(generic: Generic, at: list[list[Linear]]) -> None:
+            unique = list({tuple(p): p for p in at}.values())
+            self._evaluator.reducer.reduce(generic, unique, lanes)
+
+        seen: _Seen = set()
+        for value, piece in sources:
+            if value is not None:
+                places = [_shifted(at, piece) for at in positions]
+                with suppress(NeedsScalars):  # then each lane is prepared on its own
+                    self._walk(value, places, lanes, compute, seen)
+                    if also is not None:
+                        also(value, places, lanes)
+
+    def root_positions(
+        self, source: Source, positions: Sequence[list[Linear]], lanes: int
+    ) -> list[list[Linear]]:
+        """Which element of the one reduction below a source each result element comes from."""
+        value, piece = source
+        found: list[list[Linear]] = []
+        if value is not None:
+            places = [_shifted(at, piece) for at in positions]
+            self._walk(value, places, lanes, lambda generic, there: found.extend(there), set())
+        assert len(found) == len(positions)  # `reduction_root` promises it
+        return found
+
+    def _walk(
+        self, value: ir.Value, positions: list[list[Linear]], lanes: int, visit: _Visit, seen: _Seen
+    ) -> None:
+        """Visit each reduction below `value` with the elements of it that `positions` need."""
+        if not self.reduces(value):
+            return
+        key = (value, tuple(tuple(p) for p in positions))
+        if key in seen:
+            return
+        seen.add(key)
+        op = value.owner.operation
+        if op.name != "linalg.generic":
+            if op.name in VIEWS:
+                inner = [self._evaluator.view_coordinates(op, p, lanes) for p in positions]
+                self._walk(op.operands[0], inner, lanes, visit, seen)
+            return
+        generic = self._evaluator.generic(op)
+        if generic.accumulates:
+            visit(generic, positions)
+            return
+        if generic.combination is not None:
+            return  # it reads more elements than these positions: what is below waits for that
+        for k, operand in enumerate(generic.op.operands):
+            used = k < len(generic.inputs) or generic.init_used[k - len(generic.inputs)]
+            if used and self.reduces(operand):
+                inner = [
+                    self._evaluator.coordinates(generic, k, generic.loop_dims(p), lanes)
+                    for p in positions
+                ]
+                self._walk(operand, inner, lanes, visit, seen)
+
+    def reduces(self, value: ir.Value) -> bool:
+        """Whether there is a reduction below `value`, as far as `prepare` looks."""
+        if value not in self._reducing:
+            owner = value.owner
+            found = False
+            if not isinstance(owner, ir.Block) and value not in self._evaluator.buffers:
+                op = owner.operation
+                if op.name == "linalg.generic":
+                    reduces = self._evaluator.generic(op).accumulates
+                    found = reduces or any(self.reduces(v) for v in op.operands)
+                elif op.name in VIEWS:
+                    found = self.reduces(op.operands[0])
+            self._reducing[value] = found
+        return self._reducing[value]
+
+    # -- one element, or a vector
+    def values(self, sources: Sequence[Source], at: list[Linear], lanes: int) -> list[Val]:
+        """What each source has at the coordinates `at` of its result."""
+        values = []
+        for value, piece in sources:
+            if value is None:
+                values.append(self._evaluator.body.scalar(piece.fill))
+            else:
+                values.append(self._evaluator.read(value, _shifted(at, piece), lanes))
+        return [self._e.splat(value, lanes) for value in values]
+
+    def store(self, value: Val, output: Buffer, offset: Linear, lanes: int) -> None:
+        """Write what a result has at `offset`, in elements. Raises CompilerError beyond its end."""
+        stride = offset.coefficient(LANE)
+        last = offset.highest(self._e.ranges | {LANE: max(lanes, 1)})
+        if last is not None and last >= math.prod(output.shape):
+            raise CompilerError(
+                f"kernel {self._name} would write element {last} of {math.prod(output.shape)}"
+            )
+        if not lanes or stride == 1:
+            self._e.store(value, output.pointer, offset.without(LANE))
+            return
+        for lane in range(lanes):
+            self._e.store(self._e.lane(value, lane), output.pointer, offset.at_lane(lane))
+
+
+def _shifted(at: list[Linear], piece: Piece) -> list[Linear]:
+    """Where the value of a piece is read for an element of the result."""
+    return [c + -s for c, s in zip(at, piece.shift, strict=True)]
