@@ -193,6 +193,27 @@ def test_an_index_that_no_element_depends_on_may_lead_out():
     assert names([1]) == (["Gather", "Slice", "Neg"], ["y", "z"])
 
 
+@pytest.mark.parametrize("reader", ["Shape", "RandomNormalLike", "EyeLike", "CastLike", "Neg"])
+def test_an_index_may_lead_out_where_only_shapes_are_read(reader):
+    from fuzz import far_indices
+
+    operands = ["x", "g"] if reader == "CastLike" else ["g"]
+    kinds = {"x": (1, [4, 2]), "at": (7, [2]), "g": (1, [2, 2]), "y": (1, None)}
+    infos = {n: helper.make_tensor_value_info(n, *v) for n, v in kinds.items()}
+    nodes = [
+        helper.make_node("Gather", ["x", "at"], ["g"]),
+        helper.make_node(reader, operands, ["y"]),
+    ]
+    graph = helper.make_graph(
+        nodes, "g", [infos["x"], infos["at"]], [infos["y"]], value_info=[infos["g"]]
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 22)])
+    case = graphs.Case(model, {"x": np.ones((4, 2), np.float32), "at": np.array([0, 7])}, {})
+    assert far_indices._leads_out(case, case.feeds, None) is True
+    found = case.with_model(far_indices.computed(model))
+    assert far_indices._leads_out(found, case.feeds, None) is (reader == "Neg")
+
+
 @pytest.mark.parametrize("axis", [-2, 1, 2])
 @pytest.mark.parametrize("mode", ["linear", "circular"])
 def test_what_leads_out_of_a_cache_is_an_error(axis, mode):
