@@ -11,7 +11,7 @@ class RcLinalgToRtask(Pipeline):
     """Clean up and group linalg ops into rOperators."""
 
     fusion: bool = True
-    vectors: bool = False
+    flat_rows: bool = False
 
     def passes(self) -> list[Element]:
-        return ["cse", RTaskForm(self.fusion, self.vectors)]
+        return ["cse", RTaskForm(self.fusion, self.flat_rows)]

@@ -43,8 +43,8 @@ class Evaluator:
         shuffles: bool = True,
     ) -> None:
         """new_reducer: makes what computes reductions, which reads its operands here; keeps_rows:
-        whether expensive values wait on the task's stack (`scratch`); shuffles: whether the lanes
-        of vectors change places for little.
+        whether expensive values wait on the task's stack (`scratch`); shuffles: whether one
+        instruction takes lanes out of two vectors, as on CPUs.
         """
         self.emitter = emitter
         self.buffers = buffers

@@ -1,4 +1,9 @@
-"""Vectors of every other element: no byte behind the last one is read, on any feature level."""
+"""Vectors of every other element: right, and no byte behind the last one is read, on any feature
+level.
+"""
+
+import subprocess
+import sys
 
 import numpy as np
 import onnx
@@ -68,6 +73,37 @@ def test_convolutions_in_steps_of_two(group, target):
     [want] = onnx.reference.ReferenceEvaluator(model).run(None, {"x": x})
     [got] = rcompiler.compile_onnx(model, target=target)(x)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+# The input ends where a page begins that nobody may read.
+READ_TO_THE_END = """
+import ctypes, mmap, sys
+import numpy as np
+import rcompiler
+
+libc, page = ctypes.CDLL(None, use_errno=True), mmap.PAGESIZE
+path, target, size = sys.argv[1], sys.argv[2], int(sys.argv[3])
+memory = mmap.mmap(-1, 2 * page)
+start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+assert libc.mprotect(ctypes.c_void_p(start + page), page, 0) == 0
+x = np.frombuffer(memory, np.float32, size, page - 4 * size)
+x[:] = np.arange(size)
+binding = rcompiler.compile_onnx(path, target=target).bind([x])
+binding()
+np.testing.assert_array_equal(binding.outputs[0], x[::2])
+"""
+
+
+@pytest.mark.parametrize("target", LEVELS)
+def test_nothing_behind_the_last_element_is_read(target, tmp_path):
+    for size in (31, 33, 129):
+        steps = [("from", [0]), ("to", [size]), ("axis", [0]), ("step", [2])]
+        nodes = [helper.make_node("Slice", ["x", *(n for n, _ in steps)], ["y"])]
+        path = tmp_path / f"{size}.onnx"
+        onnx.save(built(nodes, values((size,), "float32"), *steps), path)
+        command = [sys.executable, "-c", READ_TO_THE_END, path, target, str(size)]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.parametrize("size", [3, 14])

@@ -15,16 +15,16 @@ from rcompiler.passes.forming.views import is_free_view
 from rcompiler.passes.ir.tensor_ir import extract_slice, type_like
 
 
-def hoist_pads(block: ir.Block, *, vectors: bool) -> None:
+def hoist_pads(block: ir.Block, *, flat_rows: bool) -> None:
     """Put every pad right behind the producer of what it pads, so that it can join the producer's
     rOperator; behind those of the parts where they are joined in place.
 
-    vectors: whether those stay where they are that part the rows of a product.
+    flat_rows: whether those that part the rows of a product stay where they are.
     """
     pads = [view.operation for view in block.operations if view.operation.name == "tensor.pad"]
     while pads:
         pad = pads.pop()
-        if (vectors and parts_rows(pad)) or not _hoist(pad):
+        if (flat_rows and parts_rows(pad)) or not _hoist(pad):
             continue
         _read_inside_of_pad(pad)
         if _pads_joined_parts(pad):
