@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
-from onnx import ModelProto, NodeProto, ValueInfoProto
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from rcompiler.errors import RangeError
 
@@ -18,6 +18,8 @@ from .graphs import Case
 _FAR = 40  # what is added to an integer, at most
 # Elements outside are dropped, and sequences end where their operand does.
 _GOES_ON = frozenset({"MaxUnpool", "LSTM", "GRU", "RNN"})
+# They read the shapes of their operands, and no elements.
+_OF_SHAPES = frozenset({"EyeLike", "RandomNormalLike", "RandomUniformLike", "Shape", "Size"})
 _RUNS = 3  # with rounding errors
 
 
@@ -41,21 +43,30 @@ def wrongly_judged(case: Case, model: Any) -> str | None:
 
 
 def computed(model: ModelProto) -> ModelProto:
-    """The nodes that elements of outputs are computed from, and the outputs that have elements."""
+    """The nodes that elements of outputs are computed from, and the outputs that have elements.
+
+    Zeros stand for values of which these nodes read the shape, or that have no elements.
+    """
     found = ModelProto()
     found.CopyFrom(model)
     graph = found.graph
-    empty = {v.name for v in (*graph.value_info, *graph.output) if _has_none(v)}
-    outputs = [v for v in graph.output if v.name not in empty]
+    infos = {v.name: v for v in (*graph.value_info, *graph.output)}
+    outputs = [v for v in graph.output if not _has_none(v)]
     wanted, nodes = {v.name for v in outputs}, []
     for node in reversed(graph.node):
         if wanted.intersection(node.output):
             nodes.append(node)
-            wanted.update(name for name in _reads(node) if name not in empty)
-    for kept, left in ((graph.node, nodes[::-1]), (graph.output, outputs)):
+            elements = _reads(node)
+            wanted.update(n for n in elements if n not in infos or not _has_none(infos[n]))
+    made = {name for node in graph.node for name in node.output}
+    kept = {name for node in nodes for name in node.output}
+    for name in dict.fromkeys(name for node in nodes for name in node.input):
+        if name in made - kept and name in infos:
+            graph.initializer.append(_zeros(infos[name]))
+    for field, left in ((graph.node, nodes[::-1]), (graph.output, outputs)):
         copies = [type(each).FromString(each.SerializeToString()) for each in left]
-        del kept[:]
-        kept.extend(copies)
+        del field[:]
+        field.extend(copies)
     return found
 
 
@@ -65,9 +76,17 @@ def _has_none(value: ValueInfoProto) -> bool:
     return any(d.HasField("dim_value") and d.dim_value == 0 for d in dims)
 
 
+def _zeros(value: ValueInfoProto) -> TensorProto:
+    kind = value.type.tensor_type
+    shape = [d.dim_value for d in kind.shape.dim]
+    zeros = np.zeros(shape, helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    return numpy_helper.from_array(zeros, value.name)
+
+
 def _reads(node: NodeProto) -> Iterator[str]:
-    """What a node reads, and what the nodes of its subgraphs do."""
-    yield from node.input
+    """Whose elements a node reads, and the nodes of its subgraphs do."""
+    if node.op_type not in _OF_SHAPES:
+        yield from node.input[:1] if node.op_type == "CastLike" else node.input
     for attribute in node.attribute:
         for graph in (attribute.g, *attribute.graphs):
             yield from (value.name for value in graph.output)
