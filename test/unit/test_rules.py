@@ -136,7 +136,7 @@ def test_the_validator_needs_the_buffers_of_the_values(monkeypatch):
     with pytest.raises(ScheduleError, match="its buffer v0 60"):
         validate.validate(programs, graph)
 
-    def placed(program, graph, op, buffers, homes, place):
+    def placed(program, graph, op, buffers, place):
         for name in buffers:
             buffer = program.buffer[name]
             place.setdefault(graph.root(name)[0], (buffer.space, buffer.offset))
