@@ -30,20 +30,20 @@ class ContractionOps(LayoutOps):
         out: tuple[Sequence[int], str],
         iterators: str,
         dtype: str | None = None,
+        wide: bool = False,
     ) -> Value:
         """Sum of products over the ``r`` iterators; operands are (value, map) pairs.
 
-        16-bit floats are accumulated in f32 and rounded once, as numpy and every library do.
+        16-bit floats are accumulated in f32 and rounded once, as numpy and every library do. wide:
+        not rounded yet, for who adds a bias.
         """
         dtype = dtype or a[0].dtype
-        wide = accumulator(dtype)
-        start = (self.fill(out[0], wide, 0), out[1])
-        sums = self.generic([a, b], [start], iterators, _multiply_add(wide))[0]
-        return (
-            self.elementwise(lambda s, x: s.cast(x, dtype), sums, dtype=dtype)
-            if (wide != dtype)
-            else sums
-        )
+        sum_dtype = accumulator(dtype)
+        start = (self.fill(out[0], sum_dtype, 0), out[1])
+        sums = self.generic([a, b], [start], iterators, _multiply_add(sum_dtype))[0]
+        if wide or sum_dtype == dtype:
+            return sums
+        return self.elementwise(lambda s, x: s.cast(x, dtype), sums, dtype=dtype)
 
     def matmul(self, a: Value, b: Value, dtype: str | None = None) -> Value:
         """numpy's ``matmul`` with batch broadcasting, operands of rank >= 1.
@@ -83,11 +83,12 @@ class ContractionOps(LayoutOps):
         groups: int = 1,
         dtype: str | None = None,
         pad_number: Number = 0,
+        wide: bool = False,
     ) -> Value:
         """Convolution of ``x`` [n, c, spatial...] with ``w`` [co, c/groups, kernel...].
 
         ``pads``: begins then ends of the spatial dimensions. One ``tensor.pad`` and one generic
-        with iterators (n, [g,] co, spatial... | ci, kernel...).
+        with iterators (n, [g,] co, spatial... | ci, kernel...). wide: see ``contract``.
         """
         rank = x.rank - 2
         x = self.pad(x, [0, 0, *pads[:rank]], [0, 0, *pads[rank:]], pad_number)
@@ -96,7 +97,8 @@ class ContractionOps(LayoutOps):
             (x.shape[2 + i] - (kernel[i] - 1) * dilations[i] - 1) // strides[i] + 1
             for i in range(rank)
         ]
-        return self._windows(x, w, sizes, strides, dilations, [False] * rank, groups, dtype)
+        phased = [False] * rank
+        return self._windows(x, w, sizes, strides, dilations, phased, groups, dtype, wide)
 
     def conv_phases(
         self,
@@ -106,6 +108,7 @@ class ContractionOps(LayoutOps):
         dilations: Sequence[int],
         phased: Sequence[bool],
         groups: int = 1,
+        wide: bool = False,
     ) -> Value:
         """Convolutions of stride 1 that read the same windows of ``x`` [n, c, spatial...].
 
@@ -113,7 +116,8 @@ class ContractionOps(LayoutOps):
         is [n, co, then per axis sizes[i] and phases]; it is the sub-pixel form of a transposed
         convolution (Shi et al., CVPR'16): a reshape interleaves the phases.
         """
-        return self._windows(x, w, sizes, [1] * len(sizes), dilations, phased, groups, None)
+        ones = [1] * len(sizes)
+        return self._windows(x, w, sizes, ones, dilations, phased, groups, None, wide)
 
     def _windows(
         self,
@@ -125,6 +129,7 @@ class ContractionOps(LayoutOps):
         phased: Sequence[bool],
         groups: int,
         dtype: str | None,
+        wide: bool,
     ) -> Value:
         """The generic of ``conv`` and ``conv_phases``; ``x`` is padded already."""
         n, co, ci = x.shape[0], w.shape[0] // groups, w.shape[1]
@@ -156,6 +161,7 @@ class ContractionOps(LayoutOps):
             (shape, ", ".join(f"d{i}" for i in range(first))),
             "p" * first + "r" * (len(reduce) + len(taps)),
             dtype,
+            wide,
         )
         return self.reshape(out, whole)
 

@@ -31,11 +31,11 @@ def _matmul(ctx: Context) -> Value:
 
 
 def add_channels(b: Builder, x: Value, bias: Value | None, axis: int = 1) -> Value:
-    """``x`` plus a vector along ``axis``."""
+    """``x`` plus a vector along ``axis``, in the type of ``x``."""
     if bias is None:
         return x
     column = b.reshape(bias, [bias.size, *[1] * (x.rank - 1 - axis)])
-    return b.elementwise(lambda s, a, c: a + c, x, column)
+    return b.elementwise(lambda s, a, c: a + s.cast(c, a.dtype), x, column)
 
 
 @lowering("Gemm")
@@ -60,8 +60,9 @@ def _gemm(ctx: Context) -> Value:
             (weight, "d1, d2" if trans_b else "d2, d1"),
             ((m, n), "d0, d1"),
             "ppr",
+            wide=True,
         )
-        return finish(out, bias)
+        return ctx.b.cast(finish(out, bias), a.dtype)
 
     def finish(out: Value, bias: Value | None) -> Value:
         b = ctx.b
@@ -70,9 +71,11 @@ def _gemm(ctx: Context) -> Value:
         if bias is None or not beta:
             return out
         if beta == 1.0:
-            return b.elementwise(lambda s, x, y: x + y, out, bias)
+            return b.elementwise(lambda s, x, y: x + s.cast(y, x.dtype), out, bias)
         return b.elementwise(
-            lambda s, x, y: x + y * s.cast(s.const(beta, "float32"), y.dtype), out, bias
+            lambda s, x, y: x + s.cast(y, x.dtype) * s.cast(s.const(beta, "float32"), x.dtype),
+            out,
+            bias,
         )
 
     integers = None if trans_a else dequantised_matmul(ctx, a, w, by_rows=trans_b)
@@ -113,8 +116,8 @@ def _conv(ctx: Context) -> Value:
         return add_channels(ctx.b, integers, bias)
 
     def build(weight: Value, shift: Value | None) -> Value:
-        out = ctx.b.conv(x, weight, strides, dilations, pads, groups)
-        return add_channels(ctx.b, out, shift)
+        out = ctx.b.conv(x, weight, strides, dilations, pads, groups, wide=True)
+        return ctx.b.cast(add_channels(ctx.b, out, shift), x.dtype)
 
     out = build(w, bias)
     if w.const is not None and (bias is None or bias.const is not None):

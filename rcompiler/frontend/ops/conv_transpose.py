@@ -115,7 +115,7 @@ def _interleaved(
         else:
             boxes = [axis.box(run.phases) for axis, run in zip(axes, runs, strict=True)]
             part = b.fill([*lead, *itertools.chain(*boxes)], x.dtype, 0)
-        parts.append(add_channels(b, part, bias))
+        parts.append(b.cast(add_channels(b, part, bias), x.dtype))
     dim = parts[0].rank
     for axis in reversed(axes):
         count = len(axis.runs)
@@ -154,6 +154,7 @@ def _phases(
         [axis.dilation for axis in axes],
         [axis.stride > 1 for axis in axes],
         groups,
+        wide=True,
     )
 
 

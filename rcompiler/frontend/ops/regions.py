@@ -202,8 +202,10 @@ def _deform_conv(ctx: Context) -> Value:
         (columns, "d0, d1, d4, d3"),
         ([n, groups, w.shape[0] // groups, pixels], "d0, d1, d2, d3"),
         "ppppr",
+        wide=True,
     )
-    return add_channels(b, b.reshape(total, [n, w.shape[0], *out]), ctx.optional(3))
+    whole = add_channels(b, b.reshape(total, [n, w.shape[0], *out]), ctx.optional(3))
+    return b.cast(whole, x.dtype)
 
 
 def _shifted_samples(ctx: Context) -> tuple[Value, list[int]]:
