@@ -11,7 +11,6 @@ from rcompiler.dialects.attributes import to_attribute
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.generic import LANE_DIM
 from rcompiler.linalg.values import operations
-from rcompiler.passes.ir.clone import clone
 from rcompiler.passes.tiles.box import DYNAMIC, Box, extract, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.indices import Indices, applied
@@ -23,7 +22,7 @@ def tile_generic(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Va
     """The same op on tiles of its operands.
 
     An operand that is read at places that are no box in the tile, such as in the middle of two
-    panels, becomes tensor.extract at the places of the whole operand.
+    panels, becomes a tile of what is read there, which tensor.extract gathers.
     """
     source = fuser.sources.of(op)
     if source.outputs == 1 and (row := _row(source, box)) is not None:
@@ -92,21 +91,22 @@ def _on_tiles(
     rank = len(loops)
     operands: list[ir.Value] = []
     maps: list[ir.AffineMap] = []
-    picked: list[int] = []  # inputs that are read by tensor.extract
     for k, value in enumerate(old.inputs):
         found = _reads(old.readers[k], loops, fuser.indices)
-        if found is None:
-            picked.append(k)
-            continue
-        operands.append(fuser.tile(value, _box(found)))
-        maps.append(ir.AffineMap.get(rank, 0, [read.local for read in found]))
+        if found is not None:
+            operands.append(fuser.tile(value, _box(found)))
+            maps.append(ir.AffineMap.get(rank, 0, [read.local for read in found]))
+        else:
+            dims = sorted(old.operand_dims[k])
+            operands.append(_gathered(fuser, value, old.maps[k], loops, dims))
+            maps.append(ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(d) for d in dims]))
     for k, init in enumerate(old.inits):
         if inits is None:
             operands.append(fuser.tile(init, _stored(old, k, loops)))
         else:
             operands.append(inits[k])
         maps.append(old.maps[len(old.inputs) + k])
-    return _generic(fuser, old, loops, operands, maps, picked)
+    return _generic(fuser, old, loops, operands, maps)
 
 
 def _reads(readers: list[Reader], loops: list[Steps], indices: Indices) -> list[Read] | None:
@@ -142,102 +142,74 @@ def _generic(
     loops: list[Steps],
     operands: list[ir.Value],
     maps: list[ir.AffineMap],
-    picked: list[int],
 ) -> list[ir.Value]:
-    """The op on tiles; `picked`: inputs that it does not have, but picks elements of."""
-    offsets: dict[int, ir.Value] = {}
-    if picked or old.knows_positions:
-        moved = [d for d, s in enumerate(loops) if s.offset != Linear() or s.stride != 1]
-        offsets = {d: fuser.indices.value(loops[d].offset) for d in moved}
-    make = _picking if picked else _copied
-    new = make(old, operands)
-    new.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
-    if old.reduction_dims:
-        dim = old.lane_dim
-        new.attributes[LANE_DIM] = to_attribute(-1 if dim is None else dim)
-    with old.op.location:
-        if picked:
-            _copy_body(old, new, loops, offsets, picked)
-        elif offsets:
-            _shift_all(list(operations(new)), loops, offsets)
-    return list(new.results)
-
-
-def _copied(old: Source, operands: list[ir.Value]) -> ir.Operation:
-    """An op with another tile of each operand."""
+    """The op with another tile of each operand."""
     new = old.op.clone()
     for k, operand in enumerate(operands):
         new.operands[k] = operand
     for result, init in zip(new.results, operands[len(old.inputs) :], strict=True):
         result.set_type(init.type)
-    return new
+    new.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
+    if old.reduction_dims:
+        dim = old.lane_dim
+        new.attributes[LANE_DIM] = to_attribute(-1 if dim is None else dim)
+    offsets = _offsets(loops, fuser.indices) if old.knows_positions else {}
+    if offsets:
+        with old.op.location:
+            for op in list(operations(new)):
+                if op.name == "linalg.index":
+                    _shift(op, loops, offsets)
+    return list(new.results)
 
 
-def _picking(old: Source, operands: list[ir.Value]) -> ir.Operation:
-    """An op with fewer operands, and without a body yet."""
-    attributes = {
-        name: old.op.attributes[name]
-        for name in old.op.attributes.keys()  # noqa: SIM118 (iterating gives named attributes)
-    }
-    inputs = len(operands) - old.outputs
-    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([inputs, old.outputs])
-    return ir.Operation.create(
+def _gathered(
+    fuser: Fuser, value: ir.Value, where: ir.AffineMap, loops: list[Steps], dims: list[int]
+) -> ir.Value:
+    """What an op reads of a value in a tile of loops, of those `dims` that say where it reads."""
+    into = fuser.empty(tuple(loops[d].size for d in dims), type_of(value).element_type)
+    offsets = _offsets(loops, fuser.indices)
+    rank = len(dims)
+    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
+    op = ir.Operation.create(
         "linalg.generic",
-        results=[v.type for v in operands[inputs:]],
-        operands=operands,
-        attributes=attributes,
+        results=[into.type],
+        operands=[into],
+        attributes={
+            "indexing_maps": ir.ArrayAttr.get(
+                [ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))]
+            ),
+            "iterator_types": ir.ArrayAttr.get([parallel] * rank),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 1]),
+        },
         regions=1,
-        loc=old.op.location,
     )
-
-
-def _copy_body(
-    old: Source,
-    new: ir.Operation,
-    loops: list[Steps],
-    offsets: dict[int, ir.Value],
-    picked: list[int],
-) -> None:
-    """The body, with elements that it picks in the place of some arguments."""
-    arguments = [a for k, a in enumerate(old.block.arguments) if k not in picked]
-    unknown = ir.Location.unknown(new.context)
-    block = new.regions[0].blocks.append(
-        *(a.type for a in arguments), arg_locs=[unknown] * len(arguments)
-    )
-    mapped: dict[ir.Value, ir.Value] = dict(zip(arguments, block.arguments, strict=True))
+    block = op.regions[0].blocks.append(type_of(value).element_type)
+    numbers = [
+        ir.AffineExpr.get_dim(dims.index(d)) if d in dims else ir.AffineExpr.get_constant(0)
+        for d in range(len(loops))
+    ]
+    own = [e.compose(ir.AffineMap.get(rank, 0, numbers)) for e in where.results]
     with ir.InsertionPoint(block):
-        for k in picked:
-            dims = [_coordinate(d, loops, offsets) for d in range(len(loops))]
-            where = [
-                applied(ir.AffineMap.get(len(dims), 0, [e]), dims) for e in old.maps[k].results
-            ]
-            value = old.inputs[k]
-            mapped[old.block.arguments[k]] = ir.Operation.create(
-                "tensor.extract",
-                results=[type_of(value).element_type],
-                operands=[value, *where],
-            ).results[0]
-        made = set(operations(new))
-        for view in old.block.operations:
-            clone(view.operation, mapped)
-    _shift_all([op for op in operations(new) if op not in made], loops, offsets)
+        at = [_shifted(_index(n), d, loops, offsets) for n, d in enumerate(dims)]
+        places = [applied(ir.AffineMap.get(rank, 0, [e]), at) for e in own]
+        element = ir.Operation.create(
+            "tensor.extract", results=[type_of(value).element_type], operands=[value, *places]
+        ).results[0]
+        ir.Operation.create("linalg.yield", operands=[element])
+    return op.result
 
 
-def _shift_all(
-    ops: Sequence[ir.Operation], loops: list[Steps], offsets: dict[int, ir.Value]
-) -> None:
-    for op in ops:
-        if op.name == "linalg.index":
-            _shift(op, loops, offsets)
+def _offsets(loops: list[Steps], indices: Indices) -> dict[int, ir.Value]:
+    """Where loops of a tile start, of those that do not count from 0 in steps of 1."""
+    moved = [d for d, s in enumerate(loops) if s.offset != Linear() or s.stride != 1]
+    return {d: indices.value(loops[d].offset) for d in moved}
 
 
-def _coordinate(d: int, loops: list[Steps], offsets: dict[int, ir.Value]) -> ir.Value:
-    """The coordinate of a loop of the whole op, inside of the op on tiles."""
-    number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), d)
-    index = ir.Operation.create(
+def _index(dim: int) -> ir.Value:
+    number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)
+    return ir.Operation.create(
         "linalg.index", results=[ir.IndexType.get()], attributes={"dim": number}
     ).results[0]
-    return _shifted(index, d, loops, offsets)
 
 
 def _shifted(index: ir.Value, d: int, loops: list[Steps], offsets: dict[int, ir.Value]) -> ir.Value:
