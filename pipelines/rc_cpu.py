@@ -50,7 +50,7 @@ class RcCpu(Lowering):
             RTaskSplitReductions(),
             "cse",
             FoldConstants(),
-            RcLinalgToRtask(self.fusion),
+            RcLinalgToRtask(self.fusion, flat_rows=True),
             *([RcConnectOperators()] if self.fusion else []),
             RTaskFuseAxes(),
             FoldConstants(),  # weights in the shapes of fused axes

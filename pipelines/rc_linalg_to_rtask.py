@@ -11,6 +11,7 @@ class RcLinalgToRtask(Pipeline):
     """Clean up and group linalg ops into rOperators."""
 
     fusion: bool = True
+    flat_rows: bool = False
 
     def passes(self) -> list[Element]:
-        return ["cse", RTaskForm(fusion=self.fusion)]
+        return ["cse", RTaskForm(self.fusion, self.flat_rows)]

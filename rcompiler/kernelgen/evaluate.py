@@ -21,11 +21,13 @@ from rcompiler.kernelgen.reduction import Reducer
 from rcompiler.kernelgen.scratch import Scratch
 from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import LANE, Linear
+from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import compile_expression
 from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.values import element_of, integers, shape_of
 from rcompiler.linalg.views import kept_dims, view_coordinates
+from rcompiler.roller.vectors import WORD
 
 
 class Evaluator:
@@ -38,9 +40,11 @@ class Evaluator:
         new_reducer: Callable[[Reader], Reducer] = vector_reducer,
         *,
         keeps_rows: bool = True,
+        shuffles: bool = True,
     ) -> None:
         """new_reducer: makes what computes reductions, which reads its operands here; keeps_rows:
-        whether expensive values wait on the task's stack (`scratch`).
+        whether expensive values wait on the task's stack (`scratch`); shuffles: whether one
+        instruction takes lanes out of two vectors, as on CPUs.
         """
         self.emitter = emitter
         self.buffers = buffers
@@ -50,6 +54,7 @@ class Evaluator:
         self._generics: dict[ir.Operation, Generic] = {}
         self._rows = Scratch(self) if keeps_rows else None
         self.prefetcher = Prefetcher(emitter)
+        self._shuffles = shuffles
 
     def depth(self, op: ir.Operation) -> int:
         """The loop that an op stands in: what it computes is not known further out."""
@@ -125,6 +130,12 @@ class Evaluator:
         if stride == steps:
             self.prefetcher.vector(buffer, plain)
             return load(plain, lanes)
+        if stride == 2 and steps == 1 and self._shuffles and item_bytes(buffer.element) >= WORD:
+            # two vectors that end with the last element that is wanted, and every other lane
+            self.prefetcher.vector(buffer, plain)
+            first, second = load(plain, lanes), load(plain + (lanes - 1), lanes)
+            order = [2 * k + (2 * k >= lanes) for k in range(lanes)]
+            return self.emitter.shuffle(first, second, order)
         return self.emitter.gather_lanes([load(plain + stride * k, 0) for k in range(lanes)])
 
     def words(self, value: ir.Value, at: list[Linear], lanes: int, steps: int) -> Val:

@@ -404,7 +404,7 @@ class RegisterModel:
         if axis < 0 or axis not in access.axes():
             return 1.0
         if id(access) not in self._slot_table:
-            self._slot_table[id(access)] = load_slots(self.expr, access, axis, lanes)
+            self._slot_table[id(access)] = load_slots(self.expr, access, axis, lanes, self.device)
         return self._slot_table[id(access)]
 
 

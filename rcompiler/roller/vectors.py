@@ -1,8 +1,9 @@
 """Which axis the vectors run along.
 
 The best axis is contiguous, or absent, in every access: one vector load, or one broadcast, per
-lanes points. Strided and data-dependent accesses take one load per lane; but strided loads whose
-elements lie along another axis are made for several vectors at once, as a block that is turned.
+lanes points. Strided and data-dependent accesses take one load per lane; but on a CPU every other
+element of two vectors makes one, and strided loads whose elements lie along another axis are made
+for several vectors at once, as a block that is turned.
 """
 
 import math
@@ -10,6 +11,11 @@ from dataclasses import dataclass
 
 from rcompiler.device.model import Device
 from rcompiler.roller.expr import Access, TensorExpr
+
+# Bytes of the smallest elements of which a vector of every other one is taken out of two vectors:
+# AVX2 has no single instruction for smaller ones.
+WORD = 4
+_EVERY_OTHER = 3.0  # slots of that: two loads and a shuffle
 
 
 @dataclass(frozen=True)
@@ -33,13 +39,13 @@ def choose_vector_axis(expr: TensorExpr, device: Device) -> VectorAxis:
         if info.size < 2 or info.kind == "whole":
             continue
         lanes = min(device.lanes(expr.compute_bytes), 1 << (info.size - 1).bit_length())
-        cost = vector_cost(expr, axis, lanes)
+        cost = vector_cost(expr, axis, lanes, device)
         if lanes > 1 and cost <= best_cost * (1 + 1e-9):
             best, best_cost = VectorAxis(axis, lanes), cost
     return best
 
 
-def vector_cost(expr: TensorExpr, axis: int, lanes: int) -> float:
+def vector_cost(expr: TensorExpr, axis: int, lanes: int, device: Device) -> float:
     """Load, store and arithmetic slots per point when vectors run along `axis`."""
     size = expr.axes[axis].size
     waste = math.ceil(size / lanes) * lanes / size
@@ -47,14 +53,14 @@ def vector_cost(expr: TensorExpr, axis: int, lanes: int) -> float:
     slots = 1.0  # the arithmetic itself
     for access in expr.accesses:
         weight = 1.0 if _every_point(expr, access) else 0.05
-        slots += weight * load_slots(expr, access, axis, lanes)
+        slots += weight * load_slots(expr, access, axis, lanes, device)
     if reduction and not all(axis in access.axes() for access in expr.outputs):
         # lanes are added up at the end: log2(lanes) shuffles, once per output point
         slots += 2.0 * math.log2(lanes) * lanes / size
     return slots * waste / lanes
 
 
-def load_slots(expr: TensorExpr, access: Access, axis: int, lanes: int) -> float:
+def load_slots(expr: TensorExpr, access: Access, axis: int, lanes: int, device: Device) -> float:
     """Load (or store) slots of one vector along `axis`: 1 if contiguous or a broadcast.
 
     A block of lanes rows that is turned takes a load and log2(lanes) shuffles for each row, also
@@ -63,6 +69,8 @@ def load_slots(expr: TensorExpr, access: Access, axis: int, lanes: int) -> float
     stride = access.stride(axis, lanes, expr.axes[axis].size)
     if stride in (0, 1):
         return 1.0
+    if stride == 2 and device.is_cpu and access in expr.inputs and access.itemsize >= WORD:
+        return min(float(lanes), _EVERY_OTHER)
     if stride is not None and not expr.reduction and access in expr.inputs:
         rows = [p for p in expr.parallel if turns(expr, access, p, axis, lanes)]
         if rows:

@@ -158,6 +158,25 @@ def test_outputs_left_on_the_device_are_refused_too():
         made.on_device(good + 1)
 
 
+@pytest.mark.parametrize("size", [1, 256, 257])
+def test_few_and_many_indices_in_inputs(size):
+    """Python finds the extremes of few, numpy those of many (`runtime.arguments`)."""
+    nodes = [node("Gather", "table ids", "y", name="look")]
+    made = rcompiler.compile_onnx(model(nodes, (size,), table=TABLE))
+    binding = made.bind()
+    for place in {0, size // 2, size - 1}:
+        for index, is_right in ((-5, True), (4, True), (-6, False), (5, False)):
+            ids = np.zeros(size, np.int64)
+            ids[place] = index
+            binding.inputs[0][...] = ids
+            for call in (binding, lambda ids=ids: made(ids)):
+                if is_right:
+                    call()
+                else:
+                    with pytest.raises(RangeError, match=f"'ids' has the index {index};"):
+                        call()
+
+
 def test_indices_in_inputs_that_lie_on_the_device():
     proto = model([node("Gather", "table ids", "y", name="look")], (3,), table=TABLE)
     made = rcompiler.compile_onnx(proto, target="cuda:emulated", cache=False)

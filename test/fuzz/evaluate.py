@@ -81,12 +81,20 @@ class Noise:
 
 
 def evaluate(
-    model: ModelProto, feeds: Mapping[str, np.ndarray], noise: Noise | None = None
+    model: ModelProto,
+    feeds: Mapping[str, np.ndarray],
+    noise: Noise | None = None,
+    exact: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """All values of the graph by name. Raises Unjudged."""
+    """All values of the graph by name. Raises Unjudged.
+
+    exact: those of the run without noise. They show how far a number with noise is off, and what it
+    may meet within that: it is 0, or equal to another one, in some runs then. Errors drawn hit one
+    number too rarely for that.
+    """
     kinds = value_types(model)
     opsets = {o.domain: o.version for o in model.opset_import}
-    rounding = _Rounding(noise, kinds, model) if noise is not None else None
+    rounding = _Rounding(noise, kinds, model, exact or {}) if noise is not None else None
     return _nodes(model.graph, feeds, opsets, kinds, rounding)
 
 
@@ -347,8 +355,10 @@ def _inferred(
 class _Rounding:
     """Draws the rounding errors of one run."""
 
-    def __init__(self, noise: Noise, kinds: Mapping[str, str], model: ModelProto) -> None:
-        self._noise, self._kinds = noise, dict(kinds)
+    def __init__(
+        self, noise: Noise, kinds: Mapping[str, str], model: ModelProto, exact: Mapping[str, Any]
+    ) -> None:
+        self._noise, self._kinds, self._exact = noise, dict(kinds), exact
         self._random = np.random.default_rng(noise.seed)
         self._opsets = {o.domain: o.version for o in model.opset_import}
         self._sizes = {}
@@ -360,6 +370,8 @@ class _Rounding:
     def operands(
         self, node: NodeProto, arrays: Mapping[str, Any]
     ) -> tuple[NodeProto, Mapping[str, Any]]:
+        if node.op_type == "Equal":
+            return node, {**arrays, **self._equal(*node.input, arrays)}
         if node.op_type in EXACT:
             return node, arrays
         unit = self._unit(node)
@@ -391,11 +403,33 @@ class _Rounding:
         if norms.takes_means(node) and name == node.output[0]:
             by = norms.moved_by_the_mean(node, [arrays[n] for n in node.input if n])
             moved = moved + unit * by * self._random.uniform(-1, 1, array.shape)
+        moved = self._cancelled(name, moved)
         kind = self._kinds.get(name, "float64")
         if kind in EPSILON and isinstance(moved, np.ndarray) and moved.dtype == np.float64:
             with np.errstate(over="ignore"):
                 return moved.astype(dtypes.numpy_dtype(kind)).astype(np.float64)
         return moved
+
+    def _equal(self, left: str, right: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+        """The second operand; it is as the first one where they are no further apart than they are
+        off, in half of the runs."""
+        a, b, exact_a, exact_b = (of.get(n) for of in (arrays, self._exact) for n in (left, right))
+        errors = _error(a, exact_a), _error(b, exact_b)
+        if errors[0] is None or errors[1] is None:
+            return {}
+        off = errors[0] + errors[1]
+        with np.errstate(invalid="ignore"):
+            meet = (off > 0) & (abs(exact_a - exact_b) <= off)
+        return {right: np.where(meet & (self._random.random(meet.shape) < 0.5), a, b)}
+
+    def _cancelled(self, name: str, array: Any) -> Any:
+        """Zeros for numbers that are no larger than they are off, in a quarter of the runs."""
+        exact = self._exact.get(name)
+        error = _error(array, exact)
+        if error is None:
+            return array
+        none = abs(exact) <= error
+        return np.where(none & (self._random.random(none.shape) < 0.25), 0.0, array)
 
     def _learn(self, node: NodeProto, name: str, array: Any) -> None:
         """Type and size of a value that a subgraph does not declare: a float is like operands."""
@@ -433,6 +467,15 @@ class _Rounding:
         kind = self._kinds.get(name, "float32")
         error = self._random.uniform(-1, 1, array.shape)
         return array * (1 + unit * error) + (array != 0) * error * _TINY.get(kind, 0.0) ** power
+
+
+def _error(array: Any, exact: Any) -> np.ndarray | None:
+    """How far floats are off; None if there are none, or none to tell it from."""
+    arrays = isinstance(array, np.ndarray) and isinstance(exact, np.ndarray)
+    if not arrays or array.dtype != np.float64 or array.shape != exact.shape:
+        return None
+    with np.errstate(invalid="ignore"):
+        return np.nan_to_num(abs(array - exact), nan=0.0)
 
 
 def _has_single(node: NodeProto, opsets: Mapping[str, int]) -> bool:

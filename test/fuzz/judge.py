@@ -105,11 +105,11 @@ def _names_a_pass(warning: warnings.WarningMessage) -> bool:
     return issubclass(warning.category, OptionalPassWarning)
 
 
-def _noisy(case: Case, seed: int, times: float = 1.0) -> dict[str, Any]:
-    """A run with rounding errors, as the options let products round."""
+def _noisy(case: Case, exact: dict[str, Any], seed: int, times: float = 1.0) -> dict[str, Any]:
+    """A run with rounding errors, as the options let products round. exact: without any."""
     unit = _MATRIX_UNITS.get(case.options.get("precision", "f32"), EPSILON["float32"])
     convolutions = _WINOGRAD.get(case.options.get("roots", "auto"), 1.0)
-    return evaluate.evaluate(case.model, case.feeds, Noise(seed, times, unit, convolutions))
+    return evaluate.evaluate(case.model, case.feeds, Noise(seed, times, unit, convolutions), exact)
 
 
 def compared(case: Case, ours: Mapping[str, np.ndarray], report: Report) -> Outcome:
@@ -126,7 +126,7 @@ def compared(case: Case, ours: Mapping[str, np.ndarray], report: Report) -> Outc
 
     try:
         right = evaluate.evaluate(case.model, case.feeds)
-        others = [_noisy(case, seed) for seed in range(RUNS)]
+        others = [_noisy(case, right, seed) for seed in range(RUNS)]
         wrong = apart_from(others)
         if not wrong:
             return Outcome("ok")
@@ -135,7 +135,7 @@ def compared(case: Case, ours: Mapping[str, np.ndarray], report: Report) -> Outc
         # rounding may move it.
         discrete = any(not dtypes.is_float(k) for k in kinds.values())
         times = SAFETY if discrete else 1.0
-        others += [_noisy(case, seed, times) for seed in range(RUNS, RUNS + MORE_RUNS)]
+        others += [_noisy(case, right, seed, times) for seed in range(RUNS, RUNS + MORE_RUNS)]
         wrong = apart_from(others)
         if not wrong:
             return Outcome("ok")

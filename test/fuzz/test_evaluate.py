@@ -4,6 +4,7 @@ import math
 import sys
 from pathlib import Path
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -64,7 +65,8 @@ def evaluated(text: str, feeds: dict, runs: int = 12) -> list[np.ndarray]:
 
     model = onnx.parser.parse_model(f'<ir_version: 10, opset_import: ["" : 22]> {text}')
     noise = [evaluate.Noise(seed) for seed in range(runs)]
-    return [evaluate.evaluate(model, feeds, n)[model.graph.output[0].name] for n in noise]
+    exact = evaluate.evaluate(model, feeds)
+    return [evaluate.evaluate(model, feeds, n, exact)[model.graph.output[0].name] for n in noise]
 
 
 def test_what_is_apart_in_f64_may_be_equal_when_rounded():
@@ -74,6 +76,26 @@ def test_what_is_apart_in_f64_may_be_equal_when_rounded():
     }"""
     found = evaluated(graph, {"x": np.ones(1, np.float32), "d": np.full(1, 1e-12, np.float32)})
     assert {bool(y[0]) for y in found} == {False, True}
+
+
+@pytest.mark.parametrize("to, found", [(-0.005, {False, True}), (0.5, {False})])
+def test_what_is_as_near_as_rounding_may_be_equal(to, found):
+    """1.0859375 - 1.08947754 is -0.0035, give or take 0.01 in bf16, which has a thousand numbers
+    there. No draw of twelve hits a given one, as who adds in another order may."""
+    graph = """g (bfloat16[1] x, bfloat16[1] w, bfloat16[1] b, bfloat16[1] to) => (bool[1] y)
+        <bfloat16[1] s, bfloat16[1] p> { p = Mul(x, w) s = Add(p, b) y = Equal(s, to) }"""
+    numbers = {"x": 1.09375, "w": -0.99609375, "b": 1.0859375, "to": to}
+    feeds = {name: np.full(1, n, ml_dtypes.bfloat16) for name, n in numbers.items()}
+    assert {bool(y[0]) for y in evaluated(graph, feeds)} == found
+
+
+@pytest.mark.parametrize("less, found", [(1.21, {False, True}), (1.0, {True})])
+def test_what_rounding_may_cancel_may_be_zero(less, found):
+    graph = """g (float[1] x, float[1] less) => (bool[1] y) <float[1] p, float[1] s> {
+        p = Mul(x, x) s = Sub(p, less) y = Cast<to: int = 9>(s)
+    }"""
+    feeds = {"x": np.full(1, 1.1, np.float32), "less": np.full(1, less, np.float32)}
+    assert {bool(y[0]) for y in evaluated(graph, feeds)} == found
 
 
 def test_subgraphs_round_inside():

@@ -31,6 +31,33 @@
 
 // -----
 
+// Every other element of the operand: two vectors, of which the second one ends with the last element that is wanted,
+// and the even lanes of the first and the odd ones of the second; four lanes for the rest.
+// CHECK-LABEL: llvm.func @k_halves
+// CHECK:       %[[IN:.*]] = llvm.load %arg0 : !llvm.ptr -> !llvm.ptr
+// CHECK:       %[[A:.*]] = llvm.load %[[IN]] {alignment = 4 : i64} : !llvm.ptr -> vector<8xf32>
+// CHECK:       %[[P:.*]] = llvm.getelementptr %[[IN]][7]
+// CHECK:       %[[B:.*]] = llvm.load %[[P]] {alignment = 4 : i64} : !llvm.ptr -> vector<8xf32>
+// CHECK:       llvm.shufflevector %[[A]], %[[B]] [0, 2, 4, 6, 9, 11, 13, 15]
+// CHECK:       llvm.shufflevector {{.*}} [0, 2, 5, 7] : vector<4xf32>
+// CHECK-NOT:   -> f32
+// CHECK:       llvm.return
+"rtask.kernel"() ({
+^bb0(%x: tensor<23xf32>):
+  %e = tensor.empty() : tensor<12xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i * 2)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]} ins(%x : tensor<23xf32>) outs(%e : tensor<12xf32>) {
+  ^bb0(%l: f32, %o: f32):
+    %s = math.absf %l : f32
+    linalg.yield %s : f32
+  } -> tensor<12xf32>
+  "rtask.yield"(%y) : (tensor<12xf32>) -> ()
+}) {estimated_ns = 3.0 : f64, grid = array<i64: 1>, kind = "elementwise", lanes = 8 : i64, on_chip_bytes = 96 : i64,
+    order = array<i64: 0>, reads = [[array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 12>, registers = 1 : i64,
+    source = "test", sym_name = "k_halves", tasks = 1 : i64, tile = array<i64: 12>, vector_dim = 0 : i64,
+    writes = [[array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
 // A register tile of 2 x 8: one vector of w for two broadcasts of x, fused multiply-add into two accumulators.
 // CHECK-LABEL: llvm.func @k_product
 // CHECK:       %[[ROW:.*]] = llvm.load {{.*}} -> vector<8xf32>

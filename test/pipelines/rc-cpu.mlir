@@ -13,7 +13,7 @@
 
 // DUMP:        builtin.module(vdevice-attach-device{
 // DUMP-SAME:   },cse,rtask-block-channels{lanes=8},rtask-winograd{roots=auto},rtask-sink-reshapes,
-// DUMP-SAME:   fold-constants,cse,rtask-form{fusion=true},rtask-stitch,
+// DUMP-SAME:   fold-constants,cse,rtask-form{fusion=true flat-rows=true},rtask-stitch,
 // DUMP-SAME:   fold-constants,roller-tile{{.*}},rammer-schedule{{.*}})
 
 // OTHER:       rc-cpu: device {{.*}} is of kind cuda; run rc-gpu

@@ -33,6 +33,47 @@ def test_on_a_quiet_machine_nothing_but_samples_is_timed():
     assert Step.ALONE not in steps
 
 
+def test_plain_launches_are_known_ahead():
+    """However many of them are skipped: the steps are those that come one by one."""
+    one_by_one, ahead = Pace(2), Pace(2)
+    wanted = launches(one_by_one, 400, QUIET, (180, 180))
+    steps = []
+    while len(steps) < 400:
+        steps += launches(ahead, 1, QUIET, (180, 180))
+        left = ahead.skip()
+        assert left == (6 if steps[-1] is Step.PLAIN else 7)
+        steps += [Step.PLAIN] * left
+    assert steps[:400] == wanted
+
+
+def test_nothing_is_skipped_beside_others():
+    chooser = Pace(2)
+    while launches(chooser, 1, BUSY, (400, 190)) != [Step.ALONE]:
+        pass
+    assert chooser.skip() == 0
+    chooser.give_up()
+    assert chooser.skip() > 1 << 60
+
+
+def test_most_launches_on_a_quiet_machine_ask_nothing(monkeypatch):
+    asked = []
+
+    class Counted(Pace):
+        def step(self):
+            asked.append(super().step())
+            return asked[-1]
+
+        def took(self, wall, cpu):
+            super().took(*QUIET)
+
+    monkeypatch.setattr(pace, "Pace", Counted)
+    model = Executable(sm.artifact([sm.two_steps(2)]), 2)
+    x = np.ones(sm.N, np.float32)
+    for _ in range(80):
+        assert np.array_equal(model(x)[0], sm.expected(x))
+    assert asked == [Step.TIMED, Step.PLAIN] * 10
+
+
 def test_beside_others_one_thread_is_chosen_where_it_is_faster():
     steps = launches(Pace(2), 1000, BUSY, (400, 190))
     first = steps.index(Step.ALONE)

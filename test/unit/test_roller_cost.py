@@ -9,6 +9,7 @@ from roller_cases import at, conv, elementwise, gemm, softmax
 
 from rcompiler.device.cpu import cpu_device
 from rcompiler.device.model import ComputeUnit, MemoryLevel
+from rcompiler.device.target import find_device
 from rcompiler.roller.construct import promising
 from rcompiler.roller.cost import makespan, register_tiles, task_costs, unevenness
 from rcompiler.roller.cycles import Work, blend, bounds
@@ -220,8 +221,34 @@ def test_short_rows_are_turned_at_the_price_of_long_ones():
     for row, slots in ((3, 16.0), (8, 10.0), (16, 5.0), (40, 5.0)):
         image = Access((64, row), 4, (at(0), at(1)))
         expr = tensor_expr([("i", 64, "parallel"), ("j", row, "parallel")], [image], [image])
-        assert load_slots(expr, image, 0, 16) == slots
-        assert load_slots(expr, image, 1, 16) == 1.0
+        assert load_slots(expr, image, 0, 16, DEVICE) == slots
+        assert load_slots(expr, image, 1, 16, DEVICE) == 1.0
+
+
+def test_every_other_element_is_shuffled_out_of_two_vectors():
+    """Two loads and a shuffle on CPUs, of whole words; else an element at a time."""
+    gpu = find_device("h200")
+    for itemsize, device, slots in ((4, DEVICE, 3.0), (8, DEVICE, 3.0), (1, DEVICE, 16.0),
+                                    (4, gpu, 16.0)):  # fmt: skip
+        halves = Access((256,), itemsize, (index((2, 0)),))
+        expr = tensor_expr([("i", 128, "parallel")], [halves], [halves])
+        assert load_slots(expr, halves, 0, 16, device) == slots
+    thirds = Access((384,), 4, (index((3, 0)),))
+    expr = tensor_expr([("i", 128, "parallel")], [thirds], [Access((128,), 4, (at(0),))])
+    assert load_slots(expr, thirds, 0, 16, DEVICE) == 16.0
+    stored = Access((256,), 4, (index((2, 0)),))
+    expr = tensor_expr([("i", 128, "parallel")], [Access((128,), 4, (at(0),))], [stored])
+    assert load_slots(expr, stored, 0, 16, DEVICE) == 16.0
+
+
+def test_short_rows_of_pixels_that_a_window_skips_have_vectors():
+    """Of 14 pixels that a window of 3 x 3 sums up in steps of 2, not of channels."""
+    image = Access((32, 29, 29), 4, (at(0), index((2, 1), (1, 3)), index((2, 2), (1, 4))))
+    sums = Access((32, 14, 14), 4, (at(0), at(1), at(2)))
+    sizes = ((32, "parallel"), (14, "parallel"), (14, "parallel"), (3, "reduction"),
+             (3, "reduction"))  # fmt: skip
+    axes = [(f"d{d}", size, kind) for d, (size, kind) in enumerate(sizes)]
+    assert choose_vector_axis(tensor_expr(axes, [image], [sums]), DEVICE).axis == 2
 
 
 def test_of_register_tiles_that_swap_pixels_one_is_compared():

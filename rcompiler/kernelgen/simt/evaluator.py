@@ -32,7 +32,7 @@ class SimtEvaluator(Evaluator):
         thread would be slower than to compute their values again.
         """
         new_reducer = vector_reducer if alone else partial(warp_reducer, emitter=emitter)
-        super().__init__(emitter, buffers, new_reducer, keeps_rows=False)
+        super().__init__(emitter, buffers, new_reducer, keeps_rows=False, shuffles=False)
 
     def split(self, value: Linear, divisor: int) -> tuple[Linear, Linear]:
         """As `Evaluator.split`, of no more than what must be divided; of the elements of an

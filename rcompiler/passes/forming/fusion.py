@@ -19,6 +19,7 @@ from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import defining, shape_of
 from rcompiler.linalg.views import RESHAPES, VIEWS
 from rcompiler.passes.forming.mapping import TABLE, Mapping, Verdict
+from rcompiler.passes.forming.pads import parts_rows
 from rcompiler.passes.forming.views import is_free_view
 
 FREE = ("tensor.empty", "linalg.fill")
@@ -48,9 +49,11 @@ class Group:
 class Fusion:
     """Groups the ops of one block."""
 
-    def __init__(self, block: ir.Block, *, fuse: bool = True) -> None:
-        """`fuse=False`: one group for each op (views still go with their consumers)."""
-        self._fuse = fuse
+    def __init__(self, block: ir.Block, *, fuse: bool = True, flat_rows: bool = False) -> None:
+        """`fuse=False`: one group for each op (views still go with their consumers). flat_rows:
+        whether pads that part the rows of a product stay apart (`pads.parts_rows`).
+        """
+        self._fuse, self._flat_rows = fuse, flat_rows
         self._block = block
         self._ops = [view.operation for view in block.operations]
         self.group_of: dict[ir.Operation, Group] = {}
@@ -252,6 +255,7 @@ class Fusion:
                 and _used_once(value)
                 and group.mapping is not Mapping.SHUFFLE
                 and _only_grows(op)
+                and not (self._flat_rows and parts_rows(op))
             )
         if op.name != "linalg.generic" or (generic := self.generic(op)).gathers:
             return False

@@ -7,19 +7,24 @@ import math
 from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dims_of
 from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.values import integers, shape_of
 from rcompiler.passes.forming.views import is_free_view
 from rcompiler.passes.ir.tensor_ir import extract_slice, type_like
 
 
-def hoist_pads(block: ir.Block) -> None:
+def hoist_pads(block: ir.Block, *, flat_rows: bool) -> None:
     """Put every pad right behind the producer of what it pads, so that it can join the producer's
-    rOperator; behind those of the parts where they are joined in place."""
+    rOperator; behind those of the parts where they are joined in place.
+
+    flat_rows: whether those that part the rows of a product stay where they are.
+    """
     pads = [view.operation for view in block.operations if view.operation.name == "tensor.pad"]
     while pads:
         pad = pads.pop()
-        if not _hoist(pad):
+        if (flat_rows and parts_rows(pad)) or not _hoist(pad):
             continue
         _read_inside_of_pad(pad)
         if _pads_joined_parts(pad):
@@ -36,6 +41,46 @@ def _hoist(pad: ir.Operation) -> bool:
         return False  # its number is computed later
     pad.move_after(source.operation)
     return True
+
+
+def parts_rows(pad: ir.Operation) -> bool:
+    """Whether a pad parts rows of a product that lie one behind the other without it: those of a
+    pointwise convolution whose channels are not blocked. Vectors run along all rows of an image
+    then, and a copy takes less time than the lanes that are empty along each row.
+    """
+    if not integers(pad, "static_low")[-1] and not integers(pad, "static_high")[-1]:
+        return False
+    value = pad.operands[0]
+    while not isinstance(value.owner, ir.Block) and value.owner.operation.name == "linalg.generic":
+        generic = Generic(value.owner.operation)
+        if generic.accumulates:
+            return _is_pointwise(generic)
+        if generic.reduction_dims or shape_of(generic.inits[0]) != shape_of(value):
+            return False
+        # through the ops that a product's rOperator has, too: what they compute is read once
+        before = [v for v in generic.inputs if shape_of(v) == shape_of(value) and _is_read_once(v)]
+        if len(before) != 1:
+            return False
+        [value] = before
+    return False
+
+
+def _is_read_once(value: ir.Value) -> bool:
+    return not isinstance(value.owner, ir.Block) and len(list(value.uses)) == 1
+
+
+def _is_pointwise(product: Generic) -> bool:
+    """Whether a sum of products reads whole rows of one factor just as they are in the result."""
+    if product.factors is None or len(product.result_dims) < 2:
+        return False
+    rows = product.result_dims[-2:]
+    window = {d for d in product.reduction_dims if product.sizes[d] == 1}
+    shape = shape_of(product.op.results[0])[-2:]
+    for value, map_ in zip(product.inputs, product.maps, strict=False):
+        read = [dims_of(e) - window for e in map_.results]
+        if any(rows[-1] in dims for dims in read):
+            return read[-2:] == [{d} for d in rows] and shape_of(value)[-2:] == shape
+    return False
 
 
 def _pads_joined_parts(pad: ir.Operation) -> bool:
