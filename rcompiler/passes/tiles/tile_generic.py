@@ -10,12 +10,13 @@ from torch_mlir.dialects import arith
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.generic import LANE_DIM
-from rcompiler.linalg.values import operations
 from rcompiler.passes.tiles.box import DYNAMIC, Box, extract, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser
-from rcompiler.passes.tiles.indices import Indices, applied
+from rcompiler.passes.tiles.indices import Indices
+from rcompiler.passes.tiles.positions import Positions
 from rcompiler.passes.tiles.reads import Read, Reader, Steps
 from rcompiler.passes.tiles.sources import Source
+from rcompiler.passes.tiles.tile_gather import tile_gather
 
 
 def tile_generic(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value | None:
@@ -98,7 +99,7 @@ def _on_tiles(
             maps.append(ir.AffineMap.get(rank, 0, [read.local for read in found]))
         else:
             dims = sorted(old.operand_dims[k])
-            operands.append(_gathered(fuser, value, old.maps[k], loops, dims))
+            operands.append(tile_gather(fuser, value, old.maps[k], loops, dims))
             maps.append(ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(d) for d in dims]))
     for k, init in enumerate(old.inits):
         if inits is None:
@@ -144,6 +145,7 @@ def _generic(
     maps: list[ir.AffineMap],
 ) -> list[ir.Value]:
     """The op with another tile of each operand."""
+    positions = Positions(loops, fuser.indices) if old.knows_positions else None
     new = old.op.clone()
     for k, operand in enumerate(operands):
         new.operands[k] = operand
@@ -153,80 +155,10 @@ def _generic(
     if old.reduction_dims:
         dim = old.lane_dim
         new.attributes[LANE_DIM] = to_attribute(-1 if dim is None else dim)
-    offsets = _offsets(loops, fuser.indices) if old.knows_positions else {}
-    if offsets:
+    if positions is not None:
         with old.op.location:
-            for op in list(operations(new)):
-                if op.name == "linalg.index":
-                    _shift(op, loops, offsets)
+            positions.shift(new)
     return list(new.results)
-
-
-def _gathered(
-    fuser: Fuser, value: ir.Value, where: ir.AffineMap, loops: list[Steps], dims: list[int]
-) -> ir.Value:
-    """What an op reads of a value in a tile of loops, of those `dims` that say where it reads."""
-    into = fuser.empty(tuple(loops[d].size for d in dims), type_of(value).element_type)
-    offsets = _offsets(loops, fuser.indices)
-    rank = len(dims)
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    op = ir.Operation.create(
-        "linalg.generic",
-        results=[into.type],
-        operands=[into],
-        attributes={
-            "indexing_maps": ir.ArrayAttr.get(
-                [ir.AffineMapAttr.get(ir.AffineMap.get_identity(rank))]
-            ),
-            "iterator_types": ir.ArrayAttr.get([parallel] * rank),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([0, 1]),
-        },
-        regions=1,
-    )
-    block = op.regions[0].blocks.append(type_of(value).element_type)
-    numbers = [
-        ir.AffineExpr.get_dim(dims.index(d)) if d in dims else ir.AffineExpr.get_constant(0)
-        for d in range(len(loops))
-    ]
-    own = [e.compose(ir.AffineMap.get(rank, 0, numbers)) for e in where.results]
-    with ir.InsertionPoint(block):
-        at = [_shifted(_index(n), d, loops, offsets) for n, d in enumerate(dims)]
-        places = [applied(ir.AffineMap.get(rank, 0, [e]), at) for e in own]
-        element = ir.Operation.create(
-            "tensor.extract", results=[type_of(value).element_type], operands=[value, *places]
-        ).results[0]
-        ir.Operation.create("linalg.yield", operands=[element])
-    return op.result
-
-
-def _offsets(loops: list[Steps], indices: Indices) -> dict[int, ir.Value]:
-    """Where loops of a tile start, of those that do not count from 0 in steps of 1."""
-    moved = [d for d, s in enumerate(loops) if s.offset != Linear() or s.stride != 1]
-    return {d: indices.value(loops[d].offset) for d in moved}
-
-
-def _index(dim: int) -> ir.Value:
-    number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), dim)
-    return ir.Operation.create(
-        "linalg.index", results=[ir.IndexType.get()], attributes={"dim": number}
-    ).results[0]
-
-
-def _shifted(index: ir.Value, d: int, loops: list[Steps], offsets: dict[int, ir.Value]) -> ir.Value:
-    if d not in offsets:
-        return index
-    step, start = ir.AffineExpr.get_dim(0), ir.AffineExpr.get_dim(1)
-    map_ = ir.AffineMap.get(2, 0, [step * loops[d].stride + start])
-    return applied(map_, [index, offsets[d]])
-
-
-def _shift(op: ir.Operation, loops: list[Steps], offsets: dict[int, ir.Value]) -> None:
-    d = ir.IntegerAttr(op.attributes["dim"]).value
-    if d not in offsets:
-        return
-    with ir.InsertionPoint.after(op), op.location:
-        shifted = _shifted(op.result, d, loops, offsets)
-    op.result.replace_all_uses_except(shifted, shifted.owner.operation)
 
 
 def tile_fill(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value:
