@@ -186,6 +186,9 @@ class KernelWriter:
             inner = [Range(at, 1, at + 1) if d == dim else r for d, r in enumerate(ranges)]
             self._walk(rest, inner, outputs)
 
+        if ranges[dim].extent == 1:
+            self._walk(rest, ranges, outputs)
+            return
         self._e.loop(ranges[dim].start, ranges[dim].end, 1, [], step)
 
     def _in_stages(self, ranges: list[Range], outputs: list[Buffer]) -> None:

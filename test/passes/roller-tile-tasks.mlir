@@ -181,6 +181,33 @@
 
 // -----
 
+// A product with panels that tiles read in their middle: an op of its own gathers them, and the product stays one of two tensors.
+// CHECK: ^bb0(%{{.*}}: tensor<5x3xf32>, %[[W:.*]]: tensor<4x3x8xf32>
+// CHECK:       } else {
+// CHECK:         %[[G:.*]] = linalg.generic {{.*}} outs(%{{.*}} : tensor<12x3xf32>)
+// CHECK:           tensor.extract %[[W]][
+// CHECK:         linalg.generic {{.*}}iterator_types = ["parallel", "parallel", "reduction"]} ins(%{{.*}}, %[[G]] : tensor<5x3xf32>, tensor<12x3xf32>)
+// CHECK-NOT:     tensor.extract %
+// CHECK:           arith.mulf
+"rtask.kernel"() ({
+^bb0(%x: tensor<5x3xf32>, %w: tensor<4x3x8xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<5x32xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<5x32xf32>) -> tensor<5x32xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (j floordiv 8, k, j mod 8)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<5x3xf32>, tensor<4x3x8xf32>) outs(%f : tensor<5x32xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %p = arith.mulf %a, %b : f32
+    %s = arith.addf %o, %p : f32
+    linalg.yield %s : f32
+  } -> tensor<5x32xf32>
+  "rtask.yield"(%y) : (tensor<5x32xf32>) -> ()
+}) {estimated_ns = 1.0, grid = array<i64: 1, 3>, kind = "contraction", lanes = 4 : i64, on_chip_bytes = 0 : i64, order = array<i64: 0, 1>,
+    reads = [[array<i64: 0, 5, 0, 5>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 4>, registers = 1 : i64,
+    source = "roller", sym_name = "product", tasks = 3 : i64, tile = array<i64: 5, 12>,
+    vector_dim = 1 : i64, writes = [[array<i64: 0, 5, 0, 5>, array<i64: 1, 12, 0, 12>]]} : () -> ()
+
+// -----
+
 // A result that is padded: the tile of the sums, and what of the borders lies in it. No tile is of negative size.
 // CHECK: ^bb0(%{{.*}}: tensor<6x4xf32>, %{{.*}}: tensor<8x4xf32>
 // CHECK:       %[[LOW:.*]] = affine.max

@@ -10,20 +10,20 @@ from torch_mlir.dialects import arith
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.generic import LANE_DIM
-from rcompiler.linalg.values import operations
-from rcompiler.passes.ir.clone import clone
 from rcompiler.passes.tiles.box import DYNAMIC, Box, extract, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser
-from rcompiler.passes.tiles.indices import Indices, applied
+from rcompiler.passes.tiles.indices import Indices
+from rcompiler.passes.tiles.positions import Positions
 from rcompiler.passes.tiles.reads import Read, Reader, Steps
 from rcompiler.passes.tiles.sources import Source
+from rcompiler.passes.tiles.tile_gather import tile_gather
 
 
 def tile_generic(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value | None:
     """The same op on tiles of its operands.
 
     An operand that is read at places that are no box in the tile, such as in the middle of two
-    panels, becomes tensor.extract at the places of the whole operand.
+    panels, becomes a tile of what is read there, which tensor.extract gathers.
     """
     source = fuser.sources.of(op)
     if source.outputs == 1 and (row := _row(source, box)) is not None:
@@ -92,21 +92,22 @@ def _on_tiles(
     rank = len(loops)
     operands: list[ir.Value] = []
     maps: list[ir.AffineMap] = []
-    picked: list[int] = []  # inputs that are read by tensor.extract
     for k, value in enumerate(old.inputs):
         found = _reads(old.readers[k], loops, fuser.indices)
-        if found is None:
-            picked.append(k)
-            continue
-        operands.append(fuser.tile(value, _box(found)))
-        maps.append(ir.AffineMap.get(rank, 0, [read.local for read in found]))
+        if found is not None:
+            operands.append(fuser.tile(value, _box(found)))
+            maps.append(ir.AffineMap.get(rank, 0, [read.local for read in found]))
+        else:
+            dims = sorted(old.operand_dims[k])
+            operands.append(tile_gather(fuser, value, old.maps[k], loops, dims))
+            maps.append(ir.AffineMap.get(rank, 0, [ir.AffineExpr.get_dim(d) for d in dims]))
     for k, init in enumerate(old.inits):
         if inits is None:
             operands.append(fuser.tile(init, _stored(old, k, loops)))
         else:
             operands.append(inits[k])
         maps.append(old.maps[len(old.inputs) + k])
-    return _generic(fuser, old, loops, operands, maps, picked)
+    return _generic(fuser, old, loops, operands, maps)
 
 
 def _reads(readers: list[Reader], loops: list[Steps], indices: Indices) -> list[Read] | None:
@@ -142,119 +143,22 @@ def _generic(
     loops: list[Steps],
     operands: list[ir.Value],
     maps: list[ir.AffineMap],
-    picked: list[int],
 ) -> list[ir.Value]:
-    """The op on tiles; `picked`: inputs that it does not have, but picks elements of."""
-    offsets: dict[int, ir.Value] = {}
-    if picked or old.knows_positions:
-        moved = [d for d, s in enumerate(loops) if s.offset != Linear() or s.stride != 1]
-        offsets = {d: fuser.indices.value(loops[d].offset) for d in moved}
-    make = _picking if picked else _copied
-    new = make(old, operands)
-    new.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
-    if old.reduction_dims:
-        dim = old.lane_dim
-        new.attributes[LANE_DIM] = to_attribute(-1 if dim is None else dim)
-    with old.op.location:
-        if picked:
-            _copy_body(old, new, loops, offsets, picked)
-        elif offsets:
-            _shift_all(list(operations(new)), loops, offsets)
-    return list(new.results)
-
-
-def _copied(old: Source, operands: list[ir.Value]) -> ir.Operation:
-    """An op with another tile of each operand."""
+    """The op with another tile of each operand."""
+    positions = Positions(loops, fuser.indices) if old.knows_positions else None
     new = old.op.clone()
     for k, operand in enumerate(operands):
         new.operands[k] = operand
     for result, init in zip(new.results, operands[len(old.inputs) :], strict=True):
         result.set_type(init.type)
-    return new
-
-
-def _picking(old: Source, operands: list[ir.Value]) -> ir.Operation:
-    """An op with fewer operands, and without a body yet."""
-    attributes = {
-        name: old.op.attributes[name]
-        for name in old.op.attributes.keys()  # noqa: SIM118 (iterating gives named attributes)
-    }
-    inputs = len(operands) - old.outputs
-    attributes["operandSegmentSizes"] = ir.DenseI32ArrayAttr.get([inputs, old.outputs])
-    return ir.Operation.create(
-        "linalg.generic",
-        results=[v.type for v in operands[inputs:]],
-        operands=operands,
-        attributes=attributes,
-        regions=1,
-        loc=old.op.location,
-    )
-
-
-def _copy_body(
-    old: Source,
-    new: ir.Operation,
-    loops: list[Steps],
-    offsets: dict[int, ir.Value],
-    picked: list[int],
-) -> None:
-    """The body, with elements that it picks in the place of some arguments."""
-    arguments = [a for k, a in enumerate(old.block.arguments) if k not in picked]
-    unknown = ir.Location.unknown(new.context)
-    block = new.regions[0].blocks.append(
-        *(a.type for a in arguments), arg_locs=[unknown] * len(arguments)
-    )
-    mapped: dict[ir.Value, ir.Value] = dict(zip(arguments, block.arguments, strict=True))
-    with ir.InsertionPoint(block):
-        for k in picked:
-            dims = [_coordinate(d, loops, offsets) for d in range(len(loops))]
-            where = [
-                applied(ir.AffineMap.get(len(dims), 0, [e]), dims) for e in old.maps[k].results
-            ]
-            value = old.inputs[k]
-            mapped[old.block.arguments[k]] = ir.Operation.create(
-                "tensor.extract",
-                results=[type_of(value).element_type],
-                operands=[value, *where],
-            ).results[0]
-        made = set(operations(new))
-        for view in old.block.operations:
-            clone(view.operation, mapped)
-    _shift_all([op for op in operations(new) if op not in made], loops, offsets)
-
-
-def _shift_all(
-    ops: Sequence[ir.Operation], loops: list[Steps], offsets: dict[int, ir.Value]
-) -> None:
-    for op in ops:
-        if op.name == "linalg.index":
-            _shift(op, loops, offsets)
-
-
-def _coordinate(d: int, loops: list[Steps], offsets: dict[int, ir.Value]) -> ir.Value:
-    """The coordinate of a loop of the whole op, inside of the op on tiles."""
-    number = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), d)
-    index = ir.Operation.create(
-        "linalg.index", results=[ir.IndexType.get()], attributes={"dim": number}
-    ).results[0]
-    return _shifted(index, d, loops, offsets)
-
-
-def _shifted(index: ir.Value, d: int, loops: list[Steps], offsets: dict[int, ir.Value]) -> ir.Value:
-    if d not in offsets:
-        return index
-    step, start = ir.AffineExpr.get_dim(0), ir.AffineExpr.get_dim(1)
-    map_ = ir.AffineMap.get(2, 0, [step * loops[d].stride + start])
-    return applied(map_, [index, offsets[d]])
-
-
-def _shift(op: ir.Operation, loops: list[Steps], offsets: dict[int, ir.Value]) -> None:
-    d = ir.IntegerAttr(op.attributes["dim"]).value
-    if d not in offsets:
-        return
-    with ir.InsertionPoint.after(op), op.location:
-        shifted = _shifted(op.result, d, loops, offsets)
-    op.result.replace_all_uses_except(shifted, shifted.owner.operation)
+    new.attributes["indexing_maps"] = ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps])
+    if old.reduction_dims:
+        dim = old.lane_dim
+        new.attributes[LANE_DIM] = to_attribute(-1 if dim is None else dim)
+    if positions is not None:
+        with old.op.location:
+            positions.shift(new)
+    return list(new.results)
 
 
 def tile_fill(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value:
