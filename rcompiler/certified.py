@@ -7,7 +7,7 @@ certificate. Needs numpy only.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -32,6 +32,7 @@ _UNREADABLE = (
 )
 _MOST_CLOCKS = 1 << 28  # bytes of a certificate
 _DEEPEST = 64  # views of views
+_OUTER = ("input", "output")  # kinds of buffers that are the caller's tensors, with their number
 
 
 @dataclass(frozen=True)
@@ -155,22 +156,32 @@ def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.nd
         "output": tables.EXTERNAL + inputs,
         "pinned": tables.PINNED,
     }
-    values: dict[tuple[str, str], int] = {}
-    value, base = [], []
-    for root, kind, index in zip(buffers, kinds, indices, strict=True):
-        for _ in range(_DEEPEST):
-            if parents[root] is None:
-                break
-            root = parents[root]
-        same = kind == "constant" and content[root]
-        key = ("content", content[root]) if same else ("name", root)
-        value.append(values.setdefault(key, len(values)))
-        base.append(bases[kind] + (index if kind in ("input", "output") else 0))
+    roots = [own if parents[own] is None else _root(own, parents) for own in buffers]
+    keys = [
+        ("content", content[root]) if kind == "constant" and content[root] else ("name", root)
+        for root, kind in zip(roots, kinds, strict=True)
+    ]
+    values = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    value = [*map(values.__getitem__, keys)]
+    base = [
+        bases[kind] + (index if kind in _OUTER else 0)
+        for kind, index in zip(kinds, indices, strict=True)
+    ]
     rows = np.stack([numbers(column) for column in (value, base, offsets)], axis=1)
     operands = {name: own for data in notes["programs"] for name, own in data["operands"].items()}
     names = {name: number for number, name in enumerate(operands)}
     uses = np.array([*map(len, operands.values())], np.int64)
     return names, uses, rows[numbers([*chain(*operands.values())])]
+
+
+def _root(name: str, parents: Mapping[str, str | None]) -> str:
+    """What a view is a view of."""
+    for _ in range(_DEEPEST):
+        parent = parents[name]
+        if parent is None:
+            break
+        name = parent
+    return name
 
 
 def boxes(notes: Any) -> list[Any]:

@@ -73,6 +73,11 @@ def distinct(values: Ints) -> Ints:
     return values[np.append(True, values[1:] != values[:-1])[: len(values)]]
 
 
+def spans(begin: Ints, sizes: Ints) -> Ints:
+    """begin, begin + 1, .. of each of n groups of these sizes."""
+    return ramp(sizes) + np.repeat(begin, sizes)  # in this order: it refuses what is too large
+
+
 def ramp(sizes: Ints) -> Ints:
     """0, 1, .. of each of n groups of these sizes."""
     forbid(sizes.sum() > MOST_AT_ONCE, "notes", "the schedule is too large to be checked")

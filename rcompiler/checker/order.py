@@ -31,7 +31,7 @@ class Order:
     """
 
     def __init__(self, facts: Facts, steps: Steps) -> None:
-        opcode, self._thread = steps.rows[:, 0], steps.thread
+        opcode, self._thread = steps.code, steps.thread
         self._signals, waits, runs = (np.flatnonzero(opcode == c) for c in (SIGNAL, WAIT, RUN))
         opens = (opcode == WAIT) & (np.append(RUN, opcode[:-1])[: len(opcode)] != WAIT)
         opens[np.searchsorted(self._thread, self._thread)] = True
@@ -43,7 +43,7 @@ class Order:
         forbid(wrong, "clocks", "the certificate is not of this schedule")
         self._when = facts.clocks[self._segment, 0]  # turn of each instruction
         # claims that cannot be are others, to be checked like any
-        small = np.int16 if len(runs) < 1 << 15 else np.int32
+        small = np.uint16 if len(runs) < 1 << 16 else np.int32
         self._claims = facts.clocks[:, 1:].clip(0, len(runs)).astype(small)
         self._number_events(steps, waits)
         self._check_turns(facts.dynamic)
@@ -73,12 +73,12 @@ class Order:
     def _number_events(self, steps: Steps, waits: Ints) -> None:
         """Signals by event and turn, and waits; events numbered through all launches."""
         both = np.append(self._signals, waits)
-        event = steps.rows[both, 1] + 2 * MOST * self._of[both]
+        event = steps.words[steps.begin[both] + 1] + 2 * MOST * self._of[both]
         event = np.unique(event, return_inverse=True)[1]
         own = event[: len(self._signals)]
         self._signals = self._signals[np.lexsort((self._when[self._signals], own))]
         total = np.bincount(own, minlength=int(event.max(initial=-1)) + 1)
-        waited, count = event[len(own) :], steps.rows[waits, 2]
+        waited, count = event[len(own) :], steps.words[steps.begin[waits] + 2]
         self._waits, self._count, self._waited = waits, count, waited
         forbid((count < 1) | (count > total[waited]), "deadlock", "a wait is for too many signals")
         self._total, self._from = total, np.cumsum(total) - total
