@@ -10,6 +10,7 @@ import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -134,7 +135,7 @@ def unpacked(clocks: bytes, lines: Sequence[Sequence[int]]) -> np.ndarray:
     if not unpacker.eof or size not in (2, 4) or len(raw) % (size * columns):
         raise Refused("clocks", "the certificate is not of this schedule")
     steps = np.frombuffer(raw, f"<i{size}").reshape(columns, -1)
-    return np.ascontiguousarray(np.cumsum(steps, axis=1, dtype=np.int32).T)
+    return np.cumsum(steps, axis=1, dtype=np.int32).T
 
 
 def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.ndarray]:
@@ -143,8 +144,10 @@ def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.nd
 
     A view has the value of what it views, and constants of one content are one value.
     """
-    columns = zip(*(buffer[:7] for buffer in notes["buffers"]), strict=True)
-    buffers, kinds, offsets, sizes, indices, views, contents = [*columns] or [()] * 7
+    # lists of strings and numbers, and no pairs, which the collector would look through
+    buffers, kinds, offsets, sizes, indices, views, contents = (
+        [*map(itemgetter(column), notes["buffers"])] for column in range(7)
+    )
     if (numbers(sizes) < 0).any():
         raise ValueError("a buffer of less than no bytes")
     parents = dict(zip(buffers, views, strict=True))
@@ -158,7 +161,7 @@ def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.nd
     }
     roots = [own if parents[own] is None else _root(own, parents) for own in buffers]
     keys = [
-        ("content", content[root]) if kind == "constant" and content[root] else ("name", root)
+        f"content {content[root]}" if kind == "constant" and content[root] else f"name {root}"
         for root, kind in zip(roots, kinds, strict=True)
     ]
     values = {key: number for number, key in enumerate(dict.fromkeys(keys))}

@@ -30,8 +30,7 @@ class Steps:
         table = words[np.minimum(spans(starts, room), len(words) - 1)]
         self.words, self.begin, number = _unrolled(words, starts, thread, table, begin)
         self.thread, self.code = thread[number], self.words[self.begin]
-        event = self.words[self.begin[self.code != RUN] + 1]
-        within(event, MOST, "stream", "an event has no number")
+        within(self.words[self.begin[self.code != RUN] + 1], MOST, "stream", "an event is negative")
         barrier = np.flatnonzero(self.code == BARRIER)
         whose, begin = self.thread[barrier], self.begin[barrier]
         self.words[begin + 1] = ~((np.arange(len(whose)) - np.searchsorted(whose, whose)) // 2)
@@ -57,7 +56,7 @@ def _instructions(words: Ints) -> tuple[Ints, Ints]:
 def _unrolled(words: Ints, starts: Ints, thread: Ints, table: Ints, begin: Ints) -> list[Ints]:
     """The words as loops go through them, where each instruction begins, its number in the file."""
     loop = np.flatnonzero(words[starts] == REPEAT)
-    count, length, iteration, pairs = words[starts[loop] + np.arange(1, 5)[:, None]]
+    count, length, iteration, pairs = words[starts[loop] + np.c_[1:5]]
     body = starts[loop] - length
     first = np.searchsorted(starts, body)  # instruction of each body
     own = np.minimum(first, loop)

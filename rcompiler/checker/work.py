@@ -7,8 +7,6 @@ from rcompiler.checker.facts import MOST_AT_ONCE, Bools, Facts, Ints, forbid, ra
 from rcompiler.checker.order import Order
 from rcompiler.checker.streams import RUN, Steps
 
-_HEAD = np.arange(1, 6)[:, None]  # words of a run: kernel, first, count, stride, operands
-
 
 class Work:
     """operator: (runs,) of each run; kernel: (operators,) of each operator; first, count, stride:
@@ -36,7 +34,7 @@ class Work:
         self.operator, self.uses = facts.runs, facts.uses
         forbid(len(facts.runs) != len(begin), "notes", "the operators do not match the runs")
         within(self.operator, len(self.uses), "notes", "a run is of no operator")
-        kernel, self.first, self.count, self.stride, sizes = steps.words[begin + _HEAD]
+        kernel, self.first, self.count, self.stride, sizes = steps.words[begin + np.c_[1:6]]
         within(kernel, len(self.kernels.counts), "notes", "a run is of no kernel")
         self.kernel = np.full(len(self.uses), -1)
         self.kernel[self.operator] = kernel
