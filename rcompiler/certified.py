@@ -7,9 +7,10 @@ certificate. Needs numpy only.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ _UNREADABLE = (
 )
 _MOST_CLOCKS = 1 << 28  # bytes of a certificate
 _DEEPEST = 64  # views of views
+_OUTER = ("input", "output")  # kinds of buffers that are the caller's tensors, with their number
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def unpacked(clocks: bytes, lines: Sequence[Sequence[int]]) -> np.ndarray:
     if not unpacker.eof or size not in (2, 4) or len(raw) % (size * columns):
         raise Refused("clocks", "the certificate is not of this schedule")
     steps = np.frombuffer(raw, f"<i{size}").reshape(columns, -1)
-    return np.ascontiguousarray(np.cumsum(steps, axis=1, dtype=np.int32).T)
+    return np.cumsum(steps, axis=1, dtype=np.int32).T
 
 
 def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.ndarray]:
@@ -142,8 +144,10 @@ def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.nd
 
     A view has the value of what it views, and constants of one content are one value.
     """
-    columns = zip(*(buffer[:7] for buffer in notes["buffers"]), strict=True)
-    buffers, kinds, offsets, sizes, indices, views, contents = [*columns] or [()] * 7
+    # lists of strings and numbers, and no pairs, which the collector would look through
+    buffers, kinds, offsets, sizes, indices, views, contents = (
+        [*map(itemgetter(column), notes["buffers"])] for column in range(7)
+    )
     if (numbers(sizes) < 0).any():
         raise ValueError("a buffer of less than no bytes")
     parents = dict(zip(buffers, views, strict=True))
@@ -155,22 +159,32 @@ def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.nd
         "output": tables.EXTERNAL + inputs,
         "pinned": tables.PINNED,
     }
-    values: dict[tuple[str, str], int] = {}
-    value, base = [], []
-    for root, kind, index in zip(buffers, kinds, indices, strict=True):
-        for _ in range(_DEEPEST):
-            if parents[root] is None:
-                break
-            root = parents[root]
-        same = kind == "constant" and content[root]
-        key = ("content", content[root]) if same else ("name", root)
-        value.append(values.setdefault(key, len(values)))
-        base.append(bases[kind] + (index if kind in ("input", "output") else 0))
+    roots = [own if parents[own] is None else _root(own, parents) for own in buffers]
+    keys = [
+        f"content {content[root]}" if kind == "constant" and content[root] else f"name {root}"
+        for root, kind in zip(roots, kinds, strict=True)
+    ]
+    values = {key: number for number, key in enumerate(dict.fromkeys(keys))}
+    value = [*map(values.__getitem__, keys)]
+    base = [
+        bases[kind] + (index if kind in _OUTER else 0)
+        for kind, index in zip(kinds, indices, strict=True)
+    ]
     rows = np.stack([numbers(column) for column in (value, base, offsets)], axis=1)
     operands = {name: own for data in notes["programs"] for name, own in data["operands"].items()}
     names = {name: number for number, name in enumerate(operands)}
     uses = np.array([*map(len, operands.values())], np.int64)
     return names, uses, rows[numbers([*chain(*operands.values())])]
+
+
+def _root(name: str, parents: Mapping[str, str | None]) -> str:
+    """What a view is a view of."""
+    for _ in range(_DEEPEST):
+        parent = parents[name]
+        if parent is None:
+            break
+        name = parent
+    return name
 
 
 def boxes(notes: Any) -> list[Any]:

@@ -25,7 +25,8 @@ _FREE_S, _SHARE = 0.05, 0.1
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 success, 1 a file is refused, 2 wrong arguments, 130 interrupted."""
+    """Exit code: 0 success, 1 a check takes too long or a file is refused, 2 wrong arguments, 130
+    interrupted."""
     parser = Parser("check_times", "Time the check of certificates.")
     parser.add_argument("files", nargs="+", metavar="FILE", help=".rcx files")
     options = parser.parse_args(argv)
@@ -39,7 +40,7 @@ def _run(options: argparse.Namespace) -> int:
         slow = checked > _FREE_S + _SHARE * (loaded - checked)
         rows.append((path.name, f"{loaded:.3f}", f"{checked:.3f}", "too long" if slow else ""))
     table(("file", "load s", "of it check s", ""), rows)
-    return 0
+    return 1 if any(row[-1] for row in rows) else 0
 
 
 def times(path: Path) -> tuple[float, float]:

@@ -34,8 +34,7 @@ class Access:
         far = self.bytes > MOST or (scale > MOST // np.maximum(sizes, 1)).any()
         forbid(far, "notes", "an operand is too large, or its boxes lie too far away")
         self.task_bytes = prod(np.minimum(extent, self.shape).tolist()) * self.itemsize
-        apart = axis[(scale >= extent) & (scale > 0)]
-        self.disjoint = {*np.flatnonzero(grid > 1).tolist()} <= {*apart.tolist()}
+        self.disjoint = {*np.flatnonzero(grid > 1)} <= {*axis[(scale >= extent) & (scale > 0)]}
         # without gaps, from the first element to the last, and no diagonal
         full = (offset <= 0) & (scale * (sizes - 1) + offset + extent >= self.shape)
         full &= (scale <= extent) | (sizes == 1)
@@ -76,7 +75,7 @@ class Kernels:
     """
 
     def __init__(self, facts: Facts) -> None:
-        self.accesses, counts, pairs = list[Access](), list[int](), list[tuple[int, int]]()
+        self.accesses, pairs = list[Access](), list[tuple[int, int]]()
         for (grid, reads, writes, own), code in zip(facts.boxes, facts.sizes, strict=True):
             tasks, begin, both = prod(grid.tolist()), len(self.accesses), [*reads, *writes]
             each = [Access(grid, x, n >= len(reads), n in code[3]) for n, x in enumerate(both)]
@@ -89,7 +88,8 @@ class Kernels:
             own = [(r, w) for r, w in own if each[r].cut == each[w].cut and each[r].disjoint]
             pairs += [(begin + r, begin + w) for r, w in own]
             self.accesses += each
-            counts.append(len(each))
-        self.counts = np.array(counts, np.int64)
+        self.counts = np.array(
+            [len(reads) + len(writes) for _, reads, writes, _ in facts.boxes], int
+        )
         self.tasks = np.array([code[0] for code in facts.sizes], np.int64)
         self.in_place = np.array(pairs, np.int64).reshape(-1, 2) @ [len(self.accesses), 1]

@@ -11,9 +11,9 @@ each byte by itself.
 
 import numpy as np
 
-from rcompiler.checker.facts import MOST, Bools, Facts, Ints, Refused, distinct, forbid, ramp
+from rcompiler.checker.facts import MOST, Bools, Facts, Ints, Refused, forbid, ramp
 from rcompiler.checker.intervals import meeting, neighbours
-from rcompiler.checker.order import Order
+from rcompiler.checker.order import Order, smallest
 from rcompiler.checker.streams import Steps
 from rcompiler.checker.uses import Uses
 from rcompiler.checker.work import Work
@@ -28,9 +28,8 @@ def check(facts: Facts) -> None:
     uses = Uses(facts, Work(facts, steps, Order(facts, steps)))
     _complete(uses)
     one, two = _unsafe(uses, *_late(uses, *_pairs(uses)))
-    begin = np.maximum(uses.low[one], uses.low[two]).tolist()
-    end = np.minimum(uses.high[one], uses.high[two]).tolist()
-    for place in sorted({*zip(begin, end, strict=True)}):
+    begin, end = np.maximum(*uses.low[[one, two]]), np.minimum(*uses.high[[one, two]])
+    for place in sorted({*zip(begin.tolist(), end.tolist(), strict=True)}):
         _byte_by_byte(uses, *place)
 
 
@@ -65,7 +64,7 @@ def _late(uses: Uses, one: Ints, two: Ints) -> tuple[Ints, Ints]:
     one, two = one[~own], two[~own]
     runs = np.argsort(work.operator, kind="stable")
     begin = np.searchsorted(work.operator[runs], np.arange(len(work.kernel)))
-    starts = np.minimum.reduceat(order.clocks[runs], begin) if len(begin) else order.clocks
+    starts = smallest(order.clocks, runs, begin, np.diff(begin, append=len(runs)), 0 * begin)
     ends = np.zeros_like(starts)
     ends[work.operator, order.line] = order.place + 1  # of the last run in each line
     parts = 1 + (len(one) * starts.shape[1] >> 25)  # not all at once
@@ -87,7 +86,7 @@ def _unsafe(uses: Uses, one: Ints, two: Ints) -> tuple[Ints, Ints]:
         far = np.arange(len(own)) * _FAR  # bytes of different kinds do not meet
         (of, x, low), (_, y, high) = _spans(uses, first, far + apart), _spans(uses, second, far)
         i, j = meeting(low, high)
-        of, y = divmod(distinct((of * len(work.run) + x)[i] * len(work.run) + y[j]), len(work.run))
+        of, y = divmod(np.unique((of * len(work.run) + x)[i] * len(work.run) + y[j]), len(work.run))
         of, x = divmod(of, len(work.run))
         sizes = np.bincount(of, minlength=len(own))
         sizes, ends = sizes[kind[pairs] - begin], np.cumsum(sizes)[kind[pairs] - begin]

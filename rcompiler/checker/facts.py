@@ -67,10 +67,9 @@ def within(values: Ints, end: int, rule: str, text: str) -> None:
     forbid((values < 0) | (values >= end), rule, text)
 
 
-def distinct(values: Ints) -> Ints:
-    """All that are different, sorted; `np.unique` is slower where many are."""
-    values = np.sort(values)
-    return values[np.append(True, values[1:] != values[:-1])[: len(values)]]
+def spans(begin: Ints, sizes: Ints) -> Ints:
+    """begin, begin + 1, .. of each of n groups of these sizes."""
+    return ramp(sizes) + np.repeat(begin, sizes)  # in this order: it refuses what is too large
 
 
 def ramp(sizes: Ints) -> Ints:

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rcompiler.checker.facts import Bools, Ints, distinct, forbid, ramp
+from rcompiler.checker.facts import Bools, Ints, forbid, ramp
 
 
 def meeting(one: Ints, two: Ints) -> tuple[Ints, Ints]:
@@ -17,7 +17,7 @@ def meeting(one: Ints, two: Ints) -> tuple[Ints, Ints]:
     return i[some], sort[j[some]]
 
 
-def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -> tuple[Ints, Ints]:
+def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -> tuple[Ints, ...]:
     """(one, two): pairs of uses of common bytes of which the first must be over before the second.
 
     A value is written, then read, then the next one is written; so neighbours are enough. place: of
@@ -26,8 +26,12 @@ def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -
     """
     edges = np.unique(np.append(low, high))
     at, end = np.searchsorted(edges, low), np.searchsorted(edges, high)
-    use = np.repeat(np.arange(len(low)), end - at)
-    cell = at[use] + ramp(end - at)
+    # reads of one value on the same bytes are alike: one of them stands for all
+    span = np.unique(at * len(edges) + end, return_inverse=True)[1]
+    alike = np.where(writes, -1 - np.arange(len(at)), span * (value.max(initial=0) + 1) + value)
+    _, some, of, times = np.unique(alike, True, True, True)
+    use = np.repeat(some, (end - at)[some])
+    cell = at[use] + ramp((end - at)[some])
     key = cell * (value.max(initial=0) + 1) + value[use]
     made, read = np.flatnonzero(writes[use]), np.flatnonzero(~writes[use])
     made = made[np.lexsort((place[use[made]], cell[made]))]
@@ -41,4 +45,8 @@ def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -
     at, next_ = last[at], np.flatnonzero(more)
     one = np.concatenate([made[next_], made[at], read[more[at]]])
     two = np.concatenate([made[next_ + 1], read, made[at[more[at]] + 1]])
-    return divmod(distinct(use[one] * len(low) + use[two]), max(len(low), 1))
+    one, two = divmod(np.unique(use[one] * len(low) + use[two]), max(len(low), 1))
+    # of a pair one writes, and is like no other
+    begin, sizes = np.cumsum(times) - times, times[of[one]] * times[of[two]]
+    groups = (np.repeat([begin[of[n]], times[of[n]]], sizes, axis=1) for n in (one, two))
+    return tuple(np.argsort(of)[first + ramp(sizes) % size] for first, size in groups)

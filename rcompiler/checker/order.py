@@ -31,7 +31,7 @@ class Order:
     """
 
     def __init__(self, facts: Facts, steps: Steps) -> None:
-        opcode, self._thread = steps.rows[:, 0], steps.thread
+        opcode, self._thread = steps.code, steps.thread
         self._signals, waits, runs = (np.flatnonzero(opcode == c) for c in (SIGNAL, WAIT, RUN))
         opens = (opcode == WAIT) & (np.append(RUN, opcode[:-1])[: len(opcode)] != WAIT)
         opens[np.searchsorted(self._thread, self._thread)] = True
@@ -43,8 +43,8 @@ class Order:
         forbid(wrong, "clocks", "the certificate is not of this schedule")
         self._when = facts.clocks[self._segment, 0]  # turn of each instruction
         # claims that cannot be are others, to be checked like any
-        small = np.int16 if len(runs) < 1 << 15 else np.int32
-        self._claims = facts.clocks[:, 1:].clip(0, len(runs)).astype(small)
+        small = np.uint16 if len(runs) < 1 << 16 else np.int32
+        self._claims = facts.clocks[:, 1:].clip(0, len(runs)).astype(small, order="C")
         self._number_events(steps, waits)
         self._check_turns(facts.dynamic)
         self._check_clocks()
@@ -73,12 +73,12 @@ class Order:
     def _number_events(self, steps: Steps, waits: Ints) -> None:
         """Signals by event and turn, and waits; events numbered through all launches."""
         both = np.append(self._signals, waits)
-        event = steps.rows[both, 1] + 2 * MOST * self._of[both]
+        event = steps.words[steps.begin[both] + 1] + 2 * MOST * self._of[both]
         event = np.unique(event, return_inverse=True)[1]
         own = event[: len(self._signals)]
         self._signals = self._signals[np.lexsort((self._when[self._signals], own))]
         total = np.bincount(own, minlength=int(event.max(initial=-1)) + 1)
-        waited, count = event[len(own) :], steps.rows[waits, 2]
+        waited, count = event[len(own) :], steps.words[steps.begin[waits] + 2]
         self._waits, self._count, self._waited = waits, count, waited
         forbid((count < 1) | (count > total[waited]), "deadlock", "a wait is for too many signals")
         self._total, self._from = total, np.cumsum(total) - total
@@ -100,7 +100,7 @@ class Order:
         waits = self._segment[self._waits]
         segment, begin, size = np.unique(waits, return_index=True, return_counts=True)
         found, which = self._bring()
-        brought = _smallest(found, which, begin, size, size - 1)
+        brought = smallest(found, which, begin, size, size - 1)
         known[segment] = np.maximum(known[segment], brought)
         behind = known[segments, line] >= self._place[np.searchsorted(self._thread, thread)]
         known[segments, line] = self._place[first]
@@ -113,14 +113,14 @@ class Order:
         says[every := np.arange(len(says)), self._line[self._signals]] = self._place[self._signals]
         each, which = np.unique(self._waited * len(says) + self._count - 1, return_inverse=True)
         event, last = divmod(each, len(says))
-        return _smallest(says, every, self._from[event], self._total[event], last), which
+        return smallest(says, every, self._from[event], self._total[event], last), which
 
 
-def _smallest(rows: Ints, order: Ints, begin: Ints, sizes: Ints, which: Ints) -> Ints:
+def smallest(rows: Ints, order: Ints, begin: Ints, sizes: Ints, which: Ints) -> Ints:
     """Of groups in an order of rows, column by column, the smallest number, the second or so."""
     found = np.empty((len(begin), rows.shape[1]), rows.dtype)
     for size, n in {*zip(sizes.tolist(), which.tolist(), strict=True)}:
         some = np.flatnonzero((sizes == size) & (which == n))
-        own = rows[order[begin[some, None] + np.arange(size)]]
-        found[some] = own.max(axis=1) if n == size - 1 else np.partition(own, n, axis=1)[:, n]
+        own, end = rows[order[begin[some, None] + np.arange(size)]], {0: np.min, size - 1: np.max}
+        found[some] = end[n](own, 1) if n in end else np.partition(own, n, axis=1)[:, n]
     return found

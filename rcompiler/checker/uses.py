@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rcompiler.checker.facts import MOST, MOST_AT_ONCE, Facts, Ints, forbid, ramp, within
+from rcompiler.checker.facts import MOST, MOST_AT_ONCE, Facts, Ints, forbid, within
 from rcompiler.checker.work import Work
 
 _MOST_MEMORIES, _MOST_PINNED = 1 << 14, 1 << 32  # so that addresses stay exact in int64
@@ -34,8 +34,7 @@ class Uses:
         fixed = (_CONSTANTS <= base) & (base < _INPUTS + len(facts.inputs))
         forbid(fixed & (writes > 0), "buffer", "an operator writes what is only read")
         # all uses of all runs, of which the pinned ones count
-        sizes = work.uses[work.operator]
-        use = np.repeat((np.cumsum(work.uses) - work.uses)[work.operator], sizes) + ramp(sizes)
+        use, sizes = work.used, work.uses[work.operator]
         run = np.repeat(np.arange(len(sizes)), sizes)[pinned[use]]
         use = np.append(np.flatnonzero(~pinned), use[pinned[use]])
         self.run = np.append(np.full(len(use) - len(run), -1), run)

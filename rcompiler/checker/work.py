@@ -3,7 +3,7 @@
 import numpy as np
 
 from rcompiler.checker.boxes import Kernels
-from rcompiler.checker.facts import MOST_AT_ONCE, Bools, Facts, Ints, forbid, ramp, within
+from rcompiler.checker.facts import MOST_AT_ONCE, Bools, Facts, Ints, forbid, ramp, spans, within
 from rcompiler.checker.order import Order
 from rcompiler.checker.streams import RUN, Steps
 
@@ -12,14 +12,15 @@ class Work:
     """operator: (runs,) of each run; kernel: (operators,) of each operator; first, count, stride:
     (runs,) its tasks. Tasks of all operators are numbered one behind the other: begin: (operators,)
     the first of each; run, place: (tasks,) the run of each task and its place in one execution.
-    value, base, offset: (uses,) of each operand of each operator, `uses` of each.
+    value, base, offset: (uses,) of each operand of each operator, `uses` of each; used: the ones of
+    all runs, one behind the other.
     """
 
     def __init__(self, facts: Facts, steps: Steps, order: Order) -> None:
         self.order, self.kernels = order, Kernels(facts)
         self.accesses = self.kernels.accesses
-        self.thread = steps.thread[steps.rows[:, 0] == RUN]
-        self._name_runs(facts, steps.rows[steps.rows[:, 0] == RUN])
+        self.thread = steps.thread[steps.code == RUN]
+        self._name_runs(facts, steps, steps.begin[steps.code == RUN])
         self._number_tasks()
 
     def over(self, one: Ints, two: Ints) -> Bools:
@@ -27,12 +28,13 @@ class Work:
         a, b = self.run[one], self.run[two]
         return self.order.before(a, b) | ((a == b) & (self.place[one] < self.place[two]))
 
-    def _name_runs(self, facts: Facts, rows: Ints) -> None:
-        """Runs are of operators, each with one kernel, on the operands that the notes name."""
+    def _name_runs(self, facts: Facts, steps: Steps, begin: Ints) -> None:
+        """Runs are of operators, each with one kernel, on the operands that the notes name. begin:
+        where their words are."""
         self.operator, self.uses = facts.runs, facts.uses
-        forbid(len(facts.runs) != len(rows), "notes", "the operators do not match the runs")
+        forbid(len(facts.runs) != len(begin), "notes", "the operators do not match the runs")
         within(self.operator, len(self.uses), "notes", "a run is of no operator")
-        kernel, self.first, self.count, self.stride = rows[:, 1:5].T
+        kernel, self.first, self.count, self.stride, sizes = steps.words[begin + np.c_[1:6]]
         within(kernel, len(self.kernels.counts), "notes", "a run is of no kernel")
         self.kernel = np.full(len(self.uses), -1)
         self.kernel[self.operator] = kernel
@@ -42,15 +44,13 @@ class Work:
         forbid(counts[self.kernel] != self.uses, "buffer", "an operator has other operands or more")
         self.value, self.base, self.offset = facts.operands.T
         within(self.value, MOST_AT_ONCE, "notes", "the values of operands are not numbered")
-        self.number = ramp(self.uses)
         self.user = np.repeat(np.arange(len(self.uses)), self.uses)
-        begin = np.cumsum(counts) - counts
-        self.access = begin[self.kernel[self.user]] + self.number
-        want = np.zeros((len(self.uses), rows.shape[1] - 5), np.int64)
-        want[:, 0] = self.uses
-        want[self.user, 2 * self.number + 1] = self.base
-        want[self.user, 2 * self.number + 2] = self.offset
-        forbid(rows[:, 5:] != want[self.operator], "buffer", "a run is not on the operands noted")
+        self.access = spans((np.cumsum(counts) - counts)[self.kernel], self.uses)
+        forbid(sizes != self.uses[self.operator], "buffer", "a run is not on the operands noted")
+        pairs = steps.words[spans(begin + 6, 2 * sizes)].reshape(-1, 2)
+        self.used = spans((np.cumsum(self.uses) - self.uses)[self.operator], sizes)
+        noted = facts.operands[self.used, 1:]
+        forbid(pairs != noted, "buffer", "a run is not on the operands noted")
 
     def _number_tasks(self) -> None:
         """Each task of an operator runs exactly once."""

@@ -4,10 +4,16 @@ import rcompiler
 from rcompiler.tools import check_times, models
 
 
-def test_each_file_has_its_row(tmp_path, capsys):
+def test_each_file_has_its_row(tmp_path, capsys, monkeypatch):
     path = tmp_path / "m.rcx"
     rcompiler.compile_onnx(models.build("two_branch", rows=32, width=32), eus=1).save(path)
-    assert check_times.main([str(path)]) == 0
-    assert "m.rcx" in capsys.readouterr().out
+    for free, code in (
+        (3600.0, 0),
+        (-3600.0, 1),
+    ):  # seconds that a check may take, whatever it does
+        monkeypatch.setattr(check_times, "_FREE_S", free)
+        assert check_times.main([str(path)]) == code
+        out = capsys.readouterr().out
+        assert "m.rcx" in out and ("too long" in out) == bool(code)
     path.write_bytes(b"no model")
     assert check_times.main([str(path)]) == 1

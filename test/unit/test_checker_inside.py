@@ -17,7 +17,8 @@ from refusals import refusals, refused_at
 
 from rcompiler.certified import Launch, flat, numbers, resolved, unpacked
 from rcompiler.certified import boxes as boxes_of
-from rcompiler.checker import MOST, Facts, Refused, check, order, streams, uses
+from rcompiler.checker import MOST, Facts, Refused, check, order, uses
+from rcompiler.checker import facts as checker_facts
 from rcompiler.checker.intervals import meeting
 from rcompiler.checker.streams import Steps
 from rcompiler.rammer.graph import Graph
@@ -60,6 +61,13 @@ def worded(eu: int, words: dict[int, int], given: Facts | None = None) -> Facts:
     all_streams = [stream.copy() for stream in launches_of(given)[0].streams]
     all_streams[eu][[*words]] = [*words.values()]
     return launched(given, streams=all_streams)
+
+
+def fewer_operands() -> object:
+    """A run has an operand less than its operator."""
+    first, *others = launches_of(facts())[0].streams
+    run = np.concatenate([first[:5], [first[5] - 1], first[6:8], first[10:]])
+    return check(launched(facts(), streams=[run, *others]))
 
 
 def noted(operator: int, operand: int, field: int, by: int, given: Facts | None = None) -> Facts:
@@ -240,7 +248,7 @@ def stream(*words: int) -> Case:
 def long_streams(*words: int) -> Case:
     def case() -> object:
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(streams, "_MOST_WORDS", 20)
+            patch.setattr(checker_facts, "MOST_AT_ONCE", 20)
             return stream(*words)()
 
     return case
@@ -282,12 +290,10 @@ CASES: dict[str, Case] = {
     ),
     "streams.Steps.__init__": stream(3, 1 << 50, 0),
     "streams.Steps.__init__ 2": stream(0, 0),
-    "streams.Steps.__init__ 3": long_streams(3, 0, 3, 0, 3, 0, 3, 0, 0),
-    "streams.Steps.__init__ 4": stream(3, -1, 0),
+    "streams.Steps.__init__ 3": stream(3, -1, 0),
     "streams._instructions": stream(9),
     "streams._unrolled": stream(3, 0, 5, 1, 2, 0, 0, 0),
     "streams._unrolled 2": stream(3, 0, 5, 2, 2, 0, 1, 0, 1, 0),
-    "streams._unrolled 4": long_streams(3, 0, 5, 9, 2, 0, 0, 0),
     "streams._unrolled 3": stream(3, 0, 3, 0, 5, 2, 4, 0, 0, 5, 2, 7, 0, 0, 0),
     "uses.Uses.__init__": checked(facts(), sizes=[(4, [64, 16], 1, (1,))]),
     "uses.Uses.__init__ 2": many_memories,
@@ -306,7 +312,8 @@ CASES: dict[str, Case] = {
     "work.Work._name_runs 5": two_kernels,
     "work.Work._name_runs 6": checked(on(O0, INPUT, V0, V0)),
     "work.Work._name_runs 7": checked(noted(O1, 0, 0, 1 << 40)),
-    "work.Work._name_runs 8": checked(worded(0, {9: 64})),
+    "work.Work._name_runs 8": fewer_operands,
+    "work.Work._name_runs 9": checked(worded(0, {9: 64})),
     "work.Work._number_tasks": checked(worded(0, {3: 5})),
     "work.Work._number_tasks 2": checked(facts([("o0", 0, 4), ("o0", 1, 1), ("o1", 0, 4)])),
 }
@@ -327,6 +334,8 @@ MORE: dict[str, tuple[Case, str]] = {
     "barrier that one EU has not": (late_barrier, "deadlock"),
     "barrier of queues": (checked(launched(facts(*BARRIER), dynamic=True)), "deadlock"),
     "queue that waits for a later one": (checked(launched(facts(*LATE), dynamic=True)), "deadlock"),
+    "streams that are too long": (long_streams(3, 0, 3, 0, 3, 0, 3, 0, 3, 0, 0), "notes"),
+    "loops that are too long": (long_streams(3, 0, 5, 9, 2, 0, 0, 0), "notes"),
     "too many turns": (stream(3, 0, 5, 1 << 40, 2, 0, 0, 0), "stream"),
     "body that begins with its loop": (stream(3, 0, 5, 2, 0, 0, 0, 0), "stream"),
     "body in the stream before": (two_streams, "stream"),
