@@ -18,29 +18,28 @@ class Access:
     """
 
     def __init__(self, grid: Ints, data: Any, result: bool, pinned: bool) -> None:
-        shape, self.itemsize, dims = data
-        self.result, self.pinned = result, pinned
-        self.cut = self.itemsize, shape.tolist(), dims.tolist()
-        self.shape = np.append(1, shape)  # so that there is always a dim
-        self.dims = axis, scale, offset, extent = np.append([[-1, 0, 0, 1]], dims, axis=0).T.copy()
-        none = len(axis) != len(self.shape) or self.itemsize <= 0 or min([*self.shape, *grid]) < 0
-        none |= ((axis < -1) | (axis >= len(grid)) | (scale < 0) | (extent < 0)).any()
+        self.itemsize, self.result, self.pinned = data[1], result, pinned
+        # in Python, as dims are few; one more of each, so that there is always a dim
+        shape, dims, turns = [1, *data[0].tolist()], data[2].tolist(), [*grid.tolist(), 1]
+        none = len(dims) != len(shape) - 1 or self.itemsize <= 0 or min(*shape, *turns) < 0
+        none |= any(not -1 <= a < len(grid) or s < 0 or e < 0 for a, s, _, e in dims)
         forbid(none, "notes", "the shape or the box of an operand is impossible")
-        # a dim that no axis cuts is cut by one of a single task
-        scale[axis < 0], offset[axis < 0], extent[axis < 0] = 0, 0, self.shape[axis < 0]
-        self._grid, self.tasks = np.append(grid, 1), prod(grid.tolist())
-        sizes = self._grid[axis]
-        self.bytes = prod(self.shape.tolist()) * self.itemsize
-        far = self.bytes > MOST or (scale > MOST // np.maximum(sizes, 1)).any()
+        # (axis, scale, offset, extent, size); what no axis cuts is cut by one of a single task
+        cuts = zip([(-1, 0, 0, 0), *dims], shape, strict=True)
+        dims = [(*cut, n) if cut[0] >= 0 else (-1, 0, 0, n, n) for cut, n in cuts]
+        self.cut, self.tasks, self._grid = (self.itemsize, dims), prod(turns), np.array(turns)
+        self.shape, self.dims = np.array(shape), np.array(dims).T[:4]
+        self.bytes = prod(shape) * self.itemsize
+        far = self.bytes > MOST or any(s * turns[a] > MOST for a, s, *_ in dims)
         forbid(far, "notes", "an operand is too large, or its boxes lie too far away")
-        self.task_bytes = prod(np.minimum(extent, self.shape).tolist()) * self.itemsize
-        self.disjoint = {*np.flatnonzero(grid > 1)} <= {*axis[(scale >= extent) & (scale > 0)]}
+        self.task_bytes = prod(min(e, n) for *_, e, n in dims) * self.itemsize
+        apart = {a for a, s, _, e, _ in dims if s >= e and s > 0}
+        self.disjoint = {a for a, n in enumerate(turns) if n > 1} <= apart
         # without gaps, from the first element to the last, and no diagonal
-        full = (offset <= 0) & (scale * (sizes - 1) + offset + extent >= self.shape)
-        full &= (scale <= extent) | (sizes == 1)
-        moving = axis[sizes > 1].tolist()
-        whole = self.tasks > 0 and len({*moving}) == len(moving) and bool(full.all())
-        self.covered = whole or not self.bytes
+        full = all(o <= 0 and s * (turns[a] - 1) + o + e >= n for a, s, o, e, n in dims)
+        full = full and all(s <= e or turns[a] == 1 for a, s, _, e, _ in dims)
+        moving = [a for a, *_ in dims if turns[a] > 1]
+        self.covered = not self.bytes or (self.tasks > 0 and len({*moving}) == len(moving) and full)
 
     @cached_property
     def spans(self) -> tuple[Ints, Ints]:

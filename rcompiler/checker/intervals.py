@@ -47,6 +47,6 @@ def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -
     two = np.concatenate([made[next_ + 1], read, made[at[more[at]] + 1]])
     one, two = divmod(np.unique(use[one] * len(low) + use[two]), max(len(low), 1))
     # of a pair one writes, and is like no other
-    begin, sizes = np.cumsum(times) - times, times[of[one]] * times[of[two]]
+    begin, sizes, sort = np.cumsum(times) - times, times[of[one]] * times[of[two]], np.argsort(of)
     groups = (np.repeat([begin[of[n]], times[of[n]]], sizes, axis=1) for n in (one, two))
-    return tuple(np.argsort(of)[first + ramp(sizes) % size] for first, size in groups)
+    return tuple(sort[first + ramp(sizes) % size] for first, size in groups)

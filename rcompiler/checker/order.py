@@ -94,7 +94,7 @@ class Order:
     def _check_clocks(self) -> None:
         first, segments = self._first, np.arange(len(self._first))
         thread, line = self._thread[first], self._line[first]
-        known = self._bases[self._of[first]].astype(self._claims.dtype)
+        known = self._bases.astype(self._claims.dtype)[self._of[first]]
         follows = np.flatnonzero(thread[1:] == thread[:-1]) + 1
         known[follows] = self._claims[follows - 1]
         waits = self._segment[self._waits]

@@ -44,7 +44,7 @@ def _instructions(words: Ints) -> tuple[Ints, Ints]:
     some = np.flatnonzero((words == RUN) | (words == REPEAT))
     pairs = words[np.minimum(some + sizes[some], len(words)) - 1]
     sizes[some] += 2 * np.where((pairs < 0) | (pairs > len(words)), len(words), pairs)
-    starts, at, steps = list[int](), 0, sizes.tolist()
+    starts, at, steps = list[int](), 0, sizes.data
     while at < len(steps):
         starts.append(at)
         at += steps[at]
