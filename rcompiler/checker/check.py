@@ -11,7 +11,7 @@ each byte by itself.
 
 import numpy as np
 
-from rcompiler.checker.facts import MOST, Bools, Facts, Ints, Refused, forbid, ramp
+from rcompiler.checker.facts import MOST, Bools, Facts, Ints, Refused, distinct, forbid, ramp
 from rcompiler.checker.intervals import meeting, neighbours
 from rcompiler.checker.order import Order, smallest
 from rcompiler.checker.streams import Steps
@@ -86,7 +86,7 @@ def _unsafe(uses: Uses, one: Ints, two: Ints) -> tuple[Ints, Ints]:
         far = np.arange(len(own)) * _FAR  # bytes of different kinds do not meet
         (of, x, low), (_, y, high) = _spans(uses, first, far + apart), _spans(uses, second, far)
         i, j = meeting(low, high)
-        of, y = divmod(np.unique((of * len(work.run) + x)[i] * len(work.run) + y[j]), len(work.run))
+        of, y = divmod(distinct((of * len(work.run) + x)[i] * len(work.run) + y[j]), len(work.run))
         of, x = divmod(of, len(work.run))
         sizes = np.bincount(of, minlength=len(own))
         sizes, ends = sizes[kind[pairs] - begin], np.cumsum(sizes)[kind[pairs] - begin]

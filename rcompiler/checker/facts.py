@@ -67,6 +67,12 @@ def within(values: Ints, end: int, rule: str, text: str) -> None:
     forbid((values < 0) | (values >= end), rule, text)
 
 
+def distinct(values: Ints) -> Ints:
+    """All that are different, sorted. Asked for counts numpy sorts; else it hashes, which takes 15
+    times as long (2.4)."""
+    return np.unique(values, return_counts=True)[0]
+
+
 def spans(begin: Ints, sizes: Ints) -> Ints:
     """begin, begin + 1, .. of each of n groups of these sizes."""
     return ramp(sizes) + np.repeat(begin, sizes)  # in this order: it refuses what is too large

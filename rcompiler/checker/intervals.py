@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rcompiler.checker.facts import Bools, Ints, forbid, ramp
+from rcompiler.checker.facts import Bools, Ints, distinct, forbid, ramp
 
 
 def meeting(one: Ints, two: Ints) -> tuple[Ints, Ints]:
@@ -24,7 +24,7 @@ def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -
     each use in one execution, which says in which order they can only be. A cell is bytes that the
     same uses touch.
     """
-    edges = np.unique(np.append(low, high))
+    edges = distinct(np.append(low, high))
     at, end = np.searchsorted(edges, low), np.searchsorted(edges, high)
     # reads of one value on the same bytes are alike: one of them stands for all
     span = np.unique(at * len(edges) + end, return_inverse=True)[1]
@@ -45,7 +45,7 @@ def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -
     at, next_ = last[at], np.flatnonzero(more)
     one = np.concatenate([made[next_], made[at], read[more[at]]])
     two = np.concatenate([made[next_ + 1], read, made[at[more[at]] + 1]])
-    one, two = divmod(np.unique(use[one] * len(low) + use[two]), max(len(low), 1))
+    one, two = divmod(distinct(use[one] * len(low) + use[two]), max(len(low), 1))
     # of a pair one writes, and is like no other
     begin, sizes, sort = np.cumsum(times) - times, times[of[one]] * times[of[two]], np.argsort(of)
     groups = (np.repeat([begin[of[n]], times[of[n]]], sizes, axis=1) for n in (one, two))
