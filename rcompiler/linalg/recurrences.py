@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from torch_mlir import ir
 
 from rcompiler.linalg.values import defining, integers, shape_of
+from rcompiler.linalg.views import run_offset
 
 MOVING = -(1 << 63)  # an offset that is an operand, as MLIR writes it in static_offsets
 
@@ -63,20 +64,9 @@ def row_offset(op: ir.Operation, known: Mapping[ir.Value, int]) -> int | None:
     """
     whole = op.operands[0] if op.name == "tensor.extract_slice" else op.operands[1]
     moving = iter([v for v in op.operands if isinstance(v.type, ir.IndexType)])
-    starts, sizes, strides = (
-        integers(op, n) for n in ("static_offsets", "static_sizes", "static_strides")
-    )
-    shape, offset, weight, full = shape_of(whole), 0, 1, True
+    starts = integers(op, "static_offsets")
     places = [known[next(moving)] if start == MOVING else start for start in starts]
-    for place, size, stride, extent in reversed(
-        list(zip(places, sizes, strides, shape, strict=True))
-    ):
-        if size > 1 and (stride != 1 or not full):
-            return None
-        full = full and size == extent
-        offset += place * weight
-        weight *= extent
-    return offset
+    return run_offset(op, shape_of(whole), places)
 
 
 def _integer(value: ir.Value) -> int:

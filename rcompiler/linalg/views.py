@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch_mlir import ir
 
 from rcompiler.linalg.affine import Linear, Split
@@ -15,13 +17,17 @@ def contiguous_offset(op: ir.Operation) -> int | None:
     """Element offset of an extract_slice that is one contiguous run of its source; None if it is
     not.
     """
-    offsets, sizes, strides = (
-        integers(op, n) for n in ("static_offsets", "static_sizes", "static_strides")
-    )
-    source = shape_of(op.operands[0])
+    return run_offset(op, shape_of(op.operands[0]), integers(op, "static_offsets"))
+
+
+def run_offset(op: ir.Operation, whole: Sequence[int], starts: Sequence[int]) -> int | None:
+    """In elements, where the slice of an extract_slice or insert_slice begins in a tensor of shape
+    `whole`, if it is one contiguous run of it; None if it is not. starts: its offset in each dim.
+    """
+    sizes, strides = (integers(op, n) for n in ("static_sizes", "static_strides"))
     offset, inner_full, weight = 0, True, 1
     for start, size, stride, extent in reversed(
-        list(zip(offsets, sizes, strides, source, strict=True))
+        list(zip(starts, sizes, strides, whole, strict=True))
     ):
         if size > 1 and (stride != 1 or not inner_full):
             return None
