@@ -7,10 +7,9 @@ certificate. Needs numpy only.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -32,8 +31,6 @@ _UNREADABLE = (
     MemoryError,
 )
 _MOST_CLOCKS = 1 << 28  # bytes of a certificate
-_DEEPEST = 64  # views of views
-_OUTER = ("input", "output")  # kinds of buffers that are the caller's tensors, with their number
 
 
 @dataclass(frozen=True)
@@ -132,26 +129,27 @@ def unpacked(clocks: bytes, lines: Sequence[Sequence[int]]) -> np.ndarray:
         raise Refused("clocks", f"the certificate is damaged: {error}") from None
     columns = max([-1, *(line for own in lines for line in own)]) + 2
     size = clocks[0] if clocks else 0
-    if not unpacker.eof or size not in (2, 4) or len(raw) % (size * columns):
+    words = -(-columns * size // 8)
+    if not unpacker.eof or size not in (2, 4) or len(raw) % (8 + 8 * words):
         raise Refused("clocks", "the certificate is not of this schedule")
-    steps = np.frombuffer(raw, f"<i{size}").reshape(columns, -1)
-    return np.cumsum(steps, axis=1, dtype=np.int32).T
+    sums = np.cumsum(np.frombuffer(raw, "<u8").reshape(1 + words, -1), axis=1, dtype="<u8")
+    whole = np.empty((sums.shape[1], words), "<u8")
+    whole[np.argsort(sums[0], kind="stable")] = sums[1:].T
+    table = whole.view(f"<u{size}")[:, :columns]
+    table[:, 0] = sums[0]
+    return table
 
 
 def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.ndarray]:
     """The operators of the notes by name, how many operands each has, and the operands of all of
     them, one after the other: rows of value, base, offset.
 
-    A view has the value of what it views, and constants of one content are one value.
+    inputs: how many the model has.
     """
-    # lists of strings and numbers, and no pairs, which the collector would look through
-    buffers, kinds, offsets, sizes, indices, views, contents = (
-        [*map(itemgetter(column), notes["buffers"])] for column in range(7)
-    )
+    # columns, and no rows, which the collector would look through
+    _, kinds, offsets, sizes, indices, _, _, values = notes["buffers"]
     if (numbers(sizes) < 0).any():
         raise ValueError("a buffer of less than no bytes")
-    parents = dict(zip(buffers, views, strict=True))
-    content = dict(zip(buffers, contents, strict=True))
     bases = {
         "temp": tables.ARENA,
         "constant": tables.CONSTANTS,
@@ -159,32 +157,13 @@ def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.nd
         "output": tables.EXTERNAL + inputs,
         "pinned": tables.PINNED,
     }
-    roots = [own if parents[own] is None else _root(own, parents) for own in buffers]
-    keys = [
-        f"content {content[root]}" if kind == "constant" and content[root] else f"name {root}"
-        for root, kind in zip(roots, kinds, strict=True)
-    ]
-    values = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-    value = [*map(values.__getitem__, keys)]
-    base = [
-        bases[kind] + (index if kind in _OUTER else 0)
-        for kind, index in zip(kinds, indices, strict=True)
-    ]
-    rows = np.stack([numbers(column) for column in (value, base, offsets)], axis=1)
+    base = np.array([bases[kind] for kind in tables.KINDS])[numbers(kinds)]
+    base += np.where(base >= tables.EXTERNAL, numbers(indices), 0)
+    rows = np.stack([numbers(values), base, numbers(offsets)], axis=1)
     operands = {name: own for data in notes["programs"] for name, own in data["operands"].items()}
     names = {name: number for number, name in enumerate(operands)}
     uses = np.array([*map(len, operands.values())], np.int64)
     return names, uses, rows[numbers([*chain(*operands.values())])]
-
-
-def _root(name: str, parents: Mapping[str, str | None]) -> str:
-    """What a view is a view of."""
-    for _ in range(_DEEPEST):
-        parent = parents[name]
-        if parent is None:
-            break
-        name = parent
-    return name
 
 
 def boxes(notes: Any) -> list[Any]:

@@ -16,6 +16,7 @@ from rcompiler.certified import prove
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError, ScheduleError
 from rcompiler.gpu_devices import open_device
 from rcompiler.report import Report
+from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.container import shown
 from rcompiler.runtime.executable import Executable
@@ -78,8 +79,9 @@ class Explained:
         """
         found: dict[str, np.ndarray] = {}
         notes: Any = self.artifact.proof
-        for _, kind, offset, size, _, _, key in notes["buffers"]:
-            if kind == "constant" and key and key not in found:
+        constant = tables.KINDS.index("constant")
+        for _, kind, offset, size, _, key, *_ in zip(*notes["buffers"], strict=True):
+            if kind == constant and key and key not in found:
                 found[key] = self.artifact.constants[offset : offset + size]
         return found
 

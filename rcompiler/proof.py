@@ -39,7 +39,10 @@ def describe(
 ) -> Json:
     """What is needed beside the streams, as JSON; kernels in the order of their numbers.
 
-    lines: of the queues of each dynamic program, see `rammer.certificate`.
+    Buffers are columns of names, kinds (as numbers), offsets, bytes, indices, keys, views (the
+    number of what each one views, or its own) and values (of the first one with the same content: a
+    view has that of what it views, and constants of one key are one). lines: of the queues of each
+    dynamic program, see `rammer.certificate`.
     """
     numbers: dict[Buffer, int] = {}
     launches = []
@@ -67,9 +70,7 @@ def describe(
             ]
             for kernel in kernels
         ],
-        "buffers": [
-            [b.name, b.kind, b.offset, b.bytes, b.index, b.alias_of, b.key] for b in numbers
-        ],
+        "buffers": _columns([*numbers]),
         "programs": launches,
     }
 
@@ -90,7 +91,7 @@ def rebuild(artifact: Artifact) -> tuple[list[Program], list[Kernel]]:
             _kernel(entry, data)
             for entry, data in zip(artifact.kernels, notes["kernels"], strict=True)
         ]
-        buffers = [_buffer(*fields) for fields in notes["buffers"]]
+        buffers = _buffers(*notes["buffers"])
         programs = [
             _Rebuilt(artifact, launch, data, buffers).program()
             for launch, data in zip(artifact.programs, notes["programs"], strict=True)
@@ -191,14 +192,43 @@ def _kernel(entry: KernelEntry, data: Any) -> Kernel:
     return kernel
 
 
-def _buffer(
-    name: Any, kind: Any, offset: Any, size: Any, index: Any, alias_of: Any, key: Any
-) -> Buffer:
-    if alias_of is not None:
-        alias_of = string(alias_of)
-    return Buffer(
-        string(name), string(kind), _int(offset), _int(size), _int(index), alias_of, string(key)
-    )
+def _columns(buffers: Sequence[Buffer]) -> list[list[Any]]:
+    numbers = {buffer.name: number for number, buffer in enumerate(buffers)}
+    views = [number if b.alias_of is None else numbers[b.alias_of]
+             for number, b in enumerate(buffers)]  # fmt: skip
+    first: dict[str, int] = {}  # constant of each key
+    values = []
+    for number, buffer in enumerate(buffers):
+        while number != views[number]:
+            number = views[number]
+        key = buffers[number].key if buffer.kind == "constant" else ""
+        values.append(first.setdefault(key, number) if key else number)
+    return [
+        [b.name for b in buffers],
+        [tables.KINDS.index(b.kind) for b in buffers],
+        [b.offset for b in buffers],
+        [b.bytes for b in buffers],
+        [b.index for b in buffers],
+        [b.key for b in buffers],
+        views,
+        values,
+    ]
+
+
+def _buffers(names: Any, *columns: Any) -> list[Buffer]:
+    rows = zip(names, *columns, strict=True)
+    return [
+        Buffer(
+            string(name),
+            tables.KINDS[_index(kind, tables.KINDS)],
+            _int(offset),
+            _int(size),
+            _int(index),
+            None if view == number else string(names[_index(view, names)]),
+            string(key),
+        )
+        for number, (name, kind, offset, size, index, key, view, _) in enumerate(rows)
+    ]
 
 
 def _index(number: Any, items: Sequence[object]) -> int:

@@ -267,7 +267,7 @@ def _names(rng: random.Random, facts: Facts) -> Facts | None:
 # -- the certificate ----------------------------------------------------------------------------
 def _clock(rng: random.Random, facts: Facts) -> Facts | None:
     """Some entries of the certificate claim more, or less; or a turn is another one."""
-    table = facts.clocks.copy()
+    table = facts.clocks.astype(np.int64)
     if not len(table):
         return None
     for _ in range(rng.choice((1, 1, 2, 4))):
@@ -278,14 +278,14 @@ def _clock(rng: random.Random, facts: Facts) -> Facts | None:
 
 def _forged(rng: random.Random, facts: Facts) -> Facts | None:
     """All clocks claim everything: what proves races away if it is believed."""
-    table = facts.clocks.copy()
+    table = facts.clocks.astype(np.int64)
     table[:, 1:] = rng.choice((1 << 20, table[:, 1:].max(initial=0)))
     return replace(facts, clocks=table)
 
 
 def _rows(rng: random.Random, facts: Facts) -> Facts | None:
     """Two rows of the certificate are exchanged, or one stands for another."""
-    table = facts.clocks.copy()
+    table = facts.clocks.astype(np.int64)
     if len(table) < 2:
         return None
     one, two = rng.sample(range(len(table)), 2)

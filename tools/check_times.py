@@ -20,7 +20,7 @@ from rcompiler.certified import prove
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.tools._console import Parser, guard, table
 
-_ROUNDS = 5
+_ROUNDS = 9
 _FREE_S, _SHARE = 0.05, 0.1
 
 

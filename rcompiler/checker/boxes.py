@@ -87,8 +87,6 @@ class Kernels:
             own = [(r, w) for r, w in own if each[r].cut == each[w].cut and each[r].disjoint]
             pairs += [(begin + r, begin + w) for r, w in own]
             self.accesses += each
-        self.counts = np.array(
-            [len(reads) + len(writes) for _, reads, writes, _ in facts.boxes], int
-        )
+        self.counts = np.array([len(own[1]) + len(own[2]) for own in facts.boxes], int)
         self.tasks = np.array([code[0] for code in facts.sizes], np.int64)
         self.in_place = np.array(pairs, np.int64).reshape(-1, 2) @ [len(self.accesses), 1]

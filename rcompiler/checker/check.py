@@ -13,7 +13,7 @@ import numpy as np
 
 from rcompiler.checker.facts import MOST, Bools, Facts, Ints, Refused, distinct, forbid, ramp
 from rcompiler.checker.intervals import meeting, neighbours
-from rcompiler.checker.order import Order, smallest
+from rcompiler.checker.order import Order
 from rcompiler.checker.streams import Steps
 from rcompiler.checker.uses import Uses
 from rcompiler.checker.work import Work
@@ -42,17 +42,12 @@ def _complete(uses: Uses) -> None:
 
 
 def _pairs(uses: Uses) -> tuple[Ints, Ints]:
-    """Uses of which one must be over before the other. What is fixed is written by whoever reads
-    it, as the one value that may ever be there.
-    """
-    made = uses.writes | uses.fixed
-    one, two = neighbours(uses.low, uses.high, uses.value, made, uses.place)
-    same = uses.value[one] == uses.value[two]
-    fixed = uses.fixed[one] & uses.fixed[two]
-    forbid(fixed & ~same, "buffer", "two constants lie on the same bytes")
-    forbid(same & uses.writes[one] & uses.writes[two], "task", "two operators write one value")
+    """Uses of which one must be over before the other."""
+    one, two = neighbours(uses.low, uses.high, uses.value, uses.writes, uses.place)
+    twice = uses.writes[one] & uses.writes[two] & (uses.value[one] == uses.value[two])
+    forbid(twice, "task", "two operators write one value")
     own = np.flatnonzero(uses.writes & ~uses.disjoint & (uses.run < 0))
-    return np.append(one[~fixed], own), np.append(two[~fixed], own)
+    return np.append(one, own), np.append(two, own)
 
 
 def _late(uses: Uses, one: Ints, two: Ints) -> tuple[Ints, Ints]:
@@ -64,10 +59,10 @@ def _late(uses: Uses, one: Ints, two: Ints) -> tuple[Ints, Ints]:
     one, two = one[~own], two[~own]
     runs = np.argsort(work.operator, kind="stable")
     begin = np.searchsorted(work.operator[runs], np.arange(len(work.kernel)))
-    starts = smallest(order.clocks, runs, begin, np.diff(begin, append=len(runs)), 0 * begin)
+    starts = order.smallest(order.runs[runs], begin, np.diff(begin, append=len(runs)), 0 * begin)
     ends = np.zeros_like(starts)
     ends[work.operator, order.line] = order.place + 1  # of the last run in each line
-    parts = 1 + (len(one) * starts.shape[1] >> 25)  # not all at once
+    parts = 1 + (len(one) * starts.shape[1] >> 18)  # so many that a cache holds each
     pairs = (np.array_split(uses.operator[each], parts) for each in (one, two))
     late = np.concatenate([(ends[a] > starts[b]).any(axis=1) for a, b in zip(*pairs, strict=True)])
     return one[late], two[late]
@@ -116,8 +111,7 @@ def _in_place(uses: Uses, one: Ints, two: Ints) -> Bools:
 
 def _byte_by_byte(uses: Uses, low: int, high: int) -> None:
     """The values of some bytes, task by task."""
-    work, here = uses.work, ~uses.fixed & (uses.low < high) & (low < uses.high)
-    use = np.flatnonzero(here)
+    work, use = uses.work, np.flatnonzero((uses.low < high) & (low < uses.high))
     which, task, spans = _spans(uses, uses.access[use], uses.low[use])
     begin, end = spans.clip(low, high).T
     use, task, some = use[which], task + work.begin[uses.operator[use[which]]], begin < end

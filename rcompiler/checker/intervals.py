@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from rcompiler.checker.facts import Bools, Ints, distinct, forbid, ramp
+from rcompiler.checker.facts import Bools, Ints, distinct, forbid, ramp, spans
 
 
 def meeting(one: Ints, two: Ints) -> tuple[Ints, Ints]:
@@ -30,8 +30,7 @@ def neighbours(low: Ints, high: Ints, value: Ints, writes: Bools, place: Ints) -
     span = np.unique(at * len(edges) + end, return_inverse=True)[1]
     alike = np.where(writes, -1 - np.arange(len(at)), span * (value.max(initial=0) + 1) + value)
     _, some, of, times = np.unique(alike, True, True, True)
-    use = np.repeat(some, (end - at)[some])
-    cell = at[use] + ramp((end - at)[some])
+    use, cell = np.repeat(some, (end - at)[some]), spans(at[some], (end - at)[some])
     key = cell * (value.max(initial=0) + 1) + value[use]
     made, read = np.flatnonzero(writes[use]), np.flatnonzero(~writes[use])
     made = made[np.lexsort((place[use[made]], cell[made]))]

@@ -16,59 +16,71 @@ grow along all of them: so one EU could take all, and so can more, as the first 
 over waits for nothing.
 """
 
+from typing import Any
+
 import numpy as np
 
-from rcompiler.checker.facts import MOST, Bools, Facts, Ints, forbid, within
+from rcompiler.checker.facts import MOST, Bools, Facts, Ints, distinct, forbid, within
 from rcompiler.checker.streams import RUN, SIGNAL, WAIT, Steps
 
-_MOST, _MOST_LAUNCHES = 1 << 28, 1 << 15  # clocks, and so that events stay exact in int64
+_MOST, _AT_ONCE = 1 << 28, 1 << 9  # clocks; rows compared, so that a cache holds them
 
 
 class Order:
     """line, place, turn: (runs,) of each run: its line, how many runs of all launches are before it
-    there, and the turn of its segment; program: (runs,) its launch; clocks: (runs, lines) what is
-    over when it starts.
+    there, and the turn of its segment; program: (runs,) its launch; runs: which
+    instructions they are.
     """
 
     def __init__(self, facts: Facts, steps: Steps) -> None:
-        opcode, self._thread = steps.code, steps.thread
+        opcode, self._thread, wait = steps.code, steps.thread, steps.code == WAIT
         self._signals, waits, runs = (np.flatnonzero(opcode == c) for c in (SIGNAL, WAIT, RUN))
-        opens = (opcode == WAIT) & (np.append(RUN, opcode[:-1])[: len(opcode)] != WAIT)
-        opens[np.searchsorted(self._thread, self._thread)] = True
-        self._segment = np.cumsum(opens) - 1
-        self._first = np.flatnonzero(opens)  # instruction of each segment
+        opens = wait & np.diff(wait, prepend=False) | (np.diff(self._thread, prepend=-1) > 0)
+        # of instructions, and the first one of each
+        self._segment, self._first = np.cumsum(opens) - 1, np.flatnonzero(opens)
         self._stand_in_lines(facts, opcode == RUN)
         size = len(self._first), 1 + self._bases.shape[1]
         wrong = facts.clocks.shape != size or len(runs) * size[1] > _MOST
+        wrong |= len(runs) > np.iinfo(facts.clocks.dtype).max
         forbid(wrong, "clocks", "the certificate is not of this schedule")
-        self._when = facts.clocks[self._segment, 0]  # turn of each instruction
-        # claims that cannot be are others, to be checked like any
-        small = np.uint16 if len(runs) < 1 << 16 else np.int32
-        self._claims = facts.clocks[:, 1:].clip(0, len(runs)).astype(small, order="C")
+        self._when = facts.clocks[self._segment, 0].astype(np.int64)  # turn of each instruction
+        self._claims = facts.clocks[:, 1:]
         self._number_events(steps, waits)
         self._check_turns(facts.dynamic)
         self._check_clocks()
         self.line, self.place, self.program = self._line[runs], self._place[runs], self._of[runs]
-        self.turn, self.clocks = self._when[runs], self._claims[self._segment[runs]]
-        self.clocks[np.arange(len(runs)), self.line] = self.place
+        self.turn, self.runs = self._when[runs], runs
 
     def before(self, one: Ints, two: Ints) -> Bools:
         """Whether runs are over, always, before others start."""
-        return self.clocks[two, self.line[one]] > self.place[one]
+        line, start = self.line[one], self._claims[self._segment[self.runs[two]], self.line[one]]
+        return np.where(line == self.line[two], self.place[two], start) > self.place[one]
+
+    def smallest(self, at: Ints, begin: Ints, sizes: Ints, nth: Ints) -> Ints:
+        """(groups, lines) what is over at some instructions, see `raise_to`."""
+        found = np.zeros_like(self._claims, shape=(len(begin), self._claims.shape[1]))
+        raise_to(found, np.arange(len(found)), self._known, at, begin, sizes, nth)
+        return found
+
+    def _known(self, at: Ints) -> Ints:
+        found = self._claims[self._segment[at]]
+        found[np.arange(len(at)), self._line[at]] = self._place[at]
+        return found
 
     def _stand_in_lines(self, facts: Facts, run: Bools) -> None:
         """Count runs along lines: before each instruction, and before each launch."""
         within(facts.streams[:, 2], len(facts.streams), "notes", "a stream stands in no line")
-        _, self._of, line = facts.streams[self._thread].T
-        size = len(facts.dynamic), facts.streams[:, 2].max(initial=-1) + 1
-        wrong = size[0] > _MOST_LAUNCHES or size[0] * size[1] > _MOST >> 4
-        forbid(wrong, "notes", "the streams are too many")
-        sort = np.argsort(line, kind="stable")
-        before: Ints = np.cumsum(run[sort]) - run[sort]
-        self._line, self._place = line, np.empty_like(line)
-        self._place[sort] = before - before[np.searchsorted(line[sort], line[sort])]
-        runs = np.bincount(self._of[run] * size[1] + line[run], minlength=size[0] * size[1])
-        self._bases = np.cumsum(runs.reshape(size), axis=0) - runs.reshape(size)
+        _, of, line = facts.streams.T
+        # fewer than 2 ** 15 launches, so that events stay exact in int64
+        size = len(facts.dynamic), line.max(initial=-1) + 1
+        forbid(size[0] * max(size[1], 1 << 9) > _MOST >> 4, "notes", "the streams are too many")
+        self._line, self._of = line[self._thread], of[self._thread]
+        sort, runs = np.lexsort([line]), np.bincount(self._thread[run], None, len(line))
+        before = (np.cumsum(runs[sort]) - runs[sort])[np.argsort(sort)]
+        before -= before[sort[np.searchsorted(line[sort], line)]]
+        self._place = np.cumsum(run) - run + (before - np.cumsum(runs) + runs)[self._thread]
+        own = np.bincount(of * size[1] + line, runs, size[0] * size[1]).reshape(size).astype(int)
+        self._bases = np.cumsum(own, axis=0) - own
 
     def _number_events(self, steps: Steps, waits: Ints) -> None:
         """Signals by event and turn, and waits; events numbered through all launches."""
@@ -79,16 +91,17 @@ class Order:
         self._signals = self._signals[np.lexsort((self._when[self._signals], own))]
         total = np.bincount(own, minlength=int(event.max(initial=-1)) + 1)
         waited, count = event[len(own) :], steps.words[steps.begin[waits] + 2]
-        self._waits, self._count, self._waited = waits, count, waited
         forbid((count < 1) | (count > total[waited]), "deadlock", "a wait is for too many signals")
-        self._total, self._from = total, np.cumsum(total) - total
+        # what is waited for, as groups of signals, and which of it each wait brings
+        each, self._brings = np.unique(waited * len(own) + count - 1, return_inverse=True)
+        event, nth = divmod(each, len(own))
+        self._waits, self._groups = waits, ((np.cumsum(total) - total)[event], total[event], nth)
 
     def _check_turns(self, dynamic: Bools) -> None:
-        last = self._signals[self._from[self._waited] + self._count - 1]
-        forbid(self._when[last] >= self._when[self._waits], "deadlock", "a wait has late signals")
+        when = self._when[self._signals[self._groups[0] + self._groups[2]]][self._brings]
+        forbid(when >= self._when[self._waits], "deadlock", "a wait has late signals")
         who = np.where(dynamic[self._of], -1 - self._of, self._thread)[self._first]
-        turn = self._when[self._first]
-        back = (who[1:] == who[:-1]) & (turn[1:] <= turn[:-1])
+        back = (np.diff(who) == 0) & (np.diff(self._when[self._first]) <= 0)
         forbid(back, "deadlock", "the turns of an EU do not grow")
 
     def _check_clocks(self) -> None:
@@ -97,30 +110,23 @@ class Order:
         known = self._bases.astype(self._claims.dtype)[self._of[first]]
         follows = np.flatnonzero(thread[1:] == thread[:-1]) + 1
         known[follows] = self._claims[follows - 1]
-        waits = self._segment[self._waits]
-        segment, begin, size = np.unique(waits, return_index=True, return_counts=True)
-        found, which = self._bring()
-        brought = smallest(found, which, begin, size, size - 1)
-        known[segment] = np.maximum(known[segment], brought)
+        at, begin, size = np.unique(self._segment[self._waits], True, return_counts=True)
+        found = self.smallest(self._signals, *self._groups)
+        raise_to(known, at, found.__getitem__, self._brings, begin, size, size - 1)
         behind = known[segments, line] >= self._place[np.searchsorted(self._thread, thread)]
         known[segments, line] = self._place[first]
         forbid(self._claims > known, "clocks", "what is said to be over nobody knows")
         forbid(~behind, "clocks", "the streams of a line are not known to follow one another")
 
-    def _bring(self) -> tuple[Ints, Ints]:
-        """(n, lines): what signals that are waited for know; (waits,): which row a wait brings."""
-        says = self._claims[self._segment[self._signals]]
-        says[every := np.arange(len(says)), self._line[self._signals]] = self._place[self._signals]
-        each, which = np.unique(self._waited * len(says) + self._count - 1, return_inverse=True)
-        event, last = divmod(each, len(says))
-        return smallest(says, every, self._from[event], self._total[event], last), which
 
-
-def smallest(rows: Ints, order: Ints, begin: Ints, sizes: Ints, which: Ints) -> Ints:
-    """Of groups in an order of rows, column by column, the smallest number, the second or so."""
-    found = np.empty((len(begin), rows.shape[1]), rows.dtype)
-    for size, n in {*zip(sizes.tolist(), which.tolist(), strict=True)}:
-        some = np.flatnonzero((sizes == size) & (which == n))
-        own, end = rows[order[begin[some, None] + np.arange(size)]], {0: np.min, size - 1: np.max}
-        found[some] = end[n](own, 1) if n in end else np.partition(own, n, axis=1)[:, n]
-    return found
+def raise_to(to: Ints, at: Ints, rows: Any, of: Ints, begin: Ints, sizes: Ints, nth: Ints) -> None:
+    """Raise rows `at` of a table to what is, column by column, the n-th smallest (from 0) of each
+    group of other rows. of: groups of their numbers, one behind the other."""
+    for kind in distinct(sizes * _MOST + nth).tolist():
+        size, n = divmod(kind, _MOST)
+        every, end = np.flatnonzero((sizes == size) & (nth == n)), {0: np.min, size - 1: np.max}
+        for some in np.array_split(every, 1 + len(every) * size // _AT_ONCE):
+            own = rows(of[begin[some] + np.arange(size)[:, None]].reshape(-1))
+            own = own.reshape(size, len(some), own.shape[1])
+            low = end[n](own, 0) if n in end else np.partition(own, n, axis=0)[n]
+            to[at[some]] = np.maximum(to[at[some]], low)

@@ -27,7 +27,7 @@ class Steps:
         thread = (np.cumsum(ends) - ends)[each]
         room = np.where(code == RUN, sizes, _HEAD[REPEAT])[each]
         starts, begin = starts[each], np.cumsum(room) - room
-        table = words[np.minimum(spans(starts, room), len(words) - 1)]
+        table = words.take(spans(starts, room), mode="clip")
         self.words, self.begin, number = _unrolled(words, starts, thread, table, begin)
         self.thread, self.code = thread[number], self.words[self.begin]
         within(self.words[self.begin[self.code != RUN] + 1], MOST, "stream", "an event is negative")
@@ -40,15 +40,15 @@ class Steps:
 
 def _instructions(words: Ints) -> tuple[Ints, Ints]:
     """(first word, words) of each instruction."""
-    sizes = _HEAD[np.where((words >= END) & (words <= REPEAT), words, -1)]
+    sizes = _HEAD[np.minimum(words.view(np.uint64), REPEAT + 1)]
     some = np.flatnonzero((words == RUN) | (words == REPEAT))
     pairs = words[np.minimum(some + sizes[some], len(words)) - 1]
     sizes[some] += 2 * np.where((pairs < 0) | (pairs > len(words)), len(words), pairs)
-    starts, at, steps = list[int](), 0, sizes.data
-    while at < len(steps):
+    starts, at, steps, most = list[int](), 0, sizes.data, len(words)
+    while at < most:
         starts.append(at)
         at += steps[at]
-    forbid(at > len(steps), "stream", f"no instruction at word {starts[-1:]}")
+    forbid(at > most, "stream", f"no instruction at word {starts[-1:]}")
     found = np.array(starts, np.int64)
     return found, sizes[found]
 
@@ -90,9 +90,11 @@ def _unrolled(words: Ints, starts: Ints, thread: Ints, table: Ints, begin: Ints)
         piece = np.repeat(np.arange(len(cut)), size * times)
         turn, place = divmod(place, size[piece])
         some = np.flatnonzero(np.isin(repeats, number[loop[outer]]))
-        each = number, begin, np.diff(begin, append=len(table))
-        number, begin, room = (column[cut[piece] + place] for column in each)
-        table = table[spans(begin, room)]
+        ends = np.append(begin, len(table))
+        each = np.stack([ends[cut], ends[cut + size], times]).T
+        forbid((each[:, 1] - each[:, 0]) @ times > MOST_AT_ONCE, "notes", "loops are too long")
+        table = np.concatenate([part for a, b, n in each.tolist() for part in [table[a:b]] * n])
+        number, room = (column[cut[piece] + place] for column in (number, np.diff(ends)))
         begin, sort = np.cumsum(room) - room, np.argsort(number)
         low, high = (np.searchsorted(number, moved[some], s, sort) for s in ("left", "right"))
         which, at = np.repeat(some, high - low), spans(low, high - low)

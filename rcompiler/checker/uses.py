@@ -14,8 +14,8 @@ class Uses:
     EU the others never see.
 
     operator, access: (n,) of each use the operator, and which of `accesses`; low, high, value,
-    writes, fixed: its bytes, what is there, and whether it is written there or never changes;
-    place: of its first task, in one execution; run: -1 for all runs.
+    writes: its bytes, what is there, and whether it is written there; place: of its first task, in
+    one execution; run: -1 for all runs. What never changes is no use: whoever comes reads it.
     """
 
     def __init__(self, facts: Facts, work: Work) -> None:
@@ -33,17 +33,20 @@ class Uses:
         self.outputs = starts[[_INPUTS + len(facts.inputs), -1]].tolist()
         fixed = (_CONSTANTS <= base) & (base < _INPUTS + len(facts.inputs))
         forbid(fixed & (writes > 0), "buffer", "an operator writes what is only read")
+        low, own = starts[base] + work.offset, np.flatnonzero(fixed & (size > 0))
+        own = own[np.argsort(low[own])]
+        last = np.maximum.accumulate((low + size)[own])[:-1]
+        meets = (low[own[1:]] < last) & (np.diff(work.value[own]) != 0)
+        forbid(meets, "buffer", "two constants lie on the same bytes")
         # all uses of all runs, of which the pinned ones count
         use, sizes = work.used, work.uses[work.operator]
         run = np.repeat(np.arange(len(sizes)), sizes)[pinned[use]]
-        use = np.append(np.flatnonzero(~pinned), use[pinned[use]])
+        use = np.append(np.flatnonzero(~pinned & ~fixed), use[pinned[use]])
         self.run = np.append(np.full(len(use) - len(run), -1), run)
         self.operator, self.access = work.user[use], work.access[use]
-        self.writes, self.disjoint, self.fixed = writes[use] > 0, disjoint[use] > 0, fixed[use]
-        self.value, self.low = work.value[use], starts[base[use]] + work.offset[use]
-        self.high = self.low + size[use]
-        first = np.minimum.reduceat(work.place, work.begin) if len(work.begin) else work.begin
-        self.place = first[self.operator]
+        self.writes, self.disjoint = writes[use] > 0, disjoint[use] > 0
+        self.value, self.low, self.high = work.value[use], low[use], low[use] + size[use]
+        self.place = np.minimum.reduceat(work.place, work.begin)[self.operator]
         self._pin(facts, work, box[use])
 
     def _pin(self, facts: Facts, work: Work, size: Ints) -> None:

@@ -5,7 +5,7 @@ import numpy as np
 from rcompiler.checker.boxes import Kernels
 from rcompiler.checker.facts import MOST_AT_ONCE, Bools, Facts, Ints, forbid, ramp, spans, within
 from rcompiler.checker.order import Order
-from rcompiler.checker.streams import RUN, Steps
+from rcompiler.checker.streams import Steps
 
 
 class Work:
@@ -19,8 +19,8 @@ class Work:
     def __init__(self, facts: Facts, steps: Steps, order: Order) -> None:
         self.order, self.kernels = order, Kernels(facts)
         self.accesses = self.kernels.accesses
-        self.thread = steps.thread[steps.code == RUN]
-        self._name_runs(facts, steps, steps.begin[steps.code == RUN])
+        self.thread = steps.thread[order.runs]
+        self._name_runs(facts, steps, steps.begin[order.runs])
         self._number_tasks()
 
     def over(self, one: Ints, two: Ints) -> Bools:
@@ -42,15 +42,16 @@ class Work:
         forbid(self.kernel[self.operator] != kernel, "task", "an operator has two kernels")
         counts = self.kernels.counts
         forbid(counts[self.kernel] != self.uses, "buffer", "an operator has other operands or more")
-        self.value, self.base, self.offset = facts.operands.T
+        self.value, self.base, self.offset = facts.operands.T.copy()
         within(self.value, MOST_AT_ONCE, "notes", "the values of operands are not numbered")
         self.user = np.repeat(np.arange(len(self.uses)), self.uses)
         self.access = spans((np.cumsum(counts) - counts)[self.kernel], self.uses)
         forbid(sizes != self.uses[self.operator], "buffer", "a run is not on the operands noted")
-        pairs = steps.words[spans(begin + 6, 2 * sizes)].reshape(-1, 2)
+        pair = np.repeat(begin + 6, sizes) + 2 * ramp(sizes)
         self.used = spans((np.cumsum(self.uses) - self.uses)[self.operator], sizes)
-        noted = facts.operands[self.used, 1:]
-        forbid(pairs != noted, "buffer", "a run is not on the operands noted")
+        bases, offsets = steps.words[pair], steps.words[pair + 1]
+        other = (bases != self.base[self.used]) | (offsets != self.offset[self.used])
+        forbid(other, "buffer", "a run is not on the operands noted")
 
     def _number_tasks(self) -> None:
         """Each task of an operator runs exactly once."""

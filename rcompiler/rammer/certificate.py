@@ -21,8 +21,11 @@ _LEVEL = 6  # of compression
 
 @dataclass(frozen=True)
 class Witness:
-    """lines: per program the line of each queue, () of a static one. clocks: rows of (turn, clock
-    of each EU or line) of each segment, as compressed differences, behind the bytes of each.
+    """lines: per program the line of each queue, () of a static one. clocks: how many bytes
+    a clock has, and then, compressed, the differences of words of 8 bytes, which wrap: the turns of
+    all segments; then their clocks in the order of turns, in which few of them change, as many to a
+    word as there is room for, the first words of all segments, their second ones, and so on. The
+    first clock of a segment is none: a reader writes its turn there.
     """
 
     lines: tuple[tuple[int, ...], ...]
@@ -66,12 +69,13 @@ def certificate(programs: Sequence[Program]) -> Witness:
     for line, counts in enumerate(runs):
         clocks[:, line] = np.array(counts, np.int32)[clocks[:, line]]
     clocks[np.arange(len(rows)), table[:, 2]] = begins
-    whole = np.concatenate([table[:, :1], clocks], axis=1).T.astype("<i4")
-    steps = np.diff(whole, axis=1, prepend=np.int32(0)).astype("<i4")
-    if (steps == steps.astype("<i2")).all():
-        steps = steps.astype("<i2")  # sooner unpacked
-    packed = zlib.compress(steps.tobytes(), _LEVEL)
-    return Witness(tuple(lines), bytes([steps.itemsize]) + packed)
+    when = table[:, 0]
+    size = 2 if max(when.max(initial=0), clocks.max(initial=0)) < 1 << 16 else 4
+    padded = np.zeros((len(rows), -(-(1 + order.eus) * size // 8) * 8 // size), f"<u{size}")
+    padded[:, 1 : 1 + order.eus] = clocks[np.argsort(when, kind="stable")]
+    words = np.concatenate([when[None].astype("<u8"), padded.view("<u8").T])
+    steps = np.diff(words, axis=1, prepend=np.uint64(0))
+    return Witness(tuple(lines), bytes([size]) + zlib.compress(steps.tobytes(), _LEVEL))
 
 
 def _lines(program: Program) -> tuple[int, ...]:

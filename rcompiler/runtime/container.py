@@ -40,7 +40,7 @@ from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime.untrusted import integer
 
 MAGIC = b"\x93RCX"
-VERSION = 8  # of the format
+VERSION = 9  # of the format
 _PREFIX = struct.Struct("<4sIQ16x")
 _DIGEST = hashlib.sha256().digest_size
 _START = _PREFIX.size + _DIGEST  # of the header

@@ -29,6 +29,7 @@ from rcompiler.runtime.loops import Item, Line, Loop, executed, parse
 __all__ = ["BARRIER", "END", "REPEAT", "RUN", "SIGNAL", "TAKE", "WAIT", "Stream", "instructions"]
 
 ARENA, CONSTANTS, EXTERNAL = range(3)
+KINDS = ("temp", "constant", "input", "output", "pinned")  # of buffers, by number in the notes
 PINNED = -1
 
 Instruction = tuple[int, int, tuple[int, ...]]  # position, opcode, operands

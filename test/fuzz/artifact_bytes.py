@@ -41,6 +41,7 @@ from recrafted import joined, split  # noqa: E402
 
 import rcompiler  # noqa: E402
 from rcompiler.errors import CompilerError  # noqa: E402
+from rcompiler.runtime import tables  # noqa: E402
 from rcompiler.tools import models  # noqa: E402
 from rcompiler.tools._data import random_inputs  # noqa: E402
 
@@ -197,13 +198,15 @@ def _with_other_weights(base: Base, file: Path) -> list[np.ndarray]:
     before, after = ([p["operands"] for p in h["proof"]["programs"]] for h in (base.header, header))
     if header["proof"]["buffers"] != base.header["proof"]["buffers"]:
         return []
+    buffers = [*zip(*base.header["proof"]["buffers"], strict=True)]
+    constant = tables.KINDS.index("constant")
     sections = {name: data.copy() for name, data in base.sections.items()}
     weights, moved = sections["weights"], 0
     for old, new in zip(before, after, strict=True):
         for name, operands in old.items():
             for was, now in zip(operands, new.get(name, operands), strict=True):
-                ours, theirs = (base.header["proof"]["buffers"][k] for k in (was, now))
-                if was == now or {ours[1], theirs[1]} != {"constant"} or ours[3] != theirs[3]:
+                ours, theirs = (buffers[k] for k in (was, now))
+                if was == now or {ours[1], theirs[1]} != {constant} or ours[3] != theirs[3]:
                     continue
                 (to, size), start = ours[2:4], theirs[2]
                 weights[to : to + size] = base.sections["weights"][start : start + size]

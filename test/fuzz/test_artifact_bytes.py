@@ -12,6 +12,7 @@ from recrafted import joined
 
 import rcompiler
 from rcompiler.errors import ScheduleError
+from rcompiler.runtime import tables
 
 
 def test_changed_bytes_are_refused_or_change_nothing():
@@ -55,8 +56,9 @@ def test_an_output_without_elements_has_no_byte_to_be_wrong(base, tmp_path):
 def test_another_weight_makes_another_model(base, tmp_path, monkeypatch, agree):
     """Where proof and tables agree that an operator reads the second weight twice, the file is the
     model with that weight twice; where only one says so, it is refused."""
-    buffers = base.header["proof"]["buffers"]
-    first, second = (k for k, buffer in enumerate(buffers) if buffer[1] == "constant")
+    buffers = [*zip(*base.header["proof"]["buffers"], strict=True)]
+    constant = tables.KINDS.index("constant")
+    first, second = (k for k, buffer in enumerate(buffers) if buffer[1] == constant)
     header, sections = copy.deepcopy(base.header), copy.deepcopy(base.sections)
     operands = next(iter(header["proof"]["programs"][0]["operands"].values()))
     operands[operands.index(first)] = second

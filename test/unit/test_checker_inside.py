@@ -19,6 +19,7 @@ from rcompiler.certified import Launch, flat, numbers, resolved, unpacked
 from rcompiler.certified import boxes as boxes_of
 from rcompiler.checker import MOST, Facts, Refused, check, order, uses
 from rcompiler.checker import facts as checker_facts
+from rcompiler.checker import streams as checker_streams
 from rcompiler.checker.intervals import meeting
 from rcompiler.checker.streams import Steps
 from rcompiler.rammer.graph import Graph
@@ -134,7 +135,7 @@ def many_dims() -> object:
 
 def many_launches() -> object:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(order, "_MOST_LAUNCHES", 0)
+        patch.setattr(order, "_MOST", 0)
         return check(facts())
 
 
@@ -249,6 +250,7 @@ def long_streams(*words: int) -> Case:
     def case() -> object:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(checker_facts, "MOST_AT_ONCE", 20)
+            patch.setattr(checker_streams, "MOST_AT_ONCE", 20)
             return stream(*words)()
 
     return case
@@ -270,12 +272,12 @@ CASES: dict[str, Case] = {
     "intervals.neighbours": in_turns,
     "intervals.neighbours 2": checked(noted(O1, 0, 0, 7)),
     "uses.Uses.__init__ 6": checked(on(O0, INPUT, INPUT)),
-    "check._pairs": constants,
+    "uses.Uses.__init__ 7": constants,
     "check._complete": checked(facts(), outputs=[128]),
-    "check._pairs 2": checked(on(O1, V0, V0), outputs=[]),
+    "check._pairs": checked(on(O1, V0, V0), outputs=[]),
     "check._late": checked(pinned(at=32)),
     "check._byte_by_byte": checked(facts([("o0", 0, 4)], [("o1", 0, 4)])),
-    "facts.ramp": many_tasks,
+    "facts.spans": many_tasks,
     "order.Order.__init__": checked(facts(), clocks=facts().clocks[:, :2]),
     "order.Order._stand_in_lines": checked(launched(facts(*SERIAL, takers=2), lines=[7, 0])),
     "order.Order._stand_in_lines 2": many_launches,
@@ -292,6 +294,7 @@ CASES: dict[str, Case] = {
     "streams.Steps.__init__ 2": stream(0, 0),
     "streams.Steps.__init__ 3": stream(3, -1, 0),
     "streams._instructions": stream(9),
+    "streams._unrolled 4": long_streams(3, 0, 5, 9, 2, 0, 0, 0),
     "streams._unrolled": stream(3, 0, 5, 1, 2, 0, 0, 0),
     "streams._unrolled 2": stream(3, 0, 5, 2, 2, 0, 1, 0, 1, 0),
     "streams._unrolled 3": stream(3, 0, 3, 0, 5, 2, 4, 0, 0, 5, 2, 7, 0, 0, 0),
@@ -335,7 +338,7 @@ MORE: dict[str, tuple[Case, str]] = {
     "barrier of queues": (checked(launched(facts(*BARRIER), dynamic=True)), "deadlock"),
     "queue that waits for a later one": (checked(launched(facts(*LATE), dynamic=True)), "deadlock"),
     "streams that are too long": (long_streams(3, 0, 3, 0, 3, 0, 3, 0, 3, 0, 0), "notes"),
-    "loops that are too long": (long_streams(3, 0, 5, 9, 2, 0, 0, 0), "notes"),
+    "loops of many turns": (long_streams(3, 0, 3, 0, 5, 11, 4, 0, 0, 0), "notes"),
     "too many turns": (stream(3, 0, 5, 1 << 40, 2, 0, 0, 0), "stream"),
     "body that begins with its loop": (stream(3, 0, 5, 2, 0, 0, 0, 0), "stream"),
     "body in the stream before": (two_streams, "stream"),
@@ -409,10 +412,11 @@ def test_what_is_no_number(number):
 
 @pytest.mark.parametrize("number", ["0", 0.0, True, None, -1 << 50])
 def test_a_buffer_that_lies_at_no_number(number):
-    notes = {"buffers": [["b", "temp", 0, 4, 0, None, ""]], "programs": [{"operands": {"o": [0]}}]}
+    buffers = [["b"], [0], [0], [4], [0], [""], [0], [0]]
+    notes = {"buffers": buffers, "programs": [{"operands": {"o": [0]}}]}
     names, uses, operands = resolved(notes, 0)
     assert (names, uses.tolist(), operands.tolist()) == ({"o": 0}, [1], [[0, 0, 0]])
-    notes["buffers"][0][2] = number
+    notes["buffers"][2][0] = number
     with pytest.raises(Refused, match="a number is none"):
         resolved(notes, 0)
 

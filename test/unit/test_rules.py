@@ -177,6 +177,14 @@ def facts_case(name: str):
         )  # fmt: skip
         program = replace(program, buffers=(*program.buffers, u), queues=queues, arena=4096)
         return facts_of([program], graph)
+    if name == "twice":  # o1 writes the value of o0 again
+        program = hand_made(graph, *SERIAL)
+        (read,) = (b.name for b in program.buffers if b.kind == "input")
+        queues = tuple(
+            tuple(replace(s, buffers=(read, "v0")) if getattr(s, "operator", "") == "o1" else s
+                  for s in q) for q in program.queues
+        )  # fmt: skip
+        return replace(facts_of([replace(program, queues=queues)], graph), outputs=[])
     if name == "complete":
         return replace(facts, outputs=[128])
     if name == "constants":  # both operators read one, and the second begins in the first
@@ -218,13 +226,14 @@ CHECKER = {
     "buffers": (USES.Uses, "__init__", "buffer"),
     "values": (sys.modules["rcompiler.checker.intervals"], "neighbours", "task"),
     "complete": (checker, "_complete", "task"),
-    "constants": (checker, "_pairs", "buffer"),
+    "constants": (USES.Uses, "__init__", "buffer"),
+    "twice": (checker, "_pairs", "task"),
     "kernels": (sys.modules["rcompiler.checker.boxes"].Kernels, "__init__", "notes"),
     "pinned": (USES.Uses, "__init__", "buffer"),
 }
 # What a rule leaves behind for those after it, where it is disabled by letting it say nothing.
 _SILENT = ("tasks", "operands", "buffers", "values", "kernels", "turns", "uncovered", "pinned",
-           "constants")  # fmt: skip
+           "constants", "twice")  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CHECKER)
