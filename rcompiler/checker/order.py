@@ -28,8 +28,8 @@ _MOST, _AT_ONCE = 1 << 28, 1 << 9  # clocks; rows compared, so that a cache hold
 
 class Order:
     """line, place, turn: (runs,) of each run: its line, how many runs of all launches are before it
-    there, and the turn of its segment; program: (runs,) its launch; runs: which
-    instructions they are.
+    there, and the turn of its segment; program: (runs,) its launch; runs: which instructions they
+    are.
     """
 
     def __init__(self, facts: Facts, steps: Steps) -> None:
@@ -41,7 +41,7 @@ class Order:
         self._stand_in_lines(facts, opcode == RUN)
         size = len(self._first), 1 + self._bases.shape[1]
         wrong = facts.clocks.shape != size or len(runs) * size[1] > _MOST
-        wrong |= len(runs) > np.iinfo(facts.clocks.dtype).max
+        wrong |= self._place.max(initial=0) >= np.iinfo(facts.clocks.dtype).max
         forbid(wrong, "clocks", "the certificate is not of this schedule")
         self._when = facts.clocks[self._segment, 0].astype(np.int64)  # turn of each instruction
         self._claims = facts.clocks[:, 1:]

@@ -70,7 +70,8 @@ def certificate(programs: Sequence[Program]) -> Witness:
         clocks[:, line] = np.array(counts, np.int32)[clocks[:, line]]
     clocks[np.arange(len(rows)), table[:, 2]] = begins
     when = table[:, 0]
-    size = 2 if max(when.max(initial=0), clocks.max(initial=0)) < 1 << 16 else 4
+    most = max([when.max(initial=0), *(counts[-1] for counts in runs)])
+    size = 2 if most < (1 << 16) - 1 else 4  # bytes; one run further is a clock, too
     padded = np.zeros((len(rows), -(-(1 + order.eus) * size // 8) * 8 // size), f"<u{size}")
     padded[:, 1 : 1 + order.eus] = clocks[np.argsort(when, kind="stable")]
     words = np.concatenate([when[None].astype("<u8"), padded.view("<u8").T])

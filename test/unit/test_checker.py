@@ -95,3 +95,17 @@ def test_bytes_whose_next_value_comes_too_early(which):
     with pytest.raises(Refused) as caught:
         check(taking_turns(UPPER, lower))
     assert caught.value.rule == ("race", "clobber", "race")[which]
+
+
+@pytest.mark.parametrize(("runs", "item"), [((40_000, 40_000), 2), ((65_534,), 2), ((65_536,), 4)])
+def test_many_runs(runs, item):
+    """Clocks count runs of a line: as many as their bytes hold, and of all lines together more."""
+    k = kernel("k", (sum(runs), 1), (sum(runs), 1), "t")
+    begins = np.cumsum(runs) - runs
+    queues = [[("o0", int(b) + n, 1) for n in range(r)] for b, r in zip(begins, runs, strict=True)]
+    facts = facts_of([hand_made(chain([k], [[-1]]), *queues)], chain([k], [[-1]]))
+    assert facts.clocks.itemsize == item
+    check(facts)
+    if item == 4:
+        with pytest.raises(Refused, match="not of this schedule"):
+            check(replace(facts, clocks=facts.clocks.astype(np.uint16)))
