@@ -63,6 +63,9 @@ class Order:
         return found
 
     def _known(self, at: Ints) -> Ints:
+        """(instructions, lines) what is over when some instructions are executed: what is claimed
+        of their segments, and of their own lines what is before them there.
+        """
         found = self._claims[self._segment[at]]
         found[np.arange(len(at)), self._line[at]] = self._place[at]
         return found
@@ -120,8 +123,10 @@ class Order:
 
 
 def raise_to(to: Ints, at: Ints, rows: Any, of: Ints, begin: Ints, sizes: Ints, nth: Ints) -> None:
-    """Raise rows `at` of a table to what is, column by column, the n-th smallest (from 0) of each
-    group of other rows. of: groups of their numbers, one behind the other."""
+    """Raise rows `at` (groups,) of a table `to` (n, lines) to what is, line by line, the n-th
+    smallest (from 0) of each group of other rows. rows: gives those of some numbers, (numbers,
+    lines); of: the numbers of all groups, one group behind the other; begin, sizes, nth: (groups,).
+    """
     for kind in distinct(sizes * _MOST + nth).tolist():
         size, n = divmod(kind, _MOST)
         every, end = np.flatnonzero((sizes == size) & (nth == n)), {0: np.min, size - 1: np.max}
