@@ -157,7 +157,7 @@ def resolved(notes: Any, inputs: int) -> tuple[dict[str, int], np.ndarray, np.nd
         "output": tables.EXTERNAL + inputs,
         "pinned": tables.PINNED,
     }
-    base = np.array([bases[kind] for kind in tables.KINDS])[numbers(kinds)]
+    base = np.array([bases[kind] for kind in tables.BUFFER_KINDS])[numbers(kinds)]
     base += np.where(base >= tables.EXTERNAL, numbers(indices), 0)
     rows = np.stack([numbers(values), base, numbers(offsets)], axis=1)
     operands = {name: own for data in notes["programs"] for name, own in data["operands"].items()}

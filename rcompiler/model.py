@@ -79,7 +79,7 @@ class Explained:
         """
         found: dict[str, np.ndarray] = {}
         notes: Any = self.artifact.proof
-        constant = tables.KINDS.index("constant")
+        constant = tables.BUFFER_KINDS.index("constant")
         for _, kind, offset, size, _, key, *_ in zip(*notes["buffers"], strict=True):
             if kind == constant and key and key not in found:
                 found[key] = self.artifact.constants[offset : offset + size]

@@ -205,7 +205,7 @@ def _columns(buffers: Sequence[Buffer]) -> list[list[Any]]:
         values.append(first.setdefault(key, number) if key else number)
     return [
         [b.name for b in buffers],
-        [tables.KINDS.index(b.kind) for b in buffers],
+        [tables.BUFFER_KINDS.index(b.kind) for b in buffers],
         [b.offset for b in buffers],
         [b.bytes for b in buffers],
         [b.index for b in buffers],
@@ -220,7 +220,7 @@ def _buffers(names: Any, *columns: Any) -> list[Buffer]:
     return [
         Buffer(
             string(name),
-            tables.KINDS[_index(kind, tables.KINDS)],
+            tables.BUFFER_KINDS[_index(kind, tables.BUFFER_KINDS)],
             _int(offset),
             _int(size),
             _int(index),

@@ -113,7 +113,25 @@ class Program:
             raise ScheduleError(f"program {self.name}: two buffers have one name")
         for buffer in self.buffers:
             self._check_buffer(buffer, named)
+        self._check_views(named)
         object.__setattr__(self, "buffer", named)
+
+    def _check_views(self, named: dict[str, Buffer]) -> None:
+        """Whoever follows views comes to a buffer that views none."""
+        ends = set[str]()  # buffers of which that is known
+        for buffer in self.buffers:
+            passed: dict[str, None] = {}
+            name: str | None = buffer.name
+            while name is not None and name not in ends:
+                if name in passed:
+                    raise ScheduleError(
+                        f"program {self.name}: buffer {name} is a view of itself, by way of "
+                        f"{', '.join(passed)}",
+                        "buffer",
+                    )
+                passed[name] = None
+                name = named[name].alias_of
+            ends.update(passed)
 
     def _check_buffer(self, buffer: Buffer, named: dict[str, Buffer]) -> None:
         where = f"program {self.name}, buffer {buffer.name}"

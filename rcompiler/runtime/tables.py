@@ -29,7 +29,8 @@ from rcompiler.runtime.loops import Item, Line, Loop, executed, parse
 __all__ = ["BARRIER", "END", "REPEAT", "RUN", "SIGNAL", "TAKE", "WAIT", "Stream", "instructions"]
 
 ARENA, CONSTANTS, EXTERNAL = range(3)
-KINDS = ("temp", "constant", "input", "output", "pinned")  # of buffers, by number in the notes
+# By their numbers in the notes. As in `rammer.program`, which nothing here imports.
+BUFFER_KINDS = ("input", "output", "constant", "temp", "pinned")
 PINNED = -1
 
 Instruction = tuple[int, int, tuple[int, ...]]  # position, opcode, operands

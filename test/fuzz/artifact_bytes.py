@@ -199,7 +199,7 @@ def _with_other_weights(base: Base, file: Path) -> list[np.ndarray]:
     if header["proof"]["buffers"] != base.header["proof"]["buffers"]:
         return []
     buffers = [*zip(*base.header["proof"]["buffers"], strict=True)]
-    constant = tables.KINDS.index("constant")
+    constant = tables.BUFFER_KINDS.index("constant")
     sections = {name: data.copy() for name, data in base.sections.items()}
     weights, moved = sections["weights"], 0
     for old, new in zip(before, after, strict=True):

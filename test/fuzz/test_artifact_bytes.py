@@ -57,7 +57,7 @@ def test_another_weight_makes_another_model(base, tmp_path, monkeypatch, agree):
     """Where proof and tables agree that an operator reads the second weight twice, the file is the
     model with that weight twice; where only one says so, it is refused."""
     buffers = [*zip(*base.header["proof"]["buffers"], strict=True)]
-    constant = tables.KINDS.index("constant")
+    constant = tables.BUFFER_KINDS.index("constant")
     first, second = (k for k, buffer in enumerate(buffers) if buffer[1] == constant)
     header, sections = copy.deepcopy(base.header), copy.deepcopy(base.sections)
     operands = next(iter(header["proof"]["programs"][0]["operands"].values()))

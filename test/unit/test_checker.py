@@ -10,6 +10,10 @@ from rammer_cases import chain, hand_made, kernel
 from rcompiler.checker import Refused, check
 from rcompiler.checker.boxes import Access
 from rcompiler.checker.intervals import neighbours
+from rcompiler.dialects import _vdevice_buffer
+from rcompiler.errors import ScheduleError
+from rcompiler.rammer import program
+from rcompiler.runtime import tables
 from rcompiler.tools._corruptions import facts_of
 from rcompiler.tools.corrupt_certificates import ACCEPTED, UNCHANGED, UNSAFE, try_program
 
@@ -109,3 +113,15 @@ def test_many_runs(runs, item):
     if item == 4:
         with pytest.raises(Refused, match="not of this schedule"):
             check(replace(facts, clocks=facts.clocks.astype(np.uint16)))
+
+
+def test_kinds_of_buffers_have_one_order():
+    assert tables.BUFFER_KINDS == program.BUFFER_KINDS == _vdevice_buffer.BUFFER_KINDS
+
+
+@pytest.mark.parametrize("views", [{"v0": "v0"}, {"v0": "v1", "v1": "v0"}])
+def test_a_buffer_that_views_itself_is_refused(views):
+    """Who follows the views, as those who write notes do, would not come to an end."""
+    buffers = [program.Buffer(n, "temp", 0, 64, alias_of=views.get(n)) for n in ("v0", "v1", "v2")]
+    with pytest.raises(ScheduleError, match="buffer v0 is a view of itself, by way of v0"):
+        program.Program("p", 1, tuple(buffers), ((),), 64, 0)
