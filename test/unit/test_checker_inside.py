@@ -26,6 +26,7 @@ from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.placement import derive_graph
 from rcompiler.rammer.program import Buffer, Instruction, Program, Run, Signal, Wait
+from rcompiler.runtime import tables
 from rcompiler.tools._corruptions import (
     facts_of,
     launches_of,
@@ -412,7 +413,7 @@ def test_what_is_no_number(number):
 
 @pytest.mark.parametrize("number", ["0", 0.0, True, None, -1 << 50])
 def test_a_buffer_that_lies_at_no_number(number):
-    buffers = [["b"], [0], [0], [4], [0], [""], [0], [0]]
+    buffers = [["b"], [tables.BUFFER_KINDS.index("temp")], [0], [4], [0], [""], [0], [0]]
     notes = {"buffers": buffers, "programs": [{"operands": {"o": [0]}}]}
     names, uses, operands = resolved(notes, 0)
     assert (names, uses.tolist(), operands.tolist()) == ({"o": 0}, [1], [[0, 0, 0]])
