@@ -24,7 +24,9 @@ def opened(path: Path | str) -> sqlite3.Connection:
     """
     connection = sqlite3.connect(path, timeout=_PATIENCE_S)
     try:
-        if _layout(connection) != _LAYOUT:
+        with _transaction(connection, "DEFERRED"):  # or another may fill the file between two reads
+            layout = _layout(connection)
+        if layout != _LAYOUT:
             with writing(connection):
                 _prepare(connection, _layout(connection))  # perhaps by another process by now
     except BaseException:
@@ -36,8 +38,7 @@ def opened(path: Path | str) -> sqlite3.Connection:
 @contextmanager
 def writing(connection: sqlite3.Connection) -> Iterator[None]:
     """What is read and written inside is one transaction."""
-    with connection:
-        connection.execute("BEGIN IMMEDIATE")
+    with _transaction(connection, "IMMEDIATE"):
         yield
 
 
@@ -69,6 +70,13 @@ def give_back(connection: sqlite3.Connection) -> None:
     """Make the file as small as what it holds, unless another process is using it."""
     with suppress(sqlite3.OperationalError):
         connection.execute("VACUUM")
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
+    with connection:
+        connection.execute(f"BEGIN {kind}")
+        yield
 
 
 def _layout(connection: sqlite3.Connection) -> int:

@@ -5,11 +5,14 @@ import sqlite3
 import subprocess
 import sys
 import warnings
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from rcompiler.errors import ArtifactError
+from rcompiler.profiler import storage
 from rcompiler.profiler.index import IndexWarning, ProfileIndex, code_version, digest
 from rcompiler.profiler.records import Measurement, ProgramTime
 
@@ -156,6 +159,7 @@ def test_processes_that_record_at_once_lose_nothing(path):
     text = """
 import sys
 from pathlib import Path
+from rcompiler.profiler import storage
 from rcompiler.profiler.index import ProfileIndex
 from rcompiler.profiler.records import Measurement
 index = ProfileIndex(Path(sys.argv[1]))
@@ -166,6 +170,29 @@ for k in range(50):
     running = [subprocess.Popen([*command, str(k)]) for k in range(3)]
     assert [process.wait(60) for process in running] == [0, 0, 0]
     assert len(ProfileIndex(path).find("op", "m", "c")) == 150
+
+
+def test_an_index_that_another_process_makes_while_it_is_opened_is_no_foreign_file(
+    path, monkeypatch
+):
+    class Beside(sqlite3.Connection):
+        """Between two reads, another process makes the index, if it may."""
+
+        def execute(self, sql, *values):
+            if sql == "PRAGMA user_version" and not made:
+                made.append(path)
+                with suppress(sqlite3.OperationalError):  # it has to wait
+                    monkeypatch.setattr(storage, "_PATIENCE_S", 0.0)
+                    monkeypatch.setattr(storage.sqlite3, "connect", connect)
+                    storage.opened(path).close()
+            return super().execute(sql, *values)
+
+    made, connect = [], sqlite3.connect
+    path.parent.mkdir()
+    monkeypatch.setattr(storage.sqlite3, "connect", partial(connect, factory=Beside))
+    storage.opened(path).close()
+    assert made
+    assert ProfileIndex(path).find("op", "machine", "code") == {}
 
 
 def test_export_and_import(path, tmp_path):
