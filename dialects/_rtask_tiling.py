@@ -37,20 +37,25 @@ def kernel_tiling_problems(op: Any) -> Iterator[str]:
         yield f"expects 'tasks' to be the {tasks} points of 'grid', not {op.tasks.value}"
 
 
-def stage_tiling_problems(op: Any, rank: int, axes: int) -> Iterator[str]:
-    """Of the attributes that a stage has in a kernel, over a grid of `axes` axes."""
-    for name in ("axes", "register_tile"):
+def stage_tiling_problems(op: Any, rank: int, axes: int, *, in_task: bool) -> Iterator[str]:
+    """Of the attributes that a stage has in a kernel, over a grid of `axes` axes.
+
+    in_task: whether it is in the body of one task, whose slices and loops say the rest.
+    """
+    for name in ("register_tile",) if in_task else ("axes", "register_tile"):
         array = op.attributes[name] if name in op.attributes else None
         if not isinstance(array, ir.DenseI64ArrayAttr) or len(array) != rank:
             yield f"expects '{name}' to be an array<i64> with one number for each of {rank} dims"
-    if any(not WHOLE <= axis < axes for axis in op.attributes["axes"]):
+    if in_task and "axes" in op.attributes:
+        yield "expects no 'axes' in the body of one task: its slices say which tile is kept"
+    if not in_task and any(not WHOLE <= axis < axes for axis in op.attributes["axes"]):
         yield f"expects 'axes' to be -1 or one of {axes} grid axes"
     if any(extent < 1 for extent in op.attributes["register_tile"]):
         yield "expects 'register_tile' to have positive numbers"
     yield from integer_problems(op, {"vector_dim": -1, "lanes": 1})
     if op.attributes["vector_dim"].value >= rank:
         yield f"expects 'vector_dim' to be -1 or one of {rank} dims"
-    if "order" not in op.attributes:
+    if "order" not in op.attributes and not in_task:
         yield "expects an 'order'"
     yield from _loop_problems(op, rank)
 

@@ -22,6 +22,7 @@ from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
 from rcompiler.pipelines._lowering import Lowering
 from rcompiler.pipelines.rc_connect_operators import RcConnectOperators
 from rcompiler.pipelines.rc_linalg_to_rtask import RcLinalgToRtask
+from rcompiler.pipelines.rc_tile_kernels import RcTileKernels
 
 
 @dataclass(frozen=True)
@@ -57,4 +58,4 @@ class RcCpu(Lowering):
         ]
 
     def to_vdevice(self) -> list[Element]:
-        return [RammerSchedule(self.policy, self.eus, self.kernels)]
+        return [RammerSchedule(self.policy, self.eus, self.kernels), RcTileKernels()]

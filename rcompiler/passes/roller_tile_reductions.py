@@ -15,8 +15,8 @@ After, for parts of 256 steps and register tiles of 8 x 16:
     }
     %r = scf.for %c ... { ... epilogue of the sums of 8 x 16 results, into %out ... }
 All register tiles of the task read a part of the weights before one reads the next part: it then
-comes from the first cache. Every element adds in the same order as without parts. Needs: bodies of
-one task (roller-tile-tasks).
+comes from the first cache. Every element adds in the same order as without parts. `reduction_tile`
+goes, as the loops say it. Needs: bodies of one task (roller-tile-tasks).
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ class RollerTileReductions(Pass):
                         op, "its body is that of a whole operator; run roller-tile-tasks"
                     )
                 _cut(op.operation)
+                del op.attributes["reduction_tile"]  # the loops say it now
 
 
 def _cut(kernel: ir.Operation) -> None:

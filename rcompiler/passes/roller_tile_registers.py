@@ -13,9 +13,9 @@ After, for register tiles of 6 x 16:
       }
       scf.yield %q
     }
-`order` says which loop is outside. What does not fill register tiles is covered by smaller ones:
-along the vector dim by narrower vectors. The tile of a stage is made in the same way, into a tensor
-of its own. Needs: bodies of one task (roller-tile-tasks).
+`order` says which loop is outside; it goes, as the loops say it. What does not fill register tiles
+is covered by smaller ones: along the vector dim by narrower vectors. The tile of a stage is made in
+the same way, into a tensor of its own. Needs: bodies of one task (roller-tile-tasks).
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ class RollerTileRegisters(Pass):
             if not is_tiled(op.operation):
                 raise PassFailure(op, "its body is that of a whole operator; run roller-tile-tasks")
             _tile_kernel(op.operation)
+            _forget_order(op)  # the loops say it now
 
 
 def _tile_kernel(kernel: ir.Operation) -> None:
@@ -65,10 +66,16 @@ def _tile_kernel(kernel: ir.Operation) -> None:
         if op.name == STAGE:
             with ir.InsertionPoint(op), op.location:
                 _tile_stage(sources, op)
+            _forget_order(op)
     for group in _together(sources, results):
         with ir.InsertionPoint(group[-1]), group[-1].location:
             _tile_results(sources, group, kernel)
     erase_unused(ops)
+
+
+def _forget_order(op: ir.Operation | ir.OpView) -> None:
+    if "order" in op.attributes:
+        del op.attributes["order"]
 
 
 def _together(sources: Sources, ops: list[ir.Operation]) -> list[list[ir.Operation]]:

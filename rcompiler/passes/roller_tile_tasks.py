@@ -221,7 +221,8 @@ def _staged(fuser: Fuser, stage: Stage, box: Box) -> ir.Value:
     """The tile of a stage that a task keeps: in memory of its own, which has room for `kept`."""
     op = stage.op
     tile = fuser.tile(op.operands[0], box)
-    attributes = {name: op.attributes[name] for name in op.attributes.keys()}  # noqa: SIM118
+    names = [name for name in op.attributes.keys() if name != "axes"]  # noqa: SIM118
+    attributes = {name: op.attributes[name] for name in names}
     attributes["offset"] = to_attribute(stage.offset)
     attributes["kept"] = to_attribute(stage.tiling.tile)
     return ir.Operation.create(

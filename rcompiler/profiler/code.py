@@ -17,6 +17,8 @@ from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.lower import lower_to_llvm
 from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.kernelgen.tiling import Tiling
+from rcompiler.passes._pipeline_text import runner
+from rcompiler.pipelines.rc_tile_kernels import RcTileKernels
 from rcompiler.profiler.operands import Operands
 from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
@@ -72,13 +74,26 @@ class Code:
 
 
 def write(kernel: ir.Operation, features: CpuFeatures) -> Code:
-    """The code of an rtask.kernel. Raises CompilerError where none can be generated."""
+    """The code of an rtask.kernel as its body is. Raises CompilerError where none can be
+    generated.
+    """
     name = ir.StringAttr(kernel.attributes["sym_name"]).value
     text, externals = KernelWriter(kernel, CpuTarget(features)).write()
     tasks = ir.IntegerAttr(kernel.attributes["tasks"]).value
     tiling = Tiling.of(kernel)
     workspace = workspace_bytes(kernel, tiling.tile)
     return Code(name, tiling, tasks, workspace, "\n".join([*externals.values(), text]))
+
+
+def write_tiled(kernel: ir.Operation, features: CpuFeatures) -> Code:
+    """The code that a compilation makes of an rtask.kernel: of the body of one rTask. Raises as
+    `write`.
+    """
+    alone = ir.Module.create(ir.Location.unknown(kernel.context))
+    with ir.InsertionPoint(alone.body):
+        copy = kernel.clone()
+    runner([RcTileKernels()], kernel.context, verify=False)(alone)
+    return write(copy, features)
 
 
 class Loaded:

@@ -42,7 +42,9 @@ from rcompiler.profiler.storage import (
 
 NAME = "profile-index.sqlite"
 _MOST_BYTES = 64 << 20  # of the file: some 200,000 kernels, or 500 networks
-_CODE = ("linalg", "kernelgen", "codegen", "profiler", "runtime")  # what is measured, and how
+# What is measured, and how.
+_CODE = ("linalg", "passes/tiles", "kernelgen", "codegen", "profiler", "runtime")
+_TILING = ("tasks", "reductions", "registers")
 
 
 class IndexWarning(UserWarning):
@@ -62,9 +64,10 @@ def code_version() -> str:
     """
     root = Path(__file__).parents[1]
     found = hashlib.sha256(toolchain().encode())
-    for package in _CODE:
-        for path in sorted((root / package).glob("*.py")):
-            found.update(path.name.encode() + path.read_bytes())
+    files = [path for package in _CODE for path in (root / package).rglob("*.py")]
+    files += [root / "passes" / f"roller_tile_{step}.py" for step in _TILING]
+    for path in sorted(files):
+        found.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return found.hexdigest()[:16]
 
 

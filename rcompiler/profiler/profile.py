@@ -22,7 +22,7 @@ from rcompiler.linalg.values import element_of, shape_of, yielded
 from rcompiler.passes.roller_tile import Body
 from rcompiler.passes.vdevice_to_cpu import cpu_features
 from rcompiler.profiler.beside import Others
-from rcompiler.profiler.code import Code, Loaded, Unit, write
+from rcompiler.profiler.code import Code, Loaded, Unit, write, write_tiled
 from rcompiler.profiler.index import ProfileIndex, code_version, digest
 from rcompiler.profiler.operands import Operands, Tensor, draw
 from rcompiler.profiler.records import Measurement
@@ -86,7 +86,7 @@ class Profiler:
     cache: ObjectCache | None = None
     jobs: int | None = None
     timer: Timer | None = interleaved
-    writer: Callable[[ir.Operation, CpuFeatures], Code] = write
+    writer: Callable[[ir.Operation, CpuFeatures], Code] = write_tiled
 
     def profile(self, body: Body, decisions: Sequence[Decision]) -> Profile:
         """The decisions with their times, out of the index if it has all of them.
@@ -227,7 +227,9 @@ class Profiler:
             kernel.erase()
 
     def _references(self, body: Body, expr: TensorExpr) -> list[Code]:
-        """The untiled kernel, and the same in f64 if there is one."""
+        """The untiled kernel, and the same in f64 if there is one: of the body of the whole
+        operator, so that what tiling does to a candidate is compared with what was never tiled.
+        """
         features = cpu_features(self.device)
         stages = body.stage_expressions()[0] if body.stages else []
         decision = replace(untiled(expr), stages=tuple(untiled(s.expr) for s in stages))

@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 import pytest
+from task_body import without_bodies
 
 import rcompiler
 from rcompiler.certified import prove
@@ -78,7 +79,9 @@ def test_the_proof_is_of_every_iteration(compiled):
 def test_the_text_keeps_the_loops_and_is_all_of_the_schedule(compiled, cache):
     short, long = (model.stage("vdevice") for model in compiled)
     assert "vdevice.repeat" in long
-    assert long.count("\n") <= 1.02 * short.count("\n")
+    # (a sequence of another length may be tiled otherwise)
+    lines = [without_bodies(text).count("\n") for text in (short, long)]
+    assert lines[1] <= 1.02 * lines[0]
     again = rcompiler.compile_schedule(long, compiled[1].constants(), cache=cache)
     assert again.artifact.certificate == compiled[1].artifact.certificate
     assert again.stage("vdevice") == long

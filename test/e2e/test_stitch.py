@@ -4,6 +4,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import helper, numpy_helper
+from task_body import lowered
 
 import rcompiler
 from rcompiler.errors import InvalidModel
@@ -125,8 +126,13 @@ def test_the_published_search_leaves_stages_to_the_model_and_says_so(tmp_path):
 
 def test_a_stage_that_is_cut_otherwise_by_hand_is_refused(tmp_path):
     model = on_chip(attention(256), cache=tmp_path)
-    text = model.stage("vdevice")
+    text = model.stage("rkernel")
     assert "axes = array<i64: 0, 1, 2, -1>" in text
     wrong = text.replace("axes = array<i64: 0, 1, 2, -1>", "axes = array<i64: 0, 2, 1, -1>", 1)
-    with pytest.raises(InvalidModel, match="'axes' is .* for this stage, by the body"):
-        rcompiler.compile_schedule(wrong, model.constants(), cache=tmp_path)
+    for tiling, match in (
+        ("", "'axes' is .* for this stage, by the body"),
+        (",rc-tile-kernels", "touches 1 ... 1 in dim 1 of operand 0, and 'reads' says 0 ... 0"),
+    ):
+        schedule = lowered(wrong, f"rammer-schedule{{eus=1}}{tiling}")
+        with pytest.raises(InvalidModel, match=match):
+            rcompiler.compile_schedule(schedule, model.constants(), cache=tmp_path)

@@ -61,7 +61,7 @@ def broken(change, *numbers):
     """A writer of code that is wrong for some candidates."""
 
     def write(kernel, features):
-        good = code.write(kernel, features)
+        good = code.write_tiled(kernel, features)
         if good.name not in {f"candidate_{n}" for n in numbers}:
             return good
         bad = change(good)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from onnx import ModelProto, TensorProto, helper
+from task_body import of_whole_operators
 from torch_mlir import ir
 
 import rcompiler
@@ -28,7 +29,6 @@ from rcompiler.linalg.values import integers
 from rcompiler.passes._pipeline_text import runner
 
 Edit = Callable[[ir.Operation], None]
-_TILING = ("order", "register_tile", "reduction_tile")
 
 
 def register_tile(rows: int, vectors: int) -> Edit:
@@ -115,16 +115,12 @@ class Product:
     def tiled(self, edit: Edit) -> str:
         """The schedule with bodies of tasks, that of the product edited."""
         with dialects.load(ir.Context()) as context, ir.Location.unknown():
-            module = ir.Module.parse(self.model.stage("vdevice"))
+            module = ir.Module.parse(of_whole_operators(self.model, 1))
             [kernel] = [o.operation for o in module.body.operations if _is_product(o)]
-            before = {n: kernel.attributes[n] for n in _TILING if n in kernel.attributes}
+            registers = kernel.attributes["register_tile"]
             edit(kernel)
             runner("rc-tile-kernels", context)(module)
-            for name in _TILING:
-                if name in before:
-                    kernel.attributes[name] = before[name]
-                elif name in kernel.attributes:
-                    del kernel.attributes[name]
+            kernel.attributes["register_tile"] = registers
             return str(module)
 
     def edited(self, edit: Edit) -> rcompiler.Model:

@@ -1,6 +1,15 @@
-"""Bodies of one rTask, written by hand: a product with its bias, x[m, k] * w[k, n] + bias[n]."""
+"""Bodies of one rTask, written by hand: a product with its bias, x[m, k] * w[k, n] + bias[n].
+
+And schedules whose kernels have the bodies of whole operators, from which those of tasks are made.
+"""
 
 import re
+from typing import Any
+
+from torch_mlir import ir
+
+from rcompiler import dialects
+from rcompiler.passes._pipeline_text import runner
 
 _ARGUMENTS = """  ^bb0(%x: tensor<{m}x{k}xf32>, %w: tensor<{k}x{n}xf32>, %bias: tensor<{n}xf32>, \
 %out: tensor<{m}x{n}xf32>, %task: index):
@@ -88,11 +97,34 @@ def product_body(
     return HEAD.format(**sizes) + text + f'    "rtask.yield"(%done) : ({kind}) -> ()'
 
 
+TASK_BODY = re.compile(r"(?m)^  \^bb0\(.*: index\):$")
+"""Where the body of one task begins in a printed kernel."""
+
+_BODY = re.compile(r'("rtask\.kernel"\(\) \(\{\n).*?(\n  \}\) \{)', re.S)
+
+
 def with_body(text: str, body: str) -> str:
     """A module with another body of its only kernel."""
-    pattern = re.compile(r'("rtask\.kernel"\(\) \(\{\n).*?(\n  \}\) \{)', re.S)
-    assert len(pattern.findall(text)) == 1
-    return pattern.sub(lambda found: found[1] + body + found[2], text)
+    assert len(_BODY.findall(text)) == 1
+    return _BODY.sub(lambda found: found[1] + body + found[2], text)
+
+
+def without_bodies(text: str) -> str:
+    """The schedule alone, and what each kernel says of its tasks."""
+    return _BODY.sub(r"\1\2", text)
+
+
+def lowered(text: str, pipeline: str) -> str:
+    """The text of a module after some passes, as rc-opt gives it."""
+    with dialects.load(ir.Context()) as context, ir.Location.unknown():
+        module = ir.Module.parse(text)
+        runner(pipeline, context)(module)
+        return str(module)
+
+
+def of_whole_operators(model: Any, eus: int) -> str:
+    """The schedule of a compiled model on so many EUs as it is before rc-tile-kernels."""
+    return lowered(model.stage("rkernel"), f"rammer-schedule{{eus={eus}}}")
 
 
 VECTORS = (

@@ -210,8 +210,7 @@ class _Tasks:
         if result is None:
             return
         self._said_so("writes", result, box, type_of(into).shape)
-        counts = self._written[result][tuple(slice(a, b) for a, b in box)]
-        np.minimum(counts + 1, 200, out=counts)
+        self._count(result, tuple(slice(a, b) for a, b in box))
 
     def _lanes_at(
         self, op: ir.Operation, tensor: ir.Value, indices: Sequence[ir.Value], value: ir.Value,
@@ -244,8 +243,12 @@ class _Tasks:
             return
         self._said_so("writes", result, box, type_of(into).shape)
         place = tuple(slice(a, b, s) for (a, b), s in zip(box, steps, strict=True))
-        counts = self._written[result][place]
-        np.minimum(counts + 1, 200, out=counts)
+        self._count(result, place)
+
+    def _count(self, result: int, place: tuple[slice, ...]) -> None:
+        """Note that some elements of a result are written once more."""
+        counts = self._written[result]
+        counts[place] = np.minimum(counts[place] + 1, 200)
 
     def _result(self, value: ir.Value) -> int | None:
         """Which result a tensor is, with tiles in it or not."""

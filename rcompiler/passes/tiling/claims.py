@@ -6,10 +6,13 @@ text that was edited by hand they are claims, and are derived again here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from torch_mlir import ir
 
 from rcompiler.dialects.rtask import is_task_body
 from rcompiler.errors import InvalidModel
+from rcompiler.kernelgen.stages import stages_inside
 from rcompiler.linalg.pieces import core_of
 from rcompiler.linalg.values import STAGE, shape_of, yielded
 from rcompiler.passes.tiles.task_claims import check_task_body
@@ -31,6 +34,8 @@ def check_claims(module: ir.Operation) -> None:
 def check_kernel(op: ir.Operation) -> None:
     """The same of one kernel."""
     if is_task_body(op.regions[0].blocks[0]):
+        _check_tile(op)
+        _check_loops(op)
         check_task_body(op)
         return
     name = ir.StringAttr(op.attributes["sym_name"]).value
@@ -47,9 +52,7 @@ def check_kernel(op: ir.Operation) -> None:
             tile,
             f"one size and one grid entry for each of the {len(first)} dims of the result",
         )
-    for dim, size in enumerate(first):
-        if grid[dim] == 1 and tile[dim] < size:
-            raise _wrong(name, "tile", tile, f"{size} in dim {dim}, which is not cut into a grid")
+    _check_uncut(name, first, grid, tile)
     traced = Tracer(list(block.arguments), results).trace()
     for dim in sorted(traced.uncut):
         if grid[dim] > 1:
@@ -77,6 +80,41 @@ def check_kernel(op: ir.Operation) -> None:
             zip(pairs[::2], pairs[1::2], strict=True)
         ):
             raise _wrong(name, "in_place", said_pairs, f"some of {pairs}, by its body")
+
+
+def _check_uncut(name: str, first: Sequence[int], grid: list[int], tile: list[int]) -> None:
+    """Of the tile of a kernel, for a first result of the shape `first`."""
+    for dim, size in enumerate(first):
+        if grid[dim] == 1 and tile[dim] < size:
+            raise _wrong(name, "tile", tile, f"{size} in dim {dim}, which is not cut into a grid")
+
+
+def _check_tile(op: ir.Operation) -> None:
+    """Of the body of one task: `tile`, which nothing is computed from any more, against `writes`,
+    which is proved of the body.
+    """
+    grid, tile = (list(ir.DenseI64ArrayAttr(op.attributes[key])) for key in ("grid", "tile"))
+    name = ir.StringAttr(op.attributes["sym_name"]).value
+    results = yielded(op.regions[0].blocks[0])
+    if results and len(grid) == len(shape_of(results[0])):  # one by hand may have other axes
+        _check_uncut(name, shape_of(results[0]), grid, tile)
+    for box in _boxes(op.attributes["writes"]):
+        for axis, *_, extent in box:
+            if axis >= 0 and extent != tile[axis]:
+                raise _wrong(name, "tile", tile, f"{extent} in dim {axis}, as in 'writes'")
+
+
+def _check_loops(op: ir.Operation) -> None:
+    """Of the body of one task: no loops beside its own."""
+    name = ir.StringAttr(op.attributes["sym_name"]).value
+    for stage in (None, *stages_inside(op.regions[0].blocks[0])):
+        for key in ("order", "reduction_tile"):
+            if key in (op if stage is None else stage).attributes:
+                raise InvalidModel(
+                    f"rKernel @{name}: {'it' if stage is None else 'a stage'} has '{key}' beside "
+                    "the body of one task, whose loops say that; remove the attribute, or run "
+                    "rc-tile-kernels, which makes the loops of it"
+                )
 
 
 def _boxes(attribute: ir.Attribute) -> Boxes:
