@@ -20,6 +20,7 @@ the same way, into a tensor of its own. Needs: bodies of one task (roller-tile-t
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from torch_mlir import ir
@@ -40,6 +41,7 @@ from rcompiler.passes.tiles.box import Box, empty, insert, sizes_of, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.nest import Nest
 from rcompiler.passes.tiles.patterns import PATTERNS
+from rcompiler.passes.tiles.periods import periods
 from rcompiler.passes.tiles.sources import Sources
 
 
@@ -110,7 +112,9 @@ def _tile_results(sources: Sources, ops: list[ir.Operation], kernel: ir.Operatio
         return [insert(t, o, place, indices) for t, o in zip(made, outs, strict=True)]
 
     sums = any(_reduces(sources, tile) for tile in tiles)
-    nest = Nest.of(kernel, indices, where.offsets, sums=sums)
+    each = [periods(sources, tile, where.rank) for tile in tiles]
+    apart = [math.lcm(*dims) for dims in zip(*each, strict=True)]
+    nest = Nest.of(kernel, indices, where.offsets, sums=sums, periods=apart)
     whole = Box.dense([Linear()] * where.rank, where.sizes)
     outs = [op.operands[1] for op in ops]
     made = nest.over(nest.tiling.nested(where.rank), whole, outs, leaf)
@@ -129,7 +133,8 @@ def _tile_stage(sources: Sources, op: ir.Operation) -> None:
         return [insert(made, outs[0], box, indices)]
 
     zeros = [Linear()] * len(sizes)
-    nest = Nest.of(op, indices, zeros, sums=_reduces(sources, tile))
+    apart = periods(sources, tile, len(sizes))
+    nest = Nest.of(op, indices, zeros, sums=_reduces(sources, tile), periods=apart)
     whole = Box.dense(zeros, sizes)
     op.operands[0] = nest.over(nest.tiling.nested(len(sizes)), whole, [into], leaf)[0]
 

@@ -1,5 +1,7 @@
 """Kernels whose bodies are those of one task: made by the passes, or by hand, compiled and run."""
 
+import re
+
 import numpy as np
 import onnx
 import pytest
@@ -169,6 +171,37 @@ def test_an_overlap_is_refused(product, cache):
 def test_a_slice_out_of_bounds_is_refused(product, cache):
     body = product_body(M, N, K, rows=8, columns=8, order="rows outside")
     assert "takes 8 elements from 8 on in dim 0 of a tensor of 12" in refused(product, cache, body)
+
+
+@pytest.mark.parametrize(
+    ("right", "wrong", "reason"),
+    [
+        (f"tile = array<i64: {M}, {N}>", f"tile = array<i64: {M - 1}, {N}>",
+         f"'tile' is .* should be {M} in dim 0, which is not cut into a grid"),
+        ("lanes = ", "order = array<i64: 1, 0>, lanes = ", "it has 'order' beside the body of one"),
+        ("lanes = ", "reduction_tile = array<i64: 0, 8>, lanes = ", "it has 'reduction_tile' besi"),
+    ],
+)  # fmt: skip
+def test_a_tiling_beside_the_body_is_refused(product, cache, right, wrong, reason):
+    """What would be read by nobody, and believed by who reads the text."""
+    model, _ = product
+    text = re.sub(rf"(?<!register_){re.escape(right)}", wrong, one_task(model.stage("vdevice")))
+    assert text != model.stage("vdevice")
+    with pytest.raises(InvalidModel, match=reason):
+        rcompiler.compile_schedule(text, model.constants(), target=TARGET, cache=cache)
+
+
+def test_a_tile_that_is_not_what_is_written_is_refused(cache):
+    proto = models.build("two_branch", rows=96, width=64)
+    options = {"target": TARGET, "cache": cache}
+    model = rcompiler.compile_onnx(proto, device=RECORD, eus=2, **options)
+    text = model.stage("vdevice")
+    [rows, *others] = re.findall(r"(?<!register_)tile = array<i64: (\d+)", text)
+    assert rows not in others and int(rows) < 96  # of the kernel, whose tasks are several
+    wrong = text.replace(f" tile = array<i64: {rows},", " tile = array<i64: 5,", 1)
+    assert wrong != text
+    with pytest.raises(InvalidModel, match=f"'tile' is .* should be {rows} in dim 0, as in 'writ"):
+        rcompiler.compile_schedule(wrong, model.constants(), **options)
 
 
 def ran(product, cache, body):

@@ -117,3 +117,37 @@
     reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 1, 16>, registers = 1 : i64,
     source = "roller", sym_name = "softmax", tasks = 1 : i64, tile = array<i64: 4, 64>,
     vector_dim = 1 : i64, writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
+
+// -----
+
+// Pairs of rows that are one row of a product: register tiles of 3 rows begin in the middle of a pair every other time,
+// so a turn of the loop makes two of them, and the shape of what each needs of the product is known.
+// CHECK: ^bb0(%[[X:.*]]: tensor<6x32xf32>, %[[W:.*]]: tensor<32x8xf32>, %[[OUT:.*]]: tensor<12x8xf32>
+// CHECK-NOT:   tensor.extract %
+// CHECK:       %[[Q:.*]] = scf.for %[[I:.*]] = %c0 to %c12 step %c6 iter_args(%[[O:.*]] = %[[OUT]])
+// CHECK:         linalg.generic {{.*}}"reduction"{{.*}} outs(%{{.*}} : tensor<2x8xf32>)
+// CHECK:         %[[A:.*]] = tensor.insert_slice {{.*}} into %[[O]][%[[I]], 0] [3, 8]
+// CHECK:         linalg.generic {{.*}}"reduction"{{.*}} outs(%{{.*}} : tensor<2x8xf32>)
+// CHECK:         tensor.insert_slice {{.*}} into %[[A]][%{{.*}}, 0] [3, 8]
+// CHECK:         scf.yield
+"rtask.kernel"() ({
+^bb0(%x: tensor<6x32xf32>, %w: tensor<32x8xf32>):
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<6x8xf32>
+  %f = linalg.fill ins(%zero : f32) outs(%e : tensor<6x8xf32>) -> tensor<6x8xf32>
+  %p = linalg.generic {indexing_maps = [affine_map<(i, j, k) -> (i, k)>, affine_map<(i, j, k) -> (k, j)>, affine_map<(i, j, k) -> (i, j)>], iterator_types = ["parallel", "parallel", "reduction"]} ins(%x, %w : tensor<6x32xf32>, tensor<32x8xf32>) outs(%f : tensor<6x8xf32>) {
+  ^bb0(%a: f32, %b: f32, %acc: f32):
+    %c = arith.mulf %a, %b : f32
+    %d = arith.addf %acc, %c : f32
+    linalg.yield %d : f32
+  } -> tensor<6x8xf32>
+  %o = tensor.empty() : tensor<12x8xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i floordiv 2, j)>, affine_map<(i, j) -> (i, j)>], iterator_types = ["parallel", "parallel"]} ins(%p : tensor<6x8xf32>) outs(%o : tensor<12x8xf32>) {
+  ^bb0(%a: f32, %b: f32):
+    linalg.yield %a : f32
+  } -> tensor<12x8xf32>
+  "rtask.yield"(%y) : (tensor<12x8xf32>) -> ()
+}) {estimated_ns = 1.0, grid = array<i64: 1, 1>, kind = "contraction", lanes = 8 : i64, on_chip_bytes = 0 : i64, order = array<i64: 0, 1>,
+    reads = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>], [array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]], register_tile = array<i64: 3, 8>, registers = 1 : i64,
+    source = "roller", sym_name = "pairs", tasks = 1 : i64, tile = array<i64: 12, 8>,
+    vector_dim = 1 : i64, writes = [[array<i64: -1, 0, 0, 0>, array<i64: -1, 0, 0, 0>]]} : () -> ()
