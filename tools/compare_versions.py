@@ -1,12 +1,15 @@
-"""Latencies of two versions of this package, in one run: what a change gained or lost.
+"""Latencies of two versions of this package, or what compiling takes, in one run: what a change
+gained or lost.
 
     git worktree add build/before COMMIT && python -m venv build/before/venv
     build/before/venv/bin/pip install build/before
     python -m rcompiler.tools.compare_versions build/before/venv/bin/python resnet50 model.onnx
+    python -m rcompiler.tools.compare_versions build/before/venv/bin/python resnet50 --compile=5
 
 Each version compiles each model and runs it in a process of its own; they take turns in short
 rounds. The ratio is before / now, the median over the rounds of the ratio of medians: above 1 the
-version that runs this command is faster.
+version that runs this command is faster. With --compile it is that of the least times in which each
+version compiles a model, in as many processes, without a cache.
 """
 
 from __future__ import annotations
@@ -57,6 +60,15 @@ for line in sys.stdin:
         binding()
         found.append(now() - start)
     print(int(np.median(found)), flush=True)
+"""
+
+# Compiling alone, as the first thing that a process does.
+_COMPILE = """
+import sys, time
+import rcompiler
+start = time.perf_counter()
+rcompiler.compile_onnx(sys.argv[1], eus=int(sys.argv[2]), cache=False)
+print(time.perf_counter() - start)
 """
 
 
@@ -119,12 +131,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def _run(options: argparse.Namespace) -> int:
     check_writable(options.json)
-    results = [_compared(name, options) for name in options.models]
+    unit, measure = ("s", _compiling) if options.compile else ("ms", _running)
+    results = []
+    for name in options.models:
+        source = resolve(name)
+        if source.proto is None:
+            raise CompilerError(f"{source.path}: give the ONNX model; each version compiles it")
+        doing(source.name)
+        with tempfile.TemporaryDirectory() as place:
+            onnx.save(source.proto, Path(place) / "model.onnx")
+            results.append({"model": source.name, **measure(source.proto, Path(place), options)})
     rows = [
-        (r["model"], f"{r['before_ms']:.3g}", f"{r['now_ms']:.3g}", f"{r['ratio']:.3f}", r["bits"])
+        (
+            *(r["model"], f"{r[f'before_{unit}']:.3g}", f"{r[f'now_{unit}']:.3g}"),
+            *(f"{r['ratio']:.3f}", r.get("bits", "")),
+        )
         for r in results
     ]
-    table(("model", "before ms", "now ms", "before / now", "results"), rows)
+    table(("model", f"before {unit}", f"now {unit}", "before / now", "results"), rows)
     mean = statistics.geometric_mean(r["ratio"] for r in results)
     print(f"{mean:.3f} times as fast as before (geometric mean of {len(results)})")
     if options.json:
@@ -132,15 +156,33 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
-    source = resolve(name)
-    if source.proto is None:
-        raise CompilerError(f"{source.path}: give the ONNX model; each version compiles it")
-    doing(source.name)
-    with tempfile.TemporaryDirectory() as place, ExitStack() as stack:
-        folder = Path(place)
-        onnx.save(source.proto, folder / "model.onnx")
-        save_outputs(folder / "inputs.npz", _feeds(source.proto))
+def _compiling(proto: onnx.ModelProto, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """The least seconds that each version takes to compile the model of a folder."""
+    least: dict[str, float] = {}
+    order = [("before", options.python), ("now", sys.executable)]
+    for _ in range(options.compile):
+        for name, python in order:
+            seconds = _compiled(name, python, folder, options.eus)
+            least[name] = min(seconds, least.get(name, seconds))
+        order.reverse()
+    before, now = least["before"], least["now"]
+    return {"before_s": before, "now_s": now, "ratio": before / now}
+
+
+def _compiled(name: str, python: str, folder: Path, eus: int) -> float:
+    """Seconds of one compilation. Raises CompilerError where the process fails."""
+    command = [python, "-I", "-c", _COMPILE, str(folder / "model.onnx"), str(eus)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        words = done.stderr.strip().splitlines() or ["it says nothing"]
+        raise CompilerError(f"the version '{name}' cannot compile the model: {words[-1]}")
+    return float(done.stdout.split()[-1])
+
+
+def _running(proto: onnx.ModelProto, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """The latencies of both versions for the model of a folder."""
+    with ExitStack() as stack:
+        save_outputs(folder / "inputs.npz", _feeds(proto))
         before = stack.enter_context(_Version(options.python, folder, "before", options.eus))
         now = stack.enter_context(_Version(sys.executable, folder, "now", options.eus))
         same = all(
@@ -153,7 +195,6 @@ def _compared(name: str, options: argparse.Namespace) -> dict[str, Any]:
             pairs.append((found[before], found[now]))
             order.reverse()
     return {
-        "model": source.name,
         "before": before.commit,
         "before_ms": statistics.median(b for b, _ in pairs),
         "now_ms": statistics.median(n for _, n in pairs),
@@ -186,6 +227,10 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("python", help="the interpreter that the other version is installed for")
     parser.add_argument("models", nargs="+", metavar="MODEL", help="ONNX files or built-in models")
     parser.add_argument("--eus", type=positive, default=2, metavar="N", help="default: 2")
+    parser.add_argument(
+        "--compile", type=positive, metavar="N",
+        help="measure compilations instead, so many by each version",
+    )  # fmt: skip
     timing_options(parser, "version and model", 20, 4.0)
     return parser.parse_args(argv)
 

@@ -15,6 +15,23 @@ def test_a_version_and_itself_have_equal_bits(tmp_path, capsys):
     assert result["before_ms"] > 0 and result["now_ms"] > 0
 
 
+def test_compilations_are_timed_in_processes_of_their_own(tmp_path, capsys):
+    record = tmp_path / "record.json"
+    quick = ["two_branch", "--eus=1", "--compile=2", f"--json={record}"]
+    assert compare_versions.main([sys.executable, *quick]) == 0
+    assert "before s" in capsys.readouterr().out
+    (result,) = json.loads(record.read_text())["results"]
+    assert result["ratio"] == result["before_s"] / result["now_s"]
+
+
+def test_a_version_that_cannot_compile_is_named(tmp_path, capsys):
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\necho no module named rcompiler >&2; exit 1\n")
+    python.chmod(0o755)
+    assert compare_versions.main([str(python), "two_branch", "--compile=1"]) == 1
+    assert "the version 'before' cannot compile the model: no module" in capsys.readouterr().err
+
+
 def test_a_version_that_cannot_run_is_named(tmp_path, capsys):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho no module named rcompiler >&2; exit 1\n")
