@@ -131,7 +131,7 @@ def test_a_stage_that_is_cut_otherwise_by_hand_is_refused(tmp_path):
     wrong = text.replace("axes = array<i64: 0, 1, 2, -1>", "axes = array<i64: 0, 2, 1, -1>", 1)
     for tiling, match in (
         ("", "'axes' is .* for this stage, by the body"),
-        (",rc-tile-kernels", "touches 1 ... 1 in dim 1 of operand 0, and 'reads' says 0 ... 0"),
+        (",rc-tile-kernels", r"takes 1 elements from \d+ on in dim 1 of a tensor of 4"),
     ):
         schedule = lowered(wrong, f"rammer-schedule{{eus=1}}{tiling}")
         with pytest.raises(InvalidModel, match=match):

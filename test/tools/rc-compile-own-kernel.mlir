@@ -13,7 +13,7 @@
 // GAP: rKernel @mine: task [1] touches 3 ... 3 in dim 0 of operand 0, and 'reads' says 4 ... 7
 // RUN: sed 's/%bias\[%j\]/%bias[%end]/' %s > %t.outside.mlir
 // RUN: not rc-compile %t.outside.mlir -o %t.outside.rcx 2>&1 | filecheck %s --check-prefix=OUTSIDE
-// OUTSIDE: rKernel @mine: task [0]: vector.transfer_read goes from {{.*}} in dim 0 of a tensor of 8
+// OUTSIDE: rKernel @mine: task [0] vector.transfer_read goes from {{.*}} in dim 0 of a tensor of 8
 // RUN: sed 's/bias: tensor<8xf32>/bias: tensor<8xf64>/' %s > %t.types.mlir
 // RUN: not rc-compile %t.types.mlir -o %t.types.rcx 2>&1 | filecheck %s --check-prefix=TYPES
 // TYPES: the schedule is not valid

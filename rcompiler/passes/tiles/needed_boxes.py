@@ -1,11 +1,12 @@
 """Boxes of tensors in the body of one rTask, whose positions are numbers: what slices take, and
 which boxes of its operands a box of a result is computed from. Nothing is computed.
+
+Positions are those of many points at once (`Points`): tasks, and turns of the loops in them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 
 from torch_mlir import ir
 
@@ -13,29 +14,43 @@ from rcompiler.errors import InvalidModel
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import integers
 from rcompiler.passes.tiles.box import DYNAMIC, type_of
+from rcompiler.passes.tiles.points import (
+    Condition,
+    Number,
+    Points,
+    at_point,
+    chosen,
+    greatest,
+    least,
+)
 
-Span = tuple[int, int]  # the first coordinate, and the one behind the last
+Span = tuple[Number, Number]  # the first coordinate, and the one behind the last
 Spans = tuple[Span, ...]
-Env = dict[ir.Value, int]  # the number that each index is: the task, and the turns of loops
 
 
-@dataclass
-class Task:
-    """Which task of which rKernel is looked at. at: its coordinates in the grid."""
+class TaskErrors:
+    """The errors that the body of a kernel has: what it does that it may not."""
 
-    kernel: str
-    at: tuple[int, ...] = ()
+    def __init__(self, kernel: str) -> None:
+        self._kernel = kernel
 
     def wrong(self, what: str) -> InvalidModel:
-        """The error that a body has: what it does that it may not."""
+        """Of the text, whatever the task."""
         return InvalidModel(
-            f"rKernel @{self.kernel}: {what}; undo the edit, or make the kernels again from stage "
+            f"rKernel @{self._kernel}: {what}; undo the edit, or make the kernels again from stage "
             "rtask"
         )
 
-    def wrong_here(self, what: str) -> InvalidModel:
-        """The same of this task."""
-        return self.wrong(f"task {list(self.at)} {what}")
+    def check(
+        self, points: Points, bad: Condition, what: Callable[[Callable[[Number], int]], str]
+    ) -> None:
+        """Raises InvalidModel for the first point of which `bad` holds; what: says what its task
+        does, with the number that each position is there.
+        """
+        where = points.first(bad)
+        if where is not None:
+            told = what(lambda number: at_point(number, where))
+            raise self.wrong(f"task {[at_point(n, where) for n in points.task]} {told}")
 
 
 class TaskBoxes:
@@ -43,86 +58,98 @@ class TaskBoxes:
     tensor, and for an op that no body of a task has.
     """
 
-    def __init__(self, task: Task, block: ir.Block) -> None:
-        """task: the one that positions are of, which may change from call to call; block: the
-        body.
-        """
-        self._task, self._block = task, block
+    def __init__(self, errors: TaskErrors, block: ir.Block) -> None:
+        """block: the body."""
+        self._errors, self._block = errors, block
         self._generics: dict[ir.Operation, Generic] = {}
 
-    def number(self, value: ir.Value, env: Env) -> int:
+    def number(self, value: ir.Value, points: Points) -> Number:
         """The position that an index value is."""
-        if value in env:
-            return env[value]
+        if value in points.known:
+            return points.known[value]
         if isinstance(value.owner, ir.Block):
-            raise self._task.wrong(f"{value} is no position of a task")
+            raise self._errors.wrong(f"{value} is no position of a task")
         op = value.owner.operation
         if op.name == "arith.constant":
             return ir.IntegerAttr(op.attributes["value"]).value
-        if op.name == "arith.cmpi" and ir.IntegerAttr(op.attributes["predicate"]).value == 0:
-            a, b = (self.number(v, env) for v in op.operands)
-            return int(a == b)
         if op.name not in ("affine.apply", "affine.min", "affine.max"):
-            raise self._task.wrong(f"{op.name} cannot give a position of a task")
-        dims = [(n, n + 1) for n in (self.number(v, env) for v in op.operands)]
+            raise self._errors.wrong(f"{op.name} cannot give a position of a task")
+        dims = [(n, n + 1) for n in (self.number(v, points) for v in op.operands)]
         map_ = ir.AffineMapAttr(op.attributes["map"]).value
         found = [_span(e, dims)[0] for e in map_.results]
-        return max(found) if op.name == "affine.max" else min(found)
+        return greatest(*found) if op.name == "affine.max" else least(*found)
 
-    def span_of(self, value: ir.Value, env: Env, spans: dict[ir.Value, Span]) -> Span:
+    def holds(self, value: ir.Value, points: Points) -> Condition:
+        """Whether two positions are equal, as the condition of a branch asks."""
+        op = None if isinstance(value.owner, ir.Block) else value.owner.operation
+        if op is None or op.name != "arith.cmpi":
+            raise self._errors.wrong(f"{value} is no condition of a task")
+        if ir.IntegerAttr(op.attributes["predicate"]).value != 0:
+            raise self._errors.wrong("a task branches where two positions are equal only")
+        a, b = (self.number(v, points) for v in op.operands)
+        return a == b
+
+    def span_of(self, value: ir.Value, points: Points, spans: dict[ir.Value, Span]) -> Span:
         """The positions that a value can be."""
         if value in spans:
             return spans[value]
         op = None if isinstance(value.owner, ir.Block) else value.owner.operation
         if op is None or op.name != "affine.apply":
-            number = self.number(value, env)
+            number = self.number(value, points)
             return number, number + 1
         [expression] = ir.AffineMapAttr(op.attributes["map"]).value.results
-        return _span(expression, [self.span_of(v, env, spans) for v in op.operands])
+        return _span(expression, [self.span_of(v, points, spans) for v in op.operands])
 
-    def slice_box(self, op: ir.Operation, env: Env, shape: list[int]) -> Spans:
+    def slice_box(self, op: ir.Operation, points: Points, shape: Sequence[Number]) -> Spans:
         """The box of a slice of a tensor of that shape, in which it must lie."""
-        segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-        dynamic = iter(list(op.operands)[sum(segments[:-3]) :])
-        offsets, sizes, strides = (
-            [self.number(next(dynamic), env) if n == DYNAMIC else n for n in integers(op, name)]
-            for name in ("static_offsets", "static_sizes", "static_strides")
-        )
         found = []
-        for d, (start, size, step) in enumerate(zip(offsets, sizes, strides, strict=True)):
-            end = start + (size - 1) * step + 1 if size > 0 else start
-            if size < 0 or start < 0 or end > shape[d]:
-                raise self._task.wrong_here(
-                    f"takes {size} elements from {start} on in dim {d} of a tensor of {shape[d]}"
-                )
+        for d, (start, size, step) in enumerate(zip(*self._parts(op, points), strict=True)):
+            end = chosen(size > 0, start + (size - 1) * step + 1, start)
+            self._errors.check(
+                points,
+                (size < 0) | (start < 0) | (end > shape[d]),
+                lambda at, d=d, start=start, size=size: (  # type: ignore[misc]
+                    f"takes {at(size)} elements from {at(start)} on in dim {d} of a tensor of "
+                    f"{at(shape[d])}"
+                ),
+            )
             found.append((start, end))
         return tuple(found)
 
-    def shape(self, value: ir.Value, env: Env) -> list[int]:
-        """The sizes of a tensor in this task."""
-        shape = list(type_of(value).shape)
+    def _parts(self, op: ir.Operation, points: Points) -> list[list[Number]]:
+        """Offsets, sizes and strides of a slice."""
+        segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
+        dynamic = iter(list(op.operands)[sum(segments[:-3]) :])
+        return [
+            [self.number(next(dynamic), points) if n == DYNAMIC else n for n in integers(op, name)]
+            for name in ("static_offsets", "static_sizes", "static_strides")
+        ]
+
+    def shape(self, value: ir.Value, points: Points) -> list[Number]:
+        """The sizes of a tensor."""
+        shape: list[Number] = list(type_of(value).shape)
         if DYNAMIC not in shape:
             return shape
         op = value.owner.operation
         if op.name == "tensor.empty":
             dynamic = iter(op.operands)
-            return [self.number(next(dynamic), env) if n == DYNAMIC else n for n in shape]
+            return [self.number(next(dynamic), points) if n == DYNAMIC else n for n in shape]
         if op.name == "tensor.extract_slice":
-            box = self.slice_box(op, env, self.shape(op.operands[0], env))
-            steps = integers(op, "static_strides")
-            sizes = [-(-(b - a) // s) for (a, b), s in zip(box, steps, strict=True)]
-            return sizes if len(sizes) == len(shape) else [n for n in sizes if n != 1]
+            _, sizes, _ = self._parts(op, points)
+            if len(sizes) == len(shape):
+                return sizes
+            return [n for n in sizes if not (isinstance(n, int) and n == 1)]
         if op.name in ("linalg.generic", "linalg.fill", "rtask.stage", "tensor.cast"):
-            return self.shape(list(op.operands)[-len(op.results)], env)
+            return self.shape(list(op.operands)[-len(op.results)], points)
         if op.name == "tensor.concat":
             axis = ir.IntegerAttr(op.attributes["dim"]).value
-            shapes = [self.shape(v, env) for v in op.operands]
+            shapes = [self.shape(v, points) for v in op.operands]
             shapes[0][axis] = sum(s[axis] for s in shapes)
             return shapes[0]
-        raise self._task.wrong(f"{op.name} makes a tile of unknown size")
+        raise self._errors.wrong(f"{op.name} makes a tile of unknown size")
 
     def sources(
-        self, op: ir.Operation, number: int, box: Spans, env: Env
+        self, op: ir.Operation, number: int, box: Spans, points: Points
     ) -> Iterator[tuple[ir.Value, Spans]]:
         """The boxes of its operands that a box of a result is computed from, or more than that."""
         if op.name in ("scf.for", "scf.if", "rtask.stage", "tensor.insert_slice"):
@@ -131,7 +158,7 @@ class TaskBoxes:
             return  # was looked at where it stands
         if op.name == "tensor.extract_slice":
             source = op.operands[0]
-            outer = self.slice_box(op, env, self.shape(source, env))
+            outer = self.slice_box(op, points, self.shape(source, points))
             steps = integers(op, "static_strides")
             if len(box) < len(outer):  # dims of one element are dropped
                 yield source, outer
@@ -144,43 +171,44 @@ class TaskBoxes:
                 ),
             )
         elif op.name == "linalg.generic":
-            yield from self._of_generic(op, number, box, env)
+            yield from self._of_generic(op, number, box, points)
         elif op.name == "tensor.pad":
             source = op.operands[0]
-            low = self._pads(op, env)
-            shape = self.shape(source, env)
+            low = self._pads(op, points)
+            shape = self.shape(source, points)
             yield (
                 source,
                 tuple(
-                    (min(max(a - n, 0), size), min(max(b - n, 0), size))
+                    (_clamped(a - n, size), _clamped(b - n, size))
                     for (a, b), n, size in zip(box, low, shape, strict=True)
                 ),
             )
         elif op.name == "tensor.concat":
-            axis, first = ir.IntegerAttr(op.attributes["dim"]).value, 0
+            axis = ir.IntegerAttr(op.attributes["dim"]).value
+            first: Number = 0
             for operand in op.operands:
-                size = self.shape(operand, env)[axis]
-                own = list(box)
-                own[axis] = tuple(min(max(n - first, 0), size) for n in box[axis])
+                size = self.shape(operand, points)[axis]
+                own, (start, end) = list(box), box[axis]
+                own[axis] = _clamped(start - first, size), _clamped(end - first, size)
                 yield operand, tuple(own)
-                first += size
+                first = first + size
         else:
             for operand in op.operands:
                 if isinstance(operand.type, ir.RankedTensorType):
-                    yield operand, whole(self.shape(operand, env))
+                    yield operand, whole(self.shape(operand, points))
 
-    def _pads(self, op: ir.Operation, env: Env) -> list[int]:
+    def _pads(self, op: ir.Operation, points: Points) -> list[Number]:
         dynamic = iter(list(op.operands)[1:])
         low = integers(op, "static_low")
-        return [self.number(next(dynamic), env) if n == DYNAMIC else n for n in low]
+        return [self.number(next(dynamic), points) if n == DYNAMIC else n for n in low]
 
     def _of_generic(
-        self, op: ir.Operation, number: int, box: Spans, env: Env
+        self, op: ir.Operation, number: int, box: Spans, points: Points
     ) -> Iterator[tuple[ir.Value, Spans]]:
         generic = self._generic(op)
         loops: list[Span] = [(0, 1)] * generic.maps[0].n_dims
         for value, map_ in zip(generic.operands, generic.maps, strict=True):
-            for size, expression in zip(self.shape(value, env), map_.results, strict=True):
+            for size, expression in zip(self.shape(value, points), map_.results, strict=True):
                 expression = expression.maybe_downcast()
                 if isinstance(expression, ir.AffineDimExpr):
                     loops[expression.position] = (0, size)
@@ -194,7 +222,7 @@ class TaskBoxes:
         for view in generic.block.operations:
             if view.operation.name == "tensor.extract":  # at positions that are computed
                 tensor = view.operation.operands[0]
-                yield tensor, whole(self.shape(tensor, env))
+                yield tensor, whole(self.shape(tensor, points))
 
     def keeps_places(self, op: ir.Operation, number: int, source: int) -> bool:
         """Whether each element of a result is computed from the element at its own place of a
@@ -216,9 +244,13 @@ class TaskBoxes:
         return self._generics[op]
 
 
-def whole(shape: Sequence[int]) -> Spans:
+def whole(shape: Sequence[Number]) -> Spans:
     """The box of a whole tensor."""
     return tuple((0, n) for n in shape)
+
+
+def _clamped(position: Number, size: Number) -> Number:
+    return least(greatest(position, 0), size)
 
 
 def _span(expression: ir.AffineExpr, dims: Sequence[Span]) -> Span:
@@ -235,9 +267,10 @@ def _span(expression: ir.AffineExpr, dims: Sequence[Span]) -> Span:
         return a + c, b + d + 1
     if isinstance(expression, ir.AffineMulExpr):
         ends = a * c, a * d, b * c, b * d
-        return min(ends), max(ends) + 1
+        return least(*ends), greatest(*ends) + 1
     if isinstance(expression, ir.AffineModExpr):
-        return (a % c, b % c + 1) if a // c == b // c else (0, c)
+        one = a // c == b // c  # panel
+        return chosen(one, a % c, 0), chosen(one, b % c + 1, c)
     if isinstance(expression, ir.AffineFloorDivExpr):
         return a // c, b // c + 1
     return -(-a // c), -(-b // c) + 1

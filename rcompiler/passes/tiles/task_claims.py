@@ -2,16 +2,16 @@
 what the kernel says of its tasks.
 
 The proof of a schedule rests on `reads` and `writes`. Of a body that was edited by hand both are
-claims; here all tasks are walked through, positions as numbers and tensors as boxes: a slice that
-leaves its tensor, an element of a result that two tasks or none write, and a box that a task is
-said not to touch are found. So is an operand that may lie in the bytes of a result, and of which
-another element is read than the one that is written there. Nothing is computed.
+claims; here all tasks are walked through, positions as numbers and tensors as boxes, all turns of a
+loop at the same time (`points`): a slice that leaves its tensor, an element of a result that two
+tasks or none write, and a box that a task is said not to touch are found. So is an operand that may
+lie in the bytes of a result, and of which another element is read than is written there. Nothing is
+computed.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from torch_mlir import ir
@@ -22,12 +22,25 @@ from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import element_of, integers, shape_of, yielded
 from rcompiler.passes.tiles.box import type_of
-from rcompiler.passes.tiles.needed_boxes import Env, Span, Spans, Task, TaskBoxes, whole
+from rcompiler.passes.tiles.needed_boxes import Span, Spans, TaskBoxes, TaskErrors, whole
+from rcompiler.passes.tiles.points import (
+    Condition,
+    Number,
+    Points,
+    greatest,
+    least,
+    picked,
+    same_key,
+    tasks,
+)
+from rcompiler.passes.tiles.write_counts import WriteCounts
 
 # What the body of a task consists of.
 _DIALECTS = ("affine", "arith", "builtin", "linalg", "math", "rtask", "scf", "tensor")
 _VECTORS = ("transfer_read", "transfer_write", "broadcast", "fma")
 _PUT = ("tensor.insert_slice", "vector.transfer_write")  # a tile into operand 1
+
+Place = tuple[int, Spans]  # the result that a tile is put into, and where
 
 
 def check_task_body(kernel: ir.Operation) -> None:
@@ -40,37 +53,35 @@ class _Tasks:
 
     def __init__(self, kernel: ir.Operation) -> None:
         self._block = kernel.regions[0].blocks[0]
-        self._current = Task(ir.StringAttr(kernel.attributes["sym_name"]).value)
-        self._boxes = TaskBoxes(self._current, self._block)
+        self._errors = TaskErrors(ir.StringAttr(kernel.attributes["sym_name"]).value)
+        self._boxes = TaskBoxes(self._errors, self._block)
         self._grid = integers(kernel, "grid")
         results = yielded(self._block)
         operands = operands_of(self._block, len(results))
         *outs, self._task = list(self._block.arguments)[len(operands) :]
         self._operands = {a: k for k, a in enumerate(operands)}
         self._outs = {a: k for k, a in enumerate(outs)}
-        self._written = [np.zeros(type_of(r).shape, np.uint8) for r in results]
+        self._written = [WriteCounts(type_of(r).shape) for r in results]
         self._said = {name: to_python(kernel.attributes[name]) for name in ("reads", "writes")}
-        self._seen: set[object] = set()
+        self._seen: dict[object, Points] = {}  # what was looked at, and keeps its points
+        self._parts: dict[object, Points] = {}
         pairs = to_python(kernel.attributes["in_place"]) if "in_place" in kernel.attributes else []
         # the operands that may lie in the bytes of each result
         self._in_place: dict[int, set[int]] = {}
         for operand, result in zip(pairs[::2], pairs[1::2], strict=False):
             self._in_place.setdefault(result, set()).add(operand)
         self._over = set().union(*self._in_place.values())
-        self._place: tuple[int, Spans] = -1, ()  # the result, and where, of the tile looked at
 
     def check(self) -> None:
         self._check_ops(self._block)
         self._check_kept()
-        for number in range(math.prod(self._grid)):
-            self._current.at = tuple(int(n) for n in np.unravel_index(number, self._grid or (1,)))
-            self._seen.clear()
-            self._run(self._block, {self._task: number})
+        for points in tasks(self._task, self._grid):
+            self._run(self._block, points)
         for k, counts in enumerate(self._written):
-            if counts.size and (counts != 1).any():
-                where = [int(n) for n in np.argwhere(counts != 1)[0]]
-                times = int(counts[tuple(where)])
-                raise self._current.wrong(
+            wrong = counts.first_not_once()
+            if wrong is not None:
+                where, times = wrong
+                raise self._errors.wrong(
                     f"element {where} of result {k} is written "
                     f"{'never' if not times else f'{times} times'}; tiles must cover a result once"
                 )
@@ -81,7 +92,7 @@ class _Tasks:
             op = view.operation
             dialect, _, short = op.name.partition(".")
             if dialect not in _DIALECTS and (dialect != "vector" or short not in _VECTORS):
-                raise self._current.wrong(
+                raise self._errors.wrong(
                     f"{op.name} cannot stand in the body of a task; write it as linalg on slices "
                     f"of tensors, or with vector.{', vector.'.join(_VECTORS)}, arith and math"
                 )
@@ -106,7 +117,7 @@ class _Tasks:
             or not rank
             or dim_of(map_.results[0]) != rank - 1
         ):
-            raise self._current.wrong(
+            raise self._errors.wrong(
                 f"{op.name} moves vectors of one dim along the last dim of a tensor, in bounds and "
                 "without a mask"
             )
@@ -119,12 +130,12 @@ class _Tasks:
         for op in _insertions(self._block):
             result = None if op in kept else self._result(op.operands[1])
             if result is not None:
-                raise self._current.wrong(
+                raise self._errors.wrong(
                     f"a tile is put into result {result}, and what is yielded does not have it; "
                     "yield the tensor that it was put into"
                 )
             if self._in_place and op.name == "vector.transfer_write":
-                raise self._current.wrong(
+                raise self._errors.wrong(
                     "'in_place' is not proved of a body in vectors, which reads operands at any "
                     "time; remove it, and give the result bytes of its own"
                 )
@@ -148,38 +159,51 @@ class _Tasks:
                 return
 
     # -- control flow
-    def _run(self, block: ir.Block, env: Env) -> None:
+    def _run(self, block: ir.Block, points: Points) -> None:
+        self._seen.clear()
+        self._parts.clear()
         for view in block.operations:
             op = view.operation
             if op.name == "scf.for" and not _carries_tensors(op):
-                self._only_reads(op, env, {})
+                self._only_reads(op, points, {})
             elif op.name in ("vector.transfer_read", "tensor.extract"):
-                self._read_numbers(op, env, {})
+                self._read_numbers(op, points, {})
             elif op.name == "vector.transfer_write":
-                self._write_vector(op, env)
+                self._write_vector(op, points)
             elif op.name == "scf.for":
-                start, end, step = (self._boxes.number(v, env) for v in list(op.operands)[:3])
-                if step < 1:
-                    raise self._current.wrong(f"a loop has steps of {step}")
+                start, end, step = (self._boxes.number(v, points) for v in list(op.operands)[:3])
+                self._check_steps(points, step)
                 inner = op.regions[0].blocks[0]
-                for turn in range(start, end, step):
-                    self._run(inner, {**env, inner.arguments[0]: turn})
+                for turns in points.turns(inner.arguments[0], start, end, step):
+                    self._run(inner, turns)
             elif op.name == "scf.if":
-                side = 0 if self._boxes.number(op.operands[0], env) else 1
-                self._run(op.regions[side].blocks[0], env)
+                then = self._boxes.holds(op.operands[0], points)
+                otherwise = ~then if isinstance(then, np.ndarray) else not then
+                for region, side in zip(op.regions, (then, otherwise), strict=True):
+                    own = points.where(side)
+                    if own.count:
+                        self._run(region.blocks[0], own)
             elif op.name == "tensor.insert_slice":
-                self._insert(op, env)
+                self._insert(op, points)
             elif op.name == "rtask.stage":
-                self._need(op.operands[0], whole(self._boxes.shape(op.operands[0], env)), env)
+                tile = op.operands[0]
+                self._need(tile, whole(self._boxes.shape(tile, points)), points)
+
+    def _check_steps(self, points: Points, step: Number) -> None:
+        self._errors.check(points, step < 1, lambda at: f"has a loop in steps of {at(step)}")
 
     # -- vectors
-    def _only_reads(self, loop: ir.Operation, env: Env, spans: dict[ir.Value, Span]) -> None:
+    def _only_reads(self, loop: ir.Operation, points: Points, spans: dict[ir.Value, Span]) -> None:
         """A loop that stores nothing: its reads at all of its positions at once."""
-        start, end, step = (self._boxes.span_of(v, env, spans) for v in list(loop.operands)[:3])
-        if step[0] < 1:
-            raise self._current.wrong(f"a loop has steps of {step[0]}")
+        start, end, step = (self._boxes.span_of(v, points, spans) for v in list(loop.operands)[:3])
+        self._check_steps(points, step[0])
         turns = -(-(end[1] - 1 - start[0]) // step[0])
-        if turns < 1:
+        some = points.where(turns >= 1)
+        if some is not points:  # of some of them only, whose spans are other arrays
+            if some.count:
+                mask = np.asarray(turns >= 1)
+                own = {v: _picked_span(span, mask) for v, span in spans.items()}
+                self._only_reads(loop, some, own)
             return
         last = start[1] - 1 + (turns - 1) * step[0]
         block = loop.regions[0].blocks[0]
@@ -187,68 +211,68 @@ class _Tasks:
         for view in block.operations:
             op = view.operation
             if op.name == "scf.for":
-                self._only_reads(op, env, inner)
+                self._only_reads(op, points, inner)
             elif op.name in ("vector.transfer_read", "tensor.extract"):
-                self._read_numbers(op, env, inner)
+                self._read_numbers(op, points, inner)
             elif op.name == "scf.if":
-                raise self._current.wrong("a loop that carries numbers only has a branch")
+                raise self._errors.wrong("a loop that carries numbers only has a branch")
 
-    def _read_numbers(self, op: ir.Operation, env: Env, spans: dict[ir.Value, Span]) -> None:
+    def _read_numbers(self, op: ir.Operation, points: Points, spans: dict[ir.Value, Span]) -> None:
         source, *indices = op.operands
-        self._need(source, self._lanes_at(op, source, indices, op.result, env, spans), env)
+        self._need(source, self._lanes_at(op, source, indices, op.result, points, spans), points)
         while not isinstance(source.owner, ir.Block) and (
             source.owner.operation.name == "tensor.extract_slice"
         ):
             source = source.owner.operation.operands[0]
         if source not in self._operands:
-            raise self._current.wrong(f"{op.name} reads what is no operand, nor a slice of one")
+            raise self._errors.wrong(f"{op.name} reads what is no operand, nor a slice of one")
 
-    def _write_vector(self, op: ir.Operation, env: Env) -> None:
+    def _write_vector(self, op: ir.Operation, points: Points) -> None:
         vector, into, *indices = op.operands
-        box = self._lanes_at(op, into, indices, vector, env, {})
+        box = self._lanes_at(op, into, indices, vector, points, {})
         result = self._result(into)
         if result is None:
             return
-        self._said_so("writes", result, box, type_of(into).shape)
-        self._count(result, tuple(slice(a, b) for a, b in box))
+        self._said_so("writes", result, box, type_of(into).shape, points)
+        self._written[result].add(box, (1,) * len(box), points.count)
 
     def _lanes_at(
         self, op: ir.Operation, tensor: ir.Value, indices: Sequence[ir.Value], value: ir.Value,
-        env: Env, spans: dict[ir.Value, Span],
+        points: Points, spans: dict[ir.Value, Span],
     ) -> Spans:  # fmt: skip
         """The box that a number or a vector at some positions of a tensor is, in its bounds."""
         lanes = ir.VectorType(value.type).shape[0] if op.name != "tensor.extract" else 1
-        shape = self._boxes.shape(tensor, env)
-        box = [self._boxes.span_of(v, env, spans) for v in indices[: len(shape)]]
+        shape = self._boxes.shape(tensor, points)
+        box = [self._boxes.span_of(v, points, spans) for v in indices[: len(shape)]]
         if box:
             box[-1] = box[-1][0], box[-1][1] + lanes - 1
-        for d, (start, end) in enumerate(box):
-            if start < 0 or end > shape[d]:
-                raise self._current.wrong(
-                    f"task {list(self._current.at)}: {op.name} goes from {start} to {end - 1} in "
-                    f"dim {d} of a tensor of {shape[d]}"
+        for d, ((start, end), size) in enumerate(zip(box, shape, strict=True)):
+
+            def told(
+                at: Callable[[Number], int], *, d: int = d, start: Number = start,
+                end: Number = end, size: Number = size,
+            ) -> str:  # fmt: skip
+                return (
+                    f"{op.name} goes from {at(start)} to {at(end) - 1} in dim {d} of a tensor of "
+                    f"{at(size)}"
                 )
+
+            self._errors.check(points, (start < 0) | (end > size), told)
         return tuple(box)
 
     # -- boxes
-    def _insert(self, op: ir.Operation, env: Env) -> None:
+    def _insert(self, op: ir.Operation, points: Points) -> None:
         tile, into = op.operands[0], op.operands[1]
-        box = self._boxes.slice_box(op, env, list(type_of(into).shape))
+        box = self._boxes.slice_box(op, points, list(type_of(into).shape))
         steps = integers(op, "static_strides")
         result = self._result(into)
         alike = result in self._in_place and set(steps) <= {1}
-        self._place = (-1 if result is None else result), box
-        self._need(tile, whole(self._boxes.shape(tile, env)), env, alike)
+        place = -1 if result is None else result, box
+        self._need(tile, whole(self._boxes.shape(tile, points)), points, place, alike=alike)
         if result is None:
             return
-        self._said_so("writes", result, box, type_of(into).shape)
-        place = tuple(slice(a, b, s) for (a, b), s in zip(box, steps, strict=True))
-        self._count(result, place)
-
-    def _count(self, result: int, place: tuple[slice, ...]) -> None:
-        """Note that some elements of a result are written once more."""
-        counts = self._written[result]
-        counts[place] = np.minimum(counts[place] + 1, 200)
+        self._said_so("writes", result, box, type_of(into).shape, points)
+        self._written[result].add(box, steps, points.count)
 
     def _result(self, value: ir.Value) -> int | None:
         """Which result a tensor is, with tiles in it or not."""
@@ -259,7 +283,7 @@ class _Tasks:
                 block = value.owner
                 owner = block.owner.operation
                 if owner.name != "scf.for":
-                    raise self._current.wrong("a tile is put into an operand")
+                    raise self._errors.wrong("a tile is put into an operand")
                 value = owner.operands[2 + list(block.arguments).index(value)]
                 continue
             op = value.owner.operation
@@ -271,66 +295,111 @@ class _Tasks:
             elif op.name == "scf.if":
                 sides = {self._result(_yields(r, number)) for r in op.regions}
                 if len(sides) > 1:
-                    raise self._current.wrong("the sides of a branch give different results")
+                    raise self._errors.wrong("the sides of a branch give different results")
                 return sides.pop()
             elif op.name == "tensor.empty":
                 return None
             else:
-                raise self._current.wrong(f"a tile is put into what {op.name} makes")
+                raise self._errors.wrong(f"a tile is put into what {op.name} makes")
 
-    def _said_so(self, name: str, number: int, box: Spans, shape: Sequence[int]) -> None:
+    def _said_so(
+        self, name: str, number: int, box: Spans, shape: Sequence[int], points: Points
+    ) -> None:
         """Whether a box of an operand or result is in what the kernel says of the task."""
         for d, ((start, end), (axis, scale, offset, extent)) in enumerate(
             zip(box, self._said[name][number], strict=True)
         ):
-            if axis < 0 or start >= end:
+            if axis < 0:
                 continue
-            first = scale * self._current.at[axis] + offset
-            if start < max(first, 0) or end > min(first + extent, shape[d]):
-                what = f"operand {number}" if name == "reads" else f"result {number}"
-                raise self._current.wrong_here(
-                    f"touches {start} ... {end - 1} in dim {d} of {what}, "
-                    f"and '{name}' says {first} ... {first + extent - 1}"
+            first = points.task[axis] * scale + offset
+            outside = (start < greatest(first, 0)) | (end > least(first + extent, shape[d]))
+            what = f"operand {number}" if name == "reads" else f"result {number}"
+
+            def told(
+                at: Callable[[Number], int], *, d: int = d, start: Number = start,
+                end: Number = end, first: Number = first, extent: int = extent, what: str = what,
+            ) -> str:  # fmt: skip
+                return (
+                    f"touches {at(start)} ... {at(end) - 1} in dim {d} of {what}, "
+                    f"and '{name}' says {at(first)} ... {at(first) + extent - 1}"
                 )
 
-    def _need(self, value: ir.Value, box: Spans, env: Env, alike: bool = False) -> None:
+            self._errors.check(points, (start < end) & outside, told)
+
+    def _need(
+        self,
+        value: ir.Value,
+        box: Spans,
+        points: Points,
+        place: Place = (-1, ()),
+        *,
+        alike: bool = False,
+    ) -> None:
         """Follow a box of a value back to the operands that it is computed from.
 
-        alike: whether each element of the tile that is put into a result is computed from the
-        element at its own place in this box only.
+        place: the result that the tile is put into, -1 for what a task keeps, and where. alike:
+        whether each element of the tile is computed from the element at its own place in this box
+        only.
         """
         if isinstance(value.owner, ir.Block):
             if value in self._operands:
                 number = self._operands[value]
-                self._said_so("reads", number, box, type_of(value).shape)
+                self._said_so("reads", number, box, type_of(value).shape, points)
                 if number in self._over:
-                    self._check_in_place(number, box, alike)
+                    self._check_in_place(number, box, points, place, alike=alike)
             return  # what other tiles wait in
-        op = value.owner.operation
-        place = self._place if self._over else None
-        key = (value, box, alike, place, *(env[v] for v in env))
-        if key in self._seen or any(start >= end for start, end in box):
+        points, box, place = self._of_any(box, points, place)
+        where = place if self._over else (-1, ())
+        key = (value, id(points), alike, where[0], _key(box), _key(where[1]))
+        if key in self._seen or not points.count:
             return
-        self._seen.add(key)
+        self._seen[key] = points
+        op = value.owner.operation
         number = list(op.results).index(value)
-        for k, (operand, own) in enumerate(self._boxes.sources(op, number, box, env)):
-            self._need(operand, own, env, alike and self._boxes.keeps_places(op, number, k))
+        for k, (operand, own) in enumerate(self._boxes.sources(op, number, box, points)):
+            same = alike and self._boxes.keeps_places(op, number, k)
+            self._need(operand, own, points, place, alike=same)
 
-    def _check_in_place(self, operand: int, box: Spans, alike: bool) -> None:
+    def _of_any(self, box: Spans, points: Points, place: Place) -> tuple[Points, Spans, Place]:
+        """The points at which a box has any element."""
+        some: Condition = True
+        for start, end in box:
+            some = some & (start < end)
+        if not isinstance(some, np.ndarray):
+            return points.where(some), box, place
+        if some.all():
+            return points, box, place
+        key = (id(points), some.tobytes())
+        if key not in self._parts:
+            self._parts[key] = points.taken(some)
+        result, there = place
+        own = tuple(_picked_span(span, some) for span in box)
+        return self._parts[key], own, (result, tuple(_picked_span(span, some) for span in there))
+
+    def _check_in_place(
+        self, operand: int, box: Spans, points: Points, place: Place, *, alike: bool
+    ) -> None:
         """What is read of an operand whose bytes the result may have taken is read where a tile is
         put, and for that tile alone: no element is read after it was written over.
         """
-        result, place = self._place
+        result, there = place
         ours = operand in self._in_place.get(result, ())
-        if ours and alike and box == place and self._same_bytes(operand, result):
-            return
+        elsewhere: Condition = True
+        if ours and alike and self._same_bytes(operand, result):
+            elsewhere = False
+            for (a, b), (c, d) in zip(box, there, strict=True):
+                elsewhere = elsewhere | (a != c) | (b != d)
         [over] = {r for r, operands in self._in_place.items() if operand in operands} or {result}
-        raise self._current.wrong_here(
-            f"reads {_printed(box)} of operand {operand} for "
-            f"{f'{_printed(place)} of result {result}' if result >= 0 else 'a tile it keeps'}, and "
-            f"'in_place' says that result {over} may lie in the same bytes; read only the elements "
-            "that are written there, or remove 'in_place'"
-        )
+
+        def told(at: Callable[[Number], int]) -> str:
+            tile = f"{_printed(there, at)} of result {result}" if result >= 0 else "a tile it keeps"
+            return (
+                f"reads {_printed(box, at)} of operand {operand} for {tile}, and 'in_place' says "
+                f"that result {over} may lie in the same bytes; read only the elements that are "
+                "written there, or remove 'in_place'"
+            )
+
+        self._errors.check(points, elsewhere, told)
 
     def _same_bytes(self, operand: int, result: int) -> bool:
         """Whether equal places are equal bytes."""
@@ -355,9 +424,22 @@ def _insertions(block: ir.Block) -> Iterator[ir.Operation]:
                     yield from _insertions(inner)
 
 
-def _printed(box: Spans) -> str:
-    return "[" + ", ".join(f"{a} ... {b - 1}" if b - a > 1 else str(a) for a, b in box) + "]"
+def _printed(box: Spans, at: Callable[[Number], int]) -> str:
+    found = [(at(a), at(b)) for a, b in box]
+    return "[" + ", ".join(f"{a} ... {b - 1}" if b - a > 1 else str(a) for a, b in found) + "]"
+
+
+def _picked_span(span: Span, which: np.ndarray) -> Span:
+    start, end = span
+    return picked(start, which), picked(end, which)
+
+
+def _key(box: Spans) -> object:
+    """Equal for equal boxes."""
+    return tuple((same_key(a), same_key(b)) for a, b in box)
 
 
 def _yields(region: ir.Region, number: int) -> ir.Value:
-    return list(region.blocks[0].operations)[-1].operation.operands[number]
+    """What a loop or branch hands on as its result of that number."""
+    last = list(region.blocks[0].operations)[-1].operation
+    return last.operands[number]

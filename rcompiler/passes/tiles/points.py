@@ -1,0 +1,115 @@
+"""Many points of a loop nest at once: positions as numbers, or as arrays with one for each point.
+
+A task is walked through loop by loop, but all turns of a loop, and all tasks, at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from torch_mlir import ir
+
+Number = int | np.ndarray  # the same at all points, or [points] of i64
+Condition = bool | np.ndarray
+
+_MOST = 1 << 16  # points at once, which bounds memory
+
+
+@dataclass(frozen=True)
+class Points:
+    """So many points, in the order in which a task after the other comes to them.
+
+    task: the coordinates of their tasks in the grid. known: what their task's number and the loops
+    around them are there.
+    """
+
+    count: int
+    task: tuple[Number, ...]
+    known: Mapping[ir.Value, Number]
+
+    def first(self, condition: Condition) -> int | None:
+        """The number of the first point of which a condition holds."""
+        if isinstance(condition, np.ndarray):
+            where = np.flatnonzero(condition)
+            return int(where[0]) if len(where) else None
+        return 0 if condition and self.count else None
+
+    def taken(self, which: np.ndarray) -> Points:
+        """Some of the points, by their numbers or as a mask."""
+        count = int(which.sum()) if which.dtype == bool else len(which)
+        known = {value: picked(number, which) for value, number in self.known.items()}
+        return Points(count, tuple(picked(n, which) for n in self.task), known)
+
+    def where(self, condition: Condition) -> Points:
+        """Those of which a condition holds."""
+        if isinstance(condition, np.ndarray):
+            return self if condition.all() else self.taken(condition)
+        return self if condition else Points(0, self.task, self.known)
+
+    def turns(
+        self, variable: ir.Value, start: Number, end: Number, step: Number
+    ) -> Iterator[Points]:
+        """The turns of a loop, whose variable is start, start + step, ... below `end`: those of one
+        point after those of the other, in groups that are not too large.
+        """
+        counts = np.broadcast_to(greatest(-(-(end - start) // step), 0), self.count)
+        ends = np.cumsum(counts, dtype=np.int64)
+        total = int(ends[-1]) if self.count else 0
+        for first in range(0, total, _MOST):
+            numbers = np.arange(first, min(first + _MOST, total))
+            points = np.searchsorted(ends, numbers, side="right")
+            turn = numbers - (ends - counts)[points]
+            inner = self.taken(points)
+            at = picked(start, points) + turn * picked(step, points)
+            yield Points(inner.count, inner.task, {**inner.known, variable: at})
+
+
+def tasks(number: ir.Value, grid: tuple[int, ...]) -> Iterator[Points]:
+    """All tasks of a grid in their order, in groups that are not too large; number: of a task."""
+    count = int(np.prod(grid, dtype=np.int64))
+    for first in range(0, count, _MOST):
+        numbers = np.arange(first, min(first + _MOST, count))
+        at = np.unravel_index(numbers, grid) if grid else ()
+        yield Points(len(numbers), tuple(at), {number: numbers})
+
+
+def picked(number: Number, which: np.ndarray) -> Number:
+    """A number at some points."""
+    return number[which] if isinstance(number, np.ndarray) else number
+
+
+def at_point(number: Number, point: int) -> int:
+    """A number at one point."""
+    return int(number[point]) if isinstance(number, np.ndarray) else number
+
+
+def least(*numbers: Number) -> Number:
+    """The least of some numbers at each point."""
+    return _extreme(min, np.minimum, numbers)
+
+
+def greatest(*numbers: Number) -> Number:
+    """The greatest of some numbers at each point."""
+    return _extreme(max, np.maximum, numbers)
+
+
+def _extreme(of_ints: Any, of_arrays: Any, numbers: tuple[Number, ...]) -> Number:
+    if any(isinstance(n, np.ndarray) for n in numbers):
+        return reduce(of_arrays, numbers)
+    return of_ints(numbers)
+
+
+def chosen(condition: Condition, a: Number, b: Number) -> Number:
+    """`a` where a condition holds, elsewhere `b`."""
+    if isinstance(condition, np.ndarray):
+        return np.where(condition, a, b)
+    return a if condition else b
+
+
+def same_key(number: Number) -> object:
+    """Equal for equal numbers."""
+    return number.tobytes() if isinstance(number, np.ndarray) else number
