@@ -30,6 +30,7 @@ from rcompiler.passes import Element
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.constants.model_context import ModelContext
 from rcompiler.passes.ir.clone import copy_module
+from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_cpu import RcCpu
 from rcompiler.pipelines.rc_tile_kernels import RcTileKernels
@@ -116,7 +117,7 @@ def times(network: str, device: Device, rounds: int) -> Times:
         module = imported.parse(context)
         _run_on(module, [*lowering.to_rtask(), *lowering.to_rkernel()])
         candidates = len(_kernels(module))
-        _run_on(module, lowering.to_vdevice())
+        _run_on(module, [RammerSchedule()])
         tiling, tiled = _timed(module, [RcTileKernels()], rounds)
         whole_s, whole_code = _timed(module, [VdeviceToCpu()], rounds)
         tiled_s, tiled_code = _timed(tiled, [VdeviceToCpu()], rounds)
