@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from rcompiler.passes import Element, Pipeline
+from rcompiler.passes.roller_tidy_tasks import RollerTidyTasks
 from rcompiler.passes.roller_tile_reductions import RollerTileReductions
 from rcompiler.passes.roller_tile_registers import RollerTileRegisters
 from rcompiler.passes.roller_tile_tasks import RollerTileTasks
@@ -17,5 +18,5 @@ class RcTileKernels(Pipeline):
             RollerTileTasks(),
             RollerTileReductions(),
             RollerTileRegisters(),
-            "rtask.kernel(cse,loop-invariant-code-motion,cse)",
+            RollerTidyTasks(),
         ]

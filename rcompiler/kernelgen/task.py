@@ -17,6 +17,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.buffer import Buffer, in_workspace
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
+from rcompiler.kernelgen.overwritten import check_overwritten
 from rcompiler.kernelgen.scratch import stack_memory
 from rcompiler.kernelgen.stages import kept_shape, stages_inside
 from rcompiler.kernelgen.task_vectors import TaskVectors
@@ -26,7 +27,7 @@ from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.maps import compile_expression
 from rcompiler.linalg.pieces import Piece
-from rcompiler.linalg.values import STAGE, defining, element_of, integers, shape_of
+from rcompiler.linalg.values import MEMORY, STAGE, defining, element_of, integers, shape_of
 from rcompiler.linalg.views import kept_dims
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -142,9 +143,13 @@ class TaskWriter:
 
     def __init__(self, kernel: ir.Operation, emitter: Emitter, outputs: Sequence[Buffer],
                  operands: Sequence[Buffer]) -> None:  # fmt: skip
-        """`operands`, `outputs`: the memory of the operands and of the results."""
+        """`operands`, `outputs`: the memory of the operands and of the results.
+
+        Raises CompilerError for a body that puts tiles over what is still read.
+        """
         self._block = kernel.regions[0].blocks[0]
         self._name = ir.StringAttr(kernel.attributes["sym_name"]).value
+        check_overwritten(self._block, self._name)
         self._e = emitter
         arguments = list(self._block.arguments)
         self._task = arguments.pop()
@@ -273,7 +278,7 @@ class TaskWriter:
             op = None if isinstance(value.owner, ir.Block) else value.owner.operation
             if op is not None and op.name == "tensor.insert_slice":
                 self._buffers[value] = self._memory(value, op.operands[1])
-            elif op is not None and op.name == "tensor.empty":
+            elif op is not None and op.name in ("tensor.empty", MEMORY):
                 self._buffers[value] = self._new(value)
             else:
                 raise CompilerError(f"{value}: no tensor that a task can put tiles into")

@@ -4,7 +4,7 @@ Before:
     %t = linalg.generic {acc + x * w} ins(%x, %w) outs(%f) -> tensor<8x32xf32>
     %r = tensor.insert_slice %t into %out[%i, %j] [8, 32] [1, 1]
 After, for parts of 256 steps and register tiles of 8 x 16:
-    %s = scf.for %c ... iter_args(%q = tensor.empty) { ... the initial sums of 8 x 16 results ... }
+    %s = scf.for %c ... iter_args(%q = alloc_tensor) { ... the initial sums of 8 x 16 results ... }
     %u = scf.for %k = %c0 to %c1024 step %c256 iter_args(%v = %s) {
       %w = scf.for %c = %c0 to %c32 step %c16 iter_args(%q = %v) {
         %a = tensor.extract_slice %q[0, %c] [8, 16] [1, 1]
@@ -39,7 +39,7 @@ from rcompiler.passes.tiles.body import (
     loop,
     ops_in,
 )
-from rcompiler.passes.tiles.box import Box, empty, extract, insert, slice_parts, type_of
+from rcompiler.passes.tiles.box import Box, extract, insert, memory, slice_parts, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.nest import Nest
 from rcompiler.passes.tiles.patterns import PATTERNS
@@ -145,7 +145,7 @@ class _Parts:
         def turn(at: Linear, sums: Values, size: int) -> Values:
             return self._over(self._inner, tile, sums, advance(Steps(at, Linear(size))))
 
-        sums = [empty(kept.sizes, element, indices)]
+        sums = [memory(kept.sizes, element, indices)]
         sums = self._over(self._inner, tile, sums, begin)
         size, steps = root.sizes[root.reduction_dims[0]], self._steps
         end = size // steps * steps

@@ -37,7 +37,7 @@ from rcompiler.passes.tiles.body import (
     is_tiled,
     ops_in,
 )
-from rcompiler.passes.tiles.box import Box, empty, insert, sizes_of, type_of
+from rcompiler.passes.tiles.box import Box, insert, memory, sizes_of, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.nest import Nest
 from rcompiler.passes.tiles.patterns import PATTERNS
@@ -126,7 +126,7 @@ def _tile_stage(sources: Sources, op: ir.Operation) -> None:
     indices = sources.indices
     tile = op.operands[0]
     sizes = sizes_of(tile, indices)
-    into = empty(sizes, type_of(tile).element_type, indices)
+    into = memory(sizes, type_of(tile).element_type, indices)
 
     def leaf(box: Box, outs: Values) -> Values:
         made = Fuser(sources, PATTERNS).tile(tile, box)

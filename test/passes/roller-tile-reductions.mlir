@@ -3,7 +3,7 @@
 // Outer loops of `order` are around the parts: of each 4 rows, the sums of all 16 columns wait between the parts.
 // CHECK: ^bb0(
 // CHECK:       scf.for %[[I:.*]] = %c0 to %c8 step %c4
-// CHECK:         tensor.empty() : tensor<4x16xf32>
+// CHECK:         bufferization.alloc_tensor() : tensor<4x16xf32>
 // CHECK:         scf.for {{.*}} to %c16{{.*}} step %c8
 // CHECK:         scf.for %[[K:.*]] = %c0{{.*}} to %c300 step %c100
 // CHECK:           scf.for %[[J:.*]] = %c0{{.*}} to %c16{{.*}} step %c8

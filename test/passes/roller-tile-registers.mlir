@@ -39,7 +39,7 @@
 
 // The reduction in parts of 128: the sums of the tile wait in a tensor of the task.
 // CHECK: ^bb0(%[[X:.*]]: tensor<4x300xf32>, %[[W:.*]]: tensor<300x16xf32>
-// CHECK:       %[[E:.*]] = tensor.empty() : tensor<4x16xf32>
+// CHECK:       %[[E:.*]] = bufferization.alloc_tensor() : tensor<4x16xf32>
 // CHECK:       %[[S:.*]] = scf.for {{.*}} iter_args(%{{.*}} = %[[E]])
 // CHECK:       %[[U:.*]] = scf.for %[[K:.*]] = %c0 to %c256 step %c128 iter_args(%[[I:.*]] = %[[S]])
 // CHECK:         tensor.extract_slice %[[X]][0, %[[K]]] [4, 128]

@@ -9,4 +9,4 @@
 // CHECK:         scf.for
 // CHECK:           linalg.generic {{.*}}"reduction"{{.*}} outs(%{{.*}} : tensor<4x16xf32>)
 // CHECK:           tensor.insert_slice
-// LIST:        roller-tile-tasks,roller-tile-reductions,roller-tile-registers,rtask.kernel(cse,loop-invariant-code-motion,cse)
+// LIST:        roller-tile-tasks,roller-tile-reductions,roller-tile-registers,roller-tidy-tasks

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from torch_mlir import ir
 
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.values import integers
+from rcompiler.linalg.values import MEMORY, integers
 from rcompiler.passes.tiles.indices import Indices
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -78,7 +78,7 @@ def sizes_of(value: ir.Value, indices: Indices) -> list[Linear]:
         _, sizes, _ = slice_parts(op, indices)
         kept = [n for n, full in zip(sizes, _kept(op), strict=True) if full]
         return kept
-    if op.name == "tensor.empty":
+    if op.name in ("tensor.empty", MEMORY):
         dynamic = iter(op.operands)
         return [indices.read(next(dynamic)) if n == DYNAMIC else Linear(n) for n in shape]
     if op.name in ("linalg.generic", "linalg.fill", "rtask.stage"):
@@ -136,11 +136,31 @@ def insert(tile: ir.Value, into: ir.Value, box: Box, indices: Indices) -> ir.Val
 
 
 def empty(sizes: Sequence[Linear], element: ir.Type, indices: Indices) -> ir.Value:
-    """tensor.empty at the insertion point."""
+    """tensor.empty at the insertion point: the type of results, which nothing is put into."""
+    type_, dynamic = _sized(sizes, element, indices)
+    return ir.Operation.create("tensor.empty", results=[type_], operands=dynamic).results[0]
+
+
+def memory(sizes: Sequence[Linear], element: ir.Type, indices: Indices) -> ir.Value:
+    """bufferization.alloc_tensor at the insertion point: what tiles are put into.
+
+    MLIR neither moves it out of a loop nor takes two of them for one, as it does with tensor.empty,
+    and with loops that begin with one: then tiles would be put over others that are still read.
+    """
+    type_, dynamic = _sized(sizes, element, indices)
+    segments = ir.DenseI32ArrayAttr.get([len(dynamic), 0, 0])
+    return ir.Operation.create(
+        MEMORY, results=[type_], operands=dynamic, attributes={"operandSegmentSizes": segments}
+    ).results[0]
+
+
+def _sized(
+    sizes: Sequence[Linear], element: ir.Type, indices: Indices
+) -> tuple[ir.Type, list[ir.Value]]:
+    """The type of a tensor, and its sizes that only a run knows."""
     shape = [n.constant if n.is_constant else DYNAMIC for n in sizes]
     dynamic = [indices.value(n) for n in sizes if not n.is_constant]
-    type_ = ir.RankedTensorType.get(shape, element)
-    return ir.Operation.create("tensor.empty", results=[type_], operands=dynamic).results[0]
+    return ir.RankedTensorType.get(shape, element), dynamic
 
 
 def _mixed(box: Box, indices: Indices) -> tuple[list[list[int]], list[ir.Value]]:

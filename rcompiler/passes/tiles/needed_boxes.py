@@ -12,7 +12,7 @@ from torch_mlir import ir
 
 from rcompiler.errors import InvalidModel
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.values import integers
+from rcompiler.linalg.values import MEMORY, integers
 from rcompiler.passes.tiles.box import DYNAMIC, type_of
 from rcompiler.passes.tiles.points import (
     Condition,
@@ -131,7 +131,7 @@ class TaskBoxes:
         if DYNAMIC not in shape:
             return shape
         op = value.owner.operation
-        if op.name == "tensor.empty":
+        if op.name in ("tensor.empty", MEMORY):
             dynamic = iter(op.operands)
             return [self.number(next(dynamic), points) if n == DYNAMIC else n for n in shape]
         if op.name == "tensor.extract_slice":

@@ -20,7 +20,7 @@ from rcompiler.dialects.attributes import to_python
 from rcompiler.dialects.rtask import operands_of
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.values import element_of, integers, shape_of, yielded
+from rcompiler.linalg.values import MEMORY, element_of, integers, shape_of, yielded
 from rcompiler.passes.tiles.box import type_of
 from rcompiler.passes.tiles.needed_boxes import Span, Spans, TaskBoxes, TaskErrors, whole
 from rcompiler.passes.tiles.points import (
@@ -91,7 +91,11 @@ class _Tasks:
         for view in block.operations:
             op = view.operation
             dialect, _, short = op.name.partition(".")
-            if dialect not in _DIALECTS and (dialect != "vector" or short not in _VECTORS):
+            if (
+                dialect not in _DIALECTS
+                and op.name != MEMORY
+                and (dialect != "vector" or short not in _VECTORS)
+            ):
                 raise self._errors.wrong(
                     f"{op.name} cannot stand in the body of a task; write it as linalg on slices "
                     f"of tensors, or with vector.{', vector.'.join(_VECTORS)}, arith and math"
@@ -297,7 +301,7 @@ class _Tasks:
                 if len(sides) > 1:
                     raise self._errors.wrong("the sides of a branch give different results")
                 return sides.pop()
-            elif op.name == "tensor.empty":
+            elif op.name in ("tensor.empty", MEMORY):
                 return None
             else:
                 raise self._errors.wrong(f"a tile is put into what {op.name} makes")

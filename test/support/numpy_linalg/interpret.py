@@ -36,6 +36,7 @@ class Interpreter:
         self._values: dict[ir.Value, Any] = {}
         self._handlers: dict[str, Handler] = {
             "arith.constant": self._constant,
+            "bufferization.alloc_tensor": _single(tensors.empty),
             "linalg.fill": _filled,
             "rtask.stage": lambda op, v: list(v),
             "scf.for": lambda op, v: for_loop(op, v, self.run),
