@@ -5,7 +5,8 @@
 
 A tensor of the IR is a value, which nothing changes. In memory a tile is put into the bytes of what
 the tensor was before; nothing is copied. That is the same as long as each tensor has tiles put into
-it once, and is not used after that.
+it once, and is not used after that. An insertion into what an op computes, such as into zeros, is a
+value like any other: its elements are computed where they are read.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
+from rcompiler.linalg.values import MEMORY
 
 _PUT = ("tensor.insert_slice", "vector.transfer_write")  # a tile into operand 1
 _LOOP = "scf.for"  # into what it carries: the operands from the third on
@@ -37,6 +39,18 @@ def check_overwritten(block: ir.Block, kernel: str) -> None:
             raise _wrong(kernel, put, "it does so in every turn of a loop that begins behind it")
 
 
+def is_in_memory(tensor: ir.Value) -> bool:
+    """Whether a tensor lies in memory that tiles are put into: it is a result as other tasks left
+    it, or memory of the task's own; with tiles in it or not, or carried by a loop.
+    """
+    while not isinstance(tensor.owner, ir.Block):
+        op = tensor.owner.operation
+        if op.name not in _PUT:
+            return op.name in ("tensor.empty", MEMORY) or op.name.startswith("scf.")
+        tensor = op.operands[1]
+    return True
+
+
 def _wrong(kernel: str, put: ir.Operation, what: str) -> CompilerError:
     return CompilerError(
         f"kernel {kernel}: {put.name} puts tiles into a tensor, and {what}; let each begin as a "
@@ -48,7 +62,7 @@ def _puts(block: ir.Block) -> Iterator[tuple[ir.Operation, int]]:
     """All ops that put tiles into a tensor, and the number of the operand that it is."""
     for view in block.operations:
         op = view.operation
-        if op.name in _PUT:
+        if op.name in _PUT and is_in_memory(op.operands[1]):
             yield op, 1
         elif op.name == _LOOP:
             yield from ((op, number) for number in range(3, len(op.operands)))

@@ -17,7 +17,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.buffer import Buffer, in_workspace
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
-from rcompiler.kernelgen.overwritten import check_overwritten
+from rcompiler.kernelgen.overwritten import check_overwritten, is_in_memory
 from rcompiler.kernelgen.scratch import stack_memory
 from rcompiler.kernelgen.stages import kept_shape, stages_inside
 from rcompiler.kernelgen.task_vectors import TaskVectors
@@ -181,7 +181,7 @@ class TaskWriter:
                 self._loop(op)
             elif op.name == "scf.if":
                 self._branch(op)
-            elif op.name == "tensor.insert_slice" and op not in self._written:
+            elif op.name == "tensor.insert_slice" and op not in self._written and _stores(op):
                 self._store([o for o in ops if self._same_box(o, op)])
             elif op.name == "vector.transfer_write":
                 self._store_vector(op)
@@ -303,6 +303,8 @@ class TaskWriter:
             return True
         if op.name != "tensor.insert_slice" or op.operands[1] == other.result:
             return False
+        if not _stores(op):
+            return False
         if op.result in self._kept or other.result in self._kept:
             return False
         offsets = self._evaluator.offsets
@@ -340,6 +342,11 @@ class TaskWriter:
         buffer = self._buffers[op.result] = self._memory(op.result, into)
         place = buffer.offset(self._vectors.positions(indices, 0))
         self._e.store(self._vectors.value(value), buffer.pointer, place)
+
+
+def _stores(op: ir.Operation) -> bool:
+    """Whether an insertion puts a tile into memory, and is not computed where it is read."""
+    return is_in_memory(op.operands[1])
 
 
 def _kept_tensors(block: ir.Block) -> dict[ir.Value, ir.Operation]:

@@ -17,6 +17,7 @@ from rcompiler.linalg.maps import Expression, compile_expression, dims_of
 from rcompiler.linalg.values import element_of, shape_of
 
 LANE_DIM = "rtask.lane_dim"  # of a reduction on tiles; -1: vectors run along no reduction dim
+COMBINATION = "rtask.combination"  # of an op on tiles: all of it is one, see `Generic.combination`
 MATRIX_LIMIT = 64  # elements of a matrix whose products with vectors are straight code
 
 
@@ -180,7 +181,8 @@ class Generic:
     def combination(self) -> Combination | None:
         """The op as a small constant matrix times a vector along its one reduction dim, if it is
         that: it then is straight code without a loop. Vectors run along the last result dim, so
-        that one may not choose the row.
+        that one may not choose the row. That depends on the whole op alone, as how results are
+        summed does; an op on tiles, which may be of one column, has it as an attribute.
         """
         if len(self.inputs) != 2 or len(self.reduction_dims) != 1:
             return None
@@ -189,7 +191,8 @@ class Generic:
         if element_of(self.inits[0]) not in ("f32", "f64"):
             return None
         [dim] = self.reduction_dims
-        lanes = self._innermost(len(self.inputs))
+        of_tiles = COMBINATION in self.op.attributes
+        lanes = set() if of_tiles else self._innermost(len(self.inputs))
         for number in (0, 1):
             used = [dims_of(e) for e in self.maps[number].results]
             if len(used) != 2 or {dim} not in used:

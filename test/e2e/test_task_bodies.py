@@ -62,7 +62,32 @@ def small_network():
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
+def one_node(op, x, weights, **attributes):
+    """One operator with constant weights."""
+    arrays = [np.random.default_rng(3).standard_normal(s, dtype=np.float32) for s in weights]
+    named = [onnx.numpy_helper.from_array(a, f"w{k}") for k, a in enumerate(arrays)]
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x", *(a.name for a in named)], ["y"], **attributes)],
+        "node",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, x)],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        named,
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
 NETWORKS = {
+    # five columns: a register tile of one, along which no vector runs
+    "a small constant matrix": lambda: one_node("Conv", [1, 4, 5], [(4, 1, 1), (4,)], group=4),
+    # puts elements between zeros, which is no tile of the result
+    "an insertion that is a value": lambda: one_node(
+        "ConvTranspose",
+        [2, 2, 1, 2],
+        [(2, 1, 1, 2), (2,)],
+        dilations=[2, 2],
+        strides=[2, 1],
+        group=2,
+    ),
     "mlp": lambda: models.build("mlp"),
     "two branches": lambda: models.build("two_branch", rows=96, width=64),
     "windows and rows": small_network,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from torch_mlir import ir
 
 from rcompiler.errors import InvalidModel
+from rcompiler.kernelgen.overwritten import is_in_memory
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import MEMORY, integers
 from rcompiler.passes.tiles.box import DYNAMIC, type_of
@@ -155,6 +156,8 @@ class TaskBoxes:
         if op.name in ("scf.for", "scf.if", "rtask.stage", "tensor.insert_slice"):
             if op.name == "tensor.insert_slice" and op.block == self._block:
                 yield op.operands[1], box
+            if op.name == "tensor.insert_slice" and not is_in_memory(op.operands[1]):
+                yield op.operands[0], whole(self.shape(op.operands[0], points))
             return  # was looked at where it stands
         if op.name == "tensor.extract_slice":
             source = op.operands[0]

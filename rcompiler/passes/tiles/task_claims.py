@@ -18,6 +18,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects.attributes import to_python
 from rcompiler.dialects.rtask import operands_of
+from rcompiler.kernelgen.overwritten import is_in_memory
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import MEMORY, element_of, integers, shape_of, yielded
@@ -187,7 +188,7 @@ class _Tasks:
                     own = points.where(side)
                     if own.count:
                         self._run(region.blocks[0], own)
-            elif op.name == "tensor.insert_slice":
+            elif op.name == "tensor.insert_slice" and is_in_memory(op.operands[1]):
                 self._insert(op, points)
             elif op.name == "rtask.stage":
                 tile = op.operands[0]
@@ -420,7 +421,7 @@ def _insertions(block: ir.Block) -> Iterator[ir.Operation]:
     """All that put tiles into tensors, in the loops of a block, too."""
     for view in block.operations:
         op = view.operation
-        if op.name in _PUT:
+        if op.name in _PUT and is_in_memory(op.operands[1]):
             yield op
         elif op.name in ("scf.for", "scf.if"):
             for region in op.regions:

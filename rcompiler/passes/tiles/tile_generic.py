@@ -9,7 +9,7 @@ from torch_mlir.dialects import arith
 
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.generic import LANE_DIM
+from rcompiler.linalg.generic import COMBINATION, LANE_DIM
 from rcompiler.passes.tiles.box import DYNAMIC, Box, extract, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.indices import Indices
@@ -155,6 +155,8 @@ def _generic(
     if old.reduction_dims:
         dim = old.lane_dim
         new.attributes[LANE_DIM] = to_attribute(-1 if dim is None else dim)
+        if old.combination is not None:
+            new.attributes[COMBINATION] = ir.UnitAttr.get()
     if positions is not None:
         with old.op.location:
             positions.shift(new)
