@@ -15,8 +15,9 @@ from collections.abc import Iterator
 
 from torch_mlir import ir
 
+from rcompiler.dialects.rtask import operands_of
 from rcompiler.errors import CompilerError
-from rcompiler.linalg.values import MEMORY
+from rcompiler.linalg.values import MEMORY, yielded
 
 _PUT = ("tensor.insert_slice", "vector.transfer_write")  # a tile into operand 1
 _LOOP = "scf.for"  # into what it carries: the operands from the third on
@@ -41,14 +42,17 @@ def check_overwritten(block: ir.Block, kernel: str) -> None:
 
 def is_in_memory(tensor: ir.Value) -> bool:
     """Whether a tensor lies in memory that tiles are put into: it is a result as other tasks left
-    it, or memory of the task's own; with tiles in it or not, or carried by a loop.
+    it, or memory of the task's own; with tiles in it or not, or carried by a loop. No operand is.
     """
     while not isinstance(tensor.owner, ir.Block):
         op = tensor.owner.operation
         if op.name not in _PUT:
             return op.name in ("tensor.empty", MEMORY) or op.name.startswith("scf.")
         tensor = op.operands[1]
-    return True
+    block = tensor.owner
+    if block.owner.operation.name != "rtask.kernel":
+        return True
+    return tensor not in operands_of(block, len(yielded(block)))
 
 
 def _wrong(kernel: str, put: ir.Operation, what: str) -> CompilerError:

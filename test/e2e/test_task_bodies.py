@@ -76,7 +76,21 @@ def one_node(op, x, weights, **attributes):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
 
 
+def replaced_row():
+    """All of an operand put over all of another, which is a value and no tile of a result."""
+    shapes = {"x": [1, 3], "u": [1, 3]}
+    graph = helper.make_graph(
+        [helper.make_node("ScatterElements", ["x", "at", "u"], ["y"])],
+        "row",
+        [helper.make_tensor_value_info(n, TensorProto.INT64, s) for n, s in shapes.items()],
+        [helper.make_tensor_value_info("y", TensorProto.INT64, [1, 3])],
+        [onnx.numpy_helper.from_array(np.zeros((1, 3), np.int64), "at")],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+
+
 NETWORKS = {
+    "an operand over another": replaced_row,
     # five columns: a register tile of one, along which no vector runs
     "a small constant matrix": lambda: one_node("Conv", [1, 4, 5], [(4, 1, 1), (4,)], group=4),
     # puts elements between zeros, which is no tile of the result

@@ -19,6 +19,7 @@ from torch_mlir.dialects import arith, scf
 
 from rcompiler.dialects import rtask
 from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.values import yielded
 from rcompiler.passes.tiles.indices import Indices, constant
 
 Values = list[ir.Value]
@@ -110,7 +111,8 @@ def ops_in(block: ir.Block) -> list[ir.Operation]:
 
 def insertions_in(block: ir.Block) -> list[ir.Operation]:
     """The insertions of tiles into results, in order, also in the loops and branches of a body."""
-    results: set[ir.Value] = set(block.arguments)  # with tiles in them or not
+    operands = len(rtask.operands_of(block, len(yielded(block))))
+    results: set[ir.Value] = {*list(block.arguments)[operands:]}  # with tiles in them or not
     found: list[ir.Operation] = []
 
     def visit(block: ir.Block) -> None:
