@@ -11,13 +11,12 @@ value like any other: its elements are computed where they are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 
 from torch_mlir import ir
 
-from rcompiler.dialects.rtask import operands_of
+from rcompiler.dialects.task_body import stores_in
 from rcompiler.errors import CompilerError
-from rcompiler.linalg.values import MEMORY, yielded
 
 _PUT = ("tensor.insert_slice", "vector.transfer_write")  # a tile into operand 1
 _LOOP = "scf.for"  # into what it carries: the operands from the third on
@@ -26,7 +25,7 @@ _LOOP = "scf.for"  # into what it carries: the operands from the third on
 def check_overwritten(block: ir.Block, kernel: str) -> None:
     """Of the body of one task. Raises CompilerError naming the kernel and what comes too late."""
     order = _Order()
-    for put, number in _puts(block):
+    for put, number in _puts(block, stores_in(block)):
         tensor = put.operands[number]
         if not isinstance(tensor.type, ir.RankedTensorType):
             continue
@@ -40,21 +39,6 @@ def check_overwritten(block: ir.Block, kernel: str) -> None:
             raise _wrong(kernel, put, "it does so in every turn of a loop that begins behind it")
 
 
-def is_in_memory(tensor: ir.Value) -> bool:
-    """Whether a tensor lies in memory that tiles are put into: it is a result as other tasks left
-    it, or memory of the task's own; with tiles in it or not, or carried by a loop. No operand is.
-    """
-    while not isinstance(tensor.owner, ir.Block):
-        op = tensor.owner.operation
-        if op.name not in _PUT:
-            return op.name in ("tensor.empty", MEMORY) or op.name.startswith("scf.")
-        tensor = op.operands[1]
-    block = tensor.owner
-    if block.owner.operation.name != "rtask.kernel":
-        return True
-    return tensor not in operands_of(block, len(yielded(block)))
-
-
 def _wrong(kernel: str, put: ir.Operation, what: str) -> CompilerError:
     return CompilerError(
         f"kernel {kernel}: {put.name} puts tiles into a tensor, and {what}; let each begin as a "
@@ -62,18 +46,18 @@ def _wrong(kernel: str, put: ir.Operation, what: str) -> CompilerError:
     )
 
 
-def _puts(block: ir.Block) -> Iterator[tuple[ir.Operation, int]]:
+def _puts(block: ir.Block, stores: Container[ir.Operation]) -> Iterator[tuple[ir.Operation, int]]:
     """All ops that put tiles into a tensor, and the number of the operand that it is."""
     for view in block.operations:
         op = view.operation
-        if op.name in _PUT and is_in_memory(op.operands[1]):
+        if op in stores:
             yield op, 1
         elif op.name == _LOOP:
             yield from ((op, number) for number in range(3, len(op.operands)))
         if op.name.startswith("scf."):
             for region in op.regions:
                 for inner in region.blocks:
-                    yield from _puts(inner)
+                    yield from _puts(inner, stores)
 
 
 class _Order:

@@ -13,11 +13,12 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
+from rcompiler.dialects.task_body import MEMORY, stores_in
 from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.buffer import Buffer, in_workspace
 from rcompiler.kernelgen.emitter import Emitter
 from rcompiler.kernelgen.evaluate import Evaluator
-from rcompiler.kernelgen.overwritten import check_overwritten, is_in_memory
+from rcompiler.kernelgen.overwritten import check_overwritten
 from rcompiler.kernelgen.scratch import stack_memory
 from rcompiler.kernelgen.stages import kept_shape, stages_inside
 from rcompiler.kernelgen.task_vectors import TaskVectors
@@ -27,7 +28,7 @@ from rcompiler.kernelgen.value import Val
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.maps import compile_expression
 from rcompiler.linalg.pieces import Piece
-from rcompiler.linalg.values import MEMORY, STAGE, defining, element_of, integers, shape_of
+from rcompiler.linalg.values import STAGE, defining, element_of, integers, shape_of
 from rcompiler.linalg.views import kept_dims
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
@@ -157,6 +158,7 @@ class TaskWriter:
         self._evaluator = TaskEvaluator(emitter, self._buffers)
         self._vectors = TaskVectors(self._evaluator)
         self._tiling = replace(Tiling.of(kernel), reduction_tile=None)
+        self._stores = stores_in(self._block)  # other insertions are computed where they are read
         self._written: set[ir.Operation] = set()
         self._kept = _kept_tensors(self._block)
 
@@ -173,6 +175,7 @@ class TaskWriter:
         guard = e.guard
         self._evaluator.enter(block)
         ops = [view.operation for view in block.operations]
+        stores = [op for op in ops if op in self._stores and op.name == "tensor.insert_slice"]
         if any(op.name == STAGE for op in ops):
             # what reads a stage must not move in front of the loops that compute it
             e.guard = e.depth
@@ -181,8 +184,9 @@ class TaskWriter:
                 self._loop(op)
             elif op.name == "scf.if":
                 self._branch(op)
-            elif op.name == "tensor.insert_slice" and op not in self._written and _stores(op):
-                self._store([o for o in ops if self._same_box(o, op)])
+            elif op.name == "tensor.insert_slice":
+                if op in self._stores and op not in self._written:
+                    self._store([o for o in stores if self._same_box(o, op)])
             elif op.name == "vector.transfer_write":
                 self._store_vector(op)
             elif op.name in ("affine.min", "affine.max") or self._is_of_grid(op):
@@ -301,9 +305,7 @@ class TaskWriter:
         """Whether two insertions are of the same box, into different results."""
         if op == other:
             return True
-        if op.name != "tensor.insert_slice" or op.operands[1] == other.result:
-            return False
-        if not _stores(op):
+        if op.operands[1] == other.result:
             return False
         if op.result in self._kept or other.result in self._kept:
             return False
@@ -342,11 +344,6 @@ class TaskWriter:
         buffer = self._buffers[op.result] = self._memory(op.result, into)
         place = buffer.offset(self._vectors.positions(indices, 0))
         self._e.store(self._vectors.value(value), buffer.pointer, place)
-
-
-def _stores(op: ir.Operation) -> bool:
-    """Whether an insertion puts a tile into memory, and is not computed where it is read."""
-    return is_in_memory(op.operands[1])
 
 
 def _kept_tensors(block: ir.Block) -> dict[ir.Value, ir.Operation]:

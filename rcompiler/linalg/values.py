@@ -11,9 +11,6 @@ from rcompiler.linalg.element_types import element_name
 
 STAGE = "rtask.stage"  # the op whose result a task keeps a tile of before it goes on
 
-MEMORY = "bufferization.alloc_tensor"
-"""What a task puts tiles into that are no results: a tensor of its own, each time it is made."""
-
 
 def shape_of(value: ir.Value) -> tuple[int, ...]:
     """Static shape of a tensor value."""

@@ -7,8 +7,9 @@ from typing import NamedTuple
 
 from torch_mlir import ir
 
+from rcompiler.dialects.task_body import MEMORY
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.values import MEMORY, integers
+from rcompiler.linalg.values import integers
 from rcompiler.passes.tiles.indices import Indices
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()

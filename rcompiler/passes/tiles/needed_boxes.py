@@ -6,14 +6,14 @@ Positions are those of many points at once (`Points`): tasks, and turns of the l
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 
 from torch_mlir import ir
 
+from rcompiler.dialects.task_body import MEMORY
 from rcompiler.errors import InvalidModel
-from rcompiler.kernelgen.overwritten import is_in_memory
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.values import MEMORY, integers
+from rcompiler.linalg.values import integers
 from rcompiler.passes.tiles.box import DYNAMIC, type_of
 from rcompiler.passes.tiles.points import (
     Condition,
@@ -59,9 +59,11 @@ class TaskBoxes:
     tensor, and for an op that no body of a task has.
     """
 
-    def __init__(self, errors: TaskErrors, block: ir.Block) -> None:
-        """block: the body."""
-        self._errors, self._block = errors, block
+    def __init__(
+        self, errors: TaskErrors, block: ir.Block, stores: Container[ir.Operation]
+    ) -> None:
+        """block: the body; stores: what puts tiles into memory, other insertions are values."""
+        self._errors, self._block, self._stores = errors, block, stores
         self._generics: dict[ir.Operation, Generic] = {}
 
     def number(self, value: ir.Value, points: Points) -> Number:
@@ -156,7 +158,7 @@ class TaskBoxes:
         if op.name in ("scf.for", "scf.if", "rtask.stage", "tensor.insert_slice"):
             if op.name == "tensor.insert_slice" and op.block == self._block:
                 yield op.operands[1], box
-            if op.name == "tensor.insert_slice" and not is_in_memory(op.operands[1]):
+            if op.name == "tensor.insert_slice" and op not in self._stores:
                 yield op.operands[0], whole(self.shape(op.operands[0], points))
             return  # was looked at where it stands
         if op.name == "tensor.extract_slice":

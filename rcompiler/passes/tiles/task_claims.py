@@ -11,17 +11,17 @@ computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from torch_mlir import ir
 
 from rcompiler.dialects.attributes import to_python
 from rcompiler.dialects.rtask import operands_of
-from rcompiler.kernelgen.overwritten import is_in_memory
+from rcompiler.dialects.task_body import MEMORY, stores_in
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.values import MEMORY, element_of, integers, shape_of, yielded
+from rcompiler.linalg.values import element_of, integers, shape_of, yielded
 from rcompiler.passes.tiles.box import type_of
 from rcompiler.passes.tiles.needed_boxes import Span, Spans, TaskBoxes, TaskErrors, whole
 from rcompiler.passes.tiles.points import (
@@ -55,7 +55,8 @@ class _Tasks:
     def __init__(self, kernel: ir.Operation) -> None:
         self._block = kernel.regions[0].blocks[0]
         self._errors = TaskErrors(ir.StringAttr(kernel.attributes["sym_name"]).value)
-        self._boxes = TaskBoxes(self._errors, self._block)
+        self._stores = stores_in(self._block)
+        self._boxes = TaskBoxes(self._errors, self._block, self._stores)
         self._grid = integers(kernel, "grid")
         results = yielded(self._block)
         operands = operands_of(self._block, len(results))
@@ -132,7 +133,7 @@ class _Tasks:
         kept: set[ir.Operation] = set()
         for value in yielded(self._block):
             self._keep(value, kept)
-        for op in _insertions(self._block):
+        for op in self._stores:
             result = None if op in kept else self._result(op.operands[1])
             if result is not None:
                 raise self._errors.wrong(
@@ -188,7 +189,7 @@ class _Tasks:
                     own = points.where(side)
                     if own.count:
                         self._run(region.blocks[0], own)
-            elif op.name == "tensor.insert_slice" and is_in_memory(op.operands[1]):
+            elif op.name == "tensor.insert_slice" and op in self._stores:
                 self._insert(op, points)
             elif op.name == "rtask.stage":
                 tile = op.operands[0]
@@ -415,18 +416,6 @@ class _Tasks:
 
 def _carries_tensors(loop: ir.Operation) -> bool:
     return any(isinstance(v.type, ir.RankedTensorType) for v in loop.results)
-
-
-def _insertions(block: ir.Block) -> Iterator[ir.Operation]:
-    """All that put tiles into tensors, in the loops of a block, too."""
-    for view in block.operations:
-        op = view.operation
-        if op.name in _PUT and is_in_memory(op.operands[1]):
-            yield op
-        elif op.name in ("scf.for", "scf.if"):
-            for region in op.regions:
-                for inner in region.blocks:
-                    yield from _insertions(inner)
 
 
 def _printed(box: Spans, at: Callable[[Number], int]) -> str:
