@@ -126,6 +126,14 @@ def test_the_code_is_that_of_the_whole_operators(network, target, cache):
     assert again.stage("llvm") == model.stage("llvm")
 
 
+@pytest.mark.parametrize("network", NETWORKS)
+def test_the_text_of_what_the_passes_make_is_proved(network, cache):
+    """And gives the same code again."""
+    model = rcompiler.compile_onnx(NETWORKS[network](), device="default", eus=2, cache=cache)
+    again = rcompiler.compile_schedule(model.stage("vdevice"), model.constants(), cache=cache)
+    assert again.stage("llvm") == model.stage("llvm")
+
+
 # Padded tiles of run-time size, whose sums wait between parts; tiles of a product that begin in the
 # middle of a panel of its weights, where vectors are given up while a loop is open.
 OTHER_CODE = ("inception_v3", "tiny_llama")

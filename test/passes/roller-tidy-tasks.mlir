@@ -30,9 +30,10 @@
 // -----
 
 // A sequential body reads an element where it needs it.
-// CHECK: scf.for
-// CHECK:   tensor.extract
-// CHECK:   tensor.insert
+// CHECK: ^bb0(%{{.*}}: tensor<8xf32>, %[[AT:.*]]: tensor<1xi64>):
+// CHECK:      scf.for
+// CHECK-NEXT:   tensor.extract %[[AT]][%c0]
+// CHECK:        tensor.insert
 "rtask.kernel"() ({
 ^bb0(%x: tensor<8xf32>, %at: tensor<1xi64>):
   %c0 = arith.constant 0 : index
