@@ -9,39 +9,51 @@ from rcompiler.dialects import rtask
 MEMORY = "bufferization.alloc_tensor"
 """What a task puts tiles into that are no results: a tensor of its own, each time it is made."""
 
-_PUT = ("tensor.insert_slice", "vector.transfer_write")  # a tile into operand 1
-_LOOP = "scf.for"  # into what it carries: the operands from the third on
+PUT = ("tensor.insert_slice", "vector.transfer_write")
+"""Ops that put a tile into a tensor, their operand 1."""
+
+LOOP = "scf.for"
+"""What carries tensors, its operands from the third on, that tiles are put into in each turn."""
 
 
-def stores_in(block: ir.Block) -> dict[ir.Operation, None]:
-    """The ops that put a tile into memory, in their order, also in loops and branches: into a
-    result as other tasks left it, or into memory of the task's own; with tiles in it or not, or
-    carried by a loop. Operands are read only.
+def stores_in(block: ir.Block, *, own: bool = True) -> dict[ir.Operation, None]:
+    """The ops of a task's body that put a tile into memory, also in its loops and branches.
+
+    Memory is a result as other tasks left it and, with `own`, memory of the task's own; with tiles
+    in it or not, or carried by a loop. Operands are read only.
+
+    Returns:
+        the ops as keys, in their order.
     """
     [result] = list(block.operations)[-1].operation.operands
     operands = len(rtask.operands_of(block, len(rtask.unpacked_types(result.type))))
     memory: set[ir.Value] = {*list(block.arguments)[operands:]}
     found: dict[ir.Operation, None] = {}
-    _note_stores(block, memory, found)
+    _note_stores(block, memory, found, own=own)
     return found
 
 
-def _note_stores(block: ir.Block, memory: set[ir.Value], found: dict[ir.Operation, None]) -> None:
+def _note_stores(
+    block: ir.Block, memory: set[ir.Value], found: dict[ir.Operation, None], *, own: bool
+) -> None:
     """memory: the tensors that lie in memory, to which those of the block are added."""
     for view in block.operations:
         op = view.operation
-        if op.name in ("tensor.empty", MEMORY):
+        if own and op.name in ("tensor.empty", MEMORY):
             memory.add(op.result)
-        elif op.name in _PUT and op.operands[1] in memory:
+        elif op.name in PUT and op.operands[1] in memory:
             found[op] = None
             memory.update(op.results)
-        elif op.name == _LOOP:
+        elif op.name == LOOP:
             inner = op.regions[0].blocks[0]
-            carried = zip(list(op.operands)[3:], list(inner.arguments)[1:], strict=True)
-            memory.update(argument for init, argument in carried if init in memory)
-            memory.update(op.results)
-            _note_stores(inner, memory, found)
+            carried = zip(list(op.operands)[3:], list(inner.arguments)[1:], op.results, strict=True)
+            for init, argument, result in carried:
+                if init in memory:
+                    memory.update((argument, result))
+            _note_stores(inner, memory, found, own=own)
         elif op.name == "scf.if":
-            memory.update(op.results)
             for region in op.regions:
-                _note_stores(region.blocks[0], memory, found)
+                _note_stores(region.blocks[0], memory, found, own=own)
+            last = list(op.regions[0].blocks[0].operations)[-1].operation
+            yielded = zip(last.operands, op.results, strict=True)
+            memory.update(result for value, result in yielded if value in memory)

@@ -15,11 +15,8 @@ from collections.abc import Container, Iterator
 
 from torch_mlir import ir
 
-from rcompiler.dialects.task_body import stores_in
+from rcompiler.dialects.task_body import LOOP, stores_in
 from rcompiler.errors import CompilerError
-
-_PUT = ("tensor.insert_slice", "vector.transfer_write")  # a tile into operand 1
-_LOOP = "scf.for"  # into what it carries: the operands from the third on
 
 
 def check_overwritten(block: ir.Block, kernel: str) -> None:
@@ -52,7 +49,7 @@ def _puts(block: ir.Block, stores: Container[ir.Operation]) -> Iterator[tuple[ir
         op = view.operation
         if op in stores:
             yield op, 1
-        elif op.name == _LOOP:
+        elif op.name == LOOP:
             yield from ((op, number) for number in range(3, len(op.operands)))
         if op.name.startswith("scf."):
             for region in op.regions:
@@ -82,7 +79,7 @@ class _Order:
 
     def is_repeated(self, put: ir.Operation, tensor: ir.Value) -> bool:
         """Whether a loop that begins behind a tensor puts tiles into it in each turn."""
-        return any(op.name == _LOOP for op in _way(put, tensor)[:-1])
+        return any(op.name == LOOP for op in _way(put, tensor)[:-1])
 
     def _of(self, block: ir.Block) -> dict[ir.Operation, int]:
         found = self._numbers.get(block)

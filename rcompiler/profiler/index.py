@@ -44,7 +44,7 @@ NAME = "profile-index.sqlite"
 _MOST_BYTES = 64 << 20  # of the file: some 200,000 kernels, or 500 networks
 # What is measured, and how.
 _CODE = ("linalg", "passes/tiles", "kernelgen", "codegen", "profiler", "runtime")
-_TILING = ("tasks", "reductions", "registers")
+_TILING = ("passes/roller_ti*_*.py", "pipelines/rc_tile_kernels.py", "dialects/task_body.py")
 
 
 class IndexWarning(UserWarning):
@@ -65,7 +65,7 @@ def code_version() -> str:
     root = Path(__file__).parents[1]
     found = hashlib.sha256(toolchain().encode())
     files = [path for package in _CODE for path in (root / package).rglob("*.py")]
-    files += [root / "passes" / f"roller_tile_{step}.py" for step in _TILING]
+    files += [path for pattern in _TILING for path in root.glob(pattern)]
     for path in sorted(files):
         found.update(str(path.relative_to(root)).encode() + path.read_bytes())
     return found.hexdigest()[:16]

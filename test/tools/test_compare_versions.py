@@ -3,6 +3,8 @@
 import json
 import sys
 
+import pytest
+
 from rcompiler.tools import compare_versions
 
 
@@ -24,17 +26,11 @@ def test_compilations_are_timed_in_processes_of_their_own(tmp_path, capsys):
     assert result["ratio"] == result["before_s"] / result["now_s"]
 
 
-def test_a_version_that_cannot_compile_is_named(tmp_path, capsys):
+@pytest.mark.parametrize(("options", "what"), [((), "run"), (("--compile=1",), "compile")])
+def test_a_version_that_cannot_is_named(options, what, tmp_path, capsys):
     python = tmp_path / "python"
     python.write_text("#!/bin/sh\necho no module named rcompiler >&2; exit 1\n")
     python.chmod(0o755)
-    assert compare_versions.main([str(python), "two_branch", "--compile=1"]) == 1
-    assert "the version 'before' cannot compile the model: no module" in capsys.readouterr().err
-
-
-def test_a_version_that_cannot_run_is_named(tmp_path, capsys):
-    python = tmp_path / "python"
-    python.write_text("#!/bin/sh\necho no module named rcompiler >&2; exit 1\n")
-    python.chmod(0o755)
-    assert compare_versions.main([str(python), "two_branch", "--eus=1"]) == 1
-    assert "the version 'before' cannot run the model: no module" in capsys.readouterr().err
+    assert compare_versions.main([str(python), "two_branch", "--eus=1", *options]) == 1
+    said = capsys.readouterr().err
+    assert f"the version 'before' cannot {what} the model: no module" in said

@@ -18,8 +18,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith, scf
 
 from rcompiler.dialects import rtask
+from rcompiler.dialects.task_body import stores_in
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.values import yielded
 from rcompiler.passes.tiles.indices import Indices, constant
 
 Values = list[ir.Value]
@@ -111,34 +111,8 @@ def ops_in(block: ir.Block) -> list[ir.Operation]:
 
 def insertions_in(block: ir.Block) -> list[ir.Operation]:
     """The insertions of tiles into results, in order, also in the loops and branches of a body."""
-    operands = len(rtask.operands_of(block, len(yielded(block))))
-    results: set[ir.Value] = {*list(block.arguments)[operands:]}  # with tiles in them or not
-    found: list[ir.Operation] = []
-
-    def visit(block: ir.Block) -> None:
-        for view in block.operations:
-            op = view.operation
-            if op.name == "tensor.insert_slice" and op.operands[1] in results:
-                results.add(op.result)
-                found.append(op)
-            elif op.name == "scf.for":
-                inner = op.regions[0].blocks[0]
-                carried = zip(
-                    list(op.operands)[3:], list(inner.arguments)[1:], op.results, strict=True
-                )
-                for init, argument, result in carried:
-                    if init in results:
-                        results.update((argument, result))
-                visit(inner)
-            elif op.name == "scf.if":
-                for region in op.regions:
-                    visit(region.blocks[0])
-                last = list(op.regions[0].blocks[0].operations)[-1].operation
-                yielded = zip(last.operands, op.results, strict=True)
-                results.update(result for value, result in yielded if value in results)
-
-    visit(block)
-    return found
+    stores = stores_in(block, own=False)
+    return [op for op in stores if op.name == "tensor.insert_slice"]
 
 
 def erase_unused(ops: Sequence[ir.Operation]) -> None:

@@ -18,7 +18,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects.attributes import to_python
 from rcompiler.dialects.rtask import operands_of
-from rcompiler.dialects.task_body import MEMORY, stores_in
+from rcompiler.dialects.task_body import MEMORY, PUT, stores_in
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import element_of, integers, shape_of, yielded
@@ -39,7 +39,6 @@ from rcompiler.passes.tiles.write_counts import WriteCounts
 # What the body of a task consists of.
 _DIALECTS = ("affine", "arith", "builtin", "linalg", "math", "rtask", "scf", "tensor")
 _VECTORS = ("transfer_read", "transfer_write", "broadcast", "fma")
-_PUT = ("tensor.insert_slice", "vector.transfer_write")  # a tile into operand 1
 
 Place = tuple[int, Spans]  # the result that a tile is put into, and where
 
@@ -156,7 +155,7 @@ class _Tasks:
             if op.name in ("scf.for", "scf.if"):
                 for region in op.regions:
                     self._keep(_yields(region, number), kept)
-            if op.name in _PUT:
+            if op.name in PUT:
                 kept.add(op)
                 value = op.operands[1]
             elif op.name == "scf.for":
@@ -294,7 +293,7 @@ class _Tasks:
                 continue
             op = value.owner.operation
             number = list(op.results).index(value)
-            if op.name in _PUT:
+            if op.name in PUT:
                 value = op.operands[1]
             elif op.name == "scf.for":
                 value = op.operands[3 + number]
