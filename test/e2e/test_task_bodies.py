@@ -336,6 +336,19 @@ def test_a_wrong_body_in_vectors_is_refused(product, cache, fault):
     assert reason in refused(product, cache, IN_VECTORS.replace(right, wrong))
 
 
+@pytest.mark.parametrize("factor", [1 << 62, 1 << 59, 1 << 45])
+def test_positions_that_would_wrap_are_refused(product, cache, factor):
+    """16 * 2 ** 62 is 0 in 64 bits, the row where a tile may well begin."""
+    body = product_body(M, N, K, rows=4, columns=8, order="rows outside")
+    apply = (
+        f"%far = affine.apply affine_map<(d) -> (d * {factor})>(%i)\n    %r = tensor.insert_slice"
+    )
+    right, place = "%r = tensor.insert_slice", "[%i, %j] [4, 8] [1, 1] : tensor<4x8xf32> into"
+    assert body.count(right) == body.count(place) == 1
+    wrong = body.replace(right, apply).replace(place, place.replace("%i", "%far"))
+    assert "a position that no tensor is large enough for" in refused(product, cache, wrong)
+
+
 def test_tiles_that_are_not_yielded_are_refused(product, cache):
     body = product_body(M, N, K, rows=4, columns=8, order="rows outside")
     for right, wrong in (

@@ -1,6 +1,7 @@
 """Points of loop nests at once: the same as loop after loop, by numbers."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -50,6 +51,18 @@ def test_the_first_point_of_which_something_holds():
 def test_a_kernel_of_one_task_without_axes():
     [points] = of.tasks(TASK, ())
     assert points.count == 1 and points.task == ()
+
+
+def test_numbers_that_would_wrap_are_refused():
+    """64 bits: 2 ** 32 * 2 ** 32 is 0 in an array, and no Python integer wraps."""
+    large = np.array([1, 1 << 32])
+    assert of.times(large, 3).tolist() == [3, 3 << 32]
+    for a, b in ((large, large), (large, 1 << 32), (1 << 32, 1 << 32), (-large, 1 << 62)):
+        with pytest.raises(OverflowError):
+            of.times(a, b)
+    for number in (1 << 40, -(1 << 40), np.array([0, -(1 << 41)])):
+        with pytest.raises(OverflowError):
+            of.bounded(number)
 
 
 def test_writes_are_counted_once_for_each_point():

@@ -20,9 +20,11 @@ from rcompiler.passes.tiles.points import (
     Number,
     Points,
     at_point,
+    bounded,
     chosen,
     greatest,
     least,
+    times,
 )
 
 Span = tuple[Number, Number]  # the first coordinate, and the one behind the last
@@ -56,7 +58,7 @@ class TaskErrors:
 
 class TaskBoxes:
     """Follows boxes through the ops of one body. All raise InvalidModel for a slice that leaves its
-    tensor, and for an op that no body of a task has.
+    tensor, and for an op that no body of a task has; OverflowError as `points.bounded`.
     """
 
     def __init__(
@@ -74,7 +76,7 @@ class TaskBoxes:
             raise self._errors.wrong(f"{value} is no position of a task")
         op = value.owner.operation
         if op.name == "arith.constant":
-            return ir.IntegerAttr(op.attributes["value"]).value
+            return bounded(ir.IntegerAttr(op.attributes["value"]).value)
         if op.name not in ("affine.apply", "affine.min", "affine.max"):
             raise self._errors.wrong(f"{op.name} cannot give a position of a task")
         dims = [(n, n + 1) for n in (self.number(v, points) for v in op.operands)]
@@ -107,7 +109,7 @@ class TaskBoxes:
         """The box of a slice of a tensor of that shape, in which it must lie."""
         found = []
         for d, (start, size, step) in enumerate(zip(*self._parts(op, points), strict=True)):
-            end = chosen(size > 0, start + (size - 1) * step + 1, start)
+            end = chosen(size > 0, start + times(size - 1, step) + 1, start)
             self._errors.check(
                 points,
                 (size < 0) | (start < 0) | (end > shape[d]),
@@ -124,7 +126,10 @@ class TaskBoxes:
         segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
         dynamic = iter(list(op.operands)[sum(segments[:-3]) :])
         return [
-            [self.number(next(dynamic), points) if n == DYNAMIC else n for n in integers(op, name)]
+            [
+                self.number(next(dynamic), points) if n == DYNAMIC else bounded(n)
+                for n in integers(op, name)
+            ]
             for name in ("static_offsets", "static_sizes", "static_strides")
         ]
 
@@ -205,7 +210,7 @@ class TaskBoxes:
     def _pads(self, op: ir.Operation, points: Points) -> list[Number]:
         dynamic = iter(list(op.operands)[1:])
         low = integers(op, "static_low")
-        return [self.number(next(dynamic), points) if n == DYNAMIC else n for n in low]
+        return [self.number(next(dynamic), points) if n == DYNAMIC else bounded(n) for n in low]
 
     def _of_generic(
         self, op: ir.Operation, number: int, box: Spans, points: Points
@@ -264,14 +269,14 @@ def _span(expression: ir.AffineExpr, dims: Sequence[Span]) -> Span:
     if isinstance(expression, ir.AffineDimExpr):
         return dims[expression.position]
     if isinstance(expression, ir.AffineConstantExpr):
-        return expression.value, expression.value + 1
+        return bounded(expression.value), expression.value + 1
     assert isinstance(expression, ir.AffineBinaryExpr)
     (a, b), (c, d) = _span(expression.lhs, dims), _span(expression.rhs, dims)
     b, d = b - 1, d - 1
     if isinstance(expression, ir.AffineAddExpr):
-        return a + c, b + d + 1
+        return bounded(a + c), bounded(b + d) + 1
     if isinstance(expression, ir.AffineMulExpr):
-        ends = a * c, a * d, b * c, b * d
+        ends = times(a, c), times(a, d), times(b, c), times(b, d)
         return least(*ends), greatest(*ends) + 1
     if isinstance(expression, ir.AffineModExpr):
         one = a // c == b // c  # panel

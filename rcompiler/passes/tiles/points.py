@@ -17,6 +17,7 @@ Number = int | np.ndarray  # the same at all points, or [points] of i64
 Condition = bool | np.ndarray
 
 _MOST = 1 << 16  # points at once, which bounds memory
+_LARGEST = 1 << 40  # of a position; sums of a few are far from the ends of 64 bits
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,28 @@ def _extreme(of_ints: Any, of_arrays: Any, numbers: tuple[Number, ...]) -> Numbe
     if any(isinstance(n, np.ndarray) for n in numbers):
         return reduce(of_arrays, numbers)
     return of_ints(numbers)
+
+
+def bounded(number: Number) -> Number:
+    """The number itself. Raises OverflowError for one that no position of a tensor can be: arrays
+    have 64 bits, and what is proved must not be proved of numbers that wrapped.
+    """
+    if _magnitude(number) >= _LARGEST:
+        raise OverflowError
+    return number
+
+
+def times(a: Number, b: Number) -> Number:
+    """The product of two positions. Raises OverflowError as `bounded`."""
+    if _magnitude(a) * _magnitude(b) >= _LARGEST:
+        raise OverflowError
+    return a * b
+
+
+def _magnitude(number: Number) -> int:
+    if isinstance(number, np.ndarray):
+        return max(int(number.max()), -int(number.min())) if number.size else 0
+    return abs(number)
 
 
 def chosen(condition: Condition, a: Number, b: Number) -> Number:

@@ -28,11 +28,13 @@ from rcompiler.passes.tiles.points import (
     Condition,
     Number,
     Points,
+    bounded,
     greatest,
     least,
     picked,
     same_key,
     tasks,
+    times,
 )
 from rcompiler.passes.tiles.write_counts import WriteCounts
 
@@ -45,15 +47,18 @@ Place = tuple[int, Spans]  # the result that a tile is put into, and where
 
 def check_task_body(kernel: ir.Operation) -> None:
     """Raises InvalidModel naming the kernel and what a task does that it may not."""
-    _Tasks(kernel).check()
+    errors = TaskErrors(ir.StringAttr(kernel.attributes["sym_name"]).value)
+    try:
+        _Tasks(kernel, errors).check()
+    except OverflowError:
+        raise errors.wrong("it has a position that no tensor is large enough for") from None
 
 
 class _Tasks:
     """Walks through all tasks of one kernel."""
 
-    def __init__(self, kernel: ir.Operation) -> None:
-        self._block = kernel.regions[0].blocks[0]
-        self._errors = TaskErrors(ir.StringAttr(kernel.attributes["sym_name"]).value)
+    def __init__(self, kernel: ir.Operation, errors: TaskErrors) -> None:
+        self._block, self._errors = kernel.regions[0].blocks[0], errors
         self._stores = stores_in(self._block)
         self._boxes = TaskBoxes(self._errors, self._block, self._stores)
         self._grid = integers(kernel, "grid")
@@ -316,8 +321,10 @@ class _Tasks:
         ):
             if axis < 0:
                 continue
-            first = points.task[axis] * scale + offset
-            outside = (start < greatest(first, 0)) | (end > least(first + extent, shape[d]))
+            first = times(points.task[axis], scale) + bounded(offset)
+            outside = (start < greatest(first, 0)) | (
+                end > least(first + bounded(extent), shape[d])
+            )
             what = f"operand {number}" if name == "reads" else f"result {number}"
 
             def told(

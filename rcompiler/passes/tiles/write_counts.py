@@ -8,16 +8,17 @@ from collections.abc import Sequence
 import numpy as np
 
 from rcompiler.passes.tiles.needed_boxes import Spans
+from rcompiler.passes.tiles.points import bounded
 
 _AT_ONCE = 1 << 20  # elements that are counted at once, which bounds memory
 
 
 class WriteCounts:
-    """How often each element of a tensor is written."""
+    """How often each element of a tensor is written. Raises OverflowError as `points.bounded`."""
 
     def __init__(self, shape: Sequence[int]) -> None:
         self._shape = tuple(shape)
-        self._counts = np.zeros(math.prod(shape), np.int32)
+        self._counts = np.zeros(bounded(math.prod(shape)), np.int32)
         self._strides = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
 
     def add(self, box: Spans, steps: Sequence[int], points: int) -> None:
