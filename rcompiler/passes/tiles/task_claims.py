@@ -20,7 +20,6 @@ from rcompiler.dialects.attributes import to_python
 from rcompiler.dialects.rtask import operands_of
 from rcompiler.dialects.task_body import MEMORY, PUT, stores_in
 from rcompiler.linalg.element_types import item_bytes
-from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import element_of, integers, shape_of, yielded
 from rcompiler.passes.tiles.box import type_of
 from rcompiler.passes.tiles.needed_boxes import Span, Spans, TaskBoxes, TaskErrors, whole
@@ -36,11 +35,8 @@ from rcompiler.passes.tiles.points import (
     tasks,
     times,
 )
+from rcompiler.passes.tiles.task_ops import check_ops
 from rcompiler.passes.tiles.write_counts import WriteCounts
-
-# What the body of a task consists of.
-_DIALECTS = ("affine", "arith", "builtin", "linalg", "math", "rtask", "scf", "tensor")
-_VECTORS = ("transfer_read", "transfer_write", "broadcast", "fma")
 
 Place = tuple[int, Spans]  # the result that a tile is put into, and where
 
@@ -79,59 +75,20 @@ class _Tasks:
         self._over = set().union(*self._in_place.values())
 
     def check(self) -> None:
-        self._check_ops(self._block)
+        check_ops(self._block, self._errors)
         self._check_kept()
         for points in tasks(self._task, self._grid):
             self._run(self._block, points)
         for k, counts in enumerate(self._written):
             wrong = counts.first_not_once()
             if wrong is not None:
-                where, times = wrong
+                where, count = wrong
                 raise self._errors.wrong(
                     f"element {where} of result {k} is written "
-                    f"{'never' if not times else f'{times} times'}; tiles must cover a result once"
+                    f"{f'{count} times' if count else 'never'}; tiles must cover a result once"
                 )
 
     # -- what the text says, whatever the task
-    def _check_ops(self, block: ir.Block) -> None:
-        for view in block.operations:
-            op = view.operation
-            dialect, _, short = op.name.partition(".")
-            if (
-                dialect not in _DIALECTS
-                and op.name != MEMORY
-                and (dialect != "vector" or short not in _VECTORS)
-            ):
-                raise self._errors.wrong(
-                    f"{op.name} cannot stand in the body of a task; write it as linalg on slices "
-                    f"of tensors, or with vector.{', vector.'.join(_VECTORS)}, arith and math"
-                )
-            if short.startswith("transfer"):
-                self._check_transfer(op)
-            for region in op.regions:
-                for inner in region.blocks:
-                    self._check_ops(inner)
-
-    def _check_transfer(self, op: ir.Operation) -> None:
-        """Whole vectors of neighbours in a row."""
-        write = op.name == "vector.transfer_write"
-        vector, tensor = op.operands[0] if write else op.result, op.operands[1 if write else 0]
-        rank, lanes = type_of(tensor).rank, ir.VectorType(vector.type)
-        map_ = ir.AffineMapAttr(op.attributes["permutation_map"]).value
-        inside = [ir.BoolAttr(b).value for b in ir.ArrayAttr(op.attributes["in_bounds"])]
-        masked = len(op.operands) > rank + 2
-        if (
-            lanes.rank != 1
-            or not all(inside)
-            or masked
-            or not rank
-            or dim_of(map_.results[0]) != rank - 1
-        ):
-            raise self._errors.wrong(
-                f"{op.name} moves vectors of one dim along the last dim of a tensor, in bounds and "
-                "without a mask"
-            )
-
     def _check_kept(self) -> None:
         """Every tile that is put into a result has to be in what the body yields."""
         kept: set[ir.Operation] = set()
