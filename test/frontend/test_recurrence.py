@@ -110,3 +110,53 @@ def test_a_loop_computes_what_the_unrolled_steps_do(op, more, monkeypatch):
     assert "scf.for" not in text
     for found, wanted in zip(looped, unrolled, strict=True):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+def products(model):
+    """How many steps multiply what they are handed on."""
+    made = rcompiler.compile_onnx(model, device="default", eus=1, cache=False, fusion=False)
+    return made, sum("contraction" in line for line in str(made.report()).splitlines()) - 1
+
+
+def with_weight(model, number):
+    """The recurrence weights with one that is `number`."""
+    [r] = [w for w in model.graph.initializer if w.name == "r"]
+    array = numpy_helper.to_array(r).copy()
+    array[0, 3, 5] = number
+    r.CopyFrom(numpy_helper.from_array(array, "r"))
+    return model
+
+
+def as_input(model):
+    """The same with recurrence weights that are given at run time."""
+    [r] = [w for w in model.graph.initializer if w.name == "r"]
+    model.graph.input.append(helper.make_tensor_value_info("r", TensorProto.FLOAT, r.dims))
+    model.graph.initializer.remove(r)
+    return model
+
+
+@pytest.mark.parametrize(
+    ("op", "change", "wanted"),
+    [
+        ("RNN", lambda model: model, STEPS - 1),
+        ("LSTM", lambda model: model, STEPS - 1),
+        ("GRU", lambda model: model, 2 * STEPS - 1),  # its second product is of what it resets
+        ("LSTM", lambda model: with_weight(model, np.inf), STEPS),  # 0 times that is not 0
+        ("LSTM", lambda model: with_weight(model, np.nan), STEPS),
+        ("LSTM", as_input, STEPS),
+    ],
+    ids=["RNN", "LSTM", "GRU", "infinite", "NaN", "unknown"],
+)
+def test_a_first_step_does_not_multiply_zeros(op, change, wanted):
+    model, _ = layer(op, given=False)
+    assert products(change(model))[1] == wanted
+
+
+def test_a_first_step_multiplies_what_is_given():
+    assert products(layer("LSTM")[0])[1] == STEPS
+
+
+def test_an_infinite_weight_is_seen_in_the_first_step():
+    model, inputs = layer("LSTM", given=False)
+    y, *_ = products(with_weight(model, np.inf))[0](*inputs)
+    assert np.isnan(y[0]).any()

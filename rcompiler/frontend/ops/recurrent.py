@@ -24,8 +24,8 @@ from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
 
 MAX_STEPS = 4096  # of one direction, all of which a schedule has
-# From so many steps on they are a loop. The first step of one that begins with zeros multiplies
-# them by the weights, which an unrolled one leaves out.
+# From so many steps on they are a loop. What a first step multiplies zeros by is left out when the
+# graph of rTasks is made (`passes.schedule.zero_products`).
 LOOP_STEPS = 16
 ALIGNMENT = 64  # bytes, of the operands of a kernel
 

@@ -26,6 +26,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rcompiler.linalg.constants import scalar_of
+from rcompiler.linalg.dense import dense_array
 from rcompiler.linalg.element_types import numpy_type
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import pad_value
@@ -34,7 +35,6 @@ from rcompiler.passes.constants.deferred import Constant, reshape, whole
 from rcompiler.passes.constants.generic import evaluate_generic
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import erase_dead
-from rcompiler.passes.schedule.tables import dense_array
 
 INLINE_ELEMENTS = 64  # larger constants live beside the module
 MOST_BYTES = 1 << 30  # of one result

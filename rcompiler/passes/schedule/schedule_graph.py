@@ -18,8 +18,10 @@ from rcompiler.linalg.recurrences import Recurrence, is_recurrence, row_offset
 from rcompiler.linalg.values import defining, element_of, shape_of, yielded
 from rcompiler.linalg.views import RESHAPES, contiguous_offset
 from rcompiler.passes import PassFailure
+from rcompiler.passes.constants.model_context import ModelContext
 from rcompiler.passes.forming.empty_tensors import is_empty
 from rcompiler.passes.forming.views import ALIGNMENT, is_free_view
+from rcompiler.passes.schedule import zero_products
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 
@@ -82,6 +84,7 @@ class ScheduleGraph:
 class _Template:
     """An rOperator as it is written down: its kernels, what it reads and its results."""
 
+    op: ir.Operation
     name: str
     kernels: tuple[str, ...]
     inputs: Sequence[ir.Value]
@@ -132,6 +135,9 @@ class GraphBuilder:
         self._constants: dict[str, ir.Attribute] = {}
         self._output_names: list[str] = []
         self._puts: list[_Put] = []
+        context = module.context
+        self._arrays = context.arrays if isinstance(context, ModelContext) else {}
+        self._finite: dict[str, bool] = {}  # by the keys of constants
 
     def build(self) -> ScheduleGraph:
         block = self.functions[0].regions[0].blocks[0]
@@ -162,6 +168,9 @@ class GraphBuilder:
     def _data(self, op: ir.Operation) -> None:
         """An op that computes nothing."""
         if is_free_view(op):
+            if self._are_zeros(op.operands[0]):
+                self._zeros(op.results[0])  # no view of a constant
+                return
             source = self._names[op.operands[0]]
             self._view(op.results[0], f"{source}.view", source, _byte_offset(op))
         elif op.name == "arith.constant":
@@ -230,11 +239,36 @@ class GraphBuilder:
         self._names.update(zip(function.block.arguments, operands, strict=True))
         for item in function.items:
             if isinstance(item, _Template):
-                yield self._operator(item, f".{number}")
+                if zero_products.is_zero(item.op, self._are_zeros, self._are_finite):
+                    self._zeros(item.results[0])
+                else:
+                    yield self._operator(item, f".{number}")
             else:
                 self._data(item)
         results = [self._names[value] for value in function.returned]
         self._names.update(zip(call.results, results, strict=True))
+
+    def _are_zeros(self, value: ir.Value) -> bool:
+        attribute = self._constants.get(self._names[value])
+        return attribute is not None and zero_products.has_zeros(attribute)
+
+    def _are_finite(self, value: ir.Value) -> bool:
+        found = self._values[self._names[value]]
+        if found.key not in self._finite:
+            array = self._arrays.get(found.key)
+            self._finite[found.key] = array is not None and zero_products.is_finite(array)
+        return self._finite[found.key]
+
+    def _zeros(self, value: ir.Value) -> None:
+        """Make a value the constant 0, of which all steps and loops share one."""
+        type_ = ir.RankedTensorType(value.type)
+        zero = ir.FloatAttr.get(type_.element_type, 0.0)
+        attribute = ir.DenseElementsAttr.get_splat(type_, zero)
+        key = _key_of(attribute)
+        if key in self._values:
+            self._names[value] = key
+        else:
+            self._add_constant(value, attribute)
 
     def _put(self, put: _Put) -> None:
         """Let the producer of a value write it to its place in another one."""
@@ -272,11 +306,12 @@ class GraphBuilder:
         attribute = op.attributes["value"]
         if not isinstance(op.results[0].type, ir.RankedTensorType):
             raise PassFailure(op, "a scalar constant outside of an rOperator")
-        text = str(attribute)
-        key = text.partition("<")[2].partition(">")[0] if text.startswith("dense_resource<") else ""
-        key = key or "d_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+        self._add_constant(op.results[0], attribute)
+
+    def _add_constant(self, value: ir.Value, attribute: ir.Attribute) -> None:
+        key = _key_of(attribute)
         name = self._fresh(key)
-        self._add(op.results[0], name, kind="constant", key=key)
+        self._add(value, name, kind="constant", key=key)
         self._constants[name] = attribute
 
     def _outputs(self, op: ir.Operation) -> None:
@@ -336,7 +371,14 @@ def _template(op: ir.Operation) -> _Template:
     if "kernels" not in op.attributes:
         raise PassFailure(op, f"rOperator {name} has no rKernel; run roller-tile first")
     kernels = tuple(ir.FlatSymbolRefAttr(k).value for k in ir.ArrayAttr(op.attributes["kernels"]))
-    return _Template(name, kernels, captures(op), operator_results(op))
+    return _Template(op, name, kernels, captures(op), operator_results(op))
+
+
+def _key_of(constant: ir.Attribute) -> str:
+    """The name of a constant's elements: that of its array, or one made of what it says."""
+    text = str(constant)
+    key = text.partition("<")[2].partition(">")[0] if text.startswith("dense_resource<") else ""
+    return key or "d_" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _callee(loop: ir.Operation) -> str:

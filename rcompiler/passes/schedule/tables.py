@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import ml_dtypes
 import numpy as np
 from torch_mlir import ir
 
 from rcompiler.errors import ArtifactError, InvalidModel
-from rcompiler.linalg.element_types import dtype_of, item_bytes
+from rcompiler.linalg.dense import dense_array
+from rcompiler.linalg.element_types import item_bytes
 from rcompiler.passes.constants.deferred import Constant, write
 from rcompiler.passes.ir.module_device import ATTRIBUTE, device_of
 from rcompiler.passes.schedule.program_ir import read_kernels, read_programs
@@ -178,39 +177,3 @@ def _constant_of(attribute: ir.Attribute, constants: Mapping[str, Constant]) -> 
             )
         return constants[key]
     return dense_array(ir.DenseElementsAttr(attribute))
-
-
-def dense_array(attribute: ir.DenseElementsAttr) -> np.ndarray:
-    """The elements as stored at run time: C order, i1 as one byte."""
-    type_ = ir.RankedTensorType(attribute.type)
-    element, shape = str(type_.element_type), tuple(type_.shape)
-    if attribute.is_splat:
-        scalar = attribute.get_splat_value()
-        number = ir.IntegerAttr(scalar).value if element[0] == "i" else ir.FloatAttr(scalar).value
-        return (
-            np.full(shape, number, dtype_of(element))
-            if element[0] != "i"
-            else _integers(number, shape, element)
-        )
-    if element == "bf16":
-        return _bfloat16(attribute).reshape(shape)
-    array = np.ascontiguousarray(np.array(attribute))
-    return array.astype(dtype_of(element), copy=False).reshape(shape)
-
-
-def _bfloat16(attribute: ir.DenseElementsAttr) -> np.ndarray:
-    """The bindings give no access to the elements of bf16: read the printed numbers."""
-    text = str(attribute).partition("<")[2].rpartition(">")[0].rpartition(">")[0]
-    if text.startswith('"0x'):
-        return np.frombuffer(bytes.fromhex(text.strip('"')[2:]), ml_dtypes.bfloat16)
-    numbers = re.findall(r"0x[0-9A-F]+|[-+.\deE]+", text)
-    bits = [
-        int(n, 16) if n[:2] == "0x" else int(np.float32(n).astype(ml_dtypes.bfloat16).view("u2"))
-        for n in numbers
-    ]
-    return np.array(bits, np.uint16).view(ml_dtypes.bfloat16)
-
-
-def _integers(number: int, shape: tuple[int, ...], element: str) -> np.ndarray:
-    bits = int(element[1:])
-    return np.full(shape, number & ((1 << bits) - 1), f"uint{max(bits, 8)}").view(dtype_of(element))
