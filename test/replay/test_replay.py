@@ -10,9 +10,10 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from rcompiler import load  # noqa: E402
+from rcompiler.errors import CompilerError  # noqa: E402
 from rcompiler.options import CompileOptions  # noqa: E402
 from rcompiler.tools import models, rc_compile, rc_opt  # noqa: E402
-from replay import runner  # noqa: E402
+from replay import compare_gpu, runner  # noqa: E402
 from replay.cases import SMALL, Case, cases  # noqa: E402
 from replay.from_text import unlike  # noqa: E402
 from replay.hashes import compiled, differing, hashes, network, write_texts  # noqa: E402
@@ -129,3 +130,34 @@ def test_it_comes_out_equal_again(target, tmp_path):
     assert hashes(first) == hashes(second)
     write_texts(first, tmp_path)
     assert (tmp_path / "vdevice.txt").read_text() == first.stage("vdevice")
+
+
+def _case(name, before, now):
+    return compare_gpu.Pair(name, compare_gpu.Figures(*before), compare_gpu.Figures(*now))
+
+
+def test_gpu_code_is_worse_by_its_estimate_or_its_spills():
+    same = _case("a", (100.0, 8, 64), (100.0, 8, 64))
+    faster = _case("b", (100.0, 0, 64), (50.0, 0, 255))
+    slower = _case("c", (100.0, 0, 64), (101.0, 0, 64))
+    spilling = _case("d", (100.0, 0, 64), (100.0, 4, 64))
+    assert [p.is_worse for p in (same, faster, slower, spilling)] == [False, False, True, True]
+    lines = compare_gpu.table([same, faster, slower, spilling])
+    assert [line.split()[-1] for line in lines[:3]] == ["b", "WORSE", "WORSE"]
+    assert lines[-1] == (
+        "4 cases: estimates 0.843 of those before (geometric mean), spilled bytes 8 -> 12, 2 worse"
+    )
+
+
+def test_folders_without_a_case_in_common_are_refused(tmp_path, capsys):
+    (tmp_path / "a" / "x").mkdir(parents=True)
+    (tmp_path / "b" / "y").mkdir(parents=True)
+    assert compare_gpu.main([str(tmp_path / "a"), str(tmp_path / "b")]) == 1
+    assert "have no case in common" in capsys.readouterr().err
+
+
+def test_code_that_is_no_ptx_is_refused(tmp_path):
+    (tmp_path / "report.txt").write_text('{"makespan_ns": 1.0}')
+    (tmp_path / "code.bin").write_bytes(b"\x7fELF")
+    with pytest.raises(CompilerError, match="no PTX"):
+        compare_gpu.figures_of(tmp_path)
