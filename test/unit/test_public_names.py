@@ -38,3 +38,16 @@ loaded = [name for name in sys.modules if name.startswith("rcompiler.") or name 
 assert not loaded, loaded
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_the_wheel_says_whose_it_is_and_what_it_runs_on():
+    project = PROJECT["project"]
+    assert project["authors"] == [{"name": "rcompiler developers"}]
+    assert {"onnx", "mlir"} <= {*project["keywords"]}
+    classifiers = project["classifiers"]
+    assert classifiers == sorted({*classifiers})
+    assert "Operating System :: POSIX :: Linux" in classifiers
+    oldest = project["requires-python"].removeprefix(">=")
+    assert f"Programming Language :: Python :: {oldest}" in classifiers
+    # next to `license`, an expression, setuptools refuses one of these
+    assert not [name for name in classifiers if name.startswith("License ::")]
