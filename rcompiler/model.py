@@ -8,13 +8,14 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rcompiler.certified import prove
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError, ScheduleError
 from rcompiler.gpu_devices import open_device
+from rcompiler.model_views import model_html, model_text
 from rcompiler.report import Report
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
@@ -32,6 +33,18 @@ class Explained:
     """What a compiled model says of itself, whatever it runs on."""
 
     artifact: Artifact
+    eus: int
+    if TYPE_CHECKING:  # the other base has it
+
+        @property
+        def closed(self) -> bool: ...
+
+    def __repr__(self) -> str:
+        return model_text(type(self).__name__, self.artifact, self.eus, self.closed)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return model_html(type(self).__name__, self.artifact, self.eus, self.closed)
 
     def stage(self, name: str) -> str:
         """The text of a stage: linalg, rtask, rkernel, vdevice, llvm or asm; for a GPU gpu, and ptx

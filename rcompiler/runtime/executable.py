@@ -174,6 +174,11 @@ class Executable:
             raise DeviceError("the model is not timed; load it with timed=True")
         return stamps.columns()
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called: the model runs no more."""
+        return self._launcher.closed
+
     def close(self) -> None:
         """Stop the threads. Idempotent; also happens when the model is collected."""
         self._launcher.close()

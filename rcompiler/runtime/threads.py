@@ -185,6 +185,11 @@ class Launcher:
             if result:
                 team.failed(result)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it runs no more."""
+        return self._closed
+
     def stamps(self) -> Stamps | None:
         """Of the last launch of this process, if the team is timed."""
         process = self._process()

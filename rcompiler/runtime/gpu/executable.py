@@ -182,6 +182,11 @@ class GpuExecutable:
         block = image.threads, image.shared
         return DeviceNeeds(image.chip, self._blocks, *block, memory, bool(image.cubin))
 
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called: the model runs no more."""
+        return self._closed
+
     def close(self) -> None:
         """Give back the memory of the device, as also happens when the model is collected.
 
