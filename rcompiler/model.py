@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from rcompiler.model_views import model_html, model_text
 from rcompiler.report import Report
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.closing import Closable
 from rcompiler.runtime.container import shown
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.gpu.executable import GpuExecutable
@@ -29,15 +30,11 @@ STAGES = ("linalg", "rtask", "rkernel", "vdevice", "gpu", "llvm", "asm")
 REPORT = "report"  # kept beside the stage texts
 
 
-class Explained:
+class Explained(Closable):
     """What a compiled model says of itself, whatever it runs on."""
 
     artifact: Artifact
     eus: int
-    if TYPE_CHECKING:  # the other base has it
-
-        @property
-        def closed(self) -> bool: ...
 
     def __repr__(self) -> str:
         return model_text(type(self).__name__, self.artifact, self.eus, self.closed)

@@ -14,6 +14,7 @@ from rcompiler.runtime import tables
 from rcompiler.runtime.arguments import Arrays, Parameter, arrange, parameters
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.binding import Binding
+from rcompiler.runtime.closing import Closable
 from rcompiler.runtime.cpuinfo import require_flags
 from rcompiler.runtime.image import Image, LoadedImage
 from rcompiler.runtime.index_checks import IndexChecks
@@ -23,8 +24,11 @@ from rcompiler.runtime.schedule import Schedule, combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
 
 
-class Executable:
+class Executable(Closable):
     """Runs an artifact.
+
+    It holds threads and memory for temporary tensors until it is closed, as at the end of a `with`
+    block, or collected.
 
     Calls from several threads are safe: they run one after the other. After a fork the child
     starts threads of its own at its first call.
@@ -154,8 +158,9 @@ class Executable:
 
         Raises:
             ShapeError: an array is missing, unknown, or cannot be used where it lies.
-            DeviceError: there is no memory for new ones.
+            DeviceError: there is no memory for new ones, or the model is closed.
         """
+        self.check_open()
         sides = self._parameters, self._outputs
         own = self, self._launcher.run, self._table
         return Binding(*own, *sides, self._checks, inputs, outputs)
@@ -176,12 +181,15 @@ class Executable:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called: the model runs no more."""
         return self._launcher.closed
 
     def close(self) -> None:
-        """Stop the threads. Idempotent; also happens when the model is collected."""
-        self._launcher.close()
+        """Stop the threads and give back the memory of temporary tensors.
+
+        Idempotent; also happens when the model is collected. A call that runs comes to its end.
+        """
+        if self._launcher.close():
+            self._arena = np.empty(0, np.uint8)
 
     def stage(self, name: str) -> str:
         """Text of a compilation stage, when the artifact carries it (see `Artifact.stage`)."""

@@ -13,6 +13,7 @@ import numpy as np
 from rcompiler.errors import ArtifactError, DeviceError, ShapeError
 from rcompiler.runtime.arguments import Parameter, arrange, parameters
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.closing import Closable
 from rcompiler.runtime.gpu.arrays import DeviceArray, check_range, on_device, raw
 from rcompiler.runtime.gpu.binding import GpuBinding
 from rcompiler.runtime.gpu.dlpack import ForeignArray
@@ -46,7 +47,7 @@ class DeviceNeeds:
     machine_code: bool
 
 
-class GpuExecutable:
+class GpuExecutable(Closable):
     """Runs an artifact: one cooperative launch per inference, or one launch for each program where
     no EU waits for another (see `launches`).
 
@@ -162,7 +163,7 @@ class GpuExecutable:
 
         Raises:
             ShapeError: an array is missing, unknown, or cannot be used where it lies.
-            DeviceError: there is no device, or no memory.
+            DeviceError: there is no device, or no memory, or the model is closed.
         """
         named = inputs if isinstance(inputs, Mapping) else {}
         given = None if inputs is None else self._take(() if named else list(inputs), named)
@@ -170,7 +171,7 @@ class GpuExecutable:
             loaded = self._ready()
             read = self._new_inputs() if given is None else self._bound(given)
             made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._results]
-            own = loaded, self._device(), self._lock, self._check_open
+            own = loaded, self._device(), self._lock, self.check_open
             return GpuBinding(*own, self._parameters, read, made)
 
     @property
@@ -184,7 +185,6 @@ class GpuExecutable:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called: the model runs no more."""
         return self._closed
 
     def close(self) -> None:
@@ -205,12 +205,8 @@ class GpuExecutable:
         """Write the artifact (see `Artifact.save`)."""
         self.artifact.save(path)
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise DeviceError("the model is closed; load it again")
-
     def _ready(self) -> Resident:
-        self._check_open()
+        self.check_open()
         if self._driver is None:
             driver = self._open_driver()
             self._function = load_kernel(driver, self._image, self._blocks)
