@@ -19,6 +19,7 @@ from rcompiler.runtime.cpuinfo import require_flags
 from rcompiler.runtime.image import Image, LoadedImage
 from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import Results, address, arena
+from rcompiler.runtime.outputs import Outputs
 from rcompiler.runtime.pace import keep_pace
 from rcompiler.runtime.schedule import Schedule, combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
@@ -86,6 +87,7 @@ class Executable(Closable):
         self._parameters = parameters(artifact.inputs, artifact.ranges)
         self._takes = list(enumerate(parameter.take for parameter in self._parameters))
         self._outputs = [Parameter(tensor, "output") for tensor in self.outputs]
+        self._names = tuple(tensor.name for tensor in self.outputs)
         self._makes = [Results(p.shape, p.dtype).new for p in self._outputs]
         self._checks = IndexChecks(artifact.checks)
         bases = tables.EXTERNAL + len(self.inputs + artifact.written)
@@ -107,14 +109,15 @@ class Executable(Closable):
         paced = threads > 1 and not timed
         self._launcher = Launcher(make_paced if paced else partial(make, schedule))
 
-    def __call__(self, *args: object, **kwargs: object) -> list[np.ndarray]:
+    def __call__(self, *args: object, **kwargs: object) -> Outputs[np.ndarray]:
         """Run one inference.
 
         Args: one array per input, by position or by input name, of exactly the declared shape and
             dtype. Any strides and alignment; NaN and infinity are data like any other.
 
         Returns:
-            One new 64-byte aligned array per output; they are the caller's to keep and change.
+            A list of one new 64-byte aligned array per output, which can be read by name, too; they
+            are the caller's to keep and change.
 
         Raises:
             ShapeError: an argument is missing, unknown, twice there, or of another shape or dtype.
@@ -125,7 +128,9 @@ class Executable(Closable):
         # Loops, as a comprehension is one more call; arrays are kept because some are copies.
         if kwargs or len(args) != len(self._takes):
             args = tuple(arrange(self.inputs, args, kwargs, "input"))
-        arrays, results, bases = [], [], []
+        arrays, bases = [], []
+        results: Outputs[np.ndarray] = Outputs()
+        results.names = self._names
         for index, take in self._takes:
             array, start = take(args[index])
             arrays.append(array)

@@ -1,5 +1,7 @@
-"""What a user meets first: what models show of themselves."""
+"""What a user meets first: what models show of themselves, and what calls take and return."""
 
+import copy
+import pickle
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -9,6 +11,7 @@ from bad_models import graph_model
 from onnx import helper
 
 import rcompiler
+from rcompiler.errors import ShapeError
 
 HOSTILE = '<script>alert("x")</script>\n\x1b[31m'
 
@@ -111,3 +114,57 @@ def test_a_notebook_shows_a_table_of_a_report_with_all_that_is_printed(model):
     assert all(line in found.text for line in (device, schedule, note))
     long = replace(report, operators=report.operators * 300)
     assert long._repr_html_().count("<tr>") == 201 and "more rows" in long._repr_html_()
+
+
+def calls(model):
+    """Every way of a model to return outputs, as functions of its inputs to lists of numpy."""
+    yield lambda *args, **named: model(*args, **named)
+    if hasattr(model, "on_device"):
+        yield lambda *args, **named: model.on_device(*args, **named)
+
+
+def values(item):
+    return item if isinstance(item, np.ndarray) else item.numpy()
+
+
+@pytest.fixture(params=["cpu", "gpu"])
+def either(request, model, gpu_model):
+    return {"cpu": model, "gpu": gpu_model}[request.param]
+
+
+def test_outputs_are_a_list_that_can_be_read_by_name(either):
+    for call in calls(either):
+        outputs = call(A, B)
+        assert isinstance(outputs, list) and len(outputs) == 2
+        assert outputs.names == ("total", "difference")
+        assert outputs["total"] is outputs[0] is outputs[-2]
+        assert outputs["difference"] is outputs[np.int64(1)]
+        assert np.array_equal(values(outputs["total"]), A + B)
+        assert np.array_equal(values(outputs["difference"]), A - B)
+        total, difference = outputs
+        assert outputs == [total, difference] and [total, difference] == outputs
+        assert type(outputs[:1]) is list and outputs[:1] == [total]
+        with pytest.raises(IndexError):
+            outputs[2]
+
+
+def test_an_unknown_output_is_refused_by_name(either):
+    outputs = either(A, B)
+    with pytest.raises(ShapeError, match="no output 'sum'; the outputs are: total, difference"):
+        outputs["sum"]
+    del outputs[0]
+    assert len(outputs) == 1
+    with pytest.raises(ShapeError, match="has 1 items for 2 outputs; read it by name before"):
+        outputs["difference"]
+
+
+@pytest.mark.parametrize("protocol", [*range(pickle.HIGHEST_PROTOCOL + 1), "copy", "deepcopy"])
+def test_names_of_outputs_travel_and_are_copied(model, protocol):
+    outputs = model(A, B)
+    if isinstance(protocol, str):
+        other = getattr(copy, protocol)(outputs)
+    else:
+        other = pickle.loads(pickle.dumps(outputs, protocol))
+    assert type(other) is type(outputs) and other.names == outputs.names
+    assert np.array_equal(other["difference"], A - B) and other is not outputs
+    assert (other[0] is outputs[0]) == (protocol == "copy")

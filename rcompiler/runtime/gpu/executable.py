@@ -23,6 +23,7 @@ from rcompiler.runtime.gpu.launches import launches
 from rcompiler.runtime.gpu.loading import load_kernel
 from rcompiler.runtime.gpu.resident import Resident
 from rcompiler.runtime.memory import Results
+from rcompiler.runtime.outputs import Outputs, named
 
 Arguments = Sequence[object] | Mapping[str, object]
 
@@ -100,6 +101,7 @@ class GpuExecutable(Closable):
         self._image, self._limit_s = artifact.image, wait_limit_s
         self._parameters = parameters(artifact.inputs, artifact.ranges)
         self._results = [Parameter(tensor, "output") for tensor in self.outputs]
+        self._names = tuple(tensor.name for tensor in self.outputs)
         self._new = [Results(p.shape, p.dtype) for p in self._results]
         self._launches = launches(artifact.programs, self.eus)
         together = (launch.blocks for launch in self._launches if launch.cooperative)
@@ -111,14 +113,15 @@ class GpuExecutable(Closable):
         self._lock = threading.Lock()
         self._closed = False
 
-    def __call__(self, *args: object, **kwargs: object) -> list[np.ndarray]:
+    def __call__(self, *args: object, **kwargs: object) -> Outputs[np.ndarray]:
         """Run one inference.
 
         Args: one array per input, by position or by input name, of exactly the declared shape and
             dtype. What lies on the device (`__dlpack__`, `__cuda_array_interface__`) is read there.
 
         Returns:
-            One new array per output; they are the caller's to keep and change.
+            A list of one new array per output, which can be read by name, too; they are the
+            caller's to keep and change.
 
         Raises:
             ShapeError: an argument is missing, unknown, twice there, or of another shape or dtype.
@@ -131,23 +134,24 @@ class GpuExecutable(Closable):
         with self._lock:
             loaded = self._ready()
             loaded.launch(self._places(loaded, given), loaded.outputs)
-            return [self._read(*item) for item in zip(self._new, loaded.outputs, strict=True)]
+            pairs = zip(self._new, loaded.outputs, strict=True)
+            return named(self._names, [self._read(*pair) for pair in pairs])
 
-    def on_device(self, *args: object, **kwargs: object) -> list[DeviceArray]:
+    def on_device(self, *args: object, **kwargs: object) -> Outputs[DeviceArray]:
         """Run one inference and leave the outputs on the device.
 
         Args, errors: as of a call.
 
         Returns:
-            One new array on the device per output, which other libraries, and further calls, read
-            in place.
+            A list of one new array on the device per output, which can be read by name, too. Other
+            libraries, and further calls, read them in place.
         """
         given = self._take(args, kwargs)
         with self._lock:
             loaded = self._ready()
             made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._results]
             loaded.launch(self._places(loaded, given), [array.address for array in made])
-            return made
+            return named(self._names, made)
 
     def bind(self, inputs: Arguments | None = None) -> GpuBinding:
         """Fix the memory of inputs and outputs on the device: a call launches a graph.
