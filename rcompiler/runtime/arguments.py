@@ -52,6 +52,24 @@ def arrange(
     return [given[name] for name in names]
 
 
+def call_arguments(
+    tensors: Sequence[Tensor], args: Sequence[object], named: Mapping[str, object]
+) -> list[object]:
+    """One value per input of a call, in order: by position, by keyword, or all in one mapping.
+
+    Raises:
+        ShapeError: as `arrange`, or there are a mapping and keywords.
+    """
+    if len(args) != 1 or not isinstance(args[0], Mapping):
+        return arrange(tensors, args, named, "input")
+    if named:
+        raise ShapeError(
+            f"the inputs are given by a {type(args[0]).__name__} and by keyword; give all of them "
+            "in one of the two ways"
+        )
+    return arrange(tensors, (), args[0], "input")
+
+
 class Parameter:
     """An input or output of a model, with what its checks need kept at hand.
 
@@ -92,6 +110,11 @@ class Parameter:
                     if self.indices is not None:
                         self.check_range(value)
                     return value, start
+        if isinstance(value, Mapping):
+            raise ShapeError(
+                f"{self._what} is a {type(value).__name__}; give an array, or the arrays of all "
+                "inputs in one dict by their names, and nothing beside it"
+            )
         try:
             array = np.asarray(value)
         except (TypeError, ValueError) as error:  # such as lists of different lengths

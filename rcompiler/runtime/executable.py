@@ -11,7 +11,7 @@ import numpy as np
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime import tables
-from rcompiler.runtime.arguments import Arrays, Parameter, arrange, parameters
+from rcompiler.runtime.arguments import Arrays, Parameter, call_arguments, parameters
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.binding import Binding
 from rcompiler.runtime.closing import Closable
@@ -23,6 +23,8 @@ from rcompiler.runtime.outputs import Outputs
 from rcompiler.runtime.pace import keep_pace
 from rcompiler.runtime.schedule import Schedule, combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
+
+_Array = np.ndarray  # a name that the path of every call looks up
 
 
 class Executable(Closable):
@@ -112,8 +114,9 @@ class Executable(Closable):
     def __call__(self, *args: object, **kwargs: object) -> Outputs[np.ndarray]:
         """Run one inference.
 
-        Args: one array per input, by position or by input name, of exactly the declared shape and
-            dtype. Any strides and alignment; NaN and infinity are data like any other.
+        Args: one array per input, by position, by keyword, or all in one dict by input name; of
+            exactly the declared shape and dtype. Any strides and alignment; NaN and infinity are
+            data like any other.
 
         Returns:
             A list of one new 64-byte aligned array per output, which can be read by name, too; they
@@ -126,8 +129,9 @@ class Executable(Closable):
             DeviceError: the model is closed, or the schedule stopped (see `Waiting.limit_s`).
         """
         # Loops, as a comprehension is one more call; arrays are kept because some are copies.
-        if kwargs or len(args) != len(self._takes):
-            args = tuple(arrange(self.inputs, args, kwargs, "input"))
+        count = len(args)
+        if kwargs or count != len(self._takes) or (count == 1 and type(args[0]) is not _Array):
+            args = tuple(call_arguments(self.inputs, args, kwargs))
         arrays, bases = [], []
         results: Outputs[np.ndarray] = Outputs()
         results.names = self._names

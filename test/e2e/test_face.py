@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from collections import OrderedDict, UserDict
 from dataclasses import replace
 from html.parser import HTMLParser
 
@@ -168,3 +169,49 @@ def test_names_of_outputs_travel_and_are_copied(model, protocol):
     assert type(other) is type(outputs) and other.names == outputs.names
     assert np.array_equal(other["difference"], A - B) and other is not outputs
     assert (other[0] is outputs[0]) == (protocol == "copy")
+
+
+@pytest.mark.parametrize("kind", [dict, OrderedDict, UserDict])
+def test_a_call_takes_all_inputs_in_one_mapping(either, kind):
+    for call in calls(either):
+        outputs = call(kind({"b": B, "a": A}))
+        assert np.array_equal(values(outputs["difference"]), A - B)
+
+
+def test_a_call_takes_the_arrays_of_a_file(model, tmp_path):
+    np.savez(tmp_path / "inputs.npz", a=A, b=B)
+    with np.load(tmp_path / "inputs.npz") as inputs:
+        assert np.array_equal(model(inputs)["difference"], A - B)
+
+
+def test_a_model_of_one_input_or_none_takes_a_mapping():
+    """There a mapping is as many arguments as there are inputs."""
+    relu = helper.make_node("Relu", ["x"], ["y"], "relu")
+    one = rcompiler.compile_onnx(graph_model([relu]), cache=False)
+    assert np.array_equal(one({"x": -A})[0], np.maximum(-A, 0))
+    with pytest.raises(ShapeError, match="no input 'z'; the inputs are: x"):
+        one({"z": A})
+    with pytest.raises(ShapeError, match="input 'x' is missing"):
+        one({})
+    fixed = helper.make_tensor("w", 1, (2, 3), A.ravel())
+    node = helper.make_node("Relu", ["w"], ["y"], "relu")
+    none = rcompiler.compile_onnx(graph_model([node], (), weights=[fixed]), cache=False)
+    assert np.array_equal(none({})[0], A) and np.array_equal(none()[0], A)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs", "message"),
+    [
+        (({"a": A, "z": B},), {}, "there is no input 'z'; the inputs are: a, b"),
+        (({"a": A, 1: B},), {}, "there is no input '1'; the inputs are: a, b"),
+        (({"a": A},), {}, "input 'b' is missing; the inputs are: a, b"),
+        (({"a": A, "b": B[:1]},), {}, r"input 'b' has shape \[1, 3\]"),
+        (({"a": A},), {"b": B}, "by a dict and by keyword; give all of them in one of the two"),
+        ((A, {"b": B}), {}, "input 'b' is a dict; .* in one dict by their names, and nothing"),
+        (({"a": A, "b": {"b": B}},), {}, "input 'b' is a dict"),
+    ],
+)
+def test_a_wrong_mapping_is_refused_by_name(either, args, kwargs, message):
+    for call in calls(either):
+        with pytest.raises(ShapeError, match=message):
+            call(*args, **kwargs)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import ArtifactError, DeviceError, ShapeError
-from rcompiler.runtime.arguments import Parameter, arrange, parameters
+from rcompiler.runtime.arguments import Parameter, arrange, call_arguments, parameters
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.closing import Closable
 from rcompiler.runtime.gpu.arrays import DeviceArray, check_range, on_device, raw
@@ -116,8 +116,9 @@ class GpuExecutable(Closable):
     def __call__(self, *args: object, **kwargs: object) -> Outputs[np.ndarray]:
         """Run one inference.
 
-        Args: one array per input, by position or by input name, of exactly the declared shape and
-            dtype. What lies on the device (`__dlpack__`, `__cuda_array_interface__`) is read there.
+        Args: one array per input, by position, by keyword, or all in one dict by input name; of
+            exactly the declared shape and dtype. What lies on the device (`__dlpack__`,
+            `__cuda_array_interface__`) is read there.
 
         Returns:
             A list of one new array per output, which can be read by name, too; they are the
@@ -130,7 +131,7 @@ class GpuExecutable(Closable):
             DeviceError: there is no device, it cannot run the model (not enough memory, or not all
                 blocks at once), the model is closed, or the schedule stopped: who waited for whom.
         """
-        given = self._take(args, kwargs)
+        given = self._take(call_arguments(self.inputs, args, kwargs))
         with self._lock:
             loaded = self._ready()
             loaded.launch(self._places(loaded, given), loaded.outputs)
@@ -146,7 +147,7 @@ class GpuExecutable(Closable):
             A list of one new array on the device per output, which can be read by name, too. Other
             libraries, and further calls, read them in place.
         """
-        given = self._take(args, kwargs)
+        given = self._take(call_arguments(self.inputs, args, kwargs))
         with self._lock:
             loaded = self._ready()
             made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._results]
@@ -169,8 +170,11 @@ class GpuExecutable(Closable):
             ShapeError: an array is missing, unknown, or cannot be used where it lies.
             DeviceError: there is no device, or no memory, or the model is closed.
         """
-        named = inputs if isinstance(inputs, Mapping) else {}
-        given = None if inputs is None else self._take(() if named else list(inputs), named)
+        given = None
+        if inputs is not None:
+            named = inputs if isinstance(inputs, Mapping) else {}
+            listed = () if named else list(inputs)
+            given = self._take(arrange(self.inputs, listed, named, "input"))
         with self._lock:
             loaded = self._ready()
             read = self._new_inputs() if given is None else self._bound(given)
@@ -221,12 +225,11 @@ class GpuExecutable(Closable):
             self._loaded = Resident(self.artifact, *code, self._limit_s)
         return self._loaded
 
-    def _take(
-        self, args: Sequence[object], named: Mapping[str, object]
-    ) -> list[np.ndarray | ForeignArray]:
-        """The arguments in order: arrays of the host that can be copied, and those of a device."""
-        values = zip(self._parameters, arrange(self.inputs, args, named, "input"), strict=True)
-        return [on_device(p, value) or p.take(value)[0] for p, value in values]
+    def _take(self, args: Sequence[object]) -> list[np.ndarray | ForeignArray]:
+        """The arguments, given in order: arrays of the host that can be copied, and those of a
+        device."""
+        pairs = zip(self._parameters, args, strict=True)
+        return [on_device(p, value) or p.take(value)[0] for p, value in pairs]
 
     def _places(self, loaded: Resident, given: Sequence[np.ndarray | ForeignArray]) -> list[int]:
         """Where the arguments lie on the device, copied there if they lie elsewhere."""
