@@ -116,7 +116,7 @@ class Executable(Closable):
 
         Args: one array per input, by position, by keyword, or all in one dict by input name; of
             exactly the declared shape and dtype. Any strides and alignment; NaN and infinity are
-            data like any other.
+            data like any other. For an input without axes also a number of Python's.
 
         Returns:
             A list of one new 64-byte aligned array per output, which can be read by name, too; they

@@ -215,3 +215,17 @@ def test_a_wrong_mapping_is_refused_by_name(either, args, kwargs, message):
     for call in calls(either):
         with pytest.raises(ShapeError, match=message):
             call(*args, **kwargs)
+
+
+@pytest.mark.parametrize("target", ["cpu", "cuda:emulated"])
+def test_a_call_takes_a_python_number_for_a_scalar(target):
+    node = helper.make_node("Mul", ["x", "scale"], ["y"], "mul")
+    proto = graph_model([node], [("x", (2, 3)), ("scale", ())])
+    model = rcompiler.compile_onnx(proto, target=target, eus=1, cache=False)
+    for scale in (0.1, 3):
+        for outputs in (model(A, scale), model(x=A, scale=scale), model({"x": A, "scale": scale})):
+            assert np.array_equal(outputs["y"], A * np.float32(scale))
+    with pytest.raises(ShapeError, match="is float64, the model wants float32"):
+        model(A, np.float64(0.1))
+    with pytest.raises(ShapeError, match=r"input 'x' is the number 2.0, .* shape \[2, 3\]"):
+        model(2.0, 0.1)

@@ -118,7 +118,8 @@ class GpuExecutable(Closable):
 
         Args: one array per input, by position, by keyword, or all in one dict by input name; of
             exactly the declared shape and dtype. What lies on the device (`__dlpack__`,
-            `__cuda_array_interface__`) is read there.
+            `__cuda_array_interface__`) is read there. For an input without axes also a number of
+            Python's.
 
         Returns:
             A list of one new array per output, which can be read by name, too; they are the
