@@ -26,6 +26,8 @@ _HOME = {
 
 __all__ = ["CompilerError", "compile_onnx", "compile_schedule", "load"]
 
+__version__ = "0.1.0"  # pyproject.toml reads it here, without importing anything
+
 
 def __getattr__(name: str) -> Any:
     if name == "compile_onnx":
@@ -35,3 +37,12 @@ def __getattr__(name: str) -> Any:
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
     raise AttributeError(f"module 'rcompiler' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """What users may use: nothing of it need be imported yet."""
+    return sorted([*__all__, *(name for name in globals() if _is_special(name))])
+
+
+def _is_special(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")

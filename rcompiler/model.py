@@ -6,6 +6,7 @@ Loading imports numpy, the runtime and the checker; the compiler only when `stag
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,11 @@ import numpy as np
 from rcompiler.certified import prove
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError, ScheduleError
 from rcompiler.gpu_devices import open_device
+from rcompiler.model_views import model_html, model_text
 from rcompiler.report import Report
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.closing import Closable
 from rcompiler.runtime.container import shown
 from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.gpu.executable import GpuExecutable
@@ -28,10 +31,18 @@ STAGES = ("linalg", "rtask", "rkernel", "vdevice", "gpu", "llvm", "asm")
 REPORT = "report"  # kept beside the stage texts
 
 
-class Explained:
+class Explained(Closable):
     """What a compiled model says of itself, whatever it runs on."""
 
     artifact: Artifact
+    eus: int
+
+    def __repr__(self) -> str:
+        return model_text(type(self).__name__, self.artifact, self.eus, self.closed)
+
+    def _repr_html_(self) -> str:
+        """For notebooks."""
+        return model_html(type(self).__name__, self.artifact, self.eus, self.closed)
 
     def stage(self, name: str) -> str:
         """The text of a stage: linalg, rtask, rkernel, vdevice, llvm or asm; for a GPU gpu, and ptx
@@ -97,7 +108,37 @@ class Explained:
         return assembly(self.artifact.stages["llvm"], facts["cpu"], facts.get("features", ""))
 
 
-class CompiledModel(Explained, Executable):
+class Portable(Closable):
+    """A model that can be copied, and pickled to travel to another process.
+
+    A copy is a model of its own: with threads, memory for temporary tensors, and on a GPU all of
+    its memory there, of its own. It shares code and weights, which nobody writes. A pickled model
+    is the bytes of its file, weights included, and the options that it was loaded with; where it
+    is unpickled they are checked and proved as `load` does it. Neither has what the model holds at
+    the moment: bindings, times, the device that it has opened.
+
+    Nothing makes it safe to unpickle what a stranger wrote: take an `.rcx` file, and `load` it.
+    """
+
+    artifact: Artifact
+    _options: dict[str, Any]
+
+    def __copy__(self) -> Model:
+        """Raises DeviceError where the model is closed, or there is no room for another."""
+        self.check_open()
+        with room_for("copying the model"):
+            return model_of(self.artifact, **self._options)
+
+    def __deepcopy__(self, memo: object) -> Model:
+        return self.__copy__()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Raises DeviceError where the model is closed, or there is no room for its bytes."""
+        self.check_open()
+        return partial(load_bytes, **self._options), (self.artifact.to_bytes(),)
+
+
+class CompiledModel(Explained, Portable, Executable):
     """numpy in, list of numpy out; its schedule was proved before its code was loaded.
 
     Calls from several threads run one after the other. See `Executable` for inputs, outputs, eus,
@@ -110,10 +151,11 @@ class CompiledModel(Explained, Executable):
         Raises:
             ArtifactError, ScheduleError, DeviceError: see `certified.prove` and `Executable`.
         """
+        self._options = {"eus": eus, **options}
         super().__init__(artifact, eus, validate=prove, **options)
 
 
-class GpuModel(Explained, GpuExecutable):
+class GpuModel(Explained, Portable, GpuExecutable):
     """The same on a GPU; the device is opened by the first call. See `GpuExecutable`."""
 
     def __init__(self, artifact: Artifact, device: int = 0, **options: Any) -> None:
@@ -122,6 +164,7 @@ class GpuModel(Explained, GpuExecutable):
         Raises:
             ArtifactError, ScheduleError: see `certified.prove` and `GpuExecutable`.
         """
+        self._options = {"device": device, **options}
         super().__init__(
             artifact, partial(open_device, artifact, device), validate=prove, **options
         )
@@ -185,12 +228,30 @@ def load(
             raise ArtifactError(f"{shown(path)}: its sha256 is {digest}; do not run this file")
         sha256 = digest
     artifact = Artifact.load(Path(path), full=full, sha256=sha256)
+    return _ready(str(path), artifact, eus, options)
+
+
+def load_bytes(data: bytes, eus: int | None = None, **options: Any) -> Model:
+    """A model of the bytes of an `.rcx` file, checked as `load` checks the file.
+
+    Args:
+        data: all bytes of the file, or what `artifact.to_bytes()` gives.
+        eus, options: as for `load`.
+
+    Raises:
+        ArtifactError, DeviceError: as `load`.
+    """
+    return _ready("the bytes of a model", Artifact.from_bytes(data), eus, options)
+
+
+def _ready(name: str, artifact: Artifact, eus: int | None, options: Mapping[str, Any]) -> Model:
+    """The model of what was read, with its name in what is said of it."""
     try:
         with room_for("loading the model"):
             return model_of(artifact, eus, **options)
     except CompilerError as error:
         if type(error) is ScheduleError:
-            raise ScheduleError(f"{path}: {error}", error.rule) from None
+            raise ScheduleError(f"{name}: {error}", error.rule) from None
         if type(error) is ArtifactError:
-            raise ArtifactError(f"{path}: {error}") from None
+            raise ArtifactError(f"{name}: {error}") from None
         raise

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from rcompiler.errors import ArtifactError
+from rcompiler.html_table import html_table
 
 
 @dataclass(frozen=True)
@@ -109,26 +110,42 @@ class Report:
             f"{'operator':32} {'kind':12} {'tasks':>6} {'est. us':>9} {'meas. us':>9}  "
             "tile (registers): reason"
         ]
-        for op in self.operators:
-            tile, registers = _sizes(op.tile), _sizes(op.register_tile)
-            measured = f"{op.measured_ns / 1e3:.1f}" if op.measured_ns else "-"
+        for name, kind, tasks, estimated, measured, tile, registers, reason in map(
+            _cells, self.operators
+        ):
             lines.append(
-                f"{op.name[:32]:32} {op.kind:12} {op.tasks:6} {op.estimated_ns / 1e3:9.1f} "
-                f"{measured:>9}  {tile} ({registers}): {op.reason}{_spills(op)}"
+                f"{name[:32]:32} {kind:12} {tasks:>6} {estimated:>9} {measured:>9}  "
+                f"{tile} ({registers}): {reason}"
             )
-        lines.append(f"device: {self.device}")
+        return "\n".join([*lines, *self._figures()])
+
+    def _repr_html_(self) -> str:
+        """For notebooks: a row for each operator, the figures of the schedule below."""
+        heads = "operator", "kind", "tasks", "est. us", "meas. us", "tile", "registers", "reason"
+        return html_table("Report", heads, map(_cells, self.operators), self._figures())
+
+    def _figures(self) -> list[str]:
+        """The lines about the device, the schedule and the machine code, and the notes."""
         idle = ", ".join(f"{t / 1e3:.0f}" for t in self.idle_ns)
-        lines.append(
+        lines = [
+            f"device: {self.device}",
             f"schedule: {self.launches} launch(es) on {self.eus} EUs, "
             f"makespan {self.makespan_ns / 1e3:.1f} us, bounds: "
             f"work {self.work_bound_ns / 1e3:.1f}, path {self.path_bound_ns / 1e3:.1f} us; "
             f"idle per EU [{idle}] us; arena {self.arena_bytes} bytes "
-            f"(lower bound {self.arena_bound_bytes}), constants {self.constant_bytes} bytes"
-        )
+            f"(lower bound {self.arena_bound_bytes}), constants {self.constant_bytes} bytes",
+        ]
         if self.registers is not None:
             lines.append(f"machine code: {self.registers} registers of a thread")
-        lines += [f"note: {note}" for note in self.note.splitlines()]
-        return "\n".join(lines)
+        return [*lines, *(f"note: {note}" for note in self.note.splitlines())]
+
+
+def _cells(op: OperatorReport) -> tuple[str, ...]:
+    """Name, kind, tasks, estimated and measured us, tile, registers and reason of an operator."""
+    measured = f"{op.measured_ns / 1e3:.1f}" if op.measured_ns else "-"
+    sizes = _sizes(op.tile), _sizes(op.register_tile)
+    figures = str(op.tasks), f"{op.estimated_ns / 1e3:.1f}", measured
+    return op.name, op.kind, *figures, *sizes, f"{op.reason}{_spills(op)}"
 
 
 _NUMBER = (int, float)

@@ -8,6 +8,7 @@ import numpy as np
 from rcompiler.errors import RangeError, ShapeError
 from rcompiler.runtime.memory import address
 from rcompiler.runtime.program import IndexRange, Tensor
+from rcompiler.runtime.python_numbers import NUMBERS, number_array
 
 Arrays = Sequence[np.ndarray] | Mapping[str, np.ndarray]
 
@@ -52,6 +53,24 @@ def arrange(
     return [given[name] for name in names]
 
 
+def call_arguments(
+    tensors: Sequence[Tensor], args: Sequence[object], named: Mapping[str, object]
+) -> list[object]:
+    """One value per input of a call, in order: by position, by keyword, or all in one mapping.
+
+    Raises:
+        ShapeError: as `arrange`, or there are a mapping and keywords.
+    """
+    if len(args) != 1 or not isinstance(args[0], Mapping):
+        return arrange(tensors, args, named, "input")
+    if named:
+        raise ShapeError(
+            f"the inputs are given by a {type(args[0]).__name__} and by keyword; give all of them "
+            "in one of the two ways"
+        )
+    return arrange(tensors, (), args[0], "input")
+
+
 class Parameter:
     """An input or output of a model, with what its checks need kept at hand.
 
@@ -74,7 +93,7 @@ class Parameter:
         """An array that a kernel may read, and its address; a copy only where it must be.
 
         Raises:
-            ShapeError: another shape or dtype.
+            ShapeError: another shape or dtype, or a number of Python's that is none of the dtype.
             RangeError: see `check_range`.
         """
         if (
@@ -92,17 +111,30 @@ class Parameter:
                     if self.indices is not None:
                         self.check_range(value)
                     return value, start
-        try:
-            array = np.asarray(value)
-        except (TypeError, ValueError) as error:  # such as lists of different lengths
-            raise ShapeError(f"{self._what} is not an array: {error}") from None
-        self._check(array)
+        if isinstance(value, Mapping):
+            raise ShapeError(
+                f"{self._what} is a {type(value).__name__}; give an array, or the arrays of all "
+                "inputs in one dict by their names, and nothing beside it"
+            )
+        if type(value) in NUMBERS:
+            array = number_array(self._what, value, self.shape, self.dtype)
+        else:
+            array = self._array(value)
         self.check_range(array)
         if not (array.flags.c_contiguous and array.flags.aligned):
             array = np.array(array, order="C", copy=True)
         if self.filled is not None:
             array = np.asarray(self.filled[array.view(np.uint8)]).view(self.dtype)
         return array, address(array)
+
+    def _array(self, value: object) -> np.ndarray:
+        """Anything that numpy makes an array of, if that is of the declared shape and dtype."""
+        try:
+            array = np.asarray(value)
+        except (TypeError, ValueError) as error:  # such as lists of different lengths
+            raise ShapeError(f"{self._what} is not an array: {error}") from None
+        self._check(array)
+        return array
 
     def fixed(self, value: object, alignment: int = 1, write: bool = False) -> np.ndarray:
         """An array that kernels use where it lies.

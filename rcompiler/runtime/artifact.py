@@ -42,6 +42,7 @@ from rcompiler.runtime.untrusted import integer, integers, string, strings
 
 __all__ = ["Artifact", "KernelEntry", "Program", "Tensor"]
 
+_BYTES = Path("the bytes of a model")  # what messages call them, in the place of a path
 _STAGE = "stage:"
 _MAX_STAGE = 1 << 30
 _DECISIVE = ("clocks", "code", "tables", "weights")  # sections
@@ -159,11 +160,16 @@ class Artifact:
         Raises:
             ArtifactError: it cannot be written; what was there before is untouched.
         """
-        header, sections = self._encoded()
-        header = {**header, "certificate": self.certificate, "provenance": dict(self.provenance)}
-        for name in self.stages:
-            sections[_STAGE + name] = _packed(self.stages, name)
-        container.write(Path(path), header, dict(sorted(sections.items())))
+        container.write(Path(path), *self._whole())
+
+    def to_bytes(self) -> bytes:
+        """What `save` would write.
+
+        Raises:
+            DeviceError: there is not enough memory.
+        """
+        with room_for("the bytes of the model"):
+            return container.packed(*self._whole())
 
     @staticmethod
     def load(
@@ -179,17 +185,31 @@ class Artifact:
             DeviceError: there is not enough memory or address space.
         """
         with room_for(f"{container.shown(path)}: reading it"):
-            header, sections = container.read(Path(path), full, mapped, sha256)
-            artifact, claimed = container.decoded(str(path), lambda: _decode(header, sections))
-        described: Any = header["sections"]
-        if claimed != _certificate(artifact._encoded()[0], described):
-            raise ArtifactError(f"{path}: the certificate is not of this content; compile again")
-        artifact.__dict__["certificate"] = claimed
-        try:
-            artifact.check()
-        except ArtifactError as error:
-            raise ArtifactError(f"{path}: {error}") from None
-        return artifact
+            read = container.read(Path(path), full, mapped, sha256)
+            return _checked(path, *read)
+
+    @staticmethod
+    def from_bytes(data: bytes) -> "Artifact":
+        """The same of what `to_bytes` has made, or a file holds: all of it is checked.
+
+        Raises:
+            ArtifactError, DeviceError: as `load`.
+        """
+        if not isinstance(data, bytes):
+            raise ArtifactError(
+                f"{container.shown(data)} is not bytes; give those of a model, or load its file"
+            )
+        with room_for(f"{_BYTES}: reading them"):
+            read = container.parsed(_BYTES, np.frombuffer(data, np.uint8), full=True)
+            return _checked(_BYTES, *read)
+
+    def _whole(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        """Header and sections of the file."""
+        header, sections = self._encoded()
+        header = {**header, "certificate": self.certificate, "provenance": dict(self.provenance)}
+        for name in self.stages:
+            sections[_STAGE + name] = _packed(self.stages, name)
+        return header, dict(sorted(sections.items()))
 
     def _encoded(self) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         """Header and sections that decide the results, as the certificate covers them."""
@@ -215,6 +235,21 @@ class Artifact:
             "tables": tables.view(np.uint8),
             "weights": self.constants,
         }
+
+
+def _checked(
+    path: str | Path, header: Mapping[str, Any], sections: Mapping[str, np.ndarray]
+) -> Artifact:
+    """The artifact of a file that is whole. Raises ArtifactError unless it is consistent."""
+    artifact, claimed = container.decoded(str(path), lambda: _decode(header, sections))
+    if claimed != _certificate(artifact._encoded()[0], header["sections"]):
+        raise ArtifactError(f"{path}: the certificate is not of this content; compile again")
+    artifact.__dict__["certificate"] = claimed
+    try:
+        artifact.check()
+    except ArtifactError as error:
+        raise ArtifactError(f"{path}: {error}") from None
+    return artifact
 
 
 def _packed(texts: Mapping[str, str], name: str) -> np.ndarray:

@@ -9,9 +9,10 @@ from rcompiler.errors import DeviceError, ShapeError
 from rcompiler.runtime.arguments import Arrays, Parameter, arrange
 from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import ALIGNMENT, address, aligned_empty
+from rcompiler.runtime.staying import Staying
 
 
-class Binding:
+class Binding(Staying):
     """Runs a model on the same arrays again and again; see `Executable.bind`.
 
     Calls from several threads, of this binding, of others and of the model, are safe: they run one
@@ -22,6 +23,7 @@ class Binding:
         outputs: arrays in the order of the model; each call overwrites them.
     """
 
+    instead = "copy or pickle the model, and bind that"
     __slots__ = (
         "__weakref__",
         "_answers",

@@ -20,6 +20,7 @@ into memory, so that nobody can change it afterwards, and hashed.
 
 import errno
 import hashlib
+import io
 import json
 import mmap
 import os
@@ -58,24 +59,39 @@ def write(path: Path, header: Json, sections: Mapping[str, np.ndarray]) -> None:
     """Write atomically: the file is there completely, or what was there before still is.
 
     Args:
-        header: JSON values; the description of the sections is added.
-        sections: name -> uint8[size].
+        header, sections: see `packed`.
 
     Raises:
         ArtifactError: the file cannot be written.
     """
+    with replacing(path) as file:
+        _write(file, header, sections)
+
+
+def packed(header: Json, sections: Mapping[str, np.ndarray]) -> bytes:
+    """The bytes of a file.
+
+    Args:
+        header: JSON values; the description of the sections is added.
+        sections: name -> uint8[size].
+    """
+    file = io.BytesIO()
+    _write(file, header, sections)
+    return file.getvalue()
+
+
+def _write(file: BinaryIO, header: Json, sections: Mapping[str, np.ndarray]) -> None:
     described = {name: describe(data) for name, data in sections.items()}
     text = json.dumps(
         {**header, "sections": described}, sort_keys=True, separators=(",", ":"), allow_nan=False
     ).encode()
     prefix = _PREFIX.pack(MAGIC, VERSION, len(text))
-    with replacing(path) as file:
-        file.write(prefix)
-        file.write(hashlib.sha256(prefix + text).digest())
-        file.write(text)
-        for data in sections.values():
-            file.write(bytes(-file.tell() % _ALIGNMENT))
-            file.write(np.ascontiguousarray(data).data)
+    file.write(prefix)
+    file.write(hashlib.sha256(prefix + text).digest())
+    file.write(text)
+    for data in sections.values():
+        file.write(bytes(-file.tell() % _ALIGNMENT))
+        file.write(np.ascontiguousarray(data).data)
 
 
 @contextmanager
@@ -122,6 +138,15 @@ def read(
     data = contents(path, mapped and sha256 is None)
     if sha256 is not None:
         _check_pin(path, data, sha256)
+    return parsed(path, data, full)
+
+
+def parsed(path: Path, data: np.ndarray, full: bool = False) -> tuple[Json, dict[str, np.ndarray]]:
+    """The same of the bytes of a file, as uint8[size]. path: what to call it.
+
+    Raises:
+        ArtifactError: as `read`.
+    """
     if data.size < _START or bytes(data[:4]) != MAGIC:
         raise _fault(path, "it is no compiled model", "give a file written by save()")
     prefix = data[: _PREFIX.size].tobytes()

@@ -11,20 +11,27 @@ import numpy as np
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import ArtifactError, DeviceError
 from rcompiler.runtime import tables
-from rcompiler.runtime.arguments import Arrays, Parameter, arrange, parameters
+from rcompiler.runtime.arguments import Arrays, Parameter, call_arguments, parameters
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.binding import Binding
+from rcompiler.runtime.closing import Closable
 from rcompiler.runtime.cpuinfo import require_flags
 from rcompiler.runtime.image import Image, LoadedImage
 from rcompiler.runtime.index_checks import IndexChecks
 from rcompiler.runtime.memory import Results, address, arena
+from rcompiler.runtime.outputs import Outputs
 from rcompiler.runtime.pace import keep_pace
 from rcompiler.runtime.schedule import Schedule, combine
 from rcompiler.runtime.threads import Launcher, Team, Waiting
 
+_Array = np.ndarray  # a name that the path of every call looks up
 
-class Executable:
+
+class Executable(Closable):
     """Runs an artifact.
+
+    It holds threads and memory for temporary tensors until it is closed, as at the end of a `with`
+    block, or collected.
 
     Calls from several threads are safe: they run one after the other. After a fork the child
     starts threads of its own at its first call.
@@ -82,6 +89,7 @@ class Executable:
         self._parameters = parameters(artifact.inputs, artifact.ranges)
         self._takes = list(enumerate(parameter.take for parameter in self._parameters))
         self._outputs = [Parameter(tensor, "output") for tensor in self.outputs]
+        self._names = tuple(tensor.name for tensor in self.outputs)
         self._makes = [Results(p.shape, p.dtype).new for p in self._outputs]
         self._checks = IndexChecks(artifact.checks)
         bases = tables.EXTERNAL + len(self.inputs + artifact.written)
@@ -103,14 +111,16 @@ class Executable:
         paced = threads > 1 and not timed
         self._launcher = Launcher(make_paced if paced else partial(make, schedule))
 
-    def __call__(self, *args: object, **kwargs: object) -> list[np.ndarray]:
+    def __call__(self, *args: object, **kwargs: object) -> Outputs[np.ndarray]:
         """Run one inference.
 
-        Args: one array per input, by position or by input name, of exactly the declared shape and
-            dtype. Any strides and alignment; NaN and infinity are data like any other.
+        Args: one array per input, by position, by keyword, or all in one dict by input name; of
+            exactly the declared shape and dtype. Any strides and alignment; NaN and infinity are
+            data like any other. For an input without axes also a number of Python's.
 
         Returns:
-            One new 64-byte aligned array per output; they are the caller's to keep and change.
+            A list of one new 64-byte aligned array per output, which can be read by name, too; they
+            are the caller's to keep and change.
 
         Raises:
             ShapeError: an argument is missing, unknown, twice there, or of another shape or dtype.
@@ -119,9 +129,12 @@ class Executable:
             DeviceError: the model is closed, or the schedule stopped (see `Waiting.limit_s`).
         """
         # Loops, as a comprehension is one more call; arrays are kept because some are copies.
-        if kwargs or len(args) != len(self._takes):
-            args = tuple(arrange(self.inputs, args, kwargs, "input"))
-        arrays, results, bases = [], [], []
+        count = len(args)
+        if kwargs or count != len(self._takes) or (count == 1 and type(args[0]) is not _Array):
+            args = tuple(call_arguments(self.inputs, args, kwargs))
+        arrays, bases = [], []
+        results: Outputs[np.ndarray] = Outputs()
+        results.names = self._names
         for index, take in self._takes:
             array, start = take(args[index])
             arrays.append(array)
@@ -154,8 +167,9 @@ class Executable:
 
         Raises:
             ShapeError: an array is missing, unknown, or cannot be used where it lies.
-            DeviceError: there is no memory for new ones.
+            DeviceError: there is no memory for new ones, or the model is closed.
         """
+        self.check_open()
         sides = self._parameters, self._outputs
         own = self, self._launcher.run, self._table
         return Binding(*own, *sides, self._checks, inputs, outputs)
@@ -174,9 +188,17 @@ class Executable:
             raise DeviceError("the model is not timed; load it with timed=True")
         return stamps.columns()
 
+    @property
+    def closed(self) -> bool:
+        return self._launcher.closed
+
     def close(self) -> None:
-        """Stop the threads. Idempotent; also happens when the model is collected."""
-        self._launcher.close()
+        """Stop the threads and give back the memory of temporary tensors.
+
+        Idempotent; also happens when the model is collected. A call that runs comes to its end.
+        """
+        if self._launcher.close():
+            self._arena = np.empty(0, np.uint8)
 
     def stage(self, name: str) -> str:
         """Text of a compilation stage, when the artifact carries it (see `Artifact.stage`)."""

@@ -21,6 +21,7 @@ from rcompiler.device.cgroups import usable_cpus
 from rcompiler.errors import DeviceError
 from rcompiler.runtime import control as at
 from rcompiler.runtime import tables
+from rcompiler.runtime.closing import CLOSED
 from rcompiler.runtime.image import LoadedImage
 from rcompiler.runtime.memory import address, arena
 from rcompiler.runtime.post_mortem import PostMortem, at_word
@@ -167,6 +168,7 @@ class Launcher:
         """Start the threads of this process. Raises as `Team`."""
         self._make = make
         self._closed = False
+        self._ended = True  # the threads of a team that was closed
         self._processes: dict[int, _Process] = {}
         process = self._process()
         with process.lock:
@@ -185,20 +187,30 @@ class Launcher:
             if result:
                 team.failed(result)
 
+    @property
+    def closed(self) -> bool:
+        """Whether it runs no more."""
+        return self._closed
+
     def stamps(self) -> Stamps | None:
         """Of the last launch of this process, if the team is timed."""
         process = self._process()
         with process.lock:
             return (process.team or self._team(process)).stamps
 
-    def close(self) -> None:
-        """Stop the threads of this process. Idempotent."""
+    def close(self) -> bool:
+        """Stop the threads of this process. Idempotent.
+
+        Returns:
+            Whether all of them have ended: nobody uses the memory of the model any more.
+        """
         process = self._process()
         with process.lock:
             self._closed = True
             if process.team is not None:
-                process.team.close()
+                self._ended = bool(process.team.close())
                 process.team = None
+            return self._ended
 
     def _process(self) -> _Process:
         # setdefault is atomic: two threads of a new child agree on one lock.
@@ -207,7 +219,7 @@ class Launcher:
 
     def _team(self, process: _Process) -> Team:
         if self._closed:
-            raise DeviceError("the model is closed; load it again")
+            raise DeviceError(CLOSED)
         process.team = self._make()
         return process.team
 
@@ -313,8 +325,10 @@ def _start(
 
 def _shut_down(
     shared: _Shared, stop: Callable[[int], None], workers: list[threading.Thread]
-) -> None:
+) -> bool:
+    """Whether all workers have ended."""
     # A worker that hangs in a kernel keeps `shared` alive through its own frame.
     stop(shared.control_address)
     for worker in workers:
         worker.join(_JOIN_S)
+    return not any(worker.is_alive() for worker in workers)

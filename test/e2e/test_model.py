@@ -16,7 +16,10 @@ from rcompiler.tools import models
 from rcompiler.tools._data import random_inputs
 
 # Packages of ours that running a saved model may import.
-NEEDED = {"device", "errors", "gpu_devices", "model", "certified", "checker", "report", "runtime"}
+NEEDED = {
+    *("certified", "checker", "device", "errors", "gpu_devices", "html_table", "model"),
+    *("model_views", "report", "runtime"),
+}
 STAGES = ("linalg", "rtask", "rkernel", "vdevice", "llvm", "asm")
 
 

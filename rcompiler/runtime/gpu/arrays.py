@@ -12,9 +12,10 @@ from rcompiler.runtime.arguments import Parameter
 from rcompiler.runtime.gpu.dlpack import ForeignArray, foreign_array
 from rcompiler.runtime.gpu.driver import Bytes, Driver
 from rcompiler.runtime.gpu.image import ALIGNMENT
+from rcompiler.runtime.staying import Staying
 
 
-class DeviceArray:
+class DeviceArray(Staying):
     """A C-contiguous array in memory of a device, given back when the object is collected.
 
     Other libraries read it in place by `__cuda_array_interface__`; its values are complete.
@@ -23,6 +24,8 @@ class DeviceArray:
         shape, dtype: as of a numpy array.
         address: of the first element, on the device.
     """
+
+    instead = "copy or pickle what its numpy() gives"
 
     def __init__(self, driver: Driver, shape: tuple[int, ...], dtype: np.dtype) -> None:
         """Reserve memory, undefined. Raises DeviceError where there is none."""

@@ -11,9 +11,10 @@ from rcompiler.runtime.gpu.arrays import DeviceArray, check_range
 from rcompiler.runtime.gpu.dlpack import ForeignArray
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.runtime.gpu.resident import Bases, Resident
+from rcompiler.runtime.staying import Staying
 
 
-class GpuBinding:
+class GpuBinding(Staying):
     """Runs a model on the same arrays again and again; see `GpuExecutable.bind`.
 
     Calls from several threads, of this binding, of others and of the model, are safe: they run one
@@ -24,6 +25,8 @@ class GpuBinding:
             the caller bound is as it was given.
         outputs: arrays on the device in the order of the model; each call overwrites them.
     """
+
+    instead = "copy or pickle the model, and bind that"
 
     def __init__(
         self,

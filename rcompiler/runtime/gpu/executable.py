@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from rcompiler.errors import ArtifactError, DeviceError, ShapeError
-from rcompiler.runtime.arguments import Parameter, arrange, parameters
+from rcompiler.runtime.arguments import Parameter, arrange, call_arguments, parameters
 from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.closing import Closable
 from rcompiler.runtime.gpu.arrays import DeviceArray, check_range, on_device, raw
 from rcompiler.runtime.gpu.binding import GpuBinding
 from rcompiler.runtime.gpu.dlpack import ForeignArray
@@ -22,6 +23,7 @@ from rcompiler.runtime.gpu.launches import launches
 from rcompiler.runtime.gpu.loading import load_kernel
 from rcompiler.runtime.gpu.resident import Resident
 from rcompiler.runtime.memory import Results
+from rcompiler.runtime.outputs import Outputs, named
 
 Arguments = Sequence[object] | Mapping[str, object]
 
@@ -46,7 +48,7 @@ class DeviceNeeds:
     machine_code: bool
 
 
-class GpuExecutable:
+class GpuExecutable(Closable):
     """Runs an artifact: one cooperative launch per inference, or one launch for each program where
     no EU waits for another (see `launches`).
 
@@ -99,6 +101,7 @@ class GpuExecutable:
         self._image, self._limit_s = artifact.image, wait_limit_s
         self._parameters = parameters(artifact.inputs, artifact.ranges)
         self._results = [Parameter(tensor, "output") for tensor in self.outputs]
+        self._names = tuple(tensor.name for tensor in self.outputs)
         self._new = [Results(p.shape, p.dtype) for p in self._results]
         self._launches = launches(artifact.programs, self.eus)
         together = (launch.blocks for launch in self._launches if launch.cooperative)
@@ -110,14 +113,17 @@ class GpuExecutable:
         self._lock = threading.Lock()
         self._closed = False
 
-    def __call__(self, *args: object, **kwargs: object) -> list[np.ndarray]:
+    def __call__(self, *args: object, **kwargs: object) -> Outputs[np.ndarray]:
         """Run one inference.
 
-        Args: one array per input, by position or by input name, of exactly the declared shape and
-            dtype. What lies on the device (`__dlpack__`, `__cuda_array_interface__`) is read there.
+        Args: one array per input, by position, by keyword, or all in one dict by input name; of
+            exactly the declared shape and dtype. What lies on the device (`__dlpack__`,
+            `__cuda_array_interface__`) is read there. For an input without axes also a number of
+            Python's.
 
         Returns:
-            One new array per output; they are the caller's to keep and change.
+            A list of one new array per output, which can be read by name, too; they are the
+            caller's to keep and change.
 
         Raises:
             ShapeError: an argument is missing, unknown, twice there, or of another shape or dtype.
@@ -126,27 +132,28 @@ class GpuExecutable:
             DeviceError: there is no device, it cannot run the model (not enough memory, or not all
                 blocks at once), the model is closed, or the schedule stopped: who waited for whom.
         """
-        given = self._take(args, kwargs)
+        given = self._take(call_arguments(self.inputs, args, kwargs))
         with self._lock:
             loaded = self._ready()
             loaded.launch(self._places(loaded, given), loaded.outputs)
-            return [self._read(*item) for item in zip(self._new, loaded.outputs, strict=True)]
+            pairs = zip(self._new, loaded.outputs, strict=True)
+            return named(self._names, [self._read(*pair) for pair in pairs])
 
-    def on_device(self, *args: object, **kwargs: object) -> list[DeviceArray]:
+    def on_device(self, *args: object, **kwargs: object) -> Outputs[DeviceArray]:
         """Run one inference and leave the outputs on the device.
 
         Args, errors: as of a call.
 
         Returns:
-            One new array on the device per output, which other libraries, and further calls, read
-            in place.
+            A list of one new array on the device per output, which can be read by name, too. Other
+            libraries, and further calls, read them in place.
         """
-        given = self._take(args, kwargs)
+        given = self._take(call_arguments(self.inputs, args, kwargs))
         with self._lock:
             loaded = self._ready()
             made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._results]
             loaded.launch(self._places(loaded, given), [array.address for array in made])
-            return made
+            return named(self._names, made)
 
     def bind(self, inputs: Arguments | None = None) -> GpuBinding:
         """Fix the memory of inputs and outputs on the device: a call launches a graph.
@@ -162,15 +169,18 @@ class GpuExecutable:
 
         Raises:
             ShapeError: an array is missing, unknown, or cannot be used where it lies.
-            DeviceError: there is no device, or no memory.
+            DeviceError: there is no device, or no memory, or the model is closed.
         """
-        named = inputs if isinstance(inputs, Mapping) else {}
-        given = None if inputs is None else self._take(() if named else list(inputs), named)
+        given = None
+        if inputs is not None:
+            named = inputs if isinstance(inputs, Mapping) else {}
+            listed = () if named else list(inputs)
+            given = self._take(arrange(self.inputs, listed, named, "input"))
         with self._lock:
             loaded = self._ready()
             read = self._new_inputs() if given is None else self._bound(given)
             made = [DeviceArray(self._device(), p.shape, p.dtype) for p in self._results]
-            own = loaded, self._device(), self._lock, self._check_open
+            own = loaded, self._device(), self._lock, self.check_open
             return GpuBinding(*own, self._parameters, read, made)
 
     @property
@@ -181,6 +191,10 @@ class GpuExecutable:
         memory = artifact.arena_bytes + artifact.constants.size + outer
         block = image.threads, image.shared
         return DeviceNeeds(image.chip, self._blocks, *block, memory, bool(image.cubin))
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
 
     def close(self) -> None:
         """Give back the memory of the device, as also happens when the model is collected.
@@ -200,12 +214,8 @@ class GpuExecutable:
         """Write the artifact (see `Artifact.save`)."""
         self.artifact.save(path)
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise DeviceError("the model is closed; load it again")
-
     def _ready(self) -> Resident:
-        self._check_open()
+        self.check_open()
         if self._driver is None:
             driver = self._open_driver()
             self._function = load_kernel(driver, self._image, self._blocks)
@@ -216,12 +226,11 @@ class GpuExecutable:
             self._loaded = Resident(self.artifact, *code, self._limit_s)
         return self._loaded
 
-    def _take(
-        self, args: Sequence[object], named: Mapping[str, object]
-    ) -> list[np.ndarray | ForeignArray]:
-        """The arguments in order: arrays of the host that can be copied, and those of a device."""
-        values = zip(self._parameters, arrange(self.inputs, args, named, "input"), strict=True)
-        return [on_device(p, value) or p.take(value)[0] for p, value in values]
+    def _take(self, args: Sequence[object]) -> list[np.ndarray | ForeignArray]:
+        """The arguments, given in order: arrays of the host that can be copied, and those of a
+        device."""
+        pairs = zip(self._parameters, args, strict=True)
+        return [on_device(p, value) or p.take(value)[0] for p, value in pairs]
 
     def _places(self, loaded: Resident, given: Sequence[np.ndarray | ForeignArray]) -> list[int]:
         """Where the arguments lie on the device, copied there if they lie elsewhere."""

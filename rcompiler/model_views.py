@@ -1,0 +1,53 @@
+"""What a model shows of itself at a prompt and in a notebook: its signature and where it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rcompiler.html_table import html_table
+from rcompiler.runtime.artifact import Artifact
+from rcompiler.runtime.container import shown
+from rcompiler.runtime.program import Tensor
+
+_MOST_LINES = 8  # of inputs, and of outputs: a decoder has one of each for every layer
+
+
+def model_text(what: str, artifact: Artifact, eus: int, closed: bool) -> str:
+    """A few lines: the kind of model, its target and EUs, its inputs and outputs.
+
+    Args:
+        what: the name of its class.
+        eus: EUs that it runs on.
+        closed: whether it runs no more.
+    """
+    lines = [
+        _title(what, artifact, eus, closed),
+        *_lines("input", artifact.inputs),
+        *_lines("output", artifact.outputs),
+    ]
+    return "<" + "\n  ".join(lines) + ">"
+
+
+def model_html(what: str, artifact: Artifact, eus: int, closed: bool) -> str:
+    """The same as a table. Args: see `model_text`."""
+    sides = ("input", artifact.inputs), ("output", artifact.outputs)
+    rows = [
+        (side, shown(tensor.name), list(tensor.shape), tensor.dtype)
+        for side, tensors in sides
+        for tensor in tensors
+    ]
+    return html_table(_title(what, artifact, eus, closed), ("", "name", "shape", "dtype"), rows)
+
+
+def _title(what: str, artifact: Artifact, eus: int, closed: bool) -> str:
+    units = "1 EU" if eus == 1 else f"{eus} EUs"
+    target = artifact.provenance.get("target", artifact.target)  # as the user named it
+    # `shown`: names come from a file, and must not draw on a terminal
+    return f"{what} for {shown(target)} on {units}{', closed' if closed else ''}"
+
+
+def _lines(side: str, tensors: Sequence[Tensor]) -> Iterator[str]:
+    for tensor in tensors[:_MOST_LINES]:
+        yield f"{side} {shown(tensor.name)}: {tensor.dtype}{list(tensor.shape)}"
+    if len(tensors) > _MOST_LINES:
+        yield f"... and {len(tensors) - _MOST_LINES} more {side}s"

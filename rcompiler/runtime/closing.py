@@ -1,0 +1,36 @@
+"""What can be closed, and runs no more then: by a call, or at the end of a `with` block."""
+
+from __future__ import annotations
+
+from typing import Self
+
+from rcompiler.errors import DeviceError
+
+CLOSED = "the model is closed; load it again"
+
+
+class Closable:
+    """A model as a context manager."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called: the model runs no more, but still says what it is."""
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Give back what the model holds of the machine. Idempotent."""
+        raise NotImplementedError
+
+    def check_open(self) -> None:
+        """Raises DeviceError where the model is closed."""
+        if self.closed:
+            raise DeviceError(CLOSED)
+
+    def __enter__(self) -> Self:
+        """The model itself. Raises DeviceError where it is closed."""
+        self.check_open()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        """Close it, whether the block ended well or not."""
+        self.close()
