@@ -7,17 +7,19 @@ import argparse
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from onnx import ModelProto
 
 import rcompiler
 from rcompiler.errors import ArtifactError, InvalidModel, ShapeError
-from rcompiler.frontend.load import load
 from rcompiler.options import Policy
-from rcompiler.tools import _data, models
+from rcompiler.tools import _data
 from rcompiler.tools._console import Parser, positive
+from rcompiler.tools._installed import require_compiler
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 # Options of compile_onnx that a command line says as they are.
 CHOSEN = (
@@ -69,11 +71,18 @@ def read_schedule(path: Path) -> tuple[str, dict[str, np.ndarray]]:
 def resolve(text: str) -> Source:
     """The source that ``text`` names: a file if there is one, else a built-in model.
 
-    Raises InvalidModel when it is neither, or not an ONNX model.
+    Raises InvalidModel when it is neither, or not an ONNX model; ToolError where the compiler would
+    read it and is not installed. A compiled file needs numpy only.
     """
     path = Path(text)
-    if path.suffix in (".rcx", ".mlir"):
+    if path.suffix == ".rcx":
         return Source(path.stem, path, None)
+    require_compiler(text if path.exists() else f"{text} is no file here; a built-in model")
+    if path.suffix == ".mlir":
+        return Source(path.stem, path, None)
+    from rcompiler.frontend.load import load
+    from rcompiler.tools import models
+
     if not path.exists() and text in models.names():
         return Source(text, None, models.build(text))
     if not path.exists():

@@ -25,7 +25,7 @@ from rcompiler.model import GpuModel, Model
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.tools._console import Parser, complain, guard, report, table
 from rcompiler.tools._data import parse_ranges, random_inputs, read_inputs, save_outputs
-from rcompiler.tools._judge import Judge
+from rcompiler.tools._installed import require_compiler
 from rcompiler.tools._reference import ENGINES, reference
 from rcompiler.tools._sources import Source, add_compile_options, resolve
 
@@ -140,6 +140,7 @@ def _results(
 
 def _oracle(options: argparse.Namespace, source: Source) -> Any:
     """The ONNX model to verify against."""
+    require_compiler("--verify")
     if options.onnx:
         source = resolve(options.onnx)
     if source.proto is None:
@@ -155,6 +156,8 @@ def _verify(
     feeds: dict[str, np.ndarray],
     outputs: dict[str, np.ndarray],
 ) -> int:
+    from rcompiler.tools._judge import Judge
+
     engine, expected = reference(oracle, feeds, options.reference)
     judge = Judge(oracle, feeds, options.tolerance)
     wrong = []
