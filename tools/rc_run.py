@@ -226,7 +226,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "the model rounds on the way: float32 1e-4, float16 1e-2, int8 6e-2",
     )
     add_compile_options(parser)
-    return parser.parse_args(argv)
+    return parser.parse_intermixed_args(argv)  # inputs may follow options
 
 
 if __name__ == "__main__":

@@ -35,6 +35,16 @@ def test_compile_then_run_and_verify(tool):
     assert np.load("y.npz")["output"].tobytes() == expected.tobytes()
 
 
+def test_inputs_may_follow_options(tool):
+    x = np.random.default_rng(0).standard_normal((4, 8), dtype=np.float32)
+    np.save("x.npy", x)
+    code, out, err = tool(rc_run.main, "two_branch", "--verify", "x.npy", "--save", "y.npy")
+    assert (code, err) == (0, "") and "of what is allowed" in out
+    assert tool(rc_run.main, "--save=z.npy", "two_branch", "x.npy")[0] == 0
+    with open("y.npy", "rb") as y, open("z.npy", "rb") as z:
+        assert y.read() == z.read()
+
+
 def test_equal_input_gives_equal_files(tool):
     for name in ("a.rcx", "b.rcx"):
         tool(rc_compile.main, "two_branch", "--eus=2", "-o", name)
