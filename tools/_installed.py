@@ -12,7 +12,8 @@ from rcompiler.errors import ToolError
 
 COMPILER = "pip install rcompiler"  # also brings what an installation without it left out
 # What the compiler imports, by the package that has it, where their names differ.
-_MODULES = {"torch-mlir": "torch_mlir", "pyelftools": "elftools", "cuda-bindings": "cuda"}
+_MODULES = {"torch-mlir": "torch_mlir", "pyelftools": "elftools", "cuda-bindings": "cuda.bindings"}
+_PROGRAMS = ("nvidia-cuda-nvcc",)  # packages that hold no module
 _NEEDED = ("torch-mlir", "llvmlite", "onnx", "ml_dtypes", "rich", "pyelftools")
 _REQUIREMENT = re.compile(r"([\w.-]+)([^;]*?)\s*(?:;.*\bextra == ['\"](\w+)['\"])?")
 
@@ -59,7 +60,9 @@ def requirements() -> list[Requirement]:
 
 
 def importable(package: str) -> bool:
-    """Whether Python finds it; it is not imported."""
+    """Whether Python finds what is in it, which is not imported."""
+    if package in _PROGRAMS:
+        return version(package) is not None
     try:
         return importlib.util.find_spec(_MODULES.get(package, package)) is not None
     except ImportError:
