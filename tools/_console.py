@@ -73,6 +73,11 @@ def complain(prog: str, message: str) -> None:
     print(f"{prog}: error: {' '.join(message.split())}", file=sys.stderr)
 
 
+def warn(prog: str, message: str) -> None:
+    """The same of what is done nevertheless."""
+    print(f"{prog}: warning: {' '.join(message.split())}", file=sys.stderr)
+
+
 def report(prog: str, failures: Iterable[str]) -> int:
     """One line on standard error for each failure; the exit code that they make."""
     code = 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -36,10 +37,16 @@ class Source:
     path: Path | None
     proto: ModelProto | None
 
-    def executable(self, options: argparse.Namespace, **more: Any) -> Any:
-        """Compile, or load what is compiled already. more: further options of compile_onnx."""
+    def executable(
+        self,
+        options: argparse.Namespace,
+        progress: Callable[[str, float], None] | None = None,
+        **more: Any,
+    ) -> Any:
+        """Compile, or load what is compiled already. progress, more: as for compile_onnx."""
         if self.proto is not None:
-            return rcompiler.compile_onnx(self.proto, **compile_options(options, self), **more)
+            chosen = compile_options(options, self)
+            return rcompiler.compile_onnx(self.proto, **chosen, progress=progress, **more)
         assert self.path is not None
         schedule = self.path.suffix == ".mlir"
         for option in (*CHOSEN, "shapes"):
@@ -52,7 +59,7 @@ class Source:
             return rcompiler.load(self.path, **({"eus": options.eus} if options.eus else {}))
         target = {"target": options.target} if options.target else {}
         text, constants = read_schedule(self.path)
-        return rcompiler.compile_schedule(text, constants, **target, **more)
+        return rcompiler.compile_schedule(text, constants, **target, progress=progress, **more)
 
 
 def read_schedule(path: Path) -> tuple[str, dict[str, np.ndarray]]:

@@ -27,6 +27,7 @@ from rcompiler.tools._console import (
     table,
     timing_options,
 )
+from rcompiler.tools._eus import check_eus
 from rcompiler.tools._record import asked, unpin_openblas, write_record
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
 
     options.baseline = installed(options.baseline)
     check_writable(options.json)
+    check_eus("rc-bench", max(options.threads), options, "--threads")
     if options.beside:
         return _run_beside(options, openblas)
     cases: list[Case] = []

@@ -24,6 +24,8 @@ import numpy as np
 from rcompiler.errors import CompilerError
 from rcompiler.tools._console import Parser, guard, table
 from rcompiler.tools._data import write_arrays
+from rcompiler.tools._eus import check_eus
+from rcompiler.tools._progress import Progress, progress
 
 if TYPE_CHECKING:
     from rcompiler.tools._sources import Source
@@ -41,12 +43,13 @@ def _run(options: argparse.Namespace) -> int:
     from rcompiler.tools._sources import resolve
 
     source = resolve(options.model)
-    if options.check:
-        return _check(options, source)
-    start = time.perf_counter()
-    steps = _Steps(start)
-    timed = {"progress": steps} if options.timing else {}
-    model = source.executable(options, **_more(options), **timed)
+    check_eus("rc-compile", options.eus, options)
+    with progress("rc-compile") as told:
+        if options.check:
+            return _check(options, source, told)
+        start = time.perf_counter()
+        steps = _Steps(start, told)
+        model = source.executable(options, steps, **_more(options))
     if options.emit:
         _write_text(options.output or "-", model.stage(options.emit))
         if options.emit in ("linalg", "vdevice") and options.output not in (None, "-"):
@@ -66,7 +69,7 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check(options: argparse.Namespace, source: Source) -> int:
+def _check(options: argparse.Namespace, source: Source, told: Progress) -> int:
     from rcompiler.frontend.check import check
     from rcompiler.tools._sources import shapes_of
 
@@ -74,19 +77,19 @@ def _check(options: argparse.Namespace, source: Source) -> int:
         raise CompilerError(f"{source.path}: is compiled already; --check reads an ONNX model")
     gaps = check(source.proto, shapes=shapes_of(options, source))
     if not gaps:
-        return _check_compilation(options, source)
+        return _check_compilation(options, source, told)
     rows = [(f"{g.kind} {g.node}", g.op, g.detail, g.reason, g.remedy) for g in gaps]
     table(("where", "op", "types", "reason", "remedy"), rows)
     print(f"{source.name}: cannot be compiled, {len(gaps)} parts of it are refused")
     return 1
 
 
-def _check_compilation(options: argparse.Namespace, source: Source) -> int:
+def _check_compilation(options: argparse.Namespace, source: Source, told: Progress) -> int:
     """Compile a model that has no gaps, without measuring: only that shows that it can be."""
     assert source.proto is not None
     chosen = argparse.Namespace(**{**vars(options), "tune": None})
     try:
-        model = source.executable(chosen, **_more(options))
+        model = source.executable(chosen, told, **_more(options))
     except CompilerError as error:
         print(f"{source.name}: all nodes are translated, but it cannot be compiled: {error}")
         return 1
@@ -106,11 +109,12 @@ def _more(options: argparse.Namespace) -> dict[str, Any]:
 class _Steps:
     """Receives the name of each compilation step as it starts; prints how long each took."""
 
-    def __init__(self, start: float) -> None:
-        self._marks = [("start", start)]
+    def __init__(self, start: float, told: Progress) -> None:
+        self._marks, self._told = [("start", start)], told
 
     def __call__(self, step: str, seconds: float) -> None:
         self._marks.append((step, time.perf_counter()))
+        self._told(step, seconds)
 
     def print(self, end: float) -> None:
         start = self._marks[0][1]

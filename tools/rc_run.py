@@ -25,7 +25,9 @@ from rcompiler.model import GpuModel, Model
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.tools._console import Parser, complain, guard, report, table
 from rcompiler.tools._data import parse_ranges, random_inputs, read_inputs, save_outputs
+from rcompiler.tools._eus import check_eus
 from rcompiler.tools._installed import require_compiler
+from rcompiler.tools._progress import progress
 from rcompiler.tools._reference import ENGINES, reference
 from rcompiler.tools._sources import Source, add_compile_options, resolve
 
@@ -43,7 +45,12 @@ def _run(options: argparse.Namespace) -> int:
     if options.debug:
         return _debug(options, source)
     oracle = _oracle(options, source) if options.verify else None
-    model = source.executable(options)
+    if source.proto is not None:
+        check_eus("rc-run", options.eus, options)
+    with progress("rc-run") as told:
+        model = source.executable(options, told)
+    if source.proto is None and not isinstance(model, GpuModel):
+        check_eus("rc-run", options.eus, options)
     if options.needs:
         return _needs(model)
     if options.profile and isinstance(model, GpuModel):
@@ -128,7 +135,8 @@ def _results(
     options: argparse.Namespace, source: Source, proto: Any, feeds: dict[str, np.ndarray] | None
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Inputs (those given, else random ones) and results by name of a variant of the model."""
-    model = replace(source, proto=proto).executable(options)
+    with progress("rc-run") as told:
+        model = replace(source, proto=proto).executable(options, told)
     if feeds is None and options.inputs:
         feeds = read_inputs(options.inputs, model.inputs)
     elif feeds is None:

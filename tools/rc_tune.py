@@ -52,6 +52,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _tune(options: argparse.Namespace) -> int:
     """Profile all operators of a model into the index, then the program that they make."""
+    from rcompiler.tools._progress import progress
     from rcompiler.tools._sources import resolve, shapes_of
     from rcompiler.tools._tune import Tuning
 
@@ -59,8 +60,10 @@ def _tune(options: argparse.Namespace) -> int:
     if source.proto is None:
         raise CompilerError(f"{source.path}: is compiled already; rc-tune reads an ONNX model")
     tuning = Tuning.here(source.proto, shapes_of(options, source), options.eus, _cache())
-    tuning.kernels()
-    tuning.program(options.seconds)
+    with progress("rc-tune") as told:
+        tuning.kernels(told)
+    with progress("rc-tune") as told:
+        tuning.program(options.seconds, told)
     return 0
 
 
