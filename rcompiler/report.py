@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -102,21 +104,47 @@ class Report:
 
     def explain(self) -> str:
         """Several lines per operator: which tile won, why, and what came second."""
-        return "\n".join("\n  ".join(_story(op)) for op in self.operators)
+        stories = ["\n  ".join(_story(op)) for op in self.operators]
+        return "\n".join([*stories, *self._compared_elsewhere()])
+
+    def _compared_elsewhere(self) -> list[str]:
+        """A line where tiles were compared on another number of EUs than the schedule has."""
+        seconds = (op.explanation.get("runner_up", {}).get("by", "") for op in self.operators)
+        found = {int(match[1]) for by in seconds if (match := _ON_EUS.search(by))} - {self.eus}
+        if not found:
+            return []
+        return [
+            f"The schedule has {self.eus} EUs. Makespans on {max(found)} EUs compare tiles where "
+            "no number of EUs is asked for, so that machines with fewer choose the same tiles"
+        ]
 
     def __str__(self) -> str:
-        lines = [
-            f"{'operator':32} {'kind':12} {'tasks':>6} {'est. us':>9} {'meas. us':>9}  "
-            "tile (registers): reason"
-        ]
-        for op in self.operators:
-            tile, registers = _sizes(op.tile), _sizes(op.register_tile)
-            measured = f"{op.measured_ns / 1e3:.1f}" if op.measured_ns else "-"
-            lines.append(
-                f"{op.name[:32]:32} {op.kind:12} {op.tasks:6} {op.estimated_ns / 1e3:9.1f} "
-                f"{measured:>9}  {tile} ({registers}): {op.reason}{_spills(op)}"
-            )
-        lines.append(f"device: {self.device}")
+        return self.text()
+
+    def text(self, width: int | None = None) -> str:
+        """The same as lines of at most `width` characters, None for as long as they come.
+
+        A name that leaves no room for its figures has a line of its own; none is cut. Why each tile
+        won is what `explain` says.
+        """
+        figures = [_figures(op) for op in self.operators]
+        room = max(map(len, figures), default=0)
+        longest = max((len(op.name) for op in self.operators), default=0)
+        column = longest if width is None else min(longest, max(width - room - 1, _SHORT))
+        column = max(column, len("operator"))
+        lines = [f"{'operator':{column}} {_HEADER}"]
+        for op, rest in zip(self.operators, figures, strict=True):
+            if len(op.name) > column:
+                lines.append(op.name)
+            lines.append(f"{op.name if len(op.name) <= column else '':{column}} {rest}")
+            if root := _root(op):
+                lines += _folded(f"  root: {root}", width)
+        lines += [folded for line in self._summary() for folded in _folded(line, width)]
+        return "\n".join(lines)
+
+    def _summary(self) -> list[str]:
+        """What holds for all operators, a line each."""
+        lines = [f"device: {self.device}"]
         idle = ", ".join(f"{t / 1e3:.0f}" for t in self.idle_ns)
         lines.append(
             f"schedule: {self.launches} launch(es) on {self.eus} EUs, "
@@ -127,10 +155,12 @@ class Report:
         )
         if self.registers is not None:
             lines.append(f"machine code: {self.registers} registers of a thread")
-        lines += [f"note: {note}" for note in self.note.splitlines()]
-        return "\n".join(lines)
+        return lines + [f"note: {note}" for note in self.note.splitlines()]
 
 
+_ON_EUS = re.compile(r"\bon (\d+) EUs")
+_SHORT = 12  # characters that the column of names has, however narrow a terminal is
+_HEADER = f"{'kind':12} {'tasks':>6} {'est. us':>9} {'meas. us':>9}  tile (registers)"
 _NUMBER = (int, float)
 _ALIGNMENT = {
     **dict.fromkeys(("lanes", "waste"), _NUMBER),
@@ -179,8 +209,9 @@ def _story(op: OperatorReport) -> list[str]:
     found = op.explanation
     note = f", {found['note']}" if "note" in found else ""
     lines = [f"{op.name}: {op.kind}", f"tile: {tile}, {each}; chosen by {op.source}{note}"]
+    root = [f"root: {_root(op)}"] if _root(op) else []
     if not found:
-        return [*lines, f"registers: {registers}"]
+        return [*lines, *root, f"registers: {registers}"]
     aligned = found["alignment"]
     slowest = sorted(found["parts_ns"].items(), key=lambda part: (-part[1], part[0]))
     parts = ", ".join(f"{name} {ns / 1e3:.1f} us" for name, ns in slowest)
@@ -208,7 +239,29 @@ def _story(op: OperatorReport) -> list[str]:
             f"{second['tasks']} tasks of {second['estimated_ns'] / 1e3:.1f} us: "
             f"{second['ratio']:.3f} times the {second['by']}"
         )
-    return lines
+    return lines + root
+
+
+def _figures(op: OperatorReport) -> str:
+    """All of a line but the name."""
+    measured = f"{op.measured_ns / 1e3:.1f}" if op.measured_ns else "-"
+    unit = f", {op.explanation['unit']['name']}" if "unit" in op.explanation else ""
+    return (
+        f"{op.kind:12} {op.tasks:6} {op.estimated_ns / 1e3:9.1f} {measured:>9}  "
+        f"{_sizes(op.tile)} ({_sizes(op.register_tile)}){unit}{_spills(op)}"
+    )
+
+
+def _root(op: OperatorReport) -> str:
+    """Which algorithm it is one of, and why: what stands before the reason for its tile."""
+    first = op.reason.partition("; ")[0]
+    return "" if any(words in first for words in (" in registers: ", " at a time: ")) else first
+
+
+def _folded(line: str, width: int | None) -> list[str]:
+    if width is None:
+        return [line]
+    return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False)
 
 
 def _spills(op: OperatorReport) -> str:

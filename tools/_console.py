@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -91,6 +92,11 @@ def doing(what: str) -> None:
     """Tell who waits at a terminal what is being done; the next line takes its place."""
     if sys.stderr.isatty():
         print(f"{what} ...", end="\033[K\r", file=sys.stderr)
+
+
+def terminal_width() -> int | None:
+    """Characters of a line of the terminal that is printed to; None for a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def number(value: float | None, form: str) -> str:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcompiler.errors import CompilerError
-from rcompiler.tools._console import Parser, guard, table
+from rcompiler.tools._console import Parser, guard, table, terminal_width
 from rcompiler.tools._data import write_arrays
 from rcompiler.tools._eus import check_eus
 from rcompiler.tools._progress import Progress, progress
@@ -59,7 +59,7 @@ def _run(options: argparse.Namespace) -> int:
         model.save(target)
         print(f"{target}: {target.stat().st_size / 1e6:.2f} MB", file=sys.stderr)
     if options.report:
-        print(model.report())
+        print(model.report().text(terminal_width()))
     if options.explain:
         print(model.report().explain())
     if options.json:
@@ -80,7 +80,8 @@ def _check(options: argparse.Namespace, source: Source, told: Progress) -> int:
         return _check_compilation(options, source, told)
     rows = [(f"{g.kind} {g.node}", g.op, g.detail, g.reason, g.remedy) for g in gaps]
     table(("where", "op", "types", "reason", "remedy"), rows)
-    print(f"{source.name}: cannot be compiled, {len(gaps)} parts of it are refused")
+    refused = "1 part of it is refused" if len(gaps) == 1 else f"{len(gaps)} parts are refused"
+    print(f"{source.name}: cannot be compiled, {refused}")
     return 1
 
 

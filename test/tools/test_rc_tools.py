@@ -99,9 +99,22 @@ def test_check_lists_gaps(tool, unheard):
     for line, words in [
         (first, ("input x ", " StringNormalizer ", " string[2] ", "is not translated", "outside")),
         (second, ("node first ", "the operator is not translated", "outside")),
-        (last, ("unheard: cannot be compiled, 2 parts",)),
+        (last, ("unheard: cannot be compiled, 2 parts are refused",)),
     ]:
         assert all(word in line for word in words), line
+
+
+def test_check_counts_one_gap_as_one(tool):
+    value = onnx.helper.make_tensor_value_info
+    nodes = [onnx.helper.make_node("Unheard", ["x"], ["y"], "first", domain="far.away")]
+    sides = [[value(name, onnx.TensorProto.FLOAT, [2])] for name in "xy"]
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("far.away", 1)]
+    onnx.save(
+        onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", *sides), opset_imports=opsets),
+        "one.onnx",
+    )
+    code, out, _ = tool(rc_compile.main, "one.onnx", "--check")
+    assert code == 1 and out.endswith("one: cannot be compiled, 1 part of it is refused\n")
 
 
 def test_check_names_what_runs_on_one_eu(tool):
