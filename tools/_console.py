@@ -13,6 +13,7 @@ from typing import IO, Any, NoReturn
 
 from rcompiler.errors import CompilerError
 from rcompiler.tools._installed import importable, is_compilers, own_version, without
+from rcompiler.tools._wording import on_the_command_line
 
 # For the help of tools that read or write it.
 CACHE_HELP = (
@@ -71,7 +72,7 @@ def guard(prog: str, body: Callable[[], int]) -> int:
 
 def complain(prog: str, message: str) -> None:
     """One line on standard error."""
-    print(f"{prog}: error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"{prog}: error: {on_the_command_line(message)}", file=sys.stderr)
 
 
 def warn(prog: str, message: str) -> None:

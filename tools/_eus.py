@@ -7,6 +7,7 @@ import argparse
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.target import is_host
 from rcompiler.options import DEFAULT, default_device
+from rcompiler.runtime.program import MAX_EUS
 from rcompiler.tools._console import warn
 
 
@@ -17,7 +18,7 @@ def check_eus(prog: str, eus: int | None, options: argparse.Namespace, what: str
     may well be run elsewhere. what: the option that says how many.
     """
     usable = usable_cpus()
-    if eus is None or eus <= usable or not is_host(options.target or "cpu"):
+    if eus is None or not usable < eus <= MAX_EUS or not is_host(options.target or "cpu"):
         return
     if (options.device or default_device() or DEFAULT) != DEFAULT:
         return

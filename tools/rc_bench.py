@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rcompiler.tools._console import (
+    CACHE_HELP,
     Parser,
     check_writable,
     doing,
@@ -176,7 +177,9 @@ def _counts(text: str) -> list[int]:
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(
-        "rc-bench", "Latency of models, with other engines beside them in the same run."
+        "rc-bench",
+        "Latency of models, with other engines beside them in the same run.",
+        epilog=CACHE_HELP,
     )
     parser.add_argument(
         "--models", type=items, default=items(_DEFAULT), metavar="LIST",

@@ -26,6 +26,7 @@ from rcompiler.tools._console import Parser, guard, table, terminal_width
 from rcompiler.tools._data import write_arrays
 from rcompiler.tools._eus import check_eus
 from rcompiler.tools._progress import Progress, progress
+from rcompiler.tools._wording import on_the_command_line
 
 if TYPE_CHECKING:
     from rcompiler.tools._sources import Source
@@ -71,14 +72,17 @@ def _run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace, source: Source, told: Progress) -> int:
     from rcompiler.frontend.check import check
-    from rcompiler.tools._sources import shapes_of
+    from rcompiler.tools._sources import shapes_of, values_of
 
     if source.proto is None:
         raise CompilerError(f"{source.path}: is compiled already; --check reads an ONNX model")
-    gaps = check(source.proto, shapes=shapes_of(options, source))
+    gaps = check(source.proto, shapes=shapes_of(options, source), values=values_of(options))
     if not gaps:
         return _check_compilation(options, source, told)
-    rows = [(f"{g.kind} {g.node}", g.op, g.detail, g.reason, g.remedy) for g in gaps]
+    rows = [
+        (f"{g.kind} {g.node}", g.op, g.detail, g.reason, on_the_command_line(g.remedy))
+        for g in gaps
+    ]
     table(("where", "op", "types", "reason", "remedy"), rows)
     refused = "1 part of it is refused" if len(gaps) == 1 else f"{len(gaps)} parts are refused"
     print(f"{source.name}: cannot be compiled, {refused}")
@@ -92,7 +96,8 @@ def _check_compilation(options: argparse.Namespace, source: Source, told: Progre
     try:
         model = source.executable(chosen, told, **_more(options))
     except CompilerError as error:
-        print(f"{source.name}: all nodes are translated, but it cannot be compiled: {error}")
+        reason = on_the_command_line(str(error))
+        print(f"{source.name}: all nodes are translated, but it cannot be compiled: {reason}")
         return 1
     print(f"{source.name}: all {len(source.proto.graph.node)} nodes can be compiled")
     alone = [op for op in model.report().operators if op.one_eu]
@@ -141,14 +146,15 @@ def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[
     from it; a compiled file has no longer what S1 names.
     """
     from rcompiler.frontend import import_onnx
-    from rcompiler.tools._sources import shapes_of
+    from rcompiler.tools._sources import shapes_of, values_of
 
     if options.emit == "vdevice":
         found: Mapping[str, np.ndarray] = model.constants()
         return found
     if source.proto is None:
         return {}
-    return import_onnx(source.proto, shapes_of(options, source)).constants
+    chosen = shapes_of(options, source), values_of(options)
+    return import_onnx(source.proto, *chosen).constants
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

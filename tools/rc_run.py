@@ -29,7 +29,7 @@ from rcompiler.tools._eus import check_eus
 from rcompiler.tools._installed import require_compiler
 from rcompiler.tools._progress import progress
 from rcompiler.tools._reference import ENGINES, reference
-from rcompiler.tools._sources import Source, add_compile_options, resolve
+from rcompiler.tools._sources import Source, add_compile_options, resolve, values_of
 
 _PROFILED = 15  # launches: long enough to meet a quiet moment, and to know which is the usual one
 
@@ -70,7 +70,8 @@ def _run(options: argparse.Namespace) -> int:
         save_outputs(Path(options.save), named)
     if options.profile:
         _profile(Path(options.profile), model, feeds)
-    return _verify(options, oracle, feeds, named) if oracle is not None else 0
+    all_feeds = {**feeds, **values_of(options)}  # which the reference still takes as inputs
+    return _verify(options, oracle, all_feeds, named) if oracle is not None else 0
 
 
 def _needs(model: Model) -> int:
@@ -141,9 +142,11 @@ def _results(
         feeds = read_inputs(options.inputs, model.inputs)
     elif feeds is None:
         feeds = random_inputs(model.inputs, options.seed, parse_ranges(options.range))
-    outputs = model(**feeds)
+    outputs = model(**{tensor.name: feeds[tensor.name] for tensor in model.inputs})
     model.close()
-    return feeds, {t.name: y for t, y in zip(model.outputs, outputs, strict=True)}
+    return {**feeds, **values_of(options)}, {
+        t.name: y for t, y in zip(model.outputs, outputs, strict=True)
+    }
 
 
 def _oracle(options: argparse.Namespace, source: Source) -> Any:

@@ -23,7 +23,15 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from rcompiler.errors import CompilerError, DeviceError
-from rcompiler.tools._console import Parser, check_writable, guard, positive, seconds, table
+from rcompiler.tools._console import (
+    CACHE_HELP,
+    Parser,
+    check_writable,
+    guard,
+    positive,
+    seconds,
+    table,
+)
 
 if TYPE_CHECKING:
     from rcompiler.device.model import Device
@@ -211,7 +219,11 @@ def _days(text: str) -> float:
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser("rc-tune", "Measure this machine, and kernels on it, for the choice of tiles.")
+    parser = Parser(
+        "rc-tune",
+        "Measure this machine, and kernels on it, for the choice of tiles.",
+        epilog=CACHE_HELP,
+    )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "model", nargs="?", help="an ONNX file, or a built-in model: measure all its operators"
