@@ -142,7 +142,13 @@ def add_compile_options(parser: Parser) -> None:
         metavar="NAME",
         help="tiles: roller (default, by the cost model) or osdi22 (the published search)",
     )
-    group.add_argument("--eus", type=positive, metavar="N", help="execution units (CPU: threads)")
+    group.add_argument(
+        "--eus",
+        type=positive,
+        metavar="N",
+        help="execution units (CPU: threads); "
+        "default: all, of a CPU as many as this process may use",
+    )
     group.add_argument(
         "--tune", metavar="WHAT", help="what to choose by measuring: off (default) or kernels"
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
@@ -19,6 +19,7 @@ from rcompiler.device.model import Device
 from rcompiler.device.store import fingerprint
 from rcompiler.host import given_device, measured_device, target_device
 from rcompiler.passes.ir.operators import operators
+from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.roller_tile import body_of, distinct_bodies
 from rcompiler.profiler.index import NAME, ProfileIndex, code_version, digest
 from rcompiler.profiler.profile import Profile
@@ -131,10 +132,14 @@ class Tuning:
 def _names(module: ir.Operation) -> dict[str, list[str]]:
     """The rOperators by what they compute, in their order; equal ones share measurements."""
     found: dict[str, list[str]] = {}
+    signatures: dict[Hashable, str] = {}
     for op in operators(module):
-        with body_of(op) as body:
-            name = ir.StringAttr(op.attributes["sym_name"]).value
-            found.setdefault(body.signature, []).append(name)
+        key = structure(op)
+        if key not in signatures:
+            with body_of(op) as body:
+                signatures[key] = body.signature
+        name = ir.StringAttr(op.attributes["sym_name"]).value
+        found.setdefault(signatures[key], []).append(name)
     return found
 
 

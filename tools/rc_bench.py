@@ -20,7 +20,6 @@ from rcompiler.tools._console import (
     CACHE_HELP,
     Parser,
     check_writable,
-    doing,
     guard,
     items,
     positive,
@@ -29,6 +28,7 @@ from rcompiler.tools._console import (
     timing_options,
 )
 from rcompiler.tools._eus import check_eus
+from rcompiler.tools._progress import progress
 from rcompiler.tools._record import asked, unpin_openblas, write_record
 
 if TYPE_CHECKING:
@@ -55,10 +55,11 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
     if options.beside:
         return _run_beside(options, openblas)
     cases: list[Case] = []
-    for name in options.models:
-        for threads in options.threads:
-            doing(f"{name}, {threads} threads")
-            cases.append(run_case(name, threads, options))
+    with progress("rc-bench") as told:
+        for name in options.models:
+            for threads in options.threads:
+                told(f"{name}, {_count(threads, 'thread')}")
+                cases.append(run_case(name, threads, options))
     _print(cases, options.baseline)
     mean_ratios = [vars(mean) for mean in means(cases)]
     _write(options, openblas, [case.record() for case in cases], geomeans=mean_ratios)

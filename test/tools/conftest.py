@@ -18,8 +18,6 @@ def tool(tmp_path, monkeypatch, capsys):
     """Runs a tool in an empty folder: tool(main, *arguments) -> (exit code, stdout, stderr)."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("RC_CACHE_DIR", "")
-    # However slow this machine is: nobody waits for these, and no line tells of it.
-    monkeypatch.setattr("rcompiler.tools._progress.PATIENCE_S", float("inf"))
 
     def run(main, *arguments):
         code = main(arguments)

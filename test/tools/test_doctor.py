@@ -134,6 +134,25 @@ def test_a_measured_record_is_found(tool, quick, monkeypatch, tmp_path):
     assert "RC_DEVICE=h200 decides" in states(tool)[1]["device record"]["detail"]
 
 
+def test_a_gpu_is_named(tool, quick, monkeypatch):
+    class Driver:
+        name, capability, multiprocessors = "a GPU", (9, 0), 132
+
+    monkeypatch.setattr("rcompiler.runtime.gpu.cuda.CudaDriver", Driver)
+    code, found = states(tool)
+    assert code == 0 and found["GPU"]["state"] == "ok"
+    assert found["GPU"]["detail"].startswith("a GPU, sm_90, 132 EUs")
+
+
+def test_a_driver_that_breaks_is_no_crash(tool, quick, monkeypatch):
+    def broken():
+        raise RuntimeError("odd")
+
+    monkeypatch.setattr("rcompiler.runtime.gpu.cuda.CudaDriver", broken)
+    code, found = states(tool)
+    assert code == 0 and found["GPU"]["detail"] == "RuntimeError: odd" and found["GPU"]["remedy"]
+
+
 def test_a_cap_that_is_no_level_fails(tool, quick, monkeypatch):
     monkeypatch.setenv("RC_HOST_LEVEL", "v9")
     code, found = states(tool)

@@ -38,6 +38,12 @@ def test_steps_are_lines_in_a_file(impatient, main, arguments):
     assert code == 0 and {"import", "roller-tile", "rammer-schedule", "object"} <= set(steps)
 
 
+def test_rc_bench_tells_what_it_measures(impatient):
+    options = ["--models=two_branch", "--threads=1,2", "--baseline=none", "--seconds=0.02"]
+    code, _, err = impatient(rc_bench.main, *options, "--rounds=1")
+    assert code == 0 and "two_branch, 1 thread (" in err and "two_branch, 2 threads (" in err
+
+
 def test_short_work_is_silent(tool):
     assert tool(rc_compile.main, "two_branch", "-o", "m.rcx")[2].count("\n") == 1  # its size
 
