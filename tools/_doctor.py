@@ -24,9 +24,10 @@ from rcompiler.errors import CompilerError
 from rcompiler.options import default_cache, default_device
 from rcompiler.private_folder import PrivateFolder
 from rcompiler.tools._installed import (
-    COMPILER,
+    HOME,
     Requirement,
     importable,
+    install_command,
     own_version,
     requirements,
     version,
@@ -56,7 +57,7 @@ class Finding:
 
 def findings() -> Iterator[Finding]:
     """All of them, in the order in which they need one another."""
-    yield Finding("rcompiler", OK, f"{own_version()} ({Path(__file__).resolve().parents[1]})")
+    yield Finding("rcompiler", OK, f"{own_version()} ({HOME})")
     yield Finding("Python", OK, f"{platform.python_version()} ({sys.executable})")
     needed = [each for each in requirements() if not each.extra]
     packages = [_package(each, FAILED) for each in needed]
@@ -68,7 +69,7 @@ def findings() -> Iterator[Finding]:
             "compiler",
             FAILED,
             f"is not installed (there is no {', '.join(missing)}); compiled .rcx files run",
-            COMPILER,
+            install_command(),
         )
     else:
         yield from _libraries()
@@ -132,7 +133,7 @@ def _libraries() -> Iterator[Finding]:
         status, said = _child("-c", code)
         if status:
             yield Finding(
-                name, FAILED, said, f"pip install --force-reinstall {package}; {COMPILER}"
+                name, FAILED, said, f"pip install --force-reinstall {package}; {install_command()}"
             )
         else:
             yield Finding(name, OK, said or "the bindings load")
@@ -149,8 +150,7 @@ def _compilation() -> Finding:
 
 def _child(*arguments: str) -> tuple[int, str]:
     """Exit status and last line of a Python process, which finds this very package."""
-    home = str(Path(__file__).resolve().parents[1])
-    paths = [home, *map(os.path.abspath, filter(None, sys.path))]
+    paths = [str(HOME), *map(os.path.abspath, filter(None, sys.path))]
     environment = {"PYTHONPATH": os.pathsep.join(paths), "RC_CACHE_DIR": "", "RC_DEVICE": "default"}
     try:
         done = subprocess.run(

@@ -7,10 +7,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib import metadata
+from pathlib import Path
 
+import rcompiler
 from rcompiler.errors import ToolError
 
-COMPILER = "pip install rcompiler"  # also brings what an installation without it left out
+HOME = Path(rcompiler.__file__).resolve().parents[1]  # where Python finds the package
 # What the compiler imports, by the package that has it, where their names differ.
 _MODULES = {"torch-mlir": "torch_mlir", "pyelftools": "elftools", "cuda-bindings": "cuda.bindings"}
 _PROGRAMS = ("nvidia-cuda-nvcc",)  # packages that hold no module
@@ -32,7 +34,16 @@ class Requirement:
     @property
     def remedy(self) -> str:
         """The command that installs it."""
-        return f"pip install 'rcompiler[{self.extra}]'" if self.extra else COMPILER
+        return install_command(self.extra)
+
+
+def install_command(extra: str = "") -> str:
+    """What brings everything that compiling needs, also where rcompiler is installed without that;
+    of sources that nobody has installed, their folder.
+    """
+    unheard = version("rcompiler") is None and (HOME / "pyproject.toml").exists()
+    name = str(HOME) if unheard else "rcompiler"
+    return f"pip install '{name}[{extra}]'" if extra else f"pip install {name}"
 
 
 def own_version() -> str:
@@ -86,5 +97,5 @@ def without(packages: Iterable[str]) -> str:
     """The reason and the remedy, for a message that begins with what cannot be done."""
     return (
         f"needs the compiler, which is not installed here (there is no {', '.join(packages)}; "
-        f"compiled .rcx files run without it): {COMPILER}"
+        f"compiled .rcx files run without it): {install_command()}"
     )

@@ -1,6 +1,7 @@
 """The command line on a machine that has numpy and not the compiler."""
 
 import importlib.metadata
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -70,3 +71,6 @@ def test_versions_of_sources_that_nobody_installed(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         rc_run.main(["--version"])
     assert capsys.readouterr().out == "rc-run unknown\n"
+    home = Path(__file__).resolve().parents[2]
+    assert _installed.install_command() == f"pip install {home}"
+    assert _installed.install_command("cuda") == f"pip install '{home}[cuda]'"
