@@ -23,12 +23,19 @@ def _values(found: re.Match[str]) -> str:
     return " ".join(f"--values={name}=FILE.npy" for name in names)
 
 
+def _name(found: re.Match[str]) -> str:
+    """Of an operator, and its place in a file that was read."""
+    line, column = found[2] or "0", found[3]
+    return f"'{found[1]}'" + (f" (line {line}, column {column})" if line != "0" else "")
+
+
 def _place(found: re.Match[str]) -> str:
     """Line 0 is that of what was made, not read."""
     return f"line {found[1]}, column {found[2]}: " if found[1] != "0" else ""
 
 
 _AT = r"(?:Unable to parse module assembly: )?(?:error: )?(?:loc\()?\"-\":(\d+):(\d+)\)?:? ?"
+_NAMED = r"\bloc\(\"(?!-\")([^\"]+)\"(?:\(\"-\":(\d+):(\d+)\)|\(unknown\))?\)"
 _OF_NOTES = "see current operation|Available dialects"
 _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"Pass (?=shapes=)", "Give "),
@@ -41,6 +48,8 @@ _RULES: list[tuple[str, str | Callable[[re.Match[str]], str]]] = [
     (r"\bleave (target|precision) out\b", r"leave --\1 out"),
     (rf"(?<![\w{{-])({_KEYWORDS})=('[^']*'|\d+)", _option),
     (r"(?<![\w-])roller_policy '", "roller-policy '"),
+    (_NAMED, _name),
+    (r"\bloc\(unknown\):? ?", ""),
     (_AT, _place),
     (rf"\s*\bnote: (?:line \d+, column \d+: )?(?:{_OF_NOTES}).*?{_END}", ""),
 ]
