@@ -124,19 +124,24 @@ class Report:
     def text(self, width: int | None = None) -> str:
         """The same as lines of at most `width` characters, None for as long as they come.
 
-        A name that leaves no room for its figures has a line of its own; none is cut. Why each tile
-        won is what `explain` says.
+        A name that leaves no room for its figures has a line of its own, and so has a tile; none is
+        cut. Why each tile won is what `explain` says.
         """
-        figures = [_figures(op) for op in self.operators]
-        room = max(map(len, figures), default=0)
-        longest = max((len(op.name) for op in self.operators), default=0)
-        column = longest if width is None else min(longest, max(width - room - 1, _SHORT))
+        column = max((len(op.name) for op in self.operators), default=0)
+        if width is not None:
+            column = min(column, width - len(_HEADER) - _TILE)
         column = max(column, len("operator"))
-        lines = [f"{'operator':{column}} {_HEADER}"]
-        for op, rest in zip(self.operators, figures, strict=True):
-            if len(op.name) > column:
-                lines.append(op.name)
-            lines.append(f"{op.name if len(op.name) <= column else '':{column}} {rest}")
+        lines = [f"{'operator':{column}} {_HEADER}tile (registers)"]
+        for op in self.operators:
+            name, tile = op.name, _cut(op)
+            if len(name) > column:
+                lines.append(name)
+                name = ""
+            line = f"{name:{column}} {_figures(op)}"
+            if width is not None and len(line) + len(tile) > width:
+                lines += [line.rstrip(), f"{tile:>{width}}"]
+            else:
+                lines.append(line + tile)
             if root := _root(op):
                 lines += _folded(f"  root: {root}", width)
         lines += [folded for line in self._summary() for folded in _folded(line, width)]
@@ -159,8 +164,8 @@ class Report:
 
 
 _ON_EUS = re.compile(r"\bon (\d+) EUs")
-_SHORT = 12  # characters that the column of names has, however narrow a terminal is
-_HEADER = f"{'kind':12} {'tasks':>6} {'est. us':>9} {'meas. us':>9}  tile (registers)"
+_TILE = 27  # characters that most tiles take, with the space before
+_HEADER = f"{'kind':12} {'tasks':>6} {'est. us':>9} {'meas. us':>9}  "
 _NUMBER = (int, float)
 _ALIGNMENT = {
     **dict.fromkeys(("lanes", "waste"), _NUMBER),
@@ -243,13 +248,15 @@ def _story(op: OperatorReport) -> list[str]:
 
 
 def _figures(op: OperatorReport) -> str:
-    """All of a line but the name."""
+    """What stands between its name and its tile."""
     measured = f"{op.measured_ns / 1e3:.1f}" if op.measured_ns else "-"
+    return f"{op.kind:12} {op.tasks:6} {op.estimated_ns / 1e3:9.1f} {measured:>9}  "
+
+
+def _cut(op: OperatorReport) -> str:
+    """Its tile, and what is said of it."""
     unit = f", {op.explanation['unit']['name']}" if "unit" in op.explanation else ""
-    return (
-        f"{op.kind:12} {op.tasks:6} {op.estimated_ns / 1e3:9.1f} {measured:>9}  "
-        f"{_sizes(op.tile)} ({_sizes(op.register_tile)}){unit}{_spills(op)}"
-    )
+    return f"{_sizes(op.tile)} ({_sizes(op.register_tile)}){unit}{_spills(op)}"
 
 
 def _root(op: OperatorReport) -> str:

@@ -38,8 +38,11 @@ def report(*operators, eus=2):
 def test_lines_fit_and_names_are_whole(width):
     root = "winograd4 of: direct 313.7 us, winograd2 428.4 us, winograd4 269.3 us"
     why = f"{root}; 1x8x7x4 in registers: 22 accumulators; 9 tasks, bound by compute, 91%"
-    found = report(operator(f"{LONG}_1"), operator(f"{LONG}_2", reason=why), operator("short"))
+    wide = replace(operator("wide"), tile=(1, 16, 128, 128, 64), register_tile=(1, 4, 1, 16, 16))
+    names = (operator(f"{LONG}_1"), operator(f"{LONG}_2", reason=why), operator("short"), wide)
+    found = report(*names)
     lines = found.text(width).splitlines()
+    assert any("1x16x128x128x64 (1x4x1x16x16)" in line for line in lines)
     assert all(len(line) <= width for line in lines)
     words = {word for line in lines for word in line.split()}
     assert {f"{LONG}_1", f"{LONG}_2", "short"} <= words
