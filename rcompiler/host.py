@@ -17,9 +17,7 @@ from rcompiler.device.record import builtin_device, builtin_names, load_device
 from rcompiler.device.store import recorded
 from rcompiler.device.target import find_device, is_host
 from rcompiler.errors import CompilerError, DeviceError
-from rcompiler.options import default_device
-
-DEFAULT = "default"  # the device that is not measured
+from rcompiler.options import DEFAULT, default_device
 
 
 class DeviceWarning(UserWarning):

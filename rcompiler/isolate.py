@@ -107,9 +107,9 @@ def _answered(request: tuple[Any, ...], progress: Progress | None) -> Artifact:
         child = subprocess.Popen(
             [sys.executable, "-P", "-m", "rcompiler.isolated", name],
             stdout=subprocess.PIPE,
-            # What MLIR says about bad text comes back as the error. (A pipe that nobody reads
-            # would stop the child once it is full.)
-            stderr=subprocess.DEVNULL if progress is None else None,
+            # What MLIR says about bad text comes back as the error, also where steps are shown. (A
+            # pipe that nobody reads would stop the child once it is full.)
+            stderr=subprocess.DEVNULL,
             text=True,
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), _CHILD: "1"},
         )

@@ -19,6 +19,8 @@ Tune = Literal["off", "kernels"]
 Precision = Literal["f32", "tf32", "f16", "bf16"]
 Roots = Literal["auto", "direct", "winograd2", "winograd4"]
 
+DEFAULT = "default"  # the name of the device record of this machine that is not measured
+
 _CHOICES = {
     "kernels": Kernels,
     "roller_policy": RollerPolicy,

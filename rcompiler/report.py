@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -103,29 +105,56 @@ class Report:
 
     def explain(self) -> str:
         """Several lines per operator: which tile won, why, and what came second."""
-        return "\n".join("\n  ".join(_story(op)) for op in self.operators)
+        stories = ["\n  ".join(_story(op)) for op in self.operators]
+        return "\n".join([*stories, *self._compared_elsewhere()])
+
+    def _compared_elsewhere(self) -> list[str]:
+        """A line where tiles were compared on another number of EUs than the schedule has."""
+        seconds = (op.explanation.get("runner_up", {}).get("by", "") for op in self.operators)
+        found = {int(match[1]) for by in seconds if (match := _ON_EUS.search(by))} - {self.eus}
+        if not found:
+            return []
+        return [
+            f"The schedule has {self.eus} EUs. Makespans on {max(found)} EUs compare tiles where "
+            "no number of EUs is asked for, so that machines with fewer choose the same tiles"
+        ]
 
     def __str__(self) -> str:
-        lines = [
-            f"{'operator':32} {'kind':12} {'tasks':>6} {'est. us':>9} {'meas. us':>9}  "
-            "tile (registers): reason"
-        ]
-        for name, kind, tasks, estimated, measured, tile, registers, reason in map(
-            _cells, self.operators
-        ):
-            lines.append(
-                f"{name[:32]:32} {kind:12} {tasks:>6} {estimated:>9} {measured:>9}  "
-                f"{tile} ({registers}): {reason}"
-            )
-        return "\n".join([*lines, *self._figures()])
+        return self.text()
+
+    def text(self, width: int | None = None) -> str:
+        """The same as lines of at most `width` characters, None for as long as they come.
+
+        A name that leaves no room for its figures has a line of its own, and so has a tile; none is
+        cut. Why each tile won is what `explain` says.
+        """
+        column = max((len(op.name) for op in self.operators), default=0)
+        if width is not None:
+            column = min(column, width - len(_HEADER) - _TILE)
+        column = max(column, len("operator"))
+        lines = [f"{'operator':{column}} {_HEADER}tile (registers)"]
+        for op in self.operators:
+            name, tile = op.name, _cut(op)
+            if len(name) > column:
+                lines.append(name)
+                name = ""
+            line = f"{name:{column}} {_figures(op)}"
+            if width is not None and len(line) + len(tile) > width:
+                lines += [line.rstrip(), f"{tile:>{width}}"]
+            else:
+                lines.append(line + tile)
+            if root := _root(op):
+                lines += _folded(f"  root: {root}", width)
+        lines += [folded for line in self._summary() for folded in _folded(line, width)]
+        return "\n".join(lines)
 
     def _repr_html_(self) -> str:
         """For notebooks: a row for each operator, the figures of the schedule below."""
         heads = "operator", "kind", "tasks", "est. us", "meas. us", "tile", "registers", "reason"
-        return html_table("Report", heads, map(_cells, self.operators), self._figures())
+        return html_table("Report", heads, map(_cells, self.operators), self._summary())
 
-    def _figures(self) -> list[str]:
-        """The lines about the device, the schedule and the machine code, and the notes."""
+    def _summary(self) -> list[str]:
+        """What holds for all operators, a line each."""
         idle = ", ".join(f"{t / 1e3:.0f}" for t in self.idle_ns)
         lines = [
             f"device: {self.device}",
@@ -142,12 +171,13 @@ class Report:
 
 def _cells(op: OperatorReport) -> tuple[str, ...]:
     """Name, kind, tasks, estimated and measured us, tile, registers and reason of an operator."""
-    measured = f"{op.measured_ns / 1e3:.1f}" if op.measured_ns else "-"
     sizes = _sizes(op.tile), _sizes(op.register_tile)
-    figures = str(op.tasks), f"{op.estimated_ns / 1e3:.1f}", measured
-    return op.name, op.kind, *figures, *sizes, f"{op.reason}{_spills(op)}"
+    return op.name, op.kind, *_times(op), *sizes, f"{op.reason}{_spills(op)}"
 
 
+_ON_EUS = re.compile(r"\bon (\d+) EUs")
+_TILE = 27  # characters that most tiles take, with the space before
+_HEADER = f"{'kind':12} {'tasks':>6} {'est. us':>9} {'meas. us':>9}  "
 _NUMBER = (int, float)
 _ALIGNMENT = {
     **dict.fromkeys(("lanes", "waste"), _NUMBER),
@@ -196,8 +226,9 @@ def _story(op: OperatorReport) -> list[str]:
     found = op.explanation
     note = f", {found['note']}" if "note" in found else ""
     lines = [f"{op.name}: {op.kind}", f"tile: {tile}, {each}; chosen by {op.source}{note}"]
+    root = [f"root: {_root(op)}"] if _root(op) else []
     if not found:
-        return [*lines, f"registers: {registers}"]
+        return [*lines, *root, f"registers: {registers}"]
     aligned = found["alignment"]
     slowest = sorted(found["parts_ns"].items(), key=lambda part: (-part[1], part[0]))
     parts = ", ".join(f"{name} {ns / 1e3:.1f} us" for name, ns in slowest)
@@ -225,7 +256,37 @@ def _story(op: OperatorReport) -> list[str]:
             f"{second['tasks']} tasks of {second['estimated_ns'] / 1e3:.1f} us: "
             f"{second['ratio']:.3f} times the {second['by']}"
         )
-    return lines
+    return lines + root
+
+
+def _figures(op: OperatorReport) -> str:
+    """What stands between its name and its tile."""
+    tasks, estimated, measured = _times(op)
+    return f"{op.kind:12} {tasks:>6} {estimated:>9} {measured:>9}  "
+
+
+def _times(op: OperatorReport) -> tuple[str, str, str]:
+    """Its tasks, and what they take together in us, estimated and measured."""
+    measured = f"{op.measured_ns / 1e3:.1f}" if op.measured_ns else "-"
+    return str(op.tasks), f"{op.estimated_ns / 1e3:.1f}", measured
+
+
+def _cut(op: OperatorReport) -> str:
+    """Its tile, and what is said of it."""
+    unit = f", {op.explanation['unit']['name']}" if "unit" in op.explanation else ""
+    return f"{_sizes(op.tile)} ({_sizes(op.register_tile)}){unit}{_spills(op)}"
+
+
+def _root(op: OperatorReport) -> str:
+    """Which algorithm it is one of, and why: what stands before the reason for its tile."""
+    first = op.reason.partition("; ")[0]
+    return "" if any(words in first for words in (" in registers: ", " at a time: ")) else first
+
+
+def _folded(line: str, width: int | None) -> list[str]:
+    if width is None:
+        return [line]
+    return textwrap.wrap(line, width, subsequent_indent="    ", break_long_words=False)
 
 
 def _spills(op: OperatorReport) -> str:

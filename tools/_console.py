@@ -5,22 +5,44 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import shutil
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO, Any, NoReturn
 
 from rcompiler.errors import CompilerError
+from rcompiler.tools._installed import importable, is_compilers, own_version, without
+from rcompiler.tools._wording import on_the_command_line
+
+# For the help of tools that read or write it.
+CACHE_HELP = (
+    "RC_CACHE_DIR names the folder that keeps compiled objects, the measured record of this "
+    "machine and the profile index; default: ~/.cache/rcompiler; empty (RC_CACHE_DIR=): none. "
+    "'python -m rcompiler doctor' says what is in use."
+)
 
 
 class Parser(argparse.ArgumentParser):
     """LLVM-style options, never abbreviated; a wrong one is a single line and exit code 2."""
 
-    def __init__(self, prog: str, description: str) -> None:
-        super().__init__(prog=prog, description=description, allow_abbrev=False)
+    def __init__(self, prog: str, description: str, epilog: str | None = None) -> None:
+        super().__init__(prog=prog, description=description, epilog=epilog, allow_abbrev=False)
+        self.add_argument("--version", action=_Version, help="print the version, and exit")
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+class _Version(argparse.Action):
+    """Looks the version up when it is asked for, not whenever options are read."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(nargs=0, default=argparse.SUPPRESS, **options)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(f"{parser.prog} {own_version()}")
+        parser.exit()
 
 
 def guard(prog: str, body: Callable[[], int]) -> int:
@@ -31,6 +53,10 @@ def guard(prog: str, body: Callable[[], int]) -> int:
         return code
     except CompilerError as error:
         message = str(error)
+    except ModuleNotFoundError as error:
+        if error.name is None or not is_compilers(error.name):
+            raise
+        message = f"this {without([error.name])}"
     except BrokenPipeError:  # the reader of a pipe left: nothing more can be printed
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
@@ -46,7 +72,12 @@ def guard(prog: str, body: Callable[[], int]) -> int:
 
 def complain(prog: str, message: str) -> None:
     """One line on standard error."""
-    print(f"{prog}: error: {' '.join(message.split())}", file=sys.stderr)
+    print(f"{prog}: error: {on_the_command_line(message)}", file=sys.stderr)
+
+
+def warn(prog: str, message: str) -> None:
+    """The same of what is done nevertheless."""
+    print(f"{prog}: warning: {' '.join(message.split())}", file=sys.stderr)
 
 
 def report(prog: str, failures: Iterable[str]) -> int:
@@ -62,6 +93,11 @@ def doing(what: str) -> None:
     """Tell who waits at a terminal what is being done; the next line takes its place."""
     if sys.stderr.isatty():
         print(f"{what} ...", end="\033[K\r", file=sys.stderr)
+
+
+def terminal_width() -> int | None:
+    """Characters of a line of the terminal that is printed to; None for a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def number(value: float | None, form: str) -> str:
@@ -135,7 +171,7 @@ def table(
     stream = stream or sys.stdout
     cells = [[str(cell) for cell in row] for row in rows]
     right = [all(_numeric(row[i]) for row in cells) for i in range(len(columns))]
-    if stream.isatty():
+    if stream.isatty() and importable("rich"):
         _rich(columns, cells, right, stream)
         return
     widths = [max(len(r[i]) for r in [list(columns), *cells]) for i in range(len(columns))]

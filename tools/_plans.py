@@ -24,7 +24,7 @@ from rcompiler.rammer.program import Program, Wait
 from rcompiler.rammer.schedule import policies
 from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact
-from rcompiler.tools._sources import CHOSEN, Source, compile_options
+from rcompiler.tools._sources import Source, compile_options, given_options
 from rcompiler.viz.view import Plan
 
 
@@ -53,12 +53,11 @@ def _artifact(options: argparse.Namespace, source: Source) -> Artifact:
         model = source.executable(options)
         model.close()
         return model.artifact
-    for name in (*CHOSEN, "shapes"):
-        if getattr(options, name):
-            raise ArtifactError(
-                f"{source.path}: --{name.replace('_', '-')} no longer applies, it was decided when "
-                "the ONNX model was compiled. Give the ONNX model with it"
-            )
+    for name in given_options(options):
+        raise ArtifactError(
+            f"{source.path}: --{name.replace('_', '-')} no longer applies, it was decided when "
+            "the ONNX model was compiled. Give the ONNX model with it"
+        )
     return Artifact.load(source.path)
 
 
@@ -104,11 +103,14 @@ def _check_playable(programs: Sequence[Program], device: Device) -> None:
 
 def _scheduled(options: argparse.Namespace, source: Source) -> Plan:
     """As compile_onnx schedules it, but on any device: a GPU's record needs no GPU."""
-    for name in ("target", "tune"):
+    for name in ("target", "tune", "values", "no_fusion"):
         if getattr(options, name):
+            option = f"--{name.replace('_', '-')}"
+            needs = "generated code" if name in ("target", "tune") else "a whole compilation"
+            value = "" if name == "no_fusion" else "=..."
             raise CompilerError(
-                f"--{name} needs generated code; rc-compile {source.name} --{name}=... -o m.rcx, "
-                "and look at m.rcx"
+                f"{option} needs {needs}; rc-compile {source.name} {option}{value} -o m.rcx, and "
+                "look at m.rcx"
             )
     given = compile_options(options, source)
     shapes, name = given.pop("shapes", None), given.pop("device", None)

@@ -127,7 +127,8 @@ def _list_passes() -> None:
     for cls in found:
         print(f"{cls.name():{width}}  {cls.summary()}")
         for option in cls.options():
-            print(f"{'':{width}}    {option}")
+            needed = "" if "(default: " in option else " (needed)"
+            print(f"{'':{width}}    {option}{needed}")
 
 
 def _main() -> int:

@@ -5,25 +5,29 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
-from onnx import ModelProto
 
 import rcompiler
 from rcompiler.errors import ArtifactError, InvalidModel, ShapeError
-from rcompiler.frontend.load import load
 from rcompiler.options import Policy
-from rcompiler.tools import _data, models
-from rcompiler.tools._console import Parser, positive
+from rcompiler.tools import _data
+from rcompiler.tools._console import CACHE_HELP, Parser, positive
+from rcompiler.tools._installed import require_compiler
+
+if TYPE_CHECKING:
+    from onnx import ModelProto
 
 # Options of compile_onnx that a command line says as they are.
 CHOSEN = (
     *("target", "device", "policy", "kernels", "roller_policy", "eus", "tune", "roots"),
     "precision",
 )
+_OTHERS = ("shapes", "values", "no_fusion")  # which a command line says in its own way
 
 
 @dataclass(frozen=True)
@@ -34,14 +38,20 @@ class Source:
     path: Path | None
     proto: ModelProto | None
 
-    def executable(self, options: argparse.Namespace, **more: Any) -> Any:
-        """Compile, or load what is compiled already. more: further options of compile_onnx."""
+    def executable(
+        self,
+        options: argparse.Namespace,
+        progress: Callable[[str, float], None] | None = None,
+        **more: Any,
+    ) -> Any:
+        """Compile, or load what is compiled already. progress, more: as for compile_onnx."""
         if self.proto is not None:
-            return rcompiler.compile_onnx(self.proto, **compile_options(options, self), **more)
+            chosen = compile_options(options, self)
+            return rcompiler.compile_onnx(self.proto, **chosen, progress=progress, **more)
         assert self.path is not None
         schedule = self.path.suffix == ".mlir"
-        for option in (*CHOSEN, "shapes"):
-            if option != ("target" if schedule else "eus") and getattr(options, option):
+        for option in given_options(options):
+            if option != ("target" if schedule else "eus"):
                 raise ArtifactError(
                     f"{self.path}: --{option.replace('_', '-')} no longer applies, it was decided "
                     "when the ONNX model was compiled. Compile that with it"
@@ -50,7 +60,15 @@ class Source:
             return rcompiler.load(self.path, **({"eus": options.eus} if options.eus else {}))
         target = {"target": options.target} if options.target else {}
         text, constants = read_schedule(self.path)
-        return rcompiler.compile_schedule(text, constants, **target, **more)
+        try:
+            return rcompiler.compile_schedule(text, constants, **target, progress=progress, **more)
+        except InvalidModel as error:
+            raise InvalidModel(f"{self.path}: {error}") from None
+
+
+def given_options(options: argparse.Namespace) -> list[str]:
+    """Which options of a compilation the command line has; tools need not offer all of them."""
+    return [name for name in (*CHOSEN, *_OTHERS) if getattr(options, name, None)]
 
 
 def read_schedule(path: Path) -> tuple[str, dict[str, np.ndarray]]:
@@ -69,11 +87,18 @@ def read_schedule(path: Path) -> tuple[str, dict[str, np.ndarray]]:
 def resolve(text: str) -> Source:
     """The source that ``text`` names: a file if there is one, else a built-in model.
 
-    Raises InvalidModel when it is neither, or not an ONNX model.
+    Raises InvalidModel when it is neither, or not an ONNX model; ToolError where the compiler would
+    read it and is not installed. A compiled file needs numpy only.
     """
     path = Path(text)
-    if path.suffix in (".rcx", ".mlir"):
+    if path.suffix == ".rcx":
         return Source(path.stem, path, None)
+    require_compiler(text if path.exists() else f"{text} is no file here; a built-in model")
+    if path.suffix == ".mlir":
+        return Source(path.stem, path, None)
+    from rcompiler.frontend.load import load
+    from rcompiler.tools import models
+
     if not path.exists() and text in models.names():
         return Source(text, None, models.build(text))
     if not path.exists():
@@ -85,7 +110,8 @@ def resolve(text: str) -> Source:
 
 def add_compile_options(parser: Parser) -> None:
     """--target, --device, --policy, --kernels, --roller-policy, --eus, --tune, --roots,
-    --precision, --shapes: what a command line has of the options of compile_onnx.
+    --precision, --shapes, --values, --no-fusion: what a command line has of the options of
+    compile_onnx.
     """
     group = parser.add_argument_group("compilation")
     group.add_argument(
@@ -116,7 +142,13 @@ def add_compile_options(parser: Parser) -> None:
         metavar="NAME",
         help="tiles: roller (default, by the cost model) or osdi22 (the published search)",
     )
-    group.add_argument("--eus", type=positive, metavar="N", help="execution units (CPU: threads)")
+    group.add_argument(
+        "--eus",
+        type=positive,
+        metavar="N",
+        help="execution units (CPU: threads); "
+        "default: all, of a CPU as many as this process may use",
+    )
     group.add_argument(
         "--tune", metavar="WHAT", help="what to choose by measuring: off (default) or kernels"
     )
@@ -138,13 +170,46 @@ def add_compile_options(parser: Parser) -> None:
         help="shape of an input (x=1x3x224x224) or size of a symbolic dimension (batch=4); "
         "several are separated by commas, or the option is repeated",
     )
+    group.add_argument(
+        "--values",
+        action="append",
+        default=[],
+        metavar="NAME=FILE",
+        help="make an input a constant of that value: a .npy or .pb file; or a .npz file alone, "
+        "for all inputs that it names; the option may be repeated",
+    )
+    group.add_argument(
+        "--no-fusion", action="store_true", help="do not group operators of the model into one"
+    )
+    parser.epilog = CACHE_HELP
 
 
 def compile_options(options: argparse.Namespace, source: Source) -> dict[str, Any]:
     """The keywords for compile_onnx that were chosen on the command line."""
     chosen = {key: getattr(options, key) for key in CHOSEN}
-    chosen["shapes"] = shapes_of(options, source)
-    return {key: value for key, value in chosen.items() if value}
+    chosen |= {"shapes": shapes_of(options, source), "values": values_of(options)}
+    unfused = {"fusion": False} if getattr(options, "no_fusion", False) else {}
+    return {key: value for key, value in chosen.items() if value} | unfused
+
+
+def values_of(options: argparse.Namespace) -> dict[str, np.ndarray]:
+    """--values as a dict of arrays by input name.
+
+    Raises CompilerError for a file that cannot be read, ShapeError for text of another form.
+    """
+    found: dict[str, np.ndarray] = {}
+    for text in getattr(options, "values", []):
+        name, given, file = text.rpartition("=")
+        if not given or Path(text).exists():
+            name, file = "", text
+        for key, array in _data.read_arrays(Path(file)).items():
+            key = name or key
+            if not key:
+                raise ShapeError(f"--values={text}: expected NAME=FILE.npy, or a .npz file")
+            if key in found:
+                raise ShapeError(f"--values={text}: '{key}' is given twice")
+            found[key] = array
+    return found
 
 
 def shapes_of(options: argparse.Namespace, source: Source) -> dict[str, Any]:

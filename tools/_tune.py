@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 from time import perf_counter
 from typing import Any
+
+from torch_mlir import ir
 
 import rcompiler
 from rcompiler.codegen.cpu import Target
@@ -16,7 +18,9 @@ from rcompiler.compile import operators_of
 from rcompiler.device.model import Device
 from rcompiler.device.store import fingerprint
 from rcompiler.host import given_device, measured_device, target_device
-from rcompiler.passes.roller_tile import distinct_bodies
+from rcompiler.passes.ir.operators import operators
+from rcompiler.passes.ir.structure import structure
+from rcompiler.passes.roller_tile import body_of, distinct_bodies
 from rcompiler.profiler.index import NAME, ProfileIndex, code_version, digest
 from rcompiler.profiler.profile import Profile
 from rcompiler.profiler.records import ProgramTime
@@ -24,6 +28,7 @@ from rcompiler.profiler.tuner import kernel_tuner
 from rcompiler.tools._console import number, table
 from rcompiler.tools._data import random_inputs
 from rcompiler.tools._measure import interleaved, percentiles
+from rcompiler.tools._progress import Progress
 
 _ROUNDS = 5  # that the launches of a program are spread over
 
@@ -48,7 +53,7 @@ class Tuning:
         device = given_device("cpu", base, None) or measured_device(base, folder)
         return Tuning(model, shapes, eus, folder, base, device)
 
-    def kernels(self) -> None:
+    def kernels(self, told: Progress) -> None:
         """Profile all operators, and print a table."""
         rows = []
         with (
@@ -57,12 +62,15 @@ class Tuning:
                 self.device, self.base, Target.named("host"), self.folder, eus=self.eus
             ) as tuner,
         ):
-            for place, body in enumerate(distinct_bodies(module.operation)):
+            names = _names(module.operation)
+            for place, body in enumerate(distinct_bodies(module.operation), 1):
                 start = perf_counter()
+                name = _shown(names[body.signature])
+                told(f"operator {place} of {len(names)}: {name}, {body.kind}")
                 tuner.decide(body)
                 if body.signature in tuner.profiles:
                     profile, spent = tuner.profiles[body.signature], perf_counter() - start
-                    rows.append((str(place), body.kind, *_figures(profile), f"{spent:.2f}"))
+                    rows.append((name, body.kind, *_figures(profile), f"{spent:.2f}"))
         if rows:
             figures = ("tilings", "model us", "best us", "beside us", "ratio", "tile", "rounds")
             table(("operator", "kind", *figures, "s"), rows)
@@ -70,7 +78,7 @@ class Tuning:
             each = f"median {median(spans):.2f}, most {max(spans):.2f}"
             print(f"{len(rows)} operators, seconds each: {each}")
 
-    def program(self, seconds: float) -> None:
+    def program(self, seconds: float, told: Progress) -> None:
         """Compile with these kernels, launch it for so long, and print its times: expected,
         recorded before, and measured now. The index keeps the shortest.
         """
@@ -81,7 +89,9 @@ class Tuning:
             eus=self.eus,
             tune="kernels",
             cache=self.folder,
+            progress=lambda step, _: told(f"the program: {step}"),
         )
+        told(f"the program: launched for {seconds:g} s")
         index = ProfileIndex(self.folder / NAME)
         try:
             schedule, machine = digest(model.stage("vdevice")), fingerprint(self.base)
@@ -117,6 +127,25 @@ class Tuning:
             ),
             [[schedule[:12], now.eus, expected, number(recorded, ".1f"), *measured]],
         )
+
+
+def _names(module: ir.Operation) -> dict[str, list[str]]:
+    """The rOperators by what they compute, in their order; equal ones share measurements."""
+    found: dict[str, list[str]] = {}
+    signatures: dict[Hashable, str] = {}
+    for op in operators(module):
+        key = structure(op)
+        if key not in signatures:
+            with body_of(op) as body:
+                signatures[key] = body.signature
+        name = ir.StringAttr(op.attributes["sym_name"]).value
+        found.setdefault(signatures[key], []).append(name)
+    return found
+
+
+def _shown(names: Sequence[str]) -> str:
+    """The first of several equal rOperators stands for them."""
+    return names[0] if len(names) == 1 else f"{names[0]} (+{len(names) - 1} equal)"
 
 
 def percentiles_of(model: Any, seconds: float) -> dict[str, float]:

@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from rcompiler.tools._console import (
+    CACHE_HELP,
     Parser,
     check_writable,
-    doing,
     guard,
     items,
     positive,
@@ -27,6 +27,8 @@ from rcompiler.tools._console import (
     table,
     timing_options,
 )
+from rcompiler.tools._eus import check_eus
+from rcompiler.tools._progress import progress
 from rcompiler.tools._record import asked, unpin_openblas, write_record
 
 if TYPE_CHECKING:
@@ -49,13 +51,15 @@ def _run(options: argparse.Namespace, openblas: str) -> int:
 
     options.baseline = installed(options.baseline)
     check_writable(options.json)
+    check_eus("rc-bench", max(options.threads), options, "--threads")
     if options.beside:
         return _run_beside(options, openblas)
     cases: list[Case] = []
-    for name in options.models:
-        for threads in options.threads:
-            doing(f"{name}, {threads} threads")
-            cases.append(run_case(name, threads, options))
+    with progress("rc-bench") as told:
+        for name in options.models:
+            for threads in options.threads:
+                told(f"{name}, {_count(threads, 'thread')}")
+                cases.append(run_case(name, threads, options))
     _print(cases, options.baseline)
     mean_ratios = [vars(mean) for mean in means(cases)]
     _write(options, openblas, [case.record() for case in cases], geomeans=mean_ratios)
@@ -174,7 +178,9 @@ def _counts(text: str) -> list[int]:
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser(
-        "rc-bench", "Latency of models, with other engines beside them in the same run."
+        "rc-bench",
+        "Latency of models, with other engines beside them in the same run.",
+        epilog=CACHE_HELP,
     )
     parser.add_argument(
         "--models", type=items, default=items(_DEFAULT), metavar="LIST",

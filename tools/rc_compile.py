@@ -22,8 +22,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rcompiler.errors import CompilerError
-from rcompiler.tools._console import Parser, guard, table
+from rcompiler.tools._console import Parser, guard, table, terminal_width
 from rcompiler.tools._data import write_arrays
+from rcompiler.tools._eus import check_eus
+from rcompiler.tools._progress import Progress, progress
+from rcompiler.tools._wording import on_the_command_line
 
 if TYPE_CHECKING:
     from rcompiler.tools._sources import Source
@@ -41,12 +44,13 @@ def _run(options: argparse.Namespace) -> int:
     from rcompiler.tools._sources import resolve
 
     source = resolve(options.model)
-    if options.check:
-        return _check(options, source)
-    start = time.perf_counter()
-    steps = _Steps(start)
-    timed = {"progress": steps} if options.timing else {}
-    model = source.executable(options, **_more(options), **timed)
+    check_eus("rc-compile", options.eus, options)
+    with progress("rc-compile") as told:
+        if options.check:
+            return _check(options, source, told)
+        start = time.perf_counter()
+        steps = _Steps(start, told)
+        model = source.executable(options, steps, **_more(options))
     if options.emit:
         _write_text(options.output or "-", model.stage(options.emit))
         if options.emit in ("linalg", "vdevice") and options.output not in (None, "-"):
@@ -56,7 +60,7 @@ def _run(options: argparse.Namespace) -> int:
         model.save(target)
         print(f"{target}: {target.stat().st_size / 1e6:.2f} MB", file=sys.stderr)
     if options.report:
-        print(model.report())
+        print(model.report().text(terminal_width()))
     if options.explain:
         print(model.report().explain())
     if options.json:
@@ -66,29 +70,34 @@ def _run(options: argparse.Namespace) -> int:
     return 0
 
 
-def _check(options: argparse.Namespace, source: Source) -> int:
+def _check(options: argparse.Namespace, source: Source, told: Progress) -> int:
     from rcompiler.frontend.check import check
-    from rcompiler.tools._sources import shapes_of
+    from rcompiler.tools._sources import shapes_of, values_of
 
     if source.proto is None:
         raise CompilerError(f"{source.path}: is compiled already; --check reads an ONNX model")
-    gaps = check(source.proto, shapes=shapes_of(options, source))
+    gaps = check(source.proto, shapes=shapes_of(options, source), values=values_of(options))
     if not gaps:
-        return _check_compilation(options, source)
-    rows = [(f"{g.kind} {g.node}", g.op, g.detail, g.reason, g.remedy) for g in gaps]
+        return _check_compilation(options, source, told)
+    rows = [
+        (f"{g.kind} {g.node}", g.op, g.detail, g.reason, on_the_command_line(g.remedy))
+        for g in gaps
+    ]
     table(("where", "op", "types", "reason", "remedy"), rows)
-    print(f"{source.name}: cannot be compiled, {len(gaps)} parts of it are refused")
+    refused = "1 part of it is refused" if len(gaps) == 1 else f"{len(gaps)} parts are refused"
+    print(f"{source.name}: cannot be compiled, {refused}")
     return 1
 
 
-def _check_compilation(options: argparse.Namespace, source: Source) -> int:
+def _check_compilation(options: argparse.Namespace, source: Source, told: Progress) -> int:
     """Compile a model that has no gaps, without measuring: only that shows that it can be."""
     assert source.proto is not None
     chosen = argparse.Namespace(**{**vars(options), "tune": None})
     try:
-        model = source.executable(chosen, **_more(options))
+        model = source.executable(chosen, told, **_more(options))
     except CompilerError as error:
-        print(f"{source.name}: all nodes are translated, but it cannot be compiled: {error}")
+        reason = on_the_command_line(str(error))
+        print(f"{source.name}: all nodes are translated, but it cannot be compiled: {reason}")
         return 1
     print(f"{source.name}: all {len(source.proto.graph.node)} nodes can be compiled")
     alone = [op for op in model.report().operators if op.one_eu]
@@ -106,11 +115,12 @@ def _more(options: argparse.Namespace) -> dict[str, Any]:
 class _Steps:
     """Receives the name of each compilation step as it starts; prints how long each took."""
 
-    def __init__(self, start: float) -> None:
-        self._marks = [("start", start)]
+    def __init__(self, start: float, told: Progress) -> None:
+        self._marks, self._told = [("start", start)], told
 
     def __call__(self, step: str, seconds: float) -> None:
         self._marks.append((step, time.perf_counter()))
+        self._told(step, seconds)
 
     def print(self, end: float) -> None:
         start = self._marks[0][1]
@@ -136,14 +146,15 @@ def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[
     from it; a compiled file has no longer what S1 names.
     """
     from rcompiler.frontend import import_onnx
-    from rcompiler.tools._sources import shapes_of
+    from rcompiler.tools._sources import shapes_of, values_of
 
     if options.emit == "vdevice":
         found: Mapping[str, np.ndarray] = model.constants()
         return found
     if source.proto is None:
         return {}
-    return import_onnx(source.proto, shapes_of(options, source)).constants
+    chosen = shapes_of(options, source), values_of(options)
+    return import_onnx(source.proto, *chosen).constants
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:

@@ -25,9 +25,11 @@ from rcompiler.model import GpuModel, Model
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.tools._console import Parser, complain, guard, report, table
 from rcompiler.tools._data import parse_ranges, random_inputs, read_inputs, save_outputs
-from rcompiler.tools._judge import Judge
+from rcompiler.tools._eus import check_eus
+from rcompiler.tools._installed import require_compiler
+from rcompiler.tools._progress import progress
 from rcompiler.tools._reference import ENGINES, reference
-from rcompiler.tools._sources import Source, add_compile_options, resolve
+from rcompiler.tools._sources import Source, add_compile_options, resolve, values_of
 
 _PROFILED = 15  # launches: long enough to meet a quiet moment, and to know which is the usual one
 
@@ -43,7 +45,12 @@ def _run(options: argparse.Namespace) -> int:
     if options.debug:
         return _debug(options, source)
     oracle = _oracle(options, source) if options.verify else None
-    model = source.executable(options)
+    if source.proto is not None:
+        check_eus("rc-run", options.eus, options)
+    with progress("rc-run") as told:
+        model = source.executable(options, told)
+    if source.proto is None and not isinstance(model, GpuModel):
+        check_eus("rc-run", options.eus, options)
     if options.needs:
         return _needs(model)
     if options.profile and isinstance(model, GpuModel):
@@ -63,7 +70,8 @@ def _run(options: argparse.Namespace) -> int:
         save_outputs(Path(options.save), named)
     if options.profile:
         _profile(Path(options.profile), model, feeds)
-    return _verify(options, oracle, feeds, named) if oracle is not None else 0
+    all_feeds = {**feeds, **values_of(options)}  # which the reference still takes as inputs
+    return _verify(options, oracle, all_feeds, named) if oracle is not None else 0
 
 
 def _needs(model: Model) -> int:
@@ -128,18 +136,22 @@ def _results(
     options: argparse.Namespace, source: Source, proto: Any, feeds: dict[str, np.ndarray] | None
 ) -> tuple[dict[str, np.ndarray], dict[str, np.ndarray]]:
     """Inputs (those given, else random ones) and results by name of a variant of the model."""
-    model = replace(source, proto=proto).executable(options)
+    with progress("rc-run") as told:
+        model = replace(source, proto=proto).executable(options, told)
     if feeds is None and options.inputs:
         feeds = read_inputs(options.inputs, model.inputs)
     elif feeds is None:
         feeds = random_inputs(model.inputs, options.seed, parse_ranges(options.range))
-    outputs = model(**feeds)
+    outputs = model(**{tensor.name: feeds[tensor.name] for tensor in model.inputs})
     model.close()
-    return feeds, {t.name: y for t, y in zip(model.outputs, outputs, strict=True)}
+    return {**feeds, **values_of(options)}, {
+        t.name: y for t, y in zip(model.outputs, outputs, strict=True)
+    }
 
 
 def _oracle(options: argparse.Namespace, source: Source) -> Any:
     """The ONNX model to verify against."""
+    require_compiler("--verify")
     if options.onnx:
         source = resolve(options.onnx)
     if source.proto is None:
@@ -155,6 +167,8 @@ def _verify(
     feeds: dict[str, np.ndarray],
     outputs: dict[str, np.ndarray],
 ) -> int:
+    from rcompiler.tools._judge import Judge
+
     engine, expected = reference(oracle, feeds, options.reference)
     judge = Judge(oracle, feeds, options.tolerance)
     wrong = []
@@ -223,7 +237,7 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "the model rounds on the way: float32 1e-4, float16 1e-2, int8 6e-2",
     )
     add_compile_options(parser)
-    return parser.parse_args(argv)
+    return parser.parse_intermixed_args(argv)  # inputs may follow options
 
 
 if __name__ == "__main__":

@@ -23,7 +23,15 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from rcompiler.errors import CompilerError, DeviceError
-from rcompiler.tools._console import Parser, check_writable, guard, positive, seconds, table
+from rcompiler.tools._console import (
+    CACHE_HELP,
+    Parser,
+    check_writable,
+    guard,
+    positive,
+    seconds,
+    table,
+)
 
 if TYPE_CHECKING:
     from rcompiler.device.model import Device
@@ -52,6 +60,7 @@ def _run(options: argparse.Namespace) -> int:
 
 def _tune(options: argparse.Namespace) -> int:
     """Profile all operators of a model into the index, then the program that they make."""
+    from rcompiler.tools._progress import progress
     from rcompiler.tools._sources import resolve, shapes_of
     from rcompiler.tools._tune import Tuning
 
@@ -59,8 +68,10 @@ def _tune(options: argparse.Namespace) -> int:
     if source.proto is None:
         raise CompilerError(f"{source.path}: is compiled already; rc-tune reads an ONNX model")
     tuning = Tuning.here(source.proto, shapes_of(options, source), options.eus, _cache())
-    tuning.kernels()
-    tuning.program(options.seconds)
+    with progress("rc-tune") as told:
+        tuning.kernels(told)
+    with progress("rc-tune") as told:
+        tuning.program(options.seconds, told)
     return 0
 
 
@@ -208,7 +219,11 @@ def _days(text: str) -> float:
 
 
 def _options(argv: Sequence[str] | None) -> argparse.Namespace:
-    parser = Parser("rc-tune", "Measure this machine, and kernels on it, for the choice of tiles.")
+    parser = Parser(
+        "rc-tune",
+        "Measure this machine, and kernels on it, for the choice of tiles.",
+        epilog=CACHE_HELP,
+    )
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument(
         "model", nargs="?", help="an ONNX file, or a built-in model: measure all its operators"

@@ -47,6 +47,13 @@ def host_flags(cpuinfo: Path = CPUINFO) -> frozenset[str]:
     return _listed(cpuinfo) if level is None else LEVEL_FLAGS[level]
 
 
+def psabi_level(cpuinfo: Path = CPUINFO) -> str:
+    """The highest level of the psABI that the host has, also v2, which no device is of."""
+    flags = host_flags(cpuinfo)
+    levels = {"x86-64-v4": _V4, "x86-64-v3": _V3, "x86-64-v2": _V2}
+    return next((level for level, needs in levels.items() if needs <= flags), "x86-64")
+
+
 def _listed(cpuinfo: Path) -> frozenset[str]:
     try:
         lines = cpuinfo.read_text(errors="replace").splitlines()

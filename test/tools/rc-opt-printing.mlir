@@ -24,5 +24,8 @@
 // LIST:         score=intensity|paper (default: intensity)
 // LIST:         pad-banks=true|false (default: false)
 // LIST:       rtask-dce {{.*}}Remove the kernels
+// LIST:       vdevice-attach-device {{ *}}Write into
+// LIST-NEXT:    device=device (needed)
+// LIST-NEXT:    precision=f32|tf32|f16|bf16 (default: f32)
 // CHECK:      func.func @empty
 func.func @empty() { return }

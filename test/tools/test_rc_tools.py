@@ -35,6 +35,16 @@ def test_compile_then_run_and_verify(tool):
     assert np.load("y.npz")["output"].tobytes() == expected.tobytes()
 
 
+def test_inputs_may_follow_options(tool):
+    x = np.random.default_rng(0).standard_normal((4, 8), dtype=np.float32)
+    np.save("x.npy", x)
+    code, out, err = tool(rc_run.main, "two_branch", "--verify", "x.npy", "--save", "y.npy")
+    assert (code, err) == (0, "") and "of what is allowed" in out
+    assert tool(rc_run.main, "--save=z.npy", "two_branch", "x.npy")[0] == 0
+    with open("y.npy", "rb") as y, open("z.npy", "rb") as z:
+        assert y.read() == z.read()
+
+
 def test_equal_input_gives_equal_files(tool):
     for name in ("a.rcx", "b.rcx"):
         tool(rc_compile.main, "two_branch", "--eus=2", "-o", name)
@@ -89,9 +99,22 @@ def test_check_lists_gaps(tool, unheard):
     for line, words in [
         (first, ("input x ", " StringNormalizer ", " string[2] ", "is not translated", "outside")),
         (second, ("node first ", "the operator is not translated", "outside")),
-        (last, ("unheard: cannot be compiled, 2 parts",)),
+        (last, ("unheard: cannot be compiled, 2 parts are refused",)),
     ]:
         assert all(word in line for word in words), line
+
+
+def test_check_counts_one_gap_as_one(tool):
+    value = onnx.helper.make_tensor_value_info
+    nodes = [onnx.helper.make_node("Unheard", ["x"], ["y"], "first", domain="far.away")]
+    sides = [[value(name, onnx.TensorProto.FLOAT, [2])] for name in "xy"]
+    opsets = [onnx.helper.make_opsetid("", 17), onnx.helper.make_opsetid("far.away", 1)]
+    onnx.save(
+        onnx.helper.make_model(onnx.helper.make_graph(nodes, "g", *sides), opset_imports=opsets),
+        "one.onnx",
+    )
+    code, out, _ = tool(rc_compile.main, "one.onnx", "--check")
+    assert code == 1 and out.endswith("one: cannot be compiled, 1 part of it is refused\n")
 
 
 def test_check_names_what_runs_on_one_eu(tool):

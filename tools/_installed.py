@@ -1,0 +1,101 @@
+"""What is installed: this package's version, what it requires, and what its extras bring."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+import rcompiler
+from rcompiler.errors import ToolError
+
+HOME = Path(rcompiler.__file__).resolve().parents[1]  # where Python finds the package
+# What the compiler imports, by the package that has it, where their names differ.
+_MODULES = {"torch-mlir": "torch_mlir", "pyelftools": "elftools", "cuda-bindings": "cuda.bindings"}
+_PROGRAMS = ("nvidia-cuda-nvcc",)  # packages that hold no module
+_NEEDED = ("torch-mlir", "llvmlite", "onnx", "ml_dtypes", "rich", "pyelftools")
+_REQUIREMENT = re.compile(r"([\w.-]+)([^;]*?)\s*(?:;.*\bextra == ['\"](\w+)['\"])?")
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A package that this one needs, or that an extra brings ("": needed).
+
+    bounds: which versions will do, such as "==20261001"; "" for any.
+    """
+
+    package: str
+    bounds: str = ""
+    extra: str = ""
+
+    @property
+    def remedy(self) -> str:
+        """The command that installs it."""
+        return install_command(self.extra)
+
+
+def install_command(extra: str = "") -> str:
+    """What brings everything that compiling needs, also where rcompiler is installed without that;
+    of sources that nobody has installed, their folder.
+    """
+    unheard = version("rcompiler") is None and (HOME / "pyproject.toml").exists()
+    name = str(HOME) if unheard else "rcompiler"
+    return f"pip install '{name}[{extra}]'" if extra else f"pip install {name}"
+
+
+def own_version() -> str:
+    """Of rcompiler; "unknown" for sources that nobody has installed."""
+    return version("rcompiler") or "unknown"
+
+
+def version(package: str) -> str | None:
+    """None where it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def requirements() -> list[Requirement]:
+    """What the installed metadata says; of sources that nobody has installed, what they import."""
+    try:
+        texts = metadata.requires("rcompiler") or []
+    except metadata.PackageNotFoundError:
+        texts = ["numpy", *_NEEDED]
+    matches = [found for text in texts if (found := _REQUIREMENT.fullmatch(text))]
+    return [Requirement(name, bounds.strip(), extra or "") for name, bounds, extra in
+            (match.groups() for match in matches)]  # fmt: skip
+
+
+def importable(package: str) -> bool:
+    """Whether Python finds what is in it, which is not imported."""
+    if package in _PROGRAMS:
+        return version(package) is not None
+    try:
+        return importlib.util.find_spec(_MODULES.get(package, package)) is not None
+    except ImportError:
+        return False
+
+
+def is_compilers(module: str | None) -> bool:
+    """Whether a module is of a package that compiling needs and running does not."""
+    top = (module or "").partition(".")[0]
+    return top in {_MODULES.get(package, package) for package in _NEEDED}
+
+
+def require_compiler(what: str) -> None:
+    """ToolError where the compiler is not installed, which `what` needs."""
+    missing = [package for package in _NEEDED if not importable(package)]
+    if missing:
+        raise ToolError(f"{what} {without(missing)}")
+
+
+def without(packages: Iterable[str]) -> str:
+    """The reason and the remedy, for a message that begins with what cannot be done."""
+    return (
+        f"needs the compiler, which is not installed here (there is no {', '.join(packages)}; "
+        f"compiled .rcx files run without it): {install_command()}"
+    )
