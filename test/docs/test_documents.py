@@ -4,7 +4,7 @@ import pytest
 from documents import DOCUMENTS, ROOT, BadDocument, anchors, bad_links, blocks, run
 
 NAMES = [str(path.relative_to(ROOT)) for path in DOCUMENTS]
-NOT_RUN = 3  # blocks of all documents that say why they are not run
+NOT_RUN = 10  # blocks of all documents that say why they are not run
 
 
 @pytest.mark.parametrize("name", NAMES)
