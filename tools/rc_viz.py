@@ -5,6 +5,7 @@ rc-viz model.onnx --device=h200 --policy=list on any device record, by estimate
 rc-viz model.rcx --device=h200                what its schedule would take on another device
 rc-viz model.rcx --measured=times.json        the measured times beside the plan
 rc-viz model.rcx --trace=t.json --json=s.json for Perfetto, and for scripts
+rc-viz model.rcx --svg=model.svg              a picture for documents
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ def _run(options: argparse.Namespace) -> int:
     from rcompiler.tools._sources import resolve
     from rcompiler.viz.measured import read_measured
     from rcompiler.viz.page import page
+    from rcompiler.viz.picture import picture
     from rcompiler.viz.record import record
     from rcompiler.viz.trace import trace
     from rcompiler.viz.view import collect
@@ -38,7 +40,12 @@ def _run(options: argparse.Namespace) -> int:
     if options.measured:
         spans = view.timeline.spans
         view = replace(view, measured=read_measured(Path(options.measured), spans))
-    asked = {page: options.output, trace: options.trace, record: options.json}
+    asked = {
+        page: options.output,
+        trace: options.trace,
+        record: options.json,
+        picture: options.svg,
+    }
     if not any(asked.values()):
         asked[page] = f"{source.name}.html"
     for form, target in asked.items():
@@ -75,6 +82,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--json", metavar="FILE", help="write the same as JSON for scripts (no page without -o)"
+    )
+    parser.add_argument(
+        "--svg", metavar="FILE", help="write a picture for documents (no page without -o)"
     )
     parser.add_argument("--measured", metavar="FILE", help="measured times, shown beside the plan")
     parser.add_argument(

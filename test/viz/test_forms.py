@@ -1,4 +1,4 @@
-"""What a view is written as: page, trace and record."""
+"""What a view is written as: page, trace, record and picture."""
 
 import base64
 import hashlib
@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.viz import page as pages
 from rcompiler.viz.measured import Measured
 from rcompiler.viz.page import page
+from rcompiler.viz.picture import picture
 from rcompiler.viz.record import record
 from rcompiler.viz.trace import MEASURED, PLANNED, trace
 from rcompiler.viz.view import collect
@@ -188,3 +190,29 @@ def test_measured_times_are_written_beside(view):
     slices = [e for e in events if e["ph"] == "X" and e["pid"] == MEASURED]
     assert [e["dur"] for e in slices] == [1.0, 1.0, 1.0, 4.0]
     assert json.loads(record(view))["measured"]["eu"] == [0, 0, 0, 0]
+
+
+def test_the_picture(view):
+    """Each run and each idle time at its place; a line for each wait of another EU."""
+    tree = ElementTree.fromstring(picture(view))
+    name = "{http://www.w3.org/2000/svg}"
+    runs = [rect for rect in tree.iter(f"{name}rect") if rect.get("class") == "r"]
+    assert [rect[0].text for rect in runs] == [f"o{i}: 1 rTasks" for i in range(4)]
+    span, row = 880 - 48 - 12, 36
+    for rect, (eu, start, end) in zip(
+        runs, ((0, 500, 1500), (0, 1500, 3500), (1, 1600, 4600), (0, 4700, 5700)), strict=True
+    ):
+        assert float(rect.get("x")) == pytest.approx(48 + span * start / 5700, abs=0.06)
+        assert float(rect.get("width")) == pytest.approx(span * (end - start) / 5700, abs=0.06)
+        assert int(rect.get("y")) == 28 + row * eu
+    assert len([p for p in tree.iter(f"{name}path") if p.get("class") == "w"]) == 2
+    idle = [rect for rect in tree.iter(f"{name}rect") if rect.get("fill") == "url(#i)"]
+    assert len(idle) == len(view.timeline.gaps) + 1  # one in the legend
+
+
+def test_names_cannot_leave_the_picture(plan):
+    view = collect(plan(rename=lambda name: name + EVIL, kind=EVIL))
+    tags = {
+        element.tag.rpartition("}")[2] for element in ElementTree.fromstring(picture(view)).iter()
+    }
+    assert tags == {"svg", "style", "defs", "pattern", "rect", "path", "text", "title"}
