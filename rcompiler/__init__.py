@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rcompiler.compile import compile_onnx
+    from rcompiler.driver.isolate import compile_schedule
     from rcompiler.errors import CompilerError
-    from rcompiler.isolate import compile_schedule
     from rcompiler.model import load
 
 _HOME = {
     "CompilerError": "rcompiler.errors",
     "compile_onnx": "rcompiler.compile",
-    "compile_schedule": "rcompiler.isolate",
+    "compile_schedule": "rcompiler.driver.isolate",
     "load": "rcompiler.model",
 }
 
@@ -31,7 +31,7 @@ __version__ = "0.1.0"  # pyproject.toml reads it here, without importing anythin
 
 def __getattr__(name: str) -> Any:
     if name == "compile_onnx":
-        isolate = import_module("rcompiler.isolate")
+        isolate = import_module("rcompiler.driver.isolate")
         if isolate.space_is_scarce():  # also loading the compiler could end this process
             return isolate.compile_onnx
     if name in _HOME:

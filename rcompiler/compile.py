@@ -1,6 +1,6 @@
 """compile_onnx: model -> S1 -> S2 -> S3 -> S4 -> code -> a model that runs.
 
-What callers may ask for; how it is done says `rcompiler.compilation`.
+What callers may ask for; how it is done says `rcompiler.driver.compilation`.
 """
 
 from __future__ import annotations
@@ -15,15 +15,17 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from rcompiler import dialects, isolate
+from rcompiler import dialects
 from rcompiler.codegen import emit
-from rcompiler.compilation import Compilation
 from rcompiler.device.cpu import LEVELS
 from rcompiler.device.model import Device
 from rcompiler.device.target import is_host, kind_name
+from rcompiler.driver import isolate
+from rcompiler.driver.compilation import Compilation
+from rcompiler.driver.host import given_device, target_device
+from rcompiler.driver.steps import Progress, Steps
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel
 from rcompiler.frontend import import_onnx
-from rcompiler.host import given_device, target_device
 from rcompiler.model import Model, model_of
 from rcompiler.options import (
     CompileOptions,
@@ -43,7 +45,6 @@ from rcompiler.passes.tiles.named_ops import generalise
 from rcompiler.passes.tiling.claims import check_claims
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.program import MAX_EUS
-from rcompiler.steps import Progress, Steps
 
 
 def compile_onnx(

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from rcompiler.certified import prove
+from rcompiler.driver.certified import prove
+from rcompiler.driver.gpu_devices import open_device
+from rcompiler.driver.model_views import model_html, model_text
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError, ScheduleError
-from rcompiler.gpu_devices import open_device
-from rcompiler.model_views import model_html, model_text
 from rcompiler.report import Report
 from rcompiler.runtime import tables
 from rcompiler.runtime.artifact import Artifact
@@ -221,7 +221,7 @@ def load(
     if not isinstance(path, str | os.PathLike):
         raise ArtifactError(f"load: {shown(path)} is not a path; give that of an .rcx file")
     if key is not None:
-        from rcompiler.signature import signed_digest
+        from rcompiler.driver.signature import signed_digest
 
         digest = signed_digest(Path(path), key)
         if sha256 is not None and str(sha256).lower() != digest:

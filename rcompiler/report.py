@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from rcompiler.errors import ArtifactError
-from rcompiler.html_table import html_table
+from rcompiler.support.html_table import html_table
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 
 from rcompiler.errors import CompilerError
+from rcompiler.support.workers import Worker, WorkerDied, serve_answers
 from rcompiler.tools._baselines import BASELINES, Bound
-from rcompiler.workers import Worker, WorkerDied, serve_answers
 
 OURS = "rcompiler"
 _LOOK_S, _ASLEEP, _PATIENCE_S = 0.02, 0.05, 2.0  # at rest: less than a share of a look, of a CPU

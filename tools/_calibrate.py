@@ -11,8 +11,8 @@ from typing import Any
 import rcompiler
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.model import Device
+from rcompiler.driver.proof import rebuild
 from rcompiler.errors import InvalidModel
-from rcompiler.proof import rebuild
 from rcompiler.rammer.expected import timed
 from rcompiler.rammer.placement import derive_graph
 from rcompiler.rammer.recall_fit import Sample

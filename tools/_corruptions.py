@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from rcompiler.certified import Launch, boxes, flat, resolved, unpacked
 from rcompiler.checker import Facts
-from rcompiler.proof import describe
+from rcompiler.driver.certified import Launch, boxes, flat, resolved, unpacked
+from rcompiler.driver.proof import describe
 from rcompiler.rammer.certificate import certificate
 from rcompiler.rammer.encode import encode
 from rcompiler.rammer.graph import Graph

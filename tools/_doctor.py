@@ -22,7 +22,7 @@ from rcompiler.device.host_flags import host_cap, psabi_level
 from rcompiler.device.store import find_record, record_path
 from rcompiler.errors import CompilerError
 from rcompiler.options import default_cache, default_device
-from rcompiler.private_folder import PrivateFolder
+from rcompiler.support.private_folder import PrivateFolder
 from rcompiler.tools._installed import (
     HOME,
     Requirement,

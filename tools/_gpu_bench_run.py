@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from rcompiler.driver.gpu_devices import open_device
 from rcompiler.errors import CompilerError, DeviceError
-from rcompiler.gpu_devices import open_device
 from rcompiler.tools import _measure, _torch_baselines
 from rcompiler.tools._gpu_bench_figures import Figure
 from rcompiler.tools._gpu_bench_group import (

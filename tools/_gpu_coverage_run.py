@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from rcompiler.driver.gpu_devices import open_device
 from rcompiler.errors import CompilerError
-from rcompiler.gpu_devices import open_device
 from rcompiler.runtime.gpu.driver import Driver
 from rcompiler.tools._case_pool import Job, Report, Verdict
 from rcompiler.tools._gpu_coverage_cases import Case, Run, get_tensors

@@ -13,8 +13,8 @@ from onnx import ModelProto
 
 import rcompiler
 from rcompiler.codegen.microbench import Kernels
+from rcompiler.driver.host import target_device
 from rcompiler.errors import CompilerError
-from rcompiler.host import target_device
 from rcompiler.tools import _measure
 from rcompiler.tools._baselines import BASELINES
 from rcompiler.tools._bench_operators import Operator

@@ -6,20 +6,20 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rcompiler.certified import prove
 from rcompiler.compile import operators_of
 from rcompiler.device.model import Device
 from rcompiler.device.record import from_json
 from rcompiler.device.target import find_device
+from rcompiler.driver.certified import prove
+from rcompiler.driver.explain import make_report
+from rcompiler.driver.host import DEFAULT, given_device, measured_device, target_device
+from rcompiler.driver.proof import rebuild
 from rcompiler.errors import ArtifactError, CompilerError, DeviceError, ScheduleError
-from rcompiler.explain import make_report
-from rcompiler.host import DEFAULT, given_device, measured_device, target_device
 from rcompiler.model import REPORT
 from rcompiler.options import CompileOptions, default_cache
 from rcompiler.passes.rammer_schedule import RammerSchedule
 from rcompiler.passes.roller_tile import RollerTile
 from rcompiler.passes.schedule.tables import read_tables
-from rcompiler.proof import rebuild
 from rcompiler.rammer.program import Program, Wait
 from rcompiler.rammer.schedule import policies
 from rcompiler.report import Report

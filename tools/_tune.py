@@ -17,7 +17,7 @@ from rcompiler.codegen.cpu import Target
 from rcompiler.compile import operators_of
 from rcompiler.device.model import Device
 from rcompiler.device.store import fingerprint
-from rcompiler.host import given_device, measured_device, target_device
+from rcompiler.driver.host import given_device, measured_device, target_device
 from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.roller_tile import body_of, distinct_bodies

@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any
 from onnx import ModelProto
 from onnx.backend.base import Backend
 
+from rcompiler.driver.host import target_device
 from rcompiler.errors import CompilerError
-from rcompiler.host import target_device
 from rcompiler.onnx_backend import Prepared, RCompilerBackend
 from rcompiler.tools._case_pool import Outcome, Report, Verdict, run_cases
 from rcompiler.tools._console import Parser, doing, guard, positive

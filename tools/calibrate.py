@@ -53,8 +53,8 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(options: argparse.Namespace, openblas: str) -> int:
     from rcompiler.device.record import save_device
     from rcompiler.device.store import store_record
+    from rcompiler.driver.host import given_device, measured_device, target_device
     from rcompiler.errors import DeviceError
-    from rcompiler.host import given_device, measured_device, target_device
     from rcompiler.options import default_cache
     from rcompiler.rammer.recall_fit import fit_recall
     from rcompiler.tools._calibrate import GOALS, measure, rows

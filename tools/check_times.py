@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import rcompiler
-from rcompiler.certified import prove
+from rcompiler.driver.certified import prove
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.tools._console import Parser, guard, table
 

@@ -148,7 +148,7 @@ def bodies(cases: Sequence[Case], device: Device) -> Iterator[tuple[Case, Body]]
 
 
 def _device() -> Device:
-    from rcompiler.host import measured_device, target_device
+    from rcompiler.driver.host import measured_device, target_device
     from rcompiler.options import default_cache
 
     return measured_device(target_device("cpu"), default_cache())

@@ -78,7 +78,7 @@ def _tune(options: argparse.Namespace) -> int:
 def _move(options: argparse.Namespace) -> int:
     """The profile index to a file, or from one."""
     from rcompiler.device.store import fingerprint
-    from rcompiler.host import target_device
+    from rcompiler.driver.host import target_device
     from rcompiler.profiler.index import NAME, ProfileIndex
 
     index = ProfileIndex(_cache() / NAME)
@@ -157,7 +157,7 @@ def _measure(options: argparse.Namespace) -> int:
     from rcompiler.device.record import to_json
     from rcompiler.device.store import store_record
     from rcompiler.device.target import is_host
-    from rcompiler.host import target_device
+    from rcompiler.driver.host import target_device
     from rcompiler.options import default_cache
 
     default = target_device(options.device)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rcompiler.signature import sign
+from rcompiler.driver.signature import sign
 from rcompiler.tools._console import Parser, guard
 
 

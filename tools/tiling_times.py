@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler import dialects
-from rcompiler.collector import COLLECTOR
 from rcompiler.device.model import Device
 from rcompiler.device.target import find_device
+from rcompiler.driver.collector import COLLECTOR
 from rcompiler.errors import CompilerError
 from rcompiler.frontend import import_onnx
 from rcompiler.passes import Element

@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from rcompiler.host import target_device
+    from rcompiler.driver.host import target_device
     from rcompiler.tools._operators import profiler
     from rcompiler.tools._record import write_record
 

@@ -21,7 +21,7 @@ from rcompiler.codegen.llvm_ir import llvm_ir
 from rcompiler.device.cgroups import usable_cpus
 from rcompiler.device.host_flags import LEVEL_FLAGS, capped_level
 from rcompiler.errors import CacheError, DeviceError
-from rcompiler.private_folder import PrivateFolder
+from rcompiler.support.private_folder import PrivateFolder
 
 # What the host target may use of a CPU: LLVM's feature name -> the kernel's flag in /proc/cpuinfo.
 # An artifact needs what it may use, and nothing else: LLVM is told that the CPU lacks all the rest

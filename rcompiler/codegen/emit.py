@@ -24,7 +24,7 @@ import llvmlite.binding as llvm
 
 from rcompiler.errors import CompilerError
 from rcompiler.runtime.memory import address_space_limit, too_little_space
-from rcompiler.workers import Worker, WorkerDied, Workers, serve_answers
+from rcompiler.support.workers import Worker, WorkerDied, Workers, serve_answers
 
 TRIPLE = "x86_64-unknown-linux-gnu"
 # Part of every cache key: raise it when a change here changes the machine code.

@@ -20,7 +20,7 @@ from rcompiler.device.measure import VERSION
 from rcompiler.device.model import Device
 from rcompiler.device.record import from_json, to_json
 from rcompiler.errors import DeviceError
-from rcompiler.private_folder import PrivateFolder
+from rcompiler.support.private_folder import PrivateFolder
 
 _PATIENCE_S = 5.0  # for a process that measures right now
 

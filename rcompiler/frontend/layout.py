@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from rcompiler.shapes import reassociation
+from rcompiler.support.shapes import reassociation
 
 from . import dtypes
 from .core import Core, stored

@@ -20,7 +20,6 @@ from typing import Any
 
 from rcompiler.codegen.emit import toolchain
 from rcompiler.errors import ArtifactError, CacheError
-from rcompiler.private_folder import PrivateFolder
 from rcompiler.profiler.records import (
     KINDS,
     Measurement,
@@ -39,6 +38,7 @@ from rcompiler.profiler.storage import (
     versions,
     writing,
 )
+from rcompiler.support.private_folder import PrivateFolder
 
 NAME = "profile-index.sqlite"
 _MOST_BYTES = 64 << 20  # of the file: some 200,000 kernels, or 500 networks

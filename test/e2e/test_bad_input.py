@@ -312,7 +312,7 @@ def test_stages_that_do_not_exist(model):
 
 def test_a_defect_is_called_one(monkeypatch):
     """Whatever happens inside leaves as a CompilerError that names the step."""
-    from rcompiler import compilation as module
+    from rcompiler.driver import compilation as module
 
     def broken(*_):
         raise KeyError("inside")

@@ -9,7 +9,6 @@ import pytest
 from levels import LOWER
 
 import rcompiler
-from rcompiler import host
 from rcompiler.device.cpu import cpu_device, detect_cpu
 from rcompiler.device.host_flags import host_flags
 from rcompiler.device.levels import LEVELS
@@ -17,6 +16,7 @@ from rcompiler.device.measure import VERSION
 from rcompiler.device.measured import Measurement
 from rcompiler.device.record import builtin_device, from_json, save_device
 from rcompiler.device.store import fingerprint, record_path
+from rcompiler.driver import host
 from rcompiler.errors import DeviceError
 from rcompiler.tools import models
 from rcompiler.tools._reference import reference

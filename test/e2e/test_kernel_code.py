@@ -7,14 +7,16 @@ from small_networks import SMALL
 from torch_mlir import ir
 
 import rcompiler
-from rcompiler import dialects, kernel_code, workers
+from rcompiler import dialects
 from rcompiler.device.cpu import cpu_device
+from rcompiler.driver import kernel_code
+from rcompiler.driver.kernel_code import KernelCodes
 from rcompiler.errors import CompilerError
-from rcompiler.kernel_code import KernelCodes
 from rcompiler.passes.vdevice_attach_device import VdeviceAttachDevice
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
+from rcompiler.support import workers
+from rcompiler.support.workers import Worker, WorkerDied, Workers
 from rcompiler.tools import models
-from rcompiler.workers import Worker, WorkerDied, Workers
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +53,12 @@ def alone(proto, tmp_path, monkeypatch, target="cpu"):
 @pytest.mark.parametrize("target", ["cpu", "cuda:sm_80", "rocm:gfx90a"])
 def test_two_processes_make_the_bytes_of_one(proto, tmp_path, monkeypatch, asked, target):
     expected = alone(proto, tmp_path, monkeypatch, target)
-    assert "rcompiler.kernel_code" not in asked
+    assert "rcompiler.driver.kernel_code" not in asked
     monkeypatch.setattr(kernel_code, "_WORTH_A_PROCESS", 1)
     monkeypatch.setattr(workers, "usable_cpus", lambda: 2)
     for _ in range(3):
         assert compiled(proto, tmp_path, target) == expected
-    assert "rcompiler.kernel_code" in asked
+    assert "rcompiler.driver.kernel_code" in asked
 
 
 def test_on_one_core_no_other_process_is_started(proto, tmp_path, monkeypatch, asked):
@@ -66,7 +68,7 @@ def test_on_one_core_no_other_process_is_started(proto, tmp_path, monkeypatch, a
     monkeypatch.setattr(kernel_code, "_WORTH_A_PROCESS", 1)
     monkeypatch.setattr(workers, "usable_cpus", lambda: 1)
     compiled(proto, tmp_path)
-    assert "rcompiler.kernel_code" not in {*asked, *started}
+    assert "rcompiler.driver.kernel_code" not in {*asked, *started}
 
 
 @pytest.mark.parametrize("answer", ["dies", "cannot"])
@@ -78,7 +80,7 @@ def test_what_the_other_process_does_not_make_is_made_here(proto, tmp_path, monk
 
     def fails(self, question):
         nonlocal count
-        if self._module == "rcompiler.kernel_code":
+        if self._module == "rcompiler.driver.kernel_code":
             count += 1
             if answer == "dies":
                 self.kill()

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from rcompiler.compile import compile_policies
+from rcompiler.driver.proof import rebuild
 from rcompiler.options import Scheduler
-from rcompiler.proof import rebuild
 from rcompiler.rammer.policy.kernels import MODES
 from rcompiler.rammer.program import Run
 from rcompiler.rammer.schedule import POLICIES

@@ -9,10 +9,10 @@ import pytest
 from task_body import without_bodies
 
 import rcompiler
-from rcompiler.certified import prove
+from rcompiler.driver.certified import prove
+from rcompiler.driver.proof import rebuild
 from rcompiler.errors import ScheduleError
 from rcompiler.model import CompiledModel
-from rcompiler.proof import rebuild
 from rcompiler.runtime import tables
 from rcompiler.tools import models
 from rcompiler.tools._data import random_inputs

@@ -10,13 +10,13 @@ import pytest
 from onnx import helper
 
 import rcompiler
-from rcompiler import gpu_image
 from rcompiler.codegen import toolkit
 from rcompiler.codegen.cuda_tools import find_tool
 from rcompiler.device.occupancy import BlockNeeds
 from rcompiler.device.target import find_device
+from rcompiler.driver import gpu_image
+from rcompiler.driver.gpu_devices import is_emulated
 from rcompiler.errors import CompilerError, DeviceError, TooManyBlocks
-from rcompiler.gpu_devices import is_emulated
 from rcompiler.tools._data import random_inputs
 from rcompiler.tools._reference import compare, reference
 

@@ -86,7 +86,7 @@ def test_a_policy_that_forgets_to_wait_is_told_of_the_race(write):
 def test_an_address_space_limit_finds_the_policy_too(write):
     """The model is compiled in a process of its own, which imports what this one can."""
     write("even", EXAMPLE)
-    own = rcompiler.isolate.compile_onnx(
+    own = rcompiler.driver.isolate.compile_onnx(
         network(), device="default", eus=EUS, policy="even:even", cache=False
     )
     assert own.stage("vdevice") == compiled("even:even").stage("vdevice")

@@ -9,9 +9,9 @@ import onnx
 import pytest
 
 import rcompiler
-from rcompiler import isolate
+from rcompiler.driver import isolate
+from rcompiler.driver.steps import Steps
 from rcompiler.errors import DeviceError, InvalidModel
-from rcompiler.steps import Steps
 from rcompiler.tools import models
 
 _LOAD = """if True:

@@ -13,8 +13,8 @@ from gpu_networks import FINE, NETWORKS
 from onnx import helper
 
 import rcompiler
-from rcompiler.compilation import Compilation
 from rcompiler.device.gpu import GPUS
+from rcompiler.driver.compilation import Compilation
 from rcompiler.errors import CompilerError, DeviceError
 from rcompiler.model import model_of
 from rcompiler.options import CompileOptions

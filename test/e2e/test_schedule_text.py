@@ -319,7 +319,7 @@ def test_bad_edits_are_refused_with_a_reason(model, tmp_path):
 
 _NOISE = """
 import sys
-if "rcompiler.isolate" in " ".join(sys.orig_argv):
+if "rcompiler.driver.isolate" in " ".join(sys.orig_argv):
     sys.stderr.write("noise" * 200_000)
 """
 

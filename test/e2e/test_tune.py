@@ -15,8 +15,8 @@ import rcompiler
 from rcompiler.codegen.cpu import Target
 from rcompiler.compile import operators_of
 from rcompiler.device.store import fingerprint
+from rcompiler.driver.host import target_device
 from rcompiler.errors import DeviceError, WrongKernel
-from rcompiler.host import target_device
 from rcompiler.passes.roller_tile import distinct_bodies
 from rcompiler.profiler import code, profile
 from rcompiler.profiler.index import NAME, ProfileIndex

@@ -15,7 +15,7 @@ from torch_mlir import ir
 from rcompiler.frontend.builder import Builder, broadcast_shapes
 from rcompiler.frontend.core import splat
 from rcompiler.frontend.scalar import literal
-from rcompiler.shapes import reassociation
+from rcompiler.support.shapes import reassociation
 
 
 def verified(builder, results):

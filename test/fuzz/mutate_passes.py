@@ -9,8 +9,8 @@ from unittest import mock
 
 from torch_mlir import ir
 
-from rcompiler import compilation
-from rcompiler.optional_passes import OptionalPasses
+from rcompiler.driver import compilation
+from rcompiler.driver.optional_passes import OptionalPasses
 from rcompiler.passes import OptionalPass, Pass, _pipeline_text
 
 from . import graphs, judge

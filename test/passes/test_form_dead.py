@@ -3,7 +3,7 @@
 from torch_mlir import ir
 
 from rcompiler.compile import operators_of
-from rcompiler.host import target_device
+from rcompiler.driver.host import target_device
 from rcompiler.tools import models
 
 

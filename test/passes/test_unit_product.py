@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from gpu_networks import ARCHITECTURES, NETWORKS  # noqa: E402
 
 from rcompiler import dialects  # noqa: E402
-from rcompiler.compilation import Compilation  # noqa: E402
+from rcompiler.driver.compilation import Compilation  # noqa: E402
 from rcompiler.frontend import import_onnx  # noqa: E402
 from rcompiler.kernelgen.kernel import KernelWriter  # noqa: E402
 from rcompiler.kernelgen.simt.products import Products  # noqa: E402

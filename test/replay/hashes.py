@@ -8,8 +8,8 @@ from pathlib import Path
 
 from onnx import ModelProto
 
-from rcompiler.compilation import Compilation
-from rcompiler.host import target_device
+from rcompiler.driver.compilation import Compilation
+from rcompiler.driver.host import target_device
 from rcompiler.options import CompileOptions
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.tools.models import build

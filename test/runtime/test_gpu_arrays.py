@@ -13,7 +13,7 @@ from fake_cuda import hide, installed
 from onnx import helper
 
 import rcompiler
-from rcompiler import gpu_devices
+from rcompiler.driver import gpu_devices
 from rcompiler.errors import DeviceError, ShapeError
 from rcompiler.model import GpuModel
 from rcompiler.runtime.gpu.arrays import DeviceArray

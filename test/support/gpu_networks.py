@@ -6,11 +6,11 @@ from functools import partial
 
 from onnx import ModelProto
 
-from rcompiler.compilation import Compilation
 from rcompiler.device.gpu import GPUS
 from rcompiler.device.model import Costs, Device
+from rcompiler.driver.compilation import Compilation
+from rcompiler.driver.gpu_devices import EMULATED
 from rcompiler.emulator.driver import EmulatedDriver
-from rcompiler.gpu_devices import EMULATED
 from rcompiler.options import CompileOptions, Policy, Precision
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.gpu.executable import GpuExecutable

@@ -14,10 +14,10 @@ from numpy_linalg import function_results
 from torch_mlir import ir
 
 from rcompiler import dialects
-from rcompiler.compilation import Compilation
+from rcompiler.driver.compilation import Compilation
+from rcompiler.driver.host import target_device
 from rcompiler.frontend import TensorSpec, import_onnx
 from rcompiler.frontend.dtypes import numpy_dtype, to_storage
-from rcompiler.host import target_device
 from rcompiler.options import CompileOptions
 from rcompiler.passes import Element
 from rcompiler.passes._pipeline_text import runner

@@ -15,13 +15,13 @@ import pytest
 from rammer_cases import chain, hand_made, kernel, rows
 from refusals import refusals, refused_at
 
-from rcompiler.certified import Launch, flat, numbers, resolved, unpacked
-from rcompiler.certified import boxes as boxes_of
 from rcompiler.checker import MOST, Facts, Refused, check, order, uses
 from rcompiler.checker import facts as checker_facts
 from rcompiler.checker import streams as checker_streams
 from rcompiler.checker.intervals import meeting
 from rcompiler.checker.streams import Steps
+from rcompiler.driver.certified import Launch, flat, numbers, resolved, unpacked
+from rcompiler.driver.certified import boxes as boxes_of
 from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.placement import derive_graph

@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from rcompiler.collector import Collector
+from rcompiler.driver.collector import Collector
 
 
 @pytest.fixture(autouse=True)

@@ -4,7 +4,7 @@ import pytest
 from rammer_cases import chain, kernel
 
 from rcompiler.device.model import Costs
-from rcompiler.one_eu import with_reasons
+from rcompiler.driver.one_eu import with_reasons
 from rcompiler.rammer.schedule import schedule
 from rcompiler.report import OperatorReport
 

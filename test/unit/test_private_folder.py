@@ -11,8 +11,8 @@ from rcompiler.codegen.cpu import CacheWarning, ObjectCache
 from rcompiler.device import store
 from rcompiler.device.cpu import detect_cpu
 from rcompiler.errors import CacheError
-from rcompiler.private_folder import PrivateFolder
 from rcompiler.profiler.index import IndexWarning, ProfileIndex
+from rcompiler.support.private_folder import PrivateFolder
 
 KEY, OTHER = "a" * 64, "b" * 64
 

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from rcompiler import shared_work
-from rcompiler.shared_work import SharedWork
-from rcompiler.workers import WorkerDied, Workers
+from rcompiler.driver import shared_work
+from rcompiler.driver.shared_work import SharedWork
+from rcompiler.support.workers import WorkerDied, Workers
 
 _PROGRAM = """
 import os, sys, time
-from rcompiler.workers import serve_answers
+from rcompiler.support.workers import serve_answers
 
 def answer(question):
     word = question.decode()

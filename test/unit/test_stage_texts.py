@@ -3,9 +3,10 @@
 import pytest
 from torch_mlir import ir
 
-from rcompiler import dialects, stage_texts
+from rcompiler import dialects
+from rcompiler.driver import stage_texts
+from rcompiler.driver.stage_texts import StageTexts
 from rcompiler.errors import CompilerError
-from rcompiler.stage_texts import StageTexts
 
 VALID = """
 func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> {

@@ -14,7 +14,7 @@ from torch_mlir.dialects import arith, linalg, tensor
 
 from rcompiler.linalg.values import defining, shape_of
 from rcompiler.linalg.views import RESHAPES
-from rcompiler.shapes import reassociation
+from rcompiler.support.shapes import reassociation
 
 
 def type_like(value: ir.Value, shape: Sequence[int]) -> ir.RankedTensorType:

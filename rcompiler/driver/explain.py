@@ -11,7 +11,7 @@ from torch_mlir import ir
 from rcompiler.device.measure import summary
 from rcompiler.device.model import Device
 from rcompiler.dialects.attributes import to_python
-from rcompiler.one_eu import with_reasons
+from rcompiler.driver.one_eu import with_reasons
 from rcompiler.passes.schedule.tables import Tables
 from rcompiler.rammer.expected import expected
 from rcompiler.rammer.placement import derive_graph

@@ -102,10 +102,10 @@ def _answered(request: tuple[Any, ...], progress: Progress | None) -> Artifact:
         # folder, so what its child unpickles is from no stranger.
         with (folder / REQUEST).open("wb") as file:
             pickle.dump(request, file)
-        home = str(Path(__file__).parents[1])
+        home = str(Path(__file__).parents[2])
         paths = [home, *map(os.path.abspath, sys.path)]  # where a policy of the caller's may be
         child = subprocess.Popen(
-            [sys.executable, "-P", "-m", "rcompiler.isolated", name],
+            [sys.executable, "-P", "-m", "rcompiler.driver.isolated", name],
             stdout=subprocess.PIPE,
             # What MLIR says about bad text comes back as the error, also where steps are shown. (A
             # pipe that nobody reads would stop the child once it is full.)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Generic, TypeVar
 
-from rcompiler.workers import Worker, WorkerDied, Workers
+from rcompiler.support.workers import Worker, WorkerDied, Workers
 
 _T = TypeVar("_T")
 _PATIENCE_S = 0.5  # for a piece that the worker is at, when there is nothing else to do

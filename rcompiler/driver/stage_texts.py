@@ -17,7 +17,7 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.errors import CompilerError
-from rcompiler.workers import WorkerDied, Workers, can_help, serve_answers
+from rcompiler.support.workers import WorkerDied, Workers, can_help, serve_answers
 
 _WORTH_A_PROCESS = 1 << 17  # bytes of bytecode: a third of a second
 _INVALID = 1  # status of an answer
@@ -122,4 +122,4 @@ def serve() -> None:
     serve_answers(_verified)
 
 
-_WORKERS = Workers("rcompiler.stage_texts")
+_WORKERS = Workers("rcompiler.driver.stage_texts")

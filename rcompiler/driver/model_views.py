@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rcompiler.html_table import html_table
 from rcompiler.runtime.artifact import Artifact
 from rcompiler.runtime.container import shown
 from rcompiler.runtime.program import Tensor
+from rcompiler.support.html_table import html_table
 
 _MOST_LINES = 8  # of inputs, and of outputs: a decoder has one of each for every layer
 

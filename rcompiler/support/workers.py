@@ -97,7 +97,7 @@ class Worker:
 
     def _start(self) -> None:
         self._stderr = tempfile.TemporaryFile()
-        package_home = str(Path(__file__).parents[1])
+        package_home = str(Path(__file__).parents[2])
         paths = [package_home, *filter(None, [os.environ.get("PYTHONPATH")])]
         self._process = subprocess.Popen(
             [sys.executable, "-c", f"from {self._module} import serve; serve()"],

@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from rcompiler import errors
+from rcompiler.driver.isolate import ERROR, MODEL, REQUEST, WARNINGS, Progress
 from rcompiler.errors import CompilerError
-from rcompiler.isolate import ERROR, MODEL, REQUEST, WARNINGS, Progress
 from rcompiler.model import Model
 from rcompiler.runtime.artifact import Artifact
 

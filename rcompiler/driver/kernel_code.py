@@ -17,12 +17,12 @@ from torch_mlir import ir
 
 from rcompiler import dialects
 from rcompiler.codegen.llvm_ir import llvm_ir
+from rcompiler.driver.shared_work import SharedWork
 from rcompiler.errors import CompilerError
 from rcompiler.passes import Pass
 from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.ir.module_device import ATTRIBUTE, attribute_of
-from rcompiler.shared_work import SharedWork
-from rcompiler.workers import Workers, can_help, serve_answers
+from rcompiler.support.workers import Workers, can_help, serve_answers
 
 # Of the ops of kernels: MLIR imports them at the first op, the other process before somebody waits.
 _DIALECTS = ("arith", "linalg", "llvm", "math", "tensor")
@@ -192,4 +192,4 @@ def serve() -> None:
         serve_answers(answer)
 
 
-_WORKERS = Workers("rcompiler.kernel_code")
+_WORKERS = Workers("rcompiler.driver.kernel_code")

@@ -13,23 +13,28 @@ from typing import Any
 import numpy as np
 from torch_mlir import ir
 
-from rcompiler import dialects, kernel_code
+from rcompiler import dialects
 from rcompiler.codegen import emit, veu
 from rcompiler.codegen.cpu import LLVM_LEVELS, ObjectCache, Objects, Target
 from rcompiler.codegen.link import link
 from rcompiler.codegen.llvm_ir import llvm_ir
-from rcompiler.collector import COLLECTOR
 from rcompiler.device.model import Device
 from rcompiler.device.target import name_of
+from rcompiler.driver import kernel_code
+from rcompiler.driver.collector import COLLECTOR
+from rcompiler.driver.explain import make_report
+from rcompiler.driver.gpu_devices import is_emulated
+from rcompiler.driver.gpu_image import GpuGeneration
+from rcompiler.driver.host import measured_device
+from rcompiler.driver.kernel_code import KernelCode, KernelCodes, gathered
+from rcompiler.driver.optional_passes import OptionalPasses
+from rcompiler.driver.proof import describe
+from rcompiler.driver.provenance import Machine, provenance
+from rcompiler.driver.stage_texts import StageTexts
+from rcompiler.driver.steps import Steps
 from rcompiler.errors import ScheduleError, TooManyBlocks
-from rcompiler.explain import make_report
 from rcompiler.frontend import Imported, import_onnx
-from rcompiler.gpu_devices import is_emulated
-from rcompiler.gpu_image import GpuGeneration
-from rcompiler.host import measured_device
-from rcompiler.kernel_code import KernelCode, KernelCodes, gathered
 from rcompiler.model import REPORT
-from rcompiler.optional_passes import OptionalPasses
 from rcompiler.options import CompileOptions, OwnPolicy
 from rcompiler.passes import Element, find
 from rcompiler.passes._pipeline_text import runner
@@ -42,8 +47,6 @@ from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_cpu import RcCpu
 from rcompiler.pipelines.rc_gpu import RcGpu
 from rcompiler.profiler.tuner import kernel_tuner
-from rcompiler.proof import describe
-from rcompiler.provenance import Machine, provenance
 from rcompiler.rammer.certificate import certificate
 from rcompiler.report import Report
 from rcompiler.runtime.artifact import Artifact, KernelEntry, Program, Tensor
@@ -52,8 +55,6 @@ from rcompiler.runtime.gpu.launches import independent
 from rcompiler.runtime.image import Image
 from rcompiler.runtime.memory import arena, require
 from rcompiler.runtime.program import IndexCheck, IndexRange
-from rcompiler.stage_texts import StageTexts
-from rcompiler.steps import Steps
 
 # Options that both lowerings have.
 _CHOSEN = ("fusion", "normalise", "roots", "roller_policy", "eus", "policy", "kernels")

@@ -18,8 +18,8 @@ from rcompiler.codegen.ptx_parts import PtxParts, joined
 from rcompiler.codegen.toolkit import toolkit_for, toolkits
 from rcompiler.device.model import Device
 from rcompiler.device.occupancy import BlockNeeds, co_resident, occupancy
+from rcompiler.driver.kernel_code import KernelCode, KernelCodes, gathered
 from rcompiler.errors import DeviceError, TooManyBlocks
-from rcompiler.kernel_code import KernelCode, KernelCodes, gathered
 from rcompiler.kernelgen.simt.program import (
     BOXES,
     ENTRY,

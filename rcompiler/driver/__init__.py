@@ -1,0 +1,1 @@
+"""What compile_onnx and a saved model are made of: stages in order, workers, proof, figures."""

@@ -1,0 +1,1 @@
+"""What any part may use: processes that work beside this one, folders of one user, shapes."""
