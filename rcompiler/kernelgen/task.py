@@ -32,6 +32,7 @@ from rcompiler.linalg.values import STAGE, defining, element_of, integers, shape
 from rcompiler.linalg.views import kept_dims
 
 DYNAMIC = ir.ShapedType.get_dynamic_size()
+_AROUND = ("scf.for", "scf.if", STAGE)  # ops whose results are there when others have stored them
 
 
 @dataclass(frozen=True)
@@ -186,7 +187,8 @@ class TaskWriter:
                 self._branch(op)
             elif op.name == "tensor.insert_slice":
                 if op in self._stores and op not in self._written:
-                    self._store([o for o in stores if self._same_box(o, op)])
+                    same = (o for o in stores if self._same_box(o, op))
+                    self._store([o for o in same if o == op or self._may_join(o, op)])
             elif op.name == "vector.transfer_write":
                 self._store_vector(op)
             elif op.name in ("affine.min", "affine.max") or self._is_of_grid(op):
@@ -313,6 +315,24 @@ class TaskWriter:
         return shape_of(op.operands[0]) == shape_of(other.operands[0]) and (
             offsets(op) == offsets(other)
         )
+
+    def _may_join(self, op: ir.Operation, first: ir.Operation) -> bool:
+        """Whether an insertion can be written where an earlier one of its block is: it needs none
+        of what that one stores, or what is stored between them.
+        """
+        order = {view.operation: n for n, view in enumerate(first.block.operations)}
+        pending, seen = list(op.operands), set[ir.Value]()
+        while pending:
+            value = pending.pop()
+            made = defining(value)
+            if value in seen or made is None or order.get(made, -1) < order[first]:
+                continue  # of a loop around the block, or stored already
+            seen.add(value)
+            stores = made in self._stores or made.name in _AROUND
+            if stores and (made == first or made not in self._written):
+                return False
+            pending += made.operands
+        return True
 
     def _store(self, ops: list[ir.Operation]) -> None:
         """The register tiles that some insertions at the same place put into tensors."""

@@ -15,6 +15,7 @@ from task_body import (
     lowered,
     of_whole_operators,
     product_body,
+    straight_body,
     vector_body,
     with_body,
 )
@@ -192,6 +193,16 @@ def test_a_body_by_hand_runs_as_it_is_written(product, cache, rows, columns, ord
     model, inputs = product
     body = product_body(M, N, K, rows=rows, columns=columns, order=order, fused=fused)
     text = with_body(one_task(model.stage("vdevice")), body)
+    again = rcompiler.compile_schedule(text, model.constants(), target=TARGET, cache=cache)
+    np.testing.assert_array_equal(again(*inputs)[0], model(*inputs)[0])
+
+
+def test_a_tile_is_written_behind_what_it_reads(product, cache):
+    """Two tiles at the same place of two tensors are written together, but not if one is made of
+    the other.
+    """
+    model, inputs = product
+    text = with_body(one_task(model.stage("vdevice")), straight_body(M, N, K))
     again = rcompiler.compile_schedule(text, model.constants(), target=TARGET, cache=cache)
     np.testing.assert_array_equal(again(*inputs)[0], model(*inputs)[0])
 

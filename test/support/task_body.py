@@ -97,6 +97,21 @@ def product_body(
     return HEAD.format(**sizes) + text + f'    "rtask.yield"(%done) : ({kind}) -> ()'
 
 
+def straight_body(m: int, n: int, k: int) -> str:
+    """The body of the only task without loops: its sums, of all of the result, are put into memory,
+    and what is computed of them into the result, at the same place.
+    """
+    sizes = dict(m=m, n=n, k=k, rows=m, columns=n, last=m)
+    kind = f"tensor<{m}x{n}xf32>"
+    store = STORE.partition("    scf.yield")[0]
+    sums = PRODUCT.replace("%p =", "%sum =") + store.replace("%r =", "%sums =")
+    text = "    %i = arith.constant 0 : index\n    %j = arith.constant 0 : index\n"
+    text += f"    %kept = bufferization.alloc_tensor() : {kind}\n"
+    text += sums.format(**sizes, into="kept", tile="sum")
+    text += (LOAD + BIAS + store).format(**sizes, into="out", tile="y")
+    return HEAD.format(**sizes) + text + f'    "rtask.yield"(%r) : ({kind}) -> ()'
+
+
 TASK_BODY = re.compile(r"(?m)^  \^bb0\(.*: index\):$")
 """Where the body of one task begins in a printed kernel."""
 
