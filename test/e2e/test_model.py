@@ -146,7 +146,9 @@ loaded = time.perf_counter()
 model.report()
 model.stage("vdevice")
 compilers = {"torch_mlir", "llvmlite", "onnx", "google", "ml_dtypes", "rich"} & set(sys.modules)
-ours = {name.split(".")[1] for name in sys.modules if name.startswith("rcompiler.")}
+parts = [name.split(".")[1:] for name in sys.modules if name.startswith("rcompiler.")]
+rooms = ("driver", "support")
+ours = {p[1] if p[0] in rooms else p[0] for p in parts if p[-1] not in rooms}
 times = (numpy_there - start, imported - numpy_there, loaded - imported)
 print("numpy {:.0f} ms, rcompiler {:.0f} ms, load {:.0f} ms".format(*(1e3 * t for t in times)),
       file=sys.stderr)

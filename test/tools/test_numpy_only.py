@@ -1,7 +1,6 @@
 """The command line on a machine that has numpy and not the compiler."""
 
 import importlib.metadata
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -61,7 +60,7 @@ def test_every_tool_has_a_version(numpy_only, capsys, name):
     assert numpy_only(f"rcompiler.tools.rc_{name}", "--version") == (0, expected, "")
 
 
-def test_versions_of_sources_that_nobody_installed(capsys, monkeypatch):
+def test_versions_of_sources_that_nobody_installed(capsys, monkeypatch, tmp_path):
     from rcompiler.tools import _installed, rc_run
 
     def absent(name):
@@ -71,6 +70,8 @@ def test_versions_of_sources_that_nobody_installed(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         rc_run.main(["--version"])
     assert capsys.readouterr().out == "rc-run unknown\n"
-    home = Path(__file__).resolve().parents[2]
-    assert _installed.install_command() == f"pip install {home}"
-    assert _installed.install_command("cuda") == f"pip install '{home}[cuda]'"
+    monkeypatch.setattr(_installed, "HOME", tmp_path)  # where sources may be, or site-packages
+    assert _installed.install_command() == "pip install rcompiler"
+    (tmp_path / "pyproject.toml").touch()
+    assert _installed.install_command() == f"pip install {tmp_path}"
+    assert _installed.install_command("cuda") == f"pip install '{tmp_path}[cuda]'"
