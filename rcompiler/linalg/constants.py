@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,12 @@ def scalar_of(value: ir.Value) -> Any:
     if dtype is None or not isinstance(attribute, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr):
         return None
     return np.asarray(attribute.value).astype(dtype)[()]
+
+
+def is_plus_zero(value: ir.Value) -> bool:
+    """Whether a scalar is the float whose bits are all 0."""
+    number = scalar_number(value)
+    return number is not None and number == 0 and math.copysign(1, number) > 0
 
 
 def scalar_number(value: ir.Value) -> float | None:

@@ -130,9 +130,8 @@ def _run(block: Block, folder: Path, module: ModuleType) -> None:
 def _bash(block: Block, text: str, folder: Path) -> None:
     paths = [str(Path(sys.executable).parent), os.environ["PATH"]]
     environment = {**os.environ, "PATH": os.pathsep.join(paths)}
-    environment.pop(
-        "PYTHONSAFEPATH", None
-    )  # a script finds what is beside it, as in a user's shell
+    # a script finds what is beside it, as in a user's shell
+    environment.pop("PYTHONSAFEPATH", None)
     try:
         done = subprocess.run(
             ["bash", "-euo", "pipefail", "-c", text],

@@ -1,8 +1,9 @@
 """python test/replay/compare_gpu.py BEFORE NOW: GPU code of two commits, without a GPU.
 
-    git worktree add ../before COMMIT && cd ../before
-    PYTHONPATH=. python test/replay --only=cuda --texts=/tmp/before        # and so here, /tmp/now
-    python test/replay/compare_gpu.py /tmp/before /tmp/now
+    git worktree add build/before COMMIT
+    (cd build/before && PYTHONPATH=. python test/replay --only=cuda --texts=../texts-before)
+    python test/replay --only=cuda --texts=build/texts-now
+    python test/replay/compare_gpu.py build/texts-before build/texts-now
 
 Of each case that both folders have: the estimated time of the schedule, and, of its PTX as ptxas
 assembles it, the bytes that a thread spills and the registers that it has.

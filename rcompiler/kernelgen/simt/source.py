@@ -6,7 +6,6 @@ neighbours at an address that is a multiple of their size.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +15,7 @@ from rcompiler.kernelgen.buffer import Buffer
 from rcompiler.kernelgen.reader import NeedsScalars
 from rcompiler.kernelgen.simt.operand import Side, unfold
 from rcompiler.linalg.affine import LANE, Linear, Split
+from rcompiler.linalg.constants import is_plus_zero
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.product import Form
@@ -94,7 +94,7 @@ def traced(value: ir.Value, at: list[Linear], buffers: Buffers, split: Split) ->
             at, value = view_coordinates(op, at, split), op.operands[0]
         elif op.name == STAGE:
             value = op.operands[0]
-        elif op.name == "tensor.pad" and _is_zero(pad_value(op)):
+        elif op.name == "tensor.pad" and is_plus_zero(pad_value(op)):
             at, value = (
                 [c + -low for c, low in zip(at, integers(op, "static_low"), strict=True)],
                 op.operands[0],
@@ -148,17 +148,6 @@ def _tests(op: ir.Operation, where: Sequence[Linear]) -> list[tuple[Linear, int]
         bounds = [0] * (low > 0) + [size] * (padded - low > size)
         found += [(coordinate, bound) for bound in bounds]
     return found
-
-
-def _is_zero(value: ir.Value) -> bool:
-    """Whether a scalar is the number whose bits are all 0."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return False
-    attribute = value.owner.operation.attributes["value"]
-    if not isinstance(attribute, ir.FloatAttr):
-        return False
-    number = ir.FloatAttr(attribute).value
-    return number == 0 and math.copysign(1, number) > 0
 
 
 def _copied(generic: Generic) -> int | None:

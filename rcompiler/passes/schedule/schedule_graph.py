@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 from torch_mlir import ir
@@ -98,6 +99,15 @@ class _StepTemplate:
     block: ir.Block
     items: Sequence[_Template | ir.Operation]
     returned: Sequence[ir.Value]
+
+    @cached_property
+    def handed_on(self) -> frozenset[ir.Value]:
+        """What it returns, and what that is a view of."""
+        found = set(self.returned)
+        for item in reversed(self.items):
+            if isinstance(item, ir.Operation) and item.results[0] in found:
+                found.add(item.operands[0])
+        return frozenset(found)
 
 
 @dataclass(frozen=True)
@@ -239,7 +249,7 @@ class GraphBuilder:
         self._names.update(zip(function.block.arguments, operands, strict=True))
         for item in function.items:
             if isinstance(item, _Template):
-                if zero_products.is_zero(item.op, self._are_zeros, self._are_finite):
+                if self._is_zero(item, function):
                     self._zeros(item.results[0])
                 else:
                     yield self._operator(item, f".{number}")
@@ -248,16 +258,28 @@ class GraphBuilder:
         results = [self._names[value] for value in function.returned]
         self._names.update(zip(call.results, results, strict=True))
 
+    def _is_zero(self, written: _Template, function: _StepTemplate) -> bool:
+        """Whether an rOperator of a step gives nothing but 0, which none of its tasks need make.
+        What a step returns is not left out: a loop collects what tasks have written.
+        """
+        zeros = {value for value in written.inputs if self._are_zeros(value)}
+        if not zeros or function.handed_on.intersection(written.results):
+            return False
+        finite = {value for value in written.inputs if self._are_finite(value)}
+        return zero_products.is_zero(written.op, zeros, finite)
+
     def _are_zeros(self, value: ir.Value) -> bool:
         attribute = self._constants.get(self._names[value])
         return attribute is not None and zero_products.has_zeros(attribute)
 
     def _are_finite(self, value: ir.Value) -> bool:
-        found = self._values[self._names[value]]
-        if found.key not in self._finite:
-            array = self._arrays.get(found.key)
-            self._finite[found.key] = array is not None and zero_products.is_finite(array)
-        return self._finite[found.key]
+        attribute = self._constants.get(self._names[value])
+        if attribute is None:
+            return False
+        key = _key_of(attribute)
+        if key not in self._finite:
+            self._finite[key] = zero_products.is_finite(attribute, self._arrays.get(key))
+        return self._finite[key]
 
     def _zeros(self, value: ir.Value) -> None:
         """Make a value the constant 0, of which all steps and loops share one."""

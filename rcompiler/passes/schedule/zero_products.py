@@ -7,25 +7,23 @@ rTasks has a first step.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
+from collections.abc import Collection
 
 import numpy as np
 from torch_mlir import ir
 
-from rcompiler.linalg.constants import scalar_number
+from rcompiler.linalg.constants import is_plus_zero
+from rcompiler.linalg.dense import dense_array
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.values import defining, yielded
 from rcompiler.passes.constants.deferred import Constant, whole
 
-Test = Callable[[ir.Value], bool]
 
-
-def is_zero(op: ir.Operation, are_zeros: Test, are_finite: Test) -> bool:
+def is_zero(op: ir.Operation, zeros: Collection[ir.Value], finite: Collection[ir.Value]) -> bool:
     """Whether an rOperator is one sum of products of zeros and finite numbers that begins with 0:
-    all its elements are +0.
+    all its elements are +0 (IEEE 754: 0 times a finite number is 0, and +0 plus either 0 is +0).
 
-    are_zeros, are_finite: of what it captures, whether all elements are known to be so.
+    zeros, finite: those of the tensors it captures whose elements are all known to be so.
     """
     [result, *others] = yielded(op.regions[0].blocks[0])
     root = defining(result)
@@ -35,13 +33,10 @@ def is_zero(op: ir.Operation, are_zeros: Test, are_finite: Test) -> bool:
     if generic.factors is None or not generic.reduction_dims or generic.outputs != 1:
         return False
     a, b = (generic.operands[number] for number in generic.factors)
-    if not (are_zeros(a) and are_finite(b)) and not (are_zeros(b) and are_finite(a)):
+    if not (a in zeros and b in finite) and not (b in zeros and a in finite):
         return False
     start = defining(generic.inits[0])
-    if start is None or start.name != "linalg.fill":
-        return False
-    number = scalar_number(start.operands[0])
-    return number is not None and number == 0 and math.copysign(1, number) > 0
+    return start is not None and start.name == "linalg.fill" and is_plus_zero(start.operands[0])
 
 
 def has_zeros(attribute: ir.Attribute) -> bool:
@@ -52,7 +47,14 @@ def has_zeros(attribute: ir.Attribute) -> bool:
     return isinstance(scalar, ir.FloatAttr) and scalar.value == 0
 
 
-def is_finite(array: Constant) -> bool:
-    """Whether all elements of a constant of floats are numbers."""
+def is_finite(attribute: ir.Attribute, array: Constant | None) -> bool:
+    """Whether all elements of a constant of floats are numbers.
+
+    array: the elements, where the attribute only names them; None: they are not there.
+    """
+    if isinstance(attribute, ir.DenseElementsAttr):
+        array = dense_array(attribute)
+    if array is None:
+        return False
     found = whole(array)
     return found.dtype.kind in "fV" and bool(np.isfinite(found).all())
