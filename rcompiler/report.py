@@ -16,12 +16,13 @@ from rcompiler.support.html_table import html_table
 @dataclass(frozen=True)
 class OperatorReport:
     """One rOperator: its rKernel, tile, number of rTasks, estimated and measured (0: not) time of
-    all of them (ns), and the reason.
+    all of them (ns), and the reason for the tile.
 
     source: who chose the tile: "roller" or "osdi22" (the policies), "measured", or as the schedule
     says. explanation: a `roller.explain.Explanation` as plain data (see `is_explanation`), or empty
     for a schedule written by hand. spilled_bytes: of a thread of a GPU, by the assembler; None
-    where it was not asked. one_eu: why it runs on one EU only of several; "" if it does not.
+    where it was not asked. one_eu: why it runs on one EU only of several; "" if it does not. root:
+    which algorithm it is one of, and why; "" where there was no choice.
     """
 
     name: str
@@ -37,11 +38,17 @@ class OperatorReport:
     explanation: dict[str, Any]
     spilled_bytes: int | None = None
     one_eu: str = ""
+    root: str = ""
 
     @property
     def task_ns(self) -> float:
         """Of one rTask, measured if it was."""
         return (self.measured_ns or self.estimated_ns) / max(self.tasks, 1)
+
+    @property
+    def reasons(self) -> str:
+        """Why it has this root, where there was a choice, and why this tile."""
+        return "; ".join(filter(None, (self.root, self.reason)))
 
     @property
     def parts(self) -> tuple[tuple[str, float], ...]:
@@ -143,8 +150,8 @@ class Report:
                 lines += [line.rstrip(), f"{tile:>{width}}"]
             else:
                 lines.append(line + tile)
-            if root := _root(op):
-                lines += _folded(f"  root: {root}", width)
+            if op.root:
+                lines += _folded(f"  root: {op.root}", width)
         lines += [folded for line in self._summary() for folded in _folded(line, width)]
         return "\n".join(lines)
 
@@ -172,7 +179,7 @@ class Report:
 def _cells(op: OperatorReport) -> tuple[str, ...]:
     """Name, kind, tasks, estimated and measured us, tile, registers and reason of an operator."""
     sizes = _sizes(op.tile), _sizes(op.register_tile)
-    return op.name, op.kind, *_times(op), *sizes, f"{op.reason}{_spills(op)}"
+    return op.name, op.kind, *_times(op), *sizes, f"{op.reasons}{_spills(op)}"
 
 
 _ON_EUS = re.compile(r"\bon (\d+) EUs")
@@ -226,7 +233,7 @@ def _story(op: OperatorReport) -> list[str]:
     found = op.explanation
     note = f", {found['note']}" if "note" in found else ""
     lines = [f"{op.name}: {op.kind}", f"tile: {tile}, {each}; chosen by {op.source}{note}"]
-    root = [f"root: {_root(op)}"] if _root(op) else []
+    root = [f"root: {op.root}"] if op.root else []
     if not found:
         return [*lines, *root, f"registers: {registers}"]
     aligned = found["alignment"]
@@ -275,12 +282,6 @@ def _cut(op: OperatorReport) -> str:
     """Its tile, and what is said of it."""
     unit = f", {op.explanation['unit']['name']}" if "unit" in op.explanation else ""
     return f"{_sizes(op.tile)} ({_sizes(op.register_tile)}){unit}{_spills(op)}"
-
-
-def _root(op: OperatorReport) -> str:
-    """Which algorithm it is one of, and why: what stands before the reason for its tile."""
-    first = op.reason.partition("; ")[0]
-    return "" if any(words in first for words in (" in registers: ", " at a time: ")) else first
 
 
 def _folded(line: str, width: int | None) -> list[str]:

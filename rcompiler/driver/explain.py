@@ -11,6 +11,7 @@ from torch_mlir import ir
 from rcompiler.device.measure import summary
 from rcompiler.device.model import Device
 from rcompiler.dialects.attributes import to_python
+from rcompiler.dialects.rtask import ROOT
 from rcompiler.driver.one_eu import with_reasons
 from rcompiler.passes.schedule.tables import Tables
 from rcompiler.rammer.expected import expected
@@ -69,6 +70,7 @@ def _operator(name: str, kernel: ir.Operation) -> OperatorReport:
         reason=ir.StringAttr(attributes["reason"]).value if "reason" in attributes else "",
         source=ir.StringAttr(attributes["source"]).value,
         explanation=_explanation(kernel),
+        root=ir.StringAttr(attributes[ROOT]).value if ROOT in attributes else "",
     )
 
 

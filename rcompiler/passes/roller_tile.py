@@ -280,8 +280,9 @@ def _build_kernel(name: str, body: Body, decision: Decision) -> rtask.KernelOp:
     if decision.reduction_tile:
         attributes["reduction_tile"] = ir.DenseI64ArrayAttr.get(decision.reduction_tile)
     if decision.explanation is not None:
-        reason = f"{body.root}; {decision.reason}" if body.root else decision.reason
-        attributes["reason"] = to_attribute(reason)
+        if body.root:
+            attributes[rtask.ROOT] = to_attribute(body.root)
+        attributes["reason"] = to_attribute(decision.reason)
         with body.prototype.location:
             attributes["explanation"] = to_attribute(decision.explanation.plain())
     if decision.timed_ns:

@@ -118,7 +118,7 @@ def _operator(op: OperatorReport) -> dict[str, Any]:
         "tasks": op.tasks,
         "estimated": op.estimated_ns,
         "measured": op.measured_ns,
-        "reason": _clipped(op.reason),
+        "reason": _clipped(op.reasons),
         "source": _clipped(op.source),
         "limit": _clipped(op.explanation["limit"]) if op.explanation else "",
     }

@@ -114,7 +114,7 @@ def collect(plan: Plan, contention: bool = False) -> View:
 
 def _checked(op: OperatorReport) -> OperatorReport:
     """A report comes from a file: only the types that it is shown with."""
-    texts = (op.name, op.kind, op.kernel, op.reason, op.source)
+    texts = (op.name, op.kind, op.kernel, op.root, op.reason, op.source)
     sizes = (op.tile, op.register_tile, (op.tasks,))
     times = (op.estimated_ns, op.measured_ns)
     right = (

@@ -57,7 +57,7 @@ def run(proto, **options):
 def test_right(root, sizes):
     proto = block(**sizes)
     x, found, model = run(proto, roots=root)
-    assert any("as demanded" in o.reason for o in model.report().operators)
+    assert any("as demanded" in o.root for o in model.report().operators)
     [expected] = ReferenceEvaluator(proto).run(None, {"x": x})
     rms = np.sqrt(np.mean(expected.astype(np.float64) ** 2))
     assert abs(found - expected).max() <= 2e-5 * rms
@@ -90,8 +90,8 @@ def test_the_transforms_are_one_operator_each_with_the_epilogue():
 
 def test_the_report_says_why():
     _, _, model = run(block(size=28, channels=128))
-    [left, right] = [o for o in model.report().operators if " of: direct " in o.reason]
-    assert left.reason.startswith("winograd4 of: direct ")
+    [left, right] = [o for o in model.report().operators if " of: direct " in o.root]
+    assert left.root.startswith("winograd4 of: direct ")
     assert left.kind == right.kind == "contraction"
 
 

@@ -177,9 +177,10 @@ func.func @recorded(%x: tensor<65536x1024xf32>, %w: tensor<1024x1024xf32>) -> te
 // -----
 
 // A small constant matrix of two rows: a register tile holds both, whatever comes of it, and the
-// reason of the root comes first. The last column has no second row.
-// CHECK:       reason = "because; 2x{{[0-9]+}} in registers
+// kernel says why it has this root. The last column has no second row.
+// CHECK:       reason = "2x{{[0-9]+}} in registers
 // CHECK-SAME:  register_tile = array<i64: 2, {{[0-9]+}}>
+// CHECK-SAME:  rtask.root = "because"
 // CHECK-LABEL: func.func @transform
 func.func @transform(%m: tensor<4x8x16xf32>) -> tensor<15x16xf32> {
   %r = "rtask.operator"() ({

@@ -37,9 +37,14 @@ def report(*operators, eus=2):
 @pytest.mark.parametrize("width", [80, 100, 200])
 def test_lines_fit_and_names_are_whole(width):
     root = "winograd4 of: direct 313.7 us, winograd2 428.4 us, winograd4 269.3 us"
-    why = f"{root}; 1x8x7x4 in registers: 22 accumulators; 9 tasks, bound by compute, 91%"
+    why = "1x8x7x4 in registers: 22 accumulators; 9 tasks, bound by compute, 91%"
     wide = replace(operator("wide"), tile=(1, 16, 128, 128, 64), register_tile=(1, 4, 1, 16, 16))
-    names = (operator(f"{LONG}_1"), operator(f"{LONG}_2", reason=why), operator("short"), wide)
+    names = (
+        operator(f"{LONG}_1"),
+        operator(f"{LONG}_2", reason=why, root=root),
+        operator("short"),
+        wide,
+    )
     found = report(*names)
     lines = found.text(width).splitlines()
     assert any("1x16x128x128x64 (1x4x1x16x16)" in line for line in lines)
