@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rcompiler.errors import PipelineError
+from rcompiler.device.cpu import fitted
+from rcompiler.device.model import Device
+from rcompiler.device.target import find_device
+from rcompiler.errors import DeviceError, PipelineError
 from rcompiler.passes import Element
 from rcompiler.passes.fold_constants import FoldConstants
 from rcompiler.passes.rammer_schedule import RammerSchedule
@@ -27,13 +30,18 @@ from rcompiler.pipelines.rc_tile_kernels import RcTileKernels
 
 @dataclass(frozen=True)
 class RcCpu(Lowering):
-    """Lower a model to a schedule for the cores of a CPU."""
+    """Lower a model to a schedule for the cores of a CPU.
+
+    Of a device with more features than the target has, those of the target count.
+    """
 
     def __post_init__(self) -> None:
         if not self.device.is_cpu:
             raise PipelineError(
                 f"rc-cpu: device {self.device.name} is of kind {self.device.kind}; run rc-gpu"
             )
+        if self.target:
+            object.__setattr__(self, "device", fitted(self.device, _cpu(self.target)))
 
     def to_rtask(self) -> list[Element]:
         lanes = self.device.lanes(4)
@@ -59,3 +67,14 @@ class RcCpu(Lowering):
 
     def to_vdevice(self) -> list[Element]:
         return [RammerSchedule(self.policy, self.eus, self.kernels), RcTileKernels()]
+
+
+def _cpu(target: str) -> Device:
+    """The CPU that a target names. Raises PipelineError for another kind, or no target at all."""
+    try:
+        device = find_device(target)
+    except DeviceError as error:
+        raise PipelineError(f"rc-cpu: {error}") from error
+    if not device.is_cpu:
+        raise PipelineError(f"rc-cpu: target {target!r} is of kind {device.kind}; run rc-gpu")
+    return device

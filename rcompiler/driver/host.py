@@ -10,8 +10,7 @@ from pathlib import Path
 
 from rcompiler.codegen.microbench import measure_host
 from rcompiler.codegen.ptx import check_chip
-from rcompiler.device.cpu import narrowed
-from rcompiler.device.levels import LEVELS
+from rcompiler.device.cpu import fitted
 from rcompiler.device.model import Device
 from rcompiler.device.record import builtin_device, builtin_names, load_device
 from rcompiler.device.store import recorded
@@ -48,7 +47,7 @@ def given_device(
 
     device: a record, its path, or the name of one that comes with the compiler. base:
     `target_device(target)`. Of a record of a CPU with more features than the target has, what does
-    not depend on them decides: see `device.cpu.narrowed`. Raises DeviceError for a record that
+    not depend on them decides: see `device.cpu.fitted`. Raises DeviceError for a record that
     cannot be read, or is none of a CPU.
     """
     if device is None:
@@ -71,8 +70,7 @@ def given_device(
         )
     if not found.is_cpu:
         raise DeviceError(f"{where}a {found.kind} device; target {target!r} is a CPU")
-    needed = found.features | LEVELS.get(found.level_name, frozenset())
-    return found if needed <= base.features else narrowed(found, base)
+    return fitted(found, base)
 
 
 def measured_device(base: Device, cache: Path | None) -> Device:

@@ -3,6 +3,8 @@
 // RUN: rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json to=rkernel fusion=false}' | filecheck %s --check-prefix=RKERNEL
 // RUN: rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json normalise=false}' --dump-pass-pipeline 2>&1 | filecheck %s --check-prefix=DUMP
 // RUN: not rc-opt %s -p 'rc-cpu{device=h200}' 2>&1 | filecheck %s --check-prefix=OTHER
+// RUN: not rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json target=h200}' 2>&1 | filecheck %s --check-prefix=TARGET
+// RUN: rc-opt %s -p 'rc-cpu{device=%{inputs}/v3-2.json target=cpu:x86-64}' | filecheck %s --check-prefix=FITTED
 
 // CHECK:       module attributes {vdevice.device = {{.*}}target = "cpu:v3"}}
 // CHECK:       "vdevice.program"
@@ -17,6 +19,9 @@
 // DUMP-SAME:   fold-constants,roller-tile{{.*}},rammer-schedule{{.*}})
 
 // OTHER:       rc-cpu: device {{.*}} is of kind cuda; run rc-gpu
+// TARGET:      rc-cpu: target 'h200' is of kind cuda; run rc-gpu
+// Of a device with more features than the target has, those of the target count.
+// FITTED:      vdevice.device = {figures = {{.*}}name = "{{.*}} as x86-64"{{.*}}target = "cpu:x86-64"
 #id = affine_map<(d0) -> (d0)>
 func.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {
   %e = tensor.empty() : tensor<8xf32>
