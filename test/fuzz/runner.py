@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import onnx
+from measurements._case_pool import LATE, Outcome, Verdict, run_cases
 
 from rcompiler.errors import CompilerError
-from rcompiler.tools._case_pool import LATE, Outcome, Verdict, run_cases
 from rcompiler.tools._console import Parser, doing, guard, items, positive
 from rcompiler.tools._record import commit
 

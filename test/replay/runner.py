@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
 
+from measurements._case_pool import Outcome, Report, Verdict, run_cases
+
 from rcompiler.errors import CompilerError
-from rcompiler.tools._case_pool import Outcome, Report, Verdict, run_cases
 from rcompiler.tools._console import Parser, doing, guard, pattern, positive
 
 from .cases import cases

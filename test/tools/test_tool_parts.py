@@ -15,6 +15,7 @@ from types import SimpleNamespace
 import ml_dtypes
 import numpy as np
 import pytest
+from measurements import command
 from onnx import numpy_helper
 
 from rcompiler.errors import CompilerError, ShapeError
@@ -269,8 +270,9 @@ def test_a_file_that_cannot_be_written_is_refused(tmp_path):
     ],
 )
 def test_wrong_options_are_one_line_and_exit_2(tool, arguments, message):
+    ours = [sys.executable, "-m", f"rcompiler.tools.{tool}"]
     done = subprocess.run(
-        [sys.executable, "-m", f"rcompiler.tools.{tool}", *arguments],
+        [*(ours if tool.startswith("rc_") else command(tool)), *arguments],
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert done.returncode == 2 and message in done.stderr
