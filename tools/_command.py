@@ -23,13 +23,13 @@ class Misused(Exception):
 class Command:
     """A program; to be called as its `main`.
 
-    module, text: its name and docstring, which name and describe the program. options: adds them to
-    a parser. work: with what they say; gives the exit code, and may raise Misused. writes: options
-    that name files which are written after the work, and have to be writable before. epilog: of
-    --help. intermixed: whether arguments may follow options.
+    name: of the program, or of the module that is one. text: its first paragraph describes the
+    program. options: adds them to a parser. work: with what they say; gives the exit code, and may
+    raise Misused. writes: options that name files which are written after the work, and have to be
+    writable before. epilog: of --help. intermixed: whether arguments may follow options.
     """
 
-    module: str
+    name: str
     text: str | None
     options: Callable[[argparse.ArgumentParser], None]
     work: Callable[[argparse.Namespace], int]
@@ -41,11 +41,8 @@ class Command:
         """Exit code: that of the work (0 success), 1 a failure, 130 interrupted; argparse exits
         with 2 for wrong arguments. argv: by default those of the process.
         """
-        name = self.module.rpartition(".")[2].replace("rc_", "rc-")
-        words = " ".join((self.text or "").partition("\n\n")[0].split())
-        parser = Parser(name, words.removeprefix(f"{name}: "), self.epilog)
-        self.options(parser)
-        given = (parser.parse_intermixed_args if self.intermixed else parser.parse_args)(argv)
+        parser = self._parser()
+        given = self._parsed(parser, argv)
 
         def work() -> int:
             for option in self.writes:
@@ -53,9 +50,24 @@ class Command:
             return self.work(given)
 
         try:
-            return guard(name, work)
+            return guard(parser.prog, work)
         except Misused as error:
             parser.error(str(error))
+
+    def parse(self, argv: Sequence[str]) -> argparse.Namespace:
+        """What the work is given for these arguments."""
+        return self._parsed(self._parser(), argv)
+
+    def _parsed(self, parser: Parser, argv: Sequence[str] | None) -> argparse.Namespace:
+        return (parser.parse_intermixed_args if self.intermixed else parser.parse_args)(argv)
+
+    def _parser(self) -> Parser:
+        name = self.name if " " in self.name else self.name.rpartition(".")[2]
+        words = " ".join((self.text or "").partition("\n\n")[0].split())
+        words = words.removeprefix(f"{name.split()[-1]}: ")
+        parser = Parser(name, words[:1].upper() + words[1:], self.epilog)
+        self.options(parser)
+        return parser
 
 
 def run_one_of(package: ModuleType, prog: str, argv: Sequence[str] | None = None) -> int:

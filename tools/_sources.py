@@ -16,7 +16,7 @@ import rcompiler
 from rcompiler.errors import ArtifactError, InvalidModel, ShapeError
 from rcompiler.options import Policy
 from rcompiler.tools import _data
-from rcompiler.tools._console import CACHE_HELP, Parser, positive
+from rcompiler.tools._console import CACHE_HELP, positive
 from rcompiler.tools._installed import require_compiler
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def resolve(text: str) -> Source:
     return Source(path.stem, path, load(path))
 
 
-def add_compile_options(parser: Parser) -> None:
+def add_compile_options(parser: argparse.ArgumentParser) -> None:
     """--target, --device, --policy, --kernels, --roller-policy, --eus, --tune, --roots,
     --precision, --shapes, --values, --no-fusion: what a command line has of the options of
     compile_onnx.

@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 import onnx
 
-from rcompiler.errors import CompilerError, InvalidModel, ToolError
+from rcompiler.errors import InvalidModel, ToolError
+from rcompiler.tools._command import Command
 from rcompiler.tools._data import random_inputs
 
 SAMPLES = 4  # inputs that it is calibrated by
@@ -77,24 +78,18 @@ def dynamic(model: onnx.ModelProto) -> onnx.ModelProto:
     return _written(model, write)
 
 
-def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m rcompiler.tools.quantise",
-        description="Write a network in 8 bits, as onnxruntime's tools do.",
-    )
+def _run(given: argparse.Namespace) -> int:
+    quantise = dynamic if given.dynamic else calibrated
+    onnx.save(quantise(onnx.load(given.model)), given.output)
+    return 0
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", type=Path, help="an ONNX file")
     parser.add_argument("-o", "--output", type=Path, required=True, metavar="FILE")
     parser.add_argument(
         "--dynamic", action="store_true", help="quantise activations while the network runs"
     )
-    given = parser.parse_args(argv)
-    try:
-        quantise = dynamic if given.dynamic else calibrated
-        onnx.save(quantise(onnx.load(given.model)), given.output)
-    except (CompilerError, OSError) as error:
-        print(f"quantise: error: {error}", file=sys.stderr)
-        return 1
-    return 0
 
 
 def _tools() -> Any:
@@ -133,6 +128,9 @@ def _written(model: onnx.ModelProto, write: Callable[[Path, Path], None]) -> onn
         onnx.save(model, source)
         write(source, target)
         return onnx.load(target)
+
+
+main = Command("quantise", __doc__, _options, _run)
 
 
 if __name__ == "__main__":

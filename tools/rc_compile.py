@@ -15,14 +15,15 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rcompiler.errors import CompilerError
-from rcompiler.tools._console import Parser, guard, table, terminal_width
+from rcompiler.tools._command import Command
+from rcompiler.tools._console import table, terminal_width
 from rcompiler.tools._data import write_arrays
 from rcompiler.tools._eus import check_eus
 from rcompiler.tools._progress import Progress, progress
@@ -34,13 +35,8 @@ if TYPE_CHECKING:
 _STAGES = "linalg, rtask, rkernel, vdevice, llvm, asm; of a GPU gpu, llvm, ptx or amdgcn"
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    """Exit code: 0 success, 1 failure or gaps found, 2 wrong arguments, 130 interrupted."""
-    options = _options(argv)
-    return guard("rc-compile", lambda: _run(options))
-
-
 def _run(options: argparse.Namespace) -> int:
+    """Exit code 1: also gaps that --check found."""
     from rcompiler.tools._sources import resolve
 
     source = resolve(options.model)
@@ -157,10 +153,9 @@ def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[
     return import_onnx(source.proto, *chosen).constants
 
 
-def _options(argv: Sequence[str] | None) -> argparse.Namespace:
+def _options(parser: argparse.ArgumentParser) -> None:
     from rcompiler.tools._sources import add_compile_options
 
-    parser = Parser("rc-compile", "Compile an ONNX model to one file that rc-run runs.")
     parser.add_argument("model", help="an ONNX file, or the name of a built-in model (resnet50)")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: MODEL.rcx; text: -")
     what = parser.add_mutually_exclusive_group()
@@ -185,7 +180,9 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
         "assembly alone",
     )
     add_compile_options(parser)
-    return parser.parse_args(argv)
+
+
+main = Command("rc-compile", __doc__, _options, _run, writes=())
 
 
 if __name__ == "__main__":
