@@ -24,7 +24,6 @@ from rcompiler.tools._console import (
     table,
     timing_options,
 )
-from rcompiler.tools._eus import check_eus
 from rcompiler.tools._progress import progress
 from rcompiler.tools._record import asked, unpin_openblas, write_record
 
@@ -40,6 +39,7 @@ def _run(options: argparse.Namespace) -> int:
     openblas = unpin_openblas()
     from rcompiler.tools._baselines import installed
     from rcompiler.tools._bench import means, run_case
+    from rcompiler.tools._sources import check_eus
 
     options.baseline = installed(options.baseline)
     check_eus("rc-bench", max(options.threads), options, "--threads")

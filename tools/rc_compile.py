@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,20 +25,22 @@ from rcompiler.errors import CompilerError
 from rcompiler.tools._command import Command
 from rcompiler.tools._console import table, terminal_width
 from rcompiler.tools._data import write_arrays
-from rcompiler.tools._eus import check_eus
 from rcompiler.tools._progress import Progress, progress
+from rcompiler.tools._sources import (
+    Source,
+    add_compile_options,
+    check_eus,
+    resolve,
+    shapes_of,
+    values_of,
+)
 from rcompiler.tools._wording import on_the_command_line
-
-if TYPE_CHECKING:
-    from rcompiler.tools._sources import Source
 
 _STAGES = "linalg, rtask, rkernel, vdevice, llvm, asm; of a GPU gpu, llvm, ptx or amdgcn"
 
 
 def _run(options: argparse.Namespace) -> int:
     """Exit code 1: also gaps that --check found."""
-    from rcompiler.tools._sources import resolve
-
     source = resolve(options.model)
     check_eus("rc-compile", options.eus, options)
     with progress("rc-compile") as told:
@@ -68,7 +70,6 @@ def _run(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace, source: Source, told: Progress) -> int:
     from rcompiler.frontend.check import check
-    from rcompiler.tools._sources import shapes_of, values_of
 
     if source.proto is None:
         raise CompilerError(f"{source.path}: is compiled already; --check reads an ONNX model")
@@ -142,7 +143,6 @@ def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[
     from it; a compiled file has no longer what S1 names.
     """
     from rcompiler.frontend import import_onnx
-    from rcompiler.tools._sources import shapes_of, values_of
 
     if options.emit == "vdevice":
         found: Mapping[str, np.ndarray] = model.constants()
@@ -154,8 +154,6 @@ def _arrays(options: argparse.Namespace, source: Source, model: Any) -> Mapping[
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
-    from rcompiler.tools._sources import add_compile_options
-
     parser.add_argument("model", help="an ONNX file, or the name of a built-in model (resnet50)")
     parser.add_argument("-o", "--output", metavar="FILE", help="default: MODEL.rcx; text: -")
     what = parser.add_mutually_exclusive_group()

@@ -12,14 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from rcompiler.device.model import Costs
-from rcompiler.rammer.graph import Graph, Operator
+from rcompiler.rammer.graph import Graph, Operator, waves
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.layout import make_program, plain_layout
 from rcompiler.rammer.plan_memory import plan_memory
 from rcompiler.rammer.policy.rammer import schedule_rammer
 from rcompiler.rammer.program import Barrier, Instruction, Program, Run, Signal, Wait
 from rcompiler.rammer.schedule import POLICIES
-from rcompiler.rammer.waves import waves
 
 
 def random_programs(rng: random.Random, graph: Graph) -> tuple[Program, ...]:

@@ -26,7 +26,7 @@ from rcompiler.profiler.gpu_bench import (
     shared_sums,
     shipped_record,
 )
-from rcompiler.profiler.gpu_bench_code import bench_code
+from rcompiler.profiler.gpu_bench_text import bench_code
 from rcompiler.tools import rc_compile, rc_tune
 
 KIB = 1 << 10

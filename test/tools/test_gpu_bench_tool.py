@@ -11,7 +11,7 @@ import pytest
 from fake_cuda import installed
 from gpu_bench_folder import TARGET, compiled, tiny
 from measurements import gpu_bench
-from measurements._gpu_bench_compile import cases, compile_case
+from measurements._gpu_bench_compile import Repeating, cases, compile_case
 from measurements._gpu_bench_group import (
     Group,
     add_group,
@@ -24,7 +24,6 @@ from measurements._gpu_bench_group import (
 from measurements._gpu_bench_run import Job, PolicyFailed, Settings, describe_device, measure
 from measurements._gpu_stress import stress
 from measurements._packed_folder import PackedFolder
-from measurements._repeating import Repeating
 from measurements._torch_baselines import BASELINES
 
 from rcompiler.errors import CompilerError

@@ -18,8 +18,8 @@ from rcompiler.rammer.layout import plain_layout
 from rcompiler.rammer.lines import in_lines
 from rcompiler.rammer.order import happens_before
 from rcompiler.rammer.policy.dependences import Dependences
+from rcompiler.rammer.policy.draft import emit
 from rcompiler.rammer.policy.dynamic import schedule_dynamic
-from rcompiler.rammer.policy.emit import emit
 from rcompiler.rammer.policy.listing import shortest_listing
 from rcompiler.rammer.policy.taken import TakenDraft, sizes
 from rcompiler.rammer.program import Program, Run, Signal, Wait

@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 from onnx import ModelProto
 
 from measurements._bench_operators import ALONE, Operator, operators, product
 from measurements._gpu_bench_group import Group, Kind, add_group, put_arrays, sample
 from measurements._packed_folder import PackedFolder
-from measurements._repeating import Repeating
 from rcompiler.compile import compile_policies
 from rcompiler.device.model import Costs, Device
 from rcompiler.device.target import find_device
-from rcompiler.errors import InvalidModel
+from rcompiler.errors import DeviceError, InvalidModel
 from rcompiler.options import Policy, Precision, Scheduler
 from rcompiler.tools import models
 from rcompiler.tools._data import random_inputs
@@ -127,3 +128,36 @@ def compile_case(
     group.commit = commit(Path(__file__).resolve().parent)
     add_group(folder, group)
     return group
+
+
+def nvidia_gpu(target: str) -> Device:
+    """The record of a target. Raises DeviceError where it is none of NVIDIA's GPUs."""
+    device = find_device(target)
+    if not device.is_nvidia:
+        raise DeviceError(f"target {target!r} is none of NVIDIA's GPUs; give cuda:h200, say")
+    return device
+
+
+# Primes, so that no two rows of a matrix are alike, nor two channels whose number differs by a
+# power of two. Vectors have fewer values: those of a normalisation are multiplied into the weights
+# of each channel in front of it, which then repeat only as far as these do.
+_MATRIX = 4093
+_VECTOR = 13
+
+
+class Repeating(np.random.Generator):
+    """Draws of two dimensions or more repeat after 4093 numbers, those of one after 13."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(np.random.PCG64(seed))
+
+    def standard_normal(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        return _repeated(super().standard_normal, size, dtype)
+
+    def random(self, size: Any = None, dtype: Any = np.float64, out: Any = None) -> Any:
+        return _repeated(super().random, size, dtype)
+
+
+def _repeated(draw: Callable[..., np.ndarray], shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+    period = _MATRIX if len(shape) > 1 else _VECTOR
+    return np.resize(draw(min(int(np.prod(shape)), period), dtype=dtype), shape)

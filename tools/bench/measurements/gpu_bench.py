@@ -7,7 +7,7 @@
 
 compile adds to DIR what it has compiled: artifacts without stage texts, inputs, samples of the
 outputs of a reference and the ONNX models for PyTorch, all packed; and the kernels for `rc-tune
---device=cuda --code=FILE`. Weights of built-in models are random rows that repeat (_repeating.py),
+--device=cuda --code=FILE`. Weights of built-in models are random rows that repeat (`Repeating`),
 so that BERT-base takes 2 MB in place of 440.
 
 run checks the results of all policies against one another and the reference; then they and
@@ -39,11 +39,10 @@ if TYPE_CHECKING:
 
 
 def _compile(given: argparse.Namespace) -> int:
-    from measurements._gpu_bench_compile import cases, compile_case
-    from measurements._gpu_target import nvidia_gpu
+    from measurements._gpu_bench_compile import cases, compile_case, nvidia_gpu
     from measurements._packed_folder import PackedFolder
     from rcompiler.errors import CompilerError
-    from rcompiler.profiler.gpu_bench_code import bench_code
+    from rcompiler.profiler.gpu_bench_text import bench_code
 
     device = nvidia_gpu(given.target)
     folder = PackedFolder(given.output)

@@ -36,9 +36,9 @@ _OFTEN = 100  # cases from one record to the next of a run, or a compilation, th
 # -- compile ---------------------------------------------------------------------------------------
 def _compile(given: argparse.Namespace) -> int:
     from measurements._case_pool import run_cases
+    from measurements._gpu_bench_compile import nvidia_gpu
     from measurements._gpu_coverage_cases import add_cases
     from measurements._gpu_coverage_compile import Recorder, compiling
-    from measurements._gpu_target import nvidia_gpu
     from measurements._packed_folder import PackedFolder
     from measurements.backend_coverage import NETWORKS
     from rcompiler.tools._record import SOURCES, commit
