@@ -14,22 +14,16 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx
 
-from rcompiler.errors import InvalidModel, ToolError
+from rcompiler.errors import ToolError
 from rcompiler.tools._command import Command
-from rcompiler.tools._data import random_inputs
+from rcompiler.tools._data import declared_inputs, random_inputs
 
 SAMPLES = 4  # inputs that it is calibrated by
-
-
-class _Input(NamedTuple):
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
 
 
 def calibrated(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -38,7 +32,8 @@ def calibrated(model: onnx.ModelProto) -> onnx.ModelProto:
 
     Raises ToolError without onnxruntime, InvalidModel for inputs of no static shape.
     """
-    tools, inputs = _tools(), _inputs(model)
+    tools = _tools()
+    inputs = declared_inputs(model, "write the network with one, or quantise it with --dynamic")
 
     class Samples(tools.CalibrationDataReader):  # type: ignore[name-defined]  # not typed
         """Random inputs, the same in every run."""
@@ -101,25 +96,6 @@ def _tools() -> Any:
             "'pip install onnxruntime'"
         ) from None
     return quantization
-
-
-def _inputs(model: onnx.ModelProto) -> list[_Input]:
-    """Those that are no weights."""
-    weights = {weight.name for weight in model.graph.initializer}
-    found = []
-    for value in model.graph.input:
-        tensor = value.type.tensor_type
-        shape = tuple(dim.dim_value for dim in tensor.shape.dim)
-        if value.name in weights:
-            continue
-        if 0 in shape:
-            raise InvalidModel(
-                f"input '{value.name}' has no static shape; write the network with one, or "
-                "quantise it with --dynamic"
-            )
-        dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type)
-        found.append(_Input(value.name, shape, dtype.name))
-    return found
 
 
 def _written(model: onnx.ModelProto, write: Callable[[Path, Path], None]) -> onnx.ModelProto:

@@ -38,7 +38,7 @@ from rcompiler.driver.host import target_device
 from rcompiler.errors import CompilerError
 from rcompiler.onnx_backend import Prepared, RCompilerBackend
 from rcompiler.tools._command import Command
-from rcompiler.tools._console import doing, positive
+from rcompiler.tools._console import doing, pattern, positive
 from rcompiler.tools._record import read_record, write_record
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _run(options: argparse.Namespace) -> int:
     target_device(options.target)  # refuse a wrong one here, not in every case
     record = read_record(options.against) if options.against else None
     witness = Witness()
-    tests = load_tests(options.only, witness, options.target)
+    tests = load_tests(options.only.pattern, witness, options.target)
 
     def job(case: str, report: Report) -> Verdict:
         witness.report = report
@@ -193,17 +193,9 @@ def _run(options: argparse.Namespace) -> int:
     return 1 if counts["wrong"] or counts["crash"] or changed else 0
 
 
-def _pattern(text: str) -> str:
-    try:
-        re.compile(text)
-    except re.error as error:
-        raise argparse.ArgumentTypeError(f"{text!r} is no regular expression: {error}") from None
-    return text
-
-
 def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--only", type=_pattern, default="", metavar="PATTERN", help="cases whose name matches"
+        "--only", type=pattern, default=pattern(""), metavar="REGEX", help="cases by their names"
     )
     parser.add_argument(
         "--target", default="cpu", metavar="NAME", help="cpu (default), cpu:v3 or cpu:x86-64"

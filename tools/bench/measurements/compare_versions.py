@@ -21,7 +21,7 @@ import tempfile
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import onnx
@@ -34,7 +34,7 @@ from rcompiler.tools._console import (
     table,
     timing_options,
 )
-from rcompiler.tools._data import random_inputs, save_outputs
+from rcompiler.tools._data import declared_inputs, random_inputs, save_outputs
 from rcompiler.tools._record import asked, commit, write_record
 from rcompiler.tools._sources import resolve
 
@@ -172,7 +172,7 @@ def _compiled(name: str, python: str, folder: Path, eus: int) -> float:
 def _running(proto: onnx.ModelProto, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """The latencies of both versions for the model of a folder."""
     with ExitStack() as stack:
-        save_outputs(folder / "inputs.npz", _feeds(proto))
+        save_outputs(folder / "inputs.npz", random_inputs(declared_inputs(proto)))
         before = stack.enter_context(_Version(options.python, folder, "before", options.eus))
         now = stack.enter_context(_Version(sys.executable, folder, "now", options.eus))
         same = all(
@@ -191,25 +191,6 @@ def _running(proto: onnx.ModelProto, folder: Path, options: argparse.Namespace) 
         "ratio": statistics.median(b / n for b, n in pairs),
         "bits": "equal bits" if same else "other bits",
     }
-
-
-class _Input(NamedTuple):
-    name: str
-    shape: tuple[int, ...]
-    dtype: str
-
-
-def _feeds(proto: onnx.ModelProto) -> dict[str, np.ndarray]:
-    """Random inputs of a model of static shapes."""
-    weights = {weight.name for weight in proto.graph.initializer}
-    inputs = []
-    for value in proto.graph.input:
-        if value.name not in weights:
-            tensor = value.type.tensor_type
-            shape = tuple(dim.dim_value for dim in tensor.shape.dim)
-            dtype = onnx.helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
-            inputs.append(_Input(value.name, shape, dtype))
-    return random_inputs(inputs)
 
 
 def _options(parser: argparse.ArgumentParser) -> None:
