@@ -175,4 +175,5 @@ def _options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", metavar="FILE", help="the record to write, or to go on with")
 
 
-main = Command(__name__, __doc__, _options, _run)
+# Its record is read before it is written.
+main = Command(__name__, __doc__, _options, _run, writes=())
