@@ -20,7 +20,7 @@ from rcompiler.errors import CompilerError
 SOURCES = Path(__file__).resolve().parent.parent  # of a checkout; where installed, site-packages
 # What a figure depends on: not the tests, the documents, or other figures.
 _PRODUCT = ("rcompiler/", "dialects/", "pipelines/", "tools/")
-_FIGURES = "tools/bench/"
+_FIGURES = "tools/bench/results/"
 _PACKAGES = (
     *("rcompiler", "numpy", "onnx", "onnxruntime", "openvino", "llvmlite", "torch-mlir"),
     *("cuda-bindings", "torch", "triton"),

@@ -300,3 +300,31 @@ def check_operands(op: Operator, kernel: Kernel, values: Mapping[str, Value]) ->
                     f"{access.bytes} bytes of shape {access.shape}, the value has "
                     f"{values[name].bytes}"
                 )
+
+
+def waves(graph: Graph) -> list[list[Operator]]:
+    """Operators in breadth-first levels: a wave needs only values of earlier waves (Rammer,
+    Algorithm 1, line 2); graph order inside a wave.
+
+    Raises ScheduleError when operators wait for each other in a circle.
+    """
+    missing = {op.name: len(graph.predecessors[op.name]) for op in graph.operators}
+    followers = graph.followers
+    place = {op.name: i for i, op in enumerate(graph.operators)}
+    fringe = [op.name for op in graph.operators if not missing[op.name]]
+    levels: list[list[Operator]] = []
+    done = 0
+    while fringe:
+        levels.append([graph.operator[name] for name in fringe])
+        done += len(fringe)
+        ready = []
+        for name in fringe:
+            for after in followers[name]:
+                missing[after] -= 1
+                if not missing[after]:
+                    ready.append(after)
+        fringe = sorted(ready, key=place.__getitem__)
+    if done < len(graph.operators):
+        stuck = next(op.name for op in graph.operators if missing[op.name])
+        raise ScheduleError(f"operator {stuck} needs, through others, its own result")
+    return levels

@@ -4,12 +4,12 @@ import json
 import sys
 
 import pytest
+from measurements import schedule_cells
+from measurements._cells import cell
+from measurements._cp_sat import optimum
 
 from rcompiler.device.model import Costs
 from rcompiler.rammer.schedule import POLICIES
-from rcompiler.tools import schedule_cells
-from rcompiler.tools._cells import cell
-from rcompiler.tools._cp_sat import optimum
 
 COSTS = Costs(task_ns=1.0, hand_off_ns=800, barrier_ns=1300, launch_ns=1300)
 
