@@ -14,8 +14,7 @@ from rcompiler.errors import Gap, ShapeError, UnsupportedOp
 
 from . import load, nodes, registry, signature
 from .builder import Value
-from .control import Unknown
-from .frame import Frame
+from .frame import Frame, Unknown
 from .index_checks import index_checks
 from .interpret import Interpreter
 
