@@ -81,14 +81,10 @@ def first_places(b: Builder, keys: Value, k: int) -> Value:
             middle = s.minimum(s.shift_right(low + high, 1), groups - 1)
             smaller, equals = taken(middle)
             right = (low < high) & (smaller + equals <= number)
-            return [
-                s.select(right, middle + 1, low),
-                s.select(right, high, s.minimum(middle, high)),
-            ]
+            return narrowed(s, low, high, middle, right)
 
         ends = [s.const(0, "index"), s.const(groups - 1, "index")]
         group = s.for_(0, steps, ends, halve)[0]
-        assert isinstance(group, Scalar)
         smaller, equals = taken(s.maximum(group - 1, 0))
         first = group.eq(0)
 
@@ -106,10 +102,16 @@ def first_places(b: Builder, keys: Value, k: int) -> Value:
             room - s.select(first, 0, equals),
         ]
         inside = s.for_(0, _GROUP, state, look)[0]
-        assert isinstance(inside, Scalar)
         return [s.insert(s.cast(group * _GROUP + inside, kind), out, [task])]
 
     return b.reshape(b.loop(rows * k, [b.empty([rows * k], kind)], place)[0], [rows, k])
+
+
+def narrowed(s: Body, low: Scalar, high: Scalar, middle: Scalar, right: Scalar) -> list[Scalar]:
+    """Both ends after a step of a bisection. right: whether what is looked for lies behind the
+    middle.
+    """
+    return [s.select(right, middle + 1, low), s.select(right, high, s.minimum(middle, high))]
 
 
 def _kth(b: Builder, keys: Value, k: int) -> Value:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +26,7 @@ from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.few_in_order import few_in_order
 from rcompiler.frontend.scalar import Number, Scalar
-from rcompiler.frontend.selection import first_groups, first_places, group_size
+from rcompiler.frontend.selection import first_groups, first_places, group_size, narrowed
 
 ALL_PAIRS = 128  # longest row whose order is found by comparing all pairs
 _RUN = 64  # elements of a run that is sorted by comparing all pairs
@@ -188,14 +188,10 @@ def _ranked_runs(b: Builder, keys: Value) -> Runs:
     def run(s: Body, row: Scalar, *tensors: Value) -> list:
         start = s.rem(row, count) * _RUN
 
-        def element(i: Scalar, *carried: Value | Scalar) -> list:
+        def element(i: Scalar, *carried: Value) -> list:
             place = s.cast(s.extract(ranks, [row, i]), "index")
             found = s.extract(parts, [row, i]), s.cast(start + i, kind)
-            return [
-                s.insert(value, tensor, [row, place])
-                for value, tensor in zip(found, carried, strict=True)
-                if isinstance(tensor, Value)
-            ]
+            return [s.insert(v, t, [row, place]) for v, t in zip(found, carried, strict=True)]
 
         return s.for_(0, _RUN, list(tensors), element)
 
@@ -225,22 +221,20 @@ def _inserted_runs(b: Builder, keys: Value, k: int) -> Runs:
     def chunk(s: Body, run: Scalar, *tensors: Value) -> list:
         row, start = s.div(run, count), s.rem(run, count) * size
 
-        def element(i: Scalar, *carried: Value | Scalar) -> list:
+        def element(i: Scalar, *carried: Any) -> list:
             key, least = s.extract(keys, [row, start + i]), carried[-1]
-            assert isinstance(least, Scalar)
 
-            def enter(*inner: Value | Scalar) -> list:
+            def enter(*inner: Any) -> list:
                 found = [key, s.cast(start + i, kind)]
                 return _insert(s, run, list(inner[:-1]), found, i, k, highest)
 
             return _where(s, (i < k) | (key < least), carried, enter, inserted / (looked * _GROUP))
 
-        def group(g: Scalar, *carried: Value | Scalar) -> list:
+        def group(g: Scalar, *carried: Any) -> list:
             first, least = g * _GROUP, carried[-1]
-            assert isinstance(least, Scalar)
             low = s.extract(lows, [row, s.div(start, _GROUP) + g])
 
-            def look(*inner: Value | Scalar) -> list:
+            def look(*inner: Any) -> list:
                 return s.for_(0, _GROUP, inner, lambda i, *c: element(first + i, *c))
 
             return _where(s, (first < k) | (low < least), carried, look, looked / most)
@@ -284,24 +278,19 @@ def _insert(
     def halve(_: Scalar, low: Scalar, high: Scalar) -> list:
         middle = s.shift_right(low + high, 1)
         before = (low < high) & (s.extract(keys, [row, s.minimum(middle, last)]) <= key)
-        return [
-            s.select(before, middle + 1, low),
-            s.select(before, high, s.minimum(middle, high)),
-        ]
+        return narrowed(s, low, high, middle, before)
 
     # Of the first element nothing is held yet: places from `last` on are not read.
     place = s.for_(0, k.bit_length(), [s.const(0, "index"), last], halve)[0]
-    assert isinstance(place, Scalar)
 
-    def move(j: Scalar, *carried: Value | Scalar) -> list:
-        tensors, values = cast(list[Value], carried[:2]), cast(list[Scalar], carried[2:])
+    def move(j: Scalar, *carried: Any) -> list:
+        tensors, values = carried[:2], carried[2:]
         old = [s.extract(t, [row, j]) for t in tensors]
         pairs = zip(values, tensors, strict=True)
         return [*(s.insert(v, t, [row, j]) for v, t in pairs), *old]
 
     moved = s.for_(place, last, [*held, *new], move)
-    tensors, left = cast(list[Value], moved[:2]), cast(list[Scalar], moved[2:])
-    held = [s.insert(v, t, [row, last]) for t, v in zip(tensors, left, strict=True)]
+    held = [s.insert(v, t, [row, last]) for t, v in zip(moved[:2], moved[2:], strict=True)]
     threshold = s.select(i >= k - 1, s.extract(held[0], [row, last]), highest)
     return [*held, threshold]
 
@@ -321,10 +310,7 @@ def _merged(b: Builder, runs: Runs, rows: int, k: int) -> Runs:
         i = merge.split(start) if parts > 1 else s.const(0, "index")
         end = s.clamp(s.minimum(merge.first_size + merge.second_size, length) - start, 0, size)
 
-        def element(place: Scalar, *carried: Value | Scalar) -> list:
-            keys, at, i, j = carried
-            assert isinstance(keys, Value) and isinstance(at, Value)
-            assert isinstance(i, Scalar) and isinstance(j, Scalar)
+        def element(place: Scalar, keys: Value, at: Value, i: Scalar, j: Scalar) -> list:
             takes_first, key, position = merge.next(i, j)
             step = s.cast(s.cast(takes_first, "int64"), "index")
             keys = s.insert(key, keys, [task, place])
@@ -384,14 +370,10 @@ class _Merge:
             behind = s.maximum(start - 1 - middle, 0)
             other = self._key(self.second, behind, self.second_size)
             before = (low < high) & (own <= other)
-            return [
-                s.select(before, middle + 1, low),
-                s.select(before, high, s.minimum(middle, high)),
-            ]
+            return narrowed(s, low, high, middle, before)
 
         bounds = [s.maximum(start - self.second_size, 0), s.minimum(start, self.first_size)]
-        low = s.for_(0, self.runs.length.bit_length(), bounds, halve)[0]
-        assert isinstance(low, Scalar)
+        low: Scalar = s.for_(0, self.runs.length.bit_length(), bounds, halve)[0]
         return low
 
     def next(self, i: Scalar, j: Scalar) -> tuple[Scalar, Scalar, Scalar]:
