@@ -93,10 +93,7 @@ class ContractionOps(LayoutOps):
         rank = x.rank - 2
         x = self.pad(x, [0, 0, *pads[:rank]], [0, 0, *pads[rank:]], pad_number)
         kernel = w.shape[2:]
-        sizes = [
-            (x.shape[2 + i] - (kernel[i] - 1) * dilations[i] - 1) // strides[i] + 1
-            for i in range(rank)
-        ]
+        sizes = window_counts(x.shape[2:], kernel, strides, dilations)
         phased = [False] * rank
         return self._windows(x, w, sizes, strides, dilations, phased, groups, dtype, wide)
 
@@ -182,10 +179,7 @@ class ContractionOps(LayoutOps):
         """
         rank, lead = len(kernel), x.rank - len(kernel)
         x = self.pad(x, [0] * lead + list(low), [0] * lead + list(high), init)
-        sizes = [
-            (x.shape[lead + i] - (kernel[i] - 1) * dilations[i] - 1) // strides[i] + 1
-            for i in range(rank)
-        ]
+        sizes = window_counts(x.shape[lead:], kernel, strides, dilations)
         shape = [*x.shape[:lead], *sizes]
         window = [
             _window(f"d{lead + i}", strides[i], f"d{x.rank + i}", dilations[i]) for i in range(rank)
@@ -202,6 +196,14 @@ class ContractionOps(LayoutOps):
             "p" * len(shape) + "r" * rank,
             lambda s, a, _, acc: combine(s, a, acc),
         )[0]
+
+
+def window_counts(
+    extents: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> list[int]:
+    """How many windows there are along each axis, of extents with their padding."""
+    axes = zip(extents, kernel, strides, dilations, strict=True)
+    return [(n - (k - 1) * dilation - 1) // stride + 1 for n, k, stride, dilation in axes]
 
 
 def _window(position: str, stride: int, tap: str, dilation: int) -> str:

@@ -163,9 +163,7 @@ def _scanned(call: Call, inputs: list[Any], directions_name: str) -> list[Any]:
 
 def _take(it: Runner, value: Value, index: int, axis: int) -> Value:
     """``value[..., index, ...]`` without the axis."""
-    starts = [index if i == axis else 0 for i in range(value.rank)]
-    sizes = [1 if i == axis else d for i, d in enumerate(value.shape)]
-    part = it.b.slice(value, starts, sizes)
+    part = it.b.slice_along(value, axis, index, 1)
     if part.known is None:
         part.known = value.bounds
     return it.b.reshape(part, [d for i, d in enumerate(value.shape) if i != axis])

@@ -98,6 +98,16 @@ def is_float(name: str) -> bool:
     return name in STANDARD_FLOATS
 
 
+def wide(name: str) -> str:
+    """The float that what is made of floats and integers of this type is computed in."""
+    return "float64" if name == "float64" else "float32"
+
+
+def position_type(count: int) -> str:
+    """The integer that holds positions up to ``count``."""
+    return "int32" if count <= limits("int32")[1] else "int64"
+
+
 def is_signed(name: str) -> bool:
     return name in SIGNED
 

@@ -5,8 +5,9 @@ All of them fold constants with numpy on the spot.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -154,6 +155,17 @@ class LayoutOps(Core):
             sizes,
             value.dtype,
         )
+
+    def slice_along(self, value: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
+        """``size`` elements of one axis from ``start`` in steps of ``step``; all of the others."""
+        starts, sizes, steps = [0] * value.rank, list(value.shape), [1] * value.rank
+        starts[axis], sizes[axis], steps[axis] = start, size, step
+        return self.slice(value, starts, sizes, steps)
+
+    def split(self, value: Value, axis: int, sizes: Sequence[int]) -> Iterator[Value]:
+        """Neighbouring parts of these sizes along an axis."""
+        for start, size in zip(itertools.accumulate(sizes, initial=0), sizes, strict=False):
+            yield self.slice_along(value, axis, start, size)
 
     def insert_slice(
         self, value: Value, into: Value, starts: Sequence[int], steps: Sequence[int] | None = None

@@ -15,8 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
@@ -66,7 +64,7 @@ def first_places(b: Builder, keys: Value, k: int) -> Value:
     before = _running(b, parts, last, lambda key, bound: key < bound)
     equal = _running(b, parts, last, lambda key, bound: key.eq(bound))
     steps = groups.bit_length()
-    kind = "int32" if n <= np.iinfo(np.int32).max else "int64"
+    kind = dtypes.position_type(n)
 
     def place(s: Body, task: Scalar, out: Value) -> list[Value]:
         row, number = s.div(task, k), s.cast(s.rem(task, k), "int32")

@@ -83,14 +83,9 @@ def _split(call: Call) -> list[Any]:
     if sum(sizes) != length or min(sizes, default=0) < 0:
         raise call.refuse(f"parts {sizes} do not add up to {length}")
     b.at(call.name, call.node.op_type)
-    parts, at = [], 0
-    for size in sizes:
-        starts = [at if i == axis else 0 for i in range(value.rank)]
-        shape = [size if i == axis else d for i, d in enumerate(value.shape)]
-        part = b.slice(value, starts, shape)
-        parts.append(part if keep else b.reshape(part, shape[:axis] + shape[axis + 1 :]))
-        at += size
-    return [SequenceValue(tuple(parts))]
+    rest = [*value.shape[:axis], *value.shape[axis + 1 :]]
+    parts = b.split(value, axis, sizes)
+    return [SequenceValue(tuple(part if keep else b.reshape(part, rest) for part in parts))]
 
 
 @handles("SequenceMap")

@@ -19,8 +19,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
@@ -172,10 +170,6 @@ def _by_all_pairs(b: Builder, keys: Value, k: int) -> Value:
 
 
 # -- runs ---------------------------------------------------------------------------------------
-def _position_type(n: int) -> str:
-    return "int32" if n <= np.iinfo(np.int32).max else "int64"
-
-
 def _ranked_runs(b: Builder, keys: Value) -> Runs:
     """Runs of neighbours: the rank of each among them is its place in the run."""
     rows, n = keys.shape
@@ -183,7 +177,7 @@ def _ranked_runs(b: Builder, keys: Value) -> Runs:
     _, highest = dtypes.limits(keys.dtype)
     padded = b.pad(keys, [0, 0], [0, count * _RUN - n], highest)  # ranks behind all others
     parts = b.reshape(padded, [rows * count, _RUN])
-    ranks, kind = _ranks(b, parts), _position_type(n)
+    ranks, kind = _ranks(b, parts), dtypes.position_type(n)
 
     def run(s: Body, row: Scalar, *tensors: Value) -> list:
         start = s.rem(row, count) * _RUN
@@ -206,7 +200,7 @@ def _inserted_runs(b: Builder, keys: Value, k: int) -> Runs:
     """
     rows, n = keys.shape
     size = -(-min(max(_CHUNK, _CHUNK_SQUARES * k * k), n) // _GROUP) * _GROUP
-    count, kind = -(-n // size), _position_type(n)
+    count, kind = -(-n // size), dtypes.position_type(n)
     _, highest = dtypes.limits(keys.dtype)
     keys = b.pad(keys, [0, 0], [0, -n % _GROUP], highest)
     groups = keys.shape[1] // _GROUP

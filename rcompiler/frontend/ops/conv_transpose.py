@@ -162,10 +162,8 @@ def _taps(b: Builder, w: Value, dim: int, axis: Axis, run: Run) -> Value:
     """``w`` with the kernel at ``dim`` replaced by [phases, taps] of a run, by rising pixel."""
     parts = []
     for phase in range(run.phases):
-        starts, sizes, steps = [0] * w.rank, list(w.shape), [1] * w.rank
-        starts[dim] = run.first + phase + (run.taps - 1) * axis.stride
-        sizes[dim], steps[dim] = run.taps, -axis.stride
-        part = b.slice(w, starts, sizes, steps)
+        start = run.first + phase + (run.taps - 1) * axis.stride
+        part = b.slice_along(w, dim, start, run.taps, -axis.stride)
         box = [1, run.taps] if axis.stride > 1 else [run.taps]
-        parts.append(b.reshape(part, [*sizes[:dim], *box, *sizes[dim + 1 :]]))
+        parts.append(b.reshape(part, [*w.shape[:dim], *box, *w.shape[dim + 1 :]]))
     return b.concat(parts, dim)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context, lowering
@@ -74,7 +75,7 @@ def _det(ctx: Context) -> Value:
     n, batch, lead = x.shape[-1], math.prod(x.shape[:-2]), x.shape[:-2]
     if not n or not batch:
         return b.splat(lead, x.dtype, 1)
-    wide = "float64" if x.dtype == "float64" else "float32"
+    wide = dtypes.wide(x.dtype)
     matrices = b.reshape(b.cast(x, wide), [batch, n, n])
 
     def matrix(s: Body, m: Scalar, a: Value, out: Value) -> list[Value]:

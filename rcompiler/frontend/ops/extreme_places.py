@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value, dims
@@ -44,7 +42,7 @@ def _place(b: Builder, x: Value, best: Value, axis: int, last: bool) -> Value:
     With the extreme two plain reductions, which vectors run along and which can be split.
     """
     n = x.shape[axis]
-    kind = _kind(n)
+    kind = dtypes.position_type(n)
     nowhere = -1 if last else n
 
     def body(s: Body, a: Scalar, top: Scalar, at: Scalar) -> Scalar:
@@ -91,14 +89,9 @@ def _place_in_parts(
     shape = [*x.shape[:axis], size, *x.shape[axis + 1 :]]
     inside = b.tabulate(shape, x.dtype, read, (part, along([axis], x.rank)))
     place = _place(b, inside, best, axis, last)
-    kind = _kind(x.shape[axis])
+    kind = dtypes.position_type(x.shape[axis])
 
     def counted(s: Body, number: Scalar, at: Scalar) -> Scalar:
         return s.cast(number, kind) * size + s.cast(at, kind)
 
     return b.elementwise(counted, part, place, dtype=kind)
-
-
-def _kind(n: int) -> str:
-    """The type in which places along an axis of n, and n itself, are computed."""
-    return "int32" if n <= np.iinfo(np.int32).max else "int64"

@@ -53,7 +53,7 @@ def _random(ctx: Context) -> Value:
     if not dtypes.is_float(dtype):
         raise ctx.refuse(f"random numbers of {dtype} are not translated", "Set dtype to float32")
     ctx.check_size(shape, dtype)
-    wide, seed = ("float64" if dtype == "float64" else "float32"), _seed(ctx)
+    wide, seed = dtypes.wide(dtype), _seed(ctx)
 
     def uniform(s: Body) -> Scalar:
         low, high = ctx.attr("low", 0.0), ctx.attr("high", 1.0)

@@ -65,7 +65,7 @@ class Direction:
     def recur(self, h: Value, first: int, count: int) -> Value:
         """``h R^T`` for gates ``first .. first + count - 1``."""
         n = self.hidden
-        r = self.b.slice(self.r, [first * n, 0], [count * n, n])
+        r = self.b.slice_along(self.r, 0, first * n, count * n)
         out = self.b.contract(
             (h, "d0, d2"), (r, "d1, d2"), ([self.batch, count * n], "d0, d1"), "ppr"
         )
@@ -79,8 +79,7 @@ class Direction:
     def gate(self, value: Value, gate: int, t: int | None = None) -> tuple[Value, str]:
         """Operand that reads one gate of ``xw`` at step ``t``, or of a ``recur``."""
         if t is not None:  # a slice of the step: the body stays the same at every step
-            step = self.b.slice(value, [t, 0, 0, 0], [1, *value.shape[1:]])
-            value = self.b.reshape(step, value.shape[1:])
+            value = self.b.reshape(self.b.slice_along(value, 0, t, 1), value.shape[1:])
         return value, f"d0, {gate}, d1"
 
     def hold(self, t: int, old: Value | None) -> list[tuple[Value, str]]:
@@ -249,8 +248,7 @@ def _direction(ctx: Context, values: dict[str, Value | None], d: int) -> Directi
         value = values.get(name)
         if value is None:
             return None
-        one = b.slice(value, [d, *[0] * (value.rank - 1)], [1, *value.shape[1:]])
-        return b.reshape(one, value.shape[1:])
+        return b.reshape(b.slice_along(value, 0, d, 1), value.shape[1:])
 
     x, w, r, bias = values["x"], part("w"), part("r"), part("bias")
     assert x is not None and w is not None and r is not None

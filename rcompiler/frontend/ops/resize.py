@@ -296,7 +296,7 @@ def _nearest(
         if outside is not None:
             masks[a.axis] = outside
         elif _even(tables[a.axis]) and (step := _step(tables[a.axis])) > 0:
-            x = _sliced(ctx, x, a.axis, int(tables.pop(a.axis)[0]), a.out, step)
+            x = b.slice_along(x, a.axis, int(tables.pop(a.axis)[0]), a.out, step)
     if not tables:
         return x
     own = dims(x.rank)
@@ -325,13 +325,6 @@ def _even(table: np.ndarray) -> bool:
 
 def _step(table: np.ndarray) -> int:
     return int(table[1] - table[0]) if table.size > 1 else 1
-
-
-def _sliced(ctx: Context, x: Value, axis: int, start: int, count: int, step: int) -> Value:
-    """``count`` equally spaced elements of one axis."""
-    starts, sizes, steps = [0] * x.rank, list(x.shape), [1] * x.rank
-    starts[axis], sizes[axis], steps[axis] = start, count, step
-    return ctx.b.slice(x, starts, sizes, steps)
 
 
 def _times(table: np.ndarray) -> int:
