@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rcompiler.frontend.builder import Builder, Value
-from rcompiler.frontend.ops.contraction import add_channels, scaled
+from rcompiler.frontend.ops.contraction import add_channels, refoldable
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.subpixel import Axis, Run, plan_axis
 
@@ -44,17 +44,11 @@ def _conv_transpose(ctx: Context) -> Value:
     def build(weight: Value, shift: Value | None) -> Value:
         return _interleaved(ctx.b, wide, _by_output(ctx.b, weight, groups), shift, axes, groups)
 
-    out = build(w, bias)
-    if w.const is not None and (bias is None or bias.const is not None):
+    def of_weights(scale: np.ndarray) -> np.ndarray:
+        rows = np.repeat(scale.reshape(groups, -1), x.shape[1] // groups, axis=0)
+        return rows.reshape([*rows.shape, *[1] * rank])
 
-        def refold(scale: np.ndarray, shift: np.ndarray) -> Value:
-            rows = np.repeat(scale.reshape(groups, -1), x.shape[1] // groups, axis=0)
-            weight = scaled(ctx.b, w, rows.reshape([*rows.shape, *[1] * rank]))
-            start = 0 if bias is None else bias.const
-            return build(weight, ctx.b.constant(start * scale + shift, w.dtype))
-
-        out.refold = refold
-    return out
+    return refoldable(ctx.b, build, w, bias, of_weights)
 
 
 def _transposed_window(

@@ -17,6 +17,7 @@ import numpy as np
 
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
+from rcompiler.frontend.core import accumulator
 from rcompiler.frontend.dtypes import bits
 from rcompiler.frontend.ops.unary import activation, sigmoid, softplus
 from rcompiler.frontend.recurrence import Collected
@@ -197,11 +198,9 @@ def _results(
 
 def _wide(b: Builder, value: Value) -> Value:
     """16-bit floats as f32: the state is fed back, so that their rounding would add up."""
-    if value.dtype not in ("float16", "bfloat16"):
-        return value
-    if value.const is not None:
+    if value.const is not None and accumulator(value.dtype) != value.dtype:
         return b.constant(value.const.astype(np.float32))
-    return b.cast(value, "float32")
+    return b.cast(value, accumulator(value.dtype))
 
 
 def _operands(ctx: Context, directions: int, by_batch: bool) -> dict[str, Value | None]:
@@ -341,17 +340,10 @@ def _function(name: str, alpha: float, beta: float) -> Function | None:
         "softsign": lambda s, x: x / (s.abs(x) + 1.0),
         "softplus": softplus,
     }
-    spelled = {
-        "leakyrelu": "LeakyRelu",
-        "thresholdedrelu": "ThresholdedRelu",
-        "hardsigmoid": "HardSigmoid",
-        "elu": "Elu",
-    }
+    spelled = {op.lower(): op for op in ("LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Elu")}
     if name in simple or name not in spelled:
         return simple.get(name)
-    return activation(
-        spelled[name], lambda key, default: {"alpha": alpha, "beta": beta}.get(key, default)
-    )
+    return activation(spelled[name], {"alpha": alpha, "beta": beta}.get)
 
 
 def _held(s: Body, t: int, new: Sequence[Scalar], rest: Sequence[Scalar]) -> list[Scalar]:

@@ -11,6 +11,7 @@ from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value, dims
 from rcompiler.frontend.core import accumulator
+from rcompiler.frontend.ops.unary import Unary, of_floats
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Number, Scalar
 
@@ -103,7 +104,7 @@ def with_reduced(
 def _reduce(ctx: Context) -> Value:
     b, x = ctx.b, ctx.input(0)
     axes, keep = reduced_axes(ctx, x), keeps_dims(ctx)
-    terms: dict[str, Callable[[Body, Scalar], Scalar]] = {
+    terms: dict[str, Unary] = {
         "ReduceSumSquare": lambda s, a: a * a,
         "ReduceL2": lambda s, a: a * a,
         "ReduceL1": lambda s, a: s.abs(a),
@@ -112,10 +113,10 @@ def _reduce(ctx: Context) -> Value:
     if not axes and x.rank and ctx.op in ("ReduceSum", "ReduceMean", "ReduceProd"):
         return x
     count = math.prod(x.shape[a] for a in axes)
-    of_sums: dict[str, Callable[[Body, Scalar], Scalar]] = {
+    of_sums: dict[str, Unary] = {
         "ReduceMean": lambda s, a: a / (count if dtypes.is_float(x.dtype) else max(count, 1)),
-        "ReduceLogSum": _of_floats(lambda s, a: s.log(a)),
-        "ReduceL2": _of_floats(lambda s, a: s.sqrt(a)),
+        "ReduceLogSum": of_floats(lambda s, a: s.log(a)),
+        "ReduceL2": of_floats(lambda s, a: s.sqrt(a)),
     }
     if ctx.op == "ReduceProd" and axes:
         return b.reduce(x, axes, 1, lambda s, a, acc: acc * a, keep)
@@ -132,17 +133,6 @@ def _reduce(ctx: Context) -> Value:
         return s.cast(a if of_sum is None else of_sum(s, a), x.dtype)
 
     return b.elementwise(applied, x)
-
-
-def _of_floats(fn: Callable[[Body, Scalar], Scalar]) -> Callable[[Body, Scalar], Scalar]:
-    """A function of floats, computed in f64 for integers."""
-
-    def applied(s: Body, a: Scalar) -> Scalar:
-        if dtypes.is_float(a.dtype):
-            return fn(s, a)
-        return s.cast(fn(s, s.cast(a, "float64")), a.dtype)
-
-    return applied
 
 
 @lowering("ReduceMax", "ReduceMin")
