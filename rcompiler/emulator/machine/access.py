@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rcompiler.emulator.checks.shadow import Shadow
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.spaces import GlobalSpace, Space
 from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.translate.layout import GLOBAL, LOCAL, PARAM, SHARED
 
-Array = npt.NDArray[Any]
 _WINDOWS = {GLOBAL: "global", SHARED: "shared", LOCAL: "local", PARAM: "param"}
 _BASES = {"shared": SHARED, "local": LOCAL, "param": PARAM}
 _SHIFT = np.uint64(44)

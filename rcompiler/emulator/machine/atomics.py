@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rcompiler.emulator.checks.order import Order
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.spaces import Space
 from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.numbers import floats
 from rcompiler.emulator.ptx.types import DTYPES, size_of
-
-Array = npt.NDArray[Any]
 
 
 def _add(type_: str, old: Array, value: Array) -> Array:

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.counters import Counters
 from rcompiler.emulator.machine.groups import Groups
@@ -22,8 +21,6 @@ from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.translate.layout import GLOBAL, PARAM
 from rcompiler.runtime.gpu.driver import TensorTile
 from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES
-
-Array = npt.NDArray[Any]
 
 
 @dataclass

@@ -8,16 +8,12 @@ waits between two of its arrivals.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from rcompiler.emulator.checks.clocks import Ints
+from rcompiler.emulator.lanes import Array, Ints
 from rcompiler.emulator.machine.proxy_fences import ProxyFences
 from rcompiler.emulator.machine.threads import Threads
-
-Array = npt.NDArray[Any]
 
 
 @dataclass

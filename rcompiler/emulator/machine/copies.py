@@ -7,17 +7,15 @@ it is reported. The source is read at the wait.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.counters import Counters
 from rcompiler.emulator.machine.groups import Groups
 from rcompiler.emulator.machine.threads import Threads
 
-Array = npt.NDArray[Any]
 _POISON = np.uint32(0xFFFFFFFF)
 
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from rcompiler.emulator.lanes import WARP, Array
 from rcompiler.emulator.machine import fragments
 from rcompiler.emulator.machine.access import MemoryUnit
-from rcompiler.emulator.machine.fragments import WARP
 from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.machine.warp import Warps
 from rcompiler.emulator.numbers.tensor_core import multiply_add_integers
-
-Array = npt.NDArray[Any]
 
 
 class MatrixUnit:

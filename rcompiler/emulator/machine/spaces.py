@@ -5,16 +5,12 @@ A place is an offset in the space's bytes, which hold what all threads of the co
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from rcompiler.emulator.checks.shadow import Race, Shadow
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.translate.layout import GLOBAL
-
-Array = npt.NDArray[Any]
 
 
 class Space:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rcompiler.emulator.checks.clocks import Clocks
 from rcompiler.emulator.faults import EmulationFault, Site
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.launch import Launch
 from rcompiler.emulator.ptx.types import bits_of
-
-Array = npt.NDArray[Any]
 
 
 class Threads:

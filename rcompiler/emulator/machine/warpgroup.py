@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rcompiler.emulator.checks.products import SIZE, RegisterFences
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine import fragments
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.fragments import elements
@@ -22,7 +23,6 @@ from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.machine.warp import Warps
 from rcompiler.emulator.numbers.tensor_core import multiply_add_integers
 
-Array = npt.NDArray[Any]
 _SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1, "u8": 1}
 
