@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from rcompiler.emulator.checks.order import Order
+from rcompiler.emulator.checks.shadow import Shadow
 from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.spaces import Space
@@ -122,13 +123,8 @@ class Atomics:
         self, at: int, memory: Space, lanes: Array, where: Array, size: int, writes: bool,
         verb: str,
     ) -> None:  # fmt: skip
-        c = self.c
-        c.asks(at, lanes, where + memory.window)
-        if memory.shadow is not None:
-            c.launch.now += 1
-            of, cells = memory.cells(lanes, where, size)
-            race = memory.shadow.update(c, at, of, cells, writes)
-            memory.report(c, at, of, cells, race, verb)
+        self.c.asks(at, lanes, where + memory.window)
+        memory.check(self.c, at, lanes, where, size, verb, Shadow.update, writes=writes)
 
     def _apply(
         self, view: Array, index: Array, operation: str, type_: str, values: list[Array]
