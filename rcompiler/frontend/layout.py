@@ -14,8 +14,8 @@ import numpy as np
 from rcompiler.support.shapes import reassociation
 
 from . import dtypes
-from .core import Core, stored
-from .scalar import Number, literal
+from .core import Core
+from .scalar import Number
 from .value import Value
 
 FOLD_BYTES = 1 << 30  # constants up to this size are re-laid out while compiling
@@ -196,11 +196,7 @@ class LayoutOps(Core):
         if 0 in value.shape:
             return self.splat(shape, value.dtype, number)
         args = ", ".join(f"%_i{i}: index" for i in range(value.rank))
-        kind = dtypes.mlir_type(value.dtype)
-        text = literal(stored(number, value.dtype), value.dtype)
-        scalar = self.emit(
-            f"arith.constant {text if kind == 'i1' else f'{text} : {kind}'}", hint="cst"
-        )
+        scalar, kind = self.scalar(number, value.dtype), dtypes.mlir_type(value.dtype)
         return self.value(
             f"tensor.pad {self.ref(value)} low{[int(x) for x in low]} high{[int(x) for x in high]}"
             f" {{\n^bb0({args}):\ntensor.yield {scalar} : {kind}\n}} : {value.type} to "
