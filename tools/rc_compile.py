@@ -71,7 +71,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace, source: Source, told: Progress) -> int:
-    from rcompiler.frontend.check import check
+    from rcompiler.frontend import check
     from rcompiler.tools._sources import shapes_of, values_of
 
     if source.proto is None:

@@ -1,4 +1,4 @@
-"""Reductions over axes, the softmax family."""
+"""Reductions over axes, the softmax family, prefix sums."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value, dims
 from rcompiler.frontend.core import accumulator
 from rcompiler.frontend.ops.unary import Unary, of_floats
+from rcompiler.frontend.prefix import prefix
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Number, Scalar
 
@@ -235,3 +236,21 @@ def _hardmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
         (first, write),
     )
     return b.reshape(out, x.shape)
+
+
+@lowering("CumSum", "CumProd")
+def _cumulative(ctx: Context) -> Value:
+    """Prefix sums or products along an axis; ``exclusive`` leaves the element itself out."""
+    b, x = ctx.b, ctx.input(0)
+    if dtypes.is_integer(x.dtype) == dtypes.is_float(x.dtype):
+        raise ctx.refuse(f"element type {x.dtype} is not translated", "Cast it to float32")
+    axis = ctx.axis(int(ctx.scalar(1)), x.rank)
+    if not x.size or not x.rank:
+        return x
+    rows, columns = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    fold: Callable[[Scalar, Scalar], Scalar]
+    fold = (lambda a, c: a + c) if ctx.op == "CumSum" else (lambda a, c: a * c)
+    neutral = 0 if ctx.op == "CumSum" else 1
+    flat = b.reshape(x, [rows, x.shape[axis], columns])
+    exclusive, reverse = bool(ctx.attr("exclusive", 0)), bool(ctx.attr("reverse", 0))
+    return b.reshape(prefix(b, flat, fold, neutral, exclusive, reverse), x.shape)
