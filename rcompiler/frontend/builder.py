@@ -38,11 +38,10 @@ class Builder(RecurrenceOps):
         """Fold ``axes`` (non-negative) with ``combine(s, element, accumulator)`` from ``init``."""
         axes = sorted(set(axes))
         keep = [i for i in range(value.rank) if i not in axes]
-        start = self.fill([value.shape[i] for i in keep], dtype or value.dtype, init)
+        shape, write = [value.shape[i] for i in keep], ", ".join(f"d{i}" for i in keep)
         kinds = "".join("r" if i in axes else "p" for i in range(value.rank))
-        read = ", ".join(dims(value.rank))
-        write = ", ".join(f"d{i}" for i in keep)
-        out = self.generic([(value, read)], [(start, write)], kinds, combine)[0]
+        reads = [(value, ", ".join(dims(value.rank)))]
+        out = self.fold(reads, shape, dtype or value.dtype, init, kinds, combine, write)
         if keepdims:
             return self.reshape(out, [1 if i in axes else d for i, d in enumerate(value.shape)])
         return out

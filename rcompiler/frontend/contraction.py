@@ -39,8 +39,9 @@ class ContractionOps(LayoutOps):
         """
         dtype = dtype or a[0].dtype
         sum_dtype = accumulator(dtype)
-        start = (self.fill(out[0], sum_dtype, 0), out[1])
-        sums = self.generic([a, b], [start], iterators, _multiply_add(sum_dtype))[0]
+        shape, write = out
+        body = _multiply_add(sum_dtype)
+        sums = self.fold([a, b], shape, sum_dtype, 0, iterators, body, write)
         if wide or sum_dtype == dtype:
             return sums
         return self.elementwise(lambda s, x: s.cast(x, dtype), sums, dtype=dtype)
@@ -188,14 +189,9 @@ class ContractionOps(LayoutOps):
         # The window's extents are known to linalg only through an operand of that shape.
         extent = self.empty(kernel, x.dtype)
         taps = ", ".join(f"d{x.rank + i}" for i in range(rank))
-        start = self.fill(shape, x.dtype, init)
-        own = ", ".join(f"d{i}" for i in range(len(shape)))
-        return self.generic(
-            [(x, read), (extent, taps)],
-            [(start, own)],
-            "p" * len(shape) + "r" * rank,
-            lambda s, a, _, acc: combine(s, a, acc),
-        )[0]
+        reads, iterators = [(x, read), (extent, taps)], "p" * len(shape) + "r" * rank
+        body = lambda s, a, _, acc: combine(s, a, acc)  # noqa: E731
+        return self.fold(reads, shape, x.dtype, init, iterators, body)
 
 
 def window_counts(

@@ -323,6 +323,24 @@ class Core:
         out = (self.empty(shape, dtype), ", ".join(dims(len(shape))))
         return self.generic(reads, [out], "p" * len(shape), lambda s, *a: fn(s, *a[:-1]))[0]
 
+    def fold(
+        self,
+        reads: Sequence[tuple[Value, str]],
+        shape: Sequence[int],
+        dtype: str,
+        init: Number,
+        iterators: str,
+        fn: Fn,
+        write: str | None = None,
+    ) -> Value:
+        """A tensor of ``shape`` that ``fn(s, *scalars, accumulator)`` folds from ``init``, over the
+        ``r`` of the iterators.
+
+        write: the map of the result; by default its dims are the first iterators.
+        """
+        own = ", ".join(dims(len(shape))) if write is None else write
+        return self.generic(reads, [(self.fill(shape, dtype, init), own)], iterators, fn)[0]
+
     def _operands(self, values: Sequence[Value]) -> str:
         names = ", ".join(self.ref(v) for v in values)
         return names + " : " + ", ".join(v.type for v in values)

@@ -123,8 +123,8 @@ def _kth(b: Builder, keys: Value, k: int) -> Value:
     for bit in reversed(range(dtypes.bits(keys.dtype))):
         mask = lowest if bit == dtypes.bits(keys.dtype) - 1 else 1 << bit
         bound = b.elementwise(lambda s, a, mask=mask: a ^ mask, found)
-        zeros = (b.fill(found.shape, "int32", 0), "d0")
-        smaller = b.generic([(keys, "d0, d1"), (bound, "d0")], [zeros], "pr", count)[0]
+        reads = [(keys, "d0, d1"), (bound, "d0")]
+        smaller = b.fold(reads, found.shape, "int32", 0, "pr", count)
         found = b.elementwise(
             lambda s, n, new, old: s.select(n < k, new, old),
             smaller, bound, found, dtype=keys.dtype,
@@ -141,7 +141,7 @@ def _running(
     def count(s: Body, key: Scalar, limit: Scalar, acc: Scalar) -> Scalar:
         return acc + s.cast(holds(key, limit), "int32")
 
-    zeros = (b.fill([rows, groups], "int32", 0), "d0, d1")
-    counts = b.generic([(parts, "d0, d1, d2"), (bound, "d0")], [zeros], "ppr", count)[0]
+    reads = [(parts, "d0, d1, d2"), (bound, "d0")]
+    counts = b.fold(reads, [rows, groups], "int32", 0, "ppr", count)
     total = prefix(b, b.reshape(counts, [rows, groups, 1]), lambda a, c: a + c, 0, exclusive=False)
     return b.reshape(total, [rows, groups])

@@ -155,8 +155,7 @@ def _ranks(b: Builder, keys: Value) -> Value:
         earlier = s.index(2) < s.index(1)
         return acc + s.cast((other < own) | (earlier & other.eq(own)), "int32")
 
-    places = (b.fill(keys.shape, "int32", 0), "d0, d1")
-    return b.generic([(keys, "d0, d1"), (keys, "d0, d2")], [places], "ppr", rank)[0]
+    return b.fold([(keys, "d0, d1"), (keys, "d0, d2")], keys.shape, "int32", 0, "ppr", rank)
 
 
 def _by_all_pairs(b: Builder, keys: Value, k: int) -> Value:
@@ -166,7 +165,7 @@ def _by_all_pairs(b: Builder, keys: Value, k: int) -> Value:
 
     shape = [keys.shape[0], k]
     reads = [(_ranks(b, keys), "d0, d2"), (b.empty(shape, "int32"), "d0, d1")]
-    return b.generic(reads, [(b.fill(shape, "int32", 0), "d0, d1")], "ppr", where)[0]
+    return b.fold(reads, shape, "int32", 0, "ppr", where)
 
 
 # -- runs ---------------------------------------------------------------------------------------

@@ -221,14 +221,8 @@ def _single(b: Builder, operand: tuple[Value, str], keep: str, sizes: dict[str, 
     value, term = operand
     order = keep + "".join(dict.fromkeys(c for c in term if c not in keep))
     shape, count = [sizes[c] for c in keep], len(keep)
-    write = ", ".join(f"d{i}" for i in range(count))
     read = _maps(term, order, value, sizes)
     if len(order) == count:
         return b.tabulate(shape, value.dtype, lambda s, a: a, (value, read))
-    start = b.fill(shape, value.dtype, 0)
-    return b.generic(
-        [(value, read)],
-        [(start, write)],
-        "p" * count + "r" * (len(order) - count),
-        lambda s, a, acc: acc + a,
-    )[0]
+    kinds = "p" * count + "r" * (len(order) - count)
+    return b.fold([(value, read)], shape, value.dtype, 0, kinds, lambda s, a, acc: acc + a)

@@ -56,7 +56,7 @@ def _place(b: Builder, x: Value, best: Value, axis: int, last: bool) -> Value:
     write = along([axis], x.rank)
     kinds = "".join("r" if i == axis else "p" for i in range(x.rank))
     reads = [(x, ", ".join(dims(x.rank))), (best, write)]
-    return b.generic(reads, [(b.fill(best.shape, kind, nowhere), write)], kinds, body)[0]
+    return b.fold(reads, best.shape, kind, nowhere, kinds, body, write)
 
 
 def _parts(n: int) -> int:

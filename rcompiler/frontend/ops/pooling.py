@@ -121,12 +121,9 @@ def _indices(ctx: Context, x: Value, y: Value, w: Windows) -> Value:
         return s.minimum(acc, s.select(inside & same, s.cast(flat, kind), none))
 
     own = ", ".join(dims(x.rank))
-    found = b.generic(
-        [(padded, ", ".join(["d0", "d1", *window])), (y, own), (b.empty(w.kernel, x.dtype), taps)],
-        [(b.fill(y.shape, kind, none), own)],
-        "p" * x.rank + "r" * rank,
-        body,
-    )[0]
+    reads = [(padded, ", ".join(["d0", "d1", *window])), (y, own)]
+    reads.append((b.empty(w.kernel, x.dtype), taps))
+    found = b.fold(reads, y.shape, kind, none, "p" * x.rank + "r" * rank, body)
     return _column_major(ctx, found, x) if ctx.attr("storage_order", 0) and rank > 1 else found
 
 

@@ -93,9 +93,5 @@ def _multinomial(ctx: Context) -> Value:
         passed = (reached <= draw) & (s.index(2) < classes - 1)
         return acc + s.cast(passed, dtype)
 
-    return b.generic(
-        [(sums, "d0, d2"), (sums, f"d0, {classes - 1}")],
-        [(b.fill([batch, count], dtype, 0), "d0, d1")],
-        "ppr",
-        body,
-    )[0]
+    reads = [(sums, "d0, d2"), (sums, f"d0, {classes - 1}")]
+    return b.fold(reads, [batch, count], dtype, 0, "ppr", body)

@@ -115,8 +115,7 @@ def _roi_align(ctx: Context) -> Value:
     reads = [(rois, f"d0, {i}") for i in range(4)] + [(batch, "d0")]
     reads += [(b.constant(g), "d0") for g in grids]
     reads.append((b.empty(reach, x.dtype), "d4, d5"))
-    start = b.fill(shape, wide, float("-inf") if largest else 0.0)
-    out = b.generic(reads, [(start, "d0, d1, d2, d3")], "pppprr", body)[0]
+    out = b.fold(reads, shape, wide, float("-inf") if largest else 0.0, "pppprr", body)
     return b.cast(_finished(ctx, out, (grids[0] * grids[1]).reshape(-1, 1, 1, 1), largest), x.dtype)
 
 
@@ -170,7 +169,7 @@ def _max_roi_pool(ctx: Context) -> Value:
 
     reads = [(rois, f"d0, {i}") for i in range(5)]
     reads.append((b.empty(x.shape[2:], x.dtype), "d4, d5"))
-    out = b.generic(reads, [(b.fill(shape, x.dtype, low), "d0, d1, d2, d3")], "pppprr", body)[0]
+    out = b.fold(reads, shape, x.dtype, low, "pppprr", body)
     return b.elementwise(lambda s, v: s.select(v.eq(low), 0.0, v), out)
 
 

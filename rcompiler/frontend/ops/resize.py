@@ -263,12 +263,9 @@ def _along(ctx: Context, x: Value, a: Axis, taps: Taps) -> Value:
 
         return b.tabulate(shape, x.dtype, body, *columns, *mask)
     table = f"{own[a.axis]}, d{x.rank}"
-    out = b.generic(
-        [(b.constant(taps.at), table), (b.constant(weights), table)],
-        [(b.fill(shape, x.dtype, 0), ", ".join(own))],
-        "p" * x.rank + "r",
-        lambda s, at, w, acc: acc + element(s, at) * w,
-    )[0]
+    reads = [(b.constant(taps.at), table), (b.constant(weights), table)]
+    add = lambda s, at, w, acc: acc + element(s, at) * w  # noqa: E731
+    out = b.fold(reads, shape, x.dtype, 0, "p" * x.rank + "r", add)
     if not mask:
         return out
     column = b.reshape(mask[0][0], [a.out, *[1] * (x.rank - 1 - a.axis)])

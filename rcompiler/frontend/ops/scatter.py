@@ -276,8 +276,7 @@ def _last_updates(b: Builder, at: Value, shape: Sequence[int]) -> Value:
 
     size = [math.prod(shape)]
     reads = [(b.tabulate([rows], "int64", target), "d1"), (b.empty(size, "int32"), "d0")]
-    found = b.generic(reads, [(b.fill(size, "int32", -1), "d0")], "pr", last)[0]
-    return b.reshape(found, shape)
+    return b.reshape(b.fold(reads, size, "int32", -1, "pr", last), shape)
 
 
 def _from_constant(ctx: Context, x: Value, updates: Value, rows: np.ndarray, count: int) -> Value:

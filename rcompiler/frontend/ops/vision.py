@@ -71,13 +71,8 @@ def _col2im(ctx: Context) -> Value:
         return acc + s.select(inside, value, 0)
 
     shape = [n, channels, *image]
-    own = ", ".join(dims(2 + rank))
-    return b.generic(
-        [(b.empty(block, x.dtype), ", ".join(dims(rank, 2 + rank)))],
-        [(b.fill(shape, x.dtype, 0), own)],
-        "p" * (2 + rank) + "r" * rank,
-        body,
-    )[0]
+    reads = [(b.empty(block, x.dtype), ", ".join(dims(rank, 2 + rank)))]
+    return b.fold(reads, shape, x.dtype, 0, "p" * (2 + rank) + "r" * rank, body)
 
 
 @lowering("AffineGrid")
