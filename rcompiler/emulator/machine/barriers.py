@@ -91,9 +91,7 @@ class Barriers:
             self._order(key[0], gathering)
             self._reduce(gathering)
             for _, following, part in gathering.waiting:
-                mask = np.zeros(self.c.count, bool)
-                mask[part] = True
-                self.c.go(following, mask)
+                self.c.go_on(following, part)
 
     def _order(self, block: int, gathering: _Gathering) -> None:
         """Who waited is behind everybody who came."""

@@ -76,9 +76,7 @@ class ClusterBarriers:
         phase.left += len(lanes)
         if phase.left == c.launch.alive:
             del self._phases[block]
-        mask = np.zeros(c.count, bool)
-        mask[lanes] = True
-        c.go(following, mask)
+        c.go_on(following, lanes)
 
     def check_all_left(self) -> None:
         """Raise if threads wait and nobody can come any more."""

@@ -46,6 +46,12 @@ class Threads:
             known = self._ready.get(number)
             self._ready[number] = mask if known is None else known | mask
 
+    def go_on(self, number: int, lanes: Array) -> None:
+        """The same of lanes by their numbers."""
+        mask = np.zeros(self.count, bool)
+        mask[lanes] = True
+        self.go(number, mask)
+
     def pause(self, number: int, mask: Array) -> None:
         if mask.any():
             known = self._asleep.get(number)
