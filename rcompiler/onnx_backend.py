@@ -32,7 +32,7 @@ from onnx.backend.base import Backend, BackendRep, Device, DeviceType, namedtupl
 
 import rcompiler
 from rcompiler.errors import CompilerError, DeviceError, InvalidModel, ShapeError, UnsupportedOp
-from rcompiler.frontend.check import check
+from rcompiler.frontend import check
 from rcompiler.frontend.load import load
 from rcompiler.frontend.randomness import find_draw
 

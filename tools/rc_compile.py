@@ -69,7 +69,7 @@ def _run(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace, source: Source, told: Progress) -> int:
-    from rcompiler.frontend.check import check
+    from rcompiler.frontend import check
 
     if source.proto is None:
         raise CompilerError(f"{source.path}: is compiled already; --check reads an ONNX model")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from . import casts, dtypes, small_floats
 from .scalar import Arithmetic, Operand, Scalar
@@ -67,8 +67,9 @@ class Body(Arithmetic):
         carried: Sequence[Value | Scalar],
         body: Callable[..., Sequence[Value | Scalar]],
         expected: float | None = None,
-    ) -> list[Value | Scalar]:
-        """Nested ``scf.for``: ``body(i, *carried)`` returns the next carried values. expected: how
+    ) -> list[Any]:
+        """Nested ``scf.for``: ``body(i, *carried)`` returns the next carried values, tensors where
+        the first ones are tensors, and scalars of their types where they are scalars. expected: how
         many steps there are in the mean, for estimates.
         """
         low, high, one = self._index_names([lower, upper, 1])

@@ -8,7 +8,7 @@ floats nothing is said: a NaN is in no interval, and what a cast makes of it is 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,11 @@ def _bounds(operands: Operands, number: int) -> Bounds | None:
     return None if operand is None else operand.bounds
 
 
+def _of_one(fn: Callable[[int, int], Bounds]) -> Rule:
+    """A function of the bounds of the first operand."""
+    return lambda operands, _, __: None if (b := _bounds(operands, 0)) is None else fn(*b)
+
+
 # -- elements that only move -------------------------------------------------------------------
 @_rule(
     "Cast CastLike Compress DepthToSpace Expand Flatten Gather GatherElements GatherND Identity "
@@ -104,21 +109,11 @@ def _of_all(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
     return union(*(None if o is None else o.bounds for o in full))
 
 
-@_rule("Where")
-def _of_both(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
-    return union(_bounds(operands, 1), _bounds(operands, 2))
-
-
 @_rule("Scatter ScatterElements ScatterND")
 def _written(operands: Operands, attributes: Attributes, _: Tensor) -> Bounds | None:
     if attributes.get("reduction", "none") not in ("none", "max", "min"):
         return None
     return union(_bounds(operands, 0), _bounds(operands, 2))
-
-
-@_rule("Trilu")
-def _or_zero(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
-    return union(_bounds(operands, 0), (0, 0))
 
 
 @_rule("Pad")
@@ -127,35 +122,28 @@ def _padded(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
     return union(_bounds(operands, 0), filled)
 
 
-@_rule("OneHot")
-def _one_hot(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
-    return _bounds(operands, 2)
-
-
 _rule("Split", _ANY)(_of_the_first)
+_rule("Where")(lambda operands, _, __: union(_bounds(operands, 1), _bounds(operands, 2)))
+_rule("OneHot")(lambda operands, _, __: _bounds(operands, 2))
+_rule("Trilu")(_of_one(lambda low, high: (min(low, 0), max(high, 0))))
 
 
 # -- positions -----------------------------------------------------------------------------------
-def _positions(shape: Sequence[int], axis: int) -> Bounds | None:
-    return (0, shape[axis] - 1) if -len(shape) <= axis < len(shape) and shape[axis] else None
+def _positions(axis_of: Callable[[Attributes], int]) -> Rule:
+    """Places along an axis of the first operand."""
+
+    def rule(operands: Operands, attributes: Attributes, _: Tensor) -> Bounds | None:
+        first, axis = _given(operands, 0), axis_of(attributes)
+        if first is None or not -len(first.shape) <= axis < len(first.shape):
+            return None
+        return (0, first.shape[axis] - 1) if first.shape[axis] else None
+
+    return rule
 
 
-@_rule("ArgMax ArgMin")
-def _arg(operands: Operands, attributes: Attributes, _: Tensor) -> Bounds | None:
-    first = _given(operands, 0)
-    return None if first is None else _positions(first.shape, attributes.get("axis", 0))
-
-
-@_rule("TopK", 1)
-def _top(operands: Operands, attributes: Attributes, _: Tensor) -> Bounds | None:
-    first = _given(operands, 0)
-    return None if first is None else _positions(first.shape, attributes.get("axis", -1))
-
-
-@_rule("Multinomial")
-def _drawn(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
-    first = _given(operands, 0)
-    return None if first is None else _positions(first.shape, -1)
+_rule("ArgMax ArgMin")(_positions(lambda attributes: attributes.get("axis", 0)))
+_rule("TopK", 1)(_positions(lambda attributes: attributes.get("axis", -1)))
+_rule("Multinomial")(_positions(lambda _: -1))
 
 
 # -- arithmetic ----------------------------------------------------------------------------------
@@ -194,20 +182,19 @@ _rule("Mul")(_of_two(_corners(lambda x, y: x * y)))
 _rule("Div")(_of_two(_divided))
 
 
-@_rule("Max")
-def _largest(operands: Operands, _: Attributes, result: Tensor) -> Bounds | None:
-    """One operand alone bounds it from below."""
-    found = [_bounds(operands, i) or of_type(result.dtype) for i in range(len(operands))]
-    known = [bounds for bounds in found if bounds is not None]
-    return (max(a for a, _ in known), max(b for _, b in known)) if known else None
+def _extreme(choose: Callable[[Iterable[int]], int]) -> Rule:
+    """One operand alone bounds it from one side. What is not known of one, its type says."""
+
+    def rule(operands: Operands, _: Attributes, result: Tensor) -> Bounds | None:
+        found = [_bounds(operands, i) or of_type(result.dtype) for i in range(len(operands))]
+        known = [bounds for bounds in found if bounds is not None]
+        return (choose(a for a, _ in known), choose(b for _, b in known)) if known else None
+
+    return rule
 
 
-@_rule("Min")
-def _smallest(operands: Operands, _: Attributes, result: Tensor) -> Bounds | None:
-    """One operand alone bounds it from above."""
-    found = [_bounds(operands, i) or of_type(result.dtype) for i in range(len(operands))]
-    known = [bounds for bounds in found if bounds is not None]
-    return (min(a for a, _ in known), min(b for _, b in known)) if known else None
+_rule("Max")(_extreme(max))
+_rule("Min")(_extreme(min))
 
 
 @_rule("Clip")
@@ -239,30 +226,10 @@ def _remainder(operands: Operands, attributes: Attributes, _: Tensor) -> Bounds 
     return -most, 0
 
 
-@_rule("Neg")
-def _negated(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
-    found = _bounds(operands, 0)
-    return None if found is None else (-found[1], -found[0])
-
-
-@_rule("Abs")
-def _absolute(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
-    found = _bounds(operands, 0)
-    if found is None:
-        return None
-    low, high = found
-    return max(low, -high, 0), max(abs(low), abs(high))
-
-
-@_rule("Relu")
-def _rectified(operands: Operands, _: Attributes, __: Tensor) -> Bounds | None:
-    found = _bounds(operands, 0)
-    return None if found is None else (max(found[0], 0), max(found[1], 0))
-
-
-@_rule("Sign")
-def _sign(_: Operands, __: Attributes, ___: Tensor) -> Bounds | None:
-    return -1, 1
+_rule("Neg")(_of_one(lambda low, high: (-high, -low)))
+_rule("Abs")(_of_one(lambda low, high: (max(low, -high, 0), max(abs(low), abs(high)))))
+_rule("Relu")(_of_one(lambda low, high: (max(low, 0), max(high, 0))))
+_rule("Sign")(lambda _, __, ___: (-1, 1))
 
 
 @_rule("BitwiseAnd")

@@ -38,11 +38,10 @@ class Builder(RecurrenceOps):
         """Fold ``axes`` (non-negative) with ``combine(s, element, accumulator)`` from ``init``."""
         axes = sorted(set(axes))
         keep = [i for i in range(value.rank) if i not in axes]
-        start = self.fill([value.shape[i] for i in keep], dtype or value.dtype, init)
+        shape, write = [value.shape[i] for i in keep], ", ".join(f"d{i}" for i in keep)
         kinds = "".join("r" if i in axes else "p" for i in range(value.rank))
-        read = ", ".join(dims(value.rank))
-        write = ", ".join(f"d{i}" for i in keep)
-        out = self.generic([(value, read)], [(start, write)], kinds, combine)[0]
+        reads = [(value, ", ".join(dims(value.rank)))]
+        out = self.fold(reads, shape, dtype or value.dtype, init, kinds, combine, write)
         if keepdims:
             return self.reshape(out, [1 if i in axes else d for i, d in enumerate(value.shape)])
         return out
@@ -111,6 +110,33 @@ class Builder(RecurrenceOps):
             Value(n, v.shape, v.dtype, inputs=self._depends[name])
             for n, v in zip(names, inits, strict=True)
         ]
+
+    def nest(
+        self,
+        shape: Sequence[int],
+        into: Value,
+        body: Callable[[Body, list[Scalar], Value], Value],
+        first: int = 0,
+    ) -> Value:
+        """Run ``body(s, coordinates, tensor)`` for all coordinates of ``shape``: those of dim
+        ``first`` one after the other, and for each of them the rest in row-major order.
+        """
+        shape = list(shape) or [1]
+        order = [first, *(d for d in range(len(shape)) if d != first)]
+
+        def level(s: Body, rest: Sequence[int], at: dict[int, Scalar], tensor: Value) -> Value:
+            if not rest:
+                return body(s, [at[d] for d in range(len(shape))], tensor)
+            d, size = rest[0], shape[rest[0]]
+            if size == 1:
+                return level(s, rest[1:], {**at, d: s.const(0, "index")}, tensor)
+            out: Value
+            out = s.for_(0, size, [tensor], lambda i, t: [level(s, rest[1:], {**at, d: i}, t)])[0]
+            return out
+
+        return self.loop(
+            shape[first], [into], lambda s, i, t: [level(s, order[1:], {first: i}, t)]
+        )[0]
 
     # -- the module -------------------------------------------------------------------------
     def needed(self, results: Sequence[Value]) -> set[str]:

@@ -39,8 +39,9 @@ class ContractionOps(LayoutOps):
         """
         dtype = dtype or a[0].dtype
         sum_dtype = accumulator(dtype)
-        start = (self.fill(out[0], sum_dtype, 0), out[1])
-        sums = self.generic([a, b], [start], iterators, _multiply_add(sum_dtype))[0]
+        shape, write = out
+        body = _multiply_add(sum_dtype)
+        sums = self.fold([a, b], shape, sum_dtype, 0, iterators, body, write)
         if wide or sum_dtype == dtype:
             return sums
         return self.elementwise(lambda s, x: s.cast(x, dtype), sums, dtype=dtype)
@@ -93,10 +94,7 @@ class ContractionOps(LayoutOps):
         rank = x.rank - 2
         x = self.pad(x, [0, 0, *pads[:rank]], [0, 0, *pads[rank:]], pad_number)
         kernel = w.shape[2:]
-        sizes = [
-            (x.shape[2 + i] - (kernel[i] - 1) * dilations[i] - 1) // strides[i] + 1
-            for i in range(rank)
-        ]
+        sizes = window_counts(x.shape[2:], kernel, strides, dilations)
         phased = [False] * rank
         return self._windows(x, w, sizes, strides, dilations, phased, groups, dtype, wide)
 
@@ -182,10 +180,7 @@ class ContractionOps(LayoutOps):
         """
         rank, lead = len(kernel), x.rank - len(kernel)
         x = self.pad(x, [0] * lead + list(low), [0] * lead + list(high), init)
-        sizes = [
-            (x.shape[lead + i] - (kernel[i] - 1) * dilations[i] - 1) // strides[i] + 1
-            for i in range(rank)
-        ]
+        sizes = window_counts(x.shape[lead:], kernel, strides, dilations)
         shape = [*x.shape[:lead], *sizes]
         window = [
             _window(f"d{lead + i}", strides[i], f"d{x.rank + i}", dilations[i]) for i in range(rank)
@@ -194,14 +189,17 @@ class ContractionOps(LayoutOps):
         # The window's extents are known to linalg only through an operand of that shape.
         extent = self.empty(kernel, x.dtype)
         taps = ", ".join(f"d{x.rank + i}" for i in range(rank))
-        start = self.fill(shape, x.dtype, init)
-        own = ", ".join(f"d{i}" for i in range(len(shape)))
-        return self.generic(
-            [(x, read), (extent, taps)],
-            [(start, own)],
-            "p" * len(shape) + "r" * rank,
-            lambda s, a, _, acc: combine(s, a, acc),
-        )[0]
+        reads, iterators = [(x, read), (extent, taps)], "p" * len(shape) + "r" * rank
+        body = lambda s, a, _, acc: combine(s, a, acc)  # noqa: E731
+        return self.fold(reads, shape, x.dtype, init, iterators, body)
+
+
+def window_counts(
+    extents: Sequence[int], kernel: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> list[int]:
+    """How many windows there are along each axis, of extents with their padding."""
+    axes = zip(extents, kernel, strides, dilations, strict=True)
+    return [(n - (k - 1) * dilation - 1) // stride + 1 for n, k, stride, dilation in axes]
 
 
 def _window(position: str, stride: int, tap: str, dilation: int) -> str:

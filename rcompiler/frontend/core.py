@@ -213,9 +213,9 @@ class Core:
         array = dtypes.to_storage(value.array, value.dtype)
         uniform = splat(array)
         if uniform is not None:
-            return f"arith.constant dense<{_element(uniform, value.dtype)}> : {value.type}"
+            return f"arith.constant dense<{literal(uniform, value.dtype)}> : {value.type}"
         if array.size <= INLINE_ELEMENTS:
-            flat = [_element(x, value.dtype) for x in array.reshape(-1)]
+            flat = [literal(x, value.dtype) for x in array.reshape(-1)]
             return f"arith.constant dense<{_nested(flat, array.shape)}> : {value.type}"
         key = self._keep(np.ascontiguousarray(array), value.dtype)
         return f"arith.constant dense_resource<{key}> : {value.type}"
@@ -244,17 +244,20 @@ class Core:
 
     def fill(self, shape: Sequence[int], dtype: str, number: Number) -> Value:
         """A tensor filled with one number by ``linalg.fill`` (start of a reduction)."""
-        kind = dtypes.mlir_type(dtype)
-        text = literal(stored(number, dtype), dtype)
-        scalar = self.emit(
-            f"arith.constant {text if kind == 'i1' else f'{text} : {kind}'}", hint="cst"
-        )
+        scalar, kind = self.scalar(number, dtype), dtypes.mlir_type(dtype)
         out = self.empty(shape, dtype)
         return self.value(
             f"linalg.fill ins({scalar} : {kind}) outs({out.name} : {out.type}) -> {out.type}",
             shape,
             dtype,
             "fill",
+        )
+
+    def scalar(self, number: Number, dtype: str) -> str:
+        """The name of a constant that is no tensor."""
+        kind, text = dtypes.mlir_type(dtype), literal(stored(number, dtype), dtype)
+        return self.emit(
+            f"arith.constant {text if kind == 'i1' else f'{text} : {kind}'}", hint="cst"
         )
 
     def splat(self, shape: Sequence[int], dtype: str, number: Number) -> Value:
@@ -319,6 +322,24 @@ class Core:
         """
         out = (self.empty(shape, dtype), ", ".join(dims(len(shape))))
         return self.generic(reads, [out], "p" * len(shape), lambda s, *a: fn(s, *a[:-1]))[0]
+
+    def fold(
+        self,
+        reads: Sequence[tuple[Value, str]],
+        shape: Sequence[int],
+        dtype: str,
+        init: Number,
+        iterators: str,
+        fn: Fn,
+        write: str | None = None,
+    ) -> Value:
+        """A tensor of ``shape`` that ``fn(s, *scalars, accumulator)`` folds from ``init``, over the
+        ``r`` of the iterators.
+
+        write: the map of the result; by default its dims are the first iterators.
+        """
+        own = ", ".join(dims(len(shape))) if write is None else write
+        return self.generic(reads, [(self.fill(shape, dtype, init), own)], iterators, fn)[0]
 
     def _operands(self, values: Sequence[Value]) -> str:
         names = ", ".join(self.ref(v) for v in values)
@@ -397,10 +418,6 @@ def stored(number: Any, dtype: str) -> Any:
         array = np.asarray(number).astype(dtypes.numpy_dtype(dtype))
         return int(dtypes.to_storage(array, dtype))
     return number
-
-
-def _element(number: np.generic, dtype: str) -> str:
-    return literal(number, dtype)
 
 
 def _nested(flat: list[str], shape: Sequence[int]) -> str:

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import ml_dtypes
 import numpy as np
+from onnx import TensorProto, helper
 
 STANDARD_FLOATS = ("float16", "bfloat16", "float32", "float64")
 SIGNED = ("int8", "int16", "int32", "int64", "int4", "int2")
@@ -23,37 +24,6 @@ SMALL_FLOATS = (
     "float8_e8m0fnu",
     "float4_e2m1fn",
 )
-
-# onnx.TensorProto.DataType numbers (stable by the ONNX standard).
-_ONNX = {
-    1: "float32",
-    2: "uint8",
-    3: "int8",
-    4: "uint16",
-    5: "int16",
-    6: "int32",
-    7: "int64",
-    8: "string",
-    9: "bool",
-    10: "float16",
-    11: "float64",
-    12: "uint32",
-    13: "uint64",
-    14: "complex64",
-    15: "complex128",
-    16: "bfloat16",
-    17: "float8_e4m3fn",
-    18: "float8_e4m3fnuz",
-    19: "float8_e5m2",
-    20: "float8_e5m2fnuz",
-    21: "uint4",
-    22: "int4",
-    23: "float4_e2m1fn",
-    24: "float8_e8m0fnu",
-    25: "uint2",
-    26: "int2",
-}
-_TO_ONNX = {name: number for number, name in _ONNX.items()}
 
 _MLIR = {
     "float32": "f32",
@@ -69,12 +39,17 @@ _MLIR = {
 
 def from_onnx(number: int) -> str:
     """Name of an ONNX element type number; "undefined" when the number is unknown."""
-    return _ONNX.get(number, "undefined")
+    if number == TensorProto.STRING:
+        return "string"
+    try:
+        return str(helper.tensor_dtype_to_np_dtype(number).name)
+    except KeyError:
+        return "undefined"
 
 
 def to_onnx(name: str) -> int:
     """ONNX element type number of a name of ours."""
-    return _TO_ONNX[name]
+    return int(helper.np_dtype_to_tensor_dtype(numpy_dtype(name)))
 
 
 def is_supported(name: str) -> bool:
@@ -121,6 +96,16 @@ def name_of(array: np.ndarray) -> str:
 def is_float(name: str) -> bool:
     """True for the floats that MLIR computes with (f16, bf16, f32, f64)."""
     return name in STANDARD_FLOATS
+
+
+def wide(name: str) -> str:
+    """The float that what is made of floats and integers of this type is computed in."""
+    return "float64" if name == "float64" else "float32"
+
+
+def position_type(count: int) -> str:
+    """The integer that holds positions up to ``count``."""
+    return "int32" if count <= limits("int32")[1] else "int64"
 
 
 def is_signed(name: str) -> bool:

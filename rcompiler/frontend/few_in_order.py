@@ -13,7 +13,6 @@ those that stand for what is not held yet.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
@@ -30,13 +29,13 @@ def few_in_order(b: Builder, keys: Value, k: int) -> Value:
     _, highest = dtypes.limits(keys.dtype)
 
     def row(s: Body, number: Scalar, out: Value) -> list[Value]:
-        def element(step: Scalar, *held: Value | Scalar) -> list[Scalar]:
-            i, state = n - 1 - step, cast(list[Scalar], list(held))
+        def element(step: Scalar, *held: Scalar) -> list[Scalar]:
+            i = n - 1 - step
             new = s.extract(lines, [i, number]), s.cast(i, "int32")
-            return _entered(s, state[:k], state[k:], *new)
+            return _entered(s, held[:k], held[k:], *new)
 
         nothing = [s.const(highest, keys.dtype)] * k + [s.const(0, "int32")] * k
-        for place, at in enumerate(cast(list[Scalar], s.for_(0, n, nothing, element)[k:])):
+        for place, at in enumerate(s.for_(0, n, nothing, element)[k:]):
             out = s.insert(at, out, [place, number])
         return [out]
 

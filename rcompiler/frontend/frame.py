@@ -1,4 +1,4 @@
-"""What handlers of control flow are given: the names in reach, and who runs a body."""
+"""What handlers of control flow are given: a node, the names in reach, and who runs a body."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from onnx import AttributeProto, GraphProto
+import numpy as np
+from onnx import AttributeProto, GraphProto, NodeProto, helper
 
-from rcompiler.errors import InvalidModel
+from rcompiler.errors import Gap, InvalidModel, UnsupportedOp
 
-from .builder import Builder
+from . import registry
+from .builder import Builder, Value
+from .nodes import opset_of, qualified
 
 
 @dataclass
@@ -45,3 +48,94 @@ class Runner(Protocol):
         self, graph: GraphProto, bind: Mapping[str, Any], outer: Frame, prefix: str = ""
     ) -> list[Any]:
         """The values of a graph's outputs, with its inputs bound. prefix: of its nodes' names."""
+
+
+@dataclass(frozen=True)
+class SequenceValue:
+    """A sequence of known length."""
+
+    items: tuple[Value, ...]
+
+
+@dataclass(frozen=True)
+class OptionalValue:
+    """An optional that is known to hold a value (tensor or sequence) or nothing."""
+
+    item: Any
+
+
+@dataclass(frozen=True)
+class Unknown:
+    """A value about which nothing is known: what follows a gap that is listed already, or with
+    ``gap``, a result that its node's translation does not make, which matters only when read."""
+
+    gap: Gap | None = None
+
+
+@dataclass(frozen=True)
+class Call:
+    """One node while it is executed.
+
+    inputs: what it reads, None for an operand that is left out. name: of the node, in messages.
+    """
+
+    it: Runner
+    node: NodeProto
+    inputs: list[Any]
+    name: str
+    frame: Frame
+
+    @property
+    def b(self) -> Builder:
+        return self.it.b
+
+    @property
+    def version(self) -> int:
+        """Of the node's domain."""
+        return opset_of(self.frame.opsets, self.node.domain)
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """Value of an attribute."""
+        for item in self.node.attribute:
+            if item.name == name:
+                return helper.get_attribute_value(item)
+        return default
+
+    def optional(self, index: int) -> Any:
+        return self.inputs[index] if index < len(self.inputs) else None
+
+    def run(self, graph: GraphProto, bind: Mapping[str, Any], step: int | str = "") -> list[Any]:
+        """The values of the outputs of a graph of this node. step: of a body that runs often."""
+        prefix = f"{self.name}/{step}/" if step != "" else f"{self.name}/"
+        return self.it.graph(graph, bind, self.frame, prefix)
+
+    def gap(self, reason: str, remedy: str, needs: tuple[str, ...] = ()) -> Gap:
+        """What is wrong with this node, with the types and shapes of what it reads."""
+        kinds = f"inputs: {', '.join(map(registry.describe, self.inputs))}"
+        return Gap(self.name, qualified(self.node), reason, remedy, kinds, needs)
+
+    def refuse(
+        self, reason: str, remedy: str = "Check the model", needs: tuple[str, ...] = ()
+    ) -> UnsupportedOp:
+        """``raise call.refuse(...)``: a node that the compiler does not translate."""
+        return UnsupportedOp(self.gap(reason, remedy, needs))
+
+    def known(self, value: Any, what: str) -> np.ndarray:
+        """Value of an operand that has to be known while compiling; refuses otherwise."""
+        if not isinstance(value, Value) or value.const is None:
+            raise self.refuse(*registry.run_time_value(what, value))
+        return value.const
+
+    def sequence(self, value: Any) -> tuple[Value, ...]:
+        """The elements of a sequence, which an optional may hold."""
+        if isinstance(value, OptionalValue):
+            value = value.item
+        if not isinstance(value, SequenceValue):
+            raise self.refuse("the operand is no sequence", "Build one with SequenceConstruct")
+        return value.items
+
+    def axis(self, axis: int, rank: int) -> int:
+        """A non-negative axis, checked against ``rank``."""
+        if not -rank <= axis < rank:
+            raise self.refuse(f"axis {axis} is outside rank {rank}")
+        return axis % rank

@@ -26,21 +26,9 @@ from rcompiler.errors import CompilerError, Gap, InvalidModel, ShapeError, Unsup
 
 from . import bounds, control, dtypes, fold, functions, load, registry, sequences  # noqa: F401
 from .builder import Builder, Value
-from .control import OptionalValue, SequenceValue, Unknown
 from .evaluate import evaluate
-from .frame import Frame
-from .nodes import (
-    at_node,
-    attribute_value,
-    count_uses,
-    kinds,
-    not_made,
-    opset_of,
-    qualified,
-    refusal,
-    remedy,
-    subgraphs,
-)
+from .frame import Call, Frame, OptionalValue, SequenceValue, Unknown
+from .nodes import at_node, attribute_value, count_uses, not_made, qualified, remedy, subgraphs
 from .registry import Context
 
 MAX_DEPTH = 60  # of functions and subgraphs inside each other
@@ -126,10 +114,11 @@ class Interpreter:
                 )
             node = functions.resolve(node, frame.attributes)
             name = frame.prefix + (node.name or f"{node.op_type}_{index}")
+            call = Call(self, node, [frame.find(n) if n else None for n in node.input], name, frame)
             try:
-                results = self.node(node, name, frame)
+                results = self.node(call)
             except (UnsupportedOp, ShapeError) as error:
-                results = self._after_gap(node, name, frame, at_node(error, node, name))
+                results = self._after_gap(call, at_node(error, node, name))
             results += [None] * (len(node.output) - len(results))
             for i, (output, result) in enumerate(zip(node.output, results, strict=False)):
                 if output:
@@ -138,74 +127,60 @@ class Interpreter:
                     frame.names[output] = result
 
     # -- one node ---------------------------------------------------------------------------
-    def node(self, node: NodeProto, name: str, frame: Frame) -> list[Any]:
+    def node(self, call: Call) -> list[Any]:
         """The node's results."""
-        inputs = [frame.find(n) if n else None for n in node.input]
-        version = opset_of(frame.opsets, node.domain)
+        node = call.node
         local = self.functions.get((node.domain, node.op_type, node.overload))
         if local is not None:
-            return self.function(local, node, inputs, name, frame, version)
-        if any(isinstance(v, Unknown) for v in inputs):
-            return self._unknown(node, name, frame, version, inputs)
+            return self.function(local, call)
+        if any(isinstance(v, Unknown) for v in call.inputs):
+            return self._unknown(call)
         handler = control.find(node)
         if handler is not None:
-            return self._control(handler, node, inputs, name, frame)
-        for value in inputs:
+            return self._control(handler, call)
+        for value in call.inputs:
             if isinstance(value, SequenceValue | OptionalValue):
                 what = registry.describe(value)
                 remedy = f"Take the tensor out of the {what} first"
-                raise refusal(node, name, inputs, f"a {what} as operand is not translated", remedy)
-        return self.tensor_node(node, inputs, name, frame, version)
+                raise call.refuse(f"a {what} as operand is not translated", remedy)
+        return self.tensor_node(call)
 
-    def _control(
-        self,
-        handler: control.Handler,
-        node: NodeProto,
-        inputs: list[Any],
-        name: str,
-        frame: Frame,
-    ) -> list[Any]:
+    def _control(self, handler: control.Handler, call: Call) -> list[Any]:
         """A node that is decided while compiling."""
         try:
-            return list(handler(self, node, inputs, name, frame))
-        except UnsupportedOp as error:
-            gap = error.gap
-            if gap is None or gap.detail or gap.node != name:
-                raise
-            raise UnsupportedOp(replace(gap, detail=kinds(inputs))) from None
+            return list(handler(call))
         except _MISFITS as error:
             raise InvalidModel(
-                f"node '{name}' ({node.op_type}) does not fit its operator: "
+                f"node '{call.name}' ({call.node.op_type}) does not fit its operator: "
                 f"{type(error).__name__}: {error}"
             ) from error
 
-    def tensor_node(
-        self, node: NodeProto, inputs: list[Value | None], name: str, frame: Frame, version: int
-    ) -> list[Any]:
+    def tensor_node(self, call: Call) -> list[Any]:
         """A node on tensors: folded, lowered, or expanded by its function body."""
+        node, inputs, opsets = call.node, call.inputs, call.frame.opsets
         known = all(v is None or v.const is not None for v in inputs)
         linear = known and fold.is_linear(node.op_type, inputs)
         if linear and not fold.has_origin(node.op_type):
-            arrays = evaluate(node, inputs, frame.opsets)
+            arrays = evaluate(node, inputs, opsets)
             if arrays is not None:
                 return self._folded(node, arrays)
         fn = registry.find(node.op_type, node.domain)
         if fn is not None:
-            results = self.lower(fn, node, inputs, name, frame, version)
+            results = self.lower(fn, call)
             small = known and inputs and fold.is_small(node.op_type, inputs, results)
             if (small or linear) and any(r is not None and r.const is None for r in results):
-                arrays = evaluate(node, inputs, frame.opsets)
+                arrays = evaluate(node, inputs, opsets)
                 if arrays is not None and self._agree(node, arrays, results):
                     return self._folded(node, arrays, results)
             return results
-        body = functions.body_of(node, version, inputs)
+        body = functions.body_of(node, call.version, inputs)
         if body is None and known and inputs and fold.is_tiny(node.op_type, inputs):
-            arrays = evaluate(node, inputs, frame.opsets)
+            arrays = evaluate(node, inputs, opsets)
             if arrays is not None:
                 return self._folded(node, arrays)
         if body is None:
-            raise refusal(node, name, inputs, "the operator is not translated", remedy(node))
-        return self.function(body, node, inputs, name, frame, version)
+            raise call.refuse("the operator is not translated", remedy(node))
+        return self.function(body, call)
 
     def _folded(
         self, node: NodeProto, arrays: Sequence[np.ndarray], lowered: Sequence[Any] = ()
@@ -227,31 +202,23 @@ class Interpreter:
             for r, a in zip(wanted, arrays, strict=True)
         )
 
-    def lower(
-        self,
-        fn: registry.Lowering,
-        node: NodeProto,
-        inputs: list[Value | None],
-        name: str,
-        frame: Frame,
-        version: int,
-    ) -> list[Value | None]:
+    def lower(self, fn: registry.Lowering, call: Call) -> list[Value | None]:
         """Call a lowering; errors that are not ours become ones that name the node."""
-        self.b.at(name, node.op_type)
-        for value in inputs:
+        node = call.node
+        self.b.at(call.name, node.op_type)
+        for value in call.inputs:
             if value is not None and not dtypes.is_supported(value.dtype):
-                reason, remedy, _ = load.untranslated(value.dtype)
-                raise refusal(node, name, inputs, reason, remedy)
+                raise call.refuse(*load.untranslated(value.dtype)[:2])
         context = Context(
             self.b,
             node.op_type,
-            name,
+            call.name,
             "" if node.domain == "ai.onnx" else node.domain,
-            version,
-            inputs,
+            call.version,
+            call.inputs,
             list(node.output),
             {a.name: attribute_value(a) for a in node.attribute},
-            [frame.uses.get(n, 0) for n in node.input],
+            [call.frame.uses.get(n, 0) for n in node.input],
         )
         context.need_input_types()
         try:
@@ -272,25 +239,18 @@ class Interpreter:
                     value.known = _bounds(context, number, value)
         return results
 
-    def function(
-        self,
-        function: FunctionProto,
-        node: NodeProto,
-        inputs: Sequence[Any],
-        name: str,
-        frame: Frame,
-        version: int,
-    ) -> list[Any]:
+    def function(self, function: FunctionProto, call: Call) -> list[Any]:
         """Run a function body in place of a node."""
+        frame, node = call.frame, call.node
         names: dict[str, Any] = dict.fromkeys(function.input)
-        names.update(zip(function.input, inputs, strict=False))
+        names.update(zip(function.input, call.inputs, strict=False))
         opsets = {**frame.opsets, **{o.domain: o.version for o in function.opset_import}}
         inner = Frame(
             names,
             opsets,
-            functions.attributes_of(function, node, version),
+            functions.attributes_of(function, node, call.version),
             None,
-            name + "/",
+            call.name + "/",
             count_uses(function.node, function.output),
             frame.depth + 1,
         )
@@ -322,44 +282,38 @@ class Interpreter:
         if value.gap is not None:
             self.note(UnsupportedOp(value.gap), op)
 
-    def _after_gap(
-        self, node: NodeProto, name: str, frame: Frame, error: CompilerError
-    ) -> list[Any]:
-        self.note(error, qualified(node))
-        inputs = [frame.find(n) if n else None for n in node.input]
-        self._look_inside(node, name, frame)
-        return self._inferred(node, name, opset_of(frame.opsets, node.domain), inputs)
+    def _after_gap(self, call: Call, error: CompilerError) -> list[Any]:
+        self.note(error, qualified(call.node))
+        self._look_inside(call)
+        return self._inferred(call)
 
-    def _unknown(
-        self, node: NodeProto, name: str, frame: Frame, version: int, inputs: Sequence[Any]
-    ) -> list[Any]:
+    def _unknown(self, call: Call) -> list[Any]:
         """Operands are unknown after an earlier gap: only whether the op exists can be said."""
-        for value in inputs:
+        node = call.node
+        for value in call.inputs:
             if isinstance(value, Unknown):
                 self.reveal(value, qualified(node))
         known = registry.find(node.op_type, node.domain) or control.find(node)
-        if not known and functions.body_of(node, version, [None] * len(inputs)) is None:
-            reason = "the operator is not translated"
-            self.note(refusal(node, name, inputs, reason, remedy(node)))
-        self._look_inside(node, name, frame)
+        nothing = [None] * len(call.inputs)
+        if not known and functions.body_of(node, call.version, nothing) is None:
+            self.note(call.refuse("the operator is not translated", remedy(node)))
+        self._look_inside(call)
         return [Unknown()] * len(node.output)
 
-    def _look_inside(self, node: NodeProto, name: str, frame: Frame) -> None:
+    def _look_inside(self, call: Call) -> None:
         """The subgraphs of a node that is not run, for the gaps in them."""
-        for graph in subgraphs(node):
-            bind = {value.name: Unknown() for value in graph.input}
-            self.graph(graph, bind, frame, f"{name}/")
+        for graph in subgraphs(call.node):
+            call.run(graph, {value.name: Unknown() for value in graph.input})
 
-    def _inferred(
-        self, node: NodeProto, name: str, version: int, inputs: Sequence[Any]
-    ) -> list[Any]:
+    def _inferred(self, call: Call) -> list[Any]:
         """Stand-ins with the types ONNX infers, so that later nodes can be checked too."""
+        node, inputs = call.node, call.inputs
         unknown: list[Any] = [Unknown()] * len(node.output)
         if not all(v is None or isinstance(v, Value) for v in inputs):
             return unknown
         pairs = [(n, v) for n, v in zip(node.input, inputs, strict=True) if v is not None]
         try:
-            schema = onnx.defs.get_schema(node.op_type, version, node.domain)
+            schema = onnx.defs.get_schema(node.op_type, call.version, node.domain)
             types = onnx.shape_inference.infer_node_outputs(
                 schema,
                 node,

@@ -5,16 +5,17 @@ All of them fold constants with numpy on the spot.
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from rcompiler.support.shapes import reassociation
 
 from . import dtypes
-from .core import Core, stored
-from .scalar import Number, literal
+from .core import Core
+from .scalar import Number
 from .value import Value
 
 FOLD_BYTES = 1 << 30  # constants up to this size are re-laid out while compiling
@@ -155,6 +156,17 @@ class LayoutOps(Core):
             value.dtype,
         )
 
+    def slice_along(self, value: Value, axis: int, start: int, size: int, step: int = 1) -> Value:
+        """``size`` elements of one axis from ``start`` in steps of ``step``; all of the others."""
+        starts, sizes, steps = [0] * value.rank, list(value.shape), [1] * value.rank
+        starts[axis], sizes[axis], steps[axis] = start, size, step
+        return self.slice(value, starts, sizes, steps)
+
+    def split(self, value: Value, axis: int, sizes: Sequence[int]) -> Iterator[Value]:
+        """Neighbouring parts of these sizes along an axis."""
+        for start, size in zip(itertools.accumulate(sizes, initial=0), sizes, strict=False):
+            yield self.slice_along(value, axis, start, size)
+
     def insert_slice(
         self, value: Value, into: Value, starts: Sequence[int], steps: Sequence[int] | None = None
     ) -> Value:
@@ -184,11 +196,7 @@ class LayoutOps(Core):
         if 0 in value.shape:
             return self.splat(shape, value.dtype, number)
         args = ", ".join(f"%_i{i}: index" for i in range(value.rank))
-        kind = dtypes.mlir_type(value.dtype)
-        text = literal(stored(number, value.dtype), value.dtype)
-        scalar = self.emit(
-            f"arith.constant {text if kind == 'i1' else f'{text} : {kind}'}", hint="cst"
-        )
+        scalar, kind = self.scalar(number, value.dtype), dtypes.mlir_type(value.dtype)
         return self.value(
             f"tensor.pad {self.ref(value)} low{[int(x) for x in low]} high{[int(x) for x in high]}"
             f" {{\n^bb0({args}):\ntensor.yield {scalar} : {kind}\n}} : {value.type} to "

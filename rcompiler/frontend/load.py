@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Any, Literal
 
@@ -217,27 +218,16 @@ def _order(graph: GraphProto) -> list[int] | None:
     needs = [{made[name] for name in node_reads(node) if name in made} for node in graph.node]
     if all(not n or max(n) < i for i, n in enumerate(needs)):
         return None
-    readers: dict[int, list[int]] = {}
+    sorter = TopologicalSorter[int](dict.fromkeys(range(len(needs)), ()))
     for i, before in enumerate(needs):
-        for j in before:
-            readers.setdefault(j, []).append(i)
-    waiting = [len(n) for n in needs]
-    ready = [i for i, n in enumerate(waiting) if n == 0]
-    order = []
-    for i in ready:  # grows while it is walked
-        order.append(i)
-        for j in readers.get(i, ()):
-            waiting[j] -= 1
-            if waiting[j] == 0:
-                ready.append(j)
-    if len(order) < len(needs):
-        stuck = next(i for i, n in enumerate(waiting) if n)
-        node = graph.node[stuck]
+        sorter.add(i, *before)
+    try:
+        return list(sorter.static_order())
+    except CycleError as error:
+        node = graph.node[error.args[1][0]]
         raise InvalidModel(
-            f"node '{node.name or node.op_type}' is part of a cycle, or reads from "
-            "one. A graph has to be acyclic"
-        )
-    return order
+            f"node '{node.name or node.op_type}' is part of a cycle. A graph has to be acyclic"
+        ) from None
 
 
 def _dense(sparse: SparseTensorProto) -> np.ndarray:

@@ -1,30 +1,18 @@
-"""What a node says: its operator, its attributes, the opset it is of; and how to refuse it."""
+"""What a node says: its operator, its attributes, the opset it is of; and what it lacks."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
 import onnx
 from onnx import AttributeProto, GraphProto, NodeProto, helper
 
-from rcompiler.errors import CompilerError, Gap, UnsupportedOp
+from rcompiler.errors import CompilerError, Gap
 
-from . import load, registry
-
-
-def refusal(
-    node: NodeProto, name: str, inputs: Sequence[Any], reason: str, remedy: str
-) -> UnsupportedOp:
-    """The error of a node that the compiler does not translate."""
-    return UnsupportedOp(Gap(name, qualified(node), reason, remedy, kinds(inputs)))
-
-
-def kinds(inputs: Sequence[Any]) -> str:
-    """Types and shapes of a node's operands, for a message."""
-    return f"inputs: {', '.join(map(registry.describe, inputs))}"
+from . import load
 
 
 def at_node(error: CompilerError, node: NodeProto, name: str) -> CompilerError:

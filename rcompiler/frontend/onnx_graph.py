@@ -1,4 +1,4 @@
-"""The front end's entry point: an ONNX model becomes S1."""
+"""The front end's entry points: an ONNX model becomes S1, or a list of what keeps it from that."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from rcompiler.errors import Gap, ShapeError, UnsupportedOp
 
 from . import load, nodes, registry, signature
 from .builder import Value
-from .control import Unknown
-from .frame import Frame
+from .frame import Frame, Unknown
 from .index_checks import index_checks
 from .interpret import Interpreter
 
@@ -74,6 +73,23 @@ def import_onnx(
         tuple(TensorSpec(name, shape, dtype) for shape, dtype, name in inputs),
         tuple(TensorSpec(name, v.shape, v.dtype) for name, v in results),
     )
+
+
+def check(
+    model: Model,
+    shapes: Mapping[str, Any] | None = None,
+    values: Mapping[str, Any] | None = None,
+) -> list[Gap]:
+    """All that cannot be translated: inputs, weights, nodes and outputs, in graph order.
+
+    After a gap the walk goes on with the types that ONNX infers; what reads a value of unknown type
+    is only looked up by name. shapes, values: as for import_onnx.
+    Raises InvalidModel when the model is not valid ONNX, ShapeError when ``shapes`` or ``values``
+    do not fit it.
+    """
+    gaps: list[Gap] = []
+    translate(load.load(model), shapes, values, gaps)
+    return gaps
 
 
 def translate(

@@ -77,24 +77,15 @@ def _running(
     starts = None if before is None else b.reshape(before, lines)
 
     def line(s: Body, at: list[Scalar], out: Value) -> Value:
-        def element(i: Scalar, out: Value | Scalar, total: Value | Scalar) -> list[Value | Scalar]:
-            assert isinstance(out, Value) and isinstance(total, Scalar)
+        def element(i: Scalar, out: Value, total: Scalar) -> list[Value | Scalar]:
             where = [*at[:along], n - 1 - i if reverse else i, *at[along:]]
             after = combine(total, s.cast(s.extract(source, where), wide))
             result = s.cast(total if exclusive else after, x.dtype)
             return [s.insert(result, out, where), after]
 
         start = s.const(neutral, wide) if starts is None else s.extract(starts, at)
-        done = s.for_(0, n, [out, start], element)[0]
-        assert isinstance(done, Value)
+        done: Value = s.for_(0, n, [out, start], element)[0]
         return done
 
-    def nest(s: Body, at: list[Scalar], out: Value) -> Value:
-        if len(at) == len(lines):
-            return line(s, at, out)
-        done = s.for_(0, lines[len(at)], [out], lambda i, t: [nest(s, [*at, i], t)])[0]
-        assert isinstance(done, Value)
-        return done
-
-    out = b.loop(lines[0], [b.empty(shape, x.dtype)], lambda s, i, t: [nest(s, [i], t)])[0]
+    out = b.nest(lines, b.empty(shape, x.dtype), line)
     return b.reshape(out, x.shape)

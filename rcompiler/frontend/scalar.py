@@ -17,6 +17,22 @@ from . import dtypes
 Number = int | float | bool
 
 
+def _operator(
+    method: str, *first: str, turned: bool = False
+) -> Callable[[Scalar, Operand], Scalar]:
+    """An operator of Python as a method of the body, which gets `first` in front of the operands.
+
+    turned: the scalar is the right one of the two.
+    """
+
+    def apply(own: Scalar, other: Operand) -> Scalar:
+        operands = (other, own) if turned else (own, other)
+        made: Scalar = getattr(own.body, method)(*first, *operands)
+        return made
+
+    return apply
+
+
 class Scalar:
     """One SSA scalar: its name in the text, its element type, the body it belongs to."""
 
@@ -25,62 +41,21 @@ class Scalar:
     def __init__(self, body: Arithmetic, name: str, dtype: str):
         self.body, self.name, self.dtype = body, name, dtype
 
-    def __add__(self, other: Scalar | Number) -> Scalar:
-        return self.body.add(self, other)
-
-    def __radd__(self, other: Number) -> Scalar:
-        return self.body.add(other, self)
-
-    def __sub__(self, other: Scalar | Number) -> Scalar:
-        return self.body.sub(self, other)
-
-    def __rsub__(self, other: Number) -> Scalar:
-        return self.body.sub(other, self)
-
-    def __mul__(self, other: Scalar | Number) -> Scalar:
-        return self.body.mul(self, other)
-
-    def __rmul__(self, other: Number) -> Scalar:
-        return self.body.mul(other, self)
-
-    def __truediv__(self, other: Scalar | Number) -> Scalar:
-        return self.body.div(self, other)
-
-    def __rtruediv__(self, other: Number) -> Scalar:
-        return self.body.div(other, self)
+    __add__, __radd__ = _operator("add"), _operator("add", turned=True)
+    __sub__, __rsub__ = _operator("sub"), _operator("sub", turned=True)
+    __mul__, __rmul__ = _operator("mul"), _operator("mul", turned=True)
+    __truediv__, __rtruediv__ = _operator("div"), _operator("div", turned=True)
+    __and__, __or__ = _operator("binary", "arith.andi"), _operator("binary", "arith.ori")
+    __xor__ = _operator("binary", "arith.xori")
+    __lt__, __le__ = _operator("compare", "lt"), _operator("compare", "le")
+    __gt__, __ge__ = _operator("compare", "gt"), _operator("compare", "ge")
+    eq, ne = _operator("compare", "eq"), _operator("compare", "ne")
 
     def __neg__(self) -> Scalar:
         return self.body.neg(self)
 
-    def __and__(self, other: Scalar | Number) -> Scalar:
-        return self.body.binary("arith.andi", self, other)
-
-    def __or__(self, other: Scalar | Number) -> Scalar:
-        return self.body.binary("arith.ori", self, other)
-
-    def __xor__(self, other: Scalar | Number) -> Scalar:
-        return self.body.binary("arith.xori", self, other)
-
     def __invert__(self) -> Scalar:
-        return self.body.binary("arith.xori", self, True if self.dtype == "bool" else -1)
-
-    def __lt__(self, other: Scalar | Number) -> Scalar:
-        return self.body.compare("lt", self, other)
-
-    def __le__(self, other: Scalar | Number) -> Scalar:
-        return self.body.compare("le", self, other)
-
-    def __gt__(self, other: Scalar | Number) -> Scalar:
-        return self.body.compare("gt", self, other)
-
-    def __ge__(self, other: Scalar | Number) -> Scalar:
-        return self.body.compare("ge", self, other)
-
-    def eq(self, other: Scalar | Number) -> Scalar:
-        return self.body.compare("eq", self, other)
-
-    def ne(self, other: Scalar | Number) -> Scalar:
-        return self.body.compare("ne", self, other)
+        return self ^ (True if self.dtype == "bool" else -1)
 
 
 Operand = Scalar | Number
@@ -110,6 +85,24 @@ def literal(value: Number | np.generic, dtype: str) -> str:
     width = dtypes.bits(dtype)
     number = int(value) & ((1 << width) - 1)
     return str(number - (1 << width) if number >> (width - 1) else number)
+
+
+def _by_kind(
+    floats: str, signed: str, unsigned: str
+) -> Callable[[Arithmetic, Operand, Operand], Scalar]:
+    """An operation of two operands of one type, which decides on the op of ``arith``."""
+
+    def apply(body: Arithmetic, a: Operand, b: Operand) -> Scalar:
+        x, y = body.pair(a, b)
+        if dtypes.is_float(x.dtype):
+            return body.binary("arith." + floats, x, y)
+        return body.binary("arith." + (signed if _is_signed(x) else unsigned), x, y)
+
+    return apply
+
+
+def _is_signed(a: Scalar) -> bool:
+    return dtypes.is_signed(a.dtype) or a.dtype == "index"
 
 
 class Arithmetic:
@@ -168,41 +161,17 @@ class Arithmetic:
     def unary(self, op: str, a: Scalar) -> Scalar:
         return self.op(f"{op} {a.name} : {dtypes.mlir_type(a.dtype)}", a.dtype)
 
-    def _by_kind(self, a: Operand, b: Operand, floats: str, signed: str, unsigned: str) -> Scalar:
-        x, y = self.pair(a, b)
-        if dtypes.is_float(x.dtype):
-            return self.binary("arith." + floats, x, y)
-        signed_type = dtypes.is_signed(x.dtype) or x.dtype == "index"
-        return self.binary("arith." + (signed if signed_type else unsigned), x, y)
-
     # -- arithmetic -------------------------------------------------------------------------
-    def add(self, a: Operand, b: Operand) -> Scalar:
-        return self._by_kind(a, b, "addf", "addi", "addi")
-
-    def sub(self, a: Operand, b: Operand) -> Scalar:
-        return self._by_kind(a, b, "subf", "subi", "subi")
-
-    def mul(self, a: Operand, b: Operand) -> Scalar:
-        return self._by_kind(a, b, "mulf", "muli", "muli")
-
-    def div(self, a: Operand, b: Operand) -> Scalar:
-        """Quotient; integers truncate towards zero. The caller guards a zero divisor."""
-        return self._by_kind(a, b, "divf", "divsi", "divui")
-
-    def rem(self, a: Operand, b: Operand) -> Scalar:
-        """C remainder (sign of the dividend)."""
-        return self._by_kind(a, b, "remf", "remsi", "remui")
-
-    def maximum(self, a: Operand, b: Operand) -> Scalar:
-        """Larger operand; NaN wins, as in numpy."""
-        return self._by_kind(a, b, "maximumf", "maxsi", "maxui")
-
-    def maximum_number(self, a: Operand, b: Operand) -> Scalar:
-        """Larger operand; a NaN loses."""
-        return self._by_kind(a, b, "maxnumf", "maxsi", "maxui")
-
-    def minimum(self, a: Operand, b: Operand) -> Scalar:
-        return self._by_kind(a, b, "minimumf", "minsi", "minui")
+    add = _by_kind("addf", "addi", "addi")
+    sub = _by_kind("subf", "subi", "subi")
+    mul = _by_kind("mulf", "muli", "muli")
+    # Quotients of integers truncate towards zero; the caller guards a zero divisor.
+    div = _by_kind("divf", "divsi", "divui")
+    rem = _by_kind("remf", "remsi", "remui")  # C's, with the sign of the dividend
+    # A NaN wins, as in numpy; of the `_number` it loses.
+    maximum = _by_kind("maximumf", "maxsi", "maxui")
+    minimum = _by_kind("minimumf", "minsi", "minui")
+    maximum_number = _by_kind("maxnumf", "maxsi", "maxui")
 
     def neg(self, a: Scalar) -> Scalar:
         return self.unary("arith.negf", a) if dtypes.is_float(a.dtype) else self.sub(0, a)
@@ -248,8 +217,7 @@ class Arithmetic:
             code = ("u" if predicate == "ne" else "o") + predicate
             return self.op(f"arith.cmpf {code}, {x.name}, {y.name} : {kind}", "bool")
         if predicate not in ("eq", "ne"):
-            signed = dtypes.is_signed(x.dtype) or x.dtype == "index"
-            predicate = ("s" if signed else "u") + predicate
+            predicate = ("s" if _is_signed(x) else "u") + predicate
         return self.op(f"arith.cmpi {predicate}, {x.name}, {y.name} : {kind}", "bool")
 
     def is_nan(self, a: Scalar) -> Scalar:

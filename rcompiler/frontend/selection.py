@@ -15,8 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
@@ -66,7 +64,7 @@ def first_places(b: Builder, keys: Value, k: int) -> Value:
     before = _running(b, parts, last, lambda key, bound: key < bound)
     equal = _running(b, parts, last, lambda key, bound: key.eq(bound))
     steps = groups.bit_length()
-    kind = "int32" if n <= np.iinfo(np.int32).max else "int64"
+    kind = dtypes.position_type(n)
 
     def place(s: Body, task: Scalar, out: Value) -> list[Value]:
         row, number = s.div(task, k), s.cast(s.rem(task, k), "int32")
@@ -81,14 +79,10 @@ def first_places(b: Builder, keys: Value, k: int) -> Value:
             middle = s.minimum(s.shift_right(low + high, 1), groups - 1)
             smaller, equals = taken(middle)
             right = (low < high) & (smaller + equals <= number)
-            return [
-                s.select(right, middle + 1, low),
-                s.select(right, high, s.minimum(middle, high)),
-            ]
+            return narrowed(s, low, high, middle, right)
 
         ends = [s.const(0, "index"), s.const(groups - 1, "index")]
         group = s.for_(0, steps, ends, halve)[0]
-        assert isinstance(group, Scalar)
         smaller, equals = taken(s.maximum(group - 1, 0))
         first = group.eq(0)
 
@@ -106,10 +100,16 @@ def first_places(b: Builder, keys: Value, k: int) -> Value:
             room - s.select(first, 0, equals),
         ]
         inside = s.for_(0, _GROUP, state, look)[0]
-        assert isinstance(inside, Scalar)
         return [s.insert(s.cast(group * _GROUP + inside, kind), out, [task])]
 
     return b.reshape(b.loop(rows * k, [b.empty([rows * k], kind)], place)[0], [rows, k])
+
+
+def narrowed(s: Body, low: Scalar, high: Scalar, middle: Scalar, right: Scalar) -> list[Scalar]:
+    """Both ends after a step of a bisection. right: whether what is looked for lies behind the
+    middle.
+    """
+    return [s.select(right, middle + 1, low), s.select(right, high, s.minimum(middle, high))]
 
 
 def _kth(b: Builder, keys: Value, k: int) -> Value:
@@ -123,8 +123,8 @@ def _kth(b: Builder, keys: Value, k: int) -> Value:
     for bit in reversed(range(dtypes.bits(keys.dtype))):
         mask = lowest if bit == dtypes.bits(keys.dtype) - 1 else 1 << bit
         bound = b.elementwise(lambda s, a, mask=mask: a ^ mask, found)
-        zeros = (b.fill(found.shape, "int32", 0), "d0")
-        smaller = b.generic([(keys, "d0, d1"), (bound, "d0")], [zeros], "pr", count)[0]
+        reads = [(keys, "d0, d1"), (bound, "d0")]
+        smaller = b.fold(reads, found.shape, "int32", 0, "pr", count)
         found = b.elementwise(
             lambda s, n, new, old: s.select(n < k, new, old),
             smaller, bound, found, dtype=keys.dtype,
@@ -141,7 +141,7 @@ def _running(
     def count(s: Body, key: Scalar, limit: Scalar, acc: Scalar) -> Scalar:
         return acc + s.cast(holds(key, limit), "int32")
 
-    zeros = (b.fill([rows, groups], "int32", 0), "d0, d1")
-    counts = b.generic([(parts, "d0, d1, d2"), (bound, "d0")], [zeros], "ppr", count)[0]
+    reads = [(parts, "d0, d1, d2"), (bound, "d0")]
+    counts = b.fold(reads, [rows, groups], "int32", 0, "ppr", count)
     total = prefix(b, b.reshape(counts, [rows, groups, 1]), lambda a, c: a + c, 0, exclusive=False)
     return b.reshape(total, [rows, groups])

@@ -17,16 +17,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import cast
-
-import numpy as np
+from typing import Any
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
 from rcompiler.frontend.few_in_order import few_in_order
 from rcompiler.frontend.scalar import Number, Scalar
-from rcompiler.frontend.selection import first_groups, first_places, group_size
+from rcompiler.frontend.selection import first_groups, first_places, group_size, narrowed
 
 ALL_PAIRS = 128  # longest row whose order is found by comparing all pairs
 _RUN = 64  # elements of a run that is sorted by comparing all pairs
@@ -157,8 +155,7 @@ def _ranks(b: Builder, keys: Value) -> Value:
         earlier = s.index(2) < s.index(1)
         return acc + s.cast((other < own) | (earlier & other.eq(own)), "int32")
 
-    places = (b.fill(keys.shape, "int32", 0), "d0, d1")
-    return b.generic([(keys, "d0, d1"), (keys, "d0, d2")], [places], "ppr", rank)[0]
+    return b.fold([(keys, "d0, d1"), (keys, "d0, d2")], keys.shape, "int32", 0, "ppr", rank)
 
 
 def _by_all_pairs(b: Builder, keys: Value, k: int) -> Value:
@@ -168,14 +165,10 @@ def _by_all_pairs(b: Builder, keys: Value, k: int) -> Value:
 
     shape = [keys.shape[0], k]
     reads = [(_ranks(b, keys), "d0, d2"), (b.empty(shape, "int32"), "d0, d1")]
-    return b.generic(reads, [(b.fill(shape, "int32", 0), "d0, d1")], "ppr", where)[0]
+    return b.fold(reads, shape, "int32", 0, "ppr", where)
 
 
 # -- runs ---------------------------------------------------------------------------------------
-def _position_type(n: int) -> str:
-    return "int32" if n <= np.iinfo(np.int32).max else "int64"
-
-
 def _ranked_runs(b: Builder, keys: Value) -> Runs:
     """Runs of neighbours: the rank of each among them is its place in the run."""
     rows, n = keys.shape
@@ -183,19 +176,15 @@ def _ranked_runs(b: Builder, keys: Value) -> Runs:
     _, highest = dtypes.limits(keys.dtype)
     padded = b.pad(keys, [0, 0], [0, count * _RUN - n], highest)  # ranks behind all others
     parts = b.reshape(padded, [rows * count, _RUN])
-    ranks, kind = _ranks(b, parts), _position_type(n)
+    ranks, kind = _ranks(b, parts), dtypes.position_type(n)
 
     def run(s: Body, row: Scalar, *tensors: Value) -> list:
         start = s.rem(row, count) * _RUN
 
-        def element(i: Scalar, *carried: Value | Scalar) -> list:
+        def element(i: Scalar, *carried: Value) -> list:
             place = s.cast(s.extract(ranks, [row, i]), "index")
             found = s.extract(parts, [row, i]), s.cast(start + i, kind)
-            return [
-                s.insert(value, tensor, [row, place])
-                for value, tensor in zip(found, carried, strict=True)
-                if isinstance(tensor, Value)
-            ]
+            return [s.insert(v, t, [row, place]) for v, t in zip(found, carried, strict=True)]
 
         return s.for_(0, _RUN, list(tensors), element)
 
@@ -210,7 +199,7 @@ def _inserted_runs(b: Builder, keys: Value, k: int) -> Runs:
     """
     rows, n = keys.shape
     size = -(-min(max(_CHUNK, _CHUNK_SQUARES * k * k), n) // _GROUP) * _GROUP
-    count, kind = -(-n // size), _position_type(n)
+    count, kind = -(-n // size), dtypes.position_type(n)
     _, highest = dtypes.limits(keys.dtype)
     keys = b.pad(keys, [0, 0], [0, -n % _GROUP], highest)
     groups = keys.shape[1] // _GROUP
@@ -225,22 +214,20 @@ def _inserted_runs(b: Builder, keys: Value, k: int) -> Runs:
     def chunk(s: Body, run: Scalar, *tensors: Value) -> list:
         row, start = s.div(run, count), s.rem(run, count) * size
 
-        def element(i: Scalar, *carried: Value | Scalar) -> list:
+        def element(i: Scalar, *carried: Any) -> list:
             key, least = s.extract(keys, [row, start + i]), carried[-1]
-            assert isinstance(least, Scalar)
 
-            def enter(*inner: Value | Scalar) -> list:
+            def enter(*inner: Any) -> list:
                 found = [key, s.cast(start + i, kind)]
                 return _insert(s, run, list(inner[:-1]), found, i, k, highest)
 
             return _where(s, (i < k) | (key < least), carried, enter, inserted / (looked * _GROUP))
 
-        def group(g: Scalar, *carried: Value | Scalar) -> list:
+        def group(g: Scalar, *carried: Any) -> list:
             first, least = g * _GROUP, carried[-1]
-            assert isinstance(least, Scalar)
             low = s.extract(lows, [row, s.div(start, _GROUP) + g])
 
-            def look(*inner: Value | Scalar) -> list:
+            def look(*inner: Any) -> list:
                 return s.for_(0, _GROUP, inner, lambda i, *c: element(first + i, *c))
 
             return _where(s, (first < k) | (low < least), carried, look, looked / most)
@@ -284,24 +271,19 @@ def _insert(
     def halve(_: Scalar, low: Scalar, high: Scalar) -> list:
         middle = s.shift_right(low + high, 1)
         before = (low < high) & (s.extract(keys, [row, s.minimum(middle, last)]) <= key)
-        return [
-            s.select(before, middle + 1, low),
-            s.select(before, high, s.minimum(middle, high)),
-        ]
+        return narrowed(s, low, high, middle, before)
 
     # Of the first element nothing is held yet: places from `last` on are not read.
     place = s.for_(0, k.bit_length(), [s.const(0, "index"), last], halve)[0]
-    assert isinstance(place, Scalar)
 
-    def move(j: Scalar, *carried: Value | Scalar) -> list:
-        tensors, values = cast(list[Value], carried[:2]), cast(list[Scalar], carried[2:])
+    def move(j: Scalar, *carried: Any) -> list:
+        tensors, values = carried[:2], carried[2:]
         old = [s.extract(t, [row, j]) for t in tensors]
         pairs = zip(values, tensors, strict=True)
         return [*(s.insert(v, t, [row, j]) for v, t in pairs), *old]
 
     moved = s.for_(place, last, [*held, *new], move)
-    tensors, left = cast(list[Value], moved[:2]), cast(list[Scalar], moved[2:])
-    held = [s.insert(v, t, [row, last]) for t, v in zip(tensors, left, strict=True)]
+    held = [s.insert(v, t, [row, last]) for t, v in zip(moved[:2], moved[2:], strict=True)]
     threshold = s.select(i >= k - 1, s.extract(held[0], [row, last]), highest)
     return [*held, threshold]
 
@@ -321,10 +303,7 @@ def _merged(b: Builder, runs: Runs, rows: int, k: int) -> Runs:
         i = merge.split(start) if parts > 1 else s.const(0, "index")
         end = s.clamp(s.minimum(merge.first_size + merge.second_size, length) - start, 0, size)
 
-        def element(place: Scalar, *carried: Value | Scalar) -> list:
-            keys, at, i, j = carried
-            assert isinstance(keys, Value) and isinstance(at, Value)
-            assert isinstance(i, Scalar) and isinstance(j, Scalar)
+        def element(place: Scalar, keys: Value, at: Value, i: Scalar, j: Scalar) -> list:
             takes_first, key, position = merge.next(i, j)
             step = s.cast(s.cast(takes_first, "int64"), "index")
             keys = s.insert(key, keys, [task, place])
@@ -384,14 +363,10 @@ class _Merge:
             behind = s.maximum(start - 1 - middle, 0)
             other = self._key(self.second, behind, self.second_size)
             before = (low < high) & (own <= other)
-            return [
-                s.select(before, middle + 1, low),
-                s.select(before, high, s.minimum(middle, high)),
-            ]
+            return narrowed(s, low, high, middle, before)
 
         bounds = [s.maximum(start - self.second_size, 0), s.minimum(start, self.first_size)]
-        low = s.for_(0, self.runs.length.bit_length(), bounds, halve)[0]
-        assert isinstance(low, Scalar)
+        low: Scalar = s.for_(0, self.runs.length.bit_length(), bounds, halve)[0]
         return low
 
     def next(self, i: Scalar, j: Scalar) -> tuple[Scalar, Scalar, Scalar]:

@@ -13,8 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 from naive_linalg import Runner
 
 from rcompiler.errors import InvalidModel, ShapeError, UnsupportedOp
-from rcompiler.frontend import import_onnx
-from rcompiler.frontend.check import check
+from rcompiler.frontend import check, import_onnx
 
 F = TensorProto.FLOAT
 

@@ -13,8 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 from onnx.backend.test.loader import load_model_tests
 
 from rcompiler.errors import CompilerError, Gap, InvalidModel, ShapeError, UnsupportedOp
-from rcompiler.frontend import import_onnx
-from rcompiler.frontend.check import check
+from rcompiler.frontend import check, import_onnx
 
 node, tensor = helper.make_node, helper.make_tensor_value_info
 F, INT, TEXT = TensorProto.FLOAT, TensorProto.INT64, TensorProto.STRING

@@ -9,14 +9,10 @@ which can report a race where there is none, never the reverse.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-Ints = npt.NDArray[np.int32]
-Array = npt.NDArray[Any]
-WARP = 32
+from rcompiler.emulator.lanes import WARP, Array, Ints
+
 NEVER_DONE = np.int32(2**31 - 1)  # the moment of an access that is still going on
 
 

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
-
-import numpy.typing as npt
+from typing import Protocol
 
 from rcompiler.emulator.checks.clocks import Clocks
 from rcompiler.emulator.checks.proxies import Proxies
 from rcompiler.emulator.checks.words import Words
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.settings import Checks
-
-Array = npt.NDArray[Any]
 
 
 class ObservedLaunch(Protocol):

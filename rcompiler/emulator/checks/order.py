@@ -8,15 +8,10 @@ What of this has the scope of a block orders threads of that block alone.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-from rcompiler.emulator.checks.clocks import WARP, Ints
 from rcompiler.emulator.checks.observed import Observed
-
-Array = npt.NDArray[Any]
+from rcompiler.emulator.lanes import WARP, Array, Ints
 
 
 def _join(old: Ints | None, new: Ints) -> Ints:

@@ -7,12 +7,10 @@ products of one shape may follow each other in the same sums without it.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from rcompiler.emulator.lanes import Array
+
 SIZE = 128  # threads of a warpgroup
 
 

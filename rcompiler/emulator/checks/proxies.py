@@ -8,12 +8,10 @@ fence for both of them, which holds for one memory space, or for one map and one
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+from rcompiler.emulator.lanes import Array
+
 SCOPES = ("cta", "cluster", "gpu", "sys")
 
 

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rcompiler.emulator.checks.clocks import NEVER_DONE
 from rcompiler.emulator.checks.observed import Observed
+from rcompiler.emulator.lanes import Array
 
-Array = npt.NDArray[Any]
 _MANY = -1  # readers: not one thread
 
 

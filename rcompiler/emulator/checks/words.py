@@ -11,14 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from rcompiler.emulator.checks.clocks import Ints
+from rcompiler.emulator.lanes import Array, Ints
 
-Array = npt.NDArray[Any]
 _KEPT = 256  # values of one word
 _NEAR = 2  # values before the last one that are shown
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rcompiler.emulator.checks.shadow import Shadow
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.spaces import GlobalSpace, Space
 from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.translate.layout import GLOBAL, LOCAL, PARAM, SHARED
 
-Array = npt.NDArray[Any]
 _WINDOWS = {GLOBAL: "global", SHARED: "shared", LOCAL: "local", PARAM: "param"}
 _BASES = {"shared": SHARED, "local": LOCAL, "param": PARAM}
 _SHIFT = np.uint64(44)
@@ -75,7 +73,7 @@ class MemoryUnit:
         self.c.launch.progress += 1
         for memory, part, where in self.split(at, space, lanes, addresses, size):
             memory.writable(self.c, at, part, where)
-            cells = self._claim(at, memory, part, where, size)
+            cells = memory.check(self.c, at, part, where, size, "a store", Shadow.write)
             view, index = memory.view(width), where // width
             for k, value in enumerate(values):
                 view[index + k] = value[part]
@@ -131,24 +129,8 @@ class MemoryUnit:
         self, at: int, memory: Space, lanes: Array, where: Array, size: int, nc: bool = False
     ) -> None:
         """Checks of a weak load."""
-        c = self.c
-        if memory.shadow is not None:
-            c.launch.now += 1
-            of, cells = memory.cells(lanes, where, size)
-            memory.report(c, at, of, cells, memory.shadow.read(c, at, of, cells, nc), "a load")
-        memory.check_written(c, at, lanes, where, size)
-
-    def _claim(
-        self, at: int, memory: Space, lanes: Array, where: Array, size: int
-    ) -> tuple[Array, Array] | None:
-        """Checks of a weak store; the cells that are to be looked at for collisions."""
-        c = self.c
-        if memory.shadow is None:
-            return None
-        c.launch.now += 1
-        of, cells = memory.cells(lanes, where, size)
-        memory.report(c, at, of, cells, memory.shadow.write(c, at, of, cells), "a store")
-        return of, cells
+        memory.check(self.c, at, lanes, where, size, "a load", Shadow.read, nc=nc)
+        memory.check_written(self.c, at, lanes, where, size)
 
     def _check_collisions(
         self, at: int, memory: Space, lanes: Array, where: Array, width: int,

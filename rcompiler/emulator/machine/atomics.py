@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rcompiler.emulator.checks.order import Order
+from rcompiler.emulator.checks.shadow import Shadow
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.spaces import Space
 from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.numbers import floats
 from rcompiler.emulator.ptx.types import DTYPES, size_of
-
-Array = npt.NDArray[Any]
 
 
 def _add(type_: str, old: Array, value: Array) -> Array:
@@ -29,29 +30,18 @@ def _add(type_: str, old: Array, value: Array) -> Array:
     return old + value
 
 
-def _changed(operation: str, type_: str, old: Array, values: list[Array]) -> Array:
-    """What the operation makes of the old values."""
-    value = values[0]
-    match operation:
-        case "add":
-            return _add(type_, old, value)
-        case "min":
-            return np.minimum(old, value)
-        case "max":
-            return np.maximum(old, value)
-        case "and":
-            return old & value
-        case "or":
-            return old | value
-        case "xor":
-            return old ^ value
-        case "inc":
-            return np.where(old >= value, old.dtype.type(0), old + old.dtype.type(1))
-        case "dec":
-            return np.where((old == 0) | (old > value), value, old - old.dtype.type(1))
-        case "cas":
-            return np.where(old == value, values[1], old)
-    return value
+# What an operation makes of the old values, and of the given ones.
+_CHANGES: dict[str, Callable[..., Any]] = {
+    "min": np.minimum,
+    "max": np.maximum,
+    "and": np.bitwise_and,
+    "or": np.bitwise_or,
+    "xor": np.bitwise_xor,
+    "inc": lambda old, v: np.where(old >= v, old.dtype.type(0), old + old.dtype.type(1)),
+    "dec": lambda old, v: np.where((old == 0) | (old > v), v, old - old.dtype.type(1)),
+    "cas": lambda old, v, new: np.where(old == v, new, old),
+    "exch": lambda old, v: v,
+}
 
 
 class Atomics:
@@ -124,13 +114,8 @@ class Atomics:
         self, at: int, memory: Space, lanes: Array, where: Array, size: int, writes: bool,
         verb: str,
     ) -> None:  # fmt: skip
-        c = self.c
-        c.asks(at, lanes, where + memory.window)
-        if memory.shadow is not None:
-            c.launch.now += 1
-            of, cells = memory.cells(lanes, where, size)
-            race = memory.shadow.update(c, at, of, cells, writes)
-            memory.report(c, at, of, cells, race, verb)
+        self.c.asks(at, lanes, where + memory.window)
+        memory.check(self.c, at, lanes, where, size, verb, Shadow.update, writes=writes)
 
     def _apply(
         self, view: Array, index: Array, operation: str, type_: str, values: list[Array]
@@ -142,7 +127,9 @@ class Atomics:
         old, new = np.empty(len(index), view.dtype), np.empty(len(index), view.dtype)
         for part in rounds:
             old[part] = view[index[part]]
-            new[part] = _changed(operation, type_, old[part], [value[part] for value in values])
+            given = [value[part] for value in values]
+            change = partial(_add, type_) if operation == "add" else _CHANGES[operation]
+            new[part] = change(old[part], *given)
             view[index[part]] = new[part]
         bits = f"u{view.dtype.itemsize}"
         if not np.array_equal(old.view(bits), new.view(bits)):

@@ -6,12 +6,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from rcompiler.emulator.checks.clocks import Ints
+from rcompiler.emulator.lanes import Array, Ints
 from rcompiler.emulator.machine.threads import Threads
-
-Array = npt.NDArray[Any]
 
 
 @dataclass
@@ -94,9 +91,7 @@ class Barriers:
             self._order(key[0], gathering)
             self._reduce(gathering)
             for _, following, part in gathering.waiting:
-                mask = np.zeros(self.c.count, bool)
-                mask[part] = True
-                self.c.go(following, mask)
+                self.c.go_on(following, part)
 
     def _order(self, block: int, gathering: _Gathering) -> None:
         """Who waited is behind everybody who came."""

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rcompiler.emulator.checks.shadow import Shadow
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.counters import Counters
 from rcompiler.emulator.machine.groups import Groups
@@ -23,7 +23,7 @@ from rcompiler.emulator.translate.layout import GLOBAL, PARAM
 from rcompiler.runtime.gpu.driver import TensorTile
 from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES
 
-Array = npt.NDArray[Any]
+_COPY = "a bulk copy"
 
 
 @dataclass
@@ -165,14 +165,10 @@ class BulkCopies:
         lanes, first = np.full(len(shared_at), lane), lane // 32 * 32
         # What the engine writes counts as written by the first lane of the issuing warp.
         writers = np.full(len(shared_at), first)
-        c.launch.now += 1
-        targets = shared.cells(lanes, shared_at, width)
-        sources = globe.cells(lanes[inside], global_at[inside], width)
-        if shared.shadow is not None and globe.shadow is not None:
-            race = shared.shadow.write(c, at, *targets, pending=True, engine=True)
-            shared.report(c, at, *targets, race, "a bulk copy")
-            race = globe.shadow.begin_read(c, at, *sources, engine=True)
-            globe.report(c, at, *sources, race, "a bulk copy")
+        shared.check(c, at, lanes, shared_at, width, _COPY, Shadow.write, pending=True, engine=True)
+        sources = globe.check(
+            c, at, lanes[inside], global_at[inside], width, _COPY, Shadow.begin_read, engine=True
+        )
         _poison(shared.bytes, shared_at, width)
         shared.mark_written(shared_at, width, False)
 
@@ -182,7 +178,7 @@ class BulkCopies:
             _copy(shared.bytes, shared_at, globe.view(1), global_at, width, inside)
             shared.mark_written(shared_at, width)
             known = None
-            if shared.shadow is not None and globe.shadow is not None:
+            if shared.shadow is not None and globe.shadow is not None and sources is not None:
                 written = shared.cells(writers, shared_at, width)
                 shared.shadow.finish_write(c, at, *written)
                 globe.shadow.finish_read(c, *sources)
@@ -195,15 +191,13 @@ class BulkCopies:
         c = self.c
         shared, globe = self._memory.spaces["shared"], self._memory.spaces["global"]
         lanes = np.full(len(shared_at), lane)
-        c.launch.now += 1
         globe.writable(c, at, lanes, global_at)
-        sources = shared.cells(lanes, shared_at, width)
-        targets = globe.cells(lanes, global_at, width)
-        if shared.shadow is not None and globe.shadow is not None:
-            race = shared.shadow.begin_read(c, at, *sources, engine=True)
-            shared.report(c, at, *sources, race, "a bulk copy")
-            race = globe.shadow.write(c, at, *targets, pending=True, engine=True)
-            globe.report(c, at, *targets, race, "a bulk copy")
+        sources = shared.check(
+            c, at, lanes, shared_at, width, _COPY, Shadow.begin_read, engine=True
+        )
+        targets = globe.check(
+            c, at, lanes, global_at, width, _COPY, Shadow.write, pending=True, engine=True
+        )
         shared.check_written(c, at, lanes, shared_at, width)
 
         def finish() -> None:
@@ -212,8 +206,9 @@ class BulkCopies:
             everything = np.ones(len(shared_at), bool)
             _copy(globe.view(1), global_at, shared.bytes, shared_at, width, everything)
             globe.mark_written(global_at, width)
-            if shared.shadow is not None and globe.shadow is not None:
+            if shared.shadow is not None and sources is not None:
                 shared.shadow.finish_read(c, *sources)
+            if globe.shadow is not None and targets is not None:
                 globe.shadow.finish_write(c, at, *targets)
 
         self._stores.append(_Store(lane, int(self._groups.current[lane]), finish))

@@ -8,16 +8,12 @@ waits between two of its arrivals.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from rcompiler.emulator.checks.clocks import Ints
+from rcompiler.emulator.lanes import Array, Ints
 from rcompiler.emulator.machine.proxy_fences import ProxyFences
 from rcompiler.emulator.machine.threads import Threads
-
-Array = npt.NDArray[Any]
 
 
 @dataclass
@@ -80,9 +76,7 @@ class ClusterBarriers:
         phase.left += len(lanes)
         if phase.left == c.launch.alive:
             del self._phases[block]
-        mask = np.zeros(c.count, bool)
-        mask[lanes] = True
-        c.go(following, mask)
+        c.go_on(following, lanes)
 
     def check_all_left(self) -> None:
         """Raise if threads wait and nobody can come any more."""

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import random
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rcompiler.emulator.checks.order import Order
 from rcompiler.emulator.faults import Site
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.atomics import Atomics
 from rcompiler.emulator.machine.barriers import Barriers
@@ -25,7 +24,6 @@ from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.machine.warp import Warps
 from rcompiler.emulator.machine.warpgroup import Warpgroups
 
-Array = npt.NDArray[Any]
 DONE, ASLEEP, BUSY = "done", "asleep", "busy"
 
 

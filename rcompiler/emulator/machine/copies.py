@@ -7,17 +7,16 @@ it is reported. The source is read at the wait.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rcompiler.emulator.checks.shadow import Shadow
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.counters import Counters
 from rcompiler.emulator.machine.groups import Groups
 from rcompiler.emulator.machine.threads import Threads
 
-Array = npt.NDArray[Any]
 _POISON = np.uint32(0xFFFFFFFF)
 
 
@@ -62,15 +61,11 @@ class Copies:
         reading = lanes[copy.filled[lanes] > 0]
         if len(reading):
             copy.source[reading] = globe.place(c, at, reading, source[reading], size)
-        c.launch.now += 1
-        if shared.shadow is not None:
-            of, cells = shared.cells(lanes, copy.target[lanes], size)
-            race = shared.shadow.write(c, at, of, cells, pending=True)
-            shared.report(c, at, of, cells, race, "an asynchronous copy")
-        if globe.shadow is not None and len(reading):
-            of, cells = globe.cells(reading, copy.source[reading], size)
-            race = globe.shadow.begin_read(c, at, of, cells, engine=False)
-            globe.report(c, at, of, cells, race, "an asynchronous copy")
+        verb = "an asynchronous copy"
+        shared.check(c, at, lanes, copy.target[lanes], size, verb, Shadow.write, pending=True)
+        if len(reading):
+            places = copy.source[reading]
+            globe.check(c, at, reading, places, size, verb, Shadow.begin_read, engine=False)
         for k in range(0, size, 4):
             shared.view(4)[(copy.target[lanes] + k) // 4] = _POISON
         shared.mark_written(copy.target[lanes], size, False)

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from rcompiler.emulator.checks.clocks import WARP, Ints
+from rcompiler.emulator.checks.shadow import Shadow
+from rcompiler.emulator.lanes import WARP, Array, Ints
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.threads import Threads
-
-Array = npt.NDArray[Any]
 
 
 @dataclass
@@ -194,9 +191,7 @@ class Counters:
             return
         lanes = np.array([lane])
         places = shared.place(c, at, lanes, np.array([offset], np.uint64), 8)
-        c.launch.now += 1
-        of, cells = shared.cells(lanes, places, 8)
-        shared.report(c, at, of, cells, shared.shadow.write(c, at, of, cells), "an mbarrier")
+        shared.check(c, at, lanes, places, 8, "an mbarrier", Shadow.write)
 
     def _keys(self, at: int, mask: Array, address: Array) -> list[tuple[int, tuple[int, int]]]:
         c = self.c

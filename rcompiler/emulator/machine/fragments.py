@@ -7,15 +7,12 @@ follow each other along the rows: warp w has rows 16 w to 16 w + 15 of A and of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rcompiler.emulator.lanes import WARP, Array
 from rcompiler.emulator.numbers import floats
 
-Array = npt.NDArray[Any]
-WARP = 32
 _NUMBERS = {"f32": "f4", "s32": "i4", "f16": "f2"}  # of accumulators
 
 

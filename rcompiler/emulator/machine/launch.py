@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rcompiler.emulator.checks.clocks import WARP
 from rcompiler.emulator.checks.proxies import Proxies
 from rcompiler.emulator.checks.shadow import Shadow
 from rcompiler.emulator.checks.words import Words
 from rcompiler.emulator.faults import Coordinates, Site
+from rcompiler.emulator.lanes import WARP
 from rcompiler.emulator.machine.memory import DeviceMemory
 from rcompiler.emulator.numbers.tensor_core import TensorCore
 from rcompiler.emulator.settings import Checks, Limits

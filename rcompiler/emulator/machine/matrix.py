@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from rcompiler.emulator.checks.shadow import Shadow
+from rcompiler.emulator.lanes import WARP, Array
 from rcompiler.emulator.machine import fragments
 from rcompiler.emulator.machine.access import MemoryUnit
-from rcompiler.emulator.machine.fragments import WARP
 from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.machine.warp import Warps
 from rcompiler.emulator.numbers.tensor_core import multiply_add_integers
-
-Array = npt.NDArray[Any]
 
 
 class MatrixUnit:
@@ -44,11 +40,7 @@ class MatrixUnit:
         """stmatrix, as ldmatrix the other way round."""
         warps, lanes, places = self._rows(at, mask, address, len(values))
         memory = self._memory.spaces["shared"]
-        if memory.shadow is not None:
-            of, cells = memory.cells(lanes, places, 16)
-            memory.report(
-                self.c, at, of, cells, memory.shadow.write(self.c, at, of, cells), "a store"
-            )
+        memory.check(self.c, at, lanes, places, 16, "a store", Shadow.write)
         packed = np.stack([v.reshape(-1, WARP)[warps] for v in values], axis=1)
         stacked = np.ascontiguousarray(packed).view("u2").reshape(len(warps), len(values), 8, 8)
         if trans:

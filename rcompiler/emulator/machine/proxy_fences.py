@@ -6,18 +6,14 @@ of the cluster; `Checks.published_mbarriers` says what that asks for.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from rcompiler.emulator.checks.proxies import SCOPES
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.counters import Counter
 from rcompiler.emulator.machine.threads import Threads
 from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES
-
-Array = npt.NDArray[Any]
 
 
 class ProxyFences:

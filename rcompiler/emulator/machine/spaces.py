@@ -5,16 +5,15 @@ A place is an offset in the space's bytes, which hold what all threads of the co
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from rcompiler.emulator.checks.shadow import Race, Shadow
+from rcompiler.emulator.faults import EmulationFault
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.translate.layout import GLOBAL
-
-Array = npt.NDArray[Any]
 
 
 class Space:
@@ -46,29 +45,28 @@ class Space:
         """Places of accesses of `size` bytes; raises EmulationFault."""
         outside = addresses + np.uint64(size) > np.uint64(self.stride)
         outside |= addresses > np.uint64(self.stride)
-        if outside.any():
-            k = int(np.flatnonzero(outside)[0])
-            raise c.fault(
-                "out-of-bounds",
-                at,
-                int(lanes[k]),
-                f"{size} bytes of {self.name} memory",
-                address=int(addresses[k]),
-                allocation=f"{self.stride} bytes of {self.name} memory",
-            )
+        self.refuse(c, "out-of-bounds", at, outside, lanes, addresses, size)
         self.check_aligned(c, at, lanes, addresses, size)
         return addresses.astype(np.int64) + self.base[lanes]
 
     def check_aligned(self, c: Threads, at: int, lanes: Array, addresses: Array, size: int) -> None:
         odd = (addresses & np.uint64(size - 1)) != 0
         if odd.any():
-            k = int(np.flatnonzero(odd)[0])
-            address = int(addresses[k]) + self.window
+            self.refuse(c, "misaligned", at, odd, lanes, addresses + np.uint64(self.window), size)
+
+    def refuse(
+        self, c: Threads, kind: str, at: int, wrong: Array, lanes: Array, addresses: Array,
+        size: int, why: str = "",
+    ) -> None:  # fmt: skip
+        """Raise the fault of the first access of `size` bytes that is wrong, if there is one."""
+        if wrong.any():
+            k = int(np.flatnonzero(wrong)[0])
+            address = int(addresses[k])
             raise c.fault(
-                "misaligned",
+                kind,
                 at,
                 int(lanes[k]),
-                f"{size} bytes of {self.name} memory",
+                f"{size} bytes of {self.name} memory{why}",
                 address=address,
                 allocation=self.describe(c, address),
             )
@@ -89,17 +87,8 @@ class Space:
         for k in range(0, size, width):
             missing = known[(places + k) // width] != ones
             if missing.any():
-                first = int(np.flatnonzero(missing)[0])
-                lane = int(lanes[first])
-                address = int(places[first]) - int(self.base[lane]) + self.window
-                raise c.fault(
-                    "uninitialised-read",
-                    at,
-                    lane,
-                    f"{size} bytes of {self.name} memory that nobody wrote",
-                    address=address,
-                    allocation=self.describe(c, address),
-                )
+                addresses, why = places - self.base[lanes] + self.window, " that nobody wrote"
+                self.refuse(c, "uninitialised-read", at, missing, lanes, addresses, size, why)
 
     def mark_written(self, places: Array, size: int, value: bool = True) -> None:
         """Bytes have a value now; or have none, until an asynchronous copy is done."""
@@ -120,12 +109,28 @@ class Space:
             return lanes, first
         return np.repeat(lanes, count), (first[:, None] + np.arange(count)).ravel()
 
-    def report(
-        self, c: Threads, at: int, lanes: Array, cells: Array, race: Race | None, verb: str
-    ) -> None:
-        """Raise the EmulationFault that a race is, if there is one."""
-        if race is None:
-            return
+    def check(
+        self, c: Threads, at: int, lanes: Array, places: Array, size: int, verb: str,
+        access: Callable[..., Race | None], **how: bool,
+    ) -> tuple[Array, Array] | None:  # fmt: skip
+        """Look for races of accesses, each by a method of Shadow.
+
+        Returns:
+            The cells that are touched, behind the lanes that touch them; None where nobody looks.
+        """
+        if self.shadow is None:
+            return None
+        c.launch.now += 1
+        of, cells = self.cells(lanes, places, size)
+        race = access(self.shadow, c, at, of, cells, **how)
+        if race is not None:
+            raise self._fault(c, at, of, cells, race, verb)
+        return of, cells
+
+    def _fault(
+        self, c: Threads, at: int, lanes: Array, cells: Array, race: Race, verb: str
+    ) -> EmulationFault:
+        """What a race is."""
         lane = int(lanes[race.place])
         address = int(cells[race.place]) * self.unit - int(self.base[lane]) + self.window
         kind = "shared-race" if self.name == "shared" else "global-race"
@@ -140,7 +145,7 @@ class Space:
         elif race.pending:
             kind = "late-async-copy"
             detail = f"{verb} of {self.name} memory that an asynchronous copy is still filling"
-        raise c.fault(
+        return c.fault(
             kind,
             at,
             lane,
@@ -168,16 +173,7 @@ class GlobalSpace(Space):
     def place(self, c: Threads, at: int, lanes: Array, addresses: Array, size: int) -> Array:
         offsets = addresses - np.uint64(GLOBAL)
         outside = self.memory.outside(offsets, size)
-        if outside.any():
-            k = int(np.flatnonzero(outside)[0])
-            raise c.fault(
-                "out-of-bounds",
-                at,
-                int(lanes[k]),
-                f"{size} bytes of global memory",
-                address=int(addresses[k]),
-                allocation=self.describe(c, int(addresses[k])),
-            )
+        self.refuse(c, "out-of-bounds", at, outside, lanes, addresses, size)
         self.check_aligned(c, at, lanes, offsets, size)
         return offsets.astype(np.int64)
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.threads import Threads
-
-Array = npt.NDArray[Any]
 
 
 def _indices(c: Threads) -> dict[str, Array]:

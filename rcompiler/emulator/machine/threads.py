@@ -5,14 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from rcompiler.emulator.checks.clocks import Clocks
 from rcompiler.emulator.faults import EmulationFault, Site
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine.launch import Launch
 from rcompiler.emulator.ptx.types import bits_of
-
-Array = npt.NDArray[Any]
 
 
 class Threads:
@@ -47,6 +45,12 @@ class Threads:
         if mask.any():
             known = self._ready.get(number)
             self._ready[number] = mask if known is None else known | mask
+
+    def go_on(self, number: int, lanes: Array) -> None:
+        """The same of lanes by their numbers."""
+        mask = np.zeros(self.count, bool)
+        mask[lanes] = True
+        self.go(number, mask)
 
     def pause(self, number: int, mask: Array) -> None:
         if mask.any():

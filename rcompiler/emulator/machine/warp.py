@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rcompiler.emulator.lanes import WARP, Array
 from rcompiler.emulator.machine.threads import Threads
 
-Array = npt.NDArray[Any]
-WARP = 32
 _REDUCTIONS: dict[str, Any] = {
     "add": np.add, "min": np.minimum, "max": np.maximum, "and": np.bitwise_and,
     "or": np.bitwise_or, "xor": np.bitwise_xor,

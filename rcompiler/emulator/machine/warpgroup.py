@@ -13,6 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from rcompiler.emulator.checks.products import SIZE, RegisterFences
+from rcompiler.emulator.checks.shadow import Shadow
+from rcompiler.emulator.lanes import Array
 from rcompiler.emulator.machine import fragments
 from rcompiler.emulator.machine.access import MemoryUnit
 from rcompiler.emulator.machine.fragments import elements
@@ -22,7 +24,6 @@ from rcompiler.emulator.machine.threads import Threads
 from rcompiler.emulator.machine.warp import Warps
 from rcompiler.emulator.numbers.tensor_core import multiply_add_integers
 
-Array = npt.NDArray[Any]
 _SWIZZLE = {0: 0, 1: 128, 2: 64, 3: 32}
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4, "s8": 1, "u8": 1}
 
@@ -172,11 +173,8 @@ class Warpgroups:
             raise c.fault("misaligned", at, lane, "a matrix along m or n without a swizzle")
         lanes = np.full(places.size, lane)
         where = memory.place(c, at, lanes, places.ravel().astype(np.uint64), width)
-        c.launch.now += 1
-        if memory.shadow is not None:
-            of, cells = memory.cells(lanes, where, width)
-            race = memory.shadow.begin_read(c, at, of, cells, engine=True)
-            memory.report(c, at, of, cells, race, "a matrix product")
+        verb = "a matrix product"
+        if memory.check(c, at, lanes, where, width, verb, Shadow.begin_read, engine=True):
             group = int(self._groups.current[lane])
             self._reading.append(_Reading(lane, group, where, width))
         memory.check_written(c, at, lanes, where, width)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -163,24 +164,14 @@ def narrow(a: Array, type_: str, mode: str) -> Array:
     return np.where(back < a, np.nextafter(near, infinity), near)
 
 
+_FUNCTIONS: dict[str, Callable[[Array], Array]] = {
+    "ex2": np.exp2, "lg2": np.log2, "sin": np.sin, "cos": np.cos, "tanh": np.tanh, "sqrt": np.sqrt,
+    "rsqrt": lambda x: np.where(np.isinf(x) & (x > 0), 0.0, 1.0 / np.sqrt(x)),
+    "rcp": lambda x: 1.0 / x,
+}  # fmt: skip
+
+
 def approximate(name: str, a: Array) -> Array:
     """The elementary functions, computed in f8; hardware's last bits differ."""
-    x = np.asarray(a).astype(np.float64)
-    match name:
-        case "ex2":
-            value = np.exp2(x)
-        case "lg2":
-            value = np.log2(x)
-        case "sin":
-            value = np.sin(x)
-        case "cos":
-            value = np.cos(x)
-        case "tanh":
-            value = np.tanh(x)
-        case "rsqrt":
-            value = np.where(np.isinf(x) & (x > 0), 0.0, 1.0 / np.sqrt(x))
-        case "sqrt":
-            value = np.sqrt(x)
-        case _:
-            value = 1.0 / x
+    value = _FUNCTIONS[name](np.asarray(a).astype(np.float64))
     return value.astype(np.asarray(a).dtype)

@@ -22,11 +22,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from rcompiler.emulator.lanes import Array
 from rcompiler.errors import DeviceError
 
-Array = npt.NDArray[Any]
 _BYTES = {"f16": 2, "bf16": 2, "tf32": 4}
 _LEAST = {"f16": -14, "bf16": -126, "tf32": -126, "f32": -126}  # exponents of normal numbers
 _OF_ZERO = -2000  # below any exponent of a product

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator
+from collections import ChainMap
 from dataclasses import replace
 
 from rcompiler.emulator.faults import UnsupportedPtx
 from rcompiler.emulator.ptx.declarations import float_bits, variable
 from rcompiler.emulator.ptx.lexer import Tokens
+from rcompiler.emulator.ptx.registers import mark_unused
 from rcompiler.emulator.ptx.syntax import (
     Address,
     Arguments,
@@ -29,7 +29,7 @@ from rcompiler.emulator.ptx.syntax import (
     Variable,
     Vector,
 )
-from rcompiler.emulator.ptx.types import DTYPES, REGISTERS, size_of
+from rcompiler.emulator.ptx.types import REGISTERS
 
 _MOST_REGISTERS = 1 << 18  # of one function; text from a stranger can ask for any number
 _USED = re.compile(r'"used_bytes_mask (0x[0-9a-f]+)"')
@@ -42,28 +42,18 @@ def parse_body(tokens: Tokens, function: Function, module: Module, lines: list[s
 
 
 class _Scope:
-    """Names between braces."""
+    """Names between braces, and those around them."""
 
-    def __init__(self, outer: _Scope | None) -> None:
-        self.outer = outer
-        self.names: dict[str, Register | Variable] = {}
-        self.labels: dict[str, int] = {}
+    def __init__(
+        self, names: ChainMap[str, Register | Variable], labels: ChainMap[str, int]
+    ) -> None:
+        self.names, self.labels = names, labels
 
-    def find(self, name: str) -> Register | Variable | None:
-        scope: _Scope | None = self
-        while scope is not None:
-            if name in scope.names:
-                return scope.names[name]
-            scope = scope.outer
-        return None
+    def inner(self) -> _Scope:
+        return _Scope(self.names.new_child(), self.labels.new_child())
 
-    def label(self, name: str) -> int | None:
-        scope: _Scope | None = self
-        while scope is not None:
-            if name in scope.labels:
-                return scope.labels[name]
-            scope = scope.outer
-        return None
+    def outer(self) -> _Scope:
+        return _Scope(self.names.parents, self.labels.parents)
 
 
 class _Body:
@@ -71,7 +61,7 @@ class _Body:
         self, tokens: Tokens, function: Function, module: Module, lines: list[str]
     ) -> None:
         self.tokens, self.function, self.module, self.lines = tokens, function, module, lines
-        self.scope = _Scope(None)
+        self.scope = _Scope(ChainMap(), ChainMap())
         self.scopes: list[_Scope] = []  # of the instructions, in their order
         self.used: int | None = None  # bytes of the next load that count
         for param in (*function.params, *function.results):
@@ -83,10 +73,10 @@ class _Body:
         while depth:
             if tokens.accept("{"):
                 depth += 1
-                self.scope = _Scope(self.scope)
+                self.scope = self.scope.inner()
             elif tokens.accept("}"):
                 depth -= 1
-                self.scope = self.scope.outer or self.scope
+                self.scope = self.scope.outer()
             elif tokens.next.kind == "directive":
                 self._directive()
             elif tokens.next.kind == "word" and tokens.peek().text == ":":
@@ -94,7 +84,7 @@ class _Body:
             else:
                 self._instruction()
         self._resolve(lists)
-        _mark_unused(self.function)
+        mark_unused(self.function)
 
     def _directive(self) -> None:
         token = self.tokens.take()
@@ -149,7 +139,7 @@ class _Body:
             lists.append((self.scope, token.text, names, token.line))
         elif self.tokens.next.text == ".callprototype":
             raise UnsupportedPtx("indirect calls", token.line)
-        elif token.text in self.scope.labels:
+        elif token.text in self.scope.labels.maps[0]:
             raise UnsupportedPtx(f"label '{token.text}' is there twice", token.line)
         else:
             self.scope.labels[token.text] = len(self.scopes)
@@ -231,7 +221,7 @@ class _Body:
     def _name(self, name: str, line: int) -> Operand:
         if name == "_":
             return Sink()
-        found = self.scope.find(name) or self.module.variables.get(name)
+        found = self.scope.names.get(name) or self.module.variables.get(name)
         if isinstance(found, Register):
             return found
         if isinstance(found, Variable):
@@ -246,7 +236,7 @@ class _Body:
         """Give labels their instructions, now that all are known."""
         function = self.function
         for scope, name, targets, line in lists:
-            found = [scope.label(target) for target in targets]
+            found = [scope.labels.get(target) for target in targets]
             if None in found:
                 raise UnsupportedPtx(f"'{name}' lists an unknown label", line)
             function.targets[name] = tuple(t for t in found if t is not None)
@@ -257,43 +247,9 @@ class _Body:
             if instruction.name != "bra":
                 continue
             label = instruction.operands[0] if instruction.operands else None
-            target = scope.label(label.name) if isinstance(label, Label) else None
+            target = scope.labels.get(label.name) if isinstance(label, Label) else None
             if not isinstance(label, Label) or target is None:
                 raise instruction.refuse("a branch to an unknown label")
             starts.add(target)
             function.instructions[at] = replace(instruction, operands=(Label(label.name, target),))
         function.starts = frozenset(starts)
-
-
-def _mark_unused(function: Function) -> None:
-    """Say of loads of vectors which bytes count: LLVM loads four words where it needs three, and
-    only from PTX 8.3 on it says so. A word that nobody reads is in a register that is named once.
-    """
-    named = Counter(r for op in function.instructions for r in _registers(op))
-    for at, op in enumerate(function.instructions):
-        into = op.operands[0] if op.name == "ld" and op.used is None and op.operands else None
-        if not isinstance(into, Vector) or op.modifiers[-1] not in DTYPES:
-            continue
-        size = size_of(op.modifiers[-1])
-        counts = [item not in named or named[item] > 1 for item in into.items]
-        if any(counts) and not all(counts):
-            whole = (1 << size) - 1
-            used = sum(whole << k * size for k, needed in enumerate(counts) if needed)
-            function.instructions[at] = replace(op, used=used)
-
-
-def _registers(op: Instruction) -> Iterator[Operand]:
-    """Every register that an instruction names, as often as it does."""
-    pending: list[Operand] = [*op.operands, *(op.guard[1:] if op.guard else ())]
-    while pending:
-        match pending.pop():
-            case Register() as register:
-                yield register
-            case Not(register):
-                yield register
-            case Vector(items) | Arguments(items):
-                pending += items
-            case Pair(first, second):
-                pending += [first, second]
-            case Address(base, _, coordinates):
-                pending += [base, *coordinates]

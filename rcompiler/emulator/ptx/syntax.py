@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -113,6 +114,32 @@ Operand: TypeAlias = (
     Register | Immediate | FloatImmediate | Special | Symbol | Label | Not | Sink | Vector | Pair
     | Address | Arguments
 )  # fmt: skip
+
+
+def parts(*operands: Operand, addresses: bool = True) -> Iterator[Operand]:
+    """What operands consist of in the end: registers, symbols, numbers, names.
+
+    addresses: also what addresses and negations are made of, which no instruction writes.
+    """
+    for operand in operands:
+        match operand:
+            case Vector(items) | Arguments(items):
+                yield from parts(*items, addresses=addresses)
+            case Pair(first, second):
+                yield from parts(first, second, addresses=addresses)
+            case Address(base, _, coordinates) if addresses:
+                yield from parts(base, *coordinates)
+            case Not(register) if addresses:
+                yield register
+            case _:
+                yield operand
+
+
+def registers(*operands: Operand, addresses: bool = True) -> Iterator[Register]:
+    """The registers among the parts of operands, as often as they are named."""
+    for part in parts(*operands, addresses=addresses):
+        if isinstance(part, Register):
+            yield part
 
 
 @dataclass(frozen=True)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from rcompiler.emulator.ptx.syntax import Function, Instruction, Operand, Pair, Register, Vector
+from rcompiler.emulator.ptx.syntax import (
+    Function,
+    Instruction,
+    Operand,
+    Register,
+    Vector,
+    registers,
+)
 from rcompiler.emulator.translate.emitter import Emitter
 
 
-def _registers(operands: tuple[Operand, ...]) -> Iterator[int]:
-    for operand in operands:
-        match operand:
-            case Register(index):
-                yield index
-            case Vector(items):
-                yield from _registers(items)
-            case Pair(first, second):
-                yield from _registers((first, second))
+def _numbers(*operands: Operand) -> set[int]:
+    return {register.index for register in registers(*operands, addresses=False)}
 
 
 def _is_copy(instruction: Instruction) -> bool:
@@ -29,10 +27,10 @@ def accumulators(function: Function) -> frozenset[int]:
     found: set[int] = set()
     for instruction in function.instructions:
         if instruction.name == "wgmma" and "mma_async" in instruction.modifiers:
-            found |= set(_registers(instruction.operands[:1]))
+            found |= _numbers(*instruction.operands[:1])
             if isinstance(instruction.operands[1], Vector):
-                found |= set(_registers(instruction.operands[1:2]))
-    copies = [set(_registers(i.operands)) for i in function.instructions if _is_copy(i)]
+                found |= _numbers(*instruction.operands[1:2])
+    copies = [_numbers(*i.operands) for i in function.instructions if _is_copy(i)]
     while True:
         joined = [pair for pair in copies if not found.isdisjoint(pair) and not pair <= found]
         if not joined:
@@ -44,11 +42,11 @@ def watch(e: Emitter, instruction: Instruction, watched: frozenset[int]) -> None
     """Tell the warpgroups' unit that an instruction uses registers that may be filled still."""
     if not watched or instruction.name == "wgmma":
         return
-    written = sorted(watched & set(_registers(instruction.operands[:1])))
-    read = sorted(watched & set(_registers(instruction.operands[1:])))
+    written = sorted(watched & _numbers(*instruction.operands[:1]))
+    read = sorted(watched & _numbers(*instruction.operands[1:]))
     base = e.base
     if _is_copy(instruction):
-        into, source = (next(_registers((operand,))) for operand in instruction.operands)
+        into, source = (r.index for r in registers(*instruction.operands))
         if source in watched:
             e.line(f"S.warpgroup.move({e.mask}, {base + into}, {base + source})")
             return

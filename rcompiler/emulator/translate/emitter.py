@@ -145,6 +145,20 @@ class Emitter:
         """The operand as an array of a value per thread."""
         return f"S.wide({self.value(operand, type_)})"
 
+    def number_value(self, operand: Operand, type_: str, flush: bool) -> str:
+        """The operand as numbers to compute with; of pairs twice as many. flush: subnormal f32 as
+        zeros.
+        """
+        match type_:
+            case "f16x2":
+                return f"F.halves({self.wide(operand, 'b32')}, 'f2')"
+            case "bf16x2":
+                return f"F.widen(F.halves({self.wide(operand, 'b32')}, 'u2'))"
+            case "bf16":
+                return f"F.widen({self.wide(operand, 'b16')})"
+        value = self.value(operand, type_)
+        return f"F.flush({value})" if flush and type_ == "f32" else value
+
     def number(self, operand: Operand) -> int:
         """The value of an operand that must be a literal."""
         if not isinstance(operand, Immediate):

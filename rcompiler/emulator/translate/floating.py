@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from rcompiler.emulator.ptx.syntax import Instruction, Operand
+from rcompiler.emulator.ptx.syntax import Instruction
 from rcompiler.emulator.translate.emitter import Emitter
 from rcompiler.emulator.translate.form import Form
 
 FLOATING = ("f16", "f16x2", "bf16", "bf16x2", "f32", "f64")
-_SYMBOLS = {"add": "+", "sub": "-", "mul": "*"}
+# Name: roundings, of which one may be named; number of operands; what is computed of them.
+_ARITHMETIC: dict[str, tuple[tuple[str, ...], int, str]] = {
+    "add": (("rn",), 2, "({} + {})"),
+    "sub": (("rn",), 2, "({} - {})"),
+    "mul": (("rn",), 2, "({} * {})"),
+    "div": (("rn", "full", "approx"), 2, "({} / {})"),
+    "abs": ((), 1, "np.abs({})"),
+    "neg": ((), 1, "np.negative({})"),
+    "copysign": ((), 2, "np.copysign({1}, {0})"),
+}
 _FMA = {"f16": "fma16", "f16x2": "fma16", "bf16": "fma_bf16", "bf16x2": "fma_bf16",
         "f32": "fma32", "f64": "fma64"}  # fmt: skip
 
@@ -20,19 +29,7 @@ class _Numbers:
         self.brain = type_.startswith("bf16")
 
     def read(self, ins: Instruction) -> list[str]:
-        return [self._read(operand) for operand in ins.operands[1:]]
-
-    def _read(self, operand: Operand) -> str:
-        e = self.e
-        match self.type:
-            case "f16x2":
-                return f"F.halves({e.wide(operand, 'b32')}, 'f2')"
-            case "bf16x2":
-                return f"F.widen(F.halves({e.wide(operand, 'b32')}, 'u2'))"
-            case "bf16":
-                return f"F.widen({e.wide(operand, 'b16')})"
-        value = e.value(operand, self.type)
-        return f"F.flush({value})" if self.flush else value
+        return [self.e.number_value(o, self.type, self.flush) for o in ins.operands[1:]]
 
     def write(
         self, ins: Instruction, value: str, *, rounded: bool = False, clamp: str = ""
@@ -59,14 +56,15 @@ def _opened(e: Emitter, form: Form) -> _Numbers:
     return _Numbers(e, type_, flush)
 
 
-def binary(e: Emitter, ins: Instruction, form: Form) -> None:
-    """add, sub, mul."""
-    numbers, clamp = _opened(e, form), _clamp(form)
-    form.flag("rn")
+def arithmetic(e: Emitter, ins: Instruction, form: Form) -> None:
+    """What has no modifiers but those of rounding."""
+    rounding, count, text = _ARITHMETIC[ins.name]
+    numbers = _opened(e, form)
+    clamp = _clamp(form) if ins.name in ("add", "sub", "mul") else ""
+    form.choice(*rounding)
     form.end()
-    form.operands(3)
-    a, b = numbers.read(ins)
-    numbers.write(ins, f"({a} {_SYMBOLS[ins.name]} {b})", clamp=clamp)
+    form.operands(1 + count)
+    numbers.write(ins, text.format(*numbers.read(ins)), clamp=clamp)
 
 
 def fused(e: Emitter, ins: Instruction, form: Form) -> None:
@@ -82,38 +80,12 @@ def fused(e: Emitter, ins: Instruction, form: Form) -> None:
         numbers.write(ins, value, rounded=True, clamp=clamp)
 
 
-def divide(e: Emitter, ins: Instruction, form: Form) -> None:
-    numbers = _opened(e, form)
-    form.choice("rn", "full", "approx")
-    form.end()
-    form.operands(3)
-    a, b = numbers.read(ins)
-    numbers.write(ins, f"({a} / {b})")
-
-
 def extreme(e: Emitter, ins: Instruction, form: Form) -> None:
     numbers, nan = _opened(e, form), form.flag("NaN")
     form.end()
     form.operands(3)
     a, b = numbers.read(ins)
     numbers.write(ins, f"F.{'minimum' if ins.name == 'min' else 'maximum'}({a}, {b}, {nan})")
-
-
-def sign(e: Emitter, ins: Instruction, form: Form) -> None:
-    """abs, neg."""
-    numbers = _opened(e, form)
-    form.end()
-    form.operands(2)
-    (a,) = numbers.read(ins)
-    numbers.write(ins, f"np.abs({a})" if ins.name == "abs" else f"np.negative({a})")
-
-
-def copy_sign(e: Emitter, ins: Instruction, form: Form) -> None:
-    numbers = _opened(e, form)
-    form.end()
-    form.operands(3)
-    of, to = numbers.read(ins)
-    numbers.write(ins, f"np.copysign({to}, {of})")
 
 
 def elementary(e: Emitter, ins: Instruction, form: Form) -> None:
@@ -149,8 +121,7 @@ def test_property(e: Emitter, ins: Instruction, form: Form) -> None:
 
 
 HANDLERS = {
-    "add": binary, "sub": binary, "mul": binary, "fma": fused, "mad": fused, "div": divide,
-    "min": extreme, "max": extreme, "abs": sign, "neg": sign, "copysign": copy_sign,
-    "testp": test_property,
+    "fma": fused, "mad": fused, "min": extreme, "max": extreme, "testp": test_property,
+    **dict.fromkeys(_ARITHMETIC, arithmetic),
     **dict.fromkeys(("rcp", "sqrt", "rsqrt", "ex2", "lg2", "sin", "cos", "tanh"), elementary),
 }  # fmt: skip

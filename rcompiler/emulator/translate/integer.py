@@ -8,14 +8,39 @@ from rcompiler.emulator.ptx.syntax import Instruction
 from rcompiler.emulator.ptx.types import DTYPES, bits_of, size_of
 from rcompiler.emulator.translate.emitter import Emitter
 from rcompiler.emulator.translate.form import Form
-from rcompiler.emulator.translate.moves import predicate_logic
+from rcompiler.emulator.translate.moves import LOGIC, predicate_logic
 
 INTEGERS = ("u16", "s16", "u32", "s32", "u64", "s64")
 PAIRS = ("u16x2", "s16x2")
 _BITS = ("b16", "b32", "b64")
 _WIDER = {"u16": "u32", "s16": "s32", "u32": "u64", "s32": "s64"}
-_SYMBOLS = {"add": "+", "sub": "-", "and": "&", "or": "|", "xor": "^"}
+_SYMBOLS = {"add": "+", "sub": "-", **LOGIC}
 _EXTREMES = {"min": "np.minimum", "max": "np.maximum"}
+
+
+# Name: its types; those of its operands, "" for its own; and what is computed of them.
+_PLAIN: dict[str, tuple[tuple[str, ...], tuple[str, ...], str]] = {
+    "div": (INTEGERS, ("", ""), "I.divide({}, {})"),
+    "rem": (INTEGERS, ("", ""), "I.remainder({}, {})"),
+    "abs": (("s16", "s32", "s64"), ("",), "np.abs({})"),
+    "neg": (("s16", "s32", "s64"), ("",), "-{}"),
+    "bfe": (("u32", "s32", "u64", "s64"), ("", "u32", "u32"), "I.extract({}, {}, {})"),
+    "bfi": (("b32", "b64"), ("", "", "u32", "u32"), "I.insert({}, {}, {}, {})"),
+    "clz": (("b32", "b64"), ("",), "I.leading_zeros({})"),
+    "popc": (("b32", "b64"), ("",), "I.population({})"),
+    "brev": (("b32", "b64"), ("",), "I.reverse({})"),
+    "prmt": (("b32",), ("u32", "u32", "u32"), "I.permute({}, {}, {})"),
+}
+
+
+def plain(e: Emitter, ins: Instruction, form: Form) -> None:
+    """What has no modifiers but its type."""
+    types, operands, text = _PLAIN[ins.name]
+    type_ = form.type(*types)
+    form.end()
+    form.operands(1 + len(operands))
+    into, *given = ins.operands
+    e.set(into, text.format(*(e.wide(o, t or type_) for o, t in zip(given, operands, strict=True))))
 
 
 def _wide(e: Emitter, ins: Instruction, type_: str) -> list[str]:
@@ -121,14 +146,6 @@ def multiply_24(e: Emitter, ins: Instruction, form: Form) -> None:
     e.set(ins.operands[0], f"I.multiply_24({a}, {b}){plus}")
 
 
-def divide(e: Emitter, ins: Instruction, form: Form) -> None:
-    type_ = form.type(*INTEGERS)
-    form.end()
-    form.operands(3)
-    a, b = _wide(e, ins, type_)
-    e.set(ins.operands[0], f"I.{'divide' if ins.name == 'div' else 'remainder'}({a}, {b})")
-
-
 def extreme(e: Emitter, ins: Instruction, form: Form) -> None:
     type_ = form.type(*INTEGERS, *PAIRS)
     if type_ in PAIRS:
@@ -139,15 +156,6 @@ def extreme(e: Emitter, ins: Instruction, form: Form) -> None:
     a, b = (e.value(operand, type_) for operand in ins.operands[1:])
     result = f"{_EXTREMES[ins.name]}({a}, {b})"
     e.set(ins.operands[0], f"np.maximum({result}, 0)" if relu else result)
-
-
-def one(e: Emitter, ins: Instruction, form: Form) -> None:
-    """abs and neg."""
-    type_ = form.type("s16", "s32", "s64")
-    form.end()
-    form.operands(2)
-    value = e.wide(ins.operands[1], type_)
-    e.set(ins.operands[0], f"np.abs({value})" if ins.name == "abs" else f"-{value}")
 
 
 def logic(e: Emitter, ins: Instruction, form: Form) -> None:
@@ -181,38 +189,11 @@ def funnel(e: Emitter, ins: Instruction, form: Form) -> None:
     e.set(ins.operands[0], f"I.funnel({low}, {high}, {by}, {left}, {wrap})")
 
 
-def field(e: Emitter, ins: Instruction, form: Form) -> None:
-    """bfe and bfi."""
-    extract = ins.name == "bfe"
-    type_ = form.type(*(("u32", "s32", "u64", "s64") if extract else ("b32", "b64")))
-    form.end()
-    form.operands(4 if extract else 5)
-    values = [e.wide(operand, type_) for operand in ins.operands[1:-2]]
-    values += [e.wide(operand, "u32") for operand in ins.operands[-2:]]
-    e.set(ins.operands[0], f"I.{'extract' if extract else 'insert'}({', '.join(values)})")
-
-
-def count(e: Emitter, ins: Instruction, form: Form) -> None:
-    """clz, popc, brev."""
-    type_ = form.type("b32", "b64")
-    form.end()
-    form.operands(2)
-    name = {"clz": "leading_zeros", "popc": "population", "brev": "reverse"}[ins.name]
-    e.set(ins.operands[0], f"I.{name}({e.wide(ins.operands[1], type_)})")
-
-
 def find(e: Emitter, ins: Instruction, form: Form) -> None:
     type_, amount = form.type("u32", "s32", "u64", "s64"), form.flag("shiftamt")
     form.end()
     form.operands(2)
     e.set(ins.operands[0], f"I.find_bit({e.wide(ins.operands[1], type_)}, {amount})")
-
-
-def permute(e: Emitter, ins: Instruction, form: Form) -> None:
-    form.type("b32")
-    form.end()
-    form.operands(4)
-    e.set(ins.operands[0], f"I.permute({', '.join(_wide(e, ins, 'u32'))})")
 
 
 def logic3(e: Emitter, ins: Instruction, form: Form) -> None:
@@ -235,10 +216,8 @@ def dot4(e: Emitter, ins: Instruction, form: Form) -> None:
 HANDLERS: dict[str, Callable[[Emitter, Instruction, Form], None]] = {
     "add": add, "sub": add, "addc": add_with_carry, "subc": add_with_carry,
     "mul": multiply, "mad": multiply_add, "madc": multiply_add,
-    "mul24": multiply_24, "mad24": multiply_24, "div": divide, "rem": divide,
-    "min": extreme, "max": extreme, "abs": one, "neg": one,
+    "mul24": multiply_24, "mad24": multiply_24, "min": extreme, "max": extreme,
     "and": logic, "or": logic, "xor": logic, "not": logic, "cnot": logic,
-    "shl": shift, "shr": shift, "shf": funnel, "bfe": field, "bfi": field,
-    "clz": count, "popc": count, "brev": count, "bfind": find,
-    "prmt": permute, "lop3": logic3, "dp4a": dot4,
+    "shl": shift, "shr": shift, "shf": funnel, "bfind": find, "lop3": logic3, "dp4a": dot4,
+    **dict.fromkeys(_PLAIN, plain),
 }  # fmt: skip

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from rcompiler.emulator.numbers import floats, integers
+from rcompiler.emulator.ptx.registers import refuse_unwritten
 from rcompiler.emulator.ptx.syntax import Function, Instruction, Module
 from rcompiler.emulator.ptx.types import size_of
-from rcompiler.emulator.ptx.unwritten import refuse_unwritten
 from rcompiler.emulator.translate import (
     asynchronous,
     control,

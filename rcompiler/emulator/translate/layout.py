@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from rcompiler.emulator.ptx.syntax import (
-    Address,
     Function,
     Instruction,
     Label,
     Module,
-    Operand,
-    Pair,
     Symbol,
     Variable,
-    Vector,
+    parts,
 )
 
 # Windows of the generic address space. Global memory begins where an allocation's address does.
@@ -89,24 +86,11 @@ def _pack(variables: Iterator[Variable] | list[Variable]) -> tuple[dict[Variable
     return placed, end
 
 
-def _operand_symbols(operand: Operand) -> Iterator[Variable]:
-    match operand:
-        case Symbol(variable):
-            yield variable
-        case Address(base):
-            yield from _operand_symbols(base)
-        case Vector(items):
-            for item in items:
-                yield from _operand_symbols(item)
-        case Pair(first, second):
-            yield from _operand_symbols(first)
-            yield from _operand_symbols(second)
-
-
 def _symbols(function: Function) -> Iterator[Variable]:
     for instruction in function.instructions:
-        for operand in instruction.operands:
-            yield from _operand_symbols(operand)
+        for part in parts(*instruction.operands):
+            if isinstance(part, Symbol):
+                yield part.variable
 
 
 def callee_name(instruction: Instruction) -> str:

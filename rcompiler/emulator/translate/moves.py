@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from rcompiler.emulator.ptx.syntax import Instruction, Operand, Pair, Vector
+from rcompiler.emulator.ptx.syntax import Instruction, Pair, Vector
 from rcompiler.emulator.ptx.types import FLOATS, size_of
 from rcompiler.emulator.translate.emitter import Emitter
 from rcompiler.emulator.translate.form import Form
 
 _COMPARE = {"eq": "==", "ne": "!=", "lt": "<", "le": "<=", "gt": ">", "ge": ">="}
+LOGIC = {"and": "&", "or": "|", "xor": "^"}
+_READ_AS = {"bf16": "f32", "bf16x2": "f32", "f16x2": "f16"}  # types that numpy compares as others
 _UNSIGNED = {"lo": "<", "ls": "<=", "hi": ">", "hs": ">="}
 
 
@@ -60,29 +62,6 @@ def _comparison(e: Emitter, form: Form, a: str, b: str, compare: str, type_: str
     return f"({a} {_COMPARE[compare]} {b})"
 
 
-class _Compared:
-    """How numbers of a type are read to be compared; kind: the type that they then have.
-
-    packed: pairs, which are read as twice as many numbers. flush: subnormal f32 count as zeros.
-    """
-
-    def __init__(self, e: Emitter, type_: str, flush: bool) -> None:
-        self._e, self._type, self._flush = e, type_, flush and type_ == "f32"
-        self.packed = type_ in ("f16x2", "bf16x2")
-        self.kind = {"bf16": "f32", "bf16x2": "f32", "f16x2": "f16"}.get(type_, type_)
-
-    def read(self, operand: Operand) -> str:
-        match self._type:
-            case "bf16":
-                return f"F.widen({self._e.wide(operand, 'b16')})"
-            case "f16x2":
-                return f"F.halves({self._e.wide(operand, 'b32')}, 'f2')"
-            case "bf16x2":
-                return f"F.widen(F.halves({self._e.wide(operand, 'b32')}, 'u2'))"
-        value = self._e.value(operand, self._type)
-        return f"F.flush({value})" if self._flush else value
-
-
 def set_predicate(e: Emitter, ins: Instruction, form: Form) -> None:
     """A comparison, and what it is combined with by a fourth operand.
 
@@ -91,26 +70,26 @@ def set_predicate(e: Emitter, ins: Instruction, form: Form) -> None:
     """
     type_, compare = form.type(), form.first()
     combine = form.choice("and", "or", "xor")
-    number = _Compared(e, type_, form.flag("ftz"))
+    flush = form.flag("ftz")
     form.end()
-    into, a, b = ins.operands[0], *map(number.read, ins.operands[1:3])
+    into, a, b = ins.operands[0], *(e.number_value(o, type_, flush) for o in ins.operands[1:3])
     form.operands(4 if combine else 3)
-    result = _comparison(e, form, a, b, compare, number.kind)
-    symbol = {"and": "&", "or": "|", "xor": "^"}.get(combine)
-    other = f" {symbol} {e.value(ins.operands[3], 'pred')}" if symbol else ""
+    kind, packed = _READ_AS.get(type_, type_), type_ in ("f16x2", "bf16x2")
+    result = _comparison(e, form, a, b, compare, kind)
+    other = f" {LOGIC[combine]} {e.value(ins.operands[3], 'pred')}" if combine else ""
     if not isinstance(into, Pair):
-        if number.packed:
+        if packed:
             raise form.refuse("two predicates are needed for the comparison of pairs")
         return e.set(into, f"{result}{other}")
-    e.line(f"c = {result if number.packed else f'S.wide({result})'}")
-    first, second = ("c[0::2]", "c[1::2]") if number.packed else ("c", "~c")
+    e.line(f"c = {result if packed else f'S.wide({result})'}")
+    first, second = ("c[0::2]", "c[1::2]") if packed else ("c", "~c")
     e.line(f"c, d = {first}{other}, {second}{other}")  # `other` may be one of the two results
     e.set(into.first, "c")
     e.set(into.second, "d")
 
 
 def predicate_logic(e: Emitter, ins: Instruction) -> None:
-    symbol = {"and": "&", "or": "|", "xor": "^"}.get(ins.name)
+    symbol = LOGIC.get(ins.name)
     values = [e.value(operand, "pred") for operand in ins.operands[1:]]
     if ins.name == "not" and len(values) == 1:
         return e.set(ins.operands[0], f"~S.wide({values[0]})")

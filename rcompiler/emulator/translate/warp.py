@@ -2,80 +2,59 @@
 
 from __future__ import annotations
 
-from rcompiler.emulator.ptx.syntax import Instruction, Operand, Pair
+from dataclasses import dataclass
+
+from rcompiler.emulator.ptx.syntax import Instruction, Pair
 from rcompiler.emulator.translate.emitter import Emitter
 from rcompiler.emulator.translate.form import Form
 
 
-def _results(operand: Operand) -> tuple[Operand, Operand | None]:
-    return (operand.first, operand.second) if isinstance(operand, Pair) else (operand, None)
+@dataclass(frozen=True)
+class _Exchange:
+    """method: of the warps' unit. types, modes: of which the instruction names one, if there are
+    any. operands: their types, "" for the one that is named. pair: whether there is a second
+    result, which may be left out.
+    """
+
+    method: str
+    types: tuple[str, ...]
+    modes: tuple[str, ...]
+    operands: tuple[str, ...]
+    pair: bool = False
 
 
-def shuffle(e: Emitter, ins: Instruction, form: Form) -> None:
-    form.type("b32")
+_EXCHANGES = {
+    "shfl": _Exchange("shuffle", ("b32",), ("up", "down", "bfly", "idx"), ("b32",) * 4, pair=True),
+    "vote": _Exchange("vote", ("pred", "b32"), ("all", "any", "uni", "ballot"), ("pred", "b32")),
+    "match": _Exchange("match", ("b32", "b64"), ("any", "all"), ("", "b32"), pair=True),
+    "redux": _Exchange(
+        "reduce", ("u32", "s32", "b32"), ("add", "min", "max", "and", "or", "xor"), ("", "b32")
+    ),
+    "elect": _Exchange("elect", (), (), ("b32",), pair=True),
+}
+
+
+def exchange(e: Emitter, ins: Instruction, form: Form) -> None:
+    """shfl, vote, match, redux, elect."""
+    known = _EXCHANGES[ins.name]
+    type_ = form.type(*known.types) if known.types else ""
     form.flag("sync")
-    mode = form.choice("up", "down", "bfly", "idx")
+    mode = form.choice(*known.modes)
     form.end()
-    if not mode:
+    if known.modes and not mode:
         raise form.refuse("unknown form")
-    form.operands(5)
-    values = ", ".join(e.wide(operand, "b32") for operand in ins.operands[1:])
-    e.line(f"v, c = S.warp.shuffle({e.at}, {e.mask}, '{mode}', {values})")
-    into, valid = _results(ins.operands[0])
-    e.set(into, "v")
-    if valid is not None:
-        e.set(valid, "c")
-
-
-def vote(e: Emitter, ins: Instruction, form: Form) -> None:
-    form.type("pred", "b32")
-    form.flag("sync")
-    mode = form.choice("all", "any", "uni", "ballot")
-    form.end()
-    if not mode:
-        raise form.refuse("unknown form")
-    form.operands(3)
-    asked, members = e.wide(ins.operands[1], "pred"), e.wide(ins.operands[2], "b32")
-    e.set(ins.operands[0], f"S.warp.vote({e.at}, {e.mask}, '{mode}', {asked}, {members})")
-
-
-def match(e: Emitter, ins: Instruction, form: Form) -> None:
-    type_ = form.type("b32", "b64")
-    form.flag("sync")
-    mode = form.choice("any", "all")
-    form.end()
-    if not mode:
-        raise form.refuse("unknown form")
-    form.operands(3)
-    value, members = e.wide(ins.operands[1], type_), e.wide(ins.operands[2], "b32")
-    e.line(f"v, c = S.warp.match({e.at}, {e.mask}, '{mode}', {value}, {members})")
-    into, same = _results(ins.operands[0])
-    e.set(into, "v")
-    if same is not None:
-        e.set(same, "c")
-
-
-def reduce(e: Emitter, ins: Instruction, form: Form) -> None:
-    type_ = form.type("u32", "s32", "b32")
-    form.flag("sync")
-    mode = form.choice("add", "min", "max", "and", "or", "xor")
-    form.end()
-    if not mode:
-        raise form.refuse("unknown form")
-    form.operands(3)
-    value, members = e.wide(ins.operands[1], type_), e.wide(ins.operands[2], "b32")
-    e.set(ins.operands[0], f"S.warp.reduce({e.at}, {e.mask}, '{mode}', {value}, {members})")
-
-
-def elect(e: Emitter, ins: Instruction, form: Form) -> None:
-    form.flag("sync")
-    form.end()
-    form.operands(2)
-    e.line(f"v, c = S.warp.elect({e.at}, {e.mask}, {e.wide(ins.operands[1], 'b32')})")
-    into, chosen = _results(ins.operands[0])
-    e.set(into, "v")
-    if chosen is not None:
-        e.set(chosen, "c")
+    form.operands(1 + len(known.operands))
+    into, *operands = ins.operands
+    values = [e.wide(o, t or type_) for o, t in zip(operands, known.operands, strict=True)]
+    given = ", ".join([str(e.at), e.mask, *([f"'{mode}'"] if mode else []), *values])
+    made = f"S.warp.{known.method}({given})"
+    if not known.pair:
+        return e.set(into, made)
+    e.line(f"v, c = {made}")
+    first, second = (into.first, into.second) if isinstance(into, Pair) else (into, None)
+    e.set(first, "v")
+    if second is not None:
+        e.set(second, "c")
 
 
 def active(e: Emitter, ins: Instruction, form: Form) -> None:
@@ -85,7 +64,4 @@ def active(e: Emitter, ins: Instruction, form: Form) -> None:
     e.set(ins.operands[0], f"S.warp.active({e.mask})")
 
 
-HANDLERS = {
-    "shfl": shuffle, "vote": vote, "match": match, "redux": reduce, "elect": elect,
-    "activemask": active,
-}  # fmt: skip
+HANDLERS = {**dict.fromkeys(_EXCHANGES, exchange), "activemask": active}

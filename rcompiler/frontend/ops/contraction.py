@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -81,22 +81,32 @@ def _gemm(ctx: Context) -> Value:
     integers = None if trans_a else dequantised_matmul(ctx, a, w, by_rows=trans_b)
     if integers is not None:
         return finish(integers, c)
-    out = build(w, c)
-    if w.const is not None and (c is None or c.const is not None) and beta == 1.0:
-        channels = (n, 1) if trans_b else (1, n)
+    if beta != 1.0:
+        return build(w, c)
+    return refoldable(ctx.b, build, w, c, lambda s: s.reshape((n, 1) if trans_b else (1, n)))
+
+
+def refoldable(
+    b: Builder,
+    build: Callable[[Value, Value | None], Value],
+    w: Value,
+    bias: Value | None,
+    spread: Callable[[np.ndarray], np.ndarray],
+) -> Value:
+    """``build(w, bias)``, into whose constants a later scale and shift per channel may go.
+
+    spread: the scale in a shape that broadcasts to that of the weights.
+    """
+    out = build(w, bias)
+    if w.const is not None and (bias is None or bias.const is not None):
 
         def refold(scale: np.ndarray, shift: np.ndarray) -> Value:
-            weight = scaled(ctx.b, w, scale.reshape(channels))
-            start = 0 if c is None else c.const
-            return build(weight, ctx.b.constant(start * scale + shift, w.dtype))
+            weight = b.constant((w.array * spread(scale)).astype(w.array.dtype), w.dtype)
+            start = 0 if bias is None else bias.const
+            return build(weight, b.constant(start * scale + shift, w.dtype))
 
         out.refold = refold
     return out
-
-
-def scaled(b: Builder, w: Value, scale: np.ndarray) -> Value:
-    """The constant ``w`` times ``scale``, which broadcasts to it."""
-    return b.constant((w.array * scale).astype(w.array.dtype), w.dtype)
 
 
 @lowering("Conv")
@@ -119,16 +129,7 @@ def _conv(ctx: Context) -> Value:
         out = ctx.b.conv(x, weight, strides, dilations, pads, groups, wide=True)
         return ctx.b.cast(add_channels(ctx.b, out, shift), x.dtype)
 
-    out = build(w, bias)
-    if w.const is not None and (bias is None or bias.const is not None):
-
-        def refold(scale: np.ndarray, shift: np.ndarray) -> Value:
-            weight = scaled(ctx.b, w, scale.reshape([-1, *[1] * (w.rank - 1)]))
-            start = 0 if bias is None else bias.const
-            return build(weight, ctx.b.constant(start * scale + shift, w.dtype))
-
-        out.refold = refold
-    return out
+    return refoldable(ctx.b, build, w, bias, lambda s: s.reshape([-1, *[1] * (w.rank - 1)]))
 
 
 @lowering("Einsum")
@@ -220,14 +221,8 @@ def _single(b: Builder, operand: tuple[Value, str], keep: str, sizes: dict[str, 
     value, term = operand
     order = keep + "".join(dict.fromkeys(c for c in term if c not in keep))
     shape, count = [sizes[c] for c in keep], len(keep)
-    write = ", ".join(f"d{i}" for i in range(count))
     read = _maps(term, order, value, sizes)
     if len(order) == count:
         return b.tabulate(shape, value.dtype, lambda s, a: a, (value, read))
-    start = b.fill(shape, value.dtype, 0)
-    return b.generic(
-        [(value, read)],
-        [(start, write)],
-        "p" * count + "r" * (len(order) - count),
-        lambda s, a, acc: acc + a,
-    )[0]
+    kinds = "p" * count + "r" * (len(order) - count)
+    return b.fold([(value, read)], shape, value.dtype, 0, kinds, lambda s, a, acc: acc + a)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from rcompiler.frontend.builder import Builder, Value
-from rcompiler.frontend.ops.contraction import add_channels, scaled
+from rcompiler.frontend.ops.contraction import add_channels, refoldable
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.subpixel import Axis, Run, plan_axis
 
@@ -44,17 +44,11 @@ def _conv_transpose(ctx: Context) -> Value:
     def build(weight: Value, shift: Value | None) -> Value:
         return _interleaved(ctx.b, wide, _by_output(ctx.b, weight, groups), shift, axes, groups)
 
-    out = build(w, bias)
-    if w.const is not None and (bias is None or bias.const is not None):
+    def of_weights(scale: np.ndarray) -> np.ndarray:
+        rows = np.repeat(scale.reshape(groups, -1), x.shape[1] // groups, axis=0)
+        return rows.reshape([*rows.shape, *[1] * rank])
 
-        def refold(scale: np.ndarray, shift: np.ndarray) -> Value:
-            rows = np.repeat(scale.reshape(groups, -1), x.shape[1] // groups, axis=0)
-            weight = scaled(ctx.b, w, rows.reshape([*rows.shape, *[1] * rank]))
-            start = 0 if bias is None else bias.const
-            return build(weight, ctx.b.constant(start * scale + shift, w.dtype))
-
-        out.refold = refold
-    return out
+    return refoldable(ctx.b, build, w, bias, of_weights)
 
 
 def _transposed_window(
@@ -162,10 +156,8 @@ def _taps(b: Builder, w: Value, dim: int, axis: Axis, run: Run) -> Value:
     """``w`` with the kernel at ``dim`` replaced by [phases, taps] of a run, by rising pixel."""
     parts = []
     for phase in range(run.phases):
-        starts, sizes, steps = [0] * w.rank, list(w.shape), [1] * w.rank
-        starts[dim] = run.first + phase + (run.taps - 1) * axis.stride
-        sizes[dim], steps[dim] = run.taps, -axis.stride
-        part = b.slice(w, starts, sizes, steps)
+        start = run.first + phase + (run.taps - 1) * axis.stride
+        part = b.slice_along(w, dim, start, run.taps, -axis.stride)
         box = [1, run.taps] if axis.stride > 1 else [run.taps]
-        parts.append(b.reshape(part, [*sizes[:dim], *box, *sizes[dim + 1 :]]))
+        parts.append(b.reshape(part, [*w.shape[:dim], *box, *w.shape[dim + 1 :]]))
     return b.concat(parts, dim)

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value
 from rcompiler.frontend.registry import Context, lowering
@@ -74,18 +75,15 @@ def _det(ctx: Context) -> Value:
     n, batch, lead = x.shape[-1], math.prod(x.shape[:-2]), x.shape[:-2]
     if not n or not batch:
         return b.splat(lead, x.dtype, 1)
-    wide = "float64" if x.dtype == "float64" else "float32"
+    wide = dtypes.wide(x.dtype)
     matrices = b.reshape(b.cast(x, wide), [batch, n, n])
 
     def matrix(s: Body, m: Scalar, a: Value, out: Value) -> list[Value]:
-        def column(k: Scalar, *carried: Value | Scalar) -> list[Value | Scalar]:
-            work, det = carried
-            assert isinstance(work, Value) and isinstance(det, Scalar)
+        def column(k: Scalar, work: Value, det: Scalar) -> list[Value | Scalar]:
             return _eliminated(s, m, k, n, work, det)
 
-        a2, det = s.for_(0, n, [a, s.const(1.0, wide)], column)
-        assert isinstance(a2, Value) and isinstance(det, Scalar)
-        return [a2, s.insert(det, out, [m])]
+        cleared, det = s.for_(0, n, [a, s.const(1.0, wide)], column)
+        return [cleared, s.insert(det, out, [m])]
 
     out = b.loop(batch, [matrices, b.splat([batch], wide, 0)], matrix)[1]
     return b.cast(b.reshape(out, lead), x.dtype)
@@ -96,31 +94,24 @@ def _eliminated(
 ) -> list[Value | Scalar]:
     """Column ``k`` of matrix ``m`` cleared below the diagonal; ``det`` times its pivot."""
 
-    def larger(i: Scalar, *best: Value | Scalar) -> list[Value | Scalar]:
-        row, size = best
-        assert isinstance(row, Scalar) and isinstance(size, Scalar)
+    def larger(i: Scalar, row: Scalar, size: Scalar) -> list[Scalar]:
         here = s.abs(s.extract(work, [m, i, k]))
         return [s.select(here > size, i, row), s.select(here > size, here, size)]
 
     pivot_row = s.for_(k, n, [k, s.const(-1.0, det.dtype)], larger)[0]
-    assert isinstance(pivot_row, Scalar)
 
-    def swap(j: Scalar, tensor: Value | Scalar) -> list[Value | Scalar]:
-        assert isinstance(tensor, Value)
+    def swap(j: Scalar, tensor: Value) -> list[Value]:
         upper, lower = s.extract(tensor, [m, k, j]), s.extract(tensor, [m, pivot_row, j])
         return [s.insert(upper, s.insert(lower, tensor, [m, k, j]), [m, pivot_row, j])]
 
     swapped = s.for_(0, n, [work], swap)[0]
-    assert isinstance(swapped, Value)
     pivot = s.extract(swapped, [m, k, k])
     divisor = s.select(pivot.eq(0.0), 1.0, pivot)
 
-    def clear(i: Scalar, tensor: Value | Scalar) -> list[Value | Scalar]:
-        assert isinstance(tensor, Value)
+    def clear(i: Scalar, tensor: Value) -> list[Value]:
         factor = s.extract(tensor, [m, i, k]) / divisor
 
-        def subtract(j: Scalar, inner: Value | Scalar) -> list[Value | Scalar]:
-            assert isinstance(inner, Value)
+        def subtract(j: Scalar, inner: Value) -> list[Value]:
             value = s.extract(inner, [m, i, j]) - factor * s.extract(inner, [m, k, j])
             return [s.insert(value, inner, [m, i, j])]
 

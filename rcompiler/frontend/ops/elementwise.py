@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, broadcast_shapes
+from rcompiler.frontend.ops.unary import of_floats
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
 
@@ -123,10 +124,8 @@ def _fixed_power(ctx: Context, a: Value, b: Value, power: float) -> Value:
     shape = broadcast_shapes(a.shape, b.shape)
     assert shape is not None
     a = ctx.b.reshape(a, shape)
-    if power == 0.5 and dtypes.is_float(a.dtype):
-        return ctx.b.elementwise(lambda s, x: s.sqrt(x), a)
     if power == 0.5:
-        return ctx.b.elementwise(lambda s, x: s.cast(s.sqrt(s.cast(x, "float64")), x.dtype), a)
+        return ctx.b.elementwise(of_floats(lambda s, x: s.sqrt(x)), a)
     products = {1.0: lambda s, x: x, 2.0: lambda s, x: x * x, 3.0: lambda s, x: x * x * x}
     return ctx.b.elementwise(products[power], a)
 

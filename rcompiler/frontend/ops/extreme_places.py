@@ -1,10 +1,8 @@
-"""ArgMax and ArgMin: the place of an extreme along an axis."""
+"""ArgMax, ArgMin and TopK: the places of extremes along an axis."""
 
 from __future__ import annotations
 
 import math
-
-import numpy as np
 
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
@@ -12,6 +10,7 @@ from rcompiler.frontend.builder import Builder, Value, dims
 from rcompiler.frontend.ops.reduction import along, extreme_over, keeps_dims, kept_shape
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
+from rcompiler.frontend.sorting import first_in_order, keys_of
 
 # Of fewer elements the second reading takes less time than the two operators more that parts need;
 # parts of a shorter axis are too short for vectors.
@@ -44,7 +43,7 @@ def _place(b: Builder, x: Value, best: Value, axis: int, last: bool) -> Value:
     With the extreme two plain reductions, which vectors run along and which can be split.
     """
     n = x.shape[axis]
-    kind = _kind(n)
+    kind = dtypes.position_type(n)
     nowhere = -1 if last else n
 
     def body(s: Body, a: Scalar, top: Scalar, at: Scalar) -> Scalar:
@@ -57,7 +56,7 @@ def _place(b: Builder, x: Value, best: Value, axis: int, last: bool) -> Value:
     write = along([axis], x.rank)
     kinds = "".join("r" if i == axis else "p" for i in range(x.rank))
     reads = [(x, ", ".join(dims(x.rank))), (best, write)]
-    return b.generic(reads, [(b.fill(best.shape, kind, nowhere), write)], kinds, body)[0]
+    return b.fold(reads, best.shape, kind, nowhere, kinds, body, write)
 
 
 def _parts(n: int) -> int:
@@ -91,7 +90,7 @@ def _place_in_parts(
     shape = [*x.shape[:axis], size, *x.shape[axis + 1 :]]
     inside = b.tabulate(shape, x.dtype, read, (part, along([axis], x.rank)))
     place = _place(b, inside, best, axis, last)
-    kind = _kind(x.shape[axis])
+    kind = dtypes.position_type(x.shape[axis])
 
     def counted(s: Body, number: Scalar, at: Scalar) -> Scalar:
         return s.cast(number, kind) * size + s.cast(at, kind)
@@ -99,6 +98,31 @@ def _place_in_parts(
     return b.elementwise(counted, part, place, dtype=kind)
 
 
-def _kind(n: int) -> str:
-    """The type in which places along an axis of n, and n itself, are computed."""
-    return "int32" if n <= np.iinfo(np.int32).max else "int64"
+@lowering("TopK")
+def _top_k(ctx: Context) -> list[Value | None]:
+    """The k largest (smallest) elements of an axis in order, and their positions.
+
+    Equal elements keep their order; NaN counts as the largest number.
+    """
+    b, x = ctx.b, ctx.input(0)
+    if not x.rank or not (dtypes.is_float(x.dtype) or dtypes.is_integer(x.dtype)):
+        raise ctx.refuse(f"{x.dtype} of rank {x.rank} is not translated", "Cast it to float32")
+    k = ctx.ints(1, "k")
+    k = int(k[0] if isinstance(k, list) else k)
+    axis = ctx.axis(ctx.attr("axis", -1), x.rank)
+    n = x.shape[axis]
+    if not 0 <= k <= n:
+        raise ctx.shape_error(f"k is {k}, the axis has {n} elements")
+    shape = [*x.shape[:axis], k, *x.shape[axis + 1 :]]
+    if 0 in shape:
+        return [b.empty(shape, x.dtype), b.empty(shape, "int64")]
+    rows, columns = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    flat = b.reshape(x, [rows, n, columns])
+    order = first_in_order(b, keys_of(b, flat, bool(ctx.attr("largest", 1))), k)
+    at = b.cast(b.transpose(b.reshape(order, [rows, columns, k]), [0, 2, 1]), "int64")
+
+    def element(s: Body, i: Scalar) -> Scalar:
+        return s.extract(flat, [s.index(0), s.cast(i, "index"), s.index(2)])
+
+    values = b.tabulate([rows, k, columns], x.dtype, element, (at, "d0, d1, d2"))
+    return [b.reshape(values, shape), b.reshape(at, shape)]

@@ -95,9 +95,7 @@ def take(ctx: Context, x: Value, at: Value, axis: int) -> Value:
         flat = at.const.reshape(-1)
         step = int(flat[1] - flat[0]) if flat.size > 1 else 1
         if step and (np.diff(flat) == step).all():
-            starts, sizes, steps = [0] * x.rank, list(x.shape), [1] * x.rank
-            starts[axis], sizes[axis], steps[axis] = int(flat[0]), flat.size, step
-            return b.reshape(b.slice(x, starts, sizes, steps), shape)
+            return b.reshape(b.slice_along(x, axis, int(flat[0]), flat.size, step), shape)
 
     def body(s: Body, position: Scalar) -> Scalar:
         where = [s.index(i) for i in range(axis)]

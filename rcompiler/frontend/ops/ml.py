@@ -56,10 +56,8 @@ def _label_encoder(ctx: Context) -> Value:
         return s.maximum(found, s.select(equal, s.cast(s.index(x.rank), "int64"), -1))
 
     own, table = ", ".join(dims(x.rank)), b.constant(values)
-    start = b.fill(x.shape, "int64", -1)
-    (at,) = b.generic(
-        [(x, own), (b.constant(keys), f"d{x.rank}")], [(start, own)], "p" * x.rank + "r", last
-    )
+    reads = [(x, own), (b.constant(keys), f"d{x.rank}")]
+    at = b.fold(reads, x.shape, "int64", -1, "p" * x.rank + "r", last)
 
     def look_up(s: Body, at: Scalar) -> Scalar:
         value = s.extract(table, [s.cast(s.maximum(at, 0), "index")])

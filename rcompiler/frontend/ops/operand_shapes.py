@@ -17,14 +17,13 @@ def check_matmul(ctx: Context, a: Value, b: Value) -> None:
 
 
 def window(
-    ctx: Context, spatial: Sequence[int], kernel: Sequence[int], ceil_mode: bool = False
+    ctx: Context, spatial: Sequence[int], kernel: Sequence[int]
 ) -> tuple[list[int], list[int], list[int]]:
     """(strides, dilations, pads as begins then ends) of a convolution or pooling node."""
-    rank = len(spatial)
-    strides = ctx.attr("strides", [1] * rank)
-    dilations = ctx.attr("dilations", [1] * rank)
-    pads = ctx.attr("pads", [0] * 2 * rank)
-    auto = ctx.attr("auto_pad", "NOTSET")
+    rank, auto = len(spatial), ctx.attr("auto_pad", "NOTSET")
+    strides = ctx.attr("strides") or [1] * rank
+    dilations = ctx.attr("dilations") or [1] * rank
+    pads = ctx.attr("pads") or [0] * 2 * rank
     if not len(strides) == len(dilations) == len(kernel) == rank or len(pads) != 2 * rank:
         raise ctx.shape_error("strides, dilations, pads or kernel_shape have the wrong length")
     if any(v < 1 for v in [*strides, *dilations, *kernel]):
@@ -32,16 +31,17 @@ def window(
     reach = [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     if auto == "VALID":
         pads = [0] * 2 * rank
-    elif auto in ("SAME_UPPER", "SAME_LOWER"):
+    if auto in ("SAME_UPPER", "SAME_LOWER"):
         need = [
             max((-(-size // stride) - 1) * stride + r - size, 0)
             for size, stride, r in zip(spatial, strides, reach, strict=True)
         ]
         small, large = [n // 2 for n in need], [n - n // 2 for n in need]
         pads = small + large if auto == "SAME_UPPER" else large + small
-    elif auto not in ("NOTSET", ""):
+    elif auto not in ("NOTSET", "VALID", ""):
         raise ctx.shape_error(f"auto_pad {auto} is not one of the standard's")
-    for i in range(rank):
-        if spatial[i] + pads[i] + pads[rank + i] < reach[i] and not ceil_mode:
-            raise ctx.shape_error("the window is larger than the padded input")
+    else:
+        for size, low, high, r in zip(spatial, pads[:rank], pads[rank:], reach, strict=True):
+            if size + low + high < r:
+                raise ctx.shape_error(f"the window of {r} is larger than the padded input")
     return strides, dilations, pads

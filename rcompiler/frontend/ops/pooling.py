@@ -15,6 +15,8 @@ import numpy as np
 from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend.core import accumulator
+from rcompiler.frontend.ops.operand_shapes import window
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
 
@@ -52,44 +54,22 @@ def windows_of(ctx: Context, x: Value) -> Windows:
     """The node's windows: kernel_shape, strides, dilations, pads or auto_pad, ceil_mode."""
     if x.rank < 3:
         raise ctx.shape_error("pooling needs a batch, a channel and a spatial dimension")
-    rank, extent = x.rank - 2, list(x.shape[2:])
-    kernel = ctx.attr("kernel_shape")
+    rank, extent, kernel = x.rank - 2, list(x.shape[2:]), ctx.attr("kernel_shape")
     if kernel is None:
         raise ctx.shape_error("the attribute kernel_shape is missing")
-    strides = ctx.attr("strides") or [1] * rank
-    dilations = ctx.attr("dilations") or [1] * rank
-    pads = ctx.attr("pads") or [0] * (2 * rank)
-    lengths = [len(kernel), len(strides), len(dilations)]
-    if lengths != [rank] * 3 or len(pads) != 2 * rank:
-        raise ctx.shape_error(f"kernel_shape, strides, dilations or pads do not fit rank {x.rank}")
-    if min([*kernel, *strides, *dilations]) < 1 or min(pads) < 0:
-        raise ctx.shape_error("kernel_shape, strides, dilations are positive, pads not negative")
-    low, high = list(pads[:rank]), list(pads[rank:])
-    mode, reach = (
-        ctx.attr("auto_pad", "NOTSET"),
-        [(k - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)],
-    )
-    sizes = []
-    for i in range(rank):
-        if mode in ("SAME_UPPER", "SAME_LOWER"):
-            size = -(-extent[i] // strides[i])
-            total = max((size - 1) * strides[i] + reach[i] - extent[i], 0)
-            half = total // 2
-            low[i], high[i] = (half, total - half) if mode == "SAME_UPPER" else (total - half, half)
-        elif mode in ("NOTSET", "VALID", ""):
-            if mode == "VALID":
-                low[i] = high[i] = 0
-            room = extent[i] + low[i] + high[i] - reach[i]
-            if room < 0:
-                raise ctx.shape_error(f"the window of {reach[i]} is larger than the padded input")
-            size = (-(-room // strides[i]) if ctx.attr("ceil_mode", 0) else room // strides[i]) + 1
-            # A window that starts in the padding at the end is no window.
-            if ctx.attr("ceil_mode", 0) and (size - 1) * strides[i] >= extent[i] + low[i]:
-                size -= 1
-        else:
-            raise ctx.shape_error(f"auto_pad '{mode}' is unknown")
-        sizes.append(size)
-    return Windows(extent, list(kernel), list(strides), list(dilations), low, high, sizes)
+    strides, dilations, pads = window(ctx, extent, kernel)
+    if min(pads) < 0:
+        raise ctx.shape_error("pads are not negative")
+    low, high = pads[:rank], pads[rank:]
+    up, sizes = ctx.attr("ceil_mode", 0), []
+    for i, size in enumerate(extent):
+        room = size + low[i] + high[i] - (kernel[i] - 1) * dilations[i] - 1
+        count = (-(-room // strides[i]) if up else room // strides[i]) + 1
+        # A window that starts in the padding at the end is no window.
+        if up and (count - 1) * strides[i] >= size + low[i]:
+            count -= 1
+        sizes.append(count)
+    return Windows(extent, kernel, strides, dilations, low, high, sizes)
 
 
 def _pooled(ctx: Context, x: Value, w: Windows, init: float, combine: str) -> Value:
@@ -141,12 +121,9 @@ def _indices(ctx: Context, x: Value, y: Value, w: Windows) -> Value:
         return s.minimum(acc, s.select(inside & same, s.cast(flat, kind), none))
 
     own = ", ".join(dims(x.rank))
-    found = b.generic(
-        [(padded, ", ".join(["d0", "d1", *window])), (y, own), (b.empty(w.kernel, x.dtype), taps)],
-        [(b.fill(y.shape, kind, none), own)],
-        "p" * x.rank + "r" * rank,
-        body,
-    )[0]
+    reads = [(padded, ", ".join(["d0", "d1", *window])), (y, own)]
+    reads.append((b.empty(w.kernel, x.dtype), taps))
+    found = b.fold(reads, y.shape, kind, none, "p" * x.rank + "r" * rank, body)
     return _column_major(ctx, found, x) if ctx.attr("storage_order", 0) and rank > 1 else found
 
 
@@ -165,16 +142,11 @@ def _column_major(ctx: Context, flat: Value, x: Value) -> Value:
     return ctx.b.elementwise(body, flat)
 
 
-def _accumulator(dtype: str) -> str:
-    """Type in which sums of ``dtype`` are kept: 16-bit floats lose small addends."""
-    return "float32" if dtype in ("float16", "bfloat16") else dtype
-
-
 @lowering("AveragePool")
 def _average_pool(ctx: Context) -> Value:
     ctx.need_float()
     b, x = ctx.b, ctx.input(0)
-    w, kind = windows_of(ctx, x), _accumulator(x.dtype)
+    w, kind = windows_of(ctx, x), accumulator(x.dtype)
     total = _pooled(ctx, b.cast(x, kind), w, 0, "sum")
     count = np.ones((), np.int64)
     for i in range(len(w.kernel)):
@@ -196,7 +168,7 @@ def _lp_pool(ctx: Context) -> Value:
     """``(sum |x| ** p) ** (1 / p)`` over every window."""
     ctx.need_float()
     x = ctx.input(0)
-    w, kind = windows_of(ctx, x), _accumulator(x.dtype)
+    w, kind = windows_of(ctx, x), accumulator(x.dtype)
     powers = _power(ctx, x, kind)
     return _root(ctx, _pooled(ctx, powers, w, 0, "sum"), x.dtype)
 
@@ -231,7 +203,7 @@ def _global(ctx: Context) -> Value:
     b, x = ctx.b, ctx.input(0)
     if x.rank < 2:
         raise ctx.shape_error("pooling needs a batch and a channel dimension")
-    axes, kind = range(2, x.rank), _accumulator(x.dtype)
+    axes, kind = range(2, x.rank), accumulator(x.dtype)
     if ctx.op == "GlobalMaxPool":
         return b.reduce(x, axes, float("-inf"), lambda s, a, acc: s.maximum(acc, a), keepdims=True)
     elements = _power(ctx, x, kind) if ctx.op == "GlobalLpPool" else b.cast(x, kind)

@@ -106,7 +106,7 @@ def _dequantize(ctx: Context) -> Value:
         raise ctx.shape_error("the zero point has the scale's shape and the input's type")
     if not (dtypes.is_integer(x.dtype) or x.dtype in FLOAT8):
         raise ctx.refuse(f"element type {x.dtype} is not translated", "Use int8 or uint8")
-    wide = "float64" if dtype == "float64" else "float32"
+    wide = dtypes.wide(dtype)
     reads = [(x, ", ".join(dims(x.rank))), _parameter(ctx, scale, x)]
     if zero is not None and not is_zero(zero):
         reads.append(_parameter(ctx, zero, x))

@@ -53,7 +53,7 @@ def _random(ctx: Context) -> Value:
     if not dtypes.is_float(dtype):
         raise ctx.refuse(f"random numbers of {dtype} are not translated", "Set dtype to float32")
     ctx.check_size(shape, dtype)
-    wide, seed = ("float64" if dtype == "float64" else "float32"), _seed(ctx)
+    wide, seed = dtypes.wide(dtype), _seed(ctx)
 
     def uniform(s: Body) -> Scalar:
         low, high = ctx.attr("low", 0.0), ctx.attr("high", 1.0)
@@ -93,9 +93,5 @@ def _multinomial(ctx: Context) -> Value:
         passed = (reached <= draw) & (s.index(2) < classes - 1)
         return acc + s.cast(passed, dtype)
 
-    return b.generic(
-        [(sums, "d0, d2"), (sums, f"d0, {classes - 1}")],
-        [(b.fill([batch, count], dtype, 0), "d0, d1")],
-        "ppr",
-        body,
-    )[0]
+    reads = [(sums, "d0, d2"), (sums, f"d0, {classes - 1}")]
+    return b.fold(reads, [batch, count], dtype, 0, "ppr", body)

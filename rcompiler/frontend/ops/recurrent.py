@@ -17,6 +17,7 @@ import numpy as np
 
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value
+from rcompiler.frontend.core import accumulator
 from rcompiler.frontend.dtypes import bits
 from rcompiler.frontend.ops.unary import activation, sigmoid, softplus
 from rcompiler.frontend.recurrence import Collected
@@ -65,7 +66,7 @@ class Direction:
     def recur(self, h: Value, first: int, count: int) -> Value:
         """``h R^T`` for gates ``first .. first + count - 1``."""
         n = self.hidden
-        r = self.b.slice(self.r, [first * n, 0], [count * n, n])
+        r = self.b.slice_along(self.r, 0, first * n, count * n)
         out = self.b.contract(
             (h, "d0, d2"), (r, "d1, d2"), ([self.batch, count * n], "d0, d1"), "ppr"
         )
@@ -79,8 +80,7 @@ class Direction:
     def gate(self, value: Value, gate: int, t: int | None = None) -> tuple[Value, str]:
         """Operand that reads one gate of ``xw`` at step ``t``, or of a ``recur``."""
         if t is not None:  # a slice of the step: the body stays the same at every step
-            step = self.b.slice(value, [t, 0, 0, 0], [1, *value.shape[1:]])
-            value = self.b.reshape(step, value.shape[1:])
+            value = self.b.reshape(self.b.slice_along(value, 0, t, 1), value.shape[1:])
         return value, f"d0, {gate}, d1"
 
     def hold(self, t: int, old: Value | None) -> list[tuple[Value, str]]:
@@ -198,11 +198,9 @@ def _results(
 
 def _wide(b: Builder, value: Value) -> Value:
     """16-bit floats as f32: the state is fed back, so that their rounding would add up."""
-    if value.dtype not in ("float16", "bfloat16"):
-        return value
-    if value.const is not None:
+    if value.const is not None and accumulator(value.dtype) != value.dtype:
         return b.constant(value.const.astype(np.float32))
-    return b.cast(value, "float32")
+    return b.cast(value, accumulator(value.dtype))
 
 
 def _operands(ctx: Context, directions: int, by_batch: bool) -> dict[str, Value | None]:
@@ -249,8 +247,7 @@ def _direction(ctx: Context, values: dict[str, Value | None], d: int) -> Directi
         value = values.get(name)
         if value is None:
             return None
-        one = b.slice(value, [d, *[0] * (value.rank - 1)], [1, *value.shape[1:]])
-        return b.reshape(one, value.shape[1:])
+        return b.reshape(b.slice_along(value, 0, d, 1), value.shape[1:])
 
     x, w, r, bias = values["x"], part("w"), part("r"), part("bias")
     assert x is not None and w is not None and r is not None
@@ -343,17 +340,10 @@ def _function(name: str, alpha: float, beta: float) -> Function | None:
         "softsign": lambda s, x: x / (s.abs(x) + 1.0),
         "softplus": softplus,
     }
-    spelled = {
-        "leakyrelu": "LeakyRelu",
-        "thresholdedrelu": "ThresholdedRelu",
-        "hardsigmoid": "HardSigmoid",
-        "elu": "Elu",
-    }
+    spelled = {op.lower(): op for op in ("LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Elu")}
     if name in simple or name not in spelled:
         return simple.get(name)
-    return activation(
-        spelled[name], lambda key, default: {"alpha": alpha, "beta": beta}.get(key, default)
-    )
+    return activation(spelled[name], {"alpha": alpha, "beta": beta}.get)
 
 
 def _held(s: Body, t: int, new: Sequence[Scalar], rest: Sequence[Scalar]) -> list[Scalar]:

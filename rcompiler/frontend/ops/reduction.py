@@ -1,4 +1,4 @@
-"""Reductions over axes, the softmax family."""
+"""Reductions over axes, the softmax family, prefix sums."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Builder, Value, dims
 from rcompiler.frontend.core import accumulator
+from rcompiler.frontend.ops.unary import Unary, of_floats
+from rcompiler.frontend.prefix import prefix
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Number, Scalar
 
@@ -103,7 +105,7 @@ def with_reduced(
 def _reduce(ctx: Context) -> Value:
     b, x = ctx.b, ctx.input(0)
     axes, keep = reduced_axes(ctx, x), keeps_dims(ctx)
-    terms: dict[str, Callable[[Body, Scalar], Scalar]] = {
+    terms: dict[str, Unary] = {
         "ReduceSumSquare": lambda s, a: a * a,
         "ReduceL2": lambda s, a: a * a,
         "ReduceL1": lambda s, a: s.abs(a),
@@ -112,10 +114,10 @@ def _reduce(ctx: Context) -> Value:
     if not axes and x.rank and ctx.op in ("ReduceSum", "ReduceMean", "ReduceProd"):
         return x
     count = math.prod(x.shape[a] for a in axes)
-    of_sums: dict[str, Callable[[Body, Scalar], Scalar]] = {
+    of_sums: dict[str, Unary] = {
         "ReduceMean": lambda s, a: a / (count if dtypes.is_float(x.dtype) else max(count, 1)),
-        "ReduceLogSum": _of_floats(lambda s, a: s.log(a)),
-        "ReduceL2": _of_floats(lambda s, a: s.sqrt(a)),
+        "ReduceLogSum": of_floats(lambda s, a: s.log(a)),
+        "ReduceL2": of_floats(lambda s, a: s.sqrt(a)),
     }
     if ctx.op == "ReduceProd" and axes:
         return b.reduce(x, axes, 1, lambda s, a, acc: acc * a, keep)
@@ -132,17 +134,6 @@ def _reduce(ctx: Context) -> Value:
         return s.cast(a if of_sum is None else of_sum(s, a), x.dtype)
 
     return b.elementwise(applied, x)
-
-
-def _of_floats(fn: Callable[[Body, Scalar], Scalar]) -> Callable[[Body, Scalar], Scalar]:
-    """A function of floats, computed in f64 for integers."""
-
-    def applied(s: Body, a: Scalar) -> Scalar:
-        if dtypes.is_float(a.dtype):
-            return fn(s, a)
-        return s.cast(fn(s, s.cast(a, "float64")), a.dtype)
-
-    return applied
 
 
 @lowering("ReduceMax", "ReduceMin")
@@ -245,3 +236,21 @@ def _hardmax(b: Builder, x: Value, axes: Sequence[int]) -> Value:
         (first, write),
     )
     return b.reshape(out, x.shape)
+
+
+@lowering("CumSum", "CumProd")
+def _cumulative(ctx: Context) -> Value:
+    """Prefix sums or products along an axis; ``exclusive`` leaves the element itself out."""
+    b, x = ctx.b, ctx.input(0)
+    if dtypes.is_integer(x.dtype) == dtypes.is_float(x.dtype):
+        raise ctx.refuse(f"element type {x.dtype} is not translated", "Cast it to float32")
+    axis = ctx.axis(int(ctx.scalar(1)), x.rank)
+    if not x.size or not x.rank:
+        return x
+    rows, columns = math.prod(x.shape[:axis]), math.prod(x.shape[axis + 1 :])
+    fold: Callable[[Scalar, Scalar], Scalar]
+    fold = (lambda a, c: a + c) if ctx.op == "CumSum" else (lambda a, c: a * c)
+    neutral = 0 if ctx.op == "CumSum" else 1
+    flat = b.reshape(x, [rows, x.shape[axis], columns])
+    exclusive, reverse = bool(ctx.attr("exclusive", 0)), bool(ctx.attr("reverse", 0))
+    return b.reshape(prefix(b, flat, fold, neutral, exclusive, reverse), x.shape)

@@ -7,8 +7,10 @@ from functools import reduce
 
 import numpy as np
 
+from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend.contraction import window_counts
 from rcompiler.frontend.ops.contraction import add_channels
 from rcompiler.frontend.ops.gather import expect_inside
 from rcompiler.frontend.ops.operand_shapes import window
@@ -81,7 +83,7 @@ def _roi_align(ctx: Context) -> Value:
     expect_inside(ctx, batch, x.shape[0] - 1)
     grids = _grids(ctx, rois, half, scale, sizes)
     reach = [max(int(g.max()), 1) for g in grids]
-    wide = "float64" if x.dtype == "float64" else "float32"
+    wide = dtypes.wide(x.dtype)
 
     def body(s: Body, *args: Scalar) -> Scalar:
         edges = [s.cast(a, wide) * scale for a in args[:4]]
@@ -113,8 +115,7 @@ def _roi_align(ctx: Context) -> Value:
     reads = [(rois, f"d0, {i}") for i in range(4)] + [(batch, "d0")]
     reads += [(b.constant(g), "d0") for g in grids]
     reads.append((b.empty(reach, x.dtype), "d4, d5"))
-    start = b.fill(shape, wide, float("-inf") if largest else 0.0)
-    out = b.generic(reads, [(start, "d0, d1, d2, d3")], "pppprr", body)[0]
+    out = b.fold(reads, shape, wide, float("-inf") if largest else 0.0, "pppprr", body)
     return b.cast(_finished(ctx, out, (grids[0] * grids[1]).reshape(-1, 1, 1, 1), largest), x.dtype)
 
 
@@ -168,7 +169,7 @@ def _max_roi_pool(ctx: Context) -> Value:
 
     reads = [(rois, f"d0, {i}") for i in range(5)]
     reads.append((b.empty(x.shape[2:], x.dtype), "d4, d5"))
-    out = b.generic(reads, [(b.fill(shape, x.dtype, low), "d0, d1, d2, d3")], "pppprr", body)[0]
+    out = b.fold(reads, shape, x.dtype, low, "pppprr", body)
     return b.elementwise(lambda s, v: s.select(v.eq(low), 0.0, v), out)
 
 
@@ -213,18 +214,14 @@ def _shifted_samples(ctx: Context) -> tuple[Value, list[int]]:
     b, x, offset, mask = ctx.b, ctx.input(0), ctx.input(2), ctx.optional(4)
     rank, shifts, kernel = x.rank - 2, ctx.attr("offset_group", 1), list(ctx.input(1).shape[2:])
     strides, dilations, pads = window(ctx, x.shape[2:], kernel)
-    out = [
-        (x.shape[2 + i] + pads[i] + pads[rank + i] - (kernel[i] - 1) * dilations[i] - 1)
-        // strides[i]
-        + 1
-        for i in range(rank)
-    ]
+    padded = [n + a + c for n, a, c in zip(x.shape[2:], pads[:rank], pads[rank:], strict=True)]
+    out = window_counts(padded, kernel, strides, dilations)
     taps, n = math.prod(kernel), x.shape[0]
     if offset.shape != (n, shifts * taps * rank, *out):
         raise ctx.shape_error("the offsets do not fit the kernel and the result")
     if mask is not None and mask.shape != (n, shifts * taps, *out):
         raise ctx.shape_error("the mask does not fit the kernel and the result")
-    wide = "float64" if x.dtype == "float64" else "float32"
+    wide = dtypes.wide(x.dtype)
     per = x.shape[1] // shifts
     offset = b.reshape(offset, [n, shifts, *kernel, rank, *out])
     mask = None if mask is None else b.reshape(mask, [n, shifts, *kernel, *out])

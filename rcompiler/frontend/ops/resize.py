@@ -263,12 +263,9 @@ def _along(ctx: Context, x: Value, a: Axis, taps: Taps) -> Value:
 
         return b.tabulate(shape, x.dtype, body, *columns, *mask)
     table = f"{own[a.axis]}, d{x.rank}"
-    out = b.generic(
-        [(b.constant(taps.at), table), (b.constant(weights), table)],
-        [(b.fill(shape, x.dtype, 0), ", ".join(own))],
-        "p" * x.rank + "r",
-        lambda s, at, w, acc: acc + element(s, at) * w,
-    )[0]
+    reads = [(b.constant(taps.at), table), (b.constant(weights), table)]
+    add = lambda s, at, w, acc: acc + element(s, at) * w  # noqa: E731
+    out = b.fold(reads, shape, x.dtype, 0, "p" * x.rank + "r", add)
     if not mask:
         return out
     column = b.reshape(mask[0][0], [a.out, *[1] * (x.rank - 1 - a.axis)])
@@ -296,7 +293,7 @@ def _nearest(
         if outside is not None:
             masks[a.axis] = outside
         elif _even(tables[a.axis]) and (step := _step(tables[a.axis])) > 0:
-            x = _sliced(ctx, x, a.axis, int(tables.pop(a.axis)[0]), a.out, step)
+            x = b.slice_along(x, a.axis, int(tables.pop(a.axis)[0]), a.out, step)
     if not tables:
         return x
     own = dims(x.rank)
@@ -325,13 +322,6 @@ def _even(table: np.ndarray) -> bool:
 
 def _step(table: np.ndarray) -> int:
     return int(table[1] - table[0]) if table.size > 1 else 1
-
-
-def _sliced(ctx: Context, x: Value, axis: int, start: int, count: int, step: int) -> Value:
-    """``count`` equally spaced elements of one axis."""
-    starts, sizes, steps = [0] * x.rank, list(x.shape), [1] * x.rank
-    starts[axis], sizes[axis], steps[axis] = start, count, step
-    return ctx.b.slice(x, starts, sizes, steps)
 
 
 def _times(table: np.ndarray) -> int:

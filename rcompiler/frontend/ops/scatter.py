@@ -55,32 +55,6 @@ def _combine(ctx: Context, dtype: str) -> Combine | None:
     return fn
 
 
-def nested(
-    ctx: Context,
-    shape: Sequence[int],
-    into: Value,
-    body: Callable[[Body, list[Scalar], Value], Value],
-    first: int = 0,
-) -> Value:
-    """Run ``body(s, coordinates, tensor)`` for all coordinates of ``shape``: those of dim ``first``
-    one after the other, and for each of them the rest in row-major order.
-    """
-    shape = list(shape) or [1]
-    order = [first, *(d for d in range(len(shape)) if d != first)]
-
-    def level(s: Body, rest: Sequence[int], at: dict[int, Scalar], tensor: Value) -> Value:
-        if not rest:
-            return body(s, [at[d] for d in range(len(shape))], tensor)
-        d, size = rest[0], shape[rest[0]]
-        if size == 1:
-            return level(s, rest[1:], {**at, d: s.const(0, "index")}, tensor)
-        out = s.for_(0, size, [tensor], lambda i, t: [level(s, rest[1:], {**at, d: i}, t)])[0]
-        assert isinstance(out, Value)
-        return out
-
-    return ctx.b.loop(shape[first], [into], lambda s, i, t: [level(s, order[1:], {first: i}, t)])[0]
-
-
 def _write(
     s: Body,
     tensor: Value,
@@ -138,12 +112,11 @@ def _in_neighbours(
             return [_write(s, t, [block, i], None, new, combine)]
 
         low, high = s.maximum(first, 0), s.minimum(first + length, size)
-        out = s.for_(low, high, [tensor], element, expected=length / blocks)[0]
-        assert isinstance(out, Value)
+        out: Value = s.for_(low, high, [tensor], element, expected=length / blocks)[0]
         return out
 
     flat = ctx.b.reshape(x, [blocks, size])
-    return ctx.b.reshape(nested(ctx, [blocks, *lead], flat, body), x.shape)
+    return ctx.b.reshape(ctx.b.nest([blocks, *lead], flat, body), x.shape)
 
 
 def _flat(coordinates: Sequence[Scalar], shape: Sequence[int]) -> Scalar:
@@ -218,7 +191,7 @@ def _scatter_elements(ctx: Context) -> Value:
         where = [target if i == axis else w for i, w in enumerate(where)]
         return _write(s, tensor, where, None if at.const is not None else inside, new, combine)
 
-    return ctx.b.reshape(nested(ctx, at.shape, x, body, first or 0), shape)
+    return ctx.b.reshape(ctx.b.nest(at.shape, x, body, first or 0), shape)
 
 
 @lowering("ScatterND")
@@ -273,7 +246,7 @@ def _scatter_nd(ctx: Context) -> Value:
             combine,
         )
 
-    return ctx.b.reshape(nested(ctx, updates.shape, x, body, first or 0), shape)
+    return ctx.b.reshape(ctx.b.nest(updates.shape, x, body, first or 0), shape)
 
 
 def _row(s: Body, at: Value, where: list[Scalar], shape: Sequence[int]) -> tuple[Scalar, Scalar]:
@@ -303,8 +276,7 @@ def _last_updates(b: Builder, at: Value, shape: Sequence[int]) -> Value:
 
     size = [math.prod(shape)]
     reads = [(b.tabulate([rows], "int64", target), "d1"), (b.empty(size, "int32"), "d0")]
-    found = b.generic(reads, [(b.fill(size, "int32", -1), "d0")], "pr", last)[0]
-    return b.reshape(found, shape)
+    return b.reshape(b.fold(reads, size, "int32", -1, "pr", last), shape)
 
 
 def _from_constant(ctx: Context, x: Value, updates: Value, rows: np.ndarray, count: int) -> Value:

@@ -110,13 +110,7 @@ def _split(ctx: Context) -> list[Value]:
         sizes = [max(min(step, length - i * step), 0) for i in range(count)]
     if sum(sizes) != length or any(s < 0 for s in sizes):
         raise ctx.shape_error(f"parts {sizes} do not add up to {length}")
-    parts, at = [], 0
-    for size in sizes:
-        starts = [at if i == axis else 0 for i in range(x.rank)]
-        shape = [size if i == axis else d for i, d in enumerate(x.shape)]
-        parts.append(ctx.b.slice(x, starts, shape))
-        at += size
-    return parts
+    return list(ctx.b.split(x, axis, sizes))
 
 
 @lowering("Slice")

@@ -66,9 +66,7 @@ def _dft(ctx: Context) -> Value:
         raise ctx.shape_error("the transform has no points")
     points = min(size, length // 2 + 1 if inverse and onesided else length)
     if points < size:
-        sizes = list(x.shape)
-        sizes[axis] = points
-        x = b.slice(x, [0] * x.rank, sizes)
+        x = b.slice_along(x, axis, 0, points)
     order = [i for i in range(x.rank) if i not in (axis, x.rank - 1)]
     moved = b.transpose(x, [*order, axis, x.rank - 1])
     lead = moved.shape[:-2]
@@ -80,13 +78,9 @@ def _dft(ctx: Context) -> Value:
     matrix = transform(ctx, points, length, x.shape[-1], inverse, onesided)
     parts = 1 if inverse and onesided else 2
     rows = b.reshape(moved, [*lead, points * x.shape[-1]])
-    out = _product(ctx, rows, b.constant(matrix.astype(dtypes.numpy_dtype(_wide(x.dtype)))))
+    out = _product(ctx, rows, b.constant(matrix.astype(dtypes.numpy_dtype(dtypes.wide(x.dtype)))))
     out = b.reshape(out, [*lead, matrix.shape[1] // parts, parts])
     return b.transpose(out, restore)
-
-
-def _wide(dtype: str) -> str:
-    return "float64" if dtype == "float64" else "float32"
 
 
 def _product(ctx: Context, rows: Value, matrix: Value) -> Value:
@@ -114,7 +108,7 @@ def _stft(ctx: Context) -> Value:
     onesided = bool(ctx.attr("onesided", 1))
     if onesided and parts == 2:
         raise ctx.shape_error("a one-sided transform needs a real signal")
-    dtype, wide = x.dtype, _wide(x.dtype)
+    dtype, wide = x.dtype, dtypes.wide(x.dtype)
     table = transform(ctx, length, length, parts, False, onesided)
     if window is not None and window.const is not None:
         table = table * np.repeat(window.const.astype(np.float64), parts)[:, None]

@@ -46,6 +46,17 @@ def _widened(s: Body, function: Unary, x: Scalar) -> Scalar:
     return function(s, x)
 
 
+def of_floats(fn: Unary) -> Unary:
+    """A function of floats, computed in f64 for integers."""
+
+    def applied(s: Body, a: Scalar) -> Scalar:
+        if dtypes.is_float(a.dtype):
+            return fn(s, a)
+        return s.cast(fn(s, s.cast(a, "float64")), a.dtype)
+
+    return applied
+
+
 def sigmoid(s: Body, x: Scalar) -> Scalar:
     """``1 / (1 + exp(-x))``; of f16 in f32, as exp(-x) leaves f16 where the result does not."""
     return _widened(s, lambda s, x: 1.0 / (s.exp(-x) + 1.0), x)
@@ -107,22 +118,11 @@ def _bitwise_not(ctx: Context) -> Value:
     return ctx.b.elementwise(lambda s, x: ~x, ctx.input(0))
 
 
-def activation(name: str, attr: Callable[[str, Any], Any]) -> Activation | None:
+def activation(name: str, attr: Callable[[str, Any], Any]) -> Activation:
     """Formula of an activation with attributes; ``attr(name, default)`` reads them."""
-    alpha = attr(
-        "alpha",
-        {
-            "Elu": 1.0,
-            "Celu": 1.0,
-            "LeakyRelu": 0.01,
-            "ThresholdedRelu": 1.0,
-            "HardSigmoid": 0.2,
-            "Selu": 1.67326319217681884765625,
-            "Swish": 1.0,
-        }.get(name),
-    )
-    gamma = attr("gamma", 1.05070102214813232421875)
-    beta, bias, lambd = attr("beta", 0.5), attr("bias", 0.0), attr("lambd", 0.5)
+    special = {"LeakyRelu": 0.01, "HardSigmoid": 0.2, "Selu": 1.67326319217681884765625}
+    alpha = attr("alpha", special.get(name, 1.0))
+    gamma, beta = attr("gamma", 1.05070102214813232421875), attr("beta", 0.5)
     table: dict[str, Activation] = {
         "Elu": lambda s, x: s.select(x > 0, x, s.expm1(x) * alpha),
         "Selu": lambda s, x: s.select(x > 0, x, s.expm1(x) * alpha) * gamma,
@@ -132,30 +132,25 @@ def activation(name: str, attr: Callable[[str, Any], Any]) -> Activation | None:
         "HardSigmoid": lambda s, x: s.clamp(x * alpha + beta, 0.0, 1.0),
         "Swish": lambda s, x: x * sigmoid(s, x * alpha),
     }
-    return table.get(name) or {
-        "Shrink": lambda s, x: s.select(
-            x < -lambd, x + bias, s.select(x > lambd, x - bias, s.const(0, x.dtype))
-        ),
-    }.get(name)
+    return table[name]
 
 
 @lowering("Elu", "Selu", "Celu", "LeakyRelu", "ThresholdedRelu", "HardSigmoid", "Swish")
 def _activation(ctx: Context) -> Value:
     ctx.need_float()
-    fn = activation(ctx.op, ctx.attr)
-    assert fn is not None
-    return ctx.b.elementwise(fn, ctx.input(0))
+    return ctx.b.elementwise(activation(ctx.op, ctx.attr), ctx.input(0))
 
 
 @lowering("Shrink")
 def _shrink(ctx: Context) -> Value:
     """Integers are compared and shifted as float64, as numpy does, and converted back."""
-    x = ctx.input(0)
-    fn = activation("Shrink", ctx.attr)
-    assert fn is not None
-    if dtypes.is_float(x.dtype):
-        return ctx.b.elementwise(fn, x)
-    return ctx.b.elementwise(lambda s, a: s.cast(fn(s, s.cast(a, "float64")), a.dtype), x)
+    x, bias, lambd = ctx.input(0), ctx.attr("bias", 0.0), ctx.attr("lambd", 0.5)
+
+    def shrink(s: Body, a: Scalar) -> Scalar:
+        below, moved = a < -lambd, a + bias
+        return s.select(below, moved, s.select(a > lambd, a - bias, s.const(0, a.dtype)))
+
+    return ctx.b.elementwise(of_floats(shrink), x)
 
 
 @lowering("Gelu")

@@ -7,8 +7,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from rcompiler.frontend import dtypes
 from rcompiler.frontend.body import Body
 from rcompiler.frontend.builder import Value, dims
+from rcompiler.frontend.contraction import window_counts
 from rcompiler.frontend.registry import Context, lowering
 from rcompiler.frontend.scalar import Scalar
 
@@ -49,10 +51,8 @@ def _col2im(ctx: Context) -> Value:
     if not rank == len(block) == len(strides) == len(dilations) == len(pads) // 2 or x.rank != 3:
         raise ctx.shape_error("block_shape, strides, dilations or pads do not fit the image")
     n, channels = x.shape[0], x.shape[1] // max(count, 1)
-    blocks = [
-        (image[i] + pads[i] + pads[rank + i] - dilations[i] * (block[i] - 1) - 1) // strides[i] + 1
-        for i in range(rank)
-    ]
+    padded = [n + a + c for n, a, c in zip(image, pads[:rank], pads[rank:], strict=True)]
+    blocks = window_counts(padded, block, strides, dilations)
     if min([*blocks, count]) < 1 or x.shape[1:] != (channels * count, math.prod(blocks)):
         raise ctx.shape_error("the columns do not fit the image")
     columns = b.reshape(x, [n, channels, *block, *blocks])
@@ -71,13 +71,8 @@ def _col2im(ctx: Context) -> Value:
         return acc + s.select(inside, value, 0)
 
     shape = [n, channels, *image]
-    own = ", ".join(dims(2 + rank))
-    return b.generic(
-        [(b.empty(block, x.dtype), ", ".join(dims(rank, 2 + rank)))],
-        [(b.fill(shape, x.dtype, 0), own)],
-        "p" * (2 + rank) + "r" * rank,
-        body,
-    )[0]
+    reads = [(b.empty(block, x.dtype), ", ".join(dims(rank, 2 + rank)))]
+    return b.fold(reads, shape, x.dtype, 0, "p" * (2 + rank) + "r" * rank, body)
 
 
 @lowering("AffineGrid")
@@ -95,7 +90,7 @@ def _affine_grid(ctx: Context) -> Value:
     if rank not in (2, 3) or min(size) < 1 or theta.shape != (size[0], rank, rank + 1):
         raise ctx.shape_error("theta is [n, 2, 3] for size [n, c, h, w], or [n, 3, 4] with a depth")
     ctx.check_size([size[0], *size[2:], rank], theta.dtype)
-    wide = "float64" if theta.dtype == "float64" else "float32"
+    wide = dtypes.wide(theta.dtype)
     corners = bool(ctx.attr("align_corners", 0))
     points = [
         np.linspace(-1, 1, n) if corners else (2 * np.arange(n) + 1) / n - 1 for n in size[2:]
