@@ -26,16 +26,13 @@ number of `runtime.control`. System calls are those of x86-64.
 # A loop over the blocks of the EUs, number %i at %u: what follows the text is done for each, goes
 # on with `llvm.br ^each(%next : i64)`, and has a block ^over for the end.
 EACH_EU = """\
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %pn = @@THREADS
-  %n = llvm.load %pn : !llvm.ptr -> i64
-  llvm.br ^each(%c0 : i64)
+  %n := %ctl[@@THREADS]
+  llvm.br ^each($0 : i64)
 ^each(%i: i64):
   %more = llvm.icmp "slt" %i, %n : i64
   llvm.cond_br %more, ^eu, ^over
 ^eu:
-  %next = llvm.add %i, %c1 : i64
+  %next = llvm.add %i, $1 : i64
   %u = llvm.call @veu_unit(%ctl, %i) : (!llvm.ptr, i64) -> !llvm.ptr
 """
 
@@ -47,18 +44,15 @@ llvm.func @clock_gettime(i32, !llvm.ptr) -> i32
 
 // ns by a clock; -1 where there is no such clock.
 llvm.func internal @veu_clock(%clock: i32) -> i64 {
-  %two = llvm.mlir.constant(2 : i64) : i64
-  %cm1 = llvm.mlir.constant(-1 : i64) : i64
   %ok = llvm.mlir.constant(0 : i32) : i32
   %giga = llvm.mlir.constant(1000000000 : i64) : i64
-  %t = llvm.alloca %two x i64 : (i64) -> !llvm.ptr
+  %t = llvm.alloca $2 x i64 : (i64) -> !llvm.ptr
   %r = llvm.call @clock_gettime(%clock, %t) : (i32, !llvm.ptr) -> i32
   %known = llvm.icmp "eq" %r, %ok : i32
-  llvm.cond_br %known, ^read, ^done(%cm1 : i64)
+  llvm.cond_br %known, ^read, ^done($-1 : i64)
 ^read:
-  %s = llvm.load %t : !llvm.ptr -> i64
-  %pn = llvm.getelementptr %t[1] : (!llvm.ptr) -> !llvm.ptr, i64
-  %n = llvm.load %pn : !llvm.ptr -> i64
+  %s := *%t
+  %n := %t[1]
   %sn = llvm.mul %s, %giga : i64
   %ns = llvm.add %sn, %n : i64
   llvm.br ^done(%ns : i64)
@@ -76,13 +70,10 @@ llvm.func internal @veu_now() -> i64 {
 // ns that the thread of an EU has had a CPU; -1 where that cannot be known. The clock of a thread
 // that is not of this process cannot be read.
 llvm.func internal @veu_ran(%unit: !llvm.ptr) -> i64 {
-  %c3 = llvm.mlir.constant(3 : i64) : i64
   %kind = llvm.mlir.constant(6 : i64) : i64   // CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED
-  %cm1 = llvm.mlir.constant(-1 : i64) : i64
-  %ptid = llvm.getelementptr %unit[@@TID] : (!llvm.ptr) -> !llvm.ptr, i64
-  %tid = llvm.load %ptid atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
-  %not = llvm.xor %tid, %cm1 : i64
-  %high = llvm.shl %not, %c3 : i64
+  %tid := relaxed %unit[@@TID]
+  %not = llvm.xor %tid, $-1 : i64
+  %high = llvm.shl %not, $3 : i64
   %id = llvm.or %high, %kind : i64
   %clock = llvm.trunc %id : i64 to i32
   %ran = llvm.call @veu_clock(%clock) : (i32) -> i64
@@ -91,10 +82,9 @@ llvm.func internal @veu_ran(%unit: !llvm.ptr) -> i64 {
 
 // 1 + the CPU of the caller; 0 where it cannot be known.
 llvm.func internal @veu_cpu() -> i64 {
-  %c1 = llvm.mlir.constant(1 : i64) : i64
   %r = llvm.call @sched_getcpu() : () -> i32
   %cpu = llvm.sext %r : i32 to i64
-  %one = llvm.add %cpu, %c1 : i64
+  %one = llvm.add %cpu, $1 : i64
   llvm.return %one : i64
 }
 
@@ -104,27 +94,25 @@ llvm.func internal @veu_cpu() -> i64 {
 llvm.func internal @veu_name(%unit: !llvm.ptr) {
   %gettid = llvm.mlir.constant(186 : i64) : i64
   %tid = llvm.call @syscall(%gettid) vararg(!llvm.func<i64 (i64, ...)>) : (i64) -> i64
-  %ptid = llvm.getelementptr %unit[@@TID] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %tid, %ptid atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  %unit[@@TID] := relaxed %tid
   llvm.return
 }
 
 // Note which launch an EU has begun.
 llvm.func internal @veu_begin(%unit: !llvm.ptr, %epoch: i64) {
-  %pbegun = llvm.getelementptr %unit[@@BEGUN] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %epoch, %pbegun atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  %unit[@@BEGUN] := relaxed %epoch
   llvm.return
 }
 
 // Note that an EU works, and on which CPU.
 llvm.func internal @veu_here(%unit: !llvm.ptr) {
   %now = llvm.call @veu_cpu() : () -> i64
-  %pcpu = llvm.getelementptr %unit[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
-  %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %pcpu = & %unit[@@CPU]
+  %noted := relaxed *%pcpu
   %same = llvm.icmp "eq" %noted, %now : i64
   llvm.cond_br %same, ^done, ^note
 ^note:
-  llvm.store %now, %pcpu atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  *%pcpu := relaxed %now
   llvm.br ^done
 ^done:
   llvm.return
@@ -132,78 +120,62 @@ llvm.func internal @veu_here(%unit: !llvm.ptr) {
 
 // Note that an EU has nothing to do for now.
 llvm.func internal @veu_away(%unit: !llvm.ptr) {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %pcpu = llvm.getelementptr %unit[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %c0, %pcpu atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  %unit[@@CPU] := relaxed $0
   llvm.return
 }
 
 // Note that an EU goes to sleep on a counter, and where.
 llvm.func internal @veu_asleep(%unit: !llvm.ptr, %p: !llvm.ptr) {
   %cpu = llvm.call @veu_cpu() : () -> i64
-  %pslept = llvm.getelementptr %unit[@@SLEPT] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %cpu, %pslept atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  %unit[@@SLEPT] := relaxed %cpu
   llvm.call @veu_away(%unit) : (!llvm.ptr) -> ()
   %counter = llvm.ptrtoint %p : !llvm.ptr to i64
-  %pon = llvm.getelementptr %unit[@@SLEEPS_ON] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %counter, %pon atomic seq_cst {alignment = 8 : i64} : i64, !llvm.ptr
+  %unit[@@SLEEPS_ON] := ordered %counter
   llvm.return
 }
 
 // Note that an EU sleeps no more.
 llvm.func internal @veu_awake(%unit: !llvm.ptr) {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %pon = llvm.getelementptr %unit[@@SLEEPS_ON] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %c0, %pon atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  %unit[@@SLEEPS_ON] := relaxed $0
   llvm.return
 }
 
 // The block of an EU.
 llvm.func internal @veu_unit(%ctl: !llvm.ptr, %eu: i64) -> !llvm.ptr {
-  %words = llvm.mlir.constant(@@UNIT_WORDS : i64) : i64
-  %pu = @@UNITS
-  %units = llvm.load %pu : !llvm.ptr -> !llvm.ptr
-  %w = llvm.mul %eu, %words : i64
-  %unit = llvm.getelementptr %units[%w] : (!llvm.ptr, i64) -> !llvm.ptr, i64
+  %units := %ctl[@@UNITS] : !llvm.ptr
+  %w = llvm.mul %eu, $UNIT_WORDS : i64
+  %unit = & %units[%w]
   llvm.return %unit : !llvm.ptr
 }
 
 // Whether an EU works on the CPU that the caller, who waits, is running on, or fell asleep there
 // and was woken.
 llvm.func internal @veu_shared(%ctl: !llvm.ptr) -> i1 {
-  %yes = llvm.mlir.constant(true) : i1
-  %no = llvm.mlir.constant(false) : i1
   %mine = llvm.call @veu_cpu() : () -> i64
 @@EACH_EU
-  %known = llvm.icmp "sgt" %mine, %c0 : i64
-  %pcpu = llvm.getelementptr %u[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
-  %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %known = llvm.icmp "sgt" %mine, $0 : i64
+  %noted := relaxed %u[@@CPU]
   %works = llvm.icmp "eq" %noted, %mine : i64
-  %pslept = llvm.getelementptr %u[@@SLEPT] : (!llvm.ptr) -> !llvm.ptr, i64
-  %slept = llvm.load %pslept atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %slept := relaxed %u[@@SLEPT]
   %stays = llvm.icmp "eq" %slept, %mine : i64
-  %woken = llvm.icmp "slt" %noted, %c0 : i64
+  %woken = llvm.icmp "slt" %noted, $0 : i64
   %coming = llvm.and %stays, %woken : i1
   %same = llvm.or %works, %coming : i1
   %found = llvm.and %same, %known : i1
   llvm.cond_br %found, ^found, ^each(%next : i64)
 ^found:
-  llvm.return %yes : i1
+  llvm.return $true : i1
 ^over:
-  llvm.return %no : i1
+  llvm.return $false : i1
 }
 
 // Whether an EU works, was woken, or has not yet begun what it was called for: one that waits
 // wants no CPU.
 llvm.func internal @veu_wants_cpu(%ctl: !llvm.ptr, %unit: !llvm.ptr) -> i1 {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %pcpu = llvm.getelementptr %unit[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
-  %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
-  %works = llvm.icmp "ne" %noted, %c0 : i64
-  %pbegun = llvm.getelementptr %unit[@@BEGUN] : (!llvm.ptr) -> !llvm.ptr, i64
-  %begun = llvm.load %pbegun atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
-  %pepoch = @@EPOCH
-  %epoch = llvm.load %pepoch atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %noted := relaxed %unit[@@CPU]
+  %works = llvm.icmp "ne" %noted, $0 : i64
+  %begun := relaxed %unit[@@BEGUN]
+  %epoch := relaxed %ctl[@@EPOCH]
   %late = llvm.icmp "slt" %begun, %epoch : i64
   %wants = llvm.or %works, %late : i1
   llvm.return %wants : i1
@@ -214,79 +186,66 @@ llvm.func internal @veu_wants_cpu(%ctl: !llvm.ptr, %unit: !llvm.ptr) -> i1 {
 // No CPU.
 llvm.func internal @veu_none(%mask: !llvm.ptr) {
   %zero = llvm.mlir.constant(0 : i8) : i8
-  %bytes = llvm.mlir.constant(@@MASK_BYTES : i64) : i64
-  "llvm.intr.memset"(%mask, %zero, %bytes) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()
+  "llvm.intr.memset"(%mask, %zero, $MASK_BYTES) <{isVolatile = false}> : (!llvm.ptr, i8, i64) -> ()
   llvm.return
 }
 
 // The word of a set that tells of a CPU, noted as 1 + its number, and the bit in it; the bit is 0
 // where it is no CPU that a set has room for.
 llvm.func internal @veu_bit(%mask: !llvm.ptr, %noted: i64, %pword: !llvm.ptr) -> i64 {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %c6 = llvm.mlir.constant(6 : i64) : i64
-  %c63 = llvm.mlir.constant(63 : i64) : i64
-  %most = llvm.mlir.constant(@@MASK_CPUS : i64) : i64
-  %cpu = llvm.sub %noted, %c1 : i64
-  %fits = llvm.icmp "ult" %cpu, %most : i64
-  %safe = llvm.select %fits, %cpu, %c0 : i1, i64
-  %word = llvm.lshr %safe, %c6 : i64
-  %low = llvm.and %safe, %c63 : i64
-  %bit = llvm.shl %c1, %low : i64
-  %p = llvm.getelementptr %mask[%word] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-  llvm.store %p, %pword : !llvm.ptr, !llvm.ptr
-  %result = llvm.select %fits, %bit, %c0 : i1, i64
+  %cpu = llvm.sub %noted, $1 : i64
+  %fits = llvm.icmp "ult" %cpu, $MASK_CPUS : i64
+  %safe = llvm.select %fits, %cpu, $0 : i1, i64
+  %word = llvm.lshr %safe, $6 : i64
+  %low = llvm.and %safe, $63 : i64
+  %bit = llvm.shl $1, %low : i64
+  %p = & %mask[%word]
+  *%pword := %p : !llvm.ptr
+  %result = llvm.select %fits, %bit, $0 : i1, i64
   llvm.return %result : i64
 }
 
 // Add a CPU to a set.
 llvm.func internal @veu_mark(%mask: !llvm.ptr, %noted: i64) {
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %pword = llvm.alloca %c1 x !llvm.ptr : (i64) -> !llvm.ptr
+  %pword = llvm.alloca $1 x !llvm.ptr : (i64) -> !llvm.ptr
   %bit = llvm.call @veu_bit(%mask, %noted, %pword) : (!llvm.ptr, i64, !llvm.ptr) -> i64
-  %p = llvm.load %pword : !llvm.ptr -> !llvm.ptr
-  %old = llvm.load %p : !llvm.ptr -> i64
+  %p := *%pword : !llvm.ptr
+  %old := *%p
   %new = llvm.or %old, %bit : i64
-  llvm.store %new, %p : i64, !llvm.ptr
+  *%p := %new
   llvm.return
 }
 
 // Whether a CPU is in a set.
 llvm.func internal @veu_holds(%mask: !llvm.ptr, %noted: i64) -> i1 {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %pword = llvm.alloca %c1 x !llvm.ptr : (i64) -> !llvm.ptr
+  %pword = llvm.alloca $1 x !llvm.ptr : (i64) -> !llvm.ptr
   %bit = llvm.call @veu_bit(%mask, %noted, %pword) : (!llvm.ptr, i64, !llvm.ptr) -> i64
-  %p = llvm.load %pword : !llvm.ptr -> !llvm.ptr
-  %word = llvm.load %p : !llvm.ptr -> i64
+  %p := *%pword : !llvm.ptr
+  %word := *%p
   %common = llvm.and %word, %bit : i64
-  %there = llvm.icmp "ne" %common, %c0 : i64
+  %there = llvm.icmp "ne" %common, $0 : i64
   llvm.return %there : i1
 }
 
 // Take the CPUs of %taken from %mask. Whether any is left.
 llvm.func internal @veu_without(%mask: !llvm.ptr, %taken: !llvm.ptr) -> i1 {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %cm1 = llvm.mlir.constant(-1 : i64) : i64
-  %n = llvm.mlir.constant(@@MASK_WORDS : i64) : i64
-  llvm.br ^loop(%c0, %c0 : i64, i64)
+  llvm.br ^loop($0, $0 : i64, i64)
 ^loop(%i: i64, %any: i64):
-  %more = llvm.icmp "slt" %i, %n : i64
+  %more = llvm.icmp "slt" %i, $MASK_WORDS : i64
   llvm.cond_br %more, ^body, ^done
 ^body:
-  %p = llvm.getelementptr %mask[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-  %pt = llvm.getelementptr %taken[%i] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-  %old = llvm.load %p : !llvm.ptr -> i64
-  %t = llvm.load %pt : !llvm.ptr -> i64
-  %keep = llvm.xor %t, %cm1 : i64
+  %p = & %mask[%i]
+  %pt = & %taken[%i]
+  %old := *%p
+  %t := *%pt
+  %keep = llvm.xor %t, $-1 : i64
   %new = llvm.and %old, %keep : i64
-  llvm.store %new, %p : i64, !llvm.ptr
+  *%p := %new
   %any1 = llvm.or %any, %new : i64
-  %i1 = llvm.add %i, %c1 : i64
+  %i1 = llvm.add %i, $1 : i64
   llvm.br ^loop(%i1, %any1 : i64, i64)
 ^done:
-  %left = llvm.icmp "ne" %any, %c0 : i64
+  %left = llvm.icmp "ne" %any, $0 : i64
   llvm.return %left : i1
 }
 
@@ -296,8 +255,7 @@ llvm.func internal @veu_occupied(%ctl: !llvm.ptr, %mask: !llvm.ptr) {
   llvm.call @veu_none(%mask) : (!llvm.ptr) -> ()
   llvm.call @veu_mark(%mask, %mine) : (!llvm.ptr, i64) -> ()
 @@EACH_EU
-  %pcpu = llvm.getelementptr %u[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
-  %noted = llvm.load %pcpu atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %noted := relaxed %u[@@CPU]
   llvm.call @veu_mark(%mask, %noted) : (!llvm.ptr, i64) -> ()
   llvm.br ^each(%next : i64)
 ^over:
@@ -309,34 +267,26 @@ llvm.func internal @veu_occupied(%ctl: !llvm.ptr, %mask: !llvm.ptr) {
 // Become the only one who moves the thread of an EU, and ask the kernel where it may run. False
 // where somebody else moves it, or the kernel does not say; then there is nothing to undo.
 llvm.func internal @veu_claim(%unit: !llvm.ptr, %mask: !llvm.ptr) -> i1 {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %no = llvm.mlir.constant(false) : i1
-  %yes = llvm.mlir.constant(true) : i1
   %get = llvm.mlir.constant(204 : i64) : i64    // sched_getaffinity
-  %bytes = llvm.mlir.constant(@@MASK_BYTES : i64) : i64
-  %pmoving = llvm.getelementptr %unit[@@MOVING] : (!llvm.ptr) -> !llvm.ptr, i64
-  %x = llvm.cmpxchg %pmoving, %c0, %c1 acq_rel monotonic : !llvm.ptr, i64
+  %pmoving = & %unit[@@MOVING]
+  %x = llvm.cmpxchg %pmoving, $0, $1 acq_rel monotonic : !llvm.ptr, i64
   %won = llvm.extractvalue %x[1] : !llvm.struct<(i64, i1)>
-  llvm.cond_br %won, ^ask, ^done(%no : i1)
+  llvm.cond_br %won, ^ask, ^done($false : i1)
 ^ask:
   llvm.call @veu_none(%mask) : (!llvm.ptr) -> ()
-  %ptid = llvm.getelementptr %unit[@@TID] : (!llvm.ptr) -> !llvm.ptr, i64
-  %tid = llvm.load %ptid atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
-  %got = llvm.call @syscall(%get, %tid, %bytes, %mask) vararg(!llvm.func<i64 (i64, ...)>)
+  %tid := relaxed %unit[@@TID]
+  %got = llvm.call @syscall(%get, %tid, $MASK_BYTES, %mask) vararg(!llvm.func<i64 (i64, ...)>)
     : (i64, i64, i64, !llvm.ptr) -> i64
-  %known = llvm.icmp "sgt" %got, %c0 : i64
-  llvm.cond_br %known, ^done(%yes : i1), ^leave
+  %known = llvm.icmp "sgt" %got, $0 : i64
+  llvm.cond_br %known, ^done($true : i1), ^leave
 ^leave:
   llvm.call @veu_unclaim(%unit) : (!llvm.ptr) -> ()
-  llvm.br ^done(%no : i1)
+  llvm.br ^done($false : i1)
 ^done(%result: i1):
   llvm.return %result : i1
 }
 llvm.func internal @veu_unclaim(%unit: !llvm.ptr) {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %pmoving = llvm.getelementptr %unit[@@MOVING] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %c0, %pmoving atomic release {alignment = 8 : i64} : i64, !llvm.ptr
+  %unit[@@MOVING] := release $0
   llvm.return
 }
 
@@ -350,19 +300,16 @@ llvm.func internal @veu_enter(%unit: !llvm.ptr) {
 // Nobody moves the caller's thread from now on: who does is waited for, as what the thread might
 // use is given back last. A mover that gets no CPU for all the yields is left alone.
 llvm.func internal @veu_leave(%unit: !llvm.ptr) {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %most = llvm.mlir.constant(@@PATIENCE : i64) : i64
-  %pmoving = llvm.getelementptr %unit[@@MOVING] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.br ^try(%c0 : i64)
+  %pmoving = & %unit[@@MOVING]
+  llvm.br ^try($0 : i64)
 ^try(%i: i64):
-  %x = llvm.cmpxchg %pmoving, %c0, %c1 acq_rel monotonic : !llvm.ptr, i64
+  %x = llvm.cmpxchg %pmoving, $0, $1 acq_rel monotonic : !llvm.ptr, i64
   %won = llvm.extractvalue %x[1] : !llvm.struct<(i64, i1)>
   llvm.cond_br %won, ^done, ^yield
 ^yield:
   %r = llvm.call @sched_yield() : () -> i32
-  %i1 = llvm.add %i, %c1 : i64
-  %more = llvm.icmp "slt" %i1, %most : i64
+  %i1 = llvm.add %i, $1 : i64
+  %more = llvm.icmp "slt" %i1, $PATIENCE : i64
   llvm.cond_br %more, ^try(%i1 : i64), ^done
 ^done:
   llvm.return
@@ -370,14 +317,11 @@ llvm.func internal @veu_leave(%unit: !llvm.ptr) {
 
 // Set where the thread of an EU may run. Whether the kernel did.
 llvm.func internal @veu_allow(%unit: !llvm.ptr, %mask: !llvm.ptr) -> i1 {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
   %set = llvm.mlir.constant(203 : i64) : i64    // sched_setaffinity
-  %bytes = llvm.mlir.constant(@@MASK_BYTES : i64) : i64
-  %ptid = llvm.getelementptr %unit[@@TID] : (!llvm.ptr) -> !llvm.ptr, i64
-  %tid = llvm.load %ptid atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
-  %r = llvm.call @syscall(%set, %tid, %bytes, %mask) vararg(!llvm.func<i64 (i64, ...)>)
+  %tid := relaxed %unit[@@TID]
+  %r = llvm.call @syscall(%set, %tid, $MASK_BYTES, %mask) vararg(!llvm.func<i64 (i64, ...)>)
     : (i64, i64, i64, !llvm.ptr) -> i64
-  %done = llvm.icmp "eq" %r, %c0 : i64
+  %done = llvm.icmp "eq" %r, $0 : i64
   llvm.return %done : i1
 }
 
@@ -385,24 +329,21 @@ llvm.func internal @veu_allow(%unit: !llvm.ptr, %mask: !llvm.ptr) -> i1 {
 
 // Move the thread of an EU that does not run to the CPU of the caller. Whether it was moved.
 llvm.func internal @veu_fetch(%unit: !llvm.ptr) -> i1 {
-  %no = llvm.mlir.constant(false) : i1
-  %words = llvm.mlir.constant(@@MASK_WORDS : i64) : i64
-  %allowed = llvm.alloca %words x i64 : (i64) -> !llvm.ptr
-  %here = llvm.alloca %words x i64 : (i64) -> !llvm.ptr
+  %allowed = llvm.alloca $MASK_WORDS x i64 : (i64) -> !llvm.ptr
+  %here = llvm.alloca $MASK_WORDS x i64 : (i64) -> !llvm.ptr
   %mine = llvm.call @veu_cpu() : () -> i64
   %claimed = llvm.call @veu_claim(%unit, %allowed) : (!llvm.ptr, !llvm.ptr) -> i1
-  llvm.cond_br %claimed, ^look, ^done(%no : i1)
+  llvm.cond_br %claimed, ^look, ^done($false : i1)
 ^look:
   %may = llvm.call @veu_holds(%allowed, %mine) : (!llvm.ptr, i64) -> i1
-  llvm.cond_br %may, ^move, ^leave(%no : i1)
+  llvm.cond_br %may, ^move, ^leave($false : i1)
 ^move:
   llvm.call @veu_none(%here) : (!llvm.ptr) -> ()
   llvm.call @veu_mark(%here, %mine) : (!llvm.ptr, i64) -> ()
   %moved = llvm.call @veu_allow(%unit, %here) : (!llvm.ptr, !llvm.ptr) -> i1
   %back = llvm.call @veu_allow(%unit, %allowed) : (!llvm.ptr, !llvm.ptr) -> i1
   %now = llvm.call @veu_now() : () -> i64
-  %pfetched = llvm.getelementptr %unit[@@FETCHED] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %now, %pfetched atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  %unit[@@FETCHED] := relaxed %now
   llvm.br ^leave(%moved : i1)
 ^leave(%found: i1):
   llvm.call @veu_unclaim(%unit) : (!llvm.ptr) -> ()
@@ -414,23 +355,21 @@ llvm.func internal @veu_fetch(%unit: !llvm.ptr) -> i1 {
 // Whether an EU that wants a CPU had none while the caller paused, and was moved to the caller's,
 // who waits for the counter to reach %target.
 llvm.func internal @veu_rescue(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) -> i1 {
-  %no = llvm.mlir.constant(false) : i1
-  %window = llvm.mlir.constant(@@WINDOW : i64) : i64
 @@EACH_EU
   %wants0 = llvm.call @veu_wants_cpu(%ctl, %u) : (!llvm.ptr, !llvm.ptr) -> i1
   llvm.cond_br %wants0, ^first, ^each(%next : i64)
 ^first:
   %ran0 = llvm.call @veu_ran(%u) : (!llvm.ptr) -> i64
-  %unknown = llvm.icmp "slt" %ran0, %c0 : i64
-  llvm.cond_br %unknown, ^each(%next : i64), ^pause(%c0 : i64)
+  %unknown = llvm.icmp "slt" %ran0, $0 : i64
+  llvm.cond_br %unknown, ^each(%next : i64), ^pause($0 : i64)
 ^pause(%j: i64):
   llvm.call_intrinsic "llvm.x86.sse2.pause"() : () -> ()
-  %v = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %v := acquire *%p
   %came = llvm.icmp "sge" %v, %target : i64
-  %j1 = llvm.add %j, %c1 : i64
-  llvm.cond_br %came, ^done(%no : i1), ^longer
+  %j1 = llvm.add %j, $1 : i64
+  llvm.cond_br %came, ^done($false : i1), ^longer
 ^longer:
-  %short = llvm.icmp "slt" %j1, %window : i64
+  %short = llvm.icmp "slt" %j1, $WINDOW : i64
   llvm.cond_br %short, ^pause(%j1 : i64), ^second
 ^second:
   %ran1 = llvm.call @veu_ran(%u) : (!llvm.ptr) -> i64
@@ -442,7 +381,7 @@ llvm.func internal @veu_rescue(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) -> 
   %moved = llvm.call @veu_fetch(%u) : (!llvm.ptr) -> i1
   llvm.cond_br %moved, ^done(%moved : i1), ^each(%next : i64)
 ^over:
-  llvm.br ^done(%no : i1)
+  llvm.br ^done($false : i1)
 ^done(%result: i1):
   llvm.return %result : i1
 }
@@ -451,27 +390,21 @@ llvm.func internal @veu_rescue(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64) -> 
 // one of them and has others. %allowed: all that it may use. Whether they were taken; then the
 // thread stays claimed.
 llvm.func internal @veu_narrow(%unit: !llvm.ptr, %occupied: !llvm.ptr, %allowed: !llvm.ptr) -> i1 {
-  %no = llvm.mlir.constant(false) : i1
-  %words = llvm.mlir.constant(@@MASK_WORDS : i64) : i64
-  %bytes = llvm.mlir.constant(@@MASK_BYTES : i64) : i64
-  %apart = llvm.mlir.constant(@@APART : i64) : i64
-  %rest = llvm.alloca %words x i64 : (i64) -> !llvm.ptr
-  %pslept = llvm.getelementptr %unit[@@SLEPT] : (!llvm.ptr) -> !llvm.ptr, i64
-  %slept = llvm.load %pslept atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %rest = llvm.alloca $MASK_WORDS x i64 : (i64) -> !llvm.ptr
+  %slept := relaxed %unit[@@SLEPT]
   %there = llvm.call @veu_holds(%occupied, %slept) : (!llvm.ptr, i64) -> i1
-  llvm.cond_br %there, ^when, ^done(%no : i1)
+  llvm.cond_br %there, ^when, ^done($false : i1)
 ^when:
   %now = llvm.call @veu_now() : () -> i64
-  %pfetched = llvm.getelementptr %unit[@@FETCHED] : (!llvm.ptr) -> !llvm.ptr, i64
-  %fetched = llvm.load %pfetched atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
+  %fetched := relaxed %unit[@@FETCHED]
   %ago = llvm.sub %now, %fetched : i64
-  %long = llvm.icmp "sge" %ago, %apart : i64
-  llvm.cond_br %long, ^claim, ^done(%no : i1)
+  %long = llvm.icmp "sge" %ago, $APART : i64
+  llvm.cond_br %long, ^claim, ^done($false : i1)
 ^claim:
   %claimed = llvm.call @veu_claim(%unit, %allowed) : (!llvm.ptr, !llvm.ptr) -> i1
-  llvm.cond_br %claimed, ^take, ^done(%no : i1)
+  llvm.cond_br %claimed, ^take, ^done($false : i1)
 ^take:
-  "llvm.intr.memcpy"(%rest, %allowed, %bytes) <{isVolatile = false}>
+  "llvm.intr.memcpy"(%rest, %allowed, $MASK_BYTES) <{isVolatile = false}>
     : (!llvm.ptr, !llvm.ptr, i64) -> ()
   %some = llvm.call @veu_without(%rest, %occupied) : (!llvm.ptr, !llvm.ptr) -> i1
   llvm.cond_br %some, ^set, ^leave
@@ -480,7 +413,7 @@ llvm.func internal @veu_narrow(%unit: !llvm.ptr, %occupied: !llvm.ptr, %allowed:
   llvm.cond_br %set, ^done(%set : i1), ^leave
 ^leave:
   llvm.call @veu_unclaim(%unit) : (!llvm.ptr) -> ()
-  llvm.br ^done(%no : i1)
+  llvm.br ^done($false : i1)
 ^done(%result: i1):
   llvm.return %result : i1
 }
@@ -490,31 +423,27 @@ llvm.func internal @veu_narrow(%unit: !llvm.ptr, %occupied: !llvm.ptr, %allowed:
 // it may use; for `veu_settle`.
 llvm.func internal @veu_spread(%ctl: !llvm.ptr, %p: !llvm.ptr, %taken: !llvm.ptr) {
   %woken = llvm.mlir.constant(-1 : i64) : i64
-  %words = llvm.mlir.constant(@@MASK_WORDS : i64) : i64
-  %record = llvm.mlir.constant(@@TAKEN_WORDS : i64) : i64
-  %occupied = llvm.alloca %words x i64 : (i64) -> !llvm.ptr
+  %occupied = llvm.alloca $MASK_WORDS x i64 : (i64) -> !llvm.ptr
   %counter = llvm.ptrtoint %p : !llvm.ptr to i64
   llvm.call @veu_occupied(%ctl, %occupied) : (!llvm.ptr, !llvm.ptr) -> ()
 @@EACH_EU
-  %at = llvm.mul %i, %record : i64
-  %mine = llvm.getelementptr %taken[%at] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-  llvm.store %c0, %mine : i64, !llvm.ptr
-  %pon = llvm.getelementptr %u[@@SLEEPS_ON] : (!llvm.ptr) -> !llvm.ptr, i64
-  %x = llvm.cmpxchg %pon, %counter, %c0 seq_cst monotonic : !llvm.ptr, i64
+  %at = llvm.mul %i, $TAKEN_WORDS : i64
+  %mine = & %taken[%at]
+  *%mine := $0
+  %pon = & %u[@@SLEEPS_ON]
+  %x = llvm.cmpxchg %pon, %counter, $0 seq_cst monotonic : !llvm.ptr, i64
   %sleeps = llvm.extractvalue %x[1] : !llvm.struct<(i64, i1)>
   llvm.cond_br %sleeps, ^wake, ^each(%next : i64)
 ^wake:
-  %pcpu = llvm.getelementptr %u[@@CPU] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %woken, %pcpu atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
-  %allowed = llvm.getelementptr %mine[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  %u[@@CPU] := relaxed %woken
+  %allowed = & %mine[1]
   %narrowed = llvm.call @veu_narrow(%u, %occupied, %allowed)
     : (!llvm.ptr, !llvm.ptr, !llvm.ptr) -> i1
   %flag = llvm.zext %narrowed : i1 to i64
-  llvm.store %flag, %mine : i64, !llvm.ptr
+  *%mine := %flag
   llvm.cond_br %narrowed, ^elsewhere, ^each(%next : i64)
 ^elsewhere:
-  %pslept = llvm.getelementptr %u[@@SLEPT] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %c0, %pslept atomic monotonic {alignment = 8 : i64} : i64, !llvm.ptr
+  %u[@@SLEPT] := relaxed $0
   llvm.br ^each(%next : i64)
 ^over:
   llvm.return
@@ -522,15 +451,14 @@ llvm.func internal @veu_spread(%ctl: !llvm.ptr, %p: !llvm.ptr, %taken: !llvm.ptr
 
 // Give back what `veu_spread` took. A thread that was woken meanwhile stays where it is.
 llvm.func internal @veu_settle(%ctl: !llvm.ptr, %taken: !llvm.ptr) {
-  %record = llvm.mlir.constant(@@TAKEN_WORDS : i64) : i64
 @@EACH_EU
-  %at = llvm.mul %i, %record : i64
-  %mine = llvm.getelementptr %taken[%at] : (!llvm.ptr, i64) -> !llvm.ptr, i64
-  %flag = llvm.load %mine : !llvm.ptr -> i64
-  %narrowed = llvm.icmp "ne" %flag, %c0 : i64
+  %at = llvm.mul %i, $TAKEN_WORDS : i64
+  %mine = & %taken[%at]
+  %flag := *%mine
+  %narrowed = llvm.icmp "ne" %flag, $0 : i64
   llvm.cond_br %narrowed, ^give, ^each(%next : i64)
 ^give:
-  %allowed = llvm.getelementptr %mine[1] : (!llvm.ptr) -> !llvm.ptr, i64
+  %allowed = & %mine[1]
   %r = llvm.call @veu_allow(%u, %allowed) : (!llvm.ptr, !llvm.ptr) -> i1
   llvm.call @veu_unclaim(%u) : (!llvm.ptr) -> ()
   llvm.br ^each(%next : i64)

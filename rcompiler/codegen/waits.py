@@ -16,35 +16,29 @@ TEXT = """
 // Add 1 to a counter, wake its sleepers, return the new value. The addition is a full barrier, so
 // either the sleeper sees the new value or we see the sleeper.
 llvm.func internal @veu_add(%ctl: !llvm.ptr, %p: !llvm.ptr) -> i64 {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %old = llvm.atomicrmw add %p, %c1 seq_cst : !llvm.ptr, i64
-  %sleepers = llvm.getelementptr %p[1] : (!llvm.ptr) -> !llvm.ptr, i64
-  %s = llvm.load %sleepers atomic seq_cst {alignment = 8 : i64} : !llvm.ptr -> i64
-  %none = llvm.icmp "eq" %s, %c0 : i64
+  %old = llvm.atomicrmw add %p, $1 seq_cst : !llvm.ptr, i64
+  %s := ordered %p[1]
+  %none = llvm.icmp "eq" %s, $0 : i64
   llvm.cond_br %none, ^done, ^wake
 ^wake:
   llvm.call @veu_wake(%ctl, %p) : (!llvm.ptr, !llvm.ptr) -> ()
   llvm.br ^done
 ^done:
-  %new = llvm.add %old, %c1 : i64
+  %new = llvm.add %old, $1 : i64
   llvm.return %new : i64
 }
 
 // Wake all that sleep on a counter.
 llvm.func internal @veu_wake(%ctl: !llvm.ptr, %p: !llvm.ptr) {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
   %futex = llvm.mlir.constant(202 : i64) : i64
   %op = llvm.mlir.constant(129 : i32) : i32     // FUTEX_WAKE | FUTEX_PRIVATE_FLAG
   %all = llvm.mlir.constant(0x7FFFFFFF : i32) : i32
   %null = llvm.mlir.zero : !llvm.ptr
-  %record = llvm.mlir.constant(@@TAKEN_WORDS : i64) : i64
-  %pn = @@THREADS
-  %n = llvm.load %pn : !llvm.ptr -> i64
-  %size = llvm.mul %n, %record : i64
+  %n := %ctl[@@THREADS]
+  %size = llvm.mul %n, $TAKEN_WORDS : i64
   %taken = llvm.alloca %size x i64 : (i64) -> !llvm.ptr
   llvm.call @veu_spread(%ctl, %p, %taken) : (!llvm.ptr, !llvm.ptr, !llvm.ptr) -> ()
-  %r = llvm.call @syscall(%futex, %p, %op, %all, %null, %null, %c0)
+  %r = llvm.call @syscall(%futex, %p, %op, %all, %null, %null, $0)
     vararg(!llvm.func<i64 (i64, ...)>)
     : (i64, !llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> i64
   llvm.call @veu_settle(%ctl, %taken) : (!llvm.ptr, !llvm.ptr) -> ()
@@ -53,13 +47,12 @@ llvm.func internal @veu_wake(%ctl: !llvm.ptr, %p: !llvm.ptr) {
 
 // Sleep until the counter is no longer %seen, for the time at %timeout (null: without end).
 llvm.func internal @veu_sleep(%unit: !llvm.ptr, %p: !llvm.ptr, %seen: i64, %timeout: !llvm.ptr) {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
   %futex = llvm.mlir.constant(202 : i64) : i64
   %op = llvm.mlir.constant(128 : i32) : i32     // FUTEX_WAIT | FUTEX_PRIVATE_FLAG
   %low = llvm.trunc %seen : i64 to i32
   %null = llvm.mlir.zero : !llvm.ptr
   llvm.call @veu_asleep(%unit, %p) : (!llvm.ptr, !llvm.ptr) -> ()
-  %r = llvm.call @syscall(%futex, %p, %op, %low, %timeout, %null, %c0)
+  %r = llvm.call @syscall(%futex, %p, %op, %low, %timeout, %null, $0)
     vararg(!llvm.func<i64 (i64, ...)>)
     : (i64, !llvm.ptr, i32, i32, !llvm.ptr, !llvm.ptr, i64) -> i64
   llvm.call @veu_awake(%unit) : (!llvm.ptr) -> ()
@@ -69,35 +62,27 @@ llvm.func internal @veu_sleep(%unit: !llvm.ptr, %p: !llvm.ptr, %seen: i64, %time
 // Spin, then yield. True when the counter reached %target meanwhile. %inside: of a launch, where
 // EUs that work are waited for.
 llvm.func internal @veu_spin(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64, %inside: i1) -> i1 {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %yes = llvm.mlir.constant(true) : i1
-  %no = llvm.mlir.constant(false) : i1
-  %first = llvm.mlir.constant(@@LOOK : i64) : i64
-  %long = llvm.mlir.constant(@@RESCUE : i64) : i64
-  %pspin = @@SPIN
-  %spin = llvm.load %pspin : !llvm.ptr -> i64
-  %pyield = @@YIELDS
-  %yields = llvm.load %pyield : !llvm.ptr -> i64
-  llvm.br ^spin(%c0, %first : i64, i64)
+  %spin := %ctl[@@SPIN]
+  %yields := %ctl[@@YIELDS]
+  llvm.br ^spin($0, $LOOK : i64, i64)
 ^spin(%i: i64, %look: i64):
   %more = llvm.icmp "slt" %i, %spin : i64
-  llvm.cond_br %more, ^pause, ^yield(%c0 : i64)
+  llvm.cond_br %more, ^pause, ^yield($0 : i64)
 ^pause:
   llvm.call_intrinsic "llvm.x86.sse2.pause"() : () -> ()
-  %v = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %v := acquire *%p
   %ok = llvm.icmp "sge" %v, %target : i64
   llvm.cond_br %ok, ^reached, ^due
 ^due:
-  %i1 = llvm.add %i, %c1 : i64
+  %i1 = llvm.add %i, $1 : i64
   %time = llvm.icmp "eq" %i1, %look : i64
   llvm.cond_br %time, ^look, ^spin(%i1, %look : i64, i64)
 ^look:
-  %twice = llvm.shl %look, %c1 : i64
+  %twice = llvm.shl %look, $1 : i64
   %shared = llvm.call @veu_shared(%ctl) : (!llvm.ptr) -> i1
   llvm.cond_br %shared, ^late, ^alone
 ^alone:
-  %patient = llvm.icmp "sge" %i1, %long : i64
+  %patient = llvm.icmp "sge" %i1, $RESCUE : i64
   %help = llvm.and %patient, %inside : i1
   llvm.cond_br %help, ^help, ^spin(%i1, %twice : i64, i64)
 ^help:
@@ -108,42 +93,39 @@ llvm.func internal @veu_spin(%ctl: !llvm.ptr, %p: !llvm.ptr, %target: i64, %insi
   llvm.cond_br %more2, ^give, ^late
 ^give:
   %r = llvm.call @sched_yield() : () -> i32
-  %v2 = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %v2 := acquire *%p
   %ok2 = llvm.icmp "sge" %v2, %target : i64
-  %j1 = llvm.add %j, %c1 : i64
+  %j1 = llvm.add %j, $1 : i64
   llvm.cond_br %ok2, ^reached, ^yield(%j1 : i64)
 ^reached:
-  llvm.return %yes : i1
+  llvm.return $true : i1
 ^late:
-  llvm.return %no : i1
+  llvm.return $false : i1
 }
 
 // A worker between two inferences: no limit, it sleeps until it is called or stopped.
 llvm.func internal @veu_park(%ctl: !llvm.ptr, %unit: !llvm.ptr, %p: !llvm.ptr, %target: i64) {
-  %outside = llvm.mlir.constant(false) : i1
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %cm1 = llvm.mlir.constant(-1 : i64) : i64
   %null = llvm.mlir.zero : !llvm.ptr
-  %v0 = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %v0 := acquire *%p
   %ok0 = llvm.icmp "sge" %v0, %target : i64
   llvm.cond_br %ok0, ^done, ^spin
 ^spin:
-  %ok = llvm.call @veu_spin(%ctl, %p, %target, %outside)
+  %ok = llvm.call @veu_spin(%ctl, %p, %target, $false)
     : (!llvm.ptr, !llvm.ptr, i64, i1) -> i1
   llvm.cond_br %ok, ^done, ^register
 ^register:
-  %sleepers = llvm.getelementptr %p[1] : (!llvm.ptr) -> !llvm.ptr, i64
-  %s = llvm.atomicrmw add %sleepers, %c1 seq_cst : !llvm.ptr, i64
+  %sleepers = & %p[1]
+  %s = llvm.atomicrmw add %sleepers, $1 seq_cst : !llvm.ptr, i64
   llvm.br ^look
 ^look:
-  %v = llvm.load %p atomic seq_cst {alignment = 8 : i64} : !llvm.ptr -> i64
+  %v := ordered *%p
   %ok2 = llvm.icmp "sge" %v, %target : i64
   llvm.cond_br %ok2, ^leave, ^sleep
 ^sleep:
   llvm.call @veu_sleep(%unit, %p, %v, %null) : (!llvm.ptr, !llvm.ptr, i64, !llvm.ptr) -> ()
   llvm.br ^look
 ^leave:
-  %s2 = llvm.atomicrmw add %sleepers, %cm1 seq_cst : !llvm.ptr, i64
+  %s2 = llvm.atomicrmw add %sleepers, $-1 seq_cst : !llvm.ptr, i64
   llvm.br ^done
 ^done:
   llvm.return
@@ -151,27 +133,24 @@ llvm.func internal @veu_park(%ctl: !llvm.ptr, %unit: !llvm.ptr, %p: !llvm.ptr, %
 
 // Twice the sum of the progress of all EUs, plus one if any of them is inside a kernel.
 llvm.func internal @veu_progress(%ctl: !llvm.ptr) -> i64 {
-  %one = llvm.mlir.constant(1 : i64) : i64
-  %none = llvm.mlir.constant(0 : i64) : i64
-  %psum = llvm.alloca %one x i64 : (i64) -> !llvm.ptr
-  %pbusy = llvm.alloca %one x i64 : (i64) -> !llvm.ptr
-  llvm.store %none, %psum : i64, !llvm.ptr
-  llvm.store %none, %pbusy : i64, !llvm.ptr
+  %psum = llvm.alloca $1 x i64 : (i64) -> !llvm.ptr
+  %pbusy = llvm.alloca $1 x i64 : (i64) -> !llvm.ptr
+  *%psum := $0
+  *%pbusy := $0
 @@EACH_EU
-  %pp = llvm.getelementptr %u[@@PROGRESS] : (!llvm.ptr) -> !llvm.ptr, i64
-  %v = llvm.load %pp atomic monotonic {alignment = 8 : i64} : !llvm.ptr -> i64
-  %sum0 = llvm.load %psum : !llvm.ptr -> i64
+  %v := relaxed %u[@@PROGRESS]
+  %sum0 := *%psum
   %sum1 = llvm.add %sum0, %v : i64
-  llvm.store %sum1, %psum : i64, !llvm.ptr
-  %busy0 = llvm.load %pbusy : !llvm.ptr -> i64
+  *%psum := %sum1
+  %busy0 := *%pbusy
   %busy1 = llvm.or %busy0, %v : i64
-  llvm.store %busy1, %pbusy : i64, !llvm.ptr
+  *%pbusy := %busy1
   llvm.br ^each(%next : i64)
 ^over:
-  %sum = llvm.load %psum : !llvm.ptr -> i64
-  %busy = llvm.load %pbusy : !llvm.ptr -> i64
-  %odd = llvm.and %busy, %c1 : i64
-  %twice = llvm.shl %sum, %c1 : i64
+  %sum := *%psum
+  %busy := *%pbusy
+  %odd = llvm.and %busy, $1 : i64
+  %twice = llvm.shl %sum, $1 : i64
   %res = llvm.or %twice, %odd : i64
   llvm.return %res : i64
 }
@@ -182,15 +161,14 @@ llvm.func internal @veu_progress(%ctl: !llvm.ptr) -> i64 {
 // down, which is not that of the EU then.
 llvm.func internal @veu_wait(%ctl: !llvm.ptr, %unit: !llvm.ptr, %eu: i64, %p: !llvm.ptr,
                              %target: i64, %what: i64) -> i1 {
-  %yes = llvm.mlir.constant(true) : i1
-  %v = llvm.load %p atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
+  %v := acquire *%p
   %ok = llvm.icmp "sge" %v, %target : i64
-  llvm.cond_br %ok, ^here(%yes : i1), ^spin
+  llvm.cond_br %ok, ^here($true : i1), ^spin
 ^spin:
   %own = llvm.call @veu_unit(%ctl, %eu) : (!llvm.ptr, i64) -> !llvm.ptr
   llvm.call @veu_away(%own) : (!llvm.ptr) -> ()
-  %soon = llvm.call @veu_spin(%ctl, %p, %target, %yes) : (!llvm.ptr, !llvm.ptr, i64, i1) -> i1
-  llvm.cond_br %soon, ^back(%yes : i1), ^slow
+  %soon = llvm.call @veu_spin(%ctl, %p, %target, $true) : (!llvm.ptr, !llvm.ptr, i64, i1) -> i1
+  llvm.cond_br %soon, ^back($true : i1), ^slow
 ^slow:
   %r = llvm.call @veu_wait_asleep(%ctl, %unit, %own, %eu, %p, %target, %what)
     : (!llvm.ptr, !llvm.ptr, !llvm.ptr, i64, !llvm.ptr, i64, i64) -> i1
@@ -203,44 +181,33 @@ llvm.func internal @veu_wait(%ctl: !llvm.ptr, %unit: !llvm.ptr, %eu: i64, %p: !l
 }
 llvm.func internal @veu_wait_asleep(%ctl: !llvm.ptr, %unit: !llvm.ptr, %own: !llvm.ptr,
                                     %eu: i64, %p: !llvm.ptr, %target: i64, %what: i64) -> i1 {
-  %c0 = llvm.mlir.constant(0 : i64) : i64
-  %c1 = llvm.mlir.constant(1 : i64) : i64
-  %c2 = llvm.mlir.constant(2 : i64) : i64
-  %cm1 = llvm.mlir.constant(-1 : i64) : i64
-  %yes = llvm.mlir.constant(true) : i1
-  %no = llvm.mlir.constant(false) : i1
-  %workers = llvm.mlir.constant(@@ON_WORKERS : i64) : i64
-  %final = llvm.icmp "eq" %what, %workers : i64
-  %pslice = @@SLICE
-  %slice = llvm.load %pslice : !llvm.ptr -> i64
-  %plimit = @@LIMIT
-  %limit0 = llvm.load %plimit : !llvm.ptr -> i64
-  %pbusy = @@BUSY_LIMIT
-  %busy0 = llvm.load %pbusy : !llvm.ptr -> i64
-  %factor = llvm.select %final, %c2, %c1 : i1, i64
+  %final = llvm.icmp "eq" %what, $ON_WORKERS : i64
+  %slice := %ctl[@@SLICE]
+  %limit0 := %ctl[@@LIMIT]
+  %busy0 := %ctl[@@BUSY_LIMIT]
+  %factor = llvm.select %final, $2, $1 : i1, i64
   %limit = llvm.mul %limit0, %factor : i64
   %busy = llvm.mul %busy0, %factor : i64
-  %time = llvm.alloca %c2 x i64 : (i64) -> !llvm.ptr
-  llvm.store %c0, %time : i64, !llvm.ptr
-  %time1 = llvm.getelementptr %time[1] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %slice, %time1 : i64, !llvm.ptr
-  %pabort = @@ABORT
-  %sleepers = llvm.getelementptr %p[1] : (!llvm.ptr) -> !llvm.ptr, i64
-  %s = llvm.atomicrmw add %sleepers, %c1 seq_cst : !llvm.ptr, i64
+  %time = llvm.alloca $2 x i64 : (i64) -> !llvm.ptr
+  *%time := $0
+  %time[1] := %slice
+  %pabort = & %ctl[@@ABORT]
+  %sleepers = & %p[1]
+  %s = llvm.atomicrmw add %sleepers, $1 seq_cst : !llvm.ptr, i64
   %seen0 = llvm.call @veu_progress(%ctl) : (!llvm.ptr) -> i64
-  llvm.br ^look(%c0, %seen0 : i64, i64)
+  llvm.br ^look($0, %seen0 : i64, i64)
 ^look(%idle: i64, %seen: i64):
-  %v = llvm.load %p atomic seq_cst {alignment = 8 : i64} : !llvm.ptr -> i64
+  %v := ordered *%p
   %ok = llvm.icmp "sge" %v, %target : i64
-  llvm.cond_br %ok, ^leave(%yes : i1), ^aborted
+  llvm.cond_br %ok, ^leave($true : i1), ^aborted
 ^aborted:
-  %a = llvm.load %pabort atomic acquire {alignment = 8 : i64} : !llvm.ptr -> i64
-  %calm = llvm.icmp "eq" %a, %c0 : i64
+  %a := acquire *%pabort
+  %calm = llvm.icmp "eq" %a, $0 : i64
   %stay = llvm.or %calm, %final : i1
-  llvm.cond_br %stay, ^expired, ^fail(%c2 : i64)
+  llvm.cond_br %stay, ^expired, ^fail($2 : i64)
 ^expired:
-  %odd = llvm.and %seen, %c1 : i64
-  %inside = llvm.icmp "ne" %odd, %c0 : i64
+  %odd = llvm.and %seen, $1 : i64
+  %inside = llvm.icmp "ne" %odd, $0 : i64
   %bound = llvm.select %inside, %busy, %limit : i1, i64
   %over = llvm.icmp "sgt" %idle, %bound : i64
   llvm.cond_br %over, ^abort, ^sleep
@@ -254,24 +221,20 @@ llvm.func internal @veu_wait_asleep(%ctl: !llvm.ptr, %unit: !llvm.ptr, %own: !ll
   %now = llvm.call @veu_progress(%ctl) : (!llvm.ptr) -> i64
   %same = llvm.icmp "eq" %now, %seen : i64
   %longer = llvm.add %idle, %d : i64
-  %idle1 = llvm.select %same, %longer, %c0 : i1, i64
+  %idle1 = llvm.select %same, %longer, $0 : i1, i64
   llvm.br ^look(%idle1, %now : i64, i64)
 ^abort:
-  %mine = llvm.add %eu, %c1 : i64
-  %x = llvm.cmpxchg %pabort, %c0, %mine seq_cst seq_cst : !llvm.ptr, i64
-  llvm.br ^fail(%c1 : i64)
+  %mine = llvm.add %eu, $1 : i64
+  %x = llvm.cmpxchg %pabort, $0, %mine seq_cst seq_cst : !llvm.ptr, i64
+  llvm.br ^fail($1 : i64)
 ^fail(%reason: i64):
-  %f0 = llvm.getelementptr %unit[@@FAILED] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %reason, %f0 : i64, !llvm.ptr
-  %f1 = llvm.getelementptr %unit[@@EVENT] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %what, %f1 : i64, !llvm.ptr
-  %f2 = llvm.getelementptr %unit[@@EXPECTED] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %target, %f2 : i64, !llvm.ptr
-  %f3 = llvm.getelementptr %unit[@@ACTUAL] : (!llvm.ptr) -> !llvm.ptr, i64
-  llvm.store %v, %f3 : i64, !llvm.ptr
-  llvm.br ^leave(%no : i1)
+  %unit[@@FAILED] := %reason
+  %unit[@@EVENT] := %what
+  %unit[@@EXPECTED] := %target
+  %unit[@@ACTUAL] := %v
+  llvm.br ^leave($false : i1)
 ^leave(%result: i1):
-  %s2 = llvm.atomicrmw add %sleepers, %cm1 seq_cst : !llvm.ptr, i64
+  %s2 = llvm.atomicrmw add %sleepers, $-1 seq_cst : !llvm.ptr, i64
   llvm.return %result : i1
 }
 """.replace("@@EACH_EU\n", EACH_EU)

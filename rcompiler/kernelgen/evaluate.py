@@ -25,7 +25,7 @@ from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import compile_expression
 from rcompiler.linalg.pieces import pad_value
-from rcompiler.linalg.values import element_of, integers, shape_of
+from rcompiler.linalg.values import defining, element_of, integers, shape_of
 from rcompiler.linalg.views import kept_dims, view_coordinates
 from rcompiler.roller.vectors import WORD
 
@@ -139,7 +139,11 @@ class Evaluator:
         return self.emitter.gather_lanes([load(plain + stride * k, 0) for k in range(lanes)])
 
     def words(self, value: ir.Value, at: list[Linear], lanes: int, steps: int) -> Val:
-        """`steps` consecutive elements of an operand, or of a reshape of one, as one integer."""
+        """`steps` consecutive elements of an operand as one integer, or of a slice or a reshape of
+        one, see `dot_group`.
+        """
+        while (op := defining(value)) is not None and op.name == "tensor.extract_slice":
+            value, at = op.operands[0], self.view_coordinates(op, at, lanes)
         shape = shape_of(value)
         while value not in self.buffers:
             value = value.owner.operation.operands[0]

@@ -17,7 +17,7 @@ from torch_mlir import ir
 from rcompiler.device.model import DOT_STEPS
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dims_of
-from rcompiler.linalg.values import element_of
+from rcompiler.linalg.values import defining, element_of, integers, shape_of
 from rcompiler.linalg.views import RESHAPES
 
 SUMS = {"i8": "i32", "bf16": "f32"}  # type of the accumulators
@@ -72,14 +72,20 @@ def _extended(generic: Generic, factor: ir.Value) -> tuple[int, bool]:
 
 
 def _ends_in(generic: Generic, operand: int, dim: int) -> bool:
-    """Whether an operand lies in memory, and `dim` is its last index and no part of another."""
+    """Whether an operand lies in memory, and `dim` is its last index and no part of another. It may
+    be a slice, as in the body of one task, that has all of each group.
+    """
     *others, last = generic.maps[operand].results
     last = last.maybe_downcast()
     if not isinstance(last, ir.AffineDimExpr) or last.position != dim:
         return False
     if any(dim in dims_of(e) for e in others):
         return False
-    value = generic.inputs[operand]
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in RESHAPES:
-        value = value.owner.operation.operands[0]
-    return isinstance(value.owner, ir.Block)
+    op = defining(generic.inputs[operand])
+    while op is not None and op.name == "tensor.extract_slice":
+        if integers(op, "static_sizes")[-1] != shape_of(op.operands[0])[-1]:
+            return False
+        op = defining(op.operands[0])
+    while op is not None and op.name in RESHAPES:
+        op = defining(op.operands[0])
+    return op is None

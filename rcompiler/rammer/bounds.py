@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from rcompiler.rammer.graph import Graph
+from rcompiler.rammer.graph import Graph, waves
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.regions import task_boxes
 
@@ -16,17 +16,9 @@ def longest_path(graph: Graph, each: Mapping[str, float], chosen: Mapping[str, K
     """
     ends: dict[str, float] = {}
     waits = _Waits(graph, chosen)
-    stack = [op.name for op in reversed(graph.operators)]
-    while stack:
-        name = stack[-1]
-        before = waits.of(name)
-        open_ones = [b for b in before if b not in ends]
-        if open_ones and name not in ends:
-            stack += open_ones
-            continue
-        stack.pop()
-        own = each[name] * _shortest(chosen[name]) if name in chosen else 0.0
-        ends[name] = own + max((ends[b] for b in before), default=0.0)
+    for op in (op for wave in waves(graph) for op in wave):
+        own = each[op.name] * _shortest(chosen[op.name]) if op.name in chosen else 0.0
+        ends[op.name] = own + max((ends[before] for before in waits.of(op.name)), default=0.0)
     return max(ends.values(), default=0.0)
 
 

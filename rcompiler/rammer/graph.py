@@ -8,6 +8,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from graphlib import CycleError, TopologicalSorter
 
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.kernel import Kernel
@@ -308,23 +309,16 @@ def waves(graph: Graph) -> list[list[Operator]]:
 
     Raises ScheduleError when operators wait for each other in a circle.
     """
-    missing = {op.name: len(graph.predecessors[op.name]) for op in graph.operators}
-    followers = graph.followers
     place = {op.name: i for i, op in enumerate(graph.operators)}
-    fringe = [op.name for op in graph.operators if not missing[op.name]]
+    order = TopologicalSorter(graph.predecessors)
+    try:
+        order.prepare()
+    except CycleError as error:
+        stuck = min(error.args[1], key=place.__getitem__)
+        raise ScheduleError(f"operator {stuck} needs, through others, its own result") from None
     levels: list[list[Operator]] = []
-    done = 0
-    while fringe:
-        levels.append([graph.operator[name] for name in fringe])
-        done += len(fringe)
-        ready = []
-        for name in fringe:
-            for after in followers[name]:
-                missing[after] -= 1
-                if not missing[after]:
-                    ready.append(after)
-        fringe = sorted(ready, key=place.__getitem__)
-    if done < len(graph.operators):
-        stuck = next(op.name for op in graph.operators if missing[op.name])
-        raise ScheduleError(f"operator {stuck} needs, through others, its own result")
+    while order.is_active():
+        ready = sorted(order.get_ready(), key=place.__getitem__)
+        levels.append([graph.operator[name] for name in ready])
+        order.done(*ready)
     return levels

@@ -58,8 +58,13 @@ class Access:
     @property
     def task_bytes(self) -> int:
         """Bytes that one rTask touches; at the edges it may be less."""
+        return self.itemsize * prod(self.task_shape)
+
+    @property
+    def task_shape(self) -> tuple[int, ...]:
+        """Elements of each dim that one rTask touches; at the edges they may be fewer."""
         pairs = zip(self.dims, self.shape, strict=True)
-        return self.itemsize * prod(_length(dim, size) for dim, size in pairs)
+        return tuple(size if d.axis == WHOLE else min(d.extent, size) for d, size in pairs)
 
     @classmethod
     def whole(cls, shape: tuple[int, ...], itemsize: int) -> "Access":
@@ -166,8 +171,3 @@ class Kernel:
             return None
         work = np.cumsum(reduce(np.multiply.outer, sizes))
         return np.append(0.0, work * (self.tasks / work[-1]))
-
-
-def _length(dim: DimAccess, size: int) -> int:
-    """Elements of a tensor dim of `size` that a task touches."""
-    return size if dim.axis == WHOLE else min(dim.extent, size)

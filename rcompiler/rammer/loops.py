@@ -1,4 +1,4 @@
-"""Loops in a list of instructions: `roll` finds them, `unroll` writes them out again.
+"""Loops in a list of instructions: `roll` finds them.
 
 A network that was unrolled over time repeats the same instructions, step by step, on events and
 bytes that move by constant distances. Rolled, such a list is as long as one step of the network:
@@ -11,7 +11,6 @@ What a line means is the caller's: it has a fixed part, and numbers that may mov
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any
 
 from rcompiler.rammer.loop_search import FEWEST, Flat, Loop, search
@@ -52,23 +51,9 @@ def numbers_of(items: Iterable[Item]) -> tuple[int, ...]:
     return tuple(found)
 
 
-def unroll(items: Iterable[Item]) -> list[Line]:
-    """The lines that items stand for, in order."""
-    lines: list[Line] = []
-    for item in items:
-        if isinstance(item, Line):
-            lines.append(item)
-            continue
-        first = numbers_of(item.body)
-        for i in range(item.count):
-            now = [n + i * step for n, step in zip(first, item.steps, strict=True)]
-            lines += unroll(_moved(item.body, now))
-    return lines
-
-
 def places(items: Iterable[Item]) -> list[tuple[int, tuple[int, ...]]]:
-    """Of each line, in the order of `unroll`: its number among the lines that are written down, and
-    the iteration of each loop around it, outermost first.
+    """Of each line that items stand for, in order: its number among the lines that are written
+    down, and the iteration of each loop around it, outermost first.
     """
     found: list[tuple[int, tuple[int, ...]]] = []
     written = 0
@@ -85,7 +70,7 @@ def places(items: Iterable[Item]) -> list[tuple[int, tuple[int, ...]]]:
 
 
 def roll(lines: Sequence[Line], fewest: int = FEWEST, shortest: int = 1) -> tuple[Item, ...]:
-    """Lines with their loops found, smallest total size; `unroll` gives back exactly the lines.
+    """Lines with their loops found, smallest total size: items that stand for exactly the lines.
 
     fewest: iterations of a loop, three or more: any two lie on a line; shortest: items of a body.
     Deterministic.
@@ -162,15 +147,3 @@ def _shape(item: Item) -> Hashable:
     if isinstance(item, Line):
         return item.fixed, len(item.numbers)
     return item.count, tuple(map(_shape, item.body)), item.steps
-
-
-def _moved(items: Iterable[Item], numbers: Sequence[int]) -> list[Item]:
-    """The same items with other numbers."""
-    left = iter(numbers)
-
-    def moved(item: Item) -> Item:
-        if isinstance(item, Line):
-            return Line(item.fixed, tuple(islice(left, len(item.numbers))))
-        return Repeat(item.count, tuple(map(moved, item.body)), item.steps)
-
-    return [moved(item) for item in items]

@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer.lines import Lined, in_lines
 from rcompiler.rammer.program import Barrier, Instruction, Program, Run, Signal, Wait
+from rcompiler.rammer.regions import Ints, counted
 
-Ints = NDArray[np.int64]
 NEVER = np.iinfo(np.int32).max  # instructions of an EU before what does not run at all
 
 
@@ -278,8 +278,7 @@ def _columns(
 ) -> Ints:
     """(5, n) program, EU, place, row and queue of the runs of stretches."""
     eu, start, count, row = np.array(stretches, np.int64).reshape(-1, 4).T
-    step = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
-    place = np.repeat(base[eu] + start, count) + step
+    place = np.repeat(base[eu] + start, count) + counted(count)
     program = np.full(len(place), number)
     queue = np.full(len(eu), -1) if lined is None else lined.queues(eu, start)
     eu, row, queue = (np.repeat(column, count) for column in (eu, row, queue))

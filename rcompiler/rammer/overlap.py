@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from rcompiler.rammer.kernel import Access, Kernel
 from rcompiler.rammer.regions import (
     Ints,
+    counted,
     labelled_byte_ranges,
     merge_ranges,
     range_boxes,
@@ -54,10 +55,8 @@ class Shares:
             owner, boxes = range_boxes(self.grid, self.access, self.first, self.count)
         else:
             owner = np.repeat(np.arange(len(self)), self.count)
-            step = np.arange(len(owner)) - np.repeat(np.cumsum(self.count) - self.count, self.count)
-            boxes = task_boxes(
-                self.grid, self.access, self.first[owner] + step * self.stride[owner]
-            )
+            tasks = self.first[owner] + counted(self.count) * self.stride[owner]
+            boxes = task_boxes(self.grid, self.access, tasks)
             full = (boxes[:, :, 0] < boxes[:, :, 1]).all(axis=1)
             owner, boxes = owner[full], boxes[full]
         order = np.argsort(owner, kind="stable")
@@ -166,7 +165,7 @@ def _box_pairs(a: Ints, b: Ints) -> Iterator[tuple[Ints, Ints]]:
     for start, end in _chunks(sizes):
         size = sizes[start:end]
         i = np.repeat(np.arange(start, end), size)
-        j = order[np.arange(len(i)) - np.repeat(np.cumsum(size) - size - first[start:end], size)]
+        j = order[counted(size) + np.repeat(first[start:end], size)]
         for dim in range(a.shape[1]):
             hit = (a[i, dim, 0] < b[j, dim, 1]) & (b[j, dim, 0] < a[i, dim, 1])
             i, j = i[hit], j[hit]

@@ -150,17 +150,11 @@ def may_pin(kernel: Kernel, access: Access) -> bool:
     if [access.dims[n].axis for n in cut if kernel.grid[access.dims[n].axis] > 1] != axes:
         return False
     plain = all(d.scale == d.extent and d.offset == 0 for d in map(access.dims.__getitem__, cut))
-    lengths = [_extent(access, n) for n in range(len(access.dims))]
+    lengths = access.task_shape
     inner = len(lengths)
     while inner and lengths[inner - 1] == access.shape[inner - 1]:
         inner -= 1
     return plain and prod(lengths[: max(inner - 1, 0)]) == 1
-
-
-def _extent(access: Access, number: int) -> int:
-    """Elements of a tensor dim that a task touches; at the edges it may be fewer."""
-    dim, size = access.dims[number], access.shape[number]
-    return size if dim.axis == WHOLE else min(dim.extent, size)
 
 
 def _text(bounds: Bounds) -> str:

@@ -13,7 +13,7 @@ from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.order import NEVER, Order
 from rcompiler.rammer.overlap import Overlaps, Shares
 from rcompiler.rammer.program import Buffer, Program, Run
-from rcompiler.rammer.regions import Ints
+from rcompiler.rammer.regions import Ints, counted
 
 Space = tuple[str, int]
 KEPT = 1 << 10  # operands whose shares are kept: values near one another are compared in turn
@@ -245,8 +245,8 @@ def _check_tasks(runs: OperatorRuns, order: Order) -> None:
             f"operator {runs.operator.name} has {total} tasks and runs {runs.count.sum()}", "task"
         )
     owner = np.repeat(np.arange(len(first)), runs.count)
-    step = np.arange(len(owner)) - np.repeat(np.cumsum(runs.count) - runs.count, runs.count)
-    times = np.bincount(runs.first[owner] + step * runs.stride[owner], minlength=total)
+    tasks = runs.first[owner] + counted(runs.count) * runs.stride[owner]
+    times = np.bincount(tasks, minlength=total)
     wrong = np.flatnonzero(times != 1)
     if len(wrong):
         raise ScheduleError(

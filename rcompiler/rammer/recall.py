@@ -28,6 +28,7 @@ from rcompiler.rammer.graph import Graph
 from rcompiler.rammer.kernel import Access, Kernel
 from rcompiler.rammer.overlap import shares_of
 from rcompiler.rammer.program import Program, Run
+from rcompiler.rammer.regions import counted
 from rcompiler.roller.cost import EXPOSED, FIT, side_by_side
 
 CHUNK = 1 << 14  # bytes; also what the code of an rKernel is taken for
@@ -211,7 +212,7 @@ def _chunks(kernel: Kernel, access: Access, run: Run) -> list[tuple[int, int]]:
     first, last = ranges[:, 0] // CHUNK, (ranges[:, 1] - 1) // CHUNK
     parts = last - first + 1
     owner = np.repeat(np.arange(len(ranges)), parts)
-    chunk = first[owner] + np.arange(len(owner)) - np.repeat(np.cumsum(parts) - parts, parts)
+    chunk = first[owner] + counted(parts)
     low = np.maximum(ranges[owner, 0], chunk * CHUNK)
     high = np.minimum(ranges[owner, 1], (chunk + 1) * CHUNK)
     total = np.bincount(chunk, weights=high - low)

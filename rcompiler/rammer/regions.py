@@ -14,6 +14,11 @@ from rcompiler.rammer.kernel import WHOLE, Access
 Ints = NDArray[np.int64]
 
 
+def counted(counts: Ints) -> Ints:
+    """0, 1, ... count - 1 of each count, in a row."""
+    return np.arange(int(counts.sum())) - np.repeat(np.cumsum(counts) - counts, counts)
+
+
 def grid_boxes(grid: Sequence[int], first: Ints, count: Ints) -> tuple[Ints, Ints]:
     """Split contiguous task ranges into boxes of grid coordinates.
 
@@ -62,9 +67,8 @@ def _split_axis(owner: Ints, boxes: Ints, axis: int) -> tuple[Ints, Ints]:
     """Cut grid boxes into slices one coordinate thick along `axis`."""
     sizes = boxes[:, axis, 1] - boxes[:, axis, 0]
     index = np.repeat(np.arange(len(boxes)), sizes)
-    step = np.arange(len(index)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     cut = boxes[index]
-    cut[:, axis, 0] += step
+    cut[:, axis, 0] += counted(sizes)
     cut[:, axis, 1] = cut[:, axis, 0] + 1
     return owner[index], cut
 
@@ -141,8 +145,7 @@ def labelled_byte_ranges(access: Access, boxes: Ints, base: int = 0) -> tuple[In
         else:
             sizes = high - low
             rows = np.repeat(np.arange(len(index)), sizes)
-            inner = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-            start = start[rows] + (low[rows] + inner) * step
+            start = start[rows] + (low[rows] + counted(sizes)) * step
             length, index = length[rows], index[rows]
         step *= access.shape[dim]
     return index, np.stack([start, start + length], axis=1)
@@ -168,8 +171,7 @@ def intersect_ranges(a: Ints, b: Ints) -> Ints:
     last = np.searchsorted(b[:, 0], a[:, 1], side="left")
     sizes = np.maximum(last - first, 0)
     left = np.repeat(np.arange(len(a)), sizes)
-    right = np.arange(len(left)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    right = right + first[left]
+    right = counted(sizes) + first[left]
     low = np.maximum(a[left, 0], b[right, 0])
     return np.stack([low, np.minimum(a[left, 1], b[right, 1])], axis=1)
 

@@ -86,11 +86,3 @@ class Timeline:
         while number >= 0:
             yield number
             number = self.spans[number].cause
-
-    def idle_by_reason(self) -> dict[str, float]:
-        """EU time without work, summed up by what was waited for; events count as "wait"."""
-        found: dict[str, float] = {}
-        for gap in self.gaps:
-            reason = gap.reason if gap.reason in NO_EVENTS else "wait"
-            found[reason] = found.get(reason, 0.0) + gap.end - gap.start
-        return found

@@ -5,10 +5,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kernel_cases import HAS_FMA, HOST, Kernel, Tile, type_of
+from kernel_cases import HAS_FMA, HOST, Kernel, Tile, rkernel, type_of
+from torch_mlir import ir
 
+from rcompiler import dialects
 from rcompiler.codegen.assembly import assembly
-from rcompiler.kernelgen.cpu import CpuFeatures
+from rcompiler.kernelgen.cpu import CpuFeatures, CpuTarget
+from rcompiler.kernelgen.kernel import KernelWriter
+from rcompiler.passes._pipeline_text import runner
+from rcompiler.pipelines.rc_tile_kernels import RcTileKernels
 
 few = settings(
     max_examples=12,
@@ -144,3 +149,22 @@ def test_one_instruction_is_one_group():
         assert plain.count("vpmaddwd") + plain.count("vpdpwssd") == 96  # LLVM may join additions
         assert "vpmaddubsw" not in plain and "vpdpbusd" not in plain
     assert assembly_of("bf16", "bf16", {"bf16"}).count("vdpbf16ps") == 48
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "name"), [("uint8", "int8", "vpdpbusd"), ("bf16", "bf16", "dpbf16ps")]
+)
+def test_tasks_have_the_instruction_too(a: str, b: str, name: str):
+    """In the body of one task the factors are slices of the operands: 8 words of 3 x 1 vectors."""
+    shapes = ((6, 8, 2 if a == "bf16" else 4), (2, 8, 16, 2 if a == "bf16" else 4))
+    x, y = (np.zeros(s, BF16 if t == "bf16" else t) for s, t in zip(shapes, (a, b), strict=True))
+    body = product(6, 32, 8 * shapes[0][2], 16, x.dtype, y.dtype)
+    outputs = [((6, 32), "float32" if a == "bf16" else "int32")]
+    text = rkernel(body, ["%r"], [x, y], outputs, Tile((6, 32), [3, 16], [3, 16], [0, 1], 1, 16))
+    with dialects.load(ir.Context()), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        runner([RcTileKernels()], module.context, verify=False)(module)
+        features = CpuFeatures(16, True, dots=frozenset({"bf16" if a == "bf16" else "i8"}))
+        [kernel] = module.body.operations
+        source, _ = KernelWriter(kernel.operation, CpuTarget(features)).write()
+    assert source.count(name) == 24

@@ -12,6 +12,7 @@ from rcompiler.rammer.kernel import WHOLE, Access, DimAccess, Kernel
 from rcompiler.rammer.layout import make_program, plain_layout
 from rcompiler.rammer.program import Barrier, Program, Run, Signal, Wait
 from rcompiler.rammer.regions import byte_ranges, range_boxes
+from rcompiler.rammer.timeline import NO_EVENTS
 from rcompiler.rammer.validate import validate
 
 
@@ -284,3 +285,12 @@ def refused(program, graph, rule, *words):
     assert error.value.rule == rule, error.value
     for word in words:
         assert word in str(error.value), (word, str(error.value))
+
+
+def idle_by_reason(line):
+    """ns of EUs without work, summed up by what was waited for; events count as "wait"."""
+    found = {}
+    for gap in line.gaps:
+        reason = gap.reason if gap.reason in NO_EVENTS else "wait"
+        found[reason] = found.get(reason, 0.0) + gap.end - gap.start
+    return found

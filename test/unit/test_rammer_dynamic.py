@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracles._random_graphs import random_graph
 from oracles.mutate_programs import program_of
-from rammer_cases import chain, hand_made, kernel, refused
+from rammer_cases import chain, hand_made, idle_by_reason, kernel, refused
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
@@ -193,7 +193,7 @@ def test_time_lines_of_a_diamond(eus, runs, makespan):
     assert sorted((s.operator, s.eu, round(s.start)) for s in line.spans) == runs
     assert line.makespan_ns == pytest.approx(makespan, abs=1)
     assert line.takers == (tuple(eu for _, eu, _ in runs),)
-    assert line.idle_by_reason().get("take", 0) == pytest.approx({1: 0, 2: 300, 3: 300}[eus], abs=1)
+    assert idle_by_reason(line).get("take", 0) == pytest.approx({1: 0, 2: 300, 3: 300}[eus], abs=1)
 
 
 def test_who_is_free_takes_what_is_next():

@@ -5,8 +5,9 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from unrolled import unroll
 
-from rcompiler.rammer.loops import Line, Repeat, roll, size_of, unroll
+from rcompiler.rammer.loops import Line, Repeat, roll, size_of
 
 
 def line(name, *numbers):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from decoded import decode
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rammer_cases import chain, kernel, random_graph, recurrent, tiled
@@ -13,7 +14,7 @@ from rammer_cases import chain, kernel, random_graph, recurrent, tiled
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
 from rcompiler.rammer import packing
-from rcompiler.rammer.encode import decode, encode, event_ids
+from rcompiler.rammer.encode import encode, event_ids
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
 from rcompiler.rammer.plan_memory import plan_memory, plan_within

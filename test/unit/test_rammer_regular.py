@@ -3,10 +3,11 @@
 import random
 
 import pytest
+from decoded import decode
 from rammer_cases import chain, hand_made, kernel, repeated
 
 from rcompiler.rammer import regular
-from rcompiler.rammer.encode import decode, encode
+from rcompiler.rammer.encode import encode
 from rcompiler.rammer.loops import Line, Repeat, places, roll
 from rcompiler.rammer.schedule import schedule
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from rammer_cases import chain, kernel, random_graph
+from rammer_cases import chain, idle_by_reason, kernel, random_graph
 
 from rcompiler.device.model import Costs
 from rcompiler.errors import ScheduleError
@@ -53,7 +53,7 @@ def test_idle_time_has_a_reason():
     line = simulate(schedule_bsp(graph, 2, COSTS), graph, COSTS)
     # 1000 on one EU, 2000 | 3000, 1000 on one EU, a barrier of 200 between
     assert line.makespan_ns == pytest.approx(500 + 1000 + 200 + 3000 + 200 + 1000, abs=1)
-    idle = line.idle_by_reason()
+    idle = idle_by_reason(line)
     assert idle == pytest.approx(
         {"launch": 1000, "barrier": 1000 + 4 * 200 + 1000, "end": 1000}, abs=1
     )

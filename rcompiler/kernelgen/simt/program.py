@@ -24,8 +24,7 @@ who waited for what and where every block was, and traps.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping, Sequence
 
 from rcompiler.kernelgen.simt.emitter import GLOBAL, SHARED, WHOLE
 from rcompiler.kernelgen.simt.vendor import NVIDIA, Vendor
@@ -39,11 +38,14 @@ from rcompiler.kernelgen.simt.veu_text import (
 from rcompiler.runtime.gpu import control as at
 from rcompiler.runtime.gpu.tensor_maps import MAP_BYTES, Box
 from rcompiler.runtime.tables import BARRIER, END, REPEAT, RUN, SIGNAL, WAIT
+from rcompiler.support.memory_notation import Memory
 
 ENTRY = "veu"
 SHARED_BYTES = "rcompiler.shared"  # attribute of the module: bytes of dynamic shared memory
 BOXES = "rcompiler.boxes"  # attribute of the module: (kernel, words of a box) for each tensor map
 _SHARED = "veu_shared"
+# Of the device, seen by all its blocks.
+_MEMORY = Memory(GLOBAL, 'syncscope("@@SCOPE") ', f" {WHOLE}")
 _TYPES = f"({GLOBAL}, {GLOBAL}, {GLOBAL}, i64, i64, i64, {SHARED}, {GLOBAL})"
 
 
@@ -114,9 +116,7 @@ def written(text: str, names: Mapping[str, object], vendor: Vendor = NVIDIA) -> 
 
 def expanded(text: str, vendor: Vendor = NVIDIA) -> str:
     """The notation of `veu_text` written out, with the vendor's texts."""
-    for number, (pattern, made) in enumerate(_NOTATION):
-        text = pattern.sub(partial(_named, made, number), text)
-    return _filled(text, vendor.names())
+    return _filled(_MEMORY.expanded(text), vendor.names())
 
 
 def _filled(text: str, names: Mapping[str, object]) -> str:
@@ -137,57 +137,3 @@ _NUMBERS = {
     "ON_BOXES": at.ON_BOXES,
     "MAP_BYTES": MAP_BYTES,
 }
-
-_PLACE = r"(%\w+)\[(%?\w+)\]"
-_Written = Callable[[re.Match[str], str], str]
-
-
-def _named(made: _Written, number: int, match: re.Match[str]) -> str:
-    return made(match, f"%p{number}_{match.start()}")
-
-
-def _word(base: str, index: str) -> str:
-    kind = ", i64" if index.startswith("%") else ""
-    return f"llvm.getelementptr {base}[{index}] : ({GLOBAL}{kind}) -> {GLOBAL}, i64"
-
-
-def _address(found: re.Match[str], _: str) -> str:
-    return f"{found[1]} = {_word(found[2], found[3])}\n"
-
-
-def _acquire_load(found: re.Match[str], name: str) -> str:
-    order = 'atomic syncscope("@@SCOPE") acquire {alignment = 8 : i64}'
-    address = f"{name} = {_word(found[2], found[3])}\n"
-    return f"{address}{found[1]} = llvm.load {name} {order} : {GLOBAL} -> i64\n"
-
-
-def _latest(found: re.Match[str], name: str) -> str:
-    address = f"{name} = {_word(found[2], found[3])}\n"
-    order = 'syncscope("@@SCOPE") monotonic'
-    return f"{address}{found[1]} = llvm.atomicrmw add {name}, %c0 {order} : {GLOBAL}, i64\n"
-
-
-def _relaxed_store(found: re.Match[str], name: str) -> str:
-    order = 'atomic syncscope("@@SCOPE") monotonic {alignment = 8 : i64}'
-    address = f"{name} = {_word(found[1], found[2])}\n"
-    return f"{address}llvm.store {found[3]}, {name} {order} : i64, {GLOBAL}\n"
-
-
-def _load(found: re.Match[str], name: str) -> str:
-    address = f"{name} = {_word(found[2], found[3])}\n"
-    return f"{address}{found[1]} = llvm.load {name} {WHOLE} : {GLOBAL} -> {found[4]}\n"
-
-
-def _store(found: re.Match[str], name: str) -> str:
-    address = f"{name} = {_word(found[1], found[2])}\n"
-    return f"{address}llvm.store {found[3]}, {name} {WHOLE} : i64, {GLOBAL}\n"
-
-
-_NOTATION: tuple[tuple[re.Pattern[str], _Written], ...] = (
-    (re.compile(rf"(%\w+) = & {_PLACE}\n"), _address),
-    (re.compile(rf"(%\w+) := acquire {_PLACE}\n"), _acquire_load),
-    (re.compile(rf"(%\w+) := latest {_PLACE}\n"), _latest),
-    (re.compile(rf"{_PLACE} := relaxed (%[\w#]+)\n"), _relaxed_store),
-    (re.compile(rf"(%\w+) := {_PLACE} : (\S+)\n"), _load),
-    (re.compile(rf"{_PLACE} := (%\w+)\n"), _store),
-)

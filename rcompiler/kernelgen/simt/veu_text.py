@@ -1,12 +1,5 @@
-"""The text of the persistent kernel, in the notation of `program.expanded`:
-
-%x := %p[i] : T            a 64-bit word of global memory, read as T
-%p[i] := %x                written
-%x := acquire %p[i]        read at the scope of the device, and all that was released with it
-%x := latest %p[i]         read at the scope of the device, by an atomic: no older value
-%p[i] := relaxed %x        written at the scope of the device, in no order
-%q = & %p[i]               its address
-@@NAME                     a number or text that `program` fills in, or one of `vendor`
+"""The text of the persistent kernel, in the notation of `support.memory_notation`. @@NAME stands
+for a number or text that `program` fills in, or one of `vendor`.
 """
 
 # Until the counter at %address is at least %target; by the first thread. EVENT: what it waits for.
@@ -87,6 +80,7 @@ scf.for %k = %thread to %map_count step %threads : i64 {
 
 KERNEL_TEXT = """
 // Write down who waits for what, and where every block is; only the first block that comes here.
+// An atomic reads no older value than that of the device.
 func.func private @give_up(
     %control: !llvm.ptr<1>, %eu: i64, %event: i64, %target: i64, %before: i64)
     attributes {no_inline} {
@@ -108,14 +102,16 @@ func.func private @give_up(
     %line = arith.constant @@LINE : i64
     %head = arith.constant @@IN_STEPS : i64
     scf.for %k = %c0 to %eus step %c1 : i64 {
-      %where := latest %steps[%k]
+      %at = & %steps[%k]
+      %where = llvm.atomicrmw add %at, %c0 syncscope("@@SCOPE") monotonic : !llvm.ptr<1>, i64
       %place = arith.addi %k, %head : i64
       %report[%place] := %where
     }
     %behind = arith.addi %eus, %head : i64
     scf.for %k = %c0 to %counters step %c1 : i64 {
       %word = arith.muli %k, %line : i64
-      %count := latest %events[%word]
+      %at = & %events[%word]
+      %count = llvm.atomicrmw add %at, %c0 syncscope("@@SCOPE") monotonic : !llvm.ptr<1>, i64
       %place = arith.addi %k, %behind : i64
       %report[%place] := %count
     }
