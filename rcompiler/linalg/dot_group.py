@@ -16,8 +16,8 @@ from torch_mlir import ir
 
 from rcompiler.device.model import DOT_STEPS
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.maps import dims_of
-from rcompiler.linalg.values import element_of
+from rcompiler.linalg.maps import dim_of, dims_of
+from rcompiler.linalg.values import defining, element_of
 from rcompiler.linalg.views import RESHAPES
 
 SUMS = {"i8": "i32", "bf16": "f32"}  # type of the accumulators
@@ -64,7 +64,7 @@ def dot_group(generic: Generic) -> DotGroup | None:
 
 def _extended(generic: Generic, factor: ir.Value) -> tuple[int, bool]:
     """(operand number, signed) of a factor; the number is -1 if it is no extended input."""
-    op = None if isinstance(factor.owner, ir.Block) else factor.owner.operation
+    op = defining(factor)
     arguments = list(generic.block.arguments)[:2]
     if op is None or op.name not in _SIGNED or op.operands[0] not in arguments:
         return -1, False
@@ -74,12 +74,9 @@ def _extended(generic: Generic, factor: ir.Value) -> tuple[int, bool]:
 def _ends_in(generic: Generic, operand: int, dim: int) -> bool:
     """Whether an operand lies in memory, and `dim` is its last index and no part of another."""
     *others, last = generic.maps[operand].results
-    last = last.maybe_downcast()
-    if not isinstance(last, ir.AffineDimExpr) or last.position != dim:
+    if dim_of(last) != dim or any(dim in dims_of(e) for e in others):
         return False
-    if any(dim in dims_of(e) for e in others):
-        return False
-    value = generic.inputs[operand]
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name in RESHAPES:
-        value = value.owner.operation.operands[0]
-    return isinstance(value.owner, ir.Block)
+    op = defining(generic.inputs[operand])
+    while op is not None and op.name in RESHAPES:
+        op = defining(op.operands[0])
+    return op is None

@@ -28,7 +28,6 @@ from torch_mlir.dialects import tensor
 
 from rcompiler.linalg.constants import scalar_number
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.loop_dims import extent_of
 from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.values import integers
 from rcompiler.passes import OptionalPass, PassFailure
@@ -129,7 +128,7 @@ class _Walk:
         iterators = [*ir.ArrayAttr(old.op.attributes["iterator_types"]), parallel]
         count = len(old.inputs)
         padding: list[Numbers] = [frozenset()] * old.outputs
-        if extent_of(old, channel) % self.layouts.lanes:
+        if old.sizes[channel] % self.layouts.lanes:
             padding = after(old, held)
         for inner in old.block.operations:
             self.layouts.use_plain(inner.operation)

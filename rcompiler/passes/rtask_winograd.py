@@ -30,7 +30,6 @@ from rcompiler.device.model import Device
 from rcompiler.dialects import rtask
 from rcompiler.linalg.constants import is_constant
 from rcompiler.linalg.convolution import Windows
-from rcompiler.linalg.loop_dims import extent_of
 from rcompiler.linalg.values import bytes_of
 from rcompiler.options import Roots
 from rcompiler.passes import OptionalPass
@@ -107,7 +106,7 @@ def _sizes(form: SlidingFilter) -> Convolution:
     image, weights, result = (set(form.dims(k)) for k in (form.image, form.weights, 2))
 
     def extent(dims: set[int]) -> int:
-        return math.prod(extent_of(form.generic, d) for d in dims)
+        return math.prod(form.generic.sizes[d] for d in dims)
 
     pixels = {w.pixel for w in form.windows}
     height, width = (extent({w.pixel}) for w in form.windows)

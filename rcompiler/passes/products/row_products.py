@@ -16,7 +16,6 @@ from rcompiler.linalg.bodies import is_multiply_add
 from rcompiler.linalg.constants import is_constant
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.loop_dims import extent_of
 from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import defining, element_of, shape_of
 from rcompiler.passes.products.merging import Product
@@ -128,8 +127,8 @@ def _way(generic: Generic, x: int, of_weights: list[int], of_result: list[int]) 
     column, result = of_result[-1], generic.op.results[0]
     product = Product(
         rows=math.prod(shape_of(result)[:-1]),
-        columns=extent_of(generic, column),
-        depth=math.prod(extent_of(generic, d) for d in generic.reduction_dims),
+        columns=generic.sizes[column],
+        depth=math.prod(generic.sizes[d] for d in generic.reduction_dims),
         itemsize=max(item_bytes(element_of(v)) for v in generic.op.operands),
         by_rows=of_weights[-1] != column,
     )

@@ -17,7 +17,6 @@ from torch_mlir import ir
 from rcompiler.linalg.bodies import is_multiply_add
 from rcompiler.linalg.convolution import has_windows
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.loop_dims import extent_of
 from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.values import element_of
 
@@ -98,7 +97,7 @@ def _window(generic: Generic, axis: int, expression: ir.AffineExpr) -> Window | 
     if -1 in terms or len(taps) != 1 or len(dims_of(expression)) != 2:
         return None
     [pixel] = [d for d in terms if d != taps[0]]
-    return Window(axis, pixel, taps[0], extent_of(generic, taps[0]))
+    return Window(axis, pixel, taps[0], generic.sizes[taps[0]])
 
 
 def _is_f32(generic: Generic) -> bool:

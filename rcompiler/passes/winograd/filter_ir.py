@@ -15,7 +15,6 @@ from torch_mlir.dialects import arith, linalg
 
 from rcompiler.device.model import Device
 from rcompiler.linalg.constants import scalar_number
-from rcompiler.linalg.loop_dims import extent_of
 from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.values import defining, integers, shape_of
 from rcompiler.passes.ir.tensor_ir import (
@@ -60,11 +59,11 @@ class _Builder:
         self._steps = list(zip(form.windows, filterings, strict=True))
         self._rows = [f"row{n}" for n in range(len(filterings))]
         generic = form.generic
-        self._extents = {w.pixel: extent_of(generic, w.pixel) for w in form.windows}
+        self._extents = {w.pixel: generic.sizes[w.pixel] for w in form.windows}
         self._tiles = {w.pixel: -(-self._extents[w.pixel] // f.size) for w, f in self._steps}
         # of the dims of the products: rows, and tiles instead of pixels
         self._sizes: dict[Hashable, int] = {
-            d: self._tiles.get(d) or extent_of(generic, d)
+            d: self._tiles.get(d) or generic.sizes[d]
             for d in (*form.dims(form.image), *form.dims(2))
         }
         for row, f in zip(self._rows, filterings, strict=True):
