@@ -39,7 +39,7 @@ from rcompiler.passes.tiles.body import (
     loop,
     ops_in,
 )
-from rcompiler.passes.tiles.box import Box, extract, insert, memory, slice_parts, type_of
+from rcompiler.passes.tiles.box import Box, extract, insert, memory, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.nest import Nest
 from rcompiler.passes.tiles.patterns import PATTERNS
@@ -99,8 +99,8 @@ class _Parts:
         self._sources = sources
         self._indices = indices = sources.indices
         self._tile, self._into = op.operands[0], op.operands[1]
-        offsets, sizes, _ = slice_parts(op, indices)
-        self._where = Box.dense(offsets, sizes)
+        self._where = sources.box_of(op)
+        offsets, sizes, _ = self._where
         self._root = sources.of(root)
         self._nest = Nest.of(kernel, indices, offsets, sums=True)
         tiling = self._nest.tiling

@@ -125,7 +125,7 @@ def _tile_results(sources: Sources, ops: list[ir.Operation], kernel: ir.Operatio
 def _tile_stage(sources: Sources, op: ir.Operation) -> None:
     indices = sources.indices
     tile = op.operands[0]
-    sizes = sizes_of(tile, indices)
+    sizes = sizes_of(tile, indices.of)
     into = memory(sizes, type_of(tile).element_type, indices)
 
     def leaf(box: Box, outs: Values) -> Values:

@@ -151,7 +151,6 @@ def _multiply(part: Part, x: ir.Value, shape: Sequence[int]) -> ir.Value:
         weights = extract_slice(weights, start, sizes, [1] * len(sizes))
     operands = [x, weights] if part.of.x == 0 else [weights, x]
     init = fill(part.of.start.operands[0], shape)
-    kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
-    new = generic(operands, [init], old.maps, kinds)
+    new = generic(operands, [init], old.maps, old.kinds)
     copy_block(old.block, new.regions[0], list(old.block.arguments))
     return new.results[0]

@@ -124,16 +124,14 @@ class _Walk:
                 held.append(form.padding if form.channels % self.layouts.lanes else frozenset())
                 results.append(ir.AffineExpr.get_dim(dims))
             maps.append(affine_map(dims + 1, results))
-        parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-        iterators = [*ir.ArrayAttr(old.op.attributes["iterator_types"]), parallel]
         count = len(old.inputs)
         padding: list[Numbers] = [frozenset()] * old.outputs
         if old.sizes[channel] % self.layouts.lanes:
             padding = after(old, held)
         for inner in old.block.operations:
             self.layouts.use_plain(inner.operation)
-        new = generic(operands[:count], operands[count:], maps, iterators)
-        old.block.append_to(new.regions[0])
+        kinds = [*old.kinds, "parallel"]
+        new = generic(operands[:count], operands[count:], maps, kinds, old.block)
         for k, (before, result) in enumerate(zip(old.op.results, new.results, strict=True)):
             axis = self.rules.axis_of(old.maps[count + k], channel)
             assert axis is not None

@@ -139,7 +139,7 @@ class _Loops:
             return None
         place = {dim_of(e): d for d, e in enumerate(old.maps[-1].results)}
         sizes, kinds, loops = list[int](), list[ir.Attribute](), list[list[int]]()
-        for loop, kind in enumerate(ir.ArrayAttr(old.op.attributes["iterator_types"])):
+        for loop, kind in enumerate(old.kinds):
             own = [wide[d] for d in groups[place[loop]]] if loop in place else [old.sizes[loop]]
             loops.append(list(range(len(sizes), len(sizes) + len(own))))
             kinds += [kind] * len(own)
@@ -162,9 +162,8 @@ class _Loops:
                 affine_map(len(self.sizes), [ir.AffineExpr.get_dim(d) for d in dims])
                 for dims in self.operands
             ]
-            new = generic(values, [fill(start.operands[0], self.wide)], maps, self.kinds)
-        old.block.append_to(new.regions[0])
-        return new.results[0]
+            init = fill(start.operands[0], self.wide)
+            return generic(values, [init], maps, self.kinds, old.block).results[0]
 
 
 def _parts(

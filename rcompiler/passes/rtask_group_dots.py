@@ -126,10 +126,8 @@ def _rewrite(
                 operands[number] = packed[key]
                 results = [results[i] for i in order]
             maps.append(affine_map(dims + 1, results + [group] * (number < 2)))
-        kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
-        kinds.append(ir.Attribute.parse("#linalg.iterator_type<reduction>"))
-        new = generic(operands[:2], operands[2:], maps, kinds)
-    old.block.append_to(new.regions[0])
+        kinds = [*old.kinds, "reduction"]
+        new = generic(operands[:2], operands[2:], maps, kinds, old.block)
     old.op.results[0].replace_all_uses_with(new.results[0])
     old.op.erase()
 

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.linalg.bodies import is_multiply_add
+from rcompiler.linalg.bodies import copied_argument, is_multiply_add
 from rcompiler.linalg.constants import is_constant
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of
@@ -107,9 +107,7 @@ class RTaskPackWeights(OptionalPass):
                 if lines
                 else self._panel_map(loops, reads, column, order)
             )
-            kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
-            new = generic(operands, old.inits, maps, kinds)
-        old.block.append_to(new.regions[0])
+            new = generic(operands, old.inits, maps, old.kinds, old.block)
         old.op.results[0].replace_all_uses_with(new.results[0])
         old.op.erase()
 
@@ -199,15 +197,9 @@ def _copied(value: ir.Value) -> Generic | None:
     if op is None or op.name != "linalg.generic" or len(list(value.uses)) != 1:
         return None
     copy = Generic(op)
-    moves = len(copy.inputs) == 1 and not copy.reduction_dims and len(copy.maps) == 2
-    last = list(copy.block.operations)[-1].operation
-    if not moves or last.operands[0] != copy.block.arguments[0]:
-        return None
-    return (
-        copy
-        if copy.maps[0].is_permutation and copy.result_dims == sorted(copy.result_dims)
-        else None
-    )
+    moves = len(copy.maps) == 2 and not copy.reduction_dims and copied_argument(copy.block) == 0
+    in_order = moves and copy.maps[0].is_permutation and copy.dims[1] == sorted(copy.dims[1])
+    return copy if in_order else None
 
 
 def _uncopied(value: ir.Value, reads: list[ir.AffineExpr]) -> tuple[ir.Value, list[ir.AffineExpr]]:

@@ -128,7 +128,6 @@ def _joined(old: Generic) -> Generic:
     number = {loop: new for new, group in enumerate(loops) for loop in group}
     dims = [ir.AffineExpr.get_dim(number[loop]) for loop in range(len(old.sizes))]
     first = {group[0] for group in loops}
-    kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
     with ir.InsertionPoint(old.op), old.op.location:
         operands, maps = [], []
         for value, map_ in zip(old.operands, old.maps, strict=True):
@@ -140,7 +139,8 @@ def _joined(old: Generic) -> Generic:
             renamed = [map_.results[k].compose(affine_map(len(loops), dims)) for k in kept]
             maps.append(affine_map(len(loops), renamed))
         count = len(old.inputs)
-        made = generic(operands[:count], operands[count:], maps, [kinds[g[0]] for g in loops])
+        kinds = [old.kinds[group[0]] for group in loops]
+        made = generic(operands[:count], operands[count:], maps, kinds)
         copy_block(old.block, made.regions[0], list(old.block.arguments))
     return Generic(made)
 

@@ -49,8 +49,6 @@ def block_convolution(layouts: Layouts, convolution: Convolution) -> None:
         for number, map_ in enumerate(old.maps)
     ]
     kinds = ["parallel"] * parallel + ["reduction"] * (count - parallel)
-    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-    new = generic(operands, [init.value], maps, iterators)
-    old.block.append_to(new.regions[0])
+    new = generic(operands, [init.value], maps, kinds, old.block)
     # the zero weights of a padding lane add nothing to the init
     layouts.define(old.op.results[0], new.results[0], result_axis, init.padding)

@@ -133,14 +133,14 @@ class FusedAxes:
 
     def _copy_generic(self, old: Generic, nest: Nest, mapped: Values) -> None:
         loops = fused_loops(nest, self._groups)
-        kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
         maps = [
             _fused_map(map_, self._groups[self._number[value]], loops)
             for value, map_ in zip(old.operands, old.maps, strict=True)
         ]
         operands = [mapped.get(v, v) for v in old.operands]
         count = len(old.inputs)
-        made = generic(operands[:count], operands[count:], maps, [kinds[g[0]] for g in loops])
+        kinds = [old.kinds[group[0]] for group in loops]
+        made = generic(operands[:count], operands[count:], maps, kinds)
         copy_block(old.block, made.regions[0], list(old.block.arguments))
         remap(made, mapped)
         mapped.update(zip(old.op.results, made.results, strict=True))

@@ -8,7 +8,7 @@ from torch_mlir import ir
 
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.values import shape_of
+from rcompiler.linalg.values import element_type, shape_of
 from rcompiler.passes.ir.tensor_ir import affine_map, empty, generic, reshape
 
 
@@ -28,11 +28,9 @@ def split_elementwise(
             dims = [d for e in map_.results for d in groups[dim_of(e)]]
             values.append((known or {}).get(value) or _viewed(value, [wide[d] for d in dims]))
             maps.append(affine_map(len(wide), [ir.AffineExpr.get_dim(d) for d in dims]))
-        values[-1] = empty(wide, ir.RankedTensorType(old.inits[0].type).element_type)
-        parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-        new = generic(values[:-1], values[-1:], maps, [parallel] * len(wide))
-    old.block.append_to(new.regions[0])
-    return new.results[0]
+        values[-1] = empty(wide, element_type(old.inits[0]))
+        kinds = ["parallel"] * len(wide)
+        return generic(values[:-1], values[-1:], maps, kinds, old.block).results[0]
 
 
 def _viewed(value: ir.Value, shape: Sequence[int]) -> ir.Value:

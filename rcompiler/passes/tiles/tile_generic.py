@@ -10,11 +10,10 @@ from torch_mlir.dialects import arith
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.generic import COMBINATION, LANE_DIM
-from rcompiler.passes.tiles.box import DYNAMIC, Box, extract, tile_type, type_of
+from rcompiler.passes.tiles.box import Box, extract, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser
-from rcompiler.passes.tiles.indices import Indices
-from rcompiler.passes.tiles.positions import Positions
-from rcompiler.passes.tiles.reads import Read, Reader, Steps
+from rcompiler.passes.tiles.indices import DYNAMIC, Indices
+from rcompiler.passes.tiles.reads import Positions, Read, Reader, Steps
 from rcompiler.passes.tiles.sources import Source
 from rcompiler.passes.tiles.tile_gather import tile_gather
 
