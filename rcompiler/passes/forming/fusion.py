@@ -15,13 +15,15 @@ from itertools import islice
 from torch_mlir import ir
 
 from rcompiler.dialects.uses import tensors_used
+from rcompiler.linalg.bodies import copied_argument
 from rcompiler.linalg.generic import Forms, Generic
 from rcompiler.linalg.recurrences import is_recurrence
-from rcompiler.linalg.values import defining, shape_of
+from rcompiler.linalg.values import defining, integers, ops_of, shape_of
 from rcompiler.linalg.views import RESHAPES, VIEWS
 from rcompiler.passes.forming.mapping import TABLE, Mapping, Verdict
 from rcompiler.passes.forming.pads import parts_rows
 from rcompiler.passes.forming.views import is_free_view
+from rcompiler.passes.ir.operators import top_level
 
 FREE = ("tensor.empty", "linalg.fill")
 # A broadcast back over the columns of a reduction is stitched only if enough independent rows
@@ -56,7 +58,7 @@ class Fusion:
         """
         self._fuse, self._flat_rows = fuse, flat_rows
         self._block = block
-        self._ops = [view.operation for view in block.operations]
+        self._ops = ops_of(block)
         self.group_of: dict[ir.Operation, Group] = {}
         self.groups: list[Group] = []
         # by results: an op whose operands change is not found in a dict any more
@@ -94,7 +96,7 @@ class Fusion:
         self.groups = [group for group in self.groups if group.ops]  # not absorbed by another
         self._lone_slices()
         self._sink_views()
-        position = {view.operation: k for k, view in enumerate(self._block.operations)}
+        position = {op: k for k, op in enumerate(ops_of(self._block))}
         return sorted(self.groups, key=lambda g: position[g.ops[-1]])
 
     @staticmethod
@@ -128,12 +130,7 @@ class Fusion:
     def is_copy(self, op: ir.Operation) -> bool:
         """A generic that only moves its one input."""
         generic = self.generic(op)
-        body = list(generic.block.operations)
-        return (
-            len(generic.inputs) == 1
-            and len(body) == 1
-            and body[0].operation.operands[0] == generic.block.arguments[0]
-        )
+        return len(generic.inputs) == 1 and copied_argument(generic.block) == 0
 
     def _is_identity(self, generic: Generic, operand: int) -> bool:
         return generic.maps[operand] == generic.maps[len(generic.inputs)] and shape_of(
@@ -167,16 +164,9 @@ class Fusion:
         """Pull a slice (or a reshape of an own value) in front of `user` into its group, and all
         of them in a row.
         """
-        owner = value.owner
-        if isinstance(owner, ir.Block) or user.name not in (
-            "linalg.generic",
-            "tensor.concat",
-            "tensor.pad",
-            *VIEWS,
-        ):
-            return
-        view = owner.operation
-        if view in group.ops:
+        view = defining(value)
+        readers = ("linalg.generic", "tensor.concat", "tensor.pad", *VIEWS)
+        if view is None or user.name not in readers or view in group.ops:
             return
         source = view.operands[0] if len(view.operands) else None
         if is_free_view(view):
@@ -385,13 +375,6 @@ class Fusion:
         return False
 
 
-def top_level(op: ir.Operation) -> ir.Operation:
-    """The op of the function's block that `op` is or is nested in."""
-    while op.parent.operation.name != "func.func":
-        op = op.parent.operation
-    return op
-
-
 def _tensor_operands(op: ir.Operation) -> list[ir.Value]:
     """Tensor values that `op` or its regions use from outside."""
     found = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
@@ -406,5 +389,4 @@ def _used_once(value: ir.Value) -> bool:
 
 
 def _only_grows(pad: ir.Operation) -> bool:
-    low, high = (ir.DenseI64ArrayAttr(pad.attributes[n]) for n in ("static_low", "static_high"))
-    return min([*low, *high], default=0) >= 0
+    return min((*integers(pad, "static_low"), *integers(pad, "static_high")), default=0) >= 0

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from torch_mlir import ir
 
-from rcompiler.linalg.values import shape_of
+from rcompiler.linalg.values import defining, operations, shape_of
 from rcompiler.passes.forming.fusion import Group
 
 
@@ -46,16 +46,8 @@ def _needed(
     left = [*results]
     while left:
         value = left.pop()
-        if value in made or isinstance(value.owner, ir.Block):
-            continue
-        op = value.owner.operation
-        if op in inside and op not in found:
+        op = None if value in made else defining(value)
+        if op is not None and op in inside and op not in found:
             found.add(op)
-            left += _read(op)
+            left += [read for reader in (op, *operations(op)) for read in reader.operands]
     return found
-
-
-def _read(op: ir.Operation) -> list[ir.Value]:
-    """What an op and its regions read."""
-    inner = [v.operation for region in op.regions for block in region.blocks for v in block]
-    return [*op.operands, *(value for each in inner for value in _read(each))]

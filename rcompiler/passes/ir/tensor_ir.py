@@ -39,6 +39,20 @@ def empty(shape: Sequence[int], element: ir.Type) -> ir.Value:
     return tensor.EmptyOp(list(shape), element).result
 
 
+def empty_like(value: ir.Value) -> ir.Value:
+    """``tensor.empty`` of the type of a tensor."""
+    return empty(shape_of(value), element_type(value))
+
+
+def is_splat(op: ir.Operation) -> bool:
+    """Whether an op is a scalar constant, or a tensor of one scalar."""
+    if op.name != "arith.constant":
+        return False
+    value = op.attributes["value"]
+    tensor = isinstance(op.results[0].type, ir.RankedTensorType)
+    return not tensor or (isinstance(value, ir.DenseElementsAttr) and value.is_splat)
+
+
 def fill(scalar: ir.Value, shape: Sequence[int]) -> ir.Value:
     """A tensor of one run-time or constant scalar."""
     return linalg.fill(scalar, outs=[empty(shape, scalar.type)])
