@@ -14,7 +14,7 @@ from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.combiners import COMBINERS
 from rcompiler.linalg.lazy import lazy
 from rcompiler.linalg.maps import Expression, compile_expression, dim_of, dims_of
-from rcompiler.linalg.values import constant_of, defining, element_of, ops_of, shape_of
+from rcompiler.linalg.values import constant_of, defining, element_of, integer, ops_of, shape_of
 
 LANE_DIM = "rtask.lane_dim"  # of a reduction on tiles; -1: vectors run along no reduction dim
 COMBINATION = "rtask.combination"  # of an op on tiles: all of it is one, see `Generic.combination`
@@ -174,7 +174,7 @@ class Generic:
     @lazy
     def _last(self) -> ir.Operation | None:
         """What computes the first result."""
-        return defining(list(self.block.operations)[-1].operation.operands[0])
+        return defining(ops_of(self.block)[-1].operands[0])
 
     def loop_dims(self, at: list[Linear]) -> list[Linear]:
         """Loop coordinates from result coordinates; reduction dims stay 0."""
@@ -224,7 +224,7 @@ class Generic:
         an op on tiles has it as an attribute.
         """
         if LANE_DIM in self.op.attributes:
-            dim = ir.IntegerAttr(self.op.attributes[LANE_DIM]).value
+            dim = integer(self.op, LANE_DIM)
             return dim if dim >= 0 else None
         if self.combiner is None or element_of(self.inits[0]) == "i1" or not self.init_used[0]:
             return None

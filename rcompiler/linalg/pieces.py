@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.linalg.values import defining, integer, integers, shape_of
+from rcompiler.linalg.values import defining, integer, integers, ops_of, shape_of
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def pieces_of(value: ir.Value) -> list[Piece]:
 
 def pad_value(op: ir.Operation) -> ir.Value:
     """The scalar that a tensor.pad yields."""
-    return list(op.regions[0].blocks[0].operations)[-1].operation.operands[0]
+    return ops_of(op.regions[0].blocks[0])[-1].operands[0]
 
 
 def _pad_pieces(op: ir.Operation, shape: tuple[int, ...]) -> list[Piece]:

@@ -22,6 +22,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects import vdevice
 from rcompiler.errors import ScheduleError
+from rcompiler.linalg.values import ops_of, string
 from rcompiler.options import Kernels, OwnPolicy, PolicyChoice
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.module_device import device_of
@@ -66,9 +67,8 @@ def _write(
     function = functions[0]
     used = {i.kernel for p in found.programs for q in p.queues for i in q if isinstance(i, Run)}
     block = module.regions[0].blocks[0]
-    for view in list(block.operations):
-        op = view.operation
-        if op.name == "rtask.kernel" and ir.StringAttr(op.attributes["sym_name"]).value not in used:
+    for op in ops_of(block):
+        if op.name == "rtask.kernel" and string(op, "sym_name") not in used:
             op.erase()
     with ir.InsertionPoint(function), function.location:
         vdevice.DeviceOp.build(DEVICE_SYMBOL, eus)

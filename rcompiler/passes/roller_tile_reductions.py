@@ -29,7 +29,7 @@ from torch_mlir import ir
 from rcompiler.dialects import rtask
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.roots import sums_in_parts
-from rcompiler.linalg.values import integers
+from rcompiler.linalg.values import integers, string
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.tiles.body import (
     Values,
@@ -72,7 +72,7 @@ def _cut(kernel: ir.Operation) -> None:
             continue  # a piece of the result that nothing is added up for
         root = sums_in_parts(op.operands[0])
         if root is None:
-            name = ir.StringAttr(kernel.attributes["sym_name"]).value
+            name = string(kernel, "sym_name")
             raise PassFailure(
                 kernel,
                 f"kernel {name} has a reduction_tile, but its body has no product reduction whose "

@@ -30,7 +30,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.values import shape_of
+from rcompiler.linalg.values import element_type, ops_of, shape_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.clone import copy_block
 from rcompiler.passes.ir.module_device import device_of
@@ -61,7 +61,7 @@ class RTaskBatchProducts(OptionalPass):
 
 
 def _batch_in(block: ir.Block, profit: Profit) -> None:
-    ops = [view.operation for view in block.operations]
+    ops = ops_of(block)
     found = RowProducts()
     rows = ((i, found.of(op)) for i, op in enumerate(ops))
     products = {i: p for i, p in rows if p is not None and row_axis(p) >= 0}
@@ -109,7 +109,7 @@ def _batch(parts: Sequence[Part], last: ir.Operation) -> list[ir.Value]:
     first = parts[0]
     axis = row_axis(first.of)
     dim = dim_of(first.of.generic.maps[first.of.x].results[axis])
-    out = [dim_of(e) for e in first.of.generic.maps[2].results].index(dim)
+    out = first.of.generic.dims[2].index(dim)
     where = ir.Location.fused([p.of.generic.op.location for p in parts], context=last.context)
     with ir.InsertionPoint(last), where:
         stack = stack_rows([p.x for p in parts], axis)
@@ -131,7 +131,7 @@ def _replace(parts: Sequence[Part], taken: Mapping[int, ir.Value]) -> None:
             taken[n] if n in taken else _multiply(part, part.x, shape)
             for n, part in enumerate(parts)
         ]
-        element = ir.RankedTensorType(made[0].type).element_type
+        element = element_type(made[0])
         add = arith.addf if isinstance(element, ir.FloatType) else arith.addi
         total = made[0]
         for value in made[1:]:

@@ -29,7 +29,7 @@ from torch_mlir.dialects import tensor
 from rcompiler.linalg.constants import scalar_number
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import pad_value
-from rcompiler.linalg.values import integers
+from rcompiler.linalg.values import integers, ops_of
 from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.blocking.block_convolution import block_convolution
 from rcompiler.passes.blocking.blocked import Blocked, Layouts
@@ -74,8 +74,7 @@ class _Walk:
         }
 
     def run(self, block: ir.Block) -> None:
-        for view in list(block.operations):
-            op = view.operation
+        for op in ops_of(block):
             # nothing is blocked before the first convolution
             if not self.layouts.blocked and not self._may_begin(op):
                 continue

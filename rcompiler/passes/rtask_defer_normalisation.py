@@ -96,7 +96,7 @@ def _softmax(scaling: Generic) -> Generic | None:
 
 def _scales(op: Generic) -> bool:
     """Whether it multiplies or divides its first input by something that it computes without."""
-    scaled = list(op.block.operations)[-1].operation.operands[0]
+    scaled = ops_of(op.block)[-1].operands[0]
     last, use = defining(scaled), _only_use(op.block.arguments[0])
     if last is None or use is None or use.owner.operation != last or not _is_pointwise(op):
         return False
@@ -105,7 +105,7 @@ def _scales(op: Generic) -> bool:
 
 def _is_power(op: Generic) -> bool:
     """Whether it computes a power of the first input - second input, with a base above 1."""
-    last = list(op.block.operations)[-1].operation.operands[0]
+    last = ops_of(op.block)[-1].operands[0]
     power = defining(last)
     if power is None or power.name not in ("math.exp", "math.exp2") or not _is_pointwise(op):
         return False

@@ -148,9 +148,9 @@ class RTaskPackWeights(OptionalPass):
             return
         panels = self.halves or element_of(old.inputs[0]) not in ("f16", "bf16")
         for weights, other in ((1, 0), (0, 1)):
-            dims = [dim_of(e) for e in old.maps[weights].results]
-            outer = [dim_of(e) for e in old.maps[other].results]
-            result = [dim_of(e) for e in old.maps[2].results]
+            dims = old.dims[weights]
+            outer = old.dims[other]
+            result = old.dims[2]
             if -1 in dims + outer + result or not result or len(set(dims)) != len(dims):
                 continue
             column, summed = result[-1], [d for d in dims if d in old.reduction_dims]

@@ -27,7 +27,7 @@ from rcompiler.linalg.constants import scalar_number
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.product import factors_of, is_product
-from rcompiler.linalg.values import defining, element_of, element_type, integers, shape_of
+from rcompiler.linalg.values import defining, element_of, element_type, integers, ops_of, shape_of
 from rcompiler.linalg.views import RESHAPES
 from rcompiler.passes import Pass
 from rcompiler.passes.ir.clone import clone
@@ -47,8 +47,7 @@ class RTaskRoundFactors(Pass):
         element = {"f16": ir.F16Type, "bf16": ir.BF16Type}[self.to].get(module.context)
         reduces: dict[ir.Attribute, bool] = {}  # by the kinds of loops, of which there are few
         for body in bodies(module):
-            for inner in list(body.operations):
-                op = inner.operation
+            for op in ops_of(body):
                 if op.name != "linalg.generic":
                     continue
                 kinds = op.attributes["iterator_types"]

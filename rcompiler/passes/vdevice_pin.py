@@ -32,6 +32,7 @@ from rcompiler.dialects.rtask import PREFETCH
 from rcompiler.kernelgen.simt.target import SimtFeatures
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.product import is_product
+from rcompiler.linalg.values import ops_of
 from rcompiler.options import Precision
 from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.ir.module_device import attached
@@ -61,7 +62,7 @@ class VdevicePin(OptionalPass):
     def run(self, module: ir.Operation) -> None:
         on = attached(module)
         device = on.device
-        operations = [view.operation for view in module.regions[0].blocks[0].operations]
+        operations = ops_of(module.regions[0].blocks[0])
         programs = [op for op in operations if op.name == "vdevice.program"]
         kernels = {string(op, "sym_name"): op for op in operations if op.name == "rtask.kernel"}
         if not device.is_nvidia or not programs:
@@ -85,7 +86,7 @@ class _Program:
         self._program, self._kernels = program, kernels
         self._device, self._precision = device, precision
         self._plain = {name: kernel_of(op) for name, op in kernels.items()}
-        parts = [view.operation for view in program.regions[0].blocks[0].operations]
+        parts = ops_of(program.regions[0].blocks[0])
         self._lists = [op for op in parts if op.name == "vdevice.eu"]
         self._constants = {
             string(op, "sym_name"): op
@@ -97,7 +98,7 @@ class _Program:
     def _operands(self, name: str) -> Iterator[int]:
         """Operands of an rKernel of which each task reads a tile by itself, and no product does."""
         op, kernel = self._kernels[name], self._plain[name]
-        inner = [view.operation for view in op.regions[0].blocks[0].operations]
+        inner = ops_of(op.regions[0].blocks[0])
         generics = [Generic(o) for o in inner if o.name == "linalg.generic"]
         if string(op, "kind") in (PREFETCH, "sequential") or any(map(is_product, generics)):
             return

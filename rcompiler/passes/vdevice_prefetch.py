@@ -30,6 +30,7 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.dialects import rtask, vdevice
 from rcompiler.dialects.iterations import instances, name_at
+from rcompiler.linalg.values import ops_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.schedule.attributes import integer, string, symbol, symbols
@@ -61,9 +62,9 @@ class VdevicePrefetch(OptionalPass):
 
     def run(self, module: ir.Operation) -> None:
         device = device_of(module)
-        operations = [view.operation for view in module.regions[0].blocks[0].operations]
+        operations = ops_of(module.regions[0].blocks[0])
         for program in [op for op in operations if op.name == "vdevice.program"]:
-            size = ir.IntegerAttr(program.attributes["constants"]).value
+            size = integer(program, "constants")
             if device.is_nvidia and is_cold(device, size):
                 _Program(program, operations, device).run()
 
@@ -119,7 +120,7 @@ class _Program:
 
     def _asks(self) -> Iterator[_Ask]:
         for eu in self._lists:
-            steps = [view.operation for view in eu.regions[0].blocks[0].operations]
+            steps = ops_of(eu.regions[0].blocks[0])
             here = before = 0  # where the waits of the next run begin, and those of the one before
             for number, op in enumerate(steps):
                 if op.name == "vdevice.run":

@@ -20,6 +20,7 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.cpu import CpuFeatures, CpuTarget
 from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.lower import lower_to_llvm
+from rcompiler.linalg.values import ops_of, string
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.module_device import device_of
 
@@ -33,10 +34,9 @@ class VdeviceToCpu(Pass):
         block = module.regions[0].blocks[0]
         texts: list[str] = []
         declared: dict[str, str] = {}
-        for view in list(block.operations):
-            op = view.operation
+        for op in ops_of(block):
             if op.name == "rtask.kernel":
-                if ir.StringAttr(op.attributes["kind"]).value == PREFETCH:
+                if string(op, "kind") == PREFETCH:
                     raise PassFailure(op, "tasks ask for memory on NVIDIA GPUs only")
                 try:
                     text, externals = KernelWriter(op, CpuTarget(features)).write()

@@ -29,6 +29,7 @@ from rcompiler.kernelgen.simt.program import module_text, program_text
 from rcompiler.kernelgen.simt.target import SimtFeatures, SimtTarget
 from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA, Vendor
+from rcompiler.linalg.values import ops_of, string
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.gpu.nested import functions
 from rcompiler.passes.ir.module_device import attached
@@ -55,11 +56,10 @@ class VdeviceToGpu(Pass):
         texts: dict[str, str] = {}
         targets: dict[str, SimtTarget] = {}
         shared = 0
-        for view in block.operations:
-            op = view.operation
+        for op in ops_of(block):
             if op.name == "rtask.kernel":
-                name = ir.StringAttr(op.attributes["sym_name"]).value
-                if ir.StringAttr(op.attributes["kind"]).value == PREFETCH:
+                name = string(op, "sym_name")
+                if string(op, "kind") == PREFETCH:
                     texts[name] = _prefetch(op, device, threads)
                     continue
                 texts[name], targets[name] = function_of(op, features)

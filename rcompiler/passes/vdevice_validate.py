@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
+from rcompiler.linalg.values import ops_of
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.schedule.proof import proved_tables
 from rcompiler.passes.tiling.claims import check_kernel
@@ -41,5 +42,5 @@ class VdeviceValidate(Pass):
 
 def _launches(module: ir.Operation) -> ir.Operation:
     """The function that launches the programs: what is proved is true of all of them together."""
-    operations = [view.operation for view in module.regions[0].blocks[0].operations]
+    operations = ops_of(module.regions[0].blocks[0])
     return next((op for op in operations if op.name == "func.func"), module)

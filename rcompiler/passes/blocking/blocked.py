@@ -9,7 +9,14 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rcompiler.linalg.constants import scalar_number
-from rcompiler.linalg.values import bytes_of, defining, element_of, operations, shape_of
+from rcompiler.linalg.values import (
+    bytes_of,
+    defining,
+    element_of,
+    element_type,
+    operations,
+    shape_of,
+)
 from rcompiler.passes.blocking.padding_lanes import Numbers, finite
 from rcompiler.passes.ir.tensor_ir import block_axes, empty, fill, reshape, slice_low, transpose
 
@@ -82,7 +89,7 @@ class Layouts:
         op = defining(value)
         assert op is not None
         if op.name == "tensor.empty":
-            made = empty(shape, ir.RankedTensorType(value.type).element_type)
+            made = empty(shape, element_type(value))
             return made, axis, channels, None
         if op.name == "linalg.fill":
             number = scalar_number(op.operands[0])
@@ -91,7 +98,7 @@ class Layouts:
             attribute = ir.DenseElementsAttr(op.attributes["value"])
             scalar = attribute.get_splat_value()
             number = ir.FloatAttr(scalar).value if isinstance(scalar, ir.FloatAttr) else None
-            kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
+            kind = ir.RankedTensorType.get(shape, element_type(value))
             splat = ir.DenseElementsAttr.get_splat(kind, scalar)
             made = arith.constant(kind, splat)
         return made, axis, channels, None if number is None else frozenset([float(number)])

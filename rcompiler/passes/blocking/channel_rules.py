@@ -12,7 +12,7 @@ from rcompiler.linalg.convolution import Convolution, Windows, convolution, dept
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.loop_dims import channel_dim
 from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.values import bytes_of, integers, shape_of
+from rcompiler.linalg.values import bytes_of, integer, integers, shape_of
 from rcompiler.passes.blocking.blocked import Layouts
 
 _MOVEMENTS = (
@@ -85,7 +85,7 @@ class Rules:
             static = len(list(op.operands)) == 1 and result[axis] == source[axis]
             return axis if static else None
         if op.name == "tensor.concat":
-            if ir.IntegerAttr(op.attributes["dim"]).value != axis:
+            if integer(op, "dim") != axis:
                 return axis
             counts = [shape_of(v)[axis] for v in op.operands]
             return None if any(n % self.lanes for n in counts[:-1]) else axis

@@ -30,7 +30,7 @@ from rcompiler.linalg.dense import dense_array
 from rcompiler.linalg.element_types import numpy_type
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import pad_value
-from rcompiler.linalg.values import bytes_of, integers, shape_of
+from rcompiler.linalg.values import bytes_of, integer, integers, ops_of, shape_of
 from rcompiler.passes.constants.deferred import Constant, reshape, whole
 from rcompiler.passes.constants.generic import evaluate_generic
 from rcompiler.passes.ir.operators import bodies
@@ -73,8 +73,7 @@ def fold_constants(
 def _fold_block(block: ir.Block, arrays: dict[str, Constant], max_bytes: int) -> None:
     known: dict[ir.Value, Known] = {}
     folded: dict[ir.Operation, None] = {}
-    for view in block.operations:
-        op = view.operation
+    for op in ops_of(block):
         if len(op.results) != 1 or not isinstance(op.results[0].type, ir.RankedTensorType):
             continue
         if op.name in ("arith.constant", "linalg.fill"):
@@ -207,7 +206,7 @@ def _insert_slice(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarra
 
 
 def _concat(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str]:
-    axis = ir.IntegerAttr(op.attributes["dim"]).value
+    axis = integer(op, "dim")
     # i8 may be stored as int8 or uint8: the IR has no signs
     alike = [a if a.dtype == inputs[0].dtype else a.view(inputs[0].dtype) for a in inputs]
     return np.concatenate(alike, axis), f"concat {axis}"

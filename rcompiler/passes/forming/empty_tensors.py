@@ -7,7 +7,7 @@ import math
 from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
-from rcompiler.linalg.values import shape_of
+from rcompiler.linalg.values import element_type, shape_of
 
 
 def forget_empty_tensors(block: ir.Block) -> None:
@@ -31,5 +31,5 @@ def _forget(value: ir.Value, block: ir.Block) -> None:
     if not is_empty(value) or not list(value.uses):
         return
     with ir.InsertionPoint.at_block_begin(block), ir.Location.unknown(block.owner.context):
-        nothing = tensor.empty(shape_of(value), ir.RankedTensorType(value.type).element_type)
+        nothing = tensor.empty(shape_of(value), element_type(value))
     value.replace_all_uses_with(nothing)

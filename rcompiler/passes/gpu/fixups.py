@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
+from rcompiler.linalg.values import string
 from rcompiler.passes.gpu.nested import functions
 
 DESCRIPTOR = "rcompiler.tma"
@@ -44,7 +45,7 @@ class Requests:
         for op in functions(gpu_module):
             if op.name not in ("func.func", "gpu.func"):
                 continue
-            name = ir.StringAttr(op.attributes["sym_name"]).value
+            name = string(op, "sym_name")
             if "sym_visibility" in op.attributes:
                 private.add(name)
             for asked in _INLINE:
@@ -65,7 +66,7 @@ def apply(gpu_module: ir.Operation, requests: Requests, kernel: str) -> None:
             _fix_shared(op)
         if op.name != "llvm.func" or not op.regions[0].blocks:
             continue
-        name = ir.StringAttr(op.attributes["sym_name"]).value
+        name = string(op, "sym_name")
         if kernel in op.attributes:
             _pass_by_value(op, requests.descriptors.get(name, ()))
             continue

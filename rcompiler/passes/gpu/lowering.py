@@ -7,6 +7,7 @@ from typing import NamedTuple
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
+from rcompiler.linalg.values import ops_of
 from rcompiler.passes import PassFailure
 from rcompiler.passes.gpu import fixups
 from rcompiler.passes.gpu.guard import REMEDY, refuse_leftovers
@@ -34,7 +35,7 @@ def rocdl(chip: str) -> str:
 
 def gpu_modules(module: ir.Operation) -> list[ir.Operation]:
     """The gpu.modules of a builtin.module."""
-    operations = (view.operation for view in module.regions[0].blocks[0].operations)
+    operations = ops_of(module.regions[0].blocks[0])
     return [op for op in operations if op.name == "gpu.module"]
 
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from rcompiler.linalg.values import ops_of
+
 
 def functions(gpu_module: ir.Operation) -> list[ir.Operation]:
     """Functions and globals."""
-    return [view.operation for view in gpu_module.regions[0].blocks[0].operations]
+    return ops_of(gpu_module.regions[0].blocks[0])
 
 
 def nested(gpu_module: ir.Operation) -> list[ir.Operation]:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from torch_mlir import ir
 
+from rcompiler.linalg.values import integer
 from rcompiler.passes.gpu.nested import nested
 
 _SHIFTS = {"arith.shli": "llvm.shl", "arith.shrui": "llvm.lshr", "arith.shrsi": "llvm.ashr"}
@@ -38,4 +39,4 @@ def _is_narrow(op: ir.Operation) -> bool:
     owner = op.operands[1].owner
     if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":
         return False
-    return 0 <= ir.IntegerAttr(owner.operation.attributes["value"]).value < _NARROW
+    return 0 <= integer(owner.operation, "value") < _NARROW

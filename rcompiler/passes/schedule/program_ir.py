@@ -10,6 +10,7 @@ from torch_mlir import ir
 from rcompiler.dialects import vdevice
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.dialects.iterations import Index, instances, integer_at, moving_integer, name_at
+from rcompiler.linalg.values import ops_of
 from rcompiler.passes.schedule.attributes import integer, string, symbol, symbols
 from rcompiler.passes.schedule.program_lines import (
     Numbers,
@@ -125,14 +126,14 @@ def _shift(before: tuple[Instruction, ...], after: tuple[Instruction, ...]) -> l
 # -- reading
 def read_kernels(module: ir.Operation) -> dict[str, Kernel]:
     """All rKernels of a module by name."""
-    ops = [v.operation for v in module.regions[0].blocks[0].operations]
+    ops = ops_of(module.regions[0].blocks[0])
     kernels = [kernel_of(o) for o in ops if o.name == "rtask.kernel"]
     return {k.name: k for k in kernels}
 
 
 def read_programs(module: ir.Operation) -> list[Program]:
     """The programs in the order in which @main launches them."""
-    ops = [v.operation for v in module.regions[0].blocks[0].operations]
+    ops = ops_of(module.regions[0].blocks[0])
     programs = {string(o, "sym_name"): o for o in ops if o.name == "vdevice.program"}
     eus = {string(o, "sym_name"): integer(o, "eus") for o in ops if o.name == "vdevice.device"}
     launches = [
@@ -179,7 +180,7 @@ def pinned_bytes(program: ir.Operation) -> int:
 
 def most_pinned(module: ir.Operation) -> int:
     """Of all programs of a module: they have one kernel on a GPU."""
-    ops = [v.operation for v in module.regions[0].blocks[0].operations]
+    ops = ops_of(module.regions[0].blocks[0])
     return max((pinned_bytes(op) for op in ops if op.name == "vdevice.program"), default=0)
 
 
@@ -220,8 +221,7 @@ _Readers = list["_Reader | tuple[int, _Readers]"]
 def _readers(block: ir.Block) -> _Readers:
     """The instructions of a block, each op looked at once, however often it is executed."""
     found: _Readers = []
-    for view in block.operations:
-        op = view.operation
+    for op in ops_of(block):
         if op.name == "vdevice.repeat":
             found.append((integer(op, "count"), _readers(op.regions[0].blocks[0])))
         else:

@@ -16,7 +16,7 @@ from rcompiler.dialects.uses import captures
 from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.recurrences import Recurrence, is_recurrence, row_offset
-from rcompiler.linalg.values import defining, element_of, shape_of, yielded
+from rcompiler.linalg.values import defining, element_of, integer, ops_of, shape_of, string, yielded
 from rcompiler.linalg.views import RESHAPES, contiguous_offset
 from rcompiler.passes import PassFailure
 from rcompiler.passes.constants.model_context import ModelContext
@@ -127,17 +127,15 @@ class GraphBuilder:
 
     def __init__(self, module: ir.Operation) -> None:
         self._module = module
-        operations = [v.operation for v in module.regions[0].blocks[0].operations]
+        operations = ops_of(module.regions[0].blocks[0])
         functions = [o for o in operations if o.name == "func.func"]
         found = [f for f in functions if "sym_visibility" not in f.attributes]
         if len(found) != 1:
             raise PassFailure(module, f"expects one function, @main, not {len(found)}")
         self.functions = [*found, *(f for f in functions if "sym_visibility" in f.attributes)]
-        self._steps = {ir.StringAttr(f.attributes["sym_name"]).value: f for f in functions}
+        self._steps = {string(f, "sym_name"): f for f in functions}
         self._kernels = {
-            ir.StringAttr(o.attributes["sym_name"]).value: kernel_of(o)
-            for o in operations
-            if o.name == "rtask.kernel"
+            string(o, "sym_name"): kernel_of(o) for o in operations if o.name == "rtask.kernel"
         }
         self._names: dict[ir.Value, str] = {}
         self._values: dict[str, Value] = {}
@@ -154,8 +152,7 @@ class GraphBuilder:
         for index, argument in enumerate(block.arguments):
             self._add(argument, f"in{index}", kind="input", index=index)
         operators, concats = [], []
-        for view in block.operations:
-            op = view.operation
+        for op in ops_of(block):
             if op.name == "rtask.operator":
                 operator = self._operator(_template(op))
                 if _is_plain_concat(op):
@@ -234,8 +231,7 @@ class GraphBuilder:
         """What there is to do for each step; its constants are the same in all of them."""
         block = function.regions[0].blocks[0]
         found: list[_Template | ir.Operation] = []
-        for view in block.operations:
-            op = view.operation
+        for op in ops_of(block):
             if op.name == "rtask.operator":
                 found.append(_template(op))
             elif is_free_view(op):
@@ -358,7 +354,7 @@ class GraphBuilder:
         if op is None:
             return False
         inner = list(op.regions[0].blocks[0].operations)[0].operation
-        dim = ir.IntegerAttr(inner.attributes["dim"]).value
+        dim = integer(inner, "dim")
         parts = [self._unshaped(self._values[self._names[v]]) for v in inner.operands]
         leading = shape_of(op.results[0])[:dim]
         free = all(
@@ -389,7 +385,7 @@ class GraphBuilder:
 
 
 def _template(op: ir.Operation) -> _Template:
-    name = ir.StringAttr(op.attributes["sym_name"]).value
+    name = string(op, "sym_name")
     if "kernels" not in op.attributes:
         raise PassFailure(op, f"rOperator {name} has no rKernel; run roller-tile first")
     kernels = tuple(ir.FlatSymbolRefAttr(k).value for k in ir.ArrayAttr(op.attributes["kernels"]))

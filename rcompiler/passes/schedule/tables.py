@@ -12,6 +12,7 @@ from torch_mlir import ir
 from rcompiler.errors import ArtifactError, InvalidModel
 from rcompiler.linalg.dense import dense_array
 from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.values import integer, ops_of, string
 from rcompiler.passes.constants.deferred import Constant, write
 from rcompiler.passes.ir.module_device import ATTRIBUTE, device_of
 from rcompiler.passes.schedule.program_ir import read_kernels, read_programs
@@ -83,7 +84,7 @@ class Tables:
 
 def read_tables(module: ir.Operation) -> Tables:
     """Everything but code and constants; raises InvalidModel for a module that is not S4."""
-    operations = [v.operation for v in module.regions[0].blocks[0].operations]
+    operations = ops_of(module.regions[0].blocks[0])
     main = next(
         (o for o in operations if o.name == "func.func" and "rtask.inputs" in o.attributes), None
     )
@@ -109,7 +110,7 @@ def read_tables(module: ir.Operation) -> Tables:
         streams = tuple(encode(program, numbers, len(inputs), shortest))
         events, taken_by = tuple(event_ids(program)), program.eus if program.dynamic else 0
         launches.append(ProgramTables(program.name, streams, events, names, taken_by))
-    eus = ir.IntegerAttr(device.attributes["eus"]).value
+    eus = integer(device, "eus")
     return Tables(tuple(programs), kernels, tuple(launches), inputs, outputs, checks, eus)
 
 
@@ -151,13 +152,12 @@ def write_constants(
     for view in module.regions[0].blocks[0].operations:
         if view.operation.name != "vdevice.program":
             continue
-        for inner in view.operation.regions[0].blocks[0].operations:
-            op = inner.operation
+        for op in ops_of(view.operation.regions[0].blocks[0]):
             if op.name == "vdevice.buffer" and "value" in op.attributes:
                 array = _constant_of(op.attributes["value"], constants)
-                offset, size = (ir.IntegerAttr(op.attributes[n]).value for n in ("offset", "bytes"))
+                offset, size = (integer(op, n) for n in ("offset", "bytes"))
                 if array.nbytes != size:
-                    name = ir.StringAttr(op.attributes["sym_name"]).value
+                    name = string(op, "sym_name")
                     raise ArtifactError(
                         f"constant @{name} has {size} bytes in the schedule, but {array.nbytes} "
                         "came with it; pass the weights that were saved with this schedule"

@@ -6,6 +6,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects.task_body import MEMORY
 from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.values import ops_of
 from rcompiler.passes.tiles.box import type_of
 from rcompiler.passes.tiles.needed_boxes import TaskErrors
 
@@ -15,8 +16,7 @@ _VECTORS = ("transfer_read", "transfer_write", "broadcast", "fma")
 
 def check_ops(block: ir.Block, errors: TaskErrors) -> None:
     """Raises InvalidModel for an op, also in loops and branches, that no task can have."""
-    for view in block.operations:
-        op = view.operation
+    for op in ops_of(block):
         dialect, _, short = op.name.partition(".")
         if (
             dialect not in _DIALECTS

@@ -8,7 +8,7 @@ from torch_mlir import ir
 
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.independent_loops import Apart
-from rcompiler.linalg.values import shape_of
+from rcompiler.linalg.values import integer, shape_of
 
 Coordinates = tuple[Linear | None, ...]  # None: computed, or counted by a loop inside
 
@@ -16,7 +16,7 @@ Coordinates = tuple[Linear | None, ...]  # None: computed, or counted by a loop 
 def coordinate_of(index: ir.Value, dims: Sequence[Linear]) -> Linear | None:
     """Of an index in a linalg body, by the coordinates of its loops; None: it is computed."""
     if not isinstance(index.owner, ir.Block) and index.owner.operation.name == "linalg.index":
-        return dims[ir.IntegerAttr(index.owner.operation.attributes["dim"]).value]
+        return dims[integer(index.owner.operation, "dim")]
     return None
 
 

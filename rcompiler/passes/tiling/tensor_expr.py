@@ -20,7 +20,7 @@ from rcompiler.linalg.generic import Combination, Generic
 from rcompiler.linalg.independent_loops import in_vectors, independent_loops
 from rcompiler.linalg.pieces import core_of, pieces_of
 from rcompiler.linalg.roots import sums_in_parts
-from rcompiler.linalg.values import STAGE, element_of, integers, shape_of
+from rcompiler.linalg.values import STAGE, element_of, integer, integers, shape_of
 from rcompiler.linalg.views import VIEWS, view_coordinates
 from rcompiler.passes.tiling.arithmetic import Arithmetic, Part, arithmetic
 from rcompiler.passes.tiling.body_cost import body_cost, loop_cost
@@ -221,7 +221,7 @@ class Tracer:
             return [(op.operands[0], [c + -n for c, n in zip(at, low, strict=True)])]
         if op.name == STAGE:
             return [(op.operands[0], at)]
-        dim, offset, parts = ir.IntegerAttr(op.attributes["dim"]).value, 0, []
+        dim, offset, parts = integer(op, "dim"), 0, []
         for operand in op.operands:
             parts.append((operand, [c + -offset if d == dim else c for d, c in enumerate(at)]))
             offset += shape_of(operand)[dim]

@@ -63,7 +63,7 @@ def sliding_filter(op: ir.Operation) -> SlidingFilter | None:
 
 
 def _as_filter(generic: Generic, image: int, weights: int) -> SlidingFilter | None:
-    of_weights, of_result = ([dim_of(e) for e in generic.maps[k].results] for k in (weights, 2))
+    of_weights, of_result = (generic.dims[k] for k in (weights, 2))
     if any(-1 in dims or len(set(dims)) != len(dims) for dims in (of_weights, of_result)):
         return None
     windows, plain = [], []
