@@ -73,6 +73,16 @@ def integer(op: ir.Operation, name: str) -> int:
     return ir.IntegerAttr(op.attributes[name]).value
 
 
+def symbol(op: ir.Operation, name: str) -> str:
+    """The symbol that an attribute refers to, as it is written."""
+    return ir.FlatSymbolRefAttr(op.attributes[name]).value
+
+
+def symbols(op: ir.Operation, name: str) -> tuple[str, ...]:
+    """The symbols of a list of them."""
+    return tuple(ir.FlatSymbolRefAttr(one).value for one in ir.ArrayAttr(op.attributes[name]))
+
+
 def integers(op: ir.Operation, name: str) -> tuple[int, ...]:
     """A dense integer array attribute as a tuple."""
     numbers = ir.DenseI64ArrayAttr(op.attributes[name])

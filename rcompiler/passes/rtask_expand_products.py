@@ -33,8 +33,14 @@ from rcompiler.linalg.values import defining, shape_of
 from rcompiler.linalg.views import groups_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.operators import bodies
-from rcompiler.passes.ir.split_dims import split_elementwise
-from rcompiler.passes.ir.tensor_ir import affine_map, erase_dead, fill, generic, reshape
+from rcompiler.passes.ir.tensor_ir import (
+    affine_map,
+    erase_dead,
+    fill,
+    generic,
+    reshape,
+    split_elementwise,
+)
 
 
 @dataclass(frozen=True)

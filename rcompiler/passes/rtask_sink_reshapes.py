@@ -27,8 +27,7 @@ from rcompiler.linalg.values import defining, integers, shape_of
 from rcompiler.linalg.views import groups_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.operators import bodies
-from rcompiler.passes.ir.split_dims import split_elementwise
-from rcompiler.passes.ir.tensor_ir import erase_dead, reshape, type_like
+from rcompiler.passes.ir.tensor_ir import erase_dead, reshape, split_elementwise, type_like
 
 
 @dataclass(frozen=True)

@@ -32,11 +32,10 @@ from rcompiler.dialects.rtask import PREFETCH
 from rcompiler.kernelgen.simt.target import SimtFeatures
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.product import is_product
-from rcompiler.linalg.values import ops_of
+from rcompiler.linalg.values import integer, ops_of, string
 from rcompiler.options import Precision
 from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.ir.module_device import attached
-from rcompiler.passes.schedule.attributes import integer, string
 from rcompiler.passes.schedule.pinned_kernels import PinnedKernels
 from rcompiler.passes.schedule.readers import Group, groups_of
 from rcompiler.passes.schedule.schedule_graph import kernel_of

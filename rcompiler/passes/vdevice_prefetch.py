@@ -30,10 +30,9 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.dialects import rtask, vdevice
 from rcompiler.dialects.iterations import instances, name_at
-from rcompiler.linalg.values import ops_of
+from rcompiler.linalg.values import integer, ops_of, string, symbol, symbols
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.module_device import device_of
-from rcompiler.passes.schedule.attributes import integer, string, symbol, symbols
 from rcompiler.passes.schedule.program_ir import constant_key
 from rcompiler.passes.schedule.schedule_graph import kernel_of
 from rcompiler.roller.roots import is_cold

@@ -31,8 +31,8 @@ from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA, Vendor
 from rcompiler.linalg.values import ops_of, string
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes.gpu.nested import functions
 from rcompiler.passes.ir.module_device import attached
+from rcompiler.passes.ir.operators import ops_in_module
 from rcompiler.passes.schedule.program_ir import most_pinned, read_kernels
 
 
@@ -137,6 +137,6 @@ def _prefetch(kernel: ir.Operation, device: Device, threads: int) -> str:
 
 
 def _publish(gpu_module: ir.Operation) -> None:
-    for op in functions(gpu_module):
+    for op in ops_in_module(gpu_module):
         if op.name == "func.func":
             del op.attributes["sym_visibility"]

@@ -19,7 +19,7 @@ from torch_mlir import ir
 from rcompiler.errors import CompilerError
 from rcompiler.linalg.values import ops_of
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes.schedule.proof import proved_tables
+from rcompiler.passes.schedule.tables import proved_tables
 from rcompiler.passes.tiling.claims import check_kernel
 
 

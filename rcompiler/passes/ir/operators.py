@@ -34,6 +34,18 @@ def operators(module: ir.Operation) -> list[ir.Operation]:
     return [op for op in found if op.name == "rtask.operator"]
 
 
+def nested(module: ir.Operation) -> list[ir.Operation]:
+    """All ops in a module, its own last; a list, as an error must not be raised out of a walk."""
+    found: list[ir.Operation] = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        found.append(op)
+        return ir.WalkResult.ADVANCE
+
+    module.walk(visit)
+    return found
+
+
 def top_level(op: ir.Operation) -> ir.Operation:
     """The op of a function's block that `op` is or is nested in."""
     while op.parent is not None and op.parent.operation.name != "func.func":

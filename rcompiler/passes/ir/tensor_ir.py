@@ -7,11 +7,13 @@ op.location:``). All shapes are static.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import defining, element_type, ops_of, shape_of
 from rcompiler.linalg.views import RESHAPES
 from rcompiler.support.shapes import reassociation
@@ -228,3 +230,28 @@ def erase_dead(block: ir.Block) -> None:
         results = list(op.results)
         if results and not any(list(r.uses) for r in results):
             op.erase()
+
+
+def split_elementwise(
+    old: Generic,
+    wide: Sequence[int],
+    groups: Sequence[Sequence[int]],
+    known: Mapping[ir.Value, ir.Value] | None = None,
+) -> ir.Value:
+    """An elementwise op, its operands indexed by loop dims alone, on dims of the sizes `wide`; its
+    body moves. groups: per dim of the old op those that it becomes; known: operands that are there
+    in the new shape already.
+    """
+    with ir.InsertionPoint(old.op), old.op.location:
+        values, maps = [], []
+        for value, map_ in zip(old.op.operands, old.maps, strict=True):
+            dims = [d for e in map_.results for d in groups[dim_of(e)]]
+            values.append((known or {}).get(value) or _viewed(value, [wide[d] for d in dims]))
+            maps.append(affine_map(len(wide), [ir.AffineExpr.get_dim(d) for d in dims]))
+        values[-1] = empty(wide, element_type(old.inits[0]))
+        kinds = ["parallel"] * len(wide)
+        return generic(values[:-1], values[-1:], maps, kinds, old.block).results[0]
+
+
+def _viewed(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+    return reshape(value, shape) if shape_of(value) else value

@@ -10,9 +10,8 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute, to_python
-from rcompiler.linalg.values import ops_of
+from rcompiler.linalg.values import ops_of, string, symbol
 from rcompiler.passes.ir.tensor_ir import elementwise
-from rcompiler.passes.schedule.attributes import string, symbol
 from rcompiler.passes.schedule.schedule_graph import kernel_of
 from rcompiler.rammer.kernel import WHOLE, Access, Kernel
 from rcompiler.rammer.pinning import bring_ns, pinned_ns

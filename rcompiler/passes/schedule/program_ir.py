@@ -10,8 +10,7 @@ from torch_mlir import ir
 from rcompiler.dialects import vdevice
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.dialects.iterations import Index, instances, integer_at, moving_integer, name_at
-from rcompiler.linalg.values import ops_of
-from rcompiler.passes.schedule.attributes import integer, string, symbol, symbols
+from rcompiler.linalg.values import integer, ops_of, string, symbol, symbols
 from rcompiler.passes.schedule.program_lines import (
     Numbers,
     buffer_line,

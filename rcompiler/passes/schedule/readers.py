@@ -10,8 +10,7 @@ from math import prod
 from torch_mlir import ir
 
 from rcompiler.dialects.iterations import moving_integer, name_at
-from rcompiler.linalg.values import ops_of
-from rcompiler.passes.schedule.attributes import integer, string, symbol, symbols
+from rcompiler.linalg.values import integer, ops_of, string, symbol, symbols
 from rcompiler.rammer.pinning import Places
 
 

@@ -20,8 +20,7 @@ from rcompiler.linalg.values import defining, element_of, integer, ops_of, shape
 from rcompiler.linalg.views import RESHAPES, contiguous_offset
 from rcompiler.passes import PassFailure
 from rcompiler.passes.constants.model_context import ModelContext
-from rcompiler.passes.forming.empty_tensors import is_empty
-from rcompiler.passes.forming.views import ALIGNMENT, is_free_view
+from rcompiler.passes.forming.views import ALIGNMENT, is_empty, is_free_view
 from rcompiler.passes.schedule import zero_products
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel

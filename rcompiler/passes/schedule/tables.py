@@ -1,4 +1,6 @@
-"""S4 text -> what the runtime needs: schedule streams, kernel table, signature, constant arena."""
+"""S4 text -> what the runtime needs: schedule streams, kernel table, signature, constant arena; and
+the proof of it, whoever wrote the text.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +21,7 @@ from rcompiler.passes.schedule.program_ir import read_kernels, read_programs
 from rcompiler.rammer.encode import encode, event_ids
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.program import Program, Run
+from rcompiler.rammer.validate import validate
 
 _CHECK = ((), "int64", 8)  # shape, type and bytes
 
@@ -177,3 +180,21 @@ def _constant_of(attribute: ir.Attribute, constants: Mapping[str, Constant]) -> 
             )
         return constants[key]
     return dense_array(ir.DenseElementsAttr(attribute))
+
+
+def proved_tables(module: ir.Operation) -> Tables:
+    """The schedule of a module as data, when it is proved that it may run.
+
+    What the rKernels say of their rTasks is believed here; `tiling.claims` checks it. Raises
+    InvalidModel for a module that is not S4, ScheduleError for a schedule that is not right.
+    """
+    tables = read_tables(module)
+    inputs, outputs = tables.sizes()
+    validate(
+        tables.programs,
+        kernels=[*tables.kernels.values()],
+        max_eus=tables.eus,
+        inputs=inputs,
+        outputs=outputs,
+    )
+    return tables

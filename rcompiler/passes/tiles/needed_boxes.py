@@ -19,6 +19,8 @@ from rcompiler.passes.tiles.points import (
     Condition,
     Number,
     Points,
+    Span,
+    Spans,
     at_point,
     bounded,
     chosen,
@@ -26,9 +28,6 @@ from rcompiler.passes.tiles.points import (
     least,
     times,
 )
-
-Span = tuple[Number, Number]  # the first coordinate, and the one behind the last
-Spans = tuple[Span, ...]
 
 
 class TaskErrors:

@@ -20,6 +20,7 @@ from rcompiler.dialects.attributes import to_python
 from rcompiler.dialects.rtask import operands_of
 from rcompiler.dialects.task_body import MEMORY, PUT, stores_in
 from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import (
     defining,
     element_of,
@@ -30,11 +31,14 @@ from rcompiler.linalg.values import (
     yielded,
 )
 from rcompiler.passes.tiles.box import type_of
-from rcompiler.passes.tiles.needed_boxes import Span, Spans, TaskBoxes, TaskErrors, whole
+from rcompiler.passes.tiles.needed_boxes import TaskBoxes, TaskErrors, whole
 from rcompiler.passes.tiles.points import (
     Condition,
     Number,
     Points,
+    Span,
+    Spans,
+    WriteCounts,
     at_point,
     bounded,
     greatest,
@@ -44,8 +48,6 @@ from rcompiler.passes.tiles.points import (
     tasks,
     times,
 )
-from rcompiler.passes.tiles.task_ops import check_ops
-from rcompiler.passes.tiles.write_counts import WriteCounts
 
 Place = tuple[int, Spans]  # the result that a tile is put into, and where
 
@@ -391,3 +393,48 @@ def _key(box: Spans) -> object:
 def _yields(region: ir.Region, number: int) -> ir.Value:
     """What a loop or branch hands on as its result of that number."""
     return ops_of(region.blocks[0])[-1].operands[number]
+
+
+_DIALECTS = ("affine", "arith", "builtin", "linalg", "math", "rtask", "scf", "tensor")
+_VECTORS = ("transfer_read", "transfer_write", "broadcast", "fma")
+
+
+def check_ops(block: ir.Block, errors: TaskErrors) -> None:
+    """Raises InvalidModel for an op, also in loops and branches, that no task can have."""
+    for op in ops_of(block):
+        dialect, _, short = op.name.partition(".")
+        if (
+            dialect not in _DIALECTS
+            and op.name != MEMORY
+            and (dialect != "vector" or short not in _VECTORS)
+        ):
+            raise errors.wrong(
+                f"{op.name} cannot stand in the body of a task; write it as linalg on slices "
+                f"of tensors, or with vector.{', vector.'.join(_VECTORS)}, arith and math"
+            )
+        if short.startswith("transfer"):
+            _check_transfer(op, errors)
+        for region in op.regions:
+            for inner in region.blocks:
+                check_ops(inner, errors)
+
+
+def _check_transfer(op: ir.Operation, errors: TaskErrors) -> None:
+    """Whole vectors of neighbours in a row."""
+    write = op.name == "vector.transfer_write"
+    vector, tensor = op.operands[0] if write else op.result, op.operands[1 if write else 0]
+    rank, lanes = type_of(tensor).rank, ir.VectorType(vector.type)
+    map_ = ir.AffineMapAttr(op.attributes["permutation_map"]).value
+    inside = [ir.BoolAttr(b).value for b in ir.ArrayAttr(op.attributes["in_bounds"])]
+    masked = len(op.operands) > rank + 2
+    if (
+        lanes.rank != 1
+        or not all(inside)
+        or masked
+        or not rank
+        or dim_of(map_.results[0]) != rank - 1
+    ):
+        raise errors.wrong(
+            f"{op.name} moves vectors of one dim along the last dim of a tensor, in bounds and "
+            "without a mask"
+        )
