@@ -51,14 +51,14 @@ def reduction_root(
 
 def ops_below(result: ir.Value) -> list[ir.Operation]:
     """The ops that compute `result` from arguments and earlier stages."""
-    found: list[ir.Operation] = []
+    found: dict[ir.Operation, None] = {}
     pending = [result]
     while pending:
         op = defining(pending.pop())
         if op is not None and op.name != STAGE and op not in found:
-            found.append(op)
+            found[op] = None
             pending += op.operands
-    return found
+    return list(found)
 
 
 def reduces(op: ir.Operation) -> bool:

@@ -29,7 +29,7 @@ from rcompiler.linalg.bodies import copied_argument, is_elementwise
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.product import is_product
-from rcompiler.linalg.values import defining, shape_of
+from rcompiler.linalg.values import defining, ops_of, shape_of
 from rcompiler.linalg.views import groups_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.operators import bodies
@@ -49,9 +49,9 @@ class RTaskExpandProducts(OptionalPass):
 
     def run(self, module: ir.Operation) -> None:
         for body in bodies(module):
-            for inner in list(body.operations):
-                if inner.operation.name == "tensor.expand_shape":
-                    _expand(inner.operation)
+            for op in ops_of(body):
+                if op.name == "tensor.expand_shape":
+                    _expand(op)
             erase_dead(body)
 
 

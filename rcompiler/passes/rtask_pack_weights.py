@@ -36,6 +36,7 @@ from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import defining, element_of, shape_of
 from rcompiler.passes import OptionalPass, PassFailure
+from rcompiler.passes.ir.operators import bodies, generics
 from rcompiler.passes.ir.tensor_ir import affine_map, generic, pad_high, reshape, transpose
 
 # Rows of the other operand from which a packed one is worth a copy of its own, and one that is made
@@ -65,12 +66,8 @@ class RTaskPackWeights(OptionalPass):
             raise PassFailure(module, f"lanes must be at least 1, not {self.lanes}")
         packed: dict[tuple, ir.Value] = {}
         known: dict[Hashable, list[_Candidate]] = {}
-        for view in module.regions[0].blocks[0].operations:
-            if view.operation.name != "func.func" or not view.operation.regions[0].blocks:
-                continue
-            for inner in list(view.operation.regions[0].blocks[0].operations):
-                if inner.operation.name == "linalg.generic":
-                    self._rewrite(Generic(inner.operation), packed, known)
+        for op in (op for body in bodies(module) for op in generics(body)):
+            self._rewrite(Generic(op), packed, known)
 
     def _rewrite(
         self,

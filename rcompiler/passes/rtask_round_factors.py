@@ -27,11 +27,11 @@ from rcompiler.linalg.constants import scalar_number
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.product import factors_of, is_product
-from rcompiler.linalg.values import defining, element_of, element_type, integers, ops_of, shape_of
+from rcompiler.linalg.values import defining, element_of, element_type, integers, shape_of
 from rcompiler.linalg.views import RESHAPES
 from rcompiler.passes import Pass
 from rcompiler.passes.ir.clone import clone
-from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.operators import bodies, generics
 from rcompiler.passes.ir.tensor_ir import elementwise, empty, generic, padded, reshape
 
 Shorter = Literal["f16", "bf16"]
@@ -46,15 +46,12 @@ class RTaskRoundFactors(Pass):
     def run(self, module: ir.Operation) -> None:
         element = {"f16": ir.F16Type, "bf16": ir.BF16Type}[self.to].get(module.context)
         reduces: dict[ir.Attribute, bool] = {}  # by the kinds of loops, of which there are few
-        for body in bodies(module):
-            for op in ops_of(body):
-                if op.name != "linalg.generic":
-                    continue
-                kinds = op.attributes["iterator_types"]
-                if kinds not in reduces:
-                    reduces[kinds] = "reduction" in str(kinds)
-                if reduces[kinds]:
-                    _round_factors(Generic(op), element)
+        for op in (op for body in bodies(module) for op in generics(body)):
+            kinds = op.attributes["iterator_types"]
+            if kinds not in reduces:
+                reduces[kinds] = "reduction" in str(kinds)
+            if reduces[kinds]:
+                _round_factors(Generic(op), element)
 
 
 def _round_factors(old: Generic, element: ir.Type) -> None:

@@ -11,7 +11,6 @@ from rcompiler.dialects.uses import captures
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.values import (
-    defining,
     element_type,
     operations,
     ops_of,
@@ -19,7 +18,6 @@ from rcompiler.linalg.values import (
     string,
     yielded,
 )
-from rcompiler.linalg.views import RESHAPES
 from rcompiler.passes.ir.clone import Values, clone, copy_block, remap
 from rcompiler.passes.ir.tensor_ir import (
     affine_map,
@@ -184,14 +182,3 @@ def _walker(expression: ir.AffineExpr, generic: Generic) -> int | None:
 def _asks_for_more(op: ir.Operation) -> bool:
     """Whether a body asks for its index, or reads tensors beside its operands."""
     return any(o.name in ("linalg.index", "tensor.extract") for o in operations(op))
-
-
-def erase_with_views(operator: ir.Operation) -> None:
-    """Erase an operator that nothing uses, and the reshapes that only it read."""
-    views = [defining(value) for value in captures(operator)]
-    operator.erase()
-    for view in views:
-        while view is not None and view.name in RESHAPES and not list(view.results[0].uses):
-            source = defining(view.operands[0])
-            view.erase()
-            view = source

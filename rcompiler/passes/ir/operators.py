@@ -12,6 +12,15 @@ def ops_in_module(module: ir.Operation, name: str = "") -> list[ir.Operation]:
     return [op for op in ops_of(module.regions[0].blocks[0]) if name in ("", op.name)]
 
 
+def replace_ops(module: ir.Operation, made: ir.Module) -> None:
+    """Let the ops of another module take the place of all of a module's own."""
+    block = module.regions[0].blocks[0]
+    for op in reversed(ops_of(block)):
+        op.erase()
+    for op in ops_of(made.body):
+        block.append(op)
+
+
 def kernels_by_name(module: ir.Operation) -> dict[str, ir.Operation]:
     """Every rtask.kernel."""
     return {string(op, "sym_name"): op for op in ops_in_module(module, "rtask.kernel")}

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
+from rcompiler.dialects.uses import captures
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import defining, element_type, ops_of, shape_of
@@ -222,6 +223,15 @@ def block_axes(value: ir.Value, axes: Sequence[int], lanes: int) -> ir.Value:
         else:
             expanded.append(size)
     return transpose(reshape(value, expanded), outer + [inner[a] for a in axes])
+
+
+def erase_with_views(op: ir.Operation) -> None:
+    """Erase an op that nothing uses, and the reshapes that only it read."""
+    views = [defining(value) for value in dict.fromkeys((*op.operands, *captures(op)))]
+    op.erase()
+    for view in views:
+        if view is not None and view.name in RESHAPES and not list(view.results[0].uses):
+            erase_with_views(view)
 
 
 def erase_dead(block: ir.Block) -> None:

@@ -13,6 +13,7 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
 from rcompiler.linalg.maps import dims_of
+from rcompiler.passes.ir.operators import ops_in_module
 from rcompiler.passes.ir.tensor_ir import generic
 
 _PLAIN = ("linalg.generic", "linalg.fill", "linalg.index", "linalg.yield")
@@ -20,10 +21,9 @@ _PLAIN = ("linalg.generic", "linalg.fill", "linalg.index", "linalg.yield")
 
 def generalise(module: ir.Operation) -> None:
     """Rewrite the named ops of all kernels of a module; those without maps stay as they are."""
-    for view in module.regions[0].blocks[0].operations:
-        if view.operation.name == "rtask.kernel":
-            for op in list(_named(view.operation)):
-                _generalise(op)
+    for kernel in ops_in_module(module, "rtask.kernel"):
+        for op in list(_named(kernel)):
+            _generalise(op)
 
 
 def _named(op: ir.Operation) -> Iterator[ir.Operation]:

@@ -14,7 +14,8 @@ from rcompiler.dialects.rtask import is_task_body
 from rcompiler.errors import InvalidModel
 from rcompiler.kernelgen.stages import stages_inside
 from rcompiler.linalg.pieces import core_of
-from rcompiler.linalg.values import STAGE, integers, shape_of, string, yielded
+from rcompiler.linalg.values import STAGE, integers, ops_of, shape_of, string, yielded
+from rcompiler.passes.ir.operators import ops_in_module
 from rcompiler.passes.tiles.task_claims import check_task_body
 from rcompiler.passes.tiling.task_boxes import in_place_pairs, read_box, stage_axes, write_box
 from rcompiler.passes.tiling.tensor_expr import Tracer
@@ -26,9 +27,8 @@ def check_claims(module: ir.Operation) -> None:
     """Every kernel's boxes, tile and in-place pairs. Raises InvalidModel naming the kernel and the
     attribute.
     """
-    for view in module.regions[0].blocks[0].operations:
-        if view.operation.name == "rtask.kernel":
-            check_kernel(view.operation)
+    for kernel in ops_in_module(module, "rtask.kernel"):
+        check_kernel(kernel)
 
 
 def check_kernel(op: ir.Operation) -> None:
@@ -66,7 +66,7 @@ def check_kernel(op: ir.Operation) -> None:
         said = _boxes(op.attributes[key])
         if said != meant:
             raise _wrong(name, key, said, f"{meant}, by its body and tile")
-    for stage in (v.operation for v in block.operations if v.operation.name == STAGE):
+    for stage in (op for op in ops_of(block) if op.name == STAGE):
         said_axes, axes = (
             integers(stage, "axes"),
             stage_axes(stage, traced),
