@@ -41,8 +41,13 @@ from rcompiler.passes._pipeline_text import runner
 from rcompiler.passes.constants.model_context import ModelContext, context_of
 from rcompiler.passes.ir.clone import copy_module
 from rcompiler.passes.roller_tile import tile_operators
-from rcompiler.passes.schedule.proof import proved_tables
-from rcompiler.passes.schedule.tables import Indices, Tables, TensorInfo, write_constants
+from rcompiler.passes.schedule.tables import (
+    Indices,
+    Tables,
+    TensorInfo,
+    proved_tables,
+    write_constants,
+)
 from rcompiler.passes.vdevice_to_cpu import VdeviceToCpu
 from rcompiler.pipelines.rc_cpu import RcCpu
 from rcompiler.pipelines.rc_gpu import RcGpu

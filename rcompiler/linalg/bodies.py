@@ -6,7 +6,7 @@ from torch_mlir import ir
 
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.values import element_of, operations
+from rcompiler.linalg.values import defining, element_of, operations, ops_of
 
 _CASTS = ("arith.extf", "arith.extsi", "arith.extui")
 
@@ -16,10 +16,10 @@ def is_multiply_add(generic: Generic) -> bool:
     # Counted first, which costs least: most bodies of a large model are one op.
     if len(generic.block.operations) < 3 or generic.outputs != 1 or len(generic.inputs) != 2:
         return False
-    ops = [o.operation for o in generic.block.operations if o.operation.name not in _CASTS]
+    ops = [op for op in ops_of(generic.block) if op.name not in _CASTS]
     if len(ops) != 3:
         return False
-    multiply, add = ops[0], ops[1]
+    multiply, add, end = ops
     if (multiply.name, add.name) not in (
         ("arith.mulf", "arith.addf"),
         ("arith.muli", "arith.addi"),
@@ -30,15 +30,13 @@ def is_multiply_add(generic: Generic) -> bool:
     return (
         factors == {a, b}
         and set(add.operands) == {out, multiply.results[0]}
-        and (ops[2].operands[0] == add.results[0])
+        and (end.operands[0] == add.results[0])
     )
 
 
 def _uncast(value: ir.Value) -> ir.Value:
-    owner = value.owner
-    if not isinstance(owner, ir.Block) and owner.operation.name in _CASTS:
-        return owner.operation.operands[0]
-    return value
+    op = defining(value)
+    return op.operands[0] if op is not None and op.name in _CASTS else value
 
 
 def sums_in_words(generic: Generic) -> bool:
@@ -60,21 +58,20 @@ def is_elementwise(old: Generic) -> bool:
 
 def copied_argument(block: ir.Block) -> int | None:
     """Number of the block argument that a body of one yield copies."""
-    ops = list(block.operations)
-    if len(ops) != 1 or len(ops[0].operation.operands) != 1:
+    ops, arguments = ops_of(block), list(block.arguments)
+    if len(ops) != 1 or len(ops[0].operands) != 1:
         return None
-    arguments = list(block.arguments)
-    value = ops[0].operation.operands[0]
+    value = ops[0].operands[0]
     return arguments.index(value) if value in arguments else None
 
 
 def alike(a: ir.Block, b: ir.Block) -> bool:
     """Whether two bodies do the same to their arguments; values from outside must be the same."""
     matched = dict(zip(a.arguments, b.arguments, strict=False))
-    ours, theirs = list(a.operations), list(b.operations)
+    ours, theirs = ops_of(a), ops_of(b)
     if len(a.arguments) != len(b.arguments) or len(ours) != len(theirs):
         return False
-    for one, other in zip((o.operation for o in ours), (o.operation for o in theirs), strict=True):
+    for one, other in zip(ours, theirs, strict=True):
         if (
             one.name != other.name
             or len(one.regions)

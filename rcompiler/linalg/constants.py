@@ -10,6 +10,7 @@ from torch_mlir import ir
 
 from rcompiler.linalg.element_types import numpy_type
 from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import constant_of, defining
 
 _MOVES = (
     "tensor.collapse_shape",
@@ -23,8 +24,7 @@ _MOVES = (
 
 def is_constant(value: ir.Value) -> bool:
     """Whether a tensor comes from constants through data movement only."""
-    owner = value.owner
-    op = None if isinstance(owner, ir.Block) else owner.operation
+    op = defining(value)
     name = "" if op is None else op.name
     if op is None or name not in _MOVES:
         return name == "arith.constant"
@@ -36,13 +36,11 @@ def is_constant(value: ir.Value) -> bool:
 
 def scalar_of(value: ir.Value) -> Any:
     """The number of a scalar arith.constant as a numpy scalar of its type, else None."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
+    attribute = constant_of(value)
+    if not isinstance(attribute, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr):
         return None
-    attribute = value.owner.operation.attributes["value"]
     dtype = numpy_type(value.type)
-    if dtype is None or not isinstance(attribute, ir.FloatAttr | ir.IntegerAttr | ir.BoolAttr):
-        return None
-    return np.asarray(attribute.value).astype(dtype)[()]
+    return None if dtype is None else np.asarray(attribute.value).astype(dtype)[()]
 
 
 def is_plus_zero(value: ir.Value) -> bool:
@@ -53,7 +51,5 @@ def is_plus_zero(value: ir.Value) -> bool:
 
 def scalar_number(value: ir.Value) -> float | None:
     """The float that a scalar ``arith.constant`` holds, else None."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return None
-    attribute = value.owner.operation.attributes["value"]
-    return ir.FloatAttr(attribute).value if isinstance(attribute, ir.FloatAttr) else None
+    attribute = constant_of(value)
+    return attribute.value if isinstance(attribute, ir.FloatAttr) else None

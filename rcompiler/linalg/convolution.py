@@ -44,7 +44,7 @@ class Convolution:
 
     def position(self, operand: int, dim: int) -> int:
         """Where ``dim`` indexes an operand (0 and 1: inputs, 2: result)."""
-        return [dim_of(e) for e in self.generic.maps[operand].results].index(dim)
+        return self.generic.dims[operand].index(dim)
 
 
 def convolution(op: ir.Operation) -> Convolution | None:
@@ -52,18 +52,12 @@ def convolution(op: ir.Operation) -> Convolution | None:
     generic = Generic(op)
     if not has_windows(generic) or not is_multiply_add(generic):
         return None
-    for image, weights in ((0, 1), (1, 0)):
-        found = _as_convolution(generic, image, weights)
-        if found is not None:
-            return found
-    return None
+    return _as_convolution(generic, 0, 1) or _as_convolution(generic, 1, 0)
 
 
 def _as_convolution(generic: Generic, image: int, weights: int) -> Convolution | None:
     reads = list(generic.maps[image].results)
-    of_image = [dim_of(e) for e in reads]
-    of_weights = [dim_of(e) for e in generic.maps[weights].results]
-    of_result = [dim_of(e) for e in generic.maps[2].results]
+    of_image, of_weights, of_result = (generic.dims[k] for k in (image, weights, 2))
     if -1 in of_weights or -1 in of_result or -1 not in of_image:
         return None
     used = set().union(*(dims_of(e) for e in reads))
@@ -89,8 +83,7 @@ def depthwise_operand(op: ir.Operation) -> int | None:
     if not has_windows(generic) or not is_multiply_add(generic):
         return None
     for image, weights in ((0, 1), (1, 0)):
-        of_image = [dim_of(e) for e in generic.maps[image].results]
-        of_weights = {dim_of(e) for e in generic.maps[weights].results}
+        of_image, of_weights = generic.dims[image], set(generic.dims[weights])
         if len(of_image) > 2 and -1 in of_image and of_image[1] in of_weights - {-1}:
             return image
     return None

@@ -17,12 +17,11 @@ def dense_array(attribute: ir.DenseElementsAttr) -> np.ndarray:
     element, shape = str(type_.element_type), tuple(type_.shape)
     if attribute.is_splat:
         scalar = attribute.get_splat_value()
-        number = ir.IntegerAttr(scalar).value if element[0] == "i" else ir.FloatAttr(scalar).value
-        return (
-            np.full(shape, number, dtype_of(element))
-            if element[0] != "i"
-            else _integers(number, shape, element)
-        )
+        if element[0] != "i":
+            return np.full(shape, ir.FloatAttr(scalar).value, dtype_of(element))
+        bits = int(element[1:])
+        number = ir.IntegerAttr(scalar).value & ((1 << bits) - 1)
+        return np.full(shape, number, f"uint{max(bits, 8)}").view(dtype_of(element))
     if element == "bf16":
         return _bfloat16(attribute).reshape(shape)
     array = np.ascontiguousarray(np.array(attribute))
@@ -40,8 +39,3 @@ def _bfloat16(attribute: ir.DenseElementsAttr) -> np.ndarray:
         for n in numbers
     ]
     return np.array(bits, np.uint16).view(ml_dtypes.bfloat16)
-
-
-def _integers(number: int, shape: tuple[int, ...], element: str) -> np.ndarray:
-    bits = int(element[1:])
-    return np.full(shape, number & ((1 << bits) - 1), f"uint{max(bits, 8)}").view(dtype_of(element))

@@ -16,7 +16,7 @@ from torch_mlir import ir
 
 from rcompiler.device.model import DOT_STEPS
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.maps import dims_of
+from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.values import defining, element_of, integers, shape_of
 from rcompiler.linalg.views import RESHAPES
 
@@ -64,7 +64,7 @@ def dot_group(generic: Generic) -> DotGroup | None:
 
 def _extended(generic: Generic, factor: ir.Value) -> tuple[int, bool]:
     """(operand number, signed) of a factor; the number is -1 if it is no extended input."""
-    op = None if isinstance(factor.owner, ir.Block) else factor.owner.operation
+    op = defining(factor)
     arguments = list(generic.block.arguments)[:2]
     if op is None or op.name not in _SIGNED or op.operands[0] not in arguments:
         return -1, False
@@ -76,10 +76,7 @@ def _ends_in(generic: Generic, operand: int, dim: int) -> bool:
     be a slice, as in the body of one task, that has all of each group.
     """
     *others, last = generic.maps[operand].results
-    last = last.maybe_downcast()
-    if not isinstance(last, ir.AffineDimExpr) or last.position != dim:
-        return False
-    if any(dim in dims_of(e) for e in others):
+    if dim_of(last) != dim or any(dim in dims_of(e) for e in others):
         return False
     op = defining(generic.inputs[operand])
     while op is not None and op.name == "tensor.extract_slice":

@@ -13,8 +13,8 @@ from rcompiler.errors import CompilerError
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.element_types import COMBINERS
 from rcompiler.linalg.lazy import lazy
-from rcompiler.linalg.maps import Expression, compile_expression, dims_of
-from rcompiler.linalg.values import element_of, shape_of
+from rcompiler.linalg.maps import Expression, compile_expression, dim_of, dims_of
+from rcompiler.linalg.values import constant_of, defining, element_of, integer, ops_of, shape_of
 
 LANE_DIM = "rtask.lane_dim"  # of a reduction on tiles; -1: vectors run along no reduction dim
 COMBINATION = "rtask.combination"  # of an op on tiles: all of it is one, see `Generic.combination`
@@ -59,6 +59,11 @@ class Generic:
         return list(self.op.operands)
 
     @lazy
+    def dims(self) -> list[list[int]]:
+        """For each operand, the loop dim that each of its dims is; -1: another expression."""
+        return [[dim_of(e) for e in m.results] for m in self.maps]
+
+    @lazy
     def operand_dims(self) -> list[list[int]]:
         """For each operand, the loop dims that its map uses."""
         return [
@@ -74,6 +79,11 @@ class Generic:
             return None
         return arguments.index(self.product[0]), arguments.index(self.product[1])
 
+    @property
+    def kinds(self) -> list[ir.Attribute]:
+        """The iterator type of each loop dim."""
+        return list(ir.ArrayAttr(self.op.attributes["iterator_types"]))
+
     @lazy
     def reduction_dims(self) -> list[int]:
         kinds = str(self.op.attributes["iterator_types"])  # at once: one by one takes long
@@ -83,11 +93,7 @@ class Generic:
     def windowed(self) -> bool:
         """Whether a reduction dim of several steps slides along a dim of an input."""
         sliding = {d for d in self.reduction_dims if self.sizes[d] > 1}
-        dims = (
-            {int(d) for d in re.findall(r"d(\d+)", str(expression))}
-            for map_ in self.maps[: len(self.inputs)]
-            for expression in map_.results
-        )
+        dims = (dims_of(e) for map_ in self.maps[: len(self.inputs)] for e in map_.results)
         return any(len(used) > 1 and used & sliding for used in dims)
 
     @lazy
@@ -149,20 +155,26 @@ class Generic:
         """
         if self.outputs != 1:
             return None
-        accumulator = self.block.arguments[len(self.inputs)]
-        uses = [use.owner for use in accumulator.uses]
-        last = list(self.block.operations)[-1].operation.operands[0].owner
-        if isinstance(last, ir.Block) or len(uses) != 1 or uses[0].operation != last.operation:
+        uses, last = [use.owner for use in self._accumulator.uses], self._last
+        if last is None or len(uses) != 1 or uses[0].operation != last:
             return None
-        name = last.operation.name
-        return name if name in COMBINERS else None
+        return last.name if last.name in COMBINERS else None
 
     @lazy
     def combined(self) -> ir.Value:
         """What `combiner` combines with the accumulator."""
-        accumulator = self.block.arguments[len(self.inputs)]
-        a, b = list(self.block.operations)[-1].operation.operands[0].owner.operands
-        return b if a == accumulator else a
+        assert self._last is not None
+        a, b = self._last.operands
+        return b if a == self._accumulator else a
+
+    @lazy
+    def _accumulator(self) -> ir.Value:
+        return self.block.arguments[len(self.inputs)]
+
+    @lazy
+    def _last(self) -> ir.Operation | None:
+        """What computes the first result."""
+        return defining(ops_of(self.block)[-1].operands[0])
 
     def loop_dims(self, at: list[Linear]) -> list[Linear]:
         """Loop coordinates from result coordinates; reduction dims stay 0."""
@@ -212,7 +224,7 @@ class Generic:
         an op on tiles has it as an attribute.
         """
         if LANE_DIM in self.op.attributes:
-            dim = ir.IntegerAttr(self.op.attributes[LANE_DIM]).value
+            dim = integer(self.op, LANE_DIM)
             return dim if dim >= 0 else None
         if self.combiner is None or element_of(self.inits[0]) == "i1" or not self.init_used[0]:
             return None
@@ -243,18 +255,10 @@ class Generic:
         multiply = {"arith.addf": "arith.mulf", "arith.addi": "arith.muli"}.get(self.combiner or "")
         if multiply is None:
             return None
-        last = list(self.block.operations)[-1].operation.operands[0].owner.operation
-        accumulator = self.block.arguments[len(self.inputs)]
-        [other] = [v for v in last.operands if v != accumulator] or [None]
-        if (
-            other is None
-            or isinstance(other.owner, ir.Block)
-            or other.owner.operation.name != multiply
-        ):
+        other = defining(self.combined)
+        if other is None or other.name != multiply or len(list(self.combined.uses)) != 1:
             return None
-        if len(list(other.uses)) != 1:
-            return None
-        a, b = other.owner.operation.operands
+        a, b = other.operands
         return a, b
 
 
@@ -269,9 +273,7 @@ def _is_small_matrix(value: ir.Value) -> bool:
 def _small_matrix(value: ir.Value) -> tuple[tuple[float, ...], ...] | None:
     """The rows of a constant of rank 2 whose elements are in the IR; None for anything else, and
     for one without elements, whose columns would be lost with its rows."""
-    if isinstance(value.owner, ir.Block) or value.owner.operation.name != "arith.constant":
-        return None
-    attribute = value.owner.operation.attributes["value"]
+    attribute = constant_of(value)
     if not isinstance(attribute, ir.DenseFPElementsAttr):
         return None
     if not 0 < len(attribute) <= MATRIX_LIMIT:
@@ -282,12 +284,13 @@ def _small_matrix(value: ir.Value) -> tuple[tuple[float, ...], ...] | None:
 
 def generics_of(block: ir.Block) -> list[Generic]:
     """The linalg.generic in a block, in order."""
-    ops = (view.operation for view in block.operations)
-    return [Generic(op) for op in ops if op.name == "linalg.generic"]
+    return [Generic(op) for op in ops_of(block) if op.name == "linalg.generic"]
 
 
 class Forms:
-    """Makes generics; what follows from maps and iterators is found once for equal ones."""
+    """Generics of many ops, of which a large model has few forms: what follows from maps and
+    iterators is found once for equal ones.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[ir.Attribute, ir.Attribute], Generic] = {}

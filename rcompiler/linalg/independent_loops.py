@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.linalg.values import shape_of
+from rcompiler.linalg.values import defining, number_of, ops_of, shape_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Apart:
 
 def loop_of(results: Sequence[ir.Value]) -> ir.Operation | None:
     """The one scf.for that all of these are results of; None if there is none."""
-    owners = {None if isinstance(r.owner, ir.Block) else r.owner.operation for r in results}
+    owners = {defining(r) for r in results}
     loop = owners.pop() if len(owners) == 1 else None
     return loop if loop is not None and loop.name == "scf.for" else None
 
@@ -71,7 +71,7 @@ def _independent_dim(loop: ir.Operation, taken: set[int]) -> int | None:
     """The first dim, but for those taken, that the iterations share out; None: there is none."""
     if not all(isinstance(v.type, ir.RankedTensorType) for v in loop.results):
         return None
-    bounds = [_number(v) for v in list(loop.operands)[:3]]
+    bounds = [number_of(v) for v in list(loop.operands)[:3]]
     block = loop.regions[0].blocks[0]
     iteration, *carried = block.arguments
     dims = set(range(min(len(shape_of(r)) for r in loop.results))) - taken
@@ -83,7 +83,7 @@ def _independent_dim(loop: ir.Operation, taken: set[int]) -> int | None:
 def _only_loop(loop: ir.Operation) -> ir.Operation | None:
     """The loop over the same tensors that is all that a loop does."""
     block = loop.regions[0].blocks[0]
-    *ops, end = (view.operation for view in block.operations)
+    *ops, end = ops_of(block)
     inner = [op for op in ops if op.name == "scf.for"]
     others = {"scf.if", "tensor.extract", "tensor.insert"}
     if len(inner) != 1 or any(op.name in others for op in ops):
@@ -118,8 +118,7 @@ class _Ways:
         self._check(block)
 
     def _check(self, block: ir.Block) -> None:
-        for view in block.operations:
-            op = view.operation
+        for op in ops_of(block):
             match op.name:
                 case "tensor.extract":
                     self._access(list(op.operands)[1:])
@@ -156,8 +155,8 @@ class _Slabs:
 
     def check(self, block: ir.Block) -> set[int]:
         """What is left of the dims after the ops of a block, and of those inside of them."""
-        for view in block.operations:
-            self._visit(view.operation)
+        for op in ops_of(block):
+            self._visit(op)
         return self._dims
 
     def _visit(self, op: ir.Operation) -> None:
@@ -189,11 +188,3 @@ class _Slabs:
 
     def _access(self, indices: list[ir.Value]) -> None:
         self._dims &= {d for d, index in enumerate(indices) if index == self._iteration}
-
-
-def _number(value: ir.Value) -> int | None:
-    """The constant that an index is."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.operation.name != "arith.constant":
-        return None
-    return ir.IntegerAttr(owner.operation.attributes["value"]).value

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.linalg.values import integers, shape_of
+from rcompiler.linalg.values import defining, integer, integers, ops_of, shape_of
 
 
 @dataclass(frozen=True)
@@ -25,19 +25,17 @@ class Piece:
 def pieces_of(value: ir.Value) -> list[Piece]:
     """Split a yielded value at its outer pads and concatenations: disjoint boxes that cover it."""
     shape = shape_of(value)
-    owner = value.owner
-    if not isinstance(owner, ir.Block):
-        op = owner.operation
-        if op.name == "tensor.pad":
-            return _pad_pieces(op, shape)
-        if op.name == "tensor.concat":
-            return _concat_pieces(op, shape)
+    op = defining(value)
+    if op is not None and op.name == "tensor.pad":
+        return _pad_pieces(op, shape)
+    if op is not None and op.name == "tensor.concat":
+        return _concat_pieces(op, shape)
     return [Piece((0,) * len(shape), shape, value, (0,) * len(shape))]
 
 
 def pad_value(op: ir.Operation) -> ir.Value:
     """The scalar that a tensor.pad yields."""
-    return list(op.regions[0].blocks[0].operations)[-1].operation.operands[0]
+    return ops_of(op.regions[0].blocks[0])[-1].operands[0]
 
 
 def _pad_pieces(op: ir.Operation, shape: tuple[int, ...]) -> list[Piece]:
@@ -59,7 +57,7 @@ def _pad_pieces(op: ir.Operation, shape: tuple[int, ...]) -> list[Piece]:
 
 
 def _concat_pieces(op: ir.Operation, shape: tuple[int, ...]) -> list[Piece]:
-    axis = ir.IntegerAttr(op.attributes["dim"]).value
+    axis = integer(op, "dim")
     pieces, position = [], 0
     for operand in op.operands:
         offset = tuple(position if d == axis else 0 for d in range(len(shape)))
@@ -78,8 +76,7 @@ def _shifted(pieces: list[Piece], by: tuple[int, ...]) -> list[Piece]:
 def core_of(result: ir.Value) -> tuple[ir.Value, tuple[int, ...]]:
     """(what is computed, elements padded below per dim) of a result that may end in pads."""
     low = [0] * len(shape_of(result))
-    while not isinstance(result.owner, ir.Block) and result.owner.operation.name == "tensor.pad":
-        op = result.owner.operation
+    while (op := defining(result)) is not None and op.name == "tensor.pad":
         low = [a + b for a, b in zip(low, integers(op, "static_low"), strict=True)]
         result = op.operands[0]
     return result, tuple(low)

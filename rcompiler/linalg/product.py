@@ -6,11 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from torch_mlir import ir
-
 from rcompiler.linalg.affine import Coordinates
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.values import element_of
+from rcompiler.linalg.values import defining, element_of
 
 LEAST_STEPS = 8  # of a reduction: with fewer the barriers cost more than they save
 
@@ -69,8 +67,8 @@ def factors_of(root: Generic) -> tuple[int, int] | None:
         return root.factors
     arguments, found = list(root.block.arguments)[: len(root.inputs)], []
     for value in root.product:
-        if not isinstance(value.owner, ir.Block) and value.owner.operation.name == "arith.extf":
-            value = value.owner.operation.operands[0]
+        if (op := defining(value)) is not None and op.name == "arith.extf":
+            value = op.operands[0]
         if value not in arguments:
             return None
         found.append(arguments.index(value))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from torch_mlir import ir
 
-from rcompiler.linalg.values import defining, integers, shape_of
+from rcompiler.linalg.values import defining, integers, number_of, ops_of, shape_of
 from rcompiler.linalg.views import run_offset
 
 MOVING = -(1 << 63)  # an offset that is an operand, as MLIR writes it in static_offsets
@@ -15,7 +15,7 @@ MOVING = -(1 << 63)  # an offset that is an operand, as MLIR writes it in static
 def is_recurrence(op: ir.Operation) -> bool:
     """Whether an op is such a loop; other loops are the work of one rOperator."""
     return op.name == "scf.for" and any(
-        view.operation.name == "func.call" for view in op.regions[0].blocks[0].operations
+        inner.name == "func.call" for inner in ops_of(op.regions[0].blocks[0])
     )
 
 
@@ -41,8 +41,7 @@ class Recurrence:
         self._op = op
         block = op.regions[0].blocks[0]
         self._at, *self.carried = block.arguments
-        *ops, last = (view.operation for view in block.operations)
-        self.ops: list[ir.Operation] = ops
+        *self.ops, last = ops_of(block)
         self.yielded = [*last.operands]
         self.inits = [*op.operands][3:]
 
@@ -70,6 +69,6 @@ def row_offset(op: ir.Operation, known: Mapping[ir.Value, int]) -> int | None:
 
 
 def _integer(value: ir.Value) -> int:
-    op = defining(value)
-    assert op is not None and op.name == "arith.constant"
-    return int(ir.IntegerAttr(op.attributes["value"]).value)
+    number = number_of(value)
+    assert number is not None
+    return number

@@ -10,7 +10,7 @@ from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.dot_group import dot_group
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.product import is_product
-from rcompiler.linalg.values import STAGE, element_of, shape_of
+from rcompiler.linalg.values import STAGE, defining, element_of, shape_of
 from rcompiler.linalg.views import VIEWS, view_coordinates
 
 
@@ -51,16 +51,14 @@ def reduction_root(
 
 def ops_below(result: ir.Value) -> list[ir.Operation]:
     """The ops that compute `result` from arguments and earlier stages."""
-    found: list[ir.Operation] = []
+    found: dict[ir.Operation, None] = {}
     pending = [result]
     while pending:
-        owner = pending.pop().owner
-        if isinstance(owner, ir.Block) or owner.operation.name == STAGE:
-            continue
-        if owner.operation not in found:
-            found.append(owner.operation)
-            pending += owner.operation.operands
-    return found
+        op = defining(pending.pop())
+        if op is not None and op.name != STAGE and op not in found:
+            found[op] = None
+            pending += op.operands
+    return list(found)
 
 
 def reduces(op: ir.Operation) -> bool:
@@ -121,8 +119,9 @@ def _needs_one(value: ir.Value, root: ir.Value) -> bool:
 def _is_above(value: ir.Value, known: dict[ir.Value, bool]) -> bool:
     """Whether a value is computed from those that are `known` to be, no stage in between."""
     if value not in known:
-        inside = not isinstance(value.owner, ir.Block) and value.owner.operation.name != STAGE
-        known[value] = inside and any(_is_above(v, known) for v in value.owner.operation.operands)
+        op = defining(value)
+        operands = [] if op is None or op.name == STAGE else op.operands
+        known[value] = any(_is_above(v, known) for v in operands)
     return known[value]
 
 

@@ -19,13 +19,17 @@ def shape_of(value: ir.Value) -> tuple[int, ...]:
 
 def element_of(value: ir.Value) -> str:
     """Element type name of a tensor value."""
-    return element_name(ir.RankedTensorType(value.type).element_type)
+    return element_name(element_type(value))
+
+
+def element_type(value: ir.Value) -> ir.Type:
+    """Element type of a tensor value."""
+    return ir.RankedTensorType(value.type).element_type
 
 
 def bytes_of(value: ir.Value) -> int:
     """Bytes that a tensor value occupies; i1 is one byte per element."""
-    element = ir.RankedTensorType(value.type).element_type
-    return math.prod(shape_of(value)) * max(1, element.width // 8)
+    return math.prod(shape_of(value)) * max(1, element_type(value).width // 8)
 
 
 def defining(value: ir.Value) -> ir.Operation | None:
@@ -34,12 +38,49 @@ def defining(value: ir.Value) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
+def constant_of(value: ir.Value) -> ir.Attribute | None:
+    """What the `arith.constant` holds that a value is; None where it is none."""
+    op = defining(value)
+    return op.attributes["value"] if op is not None and op.name == "arith.constant" else None
+
+
+def number_of(value: ir.Value) -> int | None:
+    """The integer that a value always is; None where it is no constant."""
+    constant = constant_of(value)
+    return None if constant is None else ir.IntegerAttr(constant).value
+
+
+def ops_of(block: ir.Block) -> list[ir.Operation]:
+    """The ops of a block, in order."""
+    return [view.operation for view in block.operations]
+
+
 def yielded(block: ir.Block) -> list[ir.Value]:
     """The results of an operator's or kernel's body: several ones travel as one tuple."""
     value = list(block.operations)[-1].operation.operands[0]
     if not isinstance(value.type, ir.TupleType):
         return [value]
     return list(value.owner.operation.operands)
+
+
+def string(op: ir.Operation, name: str) -> str:
+    """A string attribute."""
+    return ir.StringAttr(op.attributes[name]).value
+
+
+def integer(op: ir.Operation, name: str) -> int:
+    """An integer attribute."""
+    return ir.IntegerAttr(op.attributes[name]).value
+
+
+def symbol(op: ir.Operation, name: str) -> str:
+    """The symbol that an attribute refers to, as it is written."""
+    return ir.FlatSymbolRefAttr(op.attributes[name]).value
+
+
+def symbols(op: ir.Operation, name: str) -> tuple[str, ...]:
+    """The symbols of a list of them."""
+    return tuple(ir.FlatSymbolRefAttr(one).value for one in ir.ArrayAttr(op.attributes[name]))
 
 
 def integers(op: ir.Operation, name: str) -> tuple[int, ...]:

@@ -27,9 +27,9 @@ from torch_mlir import ir
 
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.gpu.division import divide_exactly
-from rcompiler.passes.gpu.lowering import NVVM, gpu_modules, lower
+from rcompiler.passes.gpu.lowering import NVVM, lower
 from rcompiler.passes.gpu.math_ops import lower_math, nvidia
-from rcompiler.passes.gpu.nested import functions, nested
+from rcompiler.passes.ir.operators import nested, ops_in_module
 
 _CHIP = re.compile(r"sm_(\d{2,3})(a?)")
 # Operations by the beginning of their name, the first architecture that has them, and whether only
@@ -64,7 +64,7 @@ class GpuToNvvm(Pass):
         if match is None:
             raise PassFailure(module, f"no NVIDIA architecture '{self.chip}'; sm_80 is one")
         architecture, own = int(match[1]), bool(match[2])
-        for gpu_module in gpu_modules(module):
+        for gpu_module in ops_in_module(module, "gpu.module"):
             regulated = self._check(gpu_module, architecture, own)
             lower_math(gpu_module, nvidia(architecture))
             divide_exactly(gpu_module)
@@ -90,7 +90,7 @@ class GpuToNvvm(Pass):
 
 def _keep_one_block(gpu_module: ir.Operation, regulated: ir.Location) -> None:
     """ptxas ignores setmaxnreg where it does not know how many threads share the registers."""
-    for op in functions(gpu_module):
+    for op in ops_in_module(gpu_module):
         if op.name != "llvm.func" or "nvvm.kernel" not in op.attributes:
             continue
         if "nvvm.maxntid" not in op.attributes:

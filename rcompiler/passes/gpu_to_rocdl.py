@@ -17,9 +17,9 @@ from torch_mlir import ir
 
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.gpu.fixups import Requests
-from rcompiler.passes.gpu.lowering import gpu_modules, lower, rocdl
+from rcompiler.passes.gpu.lowering import lower, rocdl
 from rcompiler.passes.gpu.math_ops import AMD, lower_math
-from rcompiler.passes.gpu.nested import nested
+from rcompiler.passes.ir.operators import nested, ops_in_module
 
 _CHIP = re.compile(r"gfx[0-9a-f]{3,4}")
 
@@ -33,7 +33,7 @@ class GpuToRocdl(Pass):
     def run(self, module: ir.Operation) -> None:
         if not _CHIP.fullmatch(self.chip):
             raise PassFailure(module, f"no AMD architecture '{self.chip}'; gfx90a is one")
-        for gpu_module in gpu_modules(module):
+        for gpu_module in ops_in_module(module, "gpu.module"):
             for name in Requests.of(gpu_module).descriptors:
                 raise PassFailure(
                     gpu_module, f"@{name} has TMA descriptors, which exist on NVIDIA GPUs only"

@@ -17,21 +17,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from torch_mlir import ir
 
 from rcompiler.dialects import vdevice
+from rcompiler.dialects.attributes import to_attribute
 from rcompiler.errors import ScheduleError
 from rcompiler.options import Kernels, OwnPolicy, PolicyChoice
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.module_device import device_of
+from rcompiler.passes.ir.operators import kernels_by_name
 from rcompiler.passes.schedule.program_ir import write_program
 from rcompiler.passes.schedule.schedule_graph import GraphBuilder, ScheduleGraph
 from rcompiler.rammer.program import Run
 from rcompiler.rammer.schedule import Schedule, schedule
 
 DEVICE_SYMBOL = "device"
-_INDICES = "rtask.indices"  # {first, last, reader}, which the front end writes
 
 
 @dataclass(frozen=True)
@@ -65,10 +67,8 @@ def _write(
     """functions: @main, whose place the program takes, and those that it calls."""
     function = functions[0]
     used = {i.kernel for p in found.programs for q in p.queues for i in q if isinstance(i, Run)}
-    block = module.regions[0].blocks[0]
-    for view in list(block.operations):
-        op = view.operation
-        if op.name == "rtask.kernel" and ir.StringAttr(op.attributes["sym_name"]).value not in used:
+    for name, op in kernels_by_name(module).items():
+        if name not in used:
             op.erase()
     with ir.InsertionPoint(function), function.location:
         vdevice.DeviceOp.build(DEVICE_SYMBOL, eus)
@@ -78,8 +78,8 @@ def _write(
             "func.func",
             regions=1,
             attributes={
-                "sym_name": ir.StringAttr.get("main"),
-                "function_type": ir.TypeAttr.get(ir.FunctionType.get([], [])),
+                "sym_name": to_attribute("main"),
+                "function_type": to_attribute(ir.FunctionType.get([], [])),
                 "rtask.inputs": _signature(function, "arg_attrs"),
                 "rtask.outputs": _signature(function, "res_attrs"),
             },
@@ -92,7 +92,7 @@ def _write(
         each.erase()
 
 
-def _signature(function: ir.Operation, side: str) -> ir.ArrayAttr:
+def _signature(function: ir.Operation, side: str) -> ir.Attribute:
     """[{name, dtype, type}] of the arguments or results, and indices where something is said of
     them.
     """
@@ -105,20 +105,17 @@ def _signature(function: ir.Operation, side: str) -> ir.ArrayAttr:
     )
     entries = []
     for k, (tensor, attributes) in enumerate(zip(types, given, strict=True)):
-        named = ir.DictAttr(attributes) if attributes is not None else {}
-        fallback = {
-            "rtask.name": f"{'in' if side == 'arg_attrs' else 'out'}{k}",
-            "rtask.dtype": _dtype(tensor),
+        entry: dict[str, Any] = {
+            "type": tensor,
+            "name": f"{'in' if side == 'arg_attrs' else 'out'}{k}",
+            "dtype": _dtype(tensor),
         }
-        entry = {"type": ir.TypeAttr.get(tensor)}
-        for name, default in fallback.items():
-            entry[name.removeprefix("rtask.")] = (
-                named[name] if name in named else ir.StringAttr.get(default)
-            )
-        if _INDICES in named:
-            entry[_INDICES.removeprefix("rtask.")] = named[_INDICES]
-        entries.append(ir.DictAttr.get(entry))
-    return ir.ArrayAttr.get(entries)
+        known = {} if attributes is None else {item.name: item.attr for item in attributes}
+        for name in ("name", "dtype", "indices"):  # the last of which the front end may write
+            if f"rtask.{name}" in known:
+                entry[name] = known[f"rtask.{name}"]
+        entries.append(entry)
+    return to_attribute(entries)
 
 
 def _dtype(tensor: ir.Type) -> str:

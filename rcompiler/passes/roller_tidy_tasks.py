@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.passmanager import PassManager
 
-from rcompiler.dialects import rtask
 from rcompiler.passes import Pass
+from rcompiler.passes.ir.operators import ops_in_module
 from rcompiler.passes.tiles.body import is_tiled
 
 _PASSES = "rtask.kernel(cse,loop-invariant-code-motion,cse)"
@@ -32,6 +32,6 @@ class RollerTidyTasks(Pass):
     def run(self, module: ir.Operation) -> None:
         manager = PassManager.parse(_PASSES, module.context)
         manager.enable_verifier(False)  # the pipeline around this pass verifies, or its caller does
-        for op in module.regions[0].blocks[0].operations:
-            if isinstance(op, rtask.KernelOp) and is_tiled(op.operation):
-                manager.run(op.operation)
+        for op in ops_in_module(module, "rtask.kernel"):
+            if is_tiled(op):
+                manager.run(op)

@@ -29,7 +29,7 @@ from rcompiler.dialects.attributes import to_attribute
 from rcompiler.dialects.uses import captures
 from rcompiler.errors import PipelineError
 from rcompiler.linalg.pieces import core_of
-from rcompiler.linalg.values import STAGE, shape_of, yielded
+from rcompiler.linalg.values import STAGE, shape_of, string, yielded
 from rcompiler.options import RollerPolicy
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.clone import copy_block
@@ -209,7 +209,7 @@ def distinct_bodies(module: ir.Operation) -> Iterator[Body]:
 def body_of(operator: ir.Operation) -> Iterator[Body]:
     """What one rOperator computes; it lives inside of the context."""
     prototype = _prototype(operator, _module_block(operator))
-    kind = ir.StringAttr(operator.attributes["kind"]).value
+    kind = string(operator, "kind")
     root = operator.attributes.get(rtask.ROOT)
     text = "" if root is None else ir.StringAttr(root).value
     try:

@@ -26,11 +26,11 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.dialects import rtask
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.roots import sums_in_parts
-from rcompiler.linalg.values import integers
+from rcompiler.linalg.values import integers, string
 from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes.ir.operators import ops_in_module
 from rcompiler.passes.tiles.body import (
     Values,
     erase_unused,
@@ -39,7 +39,7 @@ from rcompiler.passes.tiles.body import (
     loop,
     ops_in,
 )
-from rcompiler.passes.tiles.box import Box, extract, insert, memory, slice_parts, type_of
+from rcompiler.passes.tiles.box import Box, extract, insert, memory, type_of
 from rcompiler.passes.tiles.fuse import Fuser
 from rcompiler.passes.tiles.nest import Nest
 from rcompiler.passes.tiles.patterns import PATTERNS
@@ -53,14 +53,13 @@ class RollerTileReductions(Pass):
     """Cut the reductions of kernels with `reduction_tile` into parts."""
 
     def run(self, module: ir.Operation) -> None:
-        for op in list(module.regions[0].blocks[0].operations):
-            if isinstance(op, rtask.KernelOp) and "reduction_tile" in op.attributes:
-                if not is_tiled(op.operation):
-                    raise PassFailure(
-                        op, "its body is that of a whole operator; run roller-tile-tasks"
-                    )
-                _cut(op.operation)
-                del op.attributes["reduction_tile"]  # the loops say it now
+        for op in ops_in_module(module, "rtask.kernel"):
+            if "reduction_tile" not in op.attributes:
+                continue
+            if not is_tiled(op):
+                raise PassFailure(op, "its body is that of a whole operator; run roller-tile-tasks")
+            _cut(op)
+            del op.attributes["reduction_tile"]  # the loops say it now
 
 
 def _cut(kernel: ir.Operation) -> None:
@@ -72,7 +71,7 @@ def _cut(kernel: ir.Operation) -> None:
             continue  # a piece of the result that nothing is added up for
         root = sums_in_parts(op.operands[0])
         if root is None:
-            name = ir.StringAttr(kernel.attributes["sym_name"]).value
+            name = string(kernel, "sym_name")
             raise PassFailure(
                 kernel,
                 f"kernel {name} has a reduction_tile, but its body has no product reduction whose "
@@ -99,8 +98,8 @@ class _Parts:
         self._sources = sources
         self._indices = indices = sources.indices
         self._tile, self._into = op.operands[0], op.operands[1]
-        offsets, sizes, _ = slice_parts(op, indices)
-        self._where = Box.dense(offsets, sizes)
+        self._where = sources.box_of(op)
+        offsets, sizes, _ = self._where
         self._root = sources.of(root)
         self._nest = Nest.of(kernel, indices, offsets, sums=True)
         tiling = self._nest.tiling
@@ -113,16 +112,11 @@ class _Parts:
         """The result with the tile in it, at the insertion point."""
         sizes = self._where.sizes
         whole = Box.dense([Linear()] * len(sizes), sizes)
-        return self._over(self._outer, whole, [self._into], self._in_parts)[0]
-
-    def _over(
-        self, dims: list[int], tile: Box, outs: Values, leaf: Callable[[Box, Values], Values]
-    ) -> Values:
-        return self._nest.over(dims, tile, outs, leaf)
+        return self._nest.over(self._outer, whole, [self._into], self._in_parts)[0]
 
     def _in_parts(self, tile: Box, outs: Values) -> Values:
         """The register tiles of the inner loops for one part of the reduction after the other."""
-        indices, root = self._indices, self._root
+        indices, root, over = self._indices, self._root, self._nest.over
         # Whose sums wait between the parts. Their memory has room for the largest tile.
         kept = self._root_box(self._largest_of(tile))
         element = type_of(root.inits[0]).element_type
@@ -143,10 +137,10 @@ class _Parts:
             return leaf
 
         def turn(at: Linear, sums: Values, size: int) -> Values:
-            return self._over(self._inner, tile, sums, advance(Steps(at, Linear(size))))
+            return over(self._inner, tile, sums, advance(Steps(at, Linear(size))))
 
         sums = [memory(kept.sizes, element, indices)]
-        sums = self._over(self._inner, tile, sums, begin)
+        sums = over(self._inner, tile, sums, begin)
         size, steps = root.sizes[root.reduction_dims[0]], self._steps
         end = size // steps * steps
         if end:
@@ -162,7 +156,7 @@ class _Parts:
             tile = self._above(finished).tile(self._tile, box)
             return [insert(tile, outs[0], box.within(self._where), indices)]
 
-        return self._over(self._inner, tile, outs, finish)
+        return over(self._inner, tile, outs, finish)
 
     def _fuser(self) -> Fuser:
         return Fuser(self._sources, PATTERNS)

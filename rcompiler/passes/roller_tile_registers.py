@@ -25,10 +25,11 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.dialects import rtask
 from rcompiler.linalg.affine import Linear
-from rcompiler.linalg.values import STAGE
+from rcompiler.linalg.roots import ops_below
+from rcompiler.linalg.values import STAGE, string
 from rcompiler.passes import Pass, PassFailure
+from rcompiler.passes.ir.operators import ops_in_module
 from rcompiler.passes.tiles.body import (
     UNTILED,
     Values,
@@ -50,12 +51,12 @@ class RollerTileRegisters(Pass):
     """Make loops over register tiles of the tiles of every rTask."""
 
     def run(self, module: ir.Operation) -> None:
-        for op in list(module.regions[0].blocks[0].operations):
-            if not isinstance(op, rtask.KernelOp) or op.kind.value in UNTILED:
+        for op in ops_in_module(module, "rtask.kernel"):
+            if string(op, "kind") in UNTILED:
                 continue
-            if not is_tiled(op.operation):
+            if not is_tiled(op):
                 raise PassFailure(op, "its body is that of a whole operator; run roller-tile-tasks")
-            _tile_kernel(op.operation)
+            _tile_kernel(op)
             _forget_order(op)  # the loops say it now
 
 
@@ -75,7 +76,7 @@ def _tile_kernel(kernel: ir.Operation) -> None:
     erase_unused(ops)
 
 
-def _forget_order(op: ir.Operation | ir.OpView) -> None:
+def _forget_order(op: ir.Operation) -> None:
     if "order" in op.attributes:
         del op.attributes["order"]
 
@@ -125,7 +126,7 @@ def _tile_results(sources: Sources, ops: list[ir.Operation], kernel: ir.Operatio
 def _tile_stage(sources: Sources, op: ir.Operation) -> None:
     indices = sources.indices
     tile = op.operands[0]
-    sizes = sizes_of(tile, indices)
+    sizes = sizes_of(tile, indices.of)
     into = memory(sizes, type_of(tile).element_type, indices)
 
     def leaf(box: Box, outs: Values) -> Values:
@@ -141,16 +142,6 @@ def _tile_stage(sources: Sources, op: ir.Operation) -> None:
 
 def _reduces(sources: Sources, value: ir.Value) -> bool:
     """Whether an op below a tile reduces, behind the stages in front of it."""
-    pending, seen = [value], set[ir.Value]()
-    while pending:
-        one = pending.pop()
-        if one in seen or isinstance(one.owner, ir.Block):
-            continue
-        seen.add(one)
-        op = one.owner.operation
-        if op.name == STAGE:
-            continue
-        if op.name == "linalg.generic" and sources.of(op).accumulates:
-            return True
-        pending += [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
-    return False
+    return any(
+        op.name == "linalg.generic" and sources.of(op).accumulates for op in ops_below(value)
+    )

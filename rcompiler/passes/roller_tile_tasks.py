@@ -27,14 +27,14 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.kernelgen.stages import Stage, computed_together, stages_of, walked_dims
 from rcompiler.kernelgen.tiling import Tiling
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.pieces import Piece, pieces_of
-from rcompiler.linalg.values import STAGE, shape_of, yielded
+from rcompiler.linalg.values import STAGE, shape_of, string, yielded
 from rcompiler.passes import Pass
+from rcompiler.passes.ir.operators import ops_in_module
 from rcompiler.passes.tiles.body import (
     UNTILED,
     Values,
@@ -59,10 +59,9 @@ class RollerTileTasks(Pass):
     """Make the body of every rKernel that of one rTask."""
 
     def run(self, module: ir.Operation) -> None:
-        for op in list(module.regions[0].blocks[0].operations):
-            if isinstance(op, rtask.KernelOp) and op.kind.value not in UNTILED:
-                if not is_tiled(op.operation):
-                    _TaskBody(op.operation).write()
+        for op in ops_in_module(module, "rtask.kernel"):
+            if string(op, "kind") not in UNTILED and not is_tiled(op):
+                _TaskBody(op).write()
 
 
 @dataclass(frozen=True)
@@ -221,8 +220,7 @@ def _staged(fuser: Fuser, stage: Stage, box: Box) -> ir.Value:
     """The tile of a stage that a task keeps: in memory of its own, which has room for `kept`."""
     op = stage.op
     tile = fuser.tile(op.operands[0], box)
-    names = [name for name in op.attributes.keys() if name != "axes"]  # noqa: SIM118
-    attributes = {name: op.attributes[name] for name in names}
+    attributes = {name: given for name, given in op.attributes.items() if name != "axes"}
     attributes["offset"] = to_attribute(stage.offset)
     attributes["kept"] = to_attribute(stage.tiling.tile)
     return ir.Operation.create(

@@ -30,24 +30,26 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.values import shape_of
+from rcompiler.linalg.values import defining, element_type, integers, ops_of, shape_of
+from rcompiler.linalg.views import RESHAPES
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.clone import copy_block
 from rcompiler.passes.ir.module_device import device_of
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import (
+    concat,
     elementwise,
     erase_dead,
     extract_slice,
     fill,
     generic,
+    reshape,
 )
 from rcompiler.passes.products.batch_choice import choose, worth
 from rcompiler.passes.products.batch_graph import Part, depth_axes, factored, row_axis
 from rcompiler.passes.products.batches import Batch, Member, Order, batches
 from rcompiler.passes.products.merging import Profit
 from rcompiler.passes.products.row_products import RowProduct, RowProducts
-from rcompiler.passes.products.stack_rows import stack_rows
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class RTaskBatchProducts(OptionalPass):
 
 
 def _batch_in(block: ir.Block, profit: Profit) -> None:
-    ops = [view.operation for view in block.operations]
+    ops = ops_of(block)
     found = RowProducts()
     rows = ((i, found.of(op)) for i, op in enumerate(ops))
     products = {i: p for i, p in rows if p is not None and row_axis(p) >= 0}
@@ -109,7 +111,7 @@ def _batch(parts: Sequence[Part], last: ir.Operation) -> list[ir.Value]:
     first = parts[0]
     axis = row_axis(first.of)
     dim = dim_of(first.of.generic.maps[first.of.x].results[axis])
-    out = [dim_of(e) for e in first.of.generic.maps[2].results].index(dim)
+    out = first.of.generic.dims[2].index(dim)
     where = ir.Location.fused([p.of.generic.op.location for p in parts], context=last.context)
     with ir.InsertionPoint(last), where:
         stack = stack_rows([p.x for p in parts], axis)
@@ -131,7 +133,7 @@ def _replace(parts: Sequence[Part], taken: Mapping[int, ir.Value]) -> None:
             taken[n] if n in taken else _multiply(part, part.x, shape)
             for n, part in enumerate(parts)
         ]
-        element = ir.RankedTensorType(made[0].type).element_type
+        element = element_type(made[0])
         add = arith.addf if isinstance(element, ir.FloatType) else arith.addi
         total = made[0]
         for value in made[1:]:
@@ -151,7 +153,60 @@ def _multiply(part: Part, x: ir.Value, shape: Sequence[int]) -> ir.Value:
         weights = extract_slice(weights, start, sizes, [1] * len(sizes))
     operands = [x, weights] if part.of.x == 0 else [weights, x]
     init = fill(part.of.start.operands[0], shape)
-    kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
-    new = generic(operands, [init], old.maps, kinds)
+    new = generic(operands, [init], old.maps, old.kinds)
     copy_block(old.block, new.regions[0], list(old.block.arguments))
     return new.results[0]
+
+
+def stack_rows(values: Sequence[ir.Value], axis: int) -> ir.Value:
+    """At the insertion point: [.., n, ..] each to [.., n * count, ..], without a copy where they
+    are slices of one tensor.
+    """
+    shape = list(shape_of(values[0]))
+    shape[axis] *= len(values)
+    side_by_side = all(size == 1 for size in shape[:axis])
+    found = _one_piece([_chunk(value) for value in values]) if side_by_side else None
+    return concat(values, axis) if found is None else reshape(found, shape)
+
+
+@dataclass(frozen=True)
+class _Chunk:
+    """`size` of the outermost dim of `source`, from `start` on, of all there is along the others:
+    so many elements side by side.
+    """
+
+    source: ir.Value
+    start: int
+    size: int
+
+
+def _chunk(value: ir.Value) -> _Chunk | None:
+    op = defining(value)
+    while op is not None and op.name in RESHAPES:
+        op = defining(op.operands[0])
+    if op is None or op.name != "tensor.extract_slice" or len(op.operands) > 1:
+        return None
+    source = op.operands[0]
+    starts, sizes, steps = (integers(op, f"static_{n}") for n in ("offsets", "sizes", "strides"))
+    if not sizes or set(steps) != {1} or sizes[1:] != tuple(shape_of(source))[1:]:
+        return None
+    return _Chunk(source, starts[0], sizes[0])
+
+
+def _one_piece(chunks: Sequence[_Chunk | None]) -> ir.Value | None:
+    """The slice that is all of them in a row, if they lie side by side in one tensor."""
+    first = chunks[0]
+    if first is None:
+        return None
+    position = first.start
+    for chunk in chunks:
+        if chunk is None or chunk.source != first.source or chunk.start != position:
+            return None
+        position += chunk.size
+    shape = list(shape_of(first.source))
+    if (first.start, position) == (0, shape[0]):
+        return first.source
+    start = [first.start] + [0] * (len(shape) - 1)
+    return extract_slice(
+        first.source, start, [position - first.start, *shape[1:]], [1] * len(shape)
+    )

@@ -26,19 +26,20 @@ from dataclasses import dataclass
 from torch_mlir import ir
 from torch_mlir.dialects import tensor
 
+from rcompiler.device.model import DOT_STEPS
 from rcompiler.linalg.constants import scalar_number
+from rcompiler.linalg.convolution import Convolution
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.loop_dims import extent_of
 from rcompiler.linalg.pieces import pad_value
-from rcompiler.linalg.values import integers
+from rcompiler.linalg.values import element_of, integers, ops_of, shape_of
 from rcompiler.passes import OptionalPass, PassFailure
-from rcompiler.passes.blocking.block_convolution import block_convolution
 from rcompiler.passes.blocking.blocked import Blocked, Layouts
 from rcompiler.passes.blocking.channel_rules import Rules
 from rcompiler.passes.blocking.padding_lanes import Numbers, after
 from rcompiler.passes.ir.operators import bodies
 from rcompiler.passes.ir.tensor_ir import (
     affine_map,
+    block_axes,
     erase_dead,
     extract_slice,
     generic,
@@ -75,8 +76,7 @@ class _Walk:
         }
 
     def run(self, block: ir.Block) -> None:
-        for view in list(block.operations):
-            op = view.operation
+        for op in ops_of(block):
             # nothing is blocked before the first convolution
             if not self.layouts.blocked and not self._may_begin(op):
                 continue
@@ -125,16 +125,14 @@ class _Walk:
                 held.append(form.padding if form.channels % self.layouts.lanes else frozenset())
                 results.append(ir.AffineExpr.get_dim(dims))
             maps.append(affine_map(dims + 1, results))
-        parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-        iterators = [*ir.ArrayAttr(old.op.attributes["iterator_types"]), parallel]
         count = len(old.inputs)
         padding: list[Numbers] = [frozenset()] * old.outputs
-        if extent_of(old, channel) % self.layouts.lanes:
+        if old.sizes[channel] % self.layouts.lanes:
             padding = after(old, held)
         for inner in old.block.operations:
             self.layouts.use_plain(inner.operation)
-        new = generic(operands[:count], operands[count:], maps, iterators)
-        old.block.append_to(new.regions[0])
+        kinds = [*old.kinds, "parallel"]
+        new = generic(operands[:count], operands[count:], maps, kinds, old.block)
         for k, (before, result) in enumerate(zip(old.op.results, new.results, strict=True)):
             axis = self.rules.axis_of(old.maps[count + k], channel)
             assert axis is not None
@@ -190,3 +188,46 @@ def _padded_with(op: ir.Operation) -> float | None:
     """The number that a tensor.pad writes, if it is known."""
     number = scalar_number(pad_value(op))
     return None if number is None else float(number)
+
+
+def block_convolution(layouts: Layouts, convolution: Convolution) -> None:
+    """Emit the blocked convolution and record its result.
+
+    Loops (parallel.., co block, .., co lane | ci block, window.., ci lane). An image with fewer
+    channels than lanes stays plain and its ci loop whole; one of bytes or bf16 has a word of
+    channels as its ci lanes, which is a dot group.
+    """
+    c, old = convolution, convolution.generic
+    image, weights = old.inputs[c.image], old.inputs[c.weights]
+    image_axis = c.position(c.image, c.input_channel)
+    few = shape_of(image)[image_axis] < layouts.lanes and image not in layouts.blocked
+    element = element_of(image)
+    words = few and element in DOT_STEPS and element == element_of(weights)
+    co_axis, ci_axis = (c.position(c.weights, d) for d in (c.output_channel, c.input_channel))
+    result_axis = c.position(2, c.output_channel)
+
+    init = layouts.operand(old.inits[0], result_axis)
+    if words:
+        image = block_axes(image, [image_axis], DOT_STEPS[element])
+        weights = block_axes(layouts.plain(weights), [ci_axis], DOT_STEPS[element])
+    elif not few:
+        image = layouts.image(image, image_axis).value
+    weights = layouts.pack(weights, *([co_axis] if few else [ci_axis, co_axis]))
+    operands = [image, weights] if c.image == 0 else [weights, image]
+
+    order = [d for d in range(old.maps[0].n_dims) if d not in old.reduction_dims]
+    parallel = len(order) + 1
+    order += [-1, *old.reduction_dims]  # -1: the co lane
+    count = len(order) + (words or not few)
+    to_new = affine_map(count, [ir.AffineExpr.get_dim(order.index(d)) for d in sorted(order)[1:]])
+    co_lane, ci_lane = ir.AffineExpr.get_dim(parallel - 1), ir.AffineExpr.get_dim(count - 1)
+    within = [ci_lane] if words or not few else []
+    lanes = {c.image: within, c.weights: [*within, co_lane], 2: [co_lane]}
+    maps = [
+        affine_map(count, [*(e.compose(to_new) for e in map_.results), *lanes[number]])
+        for number, map_ in enumerate(old.maps)
+    ]
+    kinds = ["parallel"] * parallel + ["reduction"] * (count - parallel)
+    new = generic(operands, [init.value], maps, kinds, old.block)
+    # the zero weights of a padding lane add nothing to the init
+    layouts.define(old.op.results[0], new.results[0], result_axis, init.padding)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.dialects import rtask
+from rcompiler.linalg.values import symbol, symbols
 from rcompiler.passes import Pass
+from rcompiler.passes.ir.operators import kernels_by_name, nested
 
 
 @dataclass(frozen=True)
@@ -23,21 +24,17 @@ class RTaskDce(Pass):
 
     def run(self, module: ir.Operation) -> None:
         used = _used(module)
-        for op in list(module.regions[0].blocks[0].operations):
-            if isinstance(op, rtask.KernelOp) and op.sym_name.value not in used:
-                op.operation.erase()
+        for name, op in kernels_by_name(module).items():
+            if name not in used:
+                op.erase()
 
 
 def _used(module: ir.Operation) -> set[str]:
     """Names of the kernels that operators list and schedules run."""
     used: set[str] = set()
-
-    def visit(op: ir.Operation) -> ir.WalkResult:
+    for op in nested(module):
         if op.name == "rtask.operator" and "kernels" in op.attributes:
-            used.update(kernel.value for kernel in op.attributes["kernels"])
+            used.update(symbols(op, "kernels"))
         elif op.name == "vdevice.run":
-            used.add(op.attributes["kernel"].value)
-        return ir.WalkResult.ADVANCE
-
-    module.walk(visit, ir.WalkOrder.PRE_ORDER)
+            used.add(symbol(op, "kernel"))
     return used

@@ -28,9 +28,9 @@ from dataclasses import dataclass
 from torch_mlir import ir
 
 from rcompiler.linalg.bodies import is_multiply_add
+from rcompiler.linalg.constants import scalar_number
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.values import STAGE, defining, element_of, shape_of
+from rcompiler.linalg.values import STAGE, defining, element_of, element_type, ops_of, shape_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.ir.tensor_ir import affine_map, empty, generic
@@ -51,7 +51,7 @@ class RTaskDeferNormalisation(OptionalPass):
 def defer_normalisation(operator: ir.Operation) -> None:
     """The pass, on one rOperator."""
     block = operator.regions[0].blocks[0]
-    for stage in [v.operation for v in block.operations if v.operation.name == STAGE]:
+    for stage in [op for op in ops_of(block) if op.name == STAGE]:
         found = _normalised(stage)
         if found is not None:
             _defer(found)
@@ -96,7 +96,7 @@ def _softmax(scaling: Generic) -> Generic | None:
 
 def _scales(op: Generic) -> bool:
     """Whether it multiplies or divides its first input by something that it computes without."""
-    scaled = list(op.block.operations)[-1].operation.operands[0]
+    scaled = ops_of(op.block)[-1].operands[0]
     last, use = defining(scaled), _only_use(op.block.arguments[0])
     if last is None or use is None or use.owner.operation != last or not _is_pointwise(op):
         return False
@@ -105,16 +105,14 @@ def _scales(op: Generic) -> bool:
 
 def _is_power(op: Generic) -> bool:
     """Whether it computes a power of the first input - second input, with a base above 1."""
-    last = list(op.block.operations)[-1].operation.operands[0]
+    last = ops_of(op.block)[-1].operands[0]
     power = defining(last)
     if power is None or power.name not in ("math.exp", "math.exp2") or not _is_pointwise(op):
         return False
     exponent = defining(power.operands[0])
     if exponent is not None and exponent.name == "arith.mulf":
-        factor = defining(exponent.operands[1])
-        if factor is None or factor.name != "arith.constant":
-            return False
-        if not ir.FloatAttr(factor.attributes["value"]).value > 0:
+        factor = scalar_number(exponent.operands[1])
+        if factor is None or not factor > 0:
             return False
         exponent = defining(exponent.operands[0])
     if exponent is None or exponent.name != "arith.subf":
@@ -142,11 +140,11 @@ def _sums_rows(found: _Normalised) -> bool:
     weights.
     """
     product = found.product
-    along, results = _dims(product.maps[found.left]), _dims(product.maps[-1])
+    along, results = product.dims[found.left], product.dims[-1]
     if -1 in along + results or element_of(product.inits[0]) not in ("f32", "f64"):
         return False
     weights, sums = (shape_of(g.op.results[0]) for g in (found.scaling, product))
-    rows = {along[d] for d in _dims(found.scaling.maps[1])}
+    rows = {along[d] for d in found.scaling.dims[1]}
     return rows <= set(results) and math.prod(sums) <= math.prod(weights)
 
 
@@ -156,17 +154,15 @@ def _defer(found: _Normalised) -> None:
     stage.move_after(weights.owner.operation)
     stage.operands[0] = weights
     found.row.op.operands[0] = stage.results[0]
-    along, results = _dims(product.maps[found.left]), _dims(product.maps[-1])
-    places = [results.index(along[d]) for d in _dims(scaling.maps[1])]
+    along, results = product.dims[found.left], product.dims[-1]
+    places = [results.index(along[d]) for d in scaling.dims[1]]
     rank = len(results)
     identity = ir.AffineMap.get_identity(rank)
     rows = affine_map(rank, [ir.AffineExpr.get_dim(p) for p in places])
-    kinds = [ir.Attribute.parse("#linalg.iterator_type<parallel>")] * rank
     with ir.InsertionPoint(product.op), scaling.op.location:
-        out = empty(shape_of(sums), ir.RankedTensorType(sums.type).element_type)
-        inputs = [sums, scaling.inputs[1]]
-        deferred = generic(inputs, [out], [identity, rows, identity], kinds)
-    scaling.block.append_to(deferred.regions[0])
+        out = empty(shape_of(sums), element_type(sums))
+        inputs, maps = [sums, scaling.inputs[1]], [identity, rows, identity]
+        deferred = generic(inputs, [out], maps, ["parallel"] * rank, scaling.block)
     deferred.move_after(product.op)
     sums.replace_all_uses_except(deferred.results[0], deferred)
     scaling.op.erase()
@@ -186,8 +182,3 @@ def _only_use(value: ir.Value) -> ir.OpOperand | None:
 
 def _identical(map_: ir.AffineMap) -> bool:
     return bool(map_ == ir.AffineMap.get_identity(map_.n_dims))
-
-
-def _dims(map_: ir.AffineMap) -> list[int]:
-    """The loop dim that each result of a map is, or -1."""
-    return [dim_of(e) for e in map_.results]

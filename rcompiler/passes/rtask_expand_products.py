@@ -29,12 +29,18 @@ from rcompiler.linalg.bodies import copied_argument, is_elementwise
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.product import is_product
-from rcompiler.linalg.values import defining, shape_of
+from rcompiler.linalg.values import defining, ops_of, shape_of
 from rcompiler.linalg.views import groups_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.operators import bodies
-from rcompiler.passes.ir.split_dims import split_elementwise
-from rcompiler.passes.ir.tensor_ir import affine_map, erase_dead, fill, generic, reshape
+from rcompiler.passes.ir.tensor_ir import (
+    affine_map,
+    erase_dead,
+    fill,
+    generic,
+    reshape,
+    split_elementwise,
+)
 
 
 @dataclass(frozen=True)
@@ -43,9 +49,9 @@ class RTaskExpandProducts(OptionalPass):
 
     def run(self, module: ir.Operation) -> None:
         for body in bodies(module):
-            for inner in list(body.operations):
-                if inner.operation.name == "tensor.expand_shape":
-                    _expand(inner.operation)
+            for op in ops_of(body):
+                if op.name == "tensor.expand_shape":
+                    _expand(op)
             erase_dead(body)
 
 
@@ -139,7 +145,7 @@ class _Loops:
             return None
         place = {dim_of(e): d for d, e in enumerate(old.maps[-1].results)}
         sizes, kinds, loops = list[int](), list[ir.Attribute](), list[list[int]]()
-        for loop, kind in enumerate(ir.ArrayAttr(old.op.attributes["iterator_types"])):
+        for loop, kind in enumerate(old.kinds):
             own = [wide[d] for d in groups[place[loop]]] if loop in place else [old.sizes[loop]]
             loops.append(list(range(len(sizes), len(sizes) + len(own))))
             kinds += [kind] * len(own)
@@ -162,9 +168,8 @@ class _Loops:
                 affine_map(len(self.sizes), [ir.AffineExpr.get_dim(d) for d in dims])
                 for dims in self.operands
             ]
-            new = generic(values, [fill(start.operands[0], self.wide)], maps, self.kinds)
-        old.block.append_to(new.regions[0])
-        return new.results[0]
+            init = fill(start.operands[0], self.wide)
+            return generic(values, [init], maps, self.kinds, old.block).results[0]
 
 
 def _parts(

@@ -23,12 +23,13 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.linalg.values import STAGE
+from rcompiler.linalg.values import STAGE, ops_of
 from rcompiler.passes import OptionalPass
-from rcompiler.passes.forming.fused_axes import FusedAxes, erase_with_views
+from rcompiler.passes.forming.fused_axes import FusedAxes
 from rcompiler.passes.ir.module_device import Attached, attached
 from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.ir.structure import structure
+from rcompiler.passes.ir.tensor_ir import erase_with_views
 from rcompiler.passes.roller_tile import body_of
 
 _LEAST_GAIN = 1.05  # estimated
@@ -42,8 +43,7 @@ class RTaskFuseAxes(OptionalPass):
         gain = _Gain(attached(module))
         known: dict[Hashable, bool] = {}  # whether operators with that body are better fused
         for operator in operators(module):
-            body = operator.regions[0].blocks[0].operations
-            if any(view.operation.name == STAGE for view in body):
+            if any(op.name == STAGE for op in ops_of(operator.regions[0].blocks[0])):
                 continue
             key = structure(operator)
             if known.get(key, True):

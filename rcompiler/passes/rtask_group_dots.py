@@ -33,6 +33,7 @@ from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.values import element_of, shape_of
 from rcompiler.passes import OptionalPass
+from rcompiler.passes.ir.operators import bodies, generics
 from rcompiler.passes.ir.tensor_ir import affine_map, generic, pad_high, reshape, transpose
 
 
@@ -42,14 +43,10 @@ class RTaskGroupDots(OptionalPass):
 
     def run(self, module: ir.Operation) -> None:
         packed: dict[tuple[ir.Value, tuple[int, ...], int], ir.Value] = {}
-        for view in module.regions[0].blocks[0].operations:
-            if view.operation.name != "func.func" or not view.operation.regions[0].blocks:
-                continue
-            for inner in list(view.operation.regions[0].blocks[0].operations):
-                if inner.operation.name == "linalg.generic":
-                    product = _product(Generic(inner.operation))
-                    if product is not None:
-                        _rewrite(product, packed)
+        for op in (op for body in bodies(module) for op in generics(body)):
+            product = _product(Generic(op))
+            if product is not None:
+                _rewrite(product, packed)
 
 
 @dataclass(frozen=True)
@@ -126,10 +123,8 @@ def _rewrite(
                 operands[number] = packed[key]
                 results = [results[i] for i in order]
             maps.append(affine_map(dims + 1, results + [group] * (number < 2)))
-        kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
-        kinds.append(ir.Attribute.parse("#linalg.iterator_type<reduction>"))
-        new = generic(operands[:2], operands[2:], maps, kinds)
-    old.block.append_to(new.regions[0])
+        kinds = [*old.kinds, "reduction"]
+        new = generic(operands[:2], operands[2:], maps, kinds, old.block)
     old.op.results[0].replace_all_uses_with(new.results[0])
     old.op.erase()
 

@@ -123,10 +123,8 @@ def _merge(members: list[RowProduct]) -> Parts:
         operands[1 - first.x] = concatenate([s.weights for s in members], first.axis, old.op)
         sizes = [s.product.columns for s in members]
         init = fill(first.start.operands[0], [*shape_of(old.op.results[0])[:-1], sum(sizes)])
-        kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
-        new = generic(operands, [init], old.maps, kinds)
+        new = generic(operands, [init], old.maps, old.kinds, old.block)
         parts = cut(new.results[0], sizes)
-    old.block.append_to(new.regions[0])
     for sibling, part in zip(members, parts.slices, strict=True):
         sibling.generic.op.results[0].replace_all_uses_with(part)
         sibling.generic.op.erase()

@@ -30,12 +30,13 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.linalg.bodies import is_multiply_add
+from rcompiler.linalg.bodies import copied_argument, is_multiply_add
 from rcompiler.linalg.constants import is_constant
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of
 from rcompiler.linalg.values import defining, element_of, shape_of
 from rcompiler.passes import OptionalPass, PassFailure
+from rcompiler.passes.ir.operators import bodies, generics
 from rcompiler.passes.ir.tensor_ir import affine_map, generic, pad_high, reshape, transpose
 
 # Rows of the other operand from which a packed one is worth a copy of its own, and one that is made
@@ -65,12 +66,8 @@ class RTaskPackWeights(OptionalPass):
             raise PassFailure(module, f"lanes must be at least 1, not {self.lanes}")
         packed: dict[tuple, ir.Value] = {}
         known: dict[Hashable, list[_Candidate]] = {}
-        for view in module.regions[0].blocks[0].operations:
-            if view.operation.name != "func.func" or not view.operation.regions[0].blocks:
-                continue
-            for inner in list(view.operation.regions[0].blocks[0].operations):
-                if inner.operation.name == "linalg.generic":
-                    self._rewrite(Generic(inner.operation), packed, known)
+        for op in (op for body in bodies(module) for op in generics(body)):
+            self._rewrite(Generic(op), packed, known)
 
     def _rewrite(
         self,
@@ -107,9 +104,7 @@ class RTaskPackWeights(OptionalPass):
                 if lines
                 else self._panel_map(loops, reads, column, order)
             )
-            kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
-            new = generic(operands, old.inits, maps, kinds)
-        old.block.append_to(new.regions[0])
+            new = generic(operands, old.inits, maps, old.kinds, old.block)
         old.op.results[0].replace_all_uses_with(new.results[0])
         old.op.erase()
 
@@ -150,9 +145,9 @@ class RTaskPackWeights(OptionalPass):
             return
         panels = self.halves or element_of(old.inputs[0]) not in ("f16", "bf16")
         for weights, other in ((1, 0), (0, 1)):
-            dims = [dim_of(e) for e in old.maps[weights].results]
-            outer = [dim_of(e) for e in old.maps[other].results]
-            result = [dim_of(e) for e in old.maps[2].results]
+            dims = old.dims[weights]
+            outer = old.dims[other]
+            result = old.dims[2]
             if -1 in dims + outer + result or not result or len(set(dims)) != len(dims):
                 continue
             column, summed = result[-1], [d for d in dims if d in old.reduction_dims]
@@ -199,15 +194,9 @@ def _copied(value: ir.Value) -> Generic | None:
     if op is None or op.name != "linalg.generic" or len(list(value.uses)) != 1:
         return None
     copy = Generic(op)
-    moves = len(copy.inputs) == 1 and not copy.reduction_dims and len(copy.maps) == 2
-    last = list(copy.block.operations)[-1].operation
-    if not moves or last.operands[0] != copy.block.arguments[0]:
-        return None
-    return (
-        copy
-        if copy.maps[0].is_permutation and copy.result_dims == sorted(copy.result_dims)
-        else None
-    )
+    moves = len(copy.maps) == 2 and not copy.reduction_dims and copied_argument(copy.block) == 0
+    in_order = moves and copy.maps[0].is_permutation and copy.dims[1] == sorted(copy.dims[1])
+    return copy if in_order else None
 
 
 def _uncopied(value: ir.Value, reads: list[ir.AffineExpr]) -> tuple[ir.Value, list[ir.AffineExpr]]:

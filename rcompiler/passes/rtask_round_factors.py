@@ -20,18 +20,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg
+from torch_mlir.dialects import arith
 
 from rcompiler.linalg.bodies import copied_argument
 from rcompiler.linalg.constants import scalar_number
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import pad_value
 from rcompiler.linalg.product import factors_of, is_product
-from rcompiler.linalg.values import defining, element_of, integers, shape_of
+from rcompiler.linalg.values import defining, element_of, element_type, integers, shape_of
 from rcompiler.linalg.views import RESHAPES
 from rcompiler.passes import Pass
 from rcompiler.passes.ir.clone import clone
-from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.operators import bodies, generics
 from rcompiler.passes.ir.tensor_ir import elementwise, empty, generic, padded, reshape
 
 Shorter = Literal["f16", "bf16"]
@@ -46,16 +46,12 @@ class RTaskRoundFactors(Pass):
     def run(self, module: ir.Operation) -> None:
         element = {"f16": ir.F16Type, "bf16": ir.BF16Type}[self.to].get(module.context)
         reduces: dict[ir.Attribute, bool] = {}  # by the kinds of loops, of which there are few
-        for body in bodies(module):
-            for inner in list(body.operations):
-                op = inner.operation
-                if op.name != "linalg.generic":
-                    continue
-                kinds = op.attributes["iterator_types"]
-                if kinds not in reduces:
-                    reduces[kinds] = "reduction" in str(kinds)
-                if reduces[kinds]:
-                    _round_factors(Generic(op), element)
+        for op in (op for body in bodies(module) for op in generics(body)):
+            kinds = op.attributes["iterator_types"]
+            if kinds not in reduces:
+                reduces[kinds] = "reduction" in str(kinds)
+            if reduces[kinds]:
+                _round_factors(Generic(op), element)
 
 
 def _round_factors(old: Generic, element: ir.Type) -> None:
@@ -67,8 +63,7 @@ def _round_factors(old: Generic, element: ir.Type) -> None:
         operands = list(old.inputs)
         for number in factors:
             operands[number] = _rounded(old.inputs[number], element)
-        iterators = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
-        product = generic(operands, old.inits, old.maps, iterators)
+        product = generic(operands, old.inits, old.maps, old.kinds)
         _fill_body(product, old, operands)
     for before, after in zip(old.op.results, product.results, strict=True):
         before.replace_all_uses_with(after)
@@ -90,18 +85,13 @@ def _rounded(value: ir.Value, element: ir.Type) -> ir.Value:
         copy = Generic(op)
         if copied_argument(copy.block) == 0:
             moved, target = _rounded(op.operands[0], element), empty(shape_of(value), element)
-            iterators = list(ir.ArrayAttr(op.attributes["iterator_types"]))
-            made = generic([moved], [target], copy.maps, iterators)
-            block = made.regions[0].blocks.append(element, element)
-            with ir.InsertionPoint(block):
-                linalg.YieldOp([block.arguments[0]])
-            return made.results[0]
+            return generic([moved], [target], copy.maps, copy.kinds, lambda x, _: x).results[0]
     return elementwise([value], element, lambda wide: arith.truncf(element, wide))
 
 
 def _fill_body(product: ir.Operation, old: Generic, operands: list[ir.Value]) -> None:
     """The body of `old`, for factors that are widened first."""
-    kinds = [ir.RankedTensorType(v.type).element_type for v in [*operands, *old.inits]]
+    kinds = list(map(element_type, [*operands, *old.inits]))
     block = product.regions[0].blocks.append(*kinds, arg_locs=[old.op.location] * len(kinds))
     with ir.InsertionPoint(block), old.op.location:
         mapped = {}

@@ -23,12 +23,11 @@ from torch_mlir.dialects import tensor
 
 from rcompiler.linalg.bodies import is_elementwise
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.values import defining, integers, shape_of
+from rcompiler.linalg.values import defining, integers, ops_of, shape_of
 from rcompiler.linalg.views import groups_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.operators import bodies
-from rcompiler.passes.ir.split_dims import split_elementwise
-from rcompiler.passes.ir.tensor_ir import erase_dead, reshape, type_like
+from rcompiler.passes.ir.tensor_ir import erase_dead, reshape, split_elementwise, type_like
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,8 @@ class RTaskSinkReshapes(OptionalPass):
             if not _collapses_sums(body):
                 continue
             walk = _Walk()
-            for inner in list(body.operations):
-                walk.visit(inner.operation)
+            for op in ops_of(body):
+                walk.visit(op)
             erase_dead(body)
 
 
@@ -50,8 +49,7 @@ def _collapses_sums(body: ir.Block) -> bool:
     costs little.
     """
     collapsed: set[ir.Value] = set()  # and what those are computed from
-    for view in reversed(list(body.operations)):
-        op = view.operation
+    for op in reversed(ops_of(body)):
         if op.name == "tensor.collapse_shape":
             collapsed.add(op.operands[0])
         elif not collapsed.isdisjoint(op.results):

@@ -31,7 +31,7 @@ from rcompiler.linalg.roller_expr import expression_of
 from rcompiler.linalg.values import element_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.module_device import device_of
-from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.operators import bodies, generics
 from rcompiler.passes.ir.reduction_parts import reduce_in_parts
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.split_k import parts_of
@@ -47,9 +47,8 @@ class RTaskSplitK(OptionalPass):
         device = device_of(module)
         known: dict[tuple[TensorExpr, int], int] = {}
         whole: set[Hashable] = set()
-        for body in bodies(module):
-            for inner in list(body.operations):
-                _visit(inner.operation, device, known, whole)
+        for op in (op for body in bodies(module) for op in generics(body)):
+            _visit(op, device, known, whole)
 
 
 def _visit(
@@ -61,8 +60,6 @@ def _visit(
     """known: parts of products; whole: what products that have one have in common, and ops without
     a sum.
     """
-    if op.name != "linalg.generic":
-        return
     attributes = op.attributes
     form = attributes["indexing_maps"], attributes["iterator_types"], *(v.type for v in op.operands)
     if form in whole:

@@ -36,13 +36,12 @@ from rcompiler.linalg.loop_dims import can_cut
 from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.roller_expr import expression_of
 from rcompiler.linalg.values import defining, element_of, operations, shape_of
-from rcompiler.linalg.views import RESHAPES
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.clone import copy_block
 from rcompiler.passes.ir.module_device import device_of
-from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.operators import bodies, generics
 from rcompiler.passes.ir.reduction_parts import reduce_in_parts
-from rcompiler.passes.ir.tensor_ir import affine_map, generic, reshape
+from rcompiler.passes.ir.tensor_ir import affine_map, erase_with_views, generic, reshape
 from rcompiler.passes.tiling.body_cost import body_cost
 from rcompiler.roller.expr import TensorExpr
 from rcompiler.roller.split_k import parts_of
@@ -58,10 +57,8 @@ class RTaskSplitReductions(OptionalPass):
     def run(self, module: ir.Operation) -> None:
         device = device_of(module)
         known: dict[tuple[TensorExpr, int], int] = {}
-        for body in bodies(module):
-            for view in list(body.operations):
-                if view.operation.name == "linalg.generic":
-                    _visit(Generic(view.operation), device, known)
+        for op in (op for body in bodies(module) for op in generics(body)):
+            _visit(Generic(op), device, known)
 
 
 def _visit(old: Generic, device: Device, known: dict[tuple[TensorExpr, int], int]) -> None:
@@ -86,7 +83,7 @@ def _visit(old: Generic, device: Device, known: dict[tuple[TensorExpr, int], int
             old.op.erase()
         reduce_in_parts(whole, dim, parts)
     elif whole is not old:
-        _erase(whole.op)
+        erase_with_views(whole.op)
 
 
 def _fuses(old: Generic) -> bool:
@@ -128,7 +125,6 @@ def _joined(old: Generic) -> Generic:
     number = {loop: new for new, group in enumerate(loops) for loop in group}
     dims = [ir.AffineExpr.get_dim(number[loop]) for loop in range(len(old.sizes))]
     first = {group[0] for group in loops}
-    kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
     with ir.InsertionPoint(old.op), old.op.location:
         operands, maps = [], []
         for value, map_ in zip(old.operands, old.maps, strict=True):
@@ -140,7 +136,8 @@ def _joined(old: Generic) -> Generic:
             renamed = [map_.results[k].compose(affine_map(len(loops), dims)) for k in kept]
             maps.append(affine_map(len(loops), renamed))
         count = len(old.inputs)
-        made = generic(operands[:count], operands[count:], maps, [kinds[g[0]] for g in loops])
+        kinds = [old.kinds[group[0]] for group in loops]
+        made = generic(operands[:count], operands[count:], maps, kinds)
         copy_block(old.block, made.regions[0], list(old.block.arguments))
     return Generic(made)
 
@@ -165,12 +162,3 @@ def _beside(map_: ir.AffineMap, loop: int) -> bool:
     if not inside:
         return True
     return [dims[k] for k in named] == inside == [loop - 1, loop] and named[1] == named[0] + 1
-
-
-def _erase(op: ir.Operation) -> None:
-    """Erase an op, and the reshapes that only it read."""
-    views = [defining(value) for value in op.operands]
-    op.erase()
-    for view in views:
-        if view is not None and view.name in RESHAPES and not list(view.results[0].uses):
-            _erase(view)

@@ -28,7 +28,7 @@ from torch_mlir import ir
 from rcompiler.dialects import rtask
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dims_of
-from rcompiler.linalg.values import STAGE
+from rcompiler.linalg.values import STAGE, ops_of
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.operators import operators
 from rcompiler.passes.roller_tile import body_of
@@ -45,7 +45,7 @@ class RTaskStageRows(OptionalPass):
 
 def stage_rows(operator: ir.Operation) -> None:
     """The pass, on one rOperator."""
-    ops = [v.operation for v in operator.regions[0].blocks[0].operations]
+    ops = ops_of(operator.regions[0].blocks[0])
     if any(op.name == STAGE for op in ops):
         for op in filter(_serves_rows, ops):
             _keep(op, operator)

@@ -40,17 +40,24 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.dialects.uses import captures
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.values import defining, element_of, shape_of, yielded
+from rcompiler.linalg.values import (
+    bytes_of,
+    defining,
+    element_of,
+    ops_of,
+    shape_of,
+    string,
+    yielded,
+)
 from rcompiler.options import Precision
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.forming.stitching import OperatorTree
 from rcompiler.passes.ir.module_device import attached
-from rcompiler.passes.ir.operators import bodies, with_own_scalars
+from rcompiler.passes.ir.operators import bodies, top_level, with_own_scalars
 from rcompiler.passes.ir.structure import structure
 from rcompiler.passes.roller_tile import Body, body_of
 from rcompiler.passes.rtask_defer_normalisation import defer_normalisation
 from rcompiler.passes.rtask_stage_rows import stage_rows
-from rcompiler.passes.schedule.schedule_graph import tensor_size
 from rcompiler.roller.staged import kept_room
 
 _CLEARLY = 0.8  # of the time that operators take by estimate, one after the other
@@ -116,9 +123,9 @@ class _Stitcher:
         self._branches: dict[ir.Value, list[_Branch]] = {}  # by result of the reader
 
     def run(self) -> None:
-        for view in list(self._block.operations):
-            if view.operation.name == "rtask.operator":
-                self._operator(view.operation)
+        for op in ops_of(self._block):
+            if op.name == "rtask.operator":
+                self._operator(op)
         inner = {b.producer.results[0] for found in self._branches.values() for b in found}
         for result in [value for value in self._branches if value not in inner]:
             self._join_sooner(self._tree(result.owner))
@@ -174,7 +181,7 @@ class _Stitcher:
         return OperatorTree(operator, (), self._number(operator))
 
     def _can_stitch(self, op: ir.Operation) -> bool:
-        if op.name != "rtask.operator" or ir.StringAttr(op.attributes["kind"]).value not in _KINDS:
+        if op.name != "rtask.operator" or string(op, "kind") not in _KINDS:
             return False
         number = self._number(op)
         if number not in self._fit:
@@ -185,7 +192,7 @@ class _Stitcher:
         """What is between two operators, the second of which reads the first."""
         [producer] = (tree.operator for tree in pair.producers)
         first = self._estimate(producer).time
-        if tensor_size(producer.results[0]) > kept_room(self._device):
+        if bytes_of(producer.results[0]) > kept_room(self._device):
             apart = first + self._estimate(pair.operator).time
             return _Link.TRAFFIC if self._together(pair).time < apart else _Link.NONE
         short = first < self._device.eus * self._device.costs.min_task_ns
@@ -283,11 +290,9 @@ def _estimate(body: Body, device: Device, precision: Precision) -> _Estimate:
 
 def _reduces(op: ir.Operation) -> bool:
     """Whether a reduction computes what an operator yields, without a pad around it."""
-    block = op.regions[0].blocks[0]
-    names = {v.operation.name for v in block.operations}
-    return not names & {"tensor.pad", "tensor.concat", "scf.for"} and any(
-        v.operation.name == "linalg.generic" and Generic(v.operation).reduction_dims
-        for v in block.operations
+    inner = ops_of(op.regions[0].blocks[0])
+    return not {o.name for o in inner} & {"tensor.pad", "tensor.concat", "scf.for"} and any(
+        o.name == "linalg.generic" and Generic(o).reduction_dims for o in inner
     )
 
 
@@ -295,10 +300,4 @@ def _only_reader(producer: ir.Operation, reader: ir.Operation) -> bool:
     """Whether all that reads `producer`, which has one result, is inside `reader`."""
     if len(yielded(producer.regions[0].blocks[0])) > 1:
         return False
-    return all(_outermost(use.owner.operation) == reader for use in producer.results[0].uses)
-
-
-def _outermost(op: ir.Operation) -> ir.Operation:
-    while op.parent is not None and op.parent.operation.name != "func.func":
-        op = op.parent.operation
-    return op
+    return all(top_level(use.owner.operation) == reader for use in producer.results[0].uses)

@@ -30,13 +30,12 @@ from rcompiler.device.model import Device
 from rcompiler.dialects import rtask
 from rcompiler.linalg.constants import is_constant
 from rcompiler.linalg.convolution import Windows
-from rcompiler.linalg.loop_dims import extent_of
-from rcompiler.linalg.values import bytes_of
+from rcompiler.linalg.values import bytes_of, ops_of
 from rcompiler.options import Roots
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.constants.fold import MOST_BYTES
 from rcompiler.passes.ir.module_device import device_of
-from rcompiler.passes.ir.operators import bodies
+from rcompiler.passes.ir.operators import bodies, generics
 from rcompiler.passes.ir.tensor_ir import erase_dead
 from rcompiler.passes.winograd.filter_form import SlidingFilter, sliding_filter
 from rcompiler.passes.winograd.filter_ir import by_filtering
@@ -66,8 +65,7 @@ class RTaskWinograd(OptionalPass):
             self._rewrite(body, device)
 
     def _rewrite(self, block: ir.Block, device: Device) -> None:
-        generics = (v.operation for v in block.operations if v.operation.name == "linalg.generic")
-        slides = filter(Windows(), generics)
+        slides = filter(Windows(), generics(block))
         forms = [form for form in map(sliding_filter, slides) if form is not None]
         forms = [form for form in forms if _applies(form)]
         chooser = RootChooser(device, is_cold(device, _weight_bytes(block, forms)))
@@ -107,7 +105,7 @@ def _sizes(form: SlidingFilter) -> Convolution:
     image, weights, result = (set(form.dims(k)) for k in (form.image, form.weights, 2))
 
     def extent(dims: set[int]) -> int:
-        return math.prod(extent_of(form.generic, d) for d in dims)
+        return math.prod(form.generic.sizes[d] for d in dims)
 
     pixels = {w.pixel for w in form.windows}
     height, width = (extent({w.pixel}) for w in form.windows)
@@ -123,8 +121,7 @@ def _sizes(form: SlidingFilter) -> Convolution:
 
 def _weight_bytes(block: ir.Block, forms: Sequence[SlidingFilter]) -> int:
     """Bytes of all constants of a function, those of `forms` as large as a root makes them."""
-    constants = (v.operation for v in block.operations if v.operation.name == "arith.constant")
-    values = (op.results[0] for op in constants)
+    values = (op.results[0] for op in ops_of(block) if op.name == "arith.constant")
     total = sum(bytes_of(v) for v in values if isinstance(v.type, ir.RankedTensorType))
     grown = sum(bytes_of(form.generic.inputs[form.weights]) for form in forms)
     return int(total + (_GROWTH - 1) * grown)

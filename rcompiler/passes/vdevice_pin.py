@@ -30,15 +30,16 @@ from rcompiler.dialects import vdevice
 from rcompiler.dialects.attributes import Symbol, to_attribute
 from rcompiler.dialects.rtask import PREFETCH
 from rcompiler.kernelgen.simt.target import SimtFeatures
-from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.generic import generics_of
 from rcompiler.linalg.product import is_product
+from rcompiler.linalg.values import integer, string
 from rcompiler.options import Precision
 from rcompiler.passes import OptionalPass, PassFailure
 from rcompiler.passes.ir.module_device import attached
-from rcompiler.passes.schedule.attributes import integer, string
+from rcompiler.passes.ir.operators import kernels_by_name, ops_in_module
 from rcompiler.passes.schedule.pinned_kernels import PinnedKernels
+from rcompiler.passes.schedule.program_ir import ProgramParts
 from rcompiler.passes.schedule.readers import Group, groups_of
-from rcompiler.passes.schedule.schedule_graph import kernel_of
 from rcompiler.passes.vdevice_to_gpu import features_of, function_of
 from rcompiler.rammer.kernel import Access
 from rcompiler.rammer.pinned_boxes import may_pin
@@ -61,9 +62,8 @@ class VdevicePin(OptionalPass):
     def run(self, module: ir.Operation) -> None:
         on = attached(module)
         device = on.device
-        operations = [view.operation for view in module.regions[0].blocks[0].operations]
-        programs = [op for op in operations if op.name == "vdevice.program"]
-        kernels = {string(op, "sym_name"): op for op in operations if op.name == "rtask.kernel"}
+        programs = ops_in_module(module, "vdevice.program")
+        kernels = kernels_by_name(module)
         if not device.is_nvidia or not programs:
             return
         made = PinnedKernels(kernels, device)
@@ -72,8 +72,8 @@ class VdevicePin(OptionalPass):
         made.erase_unused(programs)
 
 
-class _Program:
-    """One program; kernels: of its module, by name."""
+class _Program(ProgramParts):
+    """One program."""
 
     def __init__(
         self,
@@ -82,23 +82,14 @@ class _Program:
         device: Device,
         precision: Precision,
     ) -> None:
-        self._program, self._kernels = program, kernels
+        super().__init__(program, kernels)
         self._device, self._precision = device, precision
-        self._plain = {name: kernel_of(op) for name, op in kernels.items()}
-        parts = [view.operation for view in program.regions[0].blocks[0].operations]
-        self._lists = [op for op in parts if op.name == "vdevice.eu"]
-        self._constants = {
-            string(op, "sym_name"): op
-            for op in parts
-            if op.name == "vdevice.buffer" and "value" in op.attributes
-        }
         self._pinnable = {name: tuple(self._operands(name)) for name in kernels}
 
     def _operands(self, name: str) -> Iterator[int]:
         """Operands of an rKernel of which each task reads a tile by itself, and no product does."""
         op, kernel = self._kernels[name], self._plain[name]
-        inner = [view.operation for view in op.regions[0].blocks[0].operations]
-        generics = [Generic(o) for o in inner if o.name == "linalg.generic"]
+        generics = generics_of(op.regions[0].blocks[0])
         if string(op, "kind") in (PREFETCH, "sequential") or any(map(is_product, generics)):
             return
         for number, access in enumerate(kernel.reads):

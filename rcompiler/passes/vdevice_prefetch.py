@@ -30,11 +30,12 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.dialects import rtask, vdevice
 from rcompiler.dialects.iterations import instances, name_at
+from rcompiler.linalg.values import integer, ops_of, string, symbol, symbols
 from rcompiler.passes import OptionalPass
 from rcompiler.passes.ir.module_device import device_of
-from rcompiler.passes.schedule.attributes import integer, string, symbol, symbols
-from rcompiler.passes.schedule.program_ir import constant_key
-from rcompiler.passes.schedule.schedule_graph import kernel_of
+from rcompiler.passes.ir.operators import kernels_by_name, ops_in_module
+from rcompiler.passes.schedule.program_ir import ProgramParts
+from rcompiler.passes.schedule.schedule_graph import constant_key
 from rcompiler.roller.roots import is_cold
 
 _LEAST = 1 << 12  # bytes that a task reads of a constant: fewer come as fast as they are asked for
@@ -61,33 +62,24 @@ class VdevicePrefetch(OptionalPass):
 
     def run(self, module: ir.Operation) -> None:
         device = device_of(module)
-        operations = [view.operation for view in module.regions[0].blocks[0].operations]
-        for program in [op for op in operations if op.name == "vdevice.program"]:
-            size = ir.IntegerAttr(program.attributes["constants"]).value
+        for program in ops_in_module(module, "vdevice.program"):
+            size = integer(program, "constants")
             if device.is_nvidia and is_cold(device, size):
-                _Program(program, operations, device).run()
+                _Program(program, kernels_by_name(module), device).run()
 
 
-class _Program:
-    """One program; `operations`: of its module."""
+class _Program(ProgramParts):
+    """One program."""
 
     def __init__(
-        self, program: ir.Operation, operations: list[ir.Operation], device: Device
+        self, program: ir.Operation, kernels: dict[str, ir.Operation], device: Device
     ) -> None:
+        super().__init__(program, kernels)
         self._device = device
         self._room = _SHARE * device.last_cache.capacity
-        kernels = [op for op in operations if op.name == "rtask.kernel"]
-        self._kernels = {string(op, "sym_name"): op for op in kernels}
-        self._plain = {name: kernel_of(op) for name, op in self._kernels.items()}
         self._made: dict[tuple[str, tuple[int, ...]], str] = {}
-        body = program.regions[0].blocks[0].operations
-        parts = [view.operation for view in body]
-        self._lists = [op for op in parts if op.name == "vdevice.eu"]
-        self._constants = {
-            string(op, "sym_name"): constant_key(str(op.attributes["value"]))
-            for op in parts
-            if op.name == "vdevice.buffer" and "value" in op.attributes
-        }
+        constants = self._constants.items()
+        self._keys = {name: constant_key(op.attributes["value"]) for name, op in constants}
         self._looped: set[str] = set()
         self._readers = Counter(key for key, _ in set(self._reads()))
 
@@ -102,8 +94,8 @@ class _Program:
                 if index:
                     self._looped.add(operator)
                 for buffer in symbols(run, "buffers"):
-                    if buffer in self._constants:
-                        yield self._constants[buffer], operator
+                    if buffer in self._keys:
+                        yield self._keys[buffer], operator
 
     def run(self) -> None:
         found: dict[str, list[_Ask]] = {}
@@ -119,7 +111,7 @@ class _Program:
 
     def _asks(self) -> Iterator[_Ask]:
         for eu in self._lists:
-            steps = [view.operation for view in eu.regions[0].blocks[0].operations]
+            steps = ops_of(eu.regions[0].blocks[0])
             here = before = 0  # where the waits of the next run begin, and those of the one before
             for number, op in enumerate(steps):
                 if op.name == "vdevice.run":
@@ -146,7 +138,7 @@ class _Program:
     def _wanted(self, run: ir.Operation) -> tuple[int, ...]:
         """Operands that come from memory, a part for each task, and stay in the cache together."""
         reads = self._plain[symbol(run, "kernel")].reads
-        keys = [self._constants.get(buffer) for buffer in symbols(run, "buffers")[: len(reads)]]
+        keys = [self._keys.get(buffer) for buffer in symbols(run, "buffers")[: len(reads)]]
         found = tuple(
             k
             for k, (key, access) in enumerate(zip(keys, reads, strict=True))

@@ -20,8 +20,10 @@ from rcompiler.errors import CompilerError
 from rcompiler.kernelgen.cpu import CpuFeatures, CpuTarget
 from rcompiler.kernelgen.kernel import KernelWriter
 from rcompiler.kernelgen.lower import lower_to_llvm
+from rcompiler.linalg.values import string
 from rcompiler.passes import Pass, PassFailure
 from rcompiler.passes.ir.module_device import device_of
+from rcompiler.passes.ir.operators import ops_in_module, replace_ops
 
 
 @dataclass(frozen=True)
@@ -30,26 +32,20 @@ class VdeviceToCpu(Pass):
 
     def run(self, module: ir.Operation) -> None:
         features = cpu_features(device_of(module))
-        block = module.regions[0].blocks[0]
         texts: list[str] = []
         declared: dict[str, str] = {}
-        for view in list(block.operations):
-            op = view.operation
-            if op.name == "rtask.kernel":
-                if ir.StringAttr(op.attributes["kind"]).value == PREFETCH:
-                    raise PassFailure(op, "tasks ask for memory on NVIDIA GPUs only")
-                try:
-                    text, externals = KernelWriter(op, CpuTarget(features)).write()
-                except CompilerError as error:
-                    raise PassFailure(op, str(error)) from error
-                texts.append(text)
-                declared.update(externals)
+        for op in ops_in_module(module, "rtask.kernel"):
+            if string(op, "kind") == PREFETCH:
+                raise PassFailure(op, "tasks ask for memory on NVIDIA GPUs only")
+            try:
+                text, externals = KernelWriter(op, CpuTarget(features)).write()
+            except CompilerError as error:
+                raise PassFailure(op, str(error)) from error
+            texts.append(text)
+            declared.update(externals)
         generated = ir.Module.parse("\n".join([*declared.values(), *texts]), module.context)
         lower_to_llvm(generated)
-        for view in reversed(list(block.operations)):
-            view.operation.erase()
-        for view in list(generated.body.operations):
-            block.append(view.operation)
+        replace_ops(module, generated)
 
 
 def cpu_features(device: Device) -> CpuFeatures:

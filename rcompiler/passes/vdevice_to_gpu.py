@@ -29,10 +29,11 @@ from rcompiler.kernelgen.simt.program import module_text, program_text
 from rcompiler.kernelgen.simt.target import SimtFeatures, SimtTarget
 from rcompiler.kernelgen.simt.thread_block import ThreadBlock
 from rcompiler.kernelgen.simt.vendor import AMD, NVIDIA, Vendor
+from rcompiler.linalg.values import string
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes.gpu.nested import functions
 from rcompiler.passes.ir.module_device import attached
-from rcompiler.passes.schedule.program_ir import most_pinned, read_kernels
+from rcompiler.passes.ir.operators import kernels_by_name, ops_in_module, replace_ops
+from rcompiler.passes.schedule.program_ir import most_pinned
 
 
 @dataclass(frozen=True)
@@ -50,21 +51,16 @@ class VdeviceToGpu(Pass):
         threads = self.threads or device.persistent_threads
         features = features_of(device, on.precision, threads, pinned)
         vendor = vendor_of(device)
-        names = list(read_kernels(module))
-        block = module.regions[0].blocks[0]
         texts: dict[str, str] = {}
         targets: dict[str, SimtTarget] = {}
         shared = 0
-        for view in block.operations:
-            op = view.operation
-            if op.name == "rtask.kernel":
-                name = ir.StringAttr(op.attributes["sym_name"]).value
-                if ir.StringAttr(op.attributes["kind"]).value == PREFETCH:
-                    texts[name] = _prefetch(op, device, threads)
-                    continue
-                texts[name], targets[name] = function_of(op, features)
-                shared = max(shared, targets[name].shared)
-        written = [texts[name] for name in names]
+        for name, op in kernels_by_name(module).items():
+            if string(op, "kind") == PREFETCH:
+                texts[name] = _prefetch(op, device, threads)
+                continue
+            texts[name], targets[name] = function_of(op, features)
+            shared = max(shared, targets[name].shared)
+        names, written = list(texts), list(texts.values())
         boxes = [targets[name].boxes if name in targets else [] for name in names]
         if self.entry:
             text = program_text(
@@ -78,13 +74,9 @@ class VdeviceToGpu(Pass):
             )
         else:
             text = module_text(written, shared, boxes)
-        generated = ir.Module.parse(text, module.context)
-        for view in reversed(list(block.operations)):
-            view.operation.erase()
-        for view in list(generated.body.operations):
-            if not self.entry:
-                _publish(view.operation)
-            block.append(view.operation)
+        replace_ops(module, ir.Module.parse(text, module.context))
+        for gpu_module in [] if self.entry else ops_in_module(module, "gpu.module"):
+            _publish(gpu_module)
 
 
 def features_of(device: Device, precision: str, threads: int, pinned: int = 0) -> SimtFeatures:
@@ -137,6 +129,6 @@ def _prefetch(kernel: ir.Operation, device: Device, threads: int) -> str:
 
 
 def _publish(gpu_module: ir.Operation) -> None:
-    for op in functions(gpu_module):
+    for op in ops_in_module(gpu_module):
         if op.name == "func.func":
             del op.attributes["sym_visibility"]

@@ -18,7 +18,8 @@ from torch_mlir import ir
 
 from rcompiler.errors import CompilerError
 from rcompiler.passes import Pass, PassFailure
-from rcompiler.passes.schedule.proof import proved_tables
+from rcompiler.passes.ir.operators import ops_in_module
+from rcompiler.passes.schedule.tables import proved_tables
 from rcompiler.passes.tiling.claims import check_kernel
 
 
@@ -29,17 +30,10 @@ class VdeviceValidate(Pass):
     def run(self, module: ir.Operation) -> None:
         blamed = module
         try:
-            for view in module.regions[0].blocks[0].operations:
-                blamed = view.operation
-                if blamed.name == "rtask.kernel":
-                    check_kernel(blamed)
-            blamed = _launches(module)
+            for blamed in ops_in_module(module, "rtask.kernel"):
+                check_kernel(blamed)
+            # what launches the programs: what is proved is true of all of them together
+            blamed = next(iter(ops_in_module(module, "func.func")), module)
             proved_tables(module)
         except CompilerError as error:
             raise PassFailure(blamed, str(error)) from error
-
-
-def _launches(module: ir.Operation) -> ir.Operation:
-    """The function that launches the programs: what is proved is true of all of them together."""
-    operations = [view.operation for view in module.regions[0].blocks[0].operations]
-    return next((op for op in operations if op.name == "func.func"), module)

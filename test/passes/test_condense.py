@@ -3,8 +3,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rcompiler.passes.products.batches import Factor, Graph
-from rcompiler.passes.products.condense import condensed
+from rcompiler.passes.products.batches import Factor, Graph, condensed
 from rcompiler.passes.products.merging import Product
 
 ROW = Product(rows=1, columns=64, depth=10, itemsize=4)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rcompiler.passes.tiles import points as of
-from rcompiler.passes.tiles.write_counts import WriteCounts
+from rcompiler.passes.tiles.points import WriteCounts
 
 # Stand for index values, which are keys only.
 TASK, OUTER, INNER = "task", "i", "j"

@@ -9,9 +9,25 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rcompiler.linalg.constants import scalar_number
-from rcompiler.linalg.values import bytes_of, defining, element_of, operations, shape_of
+from rcompiler.linalg.values import (
+    bytes_of,
+    defining,
+    element_of,
+    element_type,
+    operations,
+    shape_of,
+)
 from rcompiler.passes.blocking.padding_lanes import Numbers, finite
-from rcompiler.passes.ir.tensor_ir import block_axes, empty, fill, reshape, slice_low, transpose
+from rcompiler.passes.ir.tensor_ir import (
+    block_axes,
+    empty,
+    fill,
+    is_splat,
+    reshape,
+    slice_low,
+    transpose,
+    type_like,
+)
 
 
 @dataclass(frozen=True)
@@ -71,30 +87,11 @@ class Layouts:
         if form is not None:
             return form
         channels = shape_of(value)[axis]
-        shape = self.shape(value, axis)
         if value not in self.blocked and is_uniform(value):
-            return Blocked(*self._recreate(value, shape, axis, channels))
+            made, number = _recreated(value, self.shape(value, axis))
+            padding = None if number is None else frozenset([float(number)])
+            return Blocked(made, axis, channels, padding)
         return Blocked(self.pack(value, axis), axis, channels, frozenset([0.0]))
-
-    def _recreate(
-        self, value: ir.Value, shape: list[int], axis: int, channels: int
-    ) -> tuple[ir.Value, int, int, Numbers]:
-        op = defining(value)
-        assert op is not None
-        if op.name == "tensor.empty":
-            made = empty(shape, ir.RankedTensorType(value.type).element_type)
-            return made, axis, channels, None
-        if op.name == "linalg.fill":
-            number = scalar_number(op.operands[0])
-            made = fill(op.operands[0], shape)
-        else:
-            attribute = ir.DenseElementsAttr(op.attributes["value"])
-            scalar = attribute.get_splat_value()
-            number = ir.FloatAttr(scalar).value if isinstance(scalar, ir.FloatAttr) else None
-            kind = ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
-            splat = ir.DenseElementsAttr.get_splat(kind, scalar)
-            made = arith.constant(kind, splat)
-        return made, axis, channels, None if number is None else frozenset([float(number)])
 
     def image(self, value: ir.Value, axis: int) -> Blocked:
         """Like ``operand``, with padding lanes that zero weights cancel."""
@@ -157,13 +154,20 @@ class Layouts:
         return bytes_of(value)
 
 
+def _recreated(value: ir.Value, shape: list[int]) -> tuple[ir.Value, float | None]:
+    """A tensor that `is_uniform` in another shape, and the number that it holds, if it is known."""
+    op = defining(value)
+    assert op is not None
+    if op.name == "tensor.empty":
+        return empty(shape, element_type(value)), None
+    if op.name == "linalg.fill":
+        return fill(op.operands[0], shape), scalar_number(op.operands[0])
+    scalar, kind = op.attributes["value"].get_splat_value(), type_like(value, shape)
+    number = scalar.value if isinstance(scalar, ir.FloatAttr) else None
+    return arith.constant(kind, ir.DenseElementsAttr.get_splat(kind, scalar)), number
+
+
 def is_uniform(value: ir.Value) -> bool:
     """Whether a tensor can be made again in any shape: empty, one scalar, a splat constant."""
     op = defining(value)
-    if op is None:
-        return False
-    if op.name in ("tensor.empty", "linalg.fill"):
-        return True
-    if op.name != "arith.constant" or "dense_resource" in str(op.attributes["value"])[:20]:
-        return False
-    return ir.DenseElementsAttr(op.attributes["value"]).is_splat
+    return op is not None and (op.name in ("tensor.empty", "linalg.fill") or is_splat(op))

@@ -10,9 +10,9 @@ from torch_mlir import ir
 from rcompiler.linalg.bodies import sums_in_words
 from rcompiler.linalg.convolution import Convolution, Windows, convolution, depthwise_operand
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.loop_dims import channel_dim, extent_of
+from rcompiler.linalg.loop_dims import channel_dim
 from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.values import bytes_of, integers, shape_of
+from rcompiler.linalg.values import bytes_of, integer, integers, shape_of
 from rcompiler.passes.blocking.blocked import Layouts
 
 _MOVEMENTS = (
@@ -38,8 +38,8 @@ class Rules:
         found = convolution(op)
         if found is None or not sums_in_words(found.generic) or _is_void(op):
             return None
-        co = extent_of(found.generic, found.output_channel)
-        ci = extent_of(found.generic, found.input_channel)
+        co = found.generic.sizes[found.output_channel]
+        ci = found.generic.sizes[found.input_channel]
         if found.grouped and (co % self.lanes or ci % self.lanes):
             return None
         return found if 2 * co >= self.lanes else None
@@ -51,7 +51,7 @@ class Rules:
         image = depthwise_operand(op)
         if image is not None and sums_in_words(old) and not _is_void(op):
             channel = channel_dim(old, image, 1)
-            if channel is not None and 2 * extent_of(old, channel) >= self.lanes:
+            if channel is not None and 2 * old.sizes[channel] >= self.lanes:
                 return channel
         for number, value in enumerate(op.operands) if self.layouts.blocked else ():
             form = self.layouts.blocked.get(value)
@@ -85,7 +85,7 @@ class Rules:
             static = len(list(op.operands)) == 1 and result[axis] == source[axis]
             return axis if static else None
         if op.name == "tensor.concat":
-            if ir.IntegerAttr(op.attributes["dim"]).value != axis:
+            if integer(op, "dim") != axis:
                 return axis
             counts = [shape_of(v)[axis] for v in op.operands]
             return None if any(n % self.lanes for n in counts[:-1]) else axis

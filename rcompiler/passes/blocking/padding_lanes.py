@@ -18,6 +18,7 @@ from torch_mlir import ir
 
 from rcompiler.linalg.constants import scalar_number
 from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import integer, ops_of
 
 Numbers = frozenset[float] | None
 _MOST = 8  # numbers followed at once
@@ -100,7 +101,7 @@ def _outcomes(block: ir.Block, operands: Sequence[Numbers]) -> list[Numbers]:
 
 
 def _terminator(block: ir.Block) -> ir.Operation:
-    return list(block.operations)[-1].operation
+    return ops_of(block)[-1]
 
 
 def _run(block: ir.Block, arguments: Sequence[float | None]) -> list[float | None]:
@@ -124,7 +125,7 @@ def _apply(op: ir.Operation, operands: list[Any]) -> Any:
     if any(x is None for x in operands):
         return None
     if op.name == "arith.cmpf":
-        predicate = ir.IntegerAttr(op.attributes["predicate"]).value
+        predicate = integer(op, "predicate")
         compare = _COMPARE.get(predicate if predicate < 7 else predicate - 7)
         nan = any(math.isnan(x) for x in operands)
         return None if compare is None or nan else compare(*operands)

@@ -16,6 +16,7 @@ from torch_mlir import ir
 
 from rcompiler.linalg.constants import scalar_of
 from rcompiler.linalg.element_types import numpy_type
+from rcompiler.linalg.values import ops_of
 
 _ARITHMETIC: dict[str, Callable[..., np.ndarray]] = {
     "arith.addf": np.add,
@@ -54,7 +55,7 @@ def read_body(block: ir.Block, inputs: int) -> Body | None:
     """The body of a generic of so many inputs; None if it has an op that is not evaluated here, or
     uses the old elements of the result."""
     reader = _Reader(block, inputs)
-    *body, terminator = [view.operation for view in block.operations]
+    *body, terminator = ops_of(block)
     text: list[str] = []
     for number, op in enumerate(body):
         if op.name == "arith.constant":

@@ -30,7 +30,7 @@ from rcompiler.linalg.dense import dense_array
 from rcompiler.linalg.element_types import numpy_type
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.pieces import pad_value
-from rcompiler.linalg.values import bytes_of, integers, shape_of
+from rcompiler.linalg.values import bytes_of, integer, integers, ops_of, shape_of
 from rcompiler.passes.constants.deferred import Constant, reshape, whole
 from rcompiler.passes.constants.generic import evaluate_generic
 from rcompiler.passes.ir.operators import bodies
@@ -38,7 +38,7 @@ from rcompiler.passes.ir.tensor_ir import erase_dead
 
 INLINE_ELEMENTS = 64  # larger constants live beside the module
 MOST_BYTES = 1 << 30  # of one result
-_KEY = re.compile(r"dense_resource<(\w+)>")
+_KEY = re.compile(r"dense_resource<([^<>]+)>")
 _Evaluate = Callable[[ir.Operation, Sequence[Constant]], tuple[Constant, str] | None]
 
 
@@ -73,8 +73,7 @@ def fold_constants(
 def _fold_block(block: ir.Block, arrays: dict[str, Constant], max_bytes: int) -> None:
     known: dict[ir.Value, Known] = {}
     folded: dict[ir.Operation, None] = {}
-    for view in block.operations:
-        op = view.operation
+    for op in ops_of(block):
         if len(op.results) != 1 or not isinstance(op.results[0].type, ir.RankedTensorType):
             continue
         if op.name in ("arith.constant", "linalg.fill"):
@@ -111,15 +110,10 @@ def _leaf(op: ir.Operation, arrays: Mapping[str, Constant]) -> Known | None:
         array = np.broadcast_to(np.asarray(scalar, numpy_type(kind.element_type)), kind.shape)
         return Known(array, _hash([], f"splat {scalar.tobytes().hex()}", kind))
     attribute = op.attributes["value"]
-    resource = _KEY.match(str(attribute)) if not _is_dense(attribute) else None
-    if resource is not None:
-        found = arrays.get(resource[1])
-        return None if found is None else Known(found, resource[1])
-    return _inline(ir.DenseElementsAttr(attribute), kind) if _is_dense(attribute) else None
-
-
-def _is_dense(attribute: ir.Attribute) -> bool:
-    return isinstance(attribute, ir.DenseElementsAttr)
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return _inline(attribute, kind)
+    key = resource_key(attribute)
+    return Known(arrays[key], key) if key is not None and key in arrays else None
 
 
 def _inline(attribute: ir.DenseElementsAttr, kind: ir.RankedTensorType) -> Known | None:
@@ -207,7 +201,7 @@ def _insert_slice(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarra
 
 
 def _concat(op: ir.Operation, inputs: list[np.ndarray]) -> tuple[np.ndarray, str]:
-    axis = ir.IntegerAttr(op.attributes["dim"]).value
+    axis = integer(op, "dim")
     # i8 may be stored as int8 or uint8: the IR has no signs
     alike = [a if a.dtype == inputs[0].dtype else a.view(inputs[0].dtype) for a in inputs]
     return np.concatenate(alike, axis), f"concat {axis}"
@@ -242,8 +236,8 @@ def _materialise(op: ir.Operation, known: Known, arrays: dict[str, Constant]) ->
     with ir.InsertionPoint(op), op.location:
         attribute = ir.Attribute.parse(f"{text} : {kind}")
         # MLIR gives a name that the context has seen before, in another pass, a number
-        if (resource := _KEY.match(str(attribute))) is not None:
-            arrays[resource[1]] = array
+        if (key := resource_key(attribute)) is not None:
+            arrays[key] = array
         return arith.constant(kind, attribute)
 
 
@@ -253,6 +247,14 @@ def _elements(array: np.ndarray) -> str:
     if array.dtype == np.bool_:
         return str(bool(one[0]) if is_splat(array) else array.tolist()).lower()
     return f'"0x{np.ascontiguousarray(one).tobytes().hex()}"'
+
+
+def resource_key(attribute: ir.Attribute) -> str | None:
+    """Of the constants beside a module the key of the one that an attribute names."""
+    if isinstance(attribute, ir.DenseElementsAttr):
+        return None
+    named = _KEY.match(str(attribute))
+    return None if named is None else named[1]
 
 
 def constant_keys(module: ir.Operation) -> dict[str, ir.RankedTensorType]:

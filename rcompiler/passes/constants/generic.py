@@ -78,7 +78,7 @@ def evaluate_generic(op: ir.Operation, inputs: Sequence[Constant]) -> tuple[Cons
     times the vectors of a tensor.
     """
     generic = Generic(op)
-    order = [dim_of(e) for e in generic.maps[-1].results]
+    order = generic.dims[-1]
     if -1 in order or generic.outputs != 1:
         return None
     if generic.combination is not None:

@@ -10,10 +10,24 @@ from rcompiler.dialects import rtask
 from rcompiler.dialects.uses import captures
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of, dims_of
-from rcompiler.linalg.values import defining, operations, shape_of, yielded
-from rcompiler.linalg.views import RESHAPES
+from rcompiler.linalg.values import (
+    element_type,
+    operations,
+    ops_of,
+    shape_of,
+    string,
+    yielded,
+)
 from rcompiler.passes.ir.clone import Values, clone, copy_block, remap
-from rcompiler.passes.ir.tensor_ir import affine_map, empty, fill, generic, reshape, type_like
+from rcompiler.passes.ir.tensor_ir import (
+    affine_map,
+    empty,
+    fill,
+    generic,
+    is_splat,
+    reshape,
+    type_like,
+)
 from rcompiler.roller.fuse import Groups, Nest, fuse_axes, fused_loops
 
 _SPLATS = ("linalg.fill", "tensor.empty")
@@ -26,7 +40,7 @@ class FusedAxes:
     def __init__(self, operator: ir.Operation) -> None:
         self._operator = operator
         self._block = operator.regions[0].blocks[0]
-        self._ops = [view.operation for view in self._block.operations]
+        self._ops = ops_of(self._block)
         self._captures = captures(operator)
         inner = [r for op in self._ops if op.name not in _ENDS for r in op.results]
         tensors = [v for v in inner if isinstance(v.type, ir.RankedTensorType)]
@@ -37,7 +51,7 @@ class FusedAxes:
         for op in self._ops:
             if op.name == "linalg.generic" and not _asks_for_more(op):
                 self._nests[op] = self._nest(Generic(op))
-            elif op.name not in (*_SPLATS, *_ENDS) and not _is_splat(op):
+            elif op.name not in (*_SPLATS, *_ENDS) and not is_splat(op):
                 self._whole |= {self._number[v] for v in self._tensors_of(op)}
 
     def build(self) -> ir.Operation | None:
@@ -93,7 +107,7 @@ class FusedAxes:
     def _rewritten(self) -> ir.Operation:
         """The operator on values with fused dims, in front of the old one."""
         old, results = self._operator, yielded(self._block)
-        names = {name: ir.StringAttr(old.attributes[name]).value for name in ("sym_name", "kind")}
+        names = {name: string(old, name) for name in ("sym_name", "kind")}
         with ir.InsertionPoint(old), old.location:
             mapped: Values = {v: reshape(v, self._shape(v)) for v in self._captures}
             made = rtask.OperatorOp.build(
@@ -119,10 +133,10 @@ class FusedAxes:
                 mapped[op.results[0]] = fill(scalar, self._shape(op.results[0]))
         elif op.name == "tensor.empty":
             if any(use.owner.operation.name != "linalg.fill" for use in op.results[0].uses):
-                element = ir.RankedTensorType(op.results[0].type).element_type
+                result = op.results[0]
                 with op.location:
-                    mapped[op.results[0]] = empty(self._shape(op.results[0]), element)
-        elif _is_splat(op) and op.results[0] in self._number:
+                    mapped[result] = empty(self._shape(result), element_type(result))
+        elif is_splat(op) and op.results[0] in self._number:
             type_ = type_like(op.results[0], self._shape(op.results[0]))
             scalar = ir.DenseElementsAttr(op.attributes["value"]).get_splat_value()
             value = ir.DenseElementsAttr.get_splat(type_, scalar)
@@ -133,14 +147,14 @@ class FusedAxes:
 
     def _copy_generic(self, old: Generic, nest: Nest, mapped: Values) -> None:
         loops = fused_loops(nest, self._groups)
-        kinds = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
         maps = [
             _fused_map(map_, self._groups[self._number[value]], loops)
             for value, map_ in zip(old.operands, old.maps, strict=True)
         ]
         operands = [mapped.get(v, v) for v in old.operands]
         count = len(old.inputs)
-        made = generic(operands[:count], operands[count:], maps, [kinds[g[0]] for g in loops])
+        kinds = [old.kinds[group[0]] for group in loops]
+        made = generic(operands[:count], operands[count:], maps, kinds)
         copy_block(old.block, made.regions[0], list(old.block.arguments))
         remap(made, mapped)
         mapped.update(zip(old.op.results, made.results, strict=True))
@@ -168,23 +182,3 @@ def _walker(expression: ir.AffineExpr, generic: Generic) -> int | None:
 def _asks_for_more(op: ir.Operation) -> bool:
     """Whether a body asks for its index, or reads tensors beside its operands."""
     return any(o.name in ("linalg.index", "tensor.extract") for o in operations(op))
-
-
-def erase_with_views(operator: ir.Operation) -> None:
-    """Erase an operator that nothing uses, and the reshapes that only it read."""
-    views = [defining(value) for value in captures(operator)]
-    operator.erase()
-    for view in views:
-        while view is not None and view.name in RESHAPES and not list(view.results[0].uses):
-            source = defining(view.operands[0])
-            view.erase()
-            view = source
-
-
-def _is_splat(op: ir.Operation) -> bool:
-    """A scalar constant, or a tensor of one scalar."""
-    if op.name != "arith.constant":
-        return False
-    value = op.attributes["value"]
-    tensor = isinstance(op.results[0].type, ir.RankedTensorType)
-    return not tensor or (isinstance(value, ir.DenseElementsAttr) and value.is_splat)

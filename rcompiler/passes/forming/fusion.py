@@ -7,21 +7,53 @@ out those that recompute heavy work or lose contiguous vectors.
 
 from __future__ import annotations
 
+import enum
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from torch_mlir import ir
 
 from rcompiler.dialects.uses import tensors_used
+from rcompiler.linalg.bodies import copied_argument
 from rcompiler.linalg.generic import Forms, Generic
 from rcompiler.linalg.recurrences import is_recurrence
-from rcompiler.linalg.values import defining, shape_of
+from rcompiler.linalg.values import defining, integers, operations, ops_of, shape_of
 from rcompiler.linalg.views import RESHAPES, VIEWS
-from rcompiler.passes.forming.mapping import TABLE, Mapping, Verdict
 from rcompiler.passes.forming.pads import parts_rows
 from rcompiler.passes.forming.views import is_free_view
+from rcompiler.passes.ir.operators import top_level
+
+
+class Mapping(enum.Enum):
+    """How the elements of an op's result map to those of its inputs (DNNFusion, table 2)."""
+
+    ONE_TO_ONE = "one-to-one"  # elementwise
+    ONE_TO_MANY = "one-to-many"  # broadcast, gather
+    MANY_TO_MANY = "many-to-many"  # contraction, convolution, reduction, pooling
+    REORGANIZE = "reorganize"  # reshape, pad, concat, slice
+    SHUFFLE = "shuffle"  # transpose
+
+
+class Verdict(enum.Enum):
+    """A cell of the table: fuse always, never, or if the structure test of `Fusion` passes."""
+
+    FUSE = "fuse"
+    NEVER = "never"
+    TEST = "test"
+
+
+_O, _B, _M, _R, _S = Mapping
+_F, _N, _T = Verdict.FUSE, Verdict.NEVER, Verdict.TEST
+TABLE: dict[tuple[Mapping, Mapping], Verdict] = {  # (producer, consumer)
+    **{(_O, _O): _F, (_O, _B): _T, (_O, _M): _T, (_O, _R): _T, (_O, _S): _T},
+    **{(_B, _O): _F, (_B, _B): _T, (_B, _M): _N, (_B, _R): _T, (_B, _S): _T},
+    **{(_M, _O): _F, (_M, _B): _T, (_M, _M): _T, (_M, _R): _T, (_M, _S): _T},
+    **{(_R, _O): _T, (_R, _B): _T, (_R, _M): _N, (_R, _R): _N, (_R, _S): _N},
+    **{(_S, _O): _F, (_S, _B): _T, (_S, _M): _T, (_S, _R): _N, (_S, _S): _N},
+}
+
 
 FREE = ("tensor.empty", "linalg.fill")
 # A broadcast back over the columns of a reduction is stitched only if enough independent rows
@@ -56,7 +88,7 @@ class Fusion:
         """
         self._fuse, self._flat_rows = fuse, flat_rows
         self._block = block
-        self._ops = [view.operation for view in block.operations]
+        self._ops = ops_of(block)
         self.group_of: dict[ir.Operation, Group] = {}
         self.groups: list[Group] = []
         # by results: an op whose operands change is not found in a dict any more
@@ -94,7 +126,7 @@ class Fusion:
         self.groups = [group for group in self.groups if group.ops]  # not absorbed by another
         self._lone_slices()
         self._sink_views()
-        position = {view.operation: k for k, view in enumerate(self._block.operations)}
+        position = {op: k for k, op in enumerate(ops_of(self._block))}
         return sorted(self.groups, key=lambda g: position[g.ops[-1]])
 
     @staticmethod
@@ -128,12 +160,7 @@ class Fusion:
     def is_copy(self, op: ir.Operation) -> bool:
         """A generic that only moves its one input."""
         generic = self.generic(op)
-        body = list(generic.block.operations)
-        return (
-            len(generic.inputs) == 1
-            and len(body) == 1
-            and body[0].operation.operands[0] == generic.block.arguments[0]
-        )
+        return len(generic.inputs) == 1 and copied_argument(generic.block) == 0
 
     def _is_identity(self, generic: Generic, operand: int) -> bool:
         return generic.maps[operand] == generic.maps[len(generic.inputs)] and shape_of(
@@ -167,16 +194,9 @@ class Fusion:
         """Pull a slice (or a reshape of an own value) in front of `user` into its group, and all
         of them in a row.
         """
-        owner = value.owner
-        if isinstance(owner, ir.Block) or user.name not in (
-            "linalg.generic",
-            "tensor.concat",
-            "tensor.pad",
-            *VIEWS,
-        ):
-            return
-        view = owner.operation
-        if view in group.ops:
+        view = defining(value)
+        readers = ("linalg.generic", "tensor.concat", "tensor.pad", *VIEWS)
+        if view is None or user.name not in readers or view in group.ops:
             return
         source = view.operands[0] if len(view.operands) else None
         if is_free_view(view):
@@ -385,13 +405,6 @@ class Fusion:
         return False
 
 
-def top_level(op: ir.Operation) -> ir.Operation:
-    """The op of the function's block that `op` is or is nested in."""
-    while op.parent.operation.name != "func.func":
-        op = op.parent.operation
-    return op
-
-
 def _tensor_operands(op: ir.Operation) -> list[ir.Value]:
     """Tensor values that `op` or its regions use from outside."""
     found = [v for v in op.operands if isinstance(v.type, ir.RankedTensorType)]
@@ -406,5 +419,43 @@ def _used_once(value: ir.Value) -> bool:
 
 
 def _only_grows(pad: ir.Operation) -> bool:
-    low, high = (ir.DenseI64ArrayAttr(pad.attributes[n]) for n in ("static_low", "static_high"))
-    return min([*low, *high], default=0) >= 0
+    return min((*integers(pad, "static_low"), *integers(pad, "static_high")), default=0) >= 0
+
+
+def parts(group: Group, outputs: Sequence[ir.Value]) -> Iterator[tuple[Group, list[ir.Value]]]:
+    """The rOperators of a group, in order: their ops, and which of its outputs they compute.
+
+    The rTasks of an rOperator are tiles of its first result. A result of another shape has no such
+    tiles: the total of a tensor beside the tensor itself would be computed by every rTask, or by
+    none. So each shape gets an rOperator of its own, which reads what those before it have computed
+    and repeats the rest. A loop stays whole, whatever it carries: it is one rTask.
+    """
+    shapes = dict.fromkeys(shape_of(value) for value in outputs)
+    if len(shapes) == 1 or group.ops[-1].name == "scf.for":
+        yield group, [*outputs]
+        return
+    made: list[ir.Value] = []
+    for shape in shapes:
+        results = [value for value in outputs if shape_of(value) == shape]
+        needed = _needed(group, results, made)
+        ops = [op for op in group.ops if op in needed]
+        yield (
+            replace(group, ops=ops, borrowed=[op for op in group.borrowed if op in needed]),
+            results,
+        )
+        made += results
+
+
+def _needed(
+    group: Group, results: Sequence[ir.Value], made: Sequence[ir.Value]
+) -> set[ir.Operation]:
+    """The ops of a group that its results need, when some values are there already."""
+    inside, found = set(group.ops), set[ir.Operation]()
+    left = [*results]
+    while left:
+        value = left.pop()
+        op = None if value in made else defining(value)
+        if op is not None and op in inside and op not in found:
+            found.add(op)
+            left += [read for reader in (op, *operations(op)) for read in reader.operands]
+    return found

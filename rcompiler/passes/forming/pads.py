@@ -10,7 +10,7 @@ from torch_mlir.dialects import tensor
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dims_of
 from rcompiler.linalg.pieces import pad_value
-from rcompiler.linalg.values import integers, shape_of
+from rcompiler.linalg.values import defining, integer, integers, ops_of, shape_of
 from rcompiler.passes.forming.views import is_free_view
 from rcompiler.passes.ir.tensor_ir import extract_slice, type_like
 
@@ -21,7 +21,7 @@ def hoist_pads(block: ir.Block, *, flat_rows: bool) -> None:
 
     flat_rows: whether those that part the rows of a product stay where they are.
     """
-    pads = [view.operation for view in block.operations if view.operation.name == "tensor.pad"]
+    pads = [op for op in ops_of(block) if op.name == "tensor.pad"]
     while pads:
         pad = pads.pop()
         if (flat_rows and parts_rows(pad)) or not _hoist(pad):
@@ -33,13 +33,10 @@ def hoist_pads(block: ir.Block, *, flat_rows: bool) -> None:
 
 def _hoist(pad: ir.Operation) -> bool:
     """Whether the pad could be moved to the producer."""
-    source = pad.operands[0].owner
-    if isinstance(source, ir.Block):
-        return False
-    fill = pad_value(pad).owner
-    if not isinstance(fill, ir.Block) and source.operation.is_before_in_block(fill.operation):
-        return False  # its number is computed later
-    pad.move_after(source.operation)
+    source, fill = defining(pad.operands[0]), defining(pad_value(pad))
+    if source is None or (fill is not None and source.is_before_in_block(fill)):
+        return False  # an argument, or its number is computed later
+    pad.move_after(source)
     return True
 
 
@@ -51,8 +48,8 @@ def parts_rows(pad: ir.Operation) -> bool:
     if not integers(pad, "static_low")[-1] and not integers(pad, "static_high")[-1]:
         return False
     value = pad.operands[0]
-    while not isinstance(value.owner, ir.Block) and value.owner.operation.name == "linalg.generic":
-        generic = Generic(value.owner.operation)
+    while (op := defining(value)) is not None and op.name == "linalg.generic":
+        generic = Generic(op)
         if generic.accumulates:
             return _is_pointwise(generic)
         if generic.reduction_dims or shape_of(generic.inits[0]) != shape_of(value):
@@ -66,7 +63,7 @@ def parts_rows(pad: ir.Operation) -> bool:
 
 
 def _is_read_once(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and len(list(value.uses)) == 1
+    return defining(value) is not None and len(list(value.uses)) == 1
 
 
 def _is_pointwise(product: Generic) -> bool:
@@ -88,7 +85,7 @@ def _pads_joined_parts(pad: ir.Operation) -> bool:
     concat = pad.operands[0].owner.operation
     if concat.name != "tensor.concat" or len(list(concat.results[0].uses)) != 1:
         return False
-    dim = ir.IntegerAttr(concat.attributes["dim"]).value
+    dim = integer(concat, "dim")
     if integers(pad, "static_low")[dim] or integers(pad, "static_high")[dim]:
         return False
     different = len(set(concat.operands)) == len(list(concat.operands))
@@ -98,7 +95,7 @@ def _pads_joined_parts(pad: ir.Operation) -> bool:
 def _pad_parts(pad: ir.Operation) -> list[ir.Operation]:
     """pad(concat(a, b)) becomes concat(pad(a), pad(b)): the parts' producers write the padding."""
     concat = pad.operands[0].owner.operation
-    dim = ir.IntegerAttr(concat.attributes["dim"]).value
+    dim = integer(concat, "dim")
     parts = []
     with ir.InsertionPoint(pad), pad.location:
         for value in concat.operands:

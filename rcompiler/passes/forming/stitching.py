@@ -9,7 +9,7 @@ from torch_mlir import ir
 
 from rcompiler.dialects import rtask
 from rcompiler.dialects.uses import tensors_used
-from rcompiler.linalg.values import STAGE, yielded
+from rcompiler.linalg.values import STAGE, ops_of, yielded
 from rcompiler.passes.ir.clone import remap
 
 
@@ -65,7 +65,7 @@ def _join(producer: ir.Operation, reader: ir.Operation) -> None:
     """Move the body of `producer` into `reader`, with a stage in between."""
     first = next(iter(reader.regions[0].blocks[0].operations)).operation
     [inner] = yielded(producer.regions[0].blocks[0])
-    *body, _ = (view.operation for view in producer.regions[0].blocks[0].operations)
+    *body, _ = ops_of(producer.regions[0].blocks[0])
     for op in body:
         op.move_before(first)
     with ir.InsertionPoint(first), reader.location:
@@ -79,7 +79,7 @@ def stage_order(operator: ir.Operation) -> list[int]:
     first, then those that wait for these: threads that share in a task go through all of a level
     before they meet. As they are where stages stand so already.
     """
-    *body, _ = (view.operation for view in operator.regions[0].blocks[0].operations)
+    *body, _ = ops_of(operator.regions[0].blocks[0])
     level: dict[ir.Value, int] = {}
     levels = []
     for op in body:
@@ -92,7 +92,7 @@ def stage_order(operator: ir.Operation) -> list[int]:
 
 
 def _sort(operator: ir.Operation, order: Sequence[int]) -> None:
-    *body, end = (view.operation for view in operator.regions[0].blocks[0].operations)
+    *body, end = ops_of(operator.regions[0].blocks[0])
     if [*order] != [*range(len(body))]:
         for number in order:
             body[number].move_before(end)

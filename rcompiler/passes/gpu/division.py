@@ -25,8 +25,8 @@ from torch_mlir import ir
 from torch_mlir.dialects import arith
 
 from rcompiler.linalg.constants import scalar_number
-from rcompiler.passes.gpu.nested import nested
 from rcompiler.passes.gpu.scalars import each_lane, in_f32, intrinsic
+from rcompiler.passes.ir.operators import nested
 
 _NEWTON_STEPS = 2
 _RECIPROCAL = "llvm.nvvm.rcp.approx.ftz.d"

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 
 from torch_mlir import ir
 
-from rcompiler.passes.gpu.nested import functions
+from rcompiler.linalg.values import string
+from rcompiler.passes.ir.operators import ops_in_module
 
 DESCRIPTOR = "rcompiler.tma"
 _DESCRIPTOR_BYTES, _DESCRIPTOR_ALIGNMENT = 128, 64  # of CUtensorMap: CUDA driver API
@@ -41,10 +42,10 @@ class Requests:
         inline: dict[str, str] = {}
         descriptors: dict[str, tuple[int, ...]] = {}
         private = set()
-        for op in functions(gpu_module):
+        for op in ops_in_module(gpu_module):
             if op.name not in ("func.func", "gpu.func"):
                 continue
-            name = ir.StringAttr(op.attributes["sym_name"]).value
+            name = string(op, "sym_name")
             if "sym_visibility" in op.attributes:
                 private.add(name)
             for asked in _INLINE:
@@ -60,12 +61,12 @@ class Requests:
 
 def apply(gpu_module: ir.Operation, requests: Requests, kernel: str) -> None:
     """kernel: the attribute that marks an llvm.func as a kernel ("nvvm.kernel")."""
-    for op in functions(gpu_module):
+    for op in ops_in_module(gpu_module):
         if op.name == "llvm.mlir.global":
             _fix_shared(op)
         if op.name != "llvm.func" or not op.regions[0].blocks:
             continue
-        name = ir.StringAttr(op.attributes["sym_name"]).value
+        name = string(op, "sym_name")
         if kernel in op.attributes:
             _pass_by_value(op, requests.descriptors.get(name, ()))
             continue

@@ -19,8 +19,8 @@ from torch_mlir.dialects import arith, func
 
 from rcompiler.kernelgen.elementary.device_function import available, device_function, symbol
 from rcompiler.passes import PassFailure
-from rcompiler.passes.gpu.nested import nested
 from rcompiler.passes.gpu.scalars import each_lane, in_f32, intrinsic, is_vector
+from rcompiler.passes.ir.operators import nested
 
 # Exact on every type; llvm.intr operations would be legalised away, calls of intrinsics are not.
 _EXACT = {

@@ -8,7 +8,7 @@ from torch_mlir.dialects import arith, linalg
 from rcompiler.linalg.element_types import identity_of
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.values import element_of, shape_of
+from rcompiler.linalg.values import element_of, element_type, integer, ops_of, shape_of
 from rcompiler.passes.ir.tensor_ir import affine_map, fill, generic, reshape
 
 
@@ -19,7 +19,6 @@ def reduce_in_parts(old: Generic, dim: int, parts: int) -> None:
     combiner = old.combiner
     assert combiner is not None
     size = old.sizes[dim] // parts
-    iterators = list(ir.ArrayAttr(old.op.attributes["iterator_types"]))
     result = old.op.results[0]
     with ir.InsertionPoint(old.op), old.op.location:
         operands = [
@@ -28,9 +27,7 @@ def reduce_in_parts(old: Generic, dim: int, parts: int) -> None:
         starts = fill(_identity(combiner, result), (parts, *shape_of(result)))
         maps = [_with_part(map_, dim) for map_ in old.maps[:-1]]
         maps.append(_shifted(old.maps[-1], [ir.AffineExpr.get_dim(0)]))
-        parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-        partial = generic(operands, [starts], maps, [parallel, *iterators])
-        old.block.append_to(partial.regions[0])
+        partial = generic(operands, [starts], maps, ["parallel", *old.kinds], old.block)
         _shift_indices(partial.regions[0].blocks[0], dim, size)
         total = _total(partial.results[0], old.inits[0], combiner)
     result.replace_all_uses_with(total)
@@ -38,7 +35,7 @@ def reduce_in_parts(old: Generic, dim: int, parts: int) -> None:
 
 
 def _identity(combiner: str, result: ir.Value) -> ir.Value:
-    element = ir.RankedTensorType(result.type).element_type
+    element = element_type(result)
     number = identity_of(combiner, element_of(result))
     is_float = isinstance(element, ir.FloatType)
     value = (
@@ -49,7 +46,7 @@ def _identity(combiner: str, result: ir.Value) -> ir.Value:
 
 def _in_parts(value: ir.Value, map_: ir.AffineMap, dim: int, parts: int, size: int) -> ir.Value:
     """The operand with its dim that `dim` walks, if there is one, cut in two."""
-    dims = [dim_of(e) for e in map_.results]
+    dims = list(map(dim_of, map_.results))
     if dim not in dims:
         return value
     shape, at = list(shape_of(value)), dims.index(dim)
@@ -74,15 +71,13 @@ def _shifted(map_: ir.AffineMap, front: list[ir.AffineExpr]) -> ir.AffineMap:
 
 def _shift_indices(block: ir.Block, dim: int, size: int) -> None:
     """Let a body that asks for its index have the one that it had before the cut."""
-    for op in [v.operation for v in block.operations if v.operation.name == "linalg.index"]:
-        asked = ir.IntegerAttr(op.attributes["dim"]).value
+    for op in [op for op in ops_of(block) if op.name == "linalg.index"]:
+        asked = integer(op, "dim")
         with ir.InsertionPoint(op), op.location:
-            inner = linalg.IndexOp(asked + 1)
-            new = inner.result
+            new = linalg.IndexOp(asked + 1).result
             if asked == dim:
-                step = arith.ConstantOp(ir.IndexType.get(), size).result
-                start = arith.MulIOp(linalg.IndexOp(0).result, step).result
-                new = arith.AddIOp(start, new).result
+                step = arith.constant(ir.IndexType.get(), size)
+                new = arith.addi(arith.muli(linalg.IndexOp(0).result, step), new)
         op.results[0].replace_all_uses_with(new)
         op.erase()
 
@@ -90,16 +85,12 @@ def _shift_indices(block: ir.Block, dim: int, size: int) -> None:
 def _total(parts: ir.Value, start: ir.Value, combiner: str) -> ir.Value:
     """`start` combined with all parts, one after the other."""
     rank = len(shape_of(start))
-    element = ir.RankedTensorType(start.type).element_type
+    element = element_type(start)
     dims = [ir.AffineExpr.get_dim(d) for d in range(rank + 1)]
     maps = [affine_map(rank + 1, [dims[rank], *dims[:rank]]), affine_map(rank + 1, dims[:rank])]
     kinds = ["parallel"] * rank + ["reduction"]
-    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-    op = generic([parts], [start], maps, iterators)
-    block = op.regions[0].blocks.append(element, element)
-    with ir.InsertionPoint(block):
-        new = ir.Operation.create(
-            combiner, results=[element], operands=[block.arguments[1], block.arguments[0]]
-        )
-        linalg.YieldOp([new.results[0]])
-    return op.results[0]
+
+    def combine(part: ir.Value, total: ir.Value) -> ir.Value:
+        return ir.Operation.create(combiner, results=[element], operands=[total, part]).result
+
+    return generic([parts], [start], maps, kinds, combine).results[0]

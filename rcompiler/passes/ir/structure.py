@@ -6,6 +6,8 @@ from collections.abc import Hashable, Sequence
 
 from torch_mlir import ir
 
+from rcompiler.linalg.values import ops_of
+
 # Ops whose results have the type of the first operand, or of one whose type is known as well.
 _ALIKE = frozenset(
     f"{dialect}.{name}"
@@ -59,8 +61,7 @@ def _append(
             for value in arguments:
                 numbers[value] = len(numbers)
                 add(value.type)
-            for view in block.operations:
-                op = view.operation
+            for op in ops_of(block):
                 name, operands, results, inner = op.name, list(op.operands), op.results, op.regions
                 add(name)
                 add(tuple(op.attributes.items()))

@@ -7,19 +7,22 @@ op.location:``). All shapes are static.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from torch_mlir import ir
 from torch_mlir.dialects import arith, linalg, tensor
 
-from rcompiler.linalg.values import defining, shape_of
+from rcompiler.dialects.uses import captures
+from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.values import defining, element_type, ops_of, shape_of
 from rcompiler.linalg.views import RESHAPES
 from rcompiler.support.shapes import reassociation
 
 
 def type_like(value: ir.Value, shape: Sequence[int]) -> ir.RankedTensorType:
     """Tensor type of ``shape`` with the element type of ``value``."""
-    return ir.RankedTensorType.get(shape, ir.RankedTensorType(value.type).element_type)
+    return ir.RankedTensorType.get(shape, element_type(value))
 
 
 def affine_map(dims: int, results: Sequence[ir.AffineExpr]) -> ir.AffineMap:
@@ -39,6 +42,20 @@ def empty(shape: Sequence[int], element: ir.Type) -> ir.Value:
     return tensor.EmptyOp(list(shape), element).result
 
 
+def empty_like(value: ir.Value) -> ir.Value:
+    """``tensor.empty`` of the type of a tensor."""
+    return empty(shape_of(value), element_type(value))
+
+
+def is_splat(op: ir.Operation) -> bool:
+    """Whether an op is a scalar constant, or a tensor of one scalar."""
+    if op.name != "arith.constant":
+        return False
+    value = op.attributes["value"]
+    tensor = isinstance(op.results[0].type, ir.RankedTensorType)
+    return not tensor or (isinstance(value, ir.DenseElementsAttr) and value.is_splat)
+
+
 def fill(scalar: ir.Value, shape: Sequence[int]) -> ir.Value:
     """A tensor of one run-time or constant scalar."""
     return linalg.fill(scalar, outs=[empty(shape, scalar.type)])
@@ -48,7 +65,7 @@ def pad_high(value: ir.Value, high: Sequence[int]) -> ir.Value:
     """``value`` with ``high[i]`` zeros after dim i."""
     if not any(high):
         return value
-    zero = scalar_zero(ir.RankedTensorType(value.type).element_type)
+    zero = scalar_zero(element_type(value))
     return padded(value, [0] * len(high), high, zero)
 
 
@@ -133,32 +150,48 @@ def transpose(value: ir.Value, perm: Sequence[int]) -> ir.Value:
         return reshape(value, shape)
     rank = len(perm)
     read = [ir.AffineExpr.get_dim(list(perm).index(d)) for d in range(rank)]
-    out = empty(shape, ir.RankedTensorType(value.type).element_type)
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    op = generic(
-        [value], [out], [affine_map(rank, read), ir.AffineMap.get_identity(rank)], [parallel] * rank
-    )
-    element = ir.RankedTensorType(value.type).element_type
-    block = op.regions[0].blocks.append(element, element)
-    with ir.InsertionPoint(block):
-        linalg.YieldOp([block.arguments[0]])
-    return op.results[0]
+    return copy(value, empty(shape, element_type(value)), affine_map(rank, read))
+
+
+def copy(value: ir.Value, into: ir.Value, read: ir.AffineMap) -> ir.Value:
+    """A generic that copies one element for each of its result, in order: that at `read`."""
+    maps = [read, ir.AffineMap.get_identity(read.n_dims)]
+    return generic([value], [into], maps, ["parallel"] * read.n_dims, lambda x, _: x).results[0]
 
 
 def generic(
     inputs: Sequence[ir.Value],
     outs: Sequence[ir.Value],
     maps: Sequence[ir.AffineMap],
-    iterators: Sequence[ir.Attribute],
+    kinds: Sequence[ir.Attribute | str],
+    body: ir.Block | Callable[..., ir.Value] | None = None,
 ) -> ir.Operation:
-    """A ``linalg.generic`` whose body the caller adds."""
-    return linalg.GenericOp(
+    """A ``linalg.generic``.
+
+    kinds: of the loops, "parallel", "reduction" or such attributes. body: a block that moves there,
+    or what makes an element of the result from those of inputs and result; None: for the caller.
+    """
+    made = {kind: _kind(kind) for kind in set(kinds)}
+    op = linalg.GenericOp(
         [v.type for v in outs],
         list(inputs),
         list(outs),
         ir.ArrayAttr.get([ir.AffineMapAttr.get(m) for m in maps]),
-        ir.ArrayAttr.get(list(iterators)),
+        ir.ArrayAttr.get([made[kind] for kind in kinds]),
     ).operation
+    if isinstance(body, ir.Block):
+        body.append_to(op.regions[0])
+    elif body is not None:
+        block = op.regions[0].blocks.append(*map(element_type, [*inputs, *outs]))
+        with ir.InsertionPoint(block):
+            linalg.YieldOp([body(*block.arguments)])
+    return op
+
+
+def _kind(kind: ir.Attribute | str) -> ir.Attribute:
+    if isinstance(kind, ir.Attribute):
+        return kind
+    return ir.Attribute.parse(f"#linalg.iterator_type<{kind}>")
 
 
 def elementwise(
@@ -166,15 +199,10 @@ def elementwise(
 ) -> ir.Value:
     """``compute(*elements)``, of type ``element``, for each place in tensors of one shape."""
     shape = shape_of(values[0])
-    identity = ir.AffineMap.get_identity(len(shape))
-    parallel = ir.Attribute.parse("#linalg.iterator_type<parallel>")
-    maps = [identity] * (len(values) + 1)
-    op = generic(values, [empty(shape, element)], maps, [parallel] * len(shape))
-    kinds = [ir.RankedTensorType(value.type).element_type for value in values]
-    block = op.regions[0].blocks.append(*kinds, element)
-    with ir.InsertionPoint(block):
-        linalg.YieldOp([compute(*list(block.arguments)[:-1])])
-    return op.results[0]
+    maps = [ir.AffineMap.get_identity(len(shape))] * (len(values) + 1)
+    kinds = ["parallel"] * len(shape)
+    out = empty(shape, element)
+    return generic(values, [out], maps, kinds, lambda *args: compute(*args[:-1])).results[0]
 
 
 def block_axes(value: ir.Value, axes: Sequence[int], lanes: int) -> ir.Value:
@@ -197,9 +225,43 @@ def block_axes(value: ir.Value, axes: Sequence[int], lanes: int) -> ir.Value:
     return transpose(reshape(value, expanded), outer + [inner[a] for a in axes])
 
 
+def erase_with_views(op: ir.Operation) -> None:
+    """Erase an op that nothing uses, and the reshapes that only it read."""
+    views = [defining(value) for value in dict.fromkeys((*op.operands, *captures(op)))]
+    op.erase()
+    for view in views:
+        if view is not None and view.name in RESHAPES and not list(view.results[0].uses):
+            erase_with_views(view)
+
+
 def erase_dead(block: ir.Block) -> None:
     """Erase the ops without a used result; every op of S1 but the terminator is pure."""
-    for op in reversed(list(block.operations)):
-        results = list(op.operation.results)
+    for op in reversed(ops_of(block)):
+        results = list(op.results)
         if results and not any(list(r.uses) for r in results):
-            op.operation.erase()
+            op.erase()
+
+
+def split_elementwise(
+    old: Generic,
+    wide: Sequence[int],
+    groups: Sequence[Sequence[int]],
+    known: Mapping[ir.Value, ir.Value] | None = None,
+) -> ir.Value:
+    """An elementwise op, its operands indexed by loop dims alone, on dims of the sizes `wide`; its
+    body moves. groups: per dim of the old op those that it becomes; known: operands that are there
+    in the new shape already.
+    """
+    with ir.InsertionPoint(old.op), old.op.location:
+        values, maps = [], []
+        for value, map_ in zip(old.op.operands, old.maps, strict=True):
+            dims = [d for e in map_.results for d in groups[dim_of(e)]]
+            values.append((known or {}).get(value) or _viewed(value, [wide[d] for d in dims]))
+            maps.append(affine_map(len(wide), [ir.AffineExpr.get_dim(d) for d in dims]))
+        values[-1] = empty(wide, element_type(old.inits[0]))
+        kinds = ["parallel"] * len(wide)
+        return generic(values[:-1], values[-1:], maps, kinds, old.block).results[0]
+
+
+def _viewed(value: ir.Value, shape: Sequence[int]) -> ir.Value:
+    return reshape(value, shape) if shape_of(value) else value

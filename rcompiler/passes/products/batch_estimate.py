@@ -6,8 +6,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from rcompiler.passes.products.batches import Batch, Graph, Order, Orders
-from rcompiler.passes.products.condense import condensed
+from rcompiler.passes.products.batches import Batch, Graph, Order, Orders, condensed
 from rcompiler.passes.products.merging import Product, Profit, deepened, stacked
 
 

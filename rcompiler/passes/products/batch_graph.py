@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
-from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.values import defining, operations, shape_of
+from rcompiler.linalg.values import defining, integer, operations, shape_of
 from rcompiler.passes.ir.structure import body_structure
 from rcompiler.passes.products.batch_choice import worth
 from rcompiler.passes.products.batches import Factor, Graph, batches
@@ -120,7 +119,7 @@ def _members(graph: Graph, profit: Profit | None = None) -> set[int]:
 def row_axis(product: RowProduct) -> int:
     """The axis of x that rows are stacked along, the first that is not summed over; or -1."""
     reduced = set(product.generic.reduction_dims)
-    dims = [dim_of(e) for e in product.generic.maps[product.x].results]
+    dims = product.generic.dims[product.x]
     return next((axis for axis, dim in enumerate(dims) if dim not in reduced), -1)
 
 
@@ -129,9 +128,7 @@ def depth_axes(product: RowProduct) -> tuple[int, int] | None:
     if len(product.generic.reduction_dims) != 1:
         return None
     [depth] = product.generic.reduction_dims
-    x, weights = (
-        [dim_of(e) for e in product.generic.maps[k].results] for k in (product.x, 1 - product.x)
-    )
+    x, weights = (product.generic.dims[k] for k in (product.x, 1 - product.x))
     return x.index(depth), weights.index(depth)
 
 
@@ -144,7 +141,7 @@ def _parts(product: RowProduct) -> list[Part]:
     joined, axes = defining(product.rows_of), depth_axes(product)
     if joined is None or joined.name != "tensor.concat" or axes is None or not product.from_zero:
         return [_whole(product)]
-    if ir.IntegerAttr(joined.attributes["dim"]).value != axes[0]:
+    if integer(joined, "dim") != axes[0]:
         return [_whole(product)]
     parts, first = [], 0
     for number, value in enumerate(joined.operands):

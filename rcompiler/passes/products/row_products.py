@@ -16,9 +16,7 @@ from rcompiler.linalg.bodies import is_multiply_add
 from rcompiler.linalg.constants import is_constant
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.loop_dims import extent_of
-from rcompiler.linalg.maps import dim_of
-from rcompiler.linalg.values import defining, element_of, shape_of
+from rcompiler.linalg.values import defining, element_of, element_type, shape_of
 from rcompiler.passes.products.merging import Product
 
 
@@ -47,7 +45,7 @@ class RowProduct:
     def form(self) -> Hashable:
         """Equal for products that differ in x and weights only, up to their bodies."""
         op = self.generic.op
-        types = tuple(ir.RankedTensorType(v.type).element_type for v in op.operands)
+        types = tuple(element_type(v) for v in op.operands)
         return self.x, op.attributes["indexing_maps"], types, self.product.depth, self._number
 
     @property
@@ -106,7 +104,7 @@ class _Way(NamedTuple):
 
 def _ways(generic: Generic) -> Iterator[_Way]:
     for x in (0, 1):
-        reads = [[dim_of(e) for e in generic.maps[k].results] for k in (x, 1 - x, 2)]
+        reads = [generic.dims[k] for k in (x, 1 - x, 2)]
         if _is_row_product(generic, *reads):
             yield _way(generic, x, *reads[1:])
 
@@ -128,8 +126,8 @@ def _way(generic: Generic, x: int, of_weights: list[int], of_result: list[int]) 
     column, result = of_result[-1], generic.op.results[0]
     product = Product(
         rows=math.prod(shape_of(result)[:-1]),
-        columns=extent_of(generic, column),
-        depth=math.prod(extent_of(generic, d) for d in generic.reduction_dims),
+        columns=generic.sizes[column],
+        depth=math.prod(generic.sizes[d] for d in generic.reduction_dims),
         itemsize=max(item_bytes(element_of(v)) for v in generic.op.operands),
         by_rows=of_weights[-1] != column,
     )

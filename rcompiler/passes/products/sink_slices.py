@@ -19,7 +19,7 @@ from rcompiler.linalg.bodies import alike
 from rcompiler.linalg.constants import is_constant
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.maps import dim_of, dims_of
-from rcompiler.linalg.values import defining, operations, shape_of
+from rcompiler.linalg.values import defining, element_type, operations, shape_of
 from rcompiler.passes.ir.tensor_ir import concat, empty, extract_slice, generic
 
 
@@ -171,11 +171,9 @@ def _replace(
     where = ir.Location.fused([g.op.location for g in readers], context=first.op.context)
     with ir.InsertionPoint.after(last), where:
         shape = [*shape_of(result)[:-1], sum(sizes)]
-        init = empty(shape, ir.RankedTensorType(result.type).element_type)
-        kinds = list(ir.ArrayAttr(first.op.attributes["iterator_types"]))
-        new = generic(inputs, [init], first.maps, kinds)
+        init = empty(shape, element_type(result))
+        new = generic(inputs, [init], first.maps, first.kinds, first.block)
         parts = cut(new.results[0], sizes)
-    first.block.append_to(new.regions[0])
     for reader, part in zip(readers, parts.slices, strict=True):
         reader.op.results[0].replace_all_uses_with(part)
         reader.op.erase()

@@ -10,8 +10,8 @@ from torch_mlir import ir
 from rcompiler.device.model import Device
 from rcompiler.dialects import rtask
 from rcompiler.dialects.attributes import to_attribute, to_python
+from rcompiler.linalg.values import ops_of, string, symbol
 from rcompiler.passes.ir.tensor_ir import elementwise
-from rcompiler.passes.schedule.attributes import string, symbol
 from rcompiler.passes.schedule.schedule_graph import kernel_of
 from rcompiler.rammer.kernel import WHOLE, Access, Kernel
 from rcompiler.rammer.pinning import bring_ns, pinned_ns
@@ -105,8 +105,7 @@ class PinnedKernels:
 def _run_in(block: ir.Block) -> list[str]:
     """The rKernels that a block runs."""
     found = []
-    for view in block.operations:
-        op = view.operation
+    for op in ops_of(block):
         if op.name == "vdevice.run":
             found.append(symbol(op, "kernel"))
         elif op.name == "vdevice.repeat":

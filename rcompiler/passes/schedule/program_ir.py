@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Iterator, Mapping
 
 from torch_mlir import ir
@@ -10,7 +9,8 @@ from torch_mlir import ir
 from rcompiler.dialects import vdevice
 from rcompiler.dialects.attributes import to_attribute
 from rcompiler.dialects.iterations import Index, instances, integer_at, moving_integer, name_at
-from rcompiler.passes.schedule.attributes import integer, string, symbol, symbols
+from rcompiler.linalg.values import integer, ops_of, string, symbol, symbols
+from rcompiler.passes.ir.operators import kernels_by_name, ops_in_module
 from rcompiler.passes.schedule.program_lines import (
     Numbers,
     buffer_line,
@@ -22,7 +22,7 @@ from rcompiler.passes.schedule.program_lines import (
     write_instruction,
     write_lines,
 )
-from rcompiler.passes.schedule.schedule_graph import ScheduleGraph, kernel_of
+from rcompiler.passes.schedule.schedule_graph import ScheduleGraph, constant_key, kernel_of
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.loops import Line
 from rcompiler.rammer.program import Barrier, Buffer, Instruction, Program, Run, Signal, Wait
@@ -40,13 +40,9 @@ def write_program(program: Program, source: ScheduleGraph, device: str, bound: i
         op.operation.attributes["pinned"] = to_attribute(program.pinned)
     block = op.body.blocks.append() if not len(op.body.blocks) else op.body.blocks[0]
     loops = may_have_loops(program)
-    named = {buffer.name: buffer for buffer in program.buffers}
 
     def write(line: Line, numbers: Numbers) -> None:
-        if line.fixed[0] == "constant":
-            _write_constant(named[line.fixed[1]], source)
-        else:
-            write_buffer(line, numbers)
+        write_buffer(line, numbers, source.constants)
 
     with ir.InsertionPoint(block):
         buffers = [buffer_line(buffer, source.types[buffer.name]) for buffer in program.buffers]
@@ -59,19 +55,6 @@ def write_program(program: Program, source: ScheduleGraph, device: str, bound: i
             lines = [*map(instruction_line, program.queues[first], steps)]
             with ir.InsertionPoint(inner):
                 write_lines(lines, loops and not program.dynamic, write_instruction)
-
-
-def _write_constant(buffer: Buffer, source: ScheduleGraph) -> None:
-    op = vdevice.BufferOp.build(
-        buffer.name,
-        buffer.kind,
-        buffer.offset,
-        buffer.bytes,
-        source.types[buffer.name],
-        value=source.constants.get(buffer.name),
-    )
-    if buffer.alias_of is not None:
-        op.operation.attributes["alias_of"] = ir.FlatSymbolRefAttr.get(buffer.alias_of)
 
 
 def _events(program: Program) -> list[str]:
@@ -125,23 +108,17 @@ def _shift(before: tuple[Instruction, ...], after: tuple[Instruction, ...]) -> l
 # -- reading
 def read_kernels(module: ir.Operation) -> dict[str, Kernel]:
     """All rKernels of a module by name."""
-    ops = [v.operation for v in module.regions[0].blocks[0].operations]
-    kernels = [kernel_of(o) for o in ops if o.name == "rtask.kernel"]
-    return {k.name: k for k in kernels}
+    return {name: kernel_of(op) for name, op in kernels_by_name(module).items()}
 
 
 def read_programs(module: ir.Operation) -> list[Program]:
     """The programs in the order in which @main launches them."""
-    ops = [v.operation for v in module.regions[0].blocks[0].operations]
-    programs = {string(o, "sym_name"): o for o in ops if o.name == "vdevice.program"}
-    eus = {string(o, "sym_name"): integer(o, "eus") for o in ops if o.name == "vdevice.device"}
-    launches = [
-        ir.FlatSymbolRefAttr(v.operation.attributes["program"]).value
-        for f in ops
-        if f.name == "func.func"
-        for v in f.regions[0].blocks[0].operations
-        if v.operation.name == "vdevice.launch"
-    ]
+    programs = {string(o, "sym_name"): o for o in ops_in_module(module, "vdevice.program")}
+    devices = ops_in_module(module, "vdevice.device")
+    eus = {string(o, "sym_name"): integer(o, "eus") for o in devices}
+    ops = [op for function in ops_in_module(module, "func.func")
+           for op in ops_of(function.regions[0].blocks[0])]  # fmt: skip
+    launches = [symbol(op, "program") for op in ops if op.name == "vdevice.launch"]
     return [_read_program(programs[name], eus) for name in launches]
 
 
@@ -162,7 +139,7 @@ def _read_program(op: ir.Operation, eus: Mapping[str, int]) -> Program:
     queues = tuple(lists[eu] for eu in sorted(lists))
     return Program(
         string(op, "sym_name"),
-        eus[ir.FlatSymbolRefAttr(op.attributes["device"]).value] if dynamic else len(queues),
+        eus[symbol(op, "device")] if dynamic else len(queues),
         tuple(buffers),
         queues,
         integer(op, "arena"),
@@ -179,17 +156,13 @@ def pinned_bytes(program: ir.Operation) -> int:
 
 def most_pinned(module: ir.Operation) -> int:
     """Of all programs of a module: they have one kernel on a GPU."""
-    ops = [v.operation for v in module.regions[0].blocks[0].operations]
-    return max((pinned_bytes(op) for op in ops if op.name == "vdevice.program"), default=0)
+    return max(map(pinned_bytes, ops_in_module(module, "vdevice.program")), default=0)
 
 
 def _read_buffer(op: ir.Operation, iteration: Index) -> Buffer:
     kind = string(op, "kind")
-    key = ""
-    if kind == "constant":
-        text = str(op.attributes["value"])
-        key = constant_key(text)
-    alias = _symbol(op.attributes["alias_of"], iteration) if "alias_of" in op.attributes else None
+    key = constant_key(op.attributes["value"]) if kind == "constant" else ""
+    alias = symbol(op, "alias_of") if "alias_of" in op.attributes else None
     index = integer(op, "index") if "index" in op.attributes else -1
     return Buffer(
         name_at(string(op, "sym_name"), iteration),
@@ -197,16 +170,9 @@ def _read_buffer(op: ir.Operation, iteration: Index) -> Buffer:
         integer_at(op, "offset", iteration),
         integer(op, "bytes"),
         index,
-        alias,
+        None if alias is None else name_at(alias, iteration),
         key,
     )
-
-
-def constant_key(text: str) -> str:
-    """Of a constant attribute: that of its resource, or one that equal elements have in common."""
-    if text.startswith("dense_resource<"):
-        return text.partition("<")[2].partition(">")[0]
-    return "d_" + hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 _Reader = Callable[[int, Index], Instruction]
@@ -220,8 +186,7 @@ _Readers = list["_Reader | tuple[int, _Readers]"]
 def _readers(block: ir.Block) -> _Readers:
     """The instructions of a block, each op looked at once, however often it is executed."""
     found: _Readers = []
-    for view in block.operations:
-        op = view.operation
+    for op in ops_of(block):
         if op.name == "vdevice.repeat":
             found.append((integer(op, "count"), _readers(op.regions[0].blocks[0])))
         else:
@@ -267,5 +232,16 @@ def _reader(op: ir.Operation) -> _Reader:
     return lambda _, __: Barrier()
 
 
-def _symbol(attribute: ir.Attribute, iteration: Index) -> str:
-    return name_at(ir.FlatSymbolRefAttr(attribute).value, iteration)
+class ProgramParts:
+    """A vdevice.program and what it refers to, for passes that change it.
+
+    kernels: the rKernels of its module, by name.
+    """
+
+    def __init__(self, program: ir.Operation, kernels: dict[str, ir.Operation]) -> None:
+        self._program, self._kernels = program, kernels
+        self._plain = {name: kernel_of(op) for name, op in kernels.items()}
+        parts = ops_of(program.regions[0].blocks[0])
+        self._lists = [op for op in parts if op.name == "vdevice.eu"]
+        buffers = (op for op in parts if op.name == "vdevice.buffer" and "value" in op.attributes)
+        self._constants = {string(op, "sym_name"): op for op in buffers}

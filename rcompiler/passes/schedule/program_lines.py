@@ -6,7 +6,7 @@ In a loop the numbers in names move: `step4_h`, `step5_h`, ... are written as `s
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 
 from torch_mlir import ir
@@ -114,25 +114,27 @@ def write_instruction(line: Line, numbers: Numbers) -> None:
 
 def buffer_line(buffer: Buffer, type_: ir.Type) -> Line:
     """A buffer that holds a tensor of this type; a constant is in no loop."""
-    if buffer.kind == "constant":
-        return Line(("constant", buffer.name), ())
     name, numbers = split_name(buffer.name)
+    if buffer.kind == "constant":
+        name, numbers = (buffer.name,), ()
     alias, more = split_name(buffer.alias_of) if buffer.alias_of is not None else (None, ())
-    fixed = ("buffer", buffer.kind, buffer.bytes, buffer.index, str(type_), name, alias)
+    fixed = (buffer.kind, buffer.bytes, buffer.index, str(type_), name, alias)
     return Line(fixed, (buffer.offset, *numbers, *more))
 
 
-def write_buffer(line: Line, numbers: Numbers) -> None:
-    """The op of a `buffer_line` that is no constant."""
-    _, kind, size, index, type_, name, alias = line.fixed
+def write_buffer(line: Line, numbers: Numbers, constants: Mapping[str, ir.Attribute]) -> None:
+    """The op of a `buffer_line`; constants: by name."""
+    kind, size, index, type_, template, alias = line.fixed
     offset, steps = numbers.integer()
+    name = numbers.name(template)
     op = vdevice.BufferOp.build(
-        numbers.name(name),
+        name,
         kind,
         offset,
         size,
         ir.Type.parse(type_),
         index=index if kind in ("input", "output") else None,
+        value=constants.get(name) if kind == "constant" else None,
     )
     _move(op, "offset", steps)
     if alias is not None:

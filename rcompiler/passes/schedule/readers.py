@@ -10,7 +10,7 @@ from math import prod
 from torch_mlir import ir
 
 from rcompiler.dialects.iterations import moving_integer, name_at
-from rcompiler.passes.schedule.attributes import integer, string, symbol, symbols
+from rcompiler.linalg.values import integer, ops_of, string, symbol, symbols
 from rcompiler.rammer.pinning import Places
 
 
@@ -114,8 +114,7 @@ def _grouped(
 
 def _runs(unit: int, block: ir.Block, counts: tuple[int, ...]) -> Iterator[_Run]:
     """The runs of a block, each once."""
-    for view in block.operations:
-        op = view.operation
+    for op in ops_of(block):
         if op.name == "vdevice.repeat":
             count = integer(op, "count")
             yield from _runs(unit, op.regions[0].blocks[0], (*counts, count))

@@ -16,20 +16,27 @@ from rcompiler.dialects.uses import captures
 from rcompiler.kernelgen.stages import workspace_bytes
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.recurrences import Recurrence, is_recurrence, row_offset
-from rcompiler.linalg.values import defining, element_of, shape_of, yielded
+from rcompiler.linalg.values import (
+    bytes_of,
+    defining,
+    element_of,
+    integer,
+    integers,
+    ops_of,
+    shape_of,
+    string,
+    symbol,
+    symbols,
+    yielded,
+)
 from rcompiler.linalg.views import RESHAPES, contiguous_offset
 from rcompiler.passes import PassFailure
+from rcompiler.passes.constants.fold import resource_key
 from rcompiler.passes.constants.model_context import ModelContext
-from rcompiler.passes.forming.empty_tensors import is_empty
-from rcompiler.passes.forming.views import ALIGNMENT, is_free_view
+from rcompiler.passes.forming.views import ALIGNMENT, is_empty, is_free_view
 from rcompiler.passes.schedule import zero_products
 from rcompiler.rammer.graph import Graph, Operator, Value
 from rcompiler.rammer.kernel import Access, DimAccess, Kernel
-
-
-def tensor_size(value: ir.Value) -> int:
-    """Bytes of a tensor value in memory."""
-    return math.prod(shape_of(value)) * item_bytes(element_of(value))
 
 
 def kernel_of(op: ir.Operation) -> Kernel:
@@ -37,17 +44,17 @@ def kernel_of(op: ir.Operation) -> Kernel:
     block = op.regions[0].blocks[0]
     results = yielded(block)
     attributes = op.attributes
-    pairs = tuple(ir.DenseI64ArrayAttr(attributes["in_place"])) if "in_place" in attributes else ()
+    pairs = integers(op, "in_place") if "in_place" in attributes else ()
     time = "measured_ns" if "measured_ns" in attributes else "estimated_ns"
     return Kernel(
-        name=ir.StringAttr(attributes["sym_name"]).value,
-        grid=tuple(ir.DenseI64ArrayAttr(attributes["grid"])),
+        name=string(op, "sym_name"),
+        grid=integers(op, "grid"),
         reads=_accesses(attributes["reads"], operands_of(block, len(results))),
         writes=_accesses(attributes["writes"], results),
         estimated_ns=ir.FloatAttr(attributes[time]).value,
-        on_chip_bytes=ir.IntegerAttr(attributes["on_chip_bytes"]).value,
+        on_chip_bytes=integer(op, "on_chip_bytes"),
         in_place=tuple(zip(pairs[::2], pairs[1::2], strict=True)),
-        workspace=workspace_bytes(op, tuple(ir.DenseI64ArrayAttr(attributes["tile"]))),
+        workspace=workspace_bytes(op, integers(op, "tile")),
         parts=_parts(op),
         pinned=pinned_of(op),
     )
@@ -127,17 +134,15 @@ class GraphBuilder:
 
     def __init__(self, module: ir.Operation) -> None:
         self._module = module
-        operations = [v.operation for v in module.regions[0].blocks[0].operations]
+        operations = ops_of(module.regions[0].blocks[0])
         functions = [o for o in operations if o.name == "func.func"]
         found = [f for f in functions if "sym_visibility" not in f.attributes]
         if len(found) != 1:
             raise PassFailure(module, f"expects one function, @main, not {len(found)}")
         self.functions = [*found, *(f for f in functions if "sym_visibility" in f.attributes)]
-        self._steps = {ir.StringAttr(f.attributes["sym_name"]).value: f for f in functions}
+        self._steps = {string(f, "sym_name"): f for f in functions}
         self._kernels = {
-            ir.StringAttr(o.attributes["sym_name"]).value: kernel_of(o)
-            for o in operations
-            if o.name == "rtask.kernel"
+            string(o, "sym_name"): kernel_of(o) for o in operations if o.name == "rtask.kernel"
         }
         self._names: dict[ir.Value, str] = {}
         self._values: dict[str, Value] = {}
@@ -154,8 +159,7 @@ class GraphBuilder:
         for index, argument in enumerate(block.arguments):
             self._add(argument, f"in{index}", kind="input", index=index)
         operators, concats = [], []
-        for view in block.operations:
-            op = view.operation
+        for op in ops_of(block):
             if op.name == "rtask.operator":
                 operator = self._operator(_template(op))
                 if _is_plain_concat(op):
@@ -213,7 +217,7 @@ class GraphBuilder:
                     )
                     self._names[inner.results[0]] = whole
                 elif inner.name == "func.call":
-                    callee = ir.FlatSymbolRefAttr(inner.attributes["callee"]).value
+                    callee = symbol(inner, "callee")
                     if callee not in functions:
                         functions[callee] = self._step_template(self._steps[callee])
                     yield from self._step(functions[callee], inner, number)
@@ -234,8 +238,7 @@ class GraphBuilder:
         """What there is to do for each step; its constants are the same in all of them."""
         block = function.regions[0].blocks[0]
         found: list[_Template | ir.Operation] = []
-        for view in block.operations:
-            op = view.operation
+        for op in ops_of(block):
             if op.name == "rtask.operator":
                 found.append(_template(op))
             elif is_free_view(op):
@@ -276,7 +279,7 @@ class GraphBuilder:
         attribute = self._constants.get(self._names[value])
         if attribute is None:
             return False
-        key = _key_of(attribute)
+        key = constant_key(attribute)
         if key not in self._finite:
             self._finite[key] = zero_products.is_finite(attribute, self._arrays.get(key))
         return self._finite[key]
@@ -286,7 +289,7 @@ class GraphBuilder:
         type_ = ir.RankedTensorType(value.type)
         zero = ir.FloatAttr.get(type_.element_type, 0.0)
         attribute = ir.DenseElementsAttr.get_splat(type_, zero)
-        key = _key_of(attribute)
+        key = constant_key(attribute)
         if key in self._values:
             self._names[value] = key
         else:
@@ -311,7 +314,7 @@ class GraphBuilder:
 
     def _add(self, value: ir.Value, name: str, **fields: Any) -> None:
         self._names[value] = name
-        self._values[name] = Value(name, tensor_size(value), **fields)
+        self._values[name] = Value(name, bytes_of(value), **fields)
         self._types[name] = value.type
 
     def _operator(self, written: _Template, suffix: str = "") -> Operator:
@@ -331,7 +334,7 @@ class GraphBuilder:
         self._add_constant(op.results[0], attribute)
 
     def _add_constant(self, value: ir.Value, attribute: ir.Attribute) -> None:
-        key = _key_of(attribute)
+        key = constant_key(attribute)
         name = self._fresh(key)
         self._add(value, name, kind="constant", key=key)
         self._constants[name] = attribute
@@ -357,8 +360,8 @@ class GraphBuilder:
         op = next((o for known, o in concats if known is operator), None)
         if op is None:
             return False
-        inner = list(op.regions[0].blocks[0].operations)[0].operation
-        dim = ir.IntegerAttr(inner.attributes["dim"]).value
+        inner, _ = ops_of(op.regions[0].blocks[0])
+        dim = integer(inner, "dim")
         parts = [self._unshaped(self._values[self._names[v]]) for v in inner.operands]
         leading = shape_of(op.results[0])[:dim]
         free = all(
@@ -389,24 +392,21 @@ class GraphBuilder:
 
 
 def _template(op: ir.Operation) -> _Template:
-    name = ir.StringAttr(op.attributes["sym_name"]).value
+    name = string(op, "sym_name")
     if "kernels" not in op.attributes:
         raise PassFailure(op, f"rOperator {name} has no rKernel; run roller-tile first")
-    kernels = tuple(ir.FlatSymbolRefAttr(k).value for k in ir.ArrayAttr(op.attributes["kernels"]))
-    return _Template(op, name, kernels, captures(op), operator_results(op))
+    return _Template(op, name, symbols(op, "kernels"), captures(op), operator_results(op))
 
 
-def _key_of(constant: ir.Attribute) -> str:
-    """The name of a constant's elements: that of its array, or one made of what it says."""
-    text = str(constant)
-    key = text.partition("<")[2].partition(">")[0] if text.startswith("dense_resource<") else ""
-    return key or "d_" + hashlib.sha256(text.encode()).hexdigest()[:16]
+def constant_key(constant: ir.Attribute) -> str:
+    """The name of a constant's elements: that of its array, or one that equal ones share."""
+    return resource_key(constant) or "d_" + hashlib.sha256(str(constant).encode()).hexdigest()[:16]
 
 
 def _callee(loop: ir.Operation) -> str:
     """The function that a loop calls, or the first of them."""
     calls = (op for op in Recurrence(loop).ops if op.name == "func.call")
-    return ir.FlatSymbolRefAttr(next(calls).attributes["callee"]).value
+    return symbol(next(calls), "callee")
 
 
 def _row_bytes(op: ir.Operation, whole: ir.Value, known: Mapping[ir.Value, int]) -> int:
@@ -427,5 +427,5 @@ def _byte_offset(view: ir.Operation) -> int:
 
 def _is_plain_concat(op: ir.Operation) -> bool:
     """The operator's body is one tensor.concat of tensors from outside."""
-    body = op.regions[0].blocks[0].operations
-    return len(body) == 2 and body[0].operation.name == "tensor.concat"
+    inner = ops_of(op.regions[0].blocks[0])
+    return len(inner) == 2 and inner[0].name == "tensor.concat"

@@ -1,23 +1,31 @@
-"""S4 text -> what the runtime needs: schedule streams, kernel table, signature, constant arena."""
+"""S4 text -> what the runtime needs: schedule streams, kernel table, signature, constant arena; and
+the proof of it, whoever wrote the text.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from torch_mlir import ir
 
+from rcompiler.dialects.attributes import to_python
 from rcompiler.errors import ArtifactError, InvalidModel
 from rcompiler.linalg.dense import dense_array
 from rcompiler.linalg.element_types import item_bytes
+from rcompiler.linalg.values import integer, ops_of, string
 from rcompiler.passes.constants.deferred import Constant, write
+from rcompiler.passes.constants.fold import resource_key
 from rcompiler.passes.ir.module_device import ATTRIBUTE, device_of
+from rcompiler.passes.ir.operators import ops_in_module
 from rcompiler.passes.schedule.program_ir import read_kernels, read_programs
 from rcompiler.rammer.encode import encode, event_ids
 from rcompiler.rammer.kernel import Kernel
 from rcompiler.rammer.program import Program, Run
+from rcompiler.rammer.validate import validate
 
 _CHECK = ((), "int64", 8)  # shape, type and bytes
 
@@ -83,11 +91,9 @@ class Tables:
 
 def read_tables(module: ir.Operation) -> Tables:
     """Everything but code and constants; raises InvalidModel for a module that is not S4."""
-    operations = [v.operation for v in module.regions[0].blocks[0].operations]
-    main = next(
-        (o for o in operations if o.name == "func.func" and "rtask.inputs" in o.attributes), None
-    )
-    device = next((o for o in operations if o.name == "vdevice.device"), None)
+    functions = ops_in_module(module, "func.func")
+    main = next((f for f in functions if "rtask.inputs" in f.attributes), None)
+    device = next(iter(ops_in_module(module, "vdevice.device")), None)
     if main is None or device is None:
         raise InvalidModel(
             "the module has no vdevice.device or no @main with rtask.inputs: it is not a "
@@ -109,7 +115,7 @@ def read_tables(module: ir.Operation) -> Tables:
         streams = tuple(encode(program, numbers, len(inputs), shortest))
         events, taken_by = tuple(event_ids(program)), program.eus if program.dynamic else 0
         launches.append(ProgramTables(program.name, streams, events, names, taken_by))
-    eus = ir.IntegerAttr(device.attributes["eus"]).value
+    eus = integer(device, "eus")
     return Tables(tuple(programs), kernels, tuple(launches), inputs, outputs, checks, eus)
 
 
@@ -120,26 +126,23 @@ def _shortest_loop(module: ir.Operation) -> int:
 
 def _signature(attribute: ir.Attribute) -> tuple[TensorInfo, ...]:
     found = []
-    for entry in ir.ArrayAttr(attribute):
-        fields = ir.DictAttr(entry)
-        type_ = ir.RankedTensorType(ir.TypeAttr(fields["type"]).value)
-        name, dtype = (ir.StringAttr(fields[n]).value for n in ("name", "dtype"))
+    for fields in to_python(attribute):
+        type_ = fields["type"]
         size = math.prod(type_.shape) * item_bytes(str(type_.element_type))
         indices = _indices(fields["indices"]) if "indices" in fields else None
-        found.append(TensorInfo(name, tuple(type_.shape), dtype, size, indices))
+        shape = tuple(type_.shape)
+        found.append(TensorInfo(fields["name"], shape, fields["dtype"], size, indices))
     return tuple(found)
 
 
-def _indices(attribute: ir.Attribute) -> Indices:
-    try:
-        fields = ir.DictAttr(attribute)
-        first, last = (ir.IntegerAttr(fields[name]).value for name in ("first", "last"))
-        return Indices(first, last, ir.StringAttr(fields["reader"]).value)
-    except (KeyError, ValueError):
-        raise InvalidModel(
-            f"'indices' of @main is {{first, last, reader}}, two integers and a string, not "
-            f"{attribute}; undo the last change of the text"
-        ) from None
+def _indices(said: Any) -> Indices:
+    match said:
+        case {"first": int(first), "last": int(last), "reader": str(reader)}:
+            return Indices(first, last, reader)
+    raise InvalidModel(
+        "'indices' of @main is {first, last, reader}, two integers and a string, not "
+        f"{said}; undo the last change of the text"
+    )
 
 
 def write_constants(
@@ -148,16 +151,13 @@ def write_constants(
     """Write every constant buffer of the programs into ``arena`` (uint8), at its offset. Raises
     ArtifactError if one is missing.
     """
-    for view in module.regions[0].blocks[0].operations:
-        if view.operation.name != "vdevice.program":
-            continue
-        for inner in view.operation.regions[0].blocks[0].operations:
-            op = inner.operation
+    for program in ops_in_module(module, "vdevice.program"):
+        for op in ops_of(program.regions[0].blocks[0]):
             if op.name == "vdevice.buffer" and "value" in op.attributes:
                 array = _constant_of(op.attributes["value"], constants)
-                offset, size = (ir.IntegerAttr(op.attributes[n]).value for n in ("offset", "bytes"))
+                offset, size = (integer(op, n) for n in ("offset", "bytes"))
                 if array.nbytes != size:
-                    name = ir.StringAttr(op.attributes["sym_name"]).value
+                    name = string(op, "sym_name")
                     raise ArtifactError(
                         f"constant @{name} has {size} bytes in the schedule, but {array.nbytes} "
                         "came with it; pass the weights that were saved with this schedule"
@@ -167,13 +167,30 @@ def write_constants(
 
 
 def _constant_of(attribute: ir.Attribute, constants: Mapping[str, Constant]) -> Constant:
-    text = "" if isinstance(attribute, ir.DenseElementsAttr) else str(attribute)
-    if text.startswith("dense_resource<"):
-        key = text.partition("<")[2].partition(">")[0]
-        if key not in constants:
-            raise ArtifactError(
-                f"constant {key} is not among the weights that came with the schedule; "
-                "pass its .npz file"
-            )
-        return constants[key]
-    return dense_array(ir.DenseElementsAttr(attribute))
+    key = resource_key(attribute)
+    if key is None:
+        return dense_array(ir.DenseElementsAttr(attribute))
+    if key not in constants:
+        raise ArtifactError(
+            f"constant {key} is not among the weights that came with the schedule; "
+            "pass its .npz file"
+        )
+    return constants[key]
+
+
+def proved_tables(module: ir.Operation) -> Tables:
+    """The schedule of a module as data, when it is proved that it may run.
+
+    What the rKernels say of their rTasks is believed here; `tiling.claims` checks it. Raises
+    InvalidModel for a module that is not S4, ScheduleError for a schedule that is not right.
+    """
+    tables = read_tables(module)
+    inputs, outputs = tables.sizes()
+    validate(
+        tables.programs,
+        kernels=[*tables.kernels.values()],
+        max_eus=tables.eus,
+        inputs=inputs,
+        outputs=outputs,
+    )
+    return tables

@@ -20,6 +20,7 @@ from torch_mlir.dialects import arith, scf
 from rcompiler.dialects import rtask
 from rcompiler.dialects.task_body import stores_in
 from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.values import ops_of
 from rcompiler.passes.tiles.indices import Indices, constant
 
 Values = list[ir.Value]
@@ -37,7 +38,7 @@ def add_arguments(block: ir.Block, results: Sequence[ir.Value]) -> tuple[Values,
 
 def yield_instead(block: ir.Block, results: Sequence[ir.Value]) -> None:
     """Let a body yield other values of the same types; the insertion point is in front of it."""
-    last = list(block.operations)[-1].operation
+    last = ops_of(block)[-1]
     rtask.YieldOp.build(rtask.pack(results))
     last.erase()
 
@@ -100,8 +101,7 @@ def ops_in(block: ir.Block) -> list[ir.Operation]:
     of a linalg region belongs to its op.
     """
     found = []
-    for view in block.operations:
-        op = view.operation
+    for op in ops_of(block):
         found.append(op)
         if op.name in ("scf.for", "scf.if"):
             for region in op.regions:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from torch_mlir import ir
 
 from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.values import defining
 from rcompiler.passes.tiles.box import Box, empty, extract, tile_type
 from rcompiler.passes.tiles.sources import Sources
 
@@ -58,19 +59,17 @@ class Fuser:
 
     def empty(self, sizes: tuple[Linear, ...], element: ir.Type) -> ir.Value:
         """A tensor for results."""
-        return self.once(("empty", sizes, element), lambda: [empty(sizes, element, self.indices)])[
-            0
-        ]
+        key = "empty", sizes, element
+        return self.once(key, lambda: [empty(sizes, element, self.indices)])[0]
 
     def _tile(self, value: ir.Value, box: Box) -> ir.Value:
-        if not isinstance(value.owner, ir.Block):
-            op = value.owner.operation
-            pattern = self._patterns.get(op.name)
-            if pattern is not None and (not box.covers(value) or self._always(op)):
-                found = pattern(self, op, list(op.results).index(value), box)
-                if found is not None:
-                    assert found.type == tile_type(value, box.shape)
-                    return found
+        op = defining(value)
+        pattern = None if op is None else self._patterns.get(op.name)
+        if op is not None and pattern is not None and (not box.covers(value) or self._always(op)):
+            found = pattern(self, op, list(op.results).index(value), box)
+            if found is not None:
+                assert found.type == tile_type(value, box.shape)
+                return found
         return extract(value, box, self.indices)
 
 
@@ -78,11 +77,8 @@ def comes_from_operands(value: ir.Value, names: frozenset[str]) -> bool:
     """Whether a value is made of operands of the body, and of constants, by ops of `names` only."""
     pending = [value]
     while pending:
-        owner = pending.pop().owner
-        if isinstance(owner, ir.Block):
-            continue
-        op = owner.operation
-        if op.name == "arith.constant":
+        op = defining(pending.pop())
+        if op is None or op.name == "arith.constant":
             continue
         if op.name not in names:
             return False

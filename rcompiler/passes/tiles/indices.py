@@ -14,9 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from torch_mlir import ir
+from torch_mlir.dialects import arith
 
 from rcompiler.errors import CompilerError
 from rcompiler.linalg.affine import Linear
+from rcompiler.linalg.maps import compile_expression
+from rcompiler.linalg.values import integer
+
+DYNAMIC = ir.ShapedType.get_dynamic_size()
+"""What types have in the place of a size that only a run knows, and attributes of an operand."""
 
 
 @dataclass(frozen=True)
@@ -26,10 +32,6 @@ class _Symbol:
     value: ir.Value
     base: int = 0
     unit: int = 1
-
-
-class _NotLinear(Exception):
-    """A quotient or a remainder that is no linear expression."""
 
 
 class Indices:
@@ -53,6 +55,10 @@ class Indices:
             found = self._known[value] = self._read(value)
         return found
 
+    def of(self, number: int | ir.Value) -> Linear:
+        """The position that a number or an index value is."""
+        return Linear(number) if isinstance(number, int) else self.read(number)
+
     def bounded(self, value: ir.Value, bound: int | None) -> Linear:
         """A value that is at least 0 and below `bound`."""
         self._known[value] = self._symbol(_Symbol(value), bound)
@@ -74,14 +80,12 @@ class Indices:
             return self._argument(value, value.owner)
         op = value.owner.operation
         if op.name == "arith.constant":
-            return Linear(ir.IntegerAttr(op.attributes["value"]).value)
+            return Linear(integer(op, "value"))
         if op.name == "affine.apply":
             [expression] = _map_of(op).results
             dims = [self.read(v) for v in op.operands]
-            try:
-                return self._evaluated(expression, dims)
-            except _NotLinear:
-                return self.bounded(value, self._bound(expression, dims))
+            found = self._evaluated(expression, dims)
+            return self.bounded(value, self._bound(expression, dims)) if found is None else found
         if op.name == "affine.min":
             dims = [self.read(v) for v in op.operands]
             bounds = [self._bound(e, dims) for e in _map_of(op).results]
@@ -92,7 +96,7 @@ class Indices:
     def _argument(self, value: ir.Value, block: ir.Block) -> Linear:
         owner = block.owner.operation
         if owner.name == "rtask.kernel":
-            return self.bounded(value, ir.IntegerAttr(owner.attributes["tasks"]).value)
+            return self.bounded(value, integer(owner, "tasks"))
         if owner.name != "scf.for" or value != block.arguments[0]:
             return self.bounded(value, None)
         start, end, step = (self.read(v) for v in list(owner.operands)[:3])
@@ -102,40 +106,31 @@ class Indices:
         turns = None if last is None else -(-(last - base) // unit)
         return self._symbol(_Symbol(value, base, unit), turns) * unit + base
 
-    def _evaluated(self, expression: ir.AffineExpr, dims: Sequence[Linear]) -> Linear:
-        expression = expression.maybe_downcast()
-        if isinstance(expression, ir.AffineDimExpr):
-            return dims[expression.position]
-        if isinstance(expression, ir.AffineConstantExpr):
-            return Linear(expression.value)
-        if not isinstance(expression, ir.AffineBinaryExpr):
-            raise _NotLinear
-        left = self._evaluated(expression.lhs, dims)
-        if isinstance(expression, ir.AffineAddExpr):
-            return left + self._evaluated(expression.rhs, dims)
-        factor = self._evaluated(expression.rhs, dims)
-        if not factor.is_constant:
-            raise _NotLinear
-        if isinstance(expression, ir.AffineMulExpr):
-            return left * factor.constant
-        parts = left.split(factor.constant, self.ranges)
-        if parts is None or isinstance(expression, ir.AffineCeilDivExpr):
-            raise _NotLinear
-        return parts[isinstance(expression, ir.AffineModExpr)]
+    def _evaluated(self, expression: ir.AffineExpr, dims: list[Linear]) -> Linear | None:
+        """None for a quotient or a remainder that is no linear expression."""
+        try:
+            return compile_expression(expression)(dims, self._split)
+        except CompilerError:
+            return None
 
-    def _bound(self, expression: ir.AffineExpr, dims: Sequence[Linear]) -> int | None:
+    def _split(self, position: Linear, divisor: int) -> tuple[Linear, Linear]:
+        parts = position.split(divisor, self.ranges)
+        if parts is None:
+            raise CompilerError("no linear expression")
+        return parts
+
+    def _bound(self, expression: ir.AffineExpr, dims: list[Linear]) -> int | None:
         """The exclusive upper bound of an expression that is never negative."""
         expression = expression.maybe_downcast()
-        try:
-            last = self.highest(self._evaluated(expression, dims))
+        found = self._evaluated(expression, dims)
+        if found is not None:
+            last = self.highest(found)
             return None if last is None else last + 1
-        except _NotLinear:
-            pass
         if isinstance(expression, ir.AffineModExpr):
-            return self._evaluated(expression.rhs, dims).constant
+            return expression.rhs.maybe_downcast().value
         if isinstance(expression, ir.AffineFloorDivExpr):
             inner = self._bound(expression.lhs, dims)
-            by = self._evaluated(expression.rhs, dims).constant
+            by = expression.rhs.maybe_downcast().value
             return None if inner is None else (inner - 1) // by + 1
         return None
 
@@ -152,6 +147,11 @@ class Indices:
             self._maps[key] = _map_to(position.constant, terms)
         map_ = self._maps[key]
         return values[0] if map_ is None else _with_map("affine.apply", map_, values)
+
+    def mixed(self, positions: Sequence[Linear]) -> tuple[list[int], list[ir.Value]]:
+        """As ops have them: numbers, DYNAMIC where a value stands for one, and those values."""
+        numbers = [p.constant if p.is_constant else DYNAMIC for p in positions]
+        return numbers, [self.value(p) for p in positions if not p.is_constant]
 
     def quotient(self, position: Linear, divisor: int) -> tuple[Linear, Linear]:
         """(position floordiv divisor, position mod divisor), as values where they are not linear.
@@ -221,10 +221,7 @@ class Indices:
 
 def constant(number: int) -> ir.Value:
     """An index constant at the insertion point."""
-    index = ir.IndexType.get()
-    return ir.Operation.create(
-        "arith.constant", results=[index], attributes={"value": ir.IntegerAttr.get(index, number)}
-    ).results[0]
+    return arith.constant(ir.IndexType.get(), number)
 
 
 def applied(map_: ir.AffineMap, values: Sequence[ir.Value]) -> ir.Value:
@@ -237,15 +234,14 @@ def _map_to(constant: int, terms: Sequence[tuple[int, int, int]]) -> ir.AffineMa
 
     terms: coefficient, base and unit of each symbol.
     """
-    total = _constant(constant)
+    total = ir.AffineExpr.get_constant(constant)
     for number, (coefficient, base, unit) in enumerate(terms):
         dim = ir.AffineExpr.get_dim(number)
         if coefficient % unit == 0:
             factor = coefficient // unit
-            total = total + dim * factor + _constant(-base * factor)
+            total = total + dim * factor + -base * factor
         else:
-            turn = ir.AffineExpr.get_floor_div(dim + _constant(-base), unit)
-            total = total + turn * coefficient
+            total = total + ir.AffineExpr.get_floor_div(dim + -base, unit) * coefficient
     if total == ir.AffineExpr.get_dim(0):
         return None
     return ir.AffineMapAttr.get(ir.AffineMap.get(len(terms), 0, [total]))
@@ -269,7 +265,3 @@ def _map_of(op: ir.Operation) -> ir.AffineMap:
             f"{op.location}: expects {op.name} on dims only; write its operands in parentheses"
         )
     return map_
-
-
-def _constant(number: int) -> ir.AffineExpr:
-    return ir.AffineExpr.get_constant(number)

@@ -13,16 +13,17 @@ from torch_mlir import ir
 from torch_mlir.dialects import linalg
 
 from rcompiler.linalg.maps import dims_of
+from rcompiler.passes.ir.operators import ops_in_module
+from rcompiler.passes.ir.tensor_ir import generic
 
 _PLAIN = ("linalg.generic", "linalg.fill", "linalg.index", "linalg.yield")
 
 
 def generalise(module: ir.Operation) -> None:
     """Rewrite the named ops of all kernels of a module; those without maps stay as they are."""
-    for view in module.regions[0].blocks[0].operations:
-        if view.operation.name == "rtask.kernel":
-            for op in list(_named(view.operation)):
-                _generalise(op)
+    for kernel in ops_in_module(module, "rtask.kernel"):
+        for op in list(_named(kernel)):
+            _generalise(op)
 
 
 def _named(op: ir.Operation) -> Iterator[ir.Operation]:
@@ -40,26 +41,14 @@ def _generalise(op: ir.Operation) -> None:
     maps = linalg.get_indexing_maps(op)
     if maps is None:
         return
-    results = [value.type for value in op.results]
-    stored = ir.AffineMapAttr(list(maps)[-len(results)]).value
+    stored = ir.AffineMapAttr(list(maps)[-len(op.results)]).value
     kept = set().union(*(dims_of(expression) for expression in stored.results))
     kinds = ["parallel" if dim in kept else "reduction" for dim in range(stored.n_dims)]
-    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-    segments = [len(op.operands) - len(results), len(results)]
-    generic = ir.Operation.create(
-        "linalg.generic",
-        results=results,
-        operands=list(op.operands),
-        attributes={
-            "indexing_maps": maps,
-            "iterator_types": ir.ArrayAttr.get(iterators),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get(segments),
-        },
-        regions=1,
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    op.regions[0].blocks[0].append_to(generic.regions[0])
-    for old, new in zip(op.results, generic.results, strict=True):
+    operands, count = list(op.operands), len(op.operands) - len(op.results)
+    with ir.InsertionPoint(op), op.location:
+        all_maps = [ir.AffineMapAttr(map_).value for map_ in maps]
+        made = generic(operands[:count], operands[count:], all_maps, kinds)
+    op.regions[0].blocks[0].append_to(made.regions[0])
+    for old, new in zip(op.results, made.results, strict=True):
         old.replace_all_uses_with(new)
     op.erase()

@@ -10,15 +10,17 @@ from collections.abc import Callable, Container, Iterator, Sequence
 
 from torch_mlir import ir
 
-from rcompiler.dialects.task_body import MEMORY
 from rcompiler.errors import InvalidModel
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.values import integers
-from rcompiler.passes.tiles.box import DYNAMIC, type_of
+from rcompiler.linalg.values import defining, integer, integers, ops_of
+from rcompiler.passes.tiles.box import sizes_of, slice_parts, type_of
+from rcompiler.passes.tiles.indices import DYNAMIC
 from rcompiler.passes.tiles.points import (
     Condition,
     Number,
     Points,
+    Span,
+    Spans,
     at_point,
     bounded,
     chosen,
@@ -26,9 +28,6 @@ from rcompiler.passes.tiles.points import (
     least,
     times,
 )
-
-Span = tuple[Number, Number]  # the first coordinate, and the one behind the last
-Spans = tuple[Span, ...]
 
 
 class TaskErrors:
@@ -44,16 +43,18 @@ class TaskErrors:
             "rtask"
         )
 
-    def check(
-        self, points: Points, bad: Condition, what: Callable[[Callable[[Number], int]], str]
-    ) -> None:
-        """Raises InvalidModel for the first point of which `bad` holds; what: says what its task
-        does, with the number that each position is there.
+    def of_task(self, points: Points, where: int, does: str) -> InvalidModel:
+        """Of what the task of a point does."""
+        return self.wrong(f"task {[at_point(n, where) for n in points.task]} {does}")
+
+    def check(self, points: Points, bad: Condition, does: str, *numbers: Number) -> None:
+        """Raises InvalidModel for the first point of which `bad` holds; does: what its task does,
+        to be formatted with what the numbers are there.
         """
         where = points.first(bad)
         if where is not None:
-            told = what(lambda number: at_point(number, where))
-            raise self.wrong(f"task {[at_point(n, where) for n in points.task]} {told}")
+            there = (at_point(number, where) for number in numbers)
+            raise self.of_task(points, where, does.format(*there))
 
 
 class TaskBoxes:
@@ -72,11 +73,11 @@ class TaskBoxes:
         """The position that an index value is."""
         if value in points.known:
             return points.known[value]
-        if isinstance(value.owner, ir.Block):
+        op = defining(value)
+        if op is None:
             raise self._errors.wrong(f"{value} is no position of a task")
-        op = value.owner.operation
         if op.name == "arith.constant":
-            return bounded(ir.IntegerAttr(op.attributes["value"]).value)
+            return bounded(integer(op, "value"))
         if op.name not in ("affine.apply", "affine.min", "affine.max"):
             raise self._errors.wrong(f"{op.name} cannot give a position of a task")
         dims = [(n, n + 1) for n in (self.number(v, points) for v in op.operands)]
@@ -86,10 +87,10 @@ class TaskBoxes:
 
     def holds(self, value: ir.Value, points: Points) -> Condition:
         """Whether two positions are equal, as the condition of a branch asks."""
-        op = None if isinstance(value.owner, ir.Block) else value.owner.operation
+        op = defining(value)
         if op is None or op.name != "arith.cmpi":
             raise self._errors.wrong(f"{value} is no condition of a task")
-        if ir.IntegerAttr(op.attributes["predicate"]).value != 0:
+        if integer(op, "predicate") != 0:
             raise self._errors.wrong("a task branches where two positions are equal only")
         a, b = (self.number(v, points) for v in op.operands)
         return a == b
@@ -98,7 +99,7 @@ class TaskBoxes:
         """The positions that a value can be."""
         if value in spans:
             return spans[value]
-        op = None if isinstance(value.owner, ir.Block) else value.owner.operation
+        op = defining(value)
         if op is None or op.name != "affine.apply":
             number = self.number(value, points)
             return number, number + 1
@@ -108,53 +109,29 @@ class TaskBoxes:
     def slice_box(self, op: ir.Operation, points: Points, shape: Sequence[Number]) -> Spans:
         """The box of a slice of a tensor of that shape, in which it must lie."""
         found = []
-        for d, (start, size, step) in enumerate(zip(*self._parts(op, points), strict=True)):
+        parts = slice_parts(op, self._of(points))
+        for d, (start, size, step) in enumerate(zip(*parts, strict=True)):
             end = chosen(size > 0, start + times(size - 1, step) + 1, start)
             self._errors.check(
                 points,
                 (size < 0) | (start < 0) | (end > shape[d]),
-                lambda at, d=d, start=start, size=size: (  # type: ignore[misc]
-                    f"takes {at(size)} elements from {at(start)} on in dim {d} of a tensor of "
-                    f"{at(shape[d])}"
-                ),
-            )
+                f"takes {{}} elements from {{}} on in dim {d} of a tensor of {{}}",
+                size, start, shape[d],
+            )  # fmt: skip
             found.append((start, end))
         return tuple(found)
 
-    def _parts(self, op: ir.Operation, points: Points) -> list[list[Number]]:
-        """Offsets, sizes and strides of a slice."""
-        segments = list(ir.DenseI32ArrayAttr(op.attributes["operandSegmentSizes"]))
-        dynamic = iter(list(op.operands)[sum(segments[:-3]) :])
-        return [
-            [
-                self.number(next(dynamic), points) if n == DYNAMIC else bounded(n)
-                for n in integers(op, name)
-            ]
-            for name in ("static_offsets", "static_sizes", "static_strides")
-        ]
+    def _of(self, points: Points) -> Callable[[int | ir.Value], Number]:
+        """What a number of an op is, or an index value that stands for one."""
+        return lambda n: bounded(n) if isinstance(n, int) else self.number(n, points)
 
     def shape(self, value: ir.Value, points: Points) -> list[Number]:
         """The sizes of a tensor."""
-        shape: list[Number] = list(type_of(value).shape)
-        if DYNAMIC not in shape:
-            return shape
-        op = value.owner.operation
-        if op.name in ("tensor.empty", MEMORY):
-            dynamic = iter(op.operands)
-            return [self.number(next(dynamic), points) if n == DYNAMIC else n for n in shape]
-        if op.name == "tensor.extract_slice":
-            _, sizes, _ = self._parts(op, points)
-            if len(sizes) == len(shape):
-                return sizes
-            return [n for n in sizes if not (isinstance(n, int) and n == 1)]
-        if op.name in ("linalg.generic", "linalg.fill", "rtask.stage", "tensor.cast"):
-            return self.shape(list(op.operands)[-len(op.results)], points)
-        if op.name == "tensor.concat":
-            axis = ir.IntegerAttr(op.attributes["dim"]).value
-            shapes = [self.shape(v, points) for v in op.operands]
-            shapes[0][axis] = sum(s[axis] for s in shapes)
-            return shapes[0]
-        raise self._errors.wrong(f"{op.name} makes a tile of unknown size")
+        shape = list(type_of(value).shape)
+        try:
+            return sizes_of(value, self._of(points)) if DYNAMIC in shape else shape
+        except ValueError as error:
+            raise self._errors.wrong(str(error)) from None
 
     def sources(
         self, op: ir.Operation, number: int, box: Spans, points: Points
@@ -194,7 +171,7 @@ class TaskBoxes:
                 ),
             )
         elif op.name == "tensor.concat":
-            axis = ir.IntegerAttr(op.attributes["dim"]).value
+            axis = integer(op, "dim")
             first: Number = 0
             for operand in op.operands:
                 size = self.shape(operand, points)[axis]
@@ -208,31 +185,26 @@ class TaskBoxes:
                     yield operand, whole(self.shape(operand, points))
 
     def _pads(self, op: ir.Operation, points: Points) -> list[Number]:
-        dynamic = iter(list(op.operands)[1:])
-        low = integers(op, "static_low")
-        return [self.number(next(dynamic), points) if n == DYNAMIC else bounded(n) for n in low]
+        dynamic, number = iter(list(op.operands)[1:]), self._of(points)
+        return [number(next(dynamic) if n == DYNAMIC else n) for n in integers(op, "static_low")]
 
     def _of_generic(
         self, op: ir.Operation, number: int, box: Spans, points: Points
     ) -> Iterator[tuple[ir.Value, Spans]]:
         generic = self._generic(op)
         loops: list[Span] = [(0, 1)] * generic.maps[0].n_dims
-        for value, map_ in zip(generic.operands, generic.maps, strict=True):
-            for size, expression in zip(self.shape(value, points), map_.results, strict=True):
-                expression = expression.maybe_downcast()
-                if isinstance(expression, ir.AffineDimExpr):
-                    loops[expression.position] = (0, size)
-        results = generic.maps[len(generic.inputs) + number].results
-        for span, expression in zip(box, results, strict=True):
-            expression = expression.maybe_downcast()
-            if isinstance(expression, ir.AffineDimExpr):
-                loops[expression.position] = span
+        for value, dims in zip(generic.operands, generic.dims, strict=True):
+            for size, dim in zip(self.shape(value, points), dims, strict=True):
+                if dim >= 0:
+                    loops[dim] = (0, size)
+        for span, dim in zip(box, generic.dims[len(generic.inputs) + number], strict=True):
+            if dim >= 0:
+                loops[dim] = span
         for value, map_ in zip(generic.operands, generic.maps, strict=True):
             yield value, tuple(_span(e, loops) for e in map_.results)
-        for view in generic.block.operations:
-            if view.operation.name == "tensor.extract":  # at positions that are computed
-                tensor = view.operation.operands[0]
-                yield tensor, whole(self.shape(tensor, points))
+        for inner in ops_of(generic.block):
+            if inner.name == "tensor.extract":  # at positions that are computed
+                yield inner.operands[0], whole(self.shape(inner.operands[0], points))
 
     def keeps_places(self, op: ir.Operation, number: int, source: int) -> bool:
         """Whether each element of a result is computed from the element at its own place of a

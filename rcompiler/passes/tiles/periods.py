@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 
 from torch_mlir import ir
 
+from rcompiler.linalg.maps import dim_of
 from rcompiler.passes.tiles.sources import Source, Sources
 
 
@@ -40,7 +41,8 @@ def periods(sources: Sources, tile: ir.Value, rank: int) -> list[int]:
                 for loop, period in _periods_of(expression):
                     if loops[loop] >= 0:
                         found[loops[loop]] = math.lcm(found[loops[loop]], period)
-            pending.append((operand, tuple(_dim(e, loops) for e in map_.results)))
+            places = (loops[d] if d >= 0 else -1 for d in map(dim_of, map_.results))
+            pending.append((operand, tuple(places)))
     return found
 
 
@@ -55,11 +57,6 @@ def _loops(source: Source, number: int, dims: Sequence[int]) -> list[int]:
         if loop >= 0:
             loops[loop] = dim
     return loops
-
-
-def _dim(expression: ir.AffineExpr, loops: Sequence[int]) -> int:
-    expression = expression.maybe_downcast()
-    return loops[expression.position] if isinstance(expression, ir.AffineDimExpr) else -1
 
 
 def _periods_of(expression: ir.AffineExpr) -> Iterator[tuple[int, int]]:

@@ -13,11 +13,11 @@ from torch_mlir import ir
 from rcompiler.kernelgen.scratch import kept_columns
 from rcompiler.linalg.generic import Generic
 from rcompiler.linalg.lazy import lazy
-from rcompiler.linalg.maps import dim_of, dims_of
+from rcompiler.linalg.maps import dims_of
 from rcompiler.linalg.values import operations, shape_of
 from rcompiler.linalg.views import kept_dims
-from rcompiler.passes.tiles.box import DYNAMIC, Box, slice_parts, type_of
-from rcompiler.passes.tiles.indices import Indices
+from rcompiler.passes.tiles.box import Box, slice_parts, type_of
+from rcompiler.passes.tiles.indices import DYNAMIC, Indices
 from rcompiler.passes.tiles.reads import Reader, reader_of
 
 
@@ -34,7 +34,7 @@ class Source(Generic):
         """For each result the loop of each of its dims, -1 for a constant: result maps are
         projected permutations.
         """
-        return [[dim_of(e) for e in m.results] for m in self.maps[len(self.inputs) :]]
+        return self.dims[len(self.inputs) :]
 
     @lazy
     def joint_dims(self) -> list[int]:
@@ -92,8 +92,9 @@ class Sources:
         """Where a slice or an insertion lies in its tensor."""
         found = self._boxes.get(op)
         if found is None:
-            offsets, sizes, strides = slice_parts(op, self.indices)
-            found = self._boxes[op] = Box(tuple(offsets), tuple(sizes), tuple(strides))
+            offsets, sizes, strides = slice_parts(op, self.indices.of)
+            steps = tuple(step.constant for step in strides)
+            found = self._boxes[op] = Box(tuple(offsets), tuple(sizes), steps)
         return found
 
     def _read_slice(self, op: ir.Operation) -> Slice:

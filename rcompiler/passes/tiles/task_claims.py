@@ -11,7 +11,7 @@ computed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from torch_mlir import ir
@@ -20,13 +20,26 @@ from rcompiler.dialects.attributes import to_python
 from rcompiler.dialects.rtask import operands_of
 from rcompiler.dialects.task_body import MEMORY, PUT, stores_in
 from rcompiler.linalg.element_types import item_bytes
-from rcompiler.linalg.values import element_of, integers, shape_of, yielded
+from rcompiler.linalg.maps import dim_of
+from rcompiler.linalg.values import (
+    defining,
+    element_of,
+    integers,
+    ops_of,
+    shape_of,
+    string,
+    yielded,
+)
 from rcompiler.passes.tiles.box import type_of
-from rcompiler.passes.tiles.needed_boxes import Span, Spans, TaskBoxes, TaskErrors, whole
+from rcompiler.passes.tiles.needed_boxes import TaskBoxes, TaskErrors, whole
 from rcompiler.passes.tiles.points import (
     Condition,
     Number,
     Points,
+    Span,
+    Spans,
+    WriteCounts,
+    at_point,
     bounded,
     greatest,
     least,
@@ -35,15 +48,13 @@ from rcompiler.passes.tiles.points import (
     tasks,
     times,
 )
-from rcompiler.passes.tiles.task_ops import check_ops
-from rcompiler.passes.tiles.write_counts import WriteCounts
 
 Place = tuple[int, Spans]  # the result that a tile is put into, and where
 
 
 def check_task_body(kernel: ir.Operation) -> None:
     """Raises InvalidModel naming the kernel and what a task does that it may not."""
-    errors = TaskErrors(ir.StringAttr(kernel.attributes["sym_name"]).value)
+    errors = TaskErrors(string(kernel, "sym_name"))
     try:
         _Tasks(kernel, errors).check()
     except OverflowError:
@@ -109,8 +120,7 @@ class _Tasks:
 
     def _keep(self, value: ir.Value, kept: set[ir.Operation]) -> None:
         """Note the insertions that lead to a tensor."""
-        while not isinstance(value.owner, ir.Block):
-            op = value.owner.operation
+        while (op := defining(value)) is not None:
             if op in kept:
                 return
             number = list(op.results).index(value)
@@ -129,8 +139,7 @@ class _Tasks:
     def _run(self, block: ir.Block, points: Points) -> None:
         self._seen.clear()
         self._parts.clear()
-        for view in block.operations:
-            op = view.operation
+        for op in ops_of(block):
             if op.name == "scf.for" and not _carries_tensors(op):
                 self._only_reads(op, points, {})
             elif op.name in ("vector.transfer_read", "tensor.extract"):
@@ -157,7 +166,7 @@ class _Tasks:
                 self._need(tile, whole(self._boxes.shape(tile, points)), points)
 
     def _check_steps(self, points: Points, step: Number) -> None:
-        self._errors.check(points, step < 1, lambda at: f"has a loop in steps of {at(step)}")
+        self._errors.check(points, step < 1, "has a loop in steps of {}", step)
 
     # -- vectors
     def _only_reads(self, loop: ir.Operation, points: Points, spans: dict[ir.Value, Span]) -> None:
@@ -175,8 +184,7 @@ class _Tasks:
         last = start[1] - 1 + (turns - 1) * step[0]
         block = loop.regions[0].blocks[0]
         inner = {**spans, block.arguments[0]: (start[0], last + 1)}
-        for view in block.operations:
-            op = view.operation
+        for op in ops_of(block):
             if op.name == "scf.for":
                 self._only_reads(op, points, inner)
             elif op.name in ("vector.transfer_read", "tensor.extract"):
@@ -187,10 +195,8 @@ class _Tasks:
     def _read_numbers(self, op: ir.Operation, points: Points, spans: dict[ir.Value, Span]) -> None:
         source, *indices = op.operands
         self._need(source, self._lanes_at(op, source, indices, op.result, points, spans), points)
-        while not isinstance(source.owner, ir.Block) and (
-            source.owner.operation.name == "tensor.extract_slice"
-        ):
-            source = source.owner.operation.operands[0]
+        while (made := defining(source)) is not None and made.name == "tensor.extract_slice":
+            source = made.operands[0]
         if source not in self._operands:
             raise self._errors.wrong(f"{op.name} reads what is no operand, nor a slice of one")
 
@@ -214,17 +220,9 @@ class _Tasks:
         if box:
             box[-1] = box[-1][0], box[-1][1] + lanes - 1
         for d, ((start, end), size) in enumerate(zip(box, shape, strict=True)):
-
-            def told(
-                at: Callable[[Number], int], *, d: int = d, start: Number = start,
-                end: Number = end, size: Number = size,
-            ) -> str:  # fmt: skip
-                return (
-                    f"{op.name} goes from {at(start)} to {at(end) - 1} in dim {d} of a tensor of "
-                    f"{at(size)}"
-                )
-
-            self._errors.check(points, (start < 0) | (end > size), told)
+            does = f"{op.name} goes from {{}} to {{}} in dim {d} of a tensor of {{}}"
+            outside = (start < 0) | (end > size)
+            self._errors.check(points, outside, does, start, end - 1, size)
         return tuple(box)
 
     # -- boxes
@@ -246,14 +244,13 @@ class _Tasks:
         while True:
             if value in self._outs:
                 return self._outs[value]
-            if isinstance(value.owner, ir.Block):
-                block = value.owner
-                owner = block.owner.operation
+            op = defining(value)
+            if op is None:
+                owner = value.owner.owner.operation
                 if owner.name != "scf.for":
                     raise self._errors.wrong("a tile is put into an operand")
-                value = owner.operands[2 + list(block.arguments).index(value)]
+                value = owner.operands[2 + value.arg_number]
                 continue
-            op = value.owner.operation
             number = list(op.results).index(value)
             if op.name in PUT:
                 value = op.operands[1]
@@ -283,17 +280,12 @@ class _Tasks:
                 end > least(first + bounded(extent), shape[d])
             )
             what = f"operand {number}" if name == "reads" else f"result {number}"
-
-            def told(
-                at: Callable[[Number], int], *, d: int = d, start: Number = start,
-                end: Number = end, first: Number = first, extent: int = extent, what: str = what,
-            ) -> str:  # fmt: skip
-                return (
-                    f"touches {at(start)} ... {at(end) - 1} in dim {d} of {what}, "
-                    f"and '{name}' says {at(first)} ... {at(first) + extent - 1}"
-                )
-
-            self._errors.check(points, (start < end) & outside, told)
+            self._errors.check(
+                points,
+                (start < end) & outside,
+                f"touches {{}} ... {{}} in dim {d} of {what}, and '{name}' says {{}} ... {{}}",
+                start, end - 1, first, first + extent - 1,
+            )  # fmt: skip
 
     def _need(
         self,
@@ -358,17 +350,18 @@ class _Tasks:
             elsewhere = False
             for (a, b), (c, d) in zip(box, there, strict=True):
                 elsewhere = elsewhere | (a != c) | (b != d)
+        where = points.first(elsewhere)
+        if where is None:
+            return
         [over] = {r for r, operands in self._in_place.items() if operand in operands} or {result}
-
-        def told(at: Callable[[Number], int]) -> str:
-            tile = f"{_printed(there, at)} of result {result}" if result >= 0 else "a tile it keeps"
-            return (
-                f"reads {_printed(box, at)} of operand {operand} for {tile}, and 'in_place' says "
-                f"that result {over} may lie in the same bytes; read only the elements that are "
-                "written there, or remove 'in_place'"
-            )
-
-        self._errors.check(points, elsewhere, told)
+        tile = f"{_printed(there, where)} of result {result}" if result >= 0 else "a tile it keeps"
+        raise self._errors.of_task(
+            points,
+            where,
+            f"reads {_printed(box, where)} of operand {operand} for {tile}, and 'in_place' says "
+            f"that result {over} may lie in the same bytes; read only the elements that are "
+            "written there, or remove 'in_place'",
+        )
 
     def _same_bytes(self, operand: int, result: int) -> bool:
         """Whether equal places are equal bytes."""
@@ -381,8 +374,9 @@ def _carries_tensors(loop: ir.Operation) -> bool:
     return any(isinstance(v.type, ir.RankedTensorType) for v in loop.results)
 
 
-def _printed(box: Spans, at: Callable[[Number], int]) -> str:
-    found = [(at(a), at(b)) for a, b in box]
+def _printed(box: Spans, where: int) -> str:
+    """A box at one point."""
+    found = [(at_point(a, where), at_point(b, where)) for a, b in box]
     return "[" + ", ".join(f"{a} ... {b - 1}" if b - a > 1 else str(a) for a, b in found) + "]"
 
 
@@ -398,5 +392,49 @@ def _key(box: Spans) -> object:
 
 def _yields(region: ir.Region, number: int) -> ir.Value:
     """What a loop or branch hands on as its result of that number."""
-    last = list(region.blocks[0].operations)[-1].operation
-    return last.operands[number]
+    return ops_of(region.blocks[0])[-1].operands[number]
+
+
+_DIALECTS = ("affine", "arith", "builtin", "linalg", "math", "rtask", "scf", "tensor")
+_VECTORS = ("transfer_read", "transfer_write", "broadcast", "fma")
+
+
+def check_ops(block: ir.Block, errors: TaskErrors) -> None:
+    """Raises InvalidModel for an op, also in loops and branches, that no task can have."""
+    for op in ops_of(block):
+        dialect, _, short = op.name.partition(".")
+        if (
+            dialect not in _DIALECTS
+            and op.name != MEMORY
+            and (dialect != "vector" or short not in _VECTORS)
+        ):
+            raise errors.wrong(
+                f"{op.name} cannot stand in the body of a task; write it as linalg on slices "
+                f"of tensors, or with vector.{', vector.'.join(_VECTORS)}, arith and math"
+            )
+        if short.startswith("transfer"):
+            _check_transfer(op, errors)
+        for region in op.regions:
+            for inner in region.blocks:
+                check_ops(inner, errors)
+
+
+def _check_transfer(op: ir.Operation, errors: TaskErrors) -> None:
+    """Whole vectors of neighbours in a row."""
+    write = op.name == "vector.transfer_write"
+    vector, tensor = op.operands[0] if write else op.result, op.operands[1 if write else 0]
+    rank, lanes = type_of(tensor).rank, ir.VectorType(vector.type)
+    map_ = ir.AffineMapAttr(op.attributes["permutation_map"]).value
+    inside = [ir.BoolAttr(b).value for b in ir.ArrayAttr(op.attributes["in_bounds"])]
+    masked = len(op.operands) > rank + 2
+    if (
+        lanes.rank != 1
+        or not all(inside)
+        or masked
+        or not rank
+        or dim_of(map_.results[0]) != rank - 1
+    ):
+        raise errors.wrong(
+            f"{op.name} moves vectors of one dim along the last dim of a tensor, in bounds and "
+            "without a mask"
+        )

@@ -16,11 +16,11 @@ from torch_mlir.dialects import tensor
 
 from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.pieces import pad_value
-from rcompiler.linalg.values import integers
+from rcompiler.linalg.values import integer, integers
 from rcompiler.linalg.views import VIEWS
-from rcompiler.passes.tiles.box import DYNAMIC, Box, tile_type, type_of
+from rcompiler.passes.tiles.box import Box, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser, comes_from_operands
-from rcompiler.passes.tiles.indices import Indices
+from rcompiler.passes.tiles.indices import DYNAMIC, Indices
 
 MOVES = frozenset({*VIEWS, "tensor.pad", "tensor.concat", "tensor.insert_slice"})
 
@@ -57,9 +57,8 @@ def _padded(
     fill: ir.Value,
     indices: Indices,
 ) -> ir.Value:
-    low, high = ([n.constant if n.is_constant else DYNAMIC for n in s] for s in (before, after))
-    dynamic = [[indices.value(n) for n in s if not n.is_constant] for s in (before, after)]
-    op = tensor.PadOp(type_, tile, *dynamic, low, high)
+    (low, first), (high, last) = indices.mixed(before), indices.mixed(after)
+    op = tensor.PadOp(type_, tile, first, last, low, high)
     block = op.regions[0].blocks.append(*[ir.IndexType.get()] * len(low))
     with ir.InsertionPoint(block):
         tensor.YieldOp(fill)
@@ -68,7 +67,7 @@ def _padded(
 
 def tile_concat(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value | None:
     """A concatenation of what of each operand lies in the box."""
-    axis = ir.IntegerAttr(op.attributes["dim"]).value
+    axis = integer(op, "dim")
     shapes = [list(type_of(v).shape) for v in op.operands]
     if all(comes_from_operands(v, MOVES) for v in op.operands) or not box.is_dense:
         return None
@@ -84,23 +83,16 @@ def tile_concat(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Val
             offsets, sizes = list(box.offsets), list(box.sizes)
             offsets[axis], sizes[axis] = start, size
             tiles.append(fuser.tile(value, Box.dense(offsets, sizes)))
-    return _joined(tiles, axis, tile_type(op.result, box.shape), op.attributes["dim"])
+    return _joined(tiles, axis, tile_type(op.result, box.shape))
 
 
-def _joined(
-    tiles: list[ir.Value], axis: int, type_: ir.RankedTensorType, dim: ir.Attribute
-) -> ir.Value:
+def _joined(tiles: list[ir.Value], axis: int, type_: ir.RankedTensorType) -> ir.Value:
     if len(tiles) == 1:
         return tiles[0]
     shape = list(type_.shape)
     along = [type_of(v).shape[axis] for v in tiles]
     shape[axis] = DYNAMIC if DYNAMIC in along else sum(along)
-    made = ir.Operation.create(
-        "tensor.concat",
-        results=[tile_type(tiles[0], shape)],
-        operands=tiles,
-        attributes={"dim": dim},
-    ).results[0]
+    made = tensor.concat(tile_type(tiles[0], shape), axis, tiles)
     return made if made.type == type_ else tensor.CastOp(type_, made).result
 
 

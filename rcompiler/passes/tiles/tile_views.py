@@ -6,11 +6,13 @@ import math
 from collections.abc import Sequence
 
 from torch_mlir import ir
+from torch_mlir.dialects import tensor
 
 from rcompiler.linalg.affine import Linear
-from rcompiler.passes.tiles.box import DYNAMIC, Box, tile_type, type_of
+from rcompiler.linalg.views import groups_of
+from rcompiler.passes.tiles.box import Box, tile_type, type_of
 from rcompiler.passes.tiles.fuse import Fuser
-from rcompiler.passes.tiles.indices import Indices
+from rcompiler.passes.tiles.indices import DYNAMIC, Indices
 
 Span = tuple[Linear, Linear]  # offset and size along one dim
 
@@ -36,17 +38,8 @@ def _dropped(tile: ir.Value, box: Box) -> ir.Value | None:
     shape = list(type_of(tile).shape)
     if DYNAMIC in shape:
         return None
-    return ir.Operation.create(
-        "tensor.extract_slice",
-        results=[tile_type(tile, box.shape)],
-        operands=[tile],
-        attributes={
-            "static_offsets": ir.DenseI64ArrayAttr.get([0] * len(shape)),
-            "static_sizes": ir.DenseI64ArrayAttr.get(shape),
-            "static_strides": ir.DenseI64ArrayAttr.get([1] * len(shape)),
-            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0, 0, 0]),
-        },
-    ).results[0]
+    kind, zeros, ones = tile_type(tile, box.shape), [0] * len(shape), [1] * len(shape)
+    return tensor.ExtractSliceOp(kind, tile, [], [], [], zeros, shape, ones).result
 
 
 def tile_expand(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Value | None:
@@ -55,23 +48,16 @@ def tile_expand(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.Val
     if not box.is_dense or DYNAMIC in box.shape or DYNAMIC in shape:
         return None
     spans = []
-    for group in _groups(op):
+    for group in groups_of(op):
         span = _run([box.offsets[d] for d in group], [box.sizes[d] for d in group],
                     [shape[d] for d in group])  # fmt: skip
         if span is None:
             return None
         spans.append(span)
     tile = fuser.tile(op.operands[0], Box.dense(*_apart(spans)))
-    attributes = {
-        "reassociation": op.attributes["reassociation"],
-        "static_output_shape": ir.DenseI64ArrayAttr.get(box.shape),
-    }
-    return ir.Operation.create(
-        op.name,
-        results=[tile_type(op.result, box.shape)],
-        operands=[tile],
-        attributes=attributes,
-    ).results[0]
+    kind = tile_type(op.result, box.shape)
+    groups = op.attributes["reassociation"]
+    return tensor.ExpandShapeOp(kind, tile, groups, [], box.shape).result
 
 
 def _run(offsets: Sequence[Linear], sizes: Sequence[Linear], shape: Sequence[int]) -> Span | None:
@@ -94,18 +80,14 @@ def tile_collapse(fuser: Fuser, op: ir.Operation, number: int, box: Box) -> ir.V
     if not box.is_dense or DYNAMIC in box.shape or DYNAMIC in source:
         return None
     spans: list[Span] = []
-    for offset, size, group in zip(box.offsets, box.sizes, _groups(op), strict=True):
+    for offset, size, group in zip(box.offsets, box.sizes, groups_of(op), strict=True):
         found = _box_of_run(offset, size.constant, [source[d] for d in group], fuser.indices)
         if found is None:
             return None
         spans += found
     tile = fuser.tile(op.operands[0], Box.dense(*_apart(spans)))
-    return ir.Operation.create(
-        op.name,
-        results=[tile_type(op.result, box.shape)],
-        operands=[tile],
-        attributes={"reassociation": op.attributes["reassociation"]},
-    ).results[0]
+    kind = tile_type(op.result, box.shape)
+    return tensor.CollapseShapeOp(kind, tile, op.attributes["reassociation"]).result
 
 
 def _box_of_run(
@@ -137,10 +119,3 @@ def _box_of_run(
 
 def _apart(spans: Sequence[Span]) -> tuple[list[Linear], list[Linear]]:
     return [offset for offset, _ in spans], [size for _, size in spans]
-
-
-def _groups(op: ir.Operation) -> list[list[int]]:
-    return [
-        [ir.IntegerAttr(i).value for i in ir.ArrayAttr(group)]
-        for group in ir.ArrayAttr(op.attributes["reassociation"])
-    ]

@@ -3,6 +3,7 @@
 from torch_mlir import ir
 
 from rcompiler.linalg.generic import Generic
+from rcompiler.linalg.values import integer
 
 # What an operation on vectors takes, in slots of an addition, of which there are two per cycle.
 # Measured with f32 and 512 bits on Zen 5, beside the load and the store of an element. Functions:
@@ -82,7 +83,7 @@ def _numbers(value: ir.Value) -> list[int]:
         return []
     op = owner.operation
     if op.name == "arith.constant":
-        return [ir.IntegerAttr(op.attributes["value"]).value]
+        return [integer(op, "value")]
     if op.name not in ("arith.select", "arith.minsi", "arith.maxsi"):
         return []
     own = list(op.operands)[1:] if op.name == "arith.select" else list(op.operands)

@@ -14,7 +14,8 @@ from rcompiler.dialects.rtask import is_task_body
 from rcompiler.errors import InvalidModel
 from rcompiler.kernelgen.stages import stages_inside
 from rcompiler.linalg.pieces import core_of
-from rcompiler.linalg.values import STAGE, shape_of, yielded
+from rcompiler.linalg.values import STAGE, integers, ops_of, shape_of, string, yielded
+from rcompiler.passes.ir.operators import ops_in_module
 from rcompiler.passes.tiles.task_claims import check_task_body
 from rcompiler.passes.tiling.task_boxes import in_place_pairs, read_box, stage_axes, write_box
 from rcompiler.passes.tiling.tensor_expr import Tracer
@@ -26,9 +27,8 @@ def check_claims(module: ir.Operation) -> None:
     """Every kernel's boxes, tile and in-place pairs. Raises InvalidModel naming the kernel and the
     attribute.
     """
-    for view in module.regions[0].blocks[0].operations:
-        if view.operation.name == "rtask.kernel":
-            check_kernel(view.operation)
+    for kernel in ops_in_module(module, "rtask.kernel"):
+        check_kernel(kernel)
 
 
 def check_kernel(op: ir.Operation) -> None:
@@ -38,9 +38,9 @@ def check_kernel(op: ir.Operation) -> None:
         _check_loops(op)
         check_task_body(op)
         return
-    name = ir.StringAttr(op.attributes["sym_name"]).value
+    name = string(op, "sym_name")
     block = op.regions[0].blocks[0]
-    grid, tile = (list(ir.DenseI64ArrayAttr(op.attributes[key])) for key in ("grid", "tile"))
+    grid, tile = (list(integers(op, key)) for key in ("grid", "tile"))
     results = yielded(block)
     if not results:  # what it asks for changes nothing
         return
@@ -66,15 +66,15 @@ def check_kernel(op: ir.Operation) -> None:
         said = _boxes(op.attributes[key])
         if said != meant:
             raise _wrong(name, key, said, f"{meant}, by its body and tile")
-    for stage in (v.operation for v in block.operations if v.operation.name == STAGE):
+    for stage in (op for op in ops_of(block) if op.name == STAGE):
         said_axes, axes = (
-            tuple(ir.DenseI64ArrayAttr(stage.attributes["axes"])),
+            integers(stage, "axes"),
             stage_axes(stage, traced),
         )
         if said_axes != axes:
             raise _wrong(name, "axes", said_axes, f"{axes} for this stage, by the body")
     if "in_place" in op.attributes:
-        said_pairs = tuple(ir.DenseI64ArrayAttr(op.attributes["in_place"]))
+        said_pairs = integers(op, "in_place")
         pairs = in_place_pairs(block, traced)
         if not set(zip(said_pairs[::2], said_pairs[1::2], strict=False)) <= set(
             zip(pairs[::2], pairs[1::2], strict=True)
@@ -93,8 +93,8 @@ def _check_tile(op: ir.Operation) -> None:
     """Of the body of one task: `tile`, which nothing is computed from any more, against `writes`,
     which is proved of the body.
     """
-    grid, tile = (list(ir.DenseI64ArrayAttr(op.attributes[key])) for key in ("grid", "tile"))
-    name = ir.StringAttr(op.attributes["sym_name"]).value
+    grid, tile = (list(integers(op, key)) for key in ("grid", "tile"))
+    name = string(op, "sym_name")
     results = yielded(op.regions[0].blocks[0])
     if results and len(grid) == len(shape_of(results[0])):  # one by hand may have other axes
         _check_uncut(name, shape_of(results[0]), grid, tile)
@@ -106,7 +106,7 @@ def _check_tile(op: ir.Operation) -> None:
 
 def _check_loops(op: ir.Operation) -> None:
     """Of the body of one task: no loops beside its own."""
-    name = ir.StringAttr(op.attributes["sym_name"]).value
+    name = string(op, "sym_name")
     for stage in (None, *stages_inside(op.regions[0].blocks[0])):
         for key in ("order", "reduction_tile"):
             if key in (op if stage is None else stage).attributes:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from torch_mlir import ir
 
-from rcompiler.linalg.values import STAGE, shape_of, yielded
+from rcompiler.linalg.values import STAGE, defining, ops_of, shape_of, yielded
 from rcompiler.passes.tiling.task_boxes import stage_axes
 from rcompiler.passes.tiling.tensor_expr import Traced, Tracer, tensor_expr
 from rcompiler.passes.tiling.unit_product import Multiplier
@@ -31,7 +31,7 @@ def stage_bodies(block: ir.Block, traced: Traced) -> list[StageBody] | None:
     traced: the whole body.
     """
     found = []
-    for op in (v.operation for v in block.operations if v.operation.name == STAGE):
+    for op in (op for op in ops_of(block) if op.name == STAGE):
         axes = stage_axes(op, traced)
         if axes is None:
             return None
@@ -85,24 +85,22 @@ def _expression(
 
 def leaves_of(results: list[ir.Value]) -> list[ir.Value]:
     """Arguments and stages that `results` are computed from, in the order of a walk backwards."""
-    found: dict[ir.Value, None] = {}
+    found: list[ir.Value] = []
     seen: set[ir.Value] = set()
     pending = list(reversed(results))
     while pending:
         value = pending.pop()
-        if value in seen:
+        if value in seen or not isinstance(value.type, ir.RankedTensorType):
             continue
         seen.add(value)
-        if isinstance(value.owner, ir.Block) or _is_stage(value):
-            found.setdefault(value)
+        op = defining(value)
+        if op is None or op.name == STAGE:
+            found.append(value)
         else:
-            pending += [
-                v
-                for v in reversed(list(value.owner.operation.operands))
-                if isinstance(v.type, ir.RankedTensorType)
-            ]
-    return list(found)
+            pending += reversed(list(op.operands))
+    return found
 
 
 def _is_stage(value: ir.Value) -> bool:
-    return not isinstance(value.owner, ir.Block) and value.owner.operation.name == STAGE
+    op = defining(value)
+    return op is not None and op.name == STAGE

@@ -8,7 +8,7 @@ reduction axis too: a task covers it whole.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from torch_mlir import ir
@@ -17,17 +17,53 @@ from rcompiler.linalg.affine import Linear
 from rcompiler.linalg.dot_group import dot_group
 from rcompiler.linalg.element_types import item_bytes
 from rcompiler.linalg.generic import Combination, Generic
-from rcompiler.linalg.independent_loops import in_vectors, independent_loops
+from rcompiler.linalg.independent_loops import Apart, in_vectors, independent_loops
 from rcompiler.linalg.pieces import core_of, pieces_of
 from rcompiler.linalg.roots import sums_in_parts
-from rcompiler.linalg.values import STAGE, element_of, integers, shape_of
+from rcompiler.linalg.values import STAGE, element_of, integer, integers, shape_of
 from rcompiler.linalg.views import VIEWS, view_coordinates
 from rcompiler.passes.tiling.arithmetic import Arithmetic, Part, arithmetic
 from rcompiler.passes.tiling.body_cost import body_cost, loop_cost
-from rcompiler.passes.tiling.computed_reads import Coordinates, coordinate_of, read_by_loop
 from rcompiler.roller import expr as roller
 from rcompiler.roller.index import Atom
 from rcompiler.roller.linear_map import plan
+
+Coordinates = tuple[Linear | None, ...]  # None: computed, or counted by a loop inside
+
+
+def coordinate_of(index: ir.Value, dims: Sequence[Linear]) -> Linear | None:
+    """Of an index in a linalg body, by the coordinates of its loops; None: it is computed."""
+    if not isinstance(index.owner, ir.Block) and index.owner.operation.name == "linalg.index":
+        return dims[integer(index.owner.operation, "dim")]
+    return None
+
+
+def read_by_loop(
+    loop: ir.Operation, value: ir.Value, apart: Sequence[Apart], axes: Sequence[Linear]
+) -> Coordinates:
+    """Coordinates of what an scf.for reads of a value that is defined outside of it.
+
+    axes: of the results. apart: the loops whose iterations share the results out. What the loop
+    carries is copied first, element by element; all else is read at a step of one of these loops,
+    or at computed positions.
+    """
+    rank = len(shape_of(value))
+    carried = list(loop.operands)[3:]
+    if value in carried and shape_of(value) == shape_of(loop.results[carried.index(value)]):
+        return tuple(axes)
+    steps = {a.iteration: axes[a.dim] for a in apart}
+    found = {tuple(steps.get(i) for i in where) for where in _places(loop, value)}
+    return found.pop() if len(found) == 1 else (None,) * rank
+
+
+def _places(op: ir.Operation, value: ir.Value) -> Iterator[list[ir.Value]]:
+    """The indices of every tensor.extract of a value in an op."""
+    for region in op.regions:
+        for view in (v for block in region.blocks for v in block.operations):
+            inner = view.operation
+            if inner.name == "tensor.extract" and inner.operands[0] == value:
+                yield list(inner.operands)[1:]
+            yield from _places(inner, value)
 
 
 @dataclass
@@ -221,7 +257,7 @@ class Tracer:
             return [(op.operands[0], [c + -n for c, n in zip(at, low, strict=True)])]
         if op.name == STAGE:
             return [(op.operands[0], at)]
-        dim, offset, parts = ir.IntegerAttr(op.attributes["dim"]).value, 0, []
+        dim, offset, parts = integer(op, "dim"), 0, []
         for operand in op.operands:
             parts.append((operand, [c + -offset if d == dim else c for d, c in enumerate(at)]))
             offset += shape_of(operand)[dim]

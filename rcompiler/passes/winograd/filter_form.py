@@ -17,7 +17,6 @@ from torch_mlir import ir
 from rcompiler.linalg.bodies import is_multiply_add
 from rcompiler.linalg.convolution import has_windows
 from rcompiler.linalg.generic import Generic
-from rcompiler.linalg.loop_dims import extent_of
 from rcompiler.linalg.maps import dim_of, dims_of
 from rcompiler.linalg.values import element_of
 
@@ -64,7 +63,7 @@ def sliding_filter(op: ir.Operation) -> SlidingFilter | None:
 
 
 def _as_filter(generic: Generic, image: int, weights: int) -> SlidingFilter | None:
-    of_weights, of_result = ([dim_of(e) for e in generic.maps[k].results] for k in (weights, 2))
+    of_weights, of_result = (generic.dims[k] for k in (weights, 2))
     if any(-1 in dims or len(set(dims)) != len(dims) for dims in (of_weights, of_result)):
         return None
     windows, plain = [], []
@@ -98,7 +97,7 @@ def _window(generic: Generic, axis: int, expression: ir.AffineExpr) -> Window | 
     if -1 in terms or len(taps) != 1 or len(dims_of(expression)) != 2:
         return None
     [pixel] = [d for d in terms if d != taps[0]]
-    return Window(axis, pixel, taps[0], extent_of(generic, taps[0]))
+    return Window(axis, pixel, taps[0], generic.sizes[taps[0]])
 
 
 def _is_f32(generic: Generic) -> bool:

@@ -11,13 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from torch_mlir import ir
-from torch_mlir.dialects import arith, linalg
+from torch_mlir.dialects import arith
 
 from rcompiler.device.model import Device
 from rcompiler.linalg.constants import scalar_number
-from rcompiler.linalg.loop_dims import extent_of
 from rcompiler.linalg.pieces import pad_value
-from rcompiler.linalg.values import defining, integers, shape_of
+from rcompiler.linalg.values import defining, element_type, integers, shape_of
 from rcompiler.passes.ir.tensor_ir import (
     affine_map,
     elementwise,
@@ -60,11 +59,11 @@ class _Builder:
         self._steps = list(zip(form.windows, filterings, strict=True))
         self._rows = [f"row{n}" for n in range(len(filterings))]
         generic = form.generic
-        self._extents = {w.pixel: extent_of(generic, w.pixel) for w in form.windows}
+        self._extents = {w.pixel: generic.sizes[w.pixel] for w in form.windows}
         self._tiles = {w.pixel: -(-self._extents[w.pixel] // f.size) for w, f in self._steps}
         # of the dims of the products: rows, and tiles instead of pixels
         self._sizes: dict[Hashable, int] = {
-            d: self._tiles.get(d) or extent_of(generic, d)
+            d: self._tiles.get(d) or generic.sizes[d]
             for d in (*form.dims(form.image), *form.dims(2))
         }
         for row, f in zip(self._rows, filterings, strict=True):
@@ -130,8 +129,8 @@ class _Builder:
     def _weights(self) -> ir.Value:
         """G g G^T, [i, j, .., weights without taps]: in f64, rounded once."""
         form = self._form
-        f32 = ir.RankedTensorType(form.generic.inputs[form.weights].type).element_type
-        value = _cast(form.generic.inputs[form.weights], ir.F64Type.get())
+        weights = form.generic.inputs[form.weights]
+        value = _cast(weights, ir.F64Type.get())
         source: list[Hashable] = list(form.dims(form.weights))
         sizes = dict(zip(source, shape_of(value), strict=True))
         # the last row first: every step then makes the outermost dim, and nothing is transposed
@@ -143,7 +142,7 @@ class _Builder:
                 target, [window.tap], [sizes[d] for d in target],
             )  # fmt: skip
             source = target
-        return _cast(value, f32)
+        return _cast(value, element_type(weights))
 
     def _outputs(self, value: ir.Value, order: Sequence[Hashable]) -> ir.Value:
         """A^T m A of every tile, in the shape of the convolution's result."""
@@ -194,23 +193,19 @@ def _multiply_add(
     """start (else zeros) + the sum of a * b over the loops `reduced`; loops by name."""
     names = [*result, *reduced]
     loops = {name: ir.AffineExpr.get_dim(k) for k, name in enumerate(names)}
-    element = ir.RankedTensorType(a[0].type).element_type
     maps = [affine_map(len(names), read(loops)) for read in (a[1], b[1], _plain(result))]
     kinds = ["parallel"] * len(result) + ["reduction"] * len(reduced)
-    iterators = [ir.Attribute.parse(f"#linalg.iterator_type<{kind}>") for kind in kinds]
-    init = fill(scalar_zero(element), shape) if start is None else start
-    op = generic([a[0], b[0]], [init], maps, iterators)
-    block = op.regions[0].blocks.append(element, element, element)
-    with ir.InsertionPoint(block):
-        product = arith.MulFOp(block.arguments[0], block.arguments[1]).result
-        linalg.YieldOp([arith.AddFOp(block.arguments[2], product).result])
-    return op.results[0]
+    init = fill(scalar_zero(element_type(a[0])), shape) if start is None else start
+
+    def add(x: ir.Value, y: ir.Value, total: ir.Value) -> ir.Value:
+        return arith.addf(total, arith.mulf(x, y))
+
+    return generic([a[0], b[0]], [init], maps, kinds, add).results[0]
 
 
 def _cast(value: ir.Value, element: ir.Type) -> ir.Value:
     """The float tensor in another float type."""
-    source = ir.RankedTensorType(value.type).element_type
-    wider = ir.FloatType(element).width > ir.FloatType(source).width
+    wider = ir.FloatType(element).width > ir.FloatType(element_type(value)).width
     cast = arith.ExtFOp if wider else arith.TruncFOp
     return elementwise([value], element, lambda x: cast(element, x).result)
 
@@ -228,5 +223,5 @@ def _padded_again(pad: ir.Operation, more: Sequence[int]) -> ir.Value:
     """What a tensor.pad of zeros pads, with `more` zeros behind every dim."""
     source = pad.operands[0]
     low, high = integers(pad, "static_low"), integers(pad, "static_high")
-    zero = scalar_zero(ir.RankedTensorType(source.type).element_type)
+    zero = scalar_zero(element_type(source))
     return padded(source, low, [h + m for h, m in zip(high, more, strict=True)], zero)
