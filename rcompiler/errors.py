@@ -51,6 +51,17 @@ class InvalidModel(CompilerError):
     """A model that is not valid ONNX, or cannot be read."""
 
 
+class ScheduleTextError(InvalidModel):
+    """A text in the schedule form that is not of its grammar, or names what is not there.
+
+    line, column: where, from 1.
+    """
+
+    def __init__(self, message: str, line: int, column: int) -> None:
+        super().__init__(f"line {line}, column {column}: {message}")
+        self.reason, self.line, self.column = message, line, column
+
+
 class UnsupportedOp(CompilerError):
     """A valid ONNX operator, attribute or type that the compiler does not translate."""
 

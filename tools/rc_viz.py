@@ -72,7 +72,8 @@ def _options(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = Parser("rc-viz", "Look at the schedule of a model in a browser.")
     parser.add_argument(
         "model",
-        help="a .rcx file, an ONNX file, a schedule (.mlir) or the name of a built-in model",
+        help="a .rcx file, an ONNX file, a schedule (.mlir or .schedule) or the name of a built-in "
+        "model",
     )
     parser.add_argument(
         "-o", "--output", metavar="FILE", help="the page; default: MODEL.html; stdout: -"
