@@ -9,17 +9,12 @@ from rcompiler.schedule_text.cursor import Cursor
 from rcompiler.schedule_text.known import Names
 from rcompiler.schedule_text.mlir_lines import Lines, MlirForm, Place, flat, op_line
 from rcompiler.schedule_text.statements import Fields, Statements
-from rcompiler.schedule_text.words import ARENAS, IN_MODULE, usual_dtype
+from rcompiler.schedule_text.words import ARENAS, IN_MODULE, kind_of, usual_dtype
 
 _MLIR = re.compile(r"[^\n]*(?:\n(?:[ \t)}^][^\n]*)?(?=\n|$))*")
 _RESOURCES = re.compile(r"\{-#.*?#-\}", re.S)
 _BEGINS_MLIR = re.compile(r'["#!]|\{-#|[A-Za-z_]\w*\.', re.ASCII)
 _BODY = re.compile(r"\{[ \t]*(?://[^\n]*)?\n((?:(?!\})[^\n]*\n)*)(?=\})")
-_DECLARES = {
-    '"rtask.kernel"': "kernel",
-    '"vdevice.program"': "program",
-    '"vdevice.device"': "device",
-}
 
 
 def mlir_form(text: str) -> MlirForm:
@@ -99,11 +94,9 @@ class _Parser:
             lines = self._head
         else:
             lines = Lines()
-            self._items.append(("main" if text.startswith("func.func") else "kernel", lines))
+            self._items.append((kind_of(text), lines))
+            self._names.all_known(kind_of(text))
         lines.copied(text, (line, None if column == 1 else column))
-        for op, kind in _DECLARES.items():
-            if op in text:
-                self._names.all_known(kind)
         cursor.jump(found.end())
 
     def _module(self, place: Place) -> None:

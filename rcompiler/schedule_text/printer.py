@@ -21,6 +21,7 @@ from rcompiler.schedule_text.words import (
     IN_ORDER,
     LETTERS,
     PRINTED,
+    kind_of,
     tensor_bytes,
     usual_dtype,
     written_name,
@@ -82,19 +83,17 @@ class _Writer:
 
     def item(self, lines: list[str]) -> _Item:
         """An op of the module; as MLIR has it where the form has no words for it."""
-        kinds: Mapping[str, tuple[str, Callable[[], list[str]]]] = {
-            '"rtask.kernel"(': ("kernel", lambda: _kernel(lines)),
-            '"vdevice.device"(': ("device", lambda: [_device(op_of(lines))]),
-            '"vdevice.program"(': ("program", lambda: [*self._program(op_of(lines))]),
-            "func.func": ("main", lambda: _main(lines)),
+        write: Mapping[str, Callable[[], list[str]]] = {
+            "kernel": lambda: _kernel(lines),
+            "device": lambda: [_device(op_of(lines))],
+            "program": lambda: [*self._program(op_of(lines))],
+            "main": lambda: _main(lines),
         }
-        for start, (kind, write) in kinds.items():
-            if lines[0].startswith(start):
-                try:
-                    return kind, write()
-                except Unusual:
-                    return kind, lines
-        return "kernel", lines
+        kind = kind_of(lines[0])
+        try:
+            return kind, write[kind]()
+        except Unusual:
+            return kind, lines
 
     def _program(self, op: OpText) -> Iterator[str]:
         attributes = Attributes(op.attributes)

@@ -33,12 +33,19 @@ ARENAS = {"arena": "arena", "bound": "arena_bound", "constants": "constants", "p
 PRINTED = {"main": 0, "device": 1, "program": 2, "module": 3, "kernel": 4}
 IN_MODULE = {"kernel": 0, "device": 1, "program": 2, "main": 3}
 
+_BEGINNINGS = {'"vdevice.device"': "device", '"vdevice.program"': "program", "func.func": "main"}
+
 
 def is_schedule_form(text: str) -> bool:
     """Whether a text is in the schedule form, which its first line says."""
     start = SPACE.match(text)
     assert start
     return re.match(r"schedule\b", text[start.end() : start.end() + 9]) is not None
+
+
+def kind_of(mlir: str) -> str:
+    """What an op of the module is, by the beginning of its text: one of IN_MODULE."""
+    return next((k for start, k in _BEGINNINGS.items() if mlir.startswith(start)), "kernel")
 
 
 def written_name(escaped: str) -> str:
