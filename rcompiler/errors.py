@@ -57,9 +57,12 @@ class ScheduleTextError(InvalidModel):
     line, column: where, from 1.
     """
 
-    def __init__(self, message: str, line: int, column: int) -> None:
-        super().__init__(f"line {line}, column {column}: {message}")
-        self.reason, self.line, self.column = message, line, column
+    def __init__(self, reason: str, line: int, column: int) -> None:
+        super().__init__(reason, line, column)
+        self.reason, self.line, self.column = reason, line, column
+
+    def __str__(self) -> str:
+        return f"line {self.line}, column {self.column}: {self.reason}"
 
 
 class UnsupportedOp(CompilerError):

@@ -9,6 +9,7 @@ from rcompiler.errors import ScheduleTextError
 from rcompiler.schedule_text.words import LARGEST, NAME, SPACE, STRING, TYPE
 
 _WORD = re.compile(r"[A-Za-z_]\w*|\.\.|->|>=|\S", re.ASCII)
+_SHOWN = re.compile(r"\w[\w$.]{0,39}|\.\.|->|>=|\S")  # of a token, in a message
 _NUMBER = re.compile(r"\d+", re.ASCII)
 _ALIAS = re.compile(r"#[A-Za-z_][\w$]*", re.ASCII)
 _QUOTED = re.compile(STRING)
@@ -46,7 +47,7 @@ class Cursor:
 
     def here(self) -> str:
         """The token that stands here, for a message."""
-        found = _WORD.match(self.text, self.at)
+        found = _SHOWN.match(self.text, self.at)
         return f"'{found[0]}'" if found else "the end of the text"
 
     def expected(self, what: str, remedy: str) -> ScheduleTextError:
@@ -129,16 +130,17 @@ class Cursor:
         """
         if not self.text.startswith(opening, self.at):
             raise self.expected(f"'{opening}'", f"put it between {opening} and {_PAIRS[opening]}")
-        start, open_ = self.at, list[str]()
+        start, open_ = self.at, list[tuple[str, int]]()
         for token in _BRACKET.finditer(self.text, start):
             what = token[0]
             if what in _PAIRS:
-                open_.append(_PAIRS[what])
+                open_.append((what, token.start()))
             elif what in (")", "]", "}", ">"):
-                expected = open_.pop()
-                if what != expected:
-                    reason = f"expected '{expected}', not '{what}'"
-                    raise self.wrong(reason, "close what is open", token.start())
+                last, at = open_.pop()
+                if what != _PAIRS[last]:
+                    reason = f"expected '{_PAIRS[last]}', not '{what}'"
+                    remedy = f"close the '{last}' of line {self.place(at)[0]}"
+                    raise self.wrong(reason, remedy, token.start())
             if not open_:
                 self.at = token.end()
                 self._skip()
