@@ -7,12 +7,15 @@ into several, one behind the other, which is nothing that MLIR reads: `joined` m
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from rcompiler.schedule_text.words import STRING
 
 WIDTH = 120
 _INDENT = 4  # of the lines that go on
+_BEGIN = ("->", "ins(", "outs(", "attrs", "attributes", "iter_args(")
+_NO_BRACKETS = re.compile(rf"{STRING}|->|[<>]=")
 _WORD = re.compile(rf'(?:{STRING}|[^\s"])+')
 _ADJACENT = re.compile(rf"//[^\n]*|{STRING}(?:[ \t]*\n\s*{STRING})*")
 _BETWEEN = re.compile(r'"([ \t]*\n\s*)"')
@@ -20,7 +23,7 @@ _LEAST = 40  # characters of a string in front of a cut
 
 
 def folded(line: str) -> list[str]:
-    """A line as lines of at most WIDTH, as far as words are no longer; behind commas if it can."""
+    """A line as lines of at most WIDTH, as far as words are no longer."""
     if len(line) <= WIDTH:
         return [line]
     margin = len(line) - len(line.lstrip())
@@ -29,22 +32,29 @@ def folded(line: str) -> list[str]:
     for word in _WORD.findall(line):
         for number, piece in enumerate(_cut(word, WIDTH - margin - _INDENT)):
             while words and (number or len(start) + len(" ".join([*words, piece])) > WIDTH):
-                taken = len(words) if number else _break(words)
+                taken = len(words) if number else _break([*words, piece])
                 lines.append(start + " ".join(words[:taken]))
                 start, words, number = " " * (margin + _INDENT), words[taken:], 0
             words.append(piece)
     return [*lines, start + " ".join(words)]
 
 
-def _break(words: list[str]) -> int:
-    """How many words of a full line stay on it: up to a comma in its second half, or all."""
-    length = 0
-    best = len(words)
-    for taken, word in enumerate(words, 1):
+def _break(words: Sequence[str]) -> int:
+    """How many words stay on a line that is full without the last one.
+
+    So many that its second half ends in as few open brackets as it can, there behind a comma or in
+    front of what one would expect at the beginning of a line, there as far right as it can.
+    """
+    taken, best, length, depth = len(words) - 1, (1 << 30, True), 0, 0
+    for number, (word, following) in enumerate(pairwise(words), 1):
         length += len(word) + 1
-        if word.endswith(",") and length > WIDTH // 2:
-            best = taken
-    return best
+        plain = _NO_BRACKETS.sub("", word)
+        depth += sum(plain.count(c) for c in "([{<") - sum(plain.count(c) for c in ")]}>")
+        if length > WIDTH // 2:
+            found = depth, not (word.endswith(",") or following.startswith(_BEGIN))
+            if found <= best:
+                taken, best = number, found
+    return taken
 
 
 def _cut(word: str, room: int) -> Iterator[str]:
