@@ -26,7 +26,6 @@ from rcompiler.runtime.executable import Executable
 from rcompiler.runtime.gpu.executable import GpuExecutable
 from rcompiler.runtime.gpu.image import GpuImage
 from rcompiler.runtime.memory import room_for
-from rcompiler.schedule_text import schedule_form
 
 STAGES = ("linalg", "rtask", "rkernel", "vdevice", "gpu", "llvm", "asm")
 REPORT = "report"  # kept beside the stage texts
@@ -69,6 +68,8 @@ class Explained(Closable):
         if name == "asm" and name in there:
             return self._assembly()
         if name == "schedule" and name in there:
+            from rcompiler.schedule_text import schedule_form  # which a model that only runs spares
+
             return schedule_form(texts["vdevice"])
         if name in there:
             return texts[name]

@@ -1,5 +1,8 @@
 """Schedules in the schedule form: printed, edited by hand, compiled again, or refused."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from onnx import parser
@@ -98,6 +101,21 @@ def test_what_is_wrong_is_said_with_its_place(model, compiled):
     assert caught.value.line == line
     with pytest.raises(InvalidModel, match=f"line {line}, column 5: 'vdevice.run' op expects @in0"):
         compiled(text.replace("](in1) -> Tanh_2", "](in0) -> Tanh_2"))
+
+
+_SHOWN = """
+import sys, rcompiler
+text = rcompiler.load(sys.argv[1]).stage("schedule")
+assert not {"torch_mlir", "llvmlite", "onnx"} & set(sys.modules)
+print(text, end="")
+"""
+
+
+def test_a_loaded_model_shows_it_without_the_compiler(model, tmp_path):
+    model.save(tmp_path / "a.rcx")
+    command = [sys.executable, "-c", _SHOWN, str(tmp_path / "a.rcx")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == model.stage("schedule")
 
 
 def test_the_tools_take_and_give_it(model, tmp_path, monkeypatch, capsys):
